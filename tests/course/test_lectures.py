@@ -39,6 +39,14 @@ def wrong_answers() -> list:
     return found
 
 
+def right_answers() -> list:
+    """(lecture, exercise, answers) of all lectures' right answers in other styles."""
+    return [pytest.param(id, *case.values[:2], id=f"{id[:2]}:{case.id}",
+                         marks=[pytest.mark.rehearsal] if id in OWN_PROCESS else [])
+            for id in LECTURES if (REPOSITORY / "course" / "lectures" / id / "right.py").is_file()
+            for case in answers_of(id, "right").RIGHT]
+
+
 WRONG = wrong_answers()
 # Lectures but these take 5 to 20 s: `make rehearse` runs them whole, and `make check` as all.
 SHORT = {"01", "03", "05", "09"}
@@ -52,6 +60,12 @@ def test_wrong_answers_hear_what_is_wrong(lecture, exercise, answers, says):
     assert not heard.passed
     said = f"{heard.message}\n{heard.look or ''}"
     assert re.search(says, said, re.DOTALL), said
+
+
+@pytest.mark.parametrize(("lecture", "exercise", "answers"), right_answers())
+def test_right_answers_in_other_styles_are_accepted(lecture, exercise, answers):
+    heard = outcome(lecture, exercise, answers)
+    assert heard.passed, f"{heard.message}\n{heard.look or ''}"
 
 
 @pytest.mark.parametrize("lecture", LECTURES)

@@ -31,7 +31,7 @@ from gpucourse.exercises.outcomes import Outcome
 from gpucourse.publish.source import read_source
 from gpucourse.views.page import View
 from gpucourse.views.picture import Picture
-from wrong_answers import answers_of, made
+from wrong_answers import REPOSITORY, answers_of, made
 
 #: Lectures with a process of their own, and what their cells have set when a check runs.
 OWN_PROCESS = {
@@ -72,11 +72,11 @@ def solved(repository: Path, id: str) -> dict[str, SimpleNamespace]:
 
 
 def outcome(id: str, exercise: str, answers: tuple) -> Outcome:
-    """What the check of the lecture says to one of its wrong answers."""
+    """What the check of the lecture says to one of its wrong answers, or its right ones."""
     if id not in OWN_PROCESS:
         without_gpu()
         return load_lesson(id).outcome(exercise, *made(answers))
-    known = [case.values[1] for case in _wrong_answers(id)]
+    known = [case.values[1] for case in _known_answers(id)]
     place = next(k for k, other in enumerate(known) if other is answers)
     return _outcomes(id)[place]
 
@@ -86,8 +86,9 @@ def _outcomes(id: str) -> list[Outcome]:
     return _in_own_process("outcomes", id, OWN_PROCESS[id])
 
 
-def _wrong_answers(id: str) -> list:
-    return answers_of(id).WRONG
+def _known_answers(id: str) -> list:
+    right = (REPOSITORY / "course" / "lectures" / id / "right.py").is_file()
+    return [*answers_of(id).WRONG, *(answers_of(id, "right").RIGHT if right else ())]
 
 
 def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:
@@ -162,7 +163,7 @@ def _main(what: str, id: str, path: str) -> None:
     else:
         without_gpu()
         lesson = load_lesson(id)
-        result = [lesson.outcome(*_exercise_and_answers(case)) for case in _wrong_answers(id)]
+        result = [lesson.outcome(*_exercise_and_answers(case)) for case in _known_answers(id)]
     Path(path).write_bytes(pickle.dumps(result))
 
 

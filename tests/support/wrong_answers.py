@@ -1,4 +1,5 @@
-"""How wrong answers to a lecture's exercises are written: ``wrong.py`` in the lecture's folder.
+"""How wrong answers to a lecture's exercises are written, ``wrong.py`` in the lecture's folder, and
+right ones in other styles than the lecture's, ``right.py``.
 
 A mistake in one place of the solution is written as that place, ``swap(old, new)``; an answer that
 goes about it in another way is written out.
@@ -132,16 +133,22 @@ def collection(lecture: str) -> tuple[list, Callable]:
     return cases, wrong
 
 
+def other_styles(lecture: str) -> tuple[list, Callable]:
+    """The same for right answers: ``@right("bounds-guard")``, and what the check must not say."""
+    cases, add = collection(lecture)
+    return cases, lambda exercise, name=None: add(exercise, "", name)
+
+
 def made(answers: tuple | Edited) -> tuple:
     """The answers as they are handed to the check."""
     return answers.answers() if isinstance(answers, Edited) else answers
 
 
 @cache
-def answers_of(lecture: str) -> ModuleType:
-    """The module of a lecture's wrong answers, its ``wrong.py``, imported once."""
-    path = REPOSITORY / "course" / "lectures" / lecture / "wrong.py"
-    name = f"wrong_answers_{lecture}"
+def answers_of(lecture: str, kind: str = "wrong") -> ModuleType:
+    """The module of a lecture's wrong or right answers, imported once."""
+    path = REPOSITORY / "course" / "lectures" / lecture / f"{kind}.py"
+    name = f"{kind}_answers_{lecture}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -10,6 +10,8 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
+from gpucourse.exercises.exchange import Diverged, Exchange
+from gpucourse.exercises.host_side import HOST, ROOM
 
 #: Seconds to start a kernel or a copy, as the lecture assumes.
 START = 4e-6
@@ -26,10 +28,14 @@ START = 4e-6
 )
 def in_flight(threads_needed):
     """Latency times bandwidth, shared among the threads."""
+    random = np.random.default_rng(11)
     for latency, bandwidth, bytes_each in (
         (1e-6, 1.0005e9, 8), (2.5e-7, 3.35e12, 8), (2.5e-7, 3.35e12, 16), (4e-7, 3.3007e11, 8),
         (1e-7, 4.603e11, 64), (1e-9, 1e9, 8),
         (0.25, 4000, 8), (0.5, 16, 8),  # these come out even, to the last bit
+        (0.5, 16.016, 8),  # one thread and a thousandth
+        *((float(random.uniform(1e-9, 1e-6)), float(random.uniform(1e9, 5e12)),
+           int(random.choice([4, 8, 16, 64]))) for _ in range(20)),
     ):
         case = f"with {latency:g} s, {bandwidth:g} bytes/s and {bytes_each} bytes each"
         threads = threads_needed(latency, bandwidth, bytes_each)
@@ -55,11 +61,16 @@ def _where_threads_go_wrong(threads, under_way, bytes_each):
 
 
 class CountingFerry:
-    """As the lecture's Ferry, and it refuses what does not belong on that side."""
+    """As the lecture's Ferry, and it refuses what does not belong on that side.
 
-    def __init__(self):
+    What it carries passes through `exchange`, which hears of the device's operations.
+    """
+
+    def __init__(self, exchange=None, operations=lambda: 0):
         self.bytes = self.there_bytes = self.trips = 0
         self.past = 0  # bytes that were fetched without it
+        self.exchange, self.operations, self.done = exchange or Exchange(), operations, 0
+        self.last = None  # what came back, before the exchange
 
     def there(self, array):
         import cupy as cp
@@ -71,7 +82,9 @@ class CountingFerry:
         )
         self.there_bytes += array.nbytes
         self._count(array)
-        return cp.asarray(array)
+        array = np.asarray(array)
+        raw = self.exchange.to_device(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        return cp.asarray(raw.view(array.dtype).reshape(array.shape))
 
     def back(self, d_array):
         import cupy as cp
@@ -82,9 +95,18 @@ class CountingFerry:
             look="what comes back is an array on the device",
         )
         self._count(d_array)
+        self.tell_operations()
         past, fetched = self.past, cp.asnumpy(d_array)
         self.past = past
-        return fetched
+        raw = self.exchange.to_host(np.ascontiguousarray(fetched).reshape(-1).view(np.uint8))
+        self.last = fetched
+        return raw.view(fetched.dtype).reshape(fetched.shape)
+
+    def tell_operations(self):
+        """Tell the exchange of what the device has done since the last time."""
+        if self.operations() > self.done:
+            self.done = self.operations()
+            self.exchange.launched()
 
     def _count(self, array):
         self.bytes += array.nbytes
@@ -160,6 +182,38 @@ def ferry(relax):
             "NumPy worked them out on the host",
             look="`smooth` of what `ferry.there(heat)` returned, not of `heat`",
         )
+    _require_carried(relax, random)
+
+
+def _require_carried(relax, random):
+    """Require that the temperatures that come back are of those that the ferry carried there."""
+    heat, others = random.uniform(0, 100, (2, 1009))
+    answers, exchange = [], Exchange(room=ROOM)
+    for _ in range(2):
+        with virtualgpu.launches() as listed, virtualgpu.profile() as profile:
+            def operations(listed=listed, profile=profile):
+                return len(listed) + len(profile.launches)
+
+            carrier = CountingFerry(exchange, operations)
+            try:
+                answers.append(relax(carrier, heat.copy(), 9)[0])
+                carrier.tell_operations()
+            except Diverged:
+                require(False, "called twice with the same temperatures, `relax` does not carry "
+                               "the same")
+        exchange = Exchange([(heat, others)], exchange.heard)
+    if not virtualgpu.is_active():  # a real GPU keeps no list of its operations
+        return
+    expected = others
+    for _ in range(9):
+        expected = (np.roll(expected, 1) + expected + np.roll(expected, -1)) / 3
+    require(
+        # Who fetches the others as they are works with them on the host.
+        np.allclose(answers[1], expected, rtol=1e-12) and not np.array_equal(carrier.last, others),
+        f"with 1,009 rods and 9 steps, the answers are right, but {HOST}: the device was given "
+        "other temperatures, and the answer did not change with them",
+        look="`smooth` of what `ferry.there(heat)` returned, not of `heat`",
+    )
 
 
 def _judge_heat(answer, heat, steps, case):
@@ -194,10 +248,13 @@ def _judge_heat(answer, heat, steps, case):
 )
 def crossover(answer):
     """The size where the elements have paid for the starts, or None."""
+    random = np.random.default_rng(13)
     for starts, gpu_each, cpu_each in (
         (4, 1.575e-9, 5e-10), (4, 4e-10, 1.13e-9), (400, 1e-9, 1e-9), (103, 7e-9, 4.007e-7),
         (1, 0.0, 3e-9), (5000, 2e-11, 1.1e-7),
         (8, 0.0, 1e-6), (8, 1e-6, 2e-6),  # these come out even, to the last bit
+        *((int(random.integers(1, 999)), *map(float, random.uniform(1e-11, 1e-8, 2)))
+          for _ in range(20)),
     ):
         got = answer(starts, gpu_each, cpu_each)
         case = (f"with {starts} starts, {gpu_each * 1e9:g} ns on the GPU and {cpu_each * 1e9:g} ns "

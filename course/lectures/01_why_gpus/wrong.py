@@ -46,6 +46,15 @@ def forgets_to_return(latency, bandwidth, bytes_each):
     math.ceil(latency * bandwidth / bytes_each)
 
 
+@wrong("in-flight", "the next whole number")
+def adds_95_hundredths(latency, bandwidth, bytes_each):
+    return int(latency * bandwidth / bytes_each + 0.95)
+
+
+@wrong("in-flight", "latency times bandwidth")
+def the_latency_of_the_example(latency, bandwidth, bytes_each):
+    return math.ceil(2.5e-7 * bandwidth / bytes_each - 1e-9)
+
 # --- ferry --------------------------------------------------------------------------------------
 
 
@@ -112,6 +121,25 @@ def rides_the_ferry_for_show(ferry, heat, steps):
     heat, hottest = stays_at_home(ferry, heat, steps)
     return ferry.back(ferry.there(heat)), hottest
 
+
+@wrong("ferry", "computed on the host, not by a kernel")
+def the_device_is_busy_for_show(ferry, heat, steps):
+    hottest, decoy = np.zeros(steps), ferry.there(heat)
+    for step in range(steps):
+        smooth(decoy)
+        heat = (np.roll(heat, 1) + heat + np.roll(heat, -1)) / 3
+        hottest[step] = heat.max()
+    ferry.back(decoy)
+    return heat, hottest
+
+
+@wrong("ferry", "computed on the host, not by a kernel")
+def fetches_before_it_is_busy_for_show(ferry, heat, steps):
+    decoy = ferry.there(heat)
+    heat = ferry.back(decoy)
+    for _ in range(steps):
+        decoy = smooth(decoy)
+    return stays_at_home(ferry, heat, steps)
 
 wrong("ferry", "the temperatures are a cupy.ndarray", "leaves it there")(
     swap("heat = ferry.back(d_heat)\n    return heat", "return d_heat"))
@@ -188,3 +216,10 @@ def never_says_when(starts, gpu_each, cpu_each):
 wrong("crossover", "ZeroDivisionError|division", "does not expect a tie")(
     swap("gain = cpu_each - gpu_each  # what each element brings in\n    if gain <= 0", "if cpu_each < gpu_each"),
     swap("START / gain)", "START / (cpu_each - gpu_each))"))
+
+
+@wrong("crossover", "it says .*, not ")
+def twenty_ns_on_the_cpu(starts, gpu_each, cpu_each):
+    if cpu_each <= gpu_each:
+        return None
+    return math.ceil(starts * START / (1.13e-9 - 4e-10))

@@ -10,6 +10,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.cpp_trials import counted_cpp, launched_cpp
+from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_shared
 
 
@@ -25,13 +26,14 @@ from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_shared
 def first_kernel(source):
     """Each thread has worked out its muon's radius, and the loose threads did nothing."""
     random = np.random.default_rng(21)
-    for n in LENGTHS:
-        pt = random.uniform(3, 60, n).astype(np.float32)
-        start = np.full(n, LEFTOVER, np.float32)
+    for k, n in enumerate(LENGTHS):
+        pt, field = random.uniform(3, 60, n).astype(np.float32), np.float32(random.uniform(0.5, 6))
+        start, threads = np.full(n, LEFTOVER, np.float32), (64, 96, 256)[k % 3]
         _, _, radius, _ = launched_cpp(
-            source, "radius_of", n // 64 + 1, 64, pt, np.float32(3.8), start, np.int32(n)
+            source, "radius_of", n // threads + 1, threads, pt, field, start, np.int32(n)
         )
-        _close(radius, pt / (0.3 * 3.8), f"with {n} muons", "pt over 0.3 times the field")
+        _close(radius, pt / (0.3 * float(field)), f"with {n} muons in a field of {field:.2f} T",
+               "pt over 0.3 times the field that comes in")
     pt = np.ones(129, np.float32)
     work = counted_cpp(source, "radius_of", 3, 64, pt, np.float32(2), pt, np.int32(129))
     require(
@@ -67,6 +69,10 @@ def mend(source):
         )
         expected = np.minimum(2 * radius / 3, 1)
         _close(fraction, expected, f"with {n} muons", "twice the radius over 3, and 1 at most")
+    some = np.ones(1009, np.float32)
+    work = counted_cpp(source, "reach", 16, 64, some, some, np.int32(1009))
+    require_shared(work, (16,), (64,), 1009, "each thread makes one fraction, as it did before",
+                   rounds=0)
 
 
 @exercise(
@@ -119,6 +125,21 @@ def fitting_types(scaled):
             "the numbers are right, but no kernel was launched",
             look="let `scale` do the work",
         )
+    values, others = random.uniform(1, 90, (2, 1009))
+    look = "`scale` works on the array that you hand over to it; return what it made of that one"
+    pair = values.astype(np.float32), others.astype(np.float32)
+    got = with_other_values(lambda: scaled(values.copy(), 1.75), [pair], "with 1,009 values", look)
+    _require_of_others(got, pair[1] * np.float32(1.75), "with 1,009 values", look)
+
+
+def _require_of_others(got, expected, case, look):
+    """Require what the device makes of the values that it was given in place of those known."""
+    require(
+        got is None or np.allclose(got, expected, rtol=1e-6, atol=0),
+        f"{case}, the answer is right, but {HOST}: the device was given other values, and the "
+        "answer did not change with them",
+        look=look,
+    )
 
 
 @exercise(
@@ -171,6 +192,13 @@ def copy_once(after_layers):
             f"{case}, there were {len(profile.launches)} launches",
             look="one launch of `scale` for each factor",
         )
+    pt, others = random.uniform(3, 60, (2, 1009)).astype(np.float32)
+    look = "copy `pt` to the device, launch on that memory, and copy back what the launches made"
+    case = "with 1,009 muons and 3 layers"
+    got = with_other_values(lambda: after_layers(pt.copy(), [0.9, 0.95, 0.97]), [(pt, others)],
+                            case, look)
+    _require_of_others(got, others * np.float32(0.9) * np.float32(0.95) * np.float32(0.97), case,
+                       look)
 
 
 @exercise(
@@ -215,6 +243,15 @@ def field_table(paths_through, pt, phi, charge):
         "the arrays that one call returned have changed with the next",
         look="make new arrays in each call",
     )
+    known, others = np.random.default_rng(26).uniform(0.5, 4, (2, 7)).astype(np.float32)
+    case, look = "with a map of 7 fields", "write the map into `field`, and let `follow` walk"
+    got = with_other_values(lambda: paths_through(known.tolist()), [(known, others)], case, look)
+    if got is not None:
+        expected = _paths(pt, phi, charge, others)
+        away = np.hypot(got[0] - expected[0], got[1] - expected[1]).max(axis=0)
+        require(np.mean(away < 0.01) > 0.9,
+                f"{case}, the paths are right, but {HOST}: the device was given another map, and "
+                "the paths did not change with it", look=look)
 
 
 def _paths(pt, phi, charge, field):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
 WRONG, wrong = collection("02_pycuda")
 LECTURE = Path(__file__).with_name("notebook.py").read_text(encoding="utf-8")
@@ -46,9 +46,9 @@ def kernel(body: str) -> str:
     return HEAD + "{\n" + body + "\n}\n"
 
 
-wrong("first-kernel", "one thread does the work of many", "one thread")(
+wrong("first-kernel", "your busiest thread makes .*, and .* are enough", "one thread")(
     kernel(NUMBER + "if (i == 0) for (int k = 0; k < n; k++) radius[k] = pt[k] / (0.3f * field);"))
-wrong("first-kernel", "one thread does the work of many", "one thread in four")(
+wrong("first-kernel", "your busiest thread makes .*, and .* are enough", "one thread in four")(
     kernel(NUMBER + "if (i % 4 == 0) for (int k = i; k < min(i + 4, n); k++) "
            "radius[k] = pt[k] / (0.3f * field);"))
 wrong("first-kernel", "never written", "starter")(kernel("// your code here"))
@@ -78,6 +78,11 @@ wrong("first-kernel", "array of float32; the kernel's parameter is double", "dou
 )
 wrong("first-kernel", "this is a type, not a string", "no string")(SyntaxError)
 
+wrong("first-kernel", "pt over 0.3 times the field that comes in", "the field of the solenoid")(
+    swap("0.3f * field", "0.3f * 3.8f"))
+wrong("first-kernel", "race: |element 0 is|never written", "blocks of 64")(
+    swap("blockIdx.x * blockDim.x", "blockIdx.x * 64"))
+
 # --- mend ---------------------------------------------------------------------------------------
 
 STARTER = LECTURE.split('reach_source = r"""')[1].split('"""')[0]
@@ -98,6 +103,15 @@ wrong("mend", "1 at most", "no longer at most 1")(
 wrong("mend", "illegal address", "guard gone")(
     THIRD.replace("1 / 3", "1.0f / 3").replace("if (i < n) {", "{")
 )
+
+wrong("mend", "your busiest thread makes", "one thread does them all")(
+    """__global__ void reach(const float *radius, float *fraction, int n)
+{
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        for (int i = 0; i < n; i++)
+            fraction[i] = fminf(2 * radius[i] / 3, 1.0f);
+}
+""")
 
 # --- fitting-types ------------------------------------------------------------------------------
 
@@ -158,6 +172,23 @@ def scales_an_empty_array(values, by):
 def numpy_does_it(values, by):
     return np.array(values, np.float32) * np.float32(by)
 
+
+@wrong("fitting-types", "computed on the host, not by a kernel")
+def numpy_does_it_and_the_device_for_show(values, by):
+    launch(np.zeros(4, np.float32), np.float32(by), np.int32(4))
+    return np.array(values, np.float32) * np.float32(by)
+
+
+@wrong("fitting-types", "computed on the host, not by a kernel")
+def the_device_multiplies_by_one(values, by):
+    result = np.array(values, np.float32, order="C") * np.float32(by)
+    return launch(result, np.float32(1), np.int32(result.size))
+
+
+@wrong("fitting-types", "element 0 is")
+def always_half_as_much_again(values, by):
+    result = np.array(values, np.float32, order="C")
+    return launch(result, np.float32(1.5), np.int32(result.size))
 
 # --- copy-once ----------------------------------------------------------------------------------
 
@@ -224,6 +255,14 @@ def product_of_the_factors(pt, factors):
     return by_hand(d_pt, pt, [exact[0]])
 
 
+@wrong("copy-once", "computed on the host, not by a kernel")
+def numpy_beside_launches_for_show(pt, factors):
+    by_hand(drv.to_device(np.ones_like(pt)), pt, factors)
+    result = pt.copy()
+    for factor in factors:
+        result *= np.float32(factor)
+    return result
+
 # --- field-table --------------------------------------------------------------------------------
 
 RANDOM = np.random.default_rng(25)
@@ -266,3 +305,18 @@ def written_too_late(field_map):
 
 
 table("written too late", "paths end up", written_too_late)
+
+
+def walked_by_numpy(field_map):
+    field, angle, step = np.array(field_map, np.float32), PHI.copy(), np.float32(0.05)
+    x, y = np.zeros((2, 201, 40), np.float32)
+    for k in range(1, 201):
+        x[k], y[k] = x[k - 1] + step * np.cos(angle), y[k - 1] + step * np.sin(angle)
+        ring = np.hypot(x[k], y[k]).astype(int)
+        here = np.where(ring < 7, field[np.minimum(ring, 6)], 0)
+        angle = (angle - np.float32(0.3) * CHARGE * here * step / PT).astype(np.float32)
+    return x, y
+
+
+table("NumPy walks", "computed on the host, not by a kernel", walked_by_numpy)
+table("the example's map", "paths end up", lambda f: paths([3.8, 3.8, 3.8, -2, -2, -2, -2]))

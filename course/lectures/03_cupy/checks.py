@@ -6,6 +6,7 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.host_side import leaving
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_equal, require_shared
 from virtualgpu.errors import VirtualGPUError
 
@@ -24,11 +25,12 @@ def lookup(offsets_of):
     import cupy as cp
 
     random = np.random.default_rng(31)
-    for n in LENGTHS:
-        offsets = random.normal(size=7)
+    for k, n in enumerate(LENGTHS):
+        table = (7, 12, 1, 5)[k % 4]
+        offsets = random.normal(size=table)
         layers = random.integers(-9, 20, n)
         d_layers, d_offsets = cp.asarray(layers), cp.asarray(offsets)
-        with virtualgpu.launches() as launched:
+        with virtualgpu.launches() as launched, leaving() as left:
             got = offsets_of(d_layers, d_offsets)
         require(
             isinstance(got, cp.ndarray),
@@ -40,18 +42,19 @@ def lookup(offsets_of):
             f"{n} layers gave an array of the shape {got.shape}",
             look="one answer for each hit, known or not",
         )
-        known = (layers >= 0) & (layers < 7)
+        known = (layers >= 0) & (layers < table)
         got = got.get()
         for k in np.flatnonzero(~known & ~np.isnan(got)):
             require(
                 False,
-                f"layer {layers[k]} is not in a table of 7, and its offset is {got[k]:.3f}",
+                f"layer {layers[k]} is not in a table of {table}, and its offset is {got[k]:.3f}",
                 look="indices that are too large wrap around, and so do those below 0",
             )
-        for k in np.flatnonzero(known & (got != np.where(known, offsets[layers % 7], 0))):
+        for k in np.flatnonzero(known & (got != np.where(known, offsets[layers % table], 0))):
             require(
                 False,
-                f"the offset of layer {layers[k]} of 7 is {offsets[layers[k]]:.3f}, not {got[k]:.3f}",
+                f"the offset of layer {layers[k]} of {table} is {offsets[layers[k]]:.3f}, not "
+                f"{got[k]:.3f}",
                 look="which layers are known? 0 is, and so is the last one",
             )
         if n and virtualgpu.is_active():  # a real GPU keeps no list
@@ -65,6 +68,7 @@ def lookup(offsets_of):
                 f"the answers are right, but {n} layers took {len(launched)} launches",
                 look="whole arrays at once: no loop",
             )
+            left.demand_none(f"with {n} layers", "cp.where chooses on the device: no .get()")
 
 
 @exercise(
@@ -80,10 +84,11 @@ def in_chunks(times_in_chunks):
     """The same times for every length, in the room of the result and five chunks."""
     import cupy as cp
 
-    for n, chunk in ((100, 32), (96, 32), (1, 32), (31, 32), (33, 32), (1009, 100)):
+    sizes = []
+    for n, chunk in ((100, 32), (96, 32), (1, 32), (31, 32), (33, 32), (1009, 100), (5000, 3000)):
         coefficients, expected = _lines(n)
         on_device = [cp.asarray(one) for one in coefficients]
-        with virtualgpu.launches() as listed, virtualgpu.profile() as profile:
+        with virtualgpu.launches() as listed, virtualgpu.profile() as profile, leaving() as left:
             got = times_in_chunks(*on_device, chunk)
         case = f"with {n} particles in chunks of {chunk}"
         _require_times(got, expected, case)
@@ -93,6 +98,8 @@ def in_chunks(times_in_chunks):
             "out on the host",
             look="the formula of slices of `a`, `b` and `c` as they come: no .get()",
         )
+        left.demand_none(case, "the formula of slices of `a`, `b` and `c` as they come: no .get()")
+        sizes.append((n, chunk, max((one.size for one in listed if one.kind != "fill"), default=0)))
     n, chunk = 60_000, 4_000
     coefficients, expected = _lines(n)
     on_device = [cp.asarray(one) for one in coefficients]
@@ -115,6 +122,13 @@ def in_chunks(times_in_chunks):
     except Exception as error:
         require(False, f"with no particles at all: {error}", look="there may be no chunk")
     _require_times(got, expected, "with no particles at all")
+    for n, chunk, largest in sizes:  # 0 where kernels of another kind than CuPy's did it
+        require(
+            not largest or min(n, chunk) / 2 <= largest <= chunk,
+            f"with {n:,} particles in chunks of {chunk:,}, the times are right, but the device "
+            f"works on {largest:,} at once",
+            look="how long is a slice, and does `chunk` say so?",
+        )
 
 
 @exercise(
@@ -141,7 +155,7 @@ def elementwise(leave):
         z = random.uniform(-2, 2, n).astype(dtype)
         vz = random.uniform(-0.3, 0.3, n).astype(dtype)
         vz[::8] = 0
-        length = dtype(2.5)
+        length = dtype(random.uniform(1, 4))
         time, lid = leave(*map(cp.asarray, (wall, z, vz)), length)
         with np.errstate(divide="ignore"):
             at_lid = np.where(vz != 0, (np.where(vz > 0, length, -length) - z) / vz, np.inf)
@@ -164,7 +178,7 @@ def _blame_leaving(wall, z, vz, length, time, lid, at_lid):
     which = "a lid" if at_lid < wall else "the wall"
     require(
         False,
-        f"from z = {z:.3f} m with vz = {vz:.3f} m/ns, lids at ±{length} m, wall after "
+        f"from z = {z:.3f} m with vz = {vz:.3f} m/ns, lids at ±{length:.2f} m, wall after "
         f"{wall:.2f} ns: time is {time:.4g} and lid {lid}, but it leaves by {which} after "
         f"{min(at_lid, wall):.2f} ns",
         look=look,
@@ -237,17 +251,18 @@ def raw(gaps):
     # On the virtual GPU also where there is a real one: it names the line of a bad address.
     module = virtualgpu.Module.from_cuda(gaps.code)
     random = np.random.default_rng(35)
-    for n in LENGTHS:
+    for k, n in enumerate(LENGTHS):
         time = np.sort(random.uniform(3, 20, n))
         gap = np.full(max(n - 1, 0), float(LEFTOVER))
-        blocks = n // 64 + 1
+        threads = (64, 96, 256)[k % 3]
+        blocks = n // threads + 1
         try:
             with virtualgpu.check() as report:
-                module.launch(gaps.name, blocks, 64, [time, gap, np.int32(n)])
+                module.launch(gaps.name, blocks, threads, [time, gap, np.int32(n)])
         except VirtualGPUError as error:
             require(
                 False,
-                f"with {n} times and {64 * blocks} threads: {str(error).splitlines()[0]}",
+                f"with {n} times and {threads * blocks} threads: {str(error).splitlines()[0]}",
                 look="the last time has no next one, and loose threads have none at all",
             )
         require(report.ok, f"with {n} times: {report}")

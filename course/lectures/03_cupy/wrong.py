@@ -63,6 +63,16 @@ def there_and_back_again(layers, offsets):
     return cp.asarray(np.where(known, offsets[np.where(known, layers, 0)], np.nan))
 
 
+@wrong("lookup", "takes data from the device")
+def numpy_does_it_and_the_device_for_show(layers, offsets):
+    layers + 0
+    on_host, table = layers.get(), offsets.get()
+    known = (on_host >= 0) & (on_host < table.size)
+    return cp.asarray(np.where(known, table[np.where(known, on_host, 0)], np.nan))
+
+
+wrong("lookup", "not in a table of|not nan", "tables of seven")(swap("offsets.size", "7"))
+
 # --- in-chunks ----------------------------------------------------------------------------------
 
 
@@ -117,6 +127,18 @@ def returns_the_parts(a, b, c, chunk):
     return [time_to_wall(a[part], b[part], c[part]) for part in parts]
 
 
+@wrong("in-chunks", "takes data from the device")
+def numpy_does_it_and_the_device_multiplies_by_one(a, b, c, chunk):
+    times = cp.empty_like(a)
+    times.set(time_to_wall(a.get(), b.get(), c.get()))
+    times *= 1
+    return times
+
+
+wrong("in-chunks", "the device works on .* at once.*does `chunk` say so", "chunks of 500")(
+    swap("range(0, a.size, chunk)", "range(0, a.size, 500)"),
+    swap("start + chunk)", "start + 500)"))
+
 # --- elementwise --------------------------------------------------------------------------------
 
 
@@ -151,6 +173,12 @@ wrong("elementwise", "set whichever way the `?if`? goes", "the lid only")(leavin
 """))
 wrong("elementwise", 'identifier "tiem" is undefined', "misspelt")(leaving("tiem = wall; lid = 0;"))
 
+
+wrong("elementwise", "it leaves by", "lids of the example")(leaving("""
+    T at_lid = vz != 0 ? ((vz > 0 ? (T) 2.5 : (T) -2.5) - z) / vz : (T) 1e30;
+    lid = at_lid < wall;
+    time = lid ? at_lid : wall;
+"""))
 
 @wrong("elementwise", "this is a function, not an ElementwiseKernel")
 def in_python(wall, z, vz, length):
@@ -189,7 +217,7 @@ def raw(body):
         f"{{ int i = blockIdx.x * blockDim.x + threadIdx.x;\n{body} }}", "gaps")
 
 
-wrong("raw", "one thread does the work of many", "one thread")(
+wrong("raw", "your busiest thread makes .*, and .* are enough", "one thread")(
     raw("if (i == 0) for (int k = 0; k < n - 1; k++) gap[k] = time[k + 1] - time[k];"))
 wrong("raw", "illegal address.*loose threads", "no guard")(raw("gap[i] = time[i + 1] - time[i];"))
 wrong("raw", "illegal address.*has no next one", "one too many")(
@@ -205,3 +233,7 @@ wrong("raw", "race: ", "a loop in every thread")(
 wrong("raw", "element 0 was never written|element 64 was never written", "one block only")(
     raw("i = threadIdx.x; if (i < n - 1 && blockIdx.x == 0) gap[i] = time[i + 1] - time[i];"))
 wrong("raw", "this is a str, not a RawKernel", "its text")("void gaps() {}")
+
+
+wrong("raw", "race: |never written", "blocks of 64")(
+    raw("i = blockIdx.x * 64 + threadIdx.x; if (i < n - 1) gap[i] = time[i + 1] - time[i];"))

@@ -36,6 +36,9 @@ def the_loop_stays_in_one_thread(pt, eta, pz):
             pz[i] = pt[i] * math.sinh(eta[i])
 
 
+wrong("loop-to-kernel", "race: |never written|element", "blocks of 64")(
+    swap("cuda.grid(1)", "cuda.blockIdx.x * 64 + cuda.threadIdx.x"))
+
 # --- device-function ----------------------------------------------------------------------------
 
 
@@ -77,6 +80,13 @@ wrong("single-precision", "instructions are in double precision.*of which type i
     swap("np.float32(0.12)", "0.12"))
 wrong("single-precision", "element 0 is", "offset forgotten")(swap(" + np.float32(0.12)", ""))
 
+
+wrong("single-precision", "the work is not shared.*each thread makes one number", "one thread")(
+    swap("i = cuda.grid(1)\n    if i < energy.size:",
+         "if cuda.grid(1) > 0:\n        return\n    for i in range(energy.size):"))
+wrong("single-precision", "the work is not shared", "every thread walks through all")(
+    swap("i = cuda.grid(1)\n    if i < energy.size:",
+         "me = cuda.grid(1)\n    for i in range(energy.size):\n      if i == me:"))
 
 # --- stencil ------------------------------------------------------------------------------------
 

@@ -94,9 +94,8 @@ wrong("grid-stride", "race: ", "one place for all blocks")(
     swap("me = cuda.grid(1)", "pass"),
     swap("range(me, ", "range(cuda.grid(1), "),
     swap("counts[me] ", "counts[cuda.threadIdx.x] "))
-wrong("grid-stride", r"element \d+ is \d+, not \d+.*which elements are this thread's", "a run of neighbours each")(
-    swap("cuda.grid(1)", "cuda.grid(1)\n    share = (values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)"),
-    swap(", values.size, cuda.gridsize(1", " * share, min((me + 1) * share, values.size"))
+wrong("grid-stride", "lie above the cut; the threads counted|counted too", "the cut of the example")(
+    swap("> cut", "> 10.0"))
 
 
 @wrong("grid-stride", "the work is not shared.*writes its own count")

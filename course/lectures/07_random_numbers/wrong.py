@@ -77,7 +77,7 @@ wrong("counter", "come twice|of the thread", "by turn alone")(
 )
 
 
-@wrong("counter", "one thread does the work of many")
+@wrong("counter", "your busiest thread makes .*, and .* are enough")
 @cuda.jit
 def one_thread_draws_all(key, x, y):
     if cuda.grid(1) == 0:
@@ -86,7 +86,7 @@ def one_thread_draws_all(key, x, y):
             y[i] = random(key, 2 * i + 1)
 
 
-@wrong("counter", "one thread does the work of many")
+@wrong("counter", "your busiest thread makes .*, and .* are enough")
 @cuda.jit
 def every_fourth_thread_draws(key, x, y):
     if cuda.threadIdx.x % 4 == 0:

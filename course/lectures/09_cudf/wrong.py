@@ -59,6 +59,16 @@ def one_column_only(table):
     return table.groupby("event", sort=True)["pt"].max()
 
 
+@wrong("per-event", "takes data from the device")
+def by_pandas_there_and_back(table):
+    import cudf
+
+    host = table.to_pandas()
+    made = host.groupby("event").agg(muons=("pt", "size"), charge=("charge", "sum"),
+                                     leading=("pt", "max"))
+    return cudf.from_pandas(made.sort_index())
+
+
 # --- pairs --------------------------------------------------------------------------------------
 
 
@@ -114,6 +124,16 @@ def selection_without_table(table):
     return pairs["number1"] < pairs["number2"]
 
 
+@wrong("pairs", "takes data from the device")
+def by_pandas(table):
+    import cudf
+
+    host = table.to_pandas()
+    both = host.merge(host, on="event", suffixes=("1", "2"))
+    both = both[(both.number1 < both.number2) & (both.charge1 + both.charge2 == 0)]
+    return cudf.from_pandas(both.reset_index(drop=True))
+
+
 # --- missing ------------------------------------------------------------------------------------
 
 
@@ -147,6 +167,11 @@ def one_number(series):
     return series.null_count
 
 
+@wrong("missing", "rows are said to be null")
+def two_as_in_the_example(series):
+    return 2, int(series.isna().sum()) - 2
+
+
 # --- no-detour ----------------------------------------------------------------------------------
 
 
@@ -175,6 +200,17 @@ def get_is_a_copy_too(pairs, edges):
 @wrong("no-detour", "`to_pandas` takes data")
 def through_pandas(pairs, edges):
     return cp().histogram(cp().asarray(pairs.to_pandas()["mass"].dropna()), edges)[0]
+
+
+@wrong("no-detour", "`tolist` takes data from the device")
+def by_lists(pairs, edges):
+    masses = pairs["mass"].dropna().values.tolist()
+    return cp().asarray(np.histogram(masses, edges.tolist())[0])
+
+
+@wrong("no-detour", "the count of bin")
+def edges_of_the_example(pairs, edges):
+    return cp().histogram(pairs["mass"].dropna().values, cp().linspace(1, 121, 25))[0]
 
 
 @wrong("no-detour", "the result is a tuple, not a CuPy array")

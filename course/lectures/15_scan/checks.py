@@ -6,6 +6,7 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.host_side import Left, leaving
 from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
@@ -75,8 +76,9 @@ def scan_blocks(kernel):
         require_equal(totals, running[:, -1], f"with {n} values, of the totals",
                       "which thread holds the sum of its whole block?")
     ones, places = np.ones(1024, np.int64), np.zeros(1024, np.int64)
+    # Blelloch's tree, up and down, makes 54 accesses for a thread's value; the lecture's way 31.
     require_parallel(kernel, 8, BLOCK, ones, places, np.zeros(8, np.int64), items=1024,
-                     look="all threads take part in each of the seven steps")
+                     look="all threads take part in each of the seven steps", accesses=6)
     counters = counted(kernel, 8, BLOCK, ones, places, np.zeros(8, np.int64))
     require(
         counters.global_atomics == 0 and counters.global_loads <= 2 * 1024,
@@ -104,8 +106,10 @@ def scan(function):
         values = random.integers(-9, 100, n)
         large = n > BLOCK * BLOCK
         try:
-            (found,) = watched(lambda values=values: [_on_host(function(cuda.to_device(values)))],
-                               () if large else (1, 2), what=f"your scan of {n:,} values")
+            with leaving() as left:
+                (found,) = watched(lambda values=values: [
+                    _on_host(function(cuda.to_device(values)), left)],
+                    () if large else (1, 2), what=f"your scan of {n:,} values")
         except RecursionError:
             require(False, f"with {n:,} values, your scan calls itself without end",
                     look="one block has the sums of all: call scan(d_totals) only `if blocks > 1`")
@@ -116,6 +120,8 @@ def scan(function):
         )
         require_equal(found, values.cumsum(), f"with {n:,} values",
                       "which blocks' totals are missing from this element, and are any too many?")
+        left.demand_none(f"with {n:,} values", "who scanned the totals? They stay on the device: "
+                         "`scan(d_totals)`")
     n = BLOCK * BLOCK  # so many totals as one thread should not add up alone
     with virtualgpu.profile() as profile:
         function(cuda.to_device(np.ones(n, np.int64)))
@@ -133,11 +139,14 @@ def scan(function):
     )
 
 
-def _on_host(answer: object) -> np.ndarray:
+def _on_host(answer: object, left: Left) -> np.ndarray:
+    nbytes = left.nbytes
     require(hasattr(answer, "copy_to_host"),
             f"the answer is {type(answer).__name__}, not an array on the device",
             look="return d_sums as it is")
-    return answer.copy_to_host()
+    found = answer.copy_to_host()
+    left.nbytes = nbytes  # what the check takes does not count
+    return found
 
 
 @exercise(

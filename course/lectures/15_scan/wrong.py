@@ -201,3 +201,14 @@ def thread_zero_writes(values, flags, ends, kept):
             if flags[i]:
                 kept[place] = values[i]
                 place += 1
+
+
+wrong("scan", "takes data from the device.*|who scanned the totals", "NumPy beside launches for show")(
+    lambda d_values: _shown(np.cumsum(d_values.copy_to_host())))
+
+
+def _shown(sums):
+    few, one = cuda.to_device(np.ones(8, np.int64)), cuda.device_array(1, np.int64)
+    for _ in range(3):
+        scan_blocks[1, THREADS](few, cuda.device_array(8, np.int64), one)
+    return cuda.to_device(sums)

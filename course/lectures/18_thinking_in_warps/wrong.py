@@ -180,7 +180,7 @@ def lane_0_reads_all(values, maxima):
         maxima[i // 32] = mine
 
 
-@wrong("warp-max", "hand on their numbers one after the other.*five rounds")
+@wrong("warp-max", "your warps make .* shuffles or votes each.*five rounds")
 @cuda.jit
 def lanes_ask_each_other_in_turn(values, maxima):
     i = cuda.grid(1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpucourse import call
-from gpucourse.grading.oracle.exchange import Diverged, Exchange
+from gpucourse.exercises.exchange import Diverged, Exchange
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from virtualgpu.machine.wave import WARP
 from virtualgpu.observers.counters import LARGEST, Counters
@@ -39,6 +39,15 @@ ROUND = 50
 SHUFFLES = 14
 
 
+class Uneven(NamedTuple):
+    """What speaks against a launch: a reason that may be told to anybody, a detail with numbers
+    for whoever marks the work, and one for whoever wrote it."""
+
+    reason: str
+    detail: str
+    counted: str
+
+
 def share(items: int, threads: int, rounds: int) -> int:
     """Elements that are one thread's, and the rounds of a tree: what is fair."""
     return math.ceil(items / threads) + rounds
@@ -48,11 +57,10 @@ def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, 
            threads: int | None = None, rounds: int | None = None, slots: int = 0,
            accesses: int = ACCESSES, instructions: int | None = None, even: float = EVEN,
            tree: bool = False, alone: tuple[Counters, int] | None = None
-           ) -> tuple[str, str] | None:
+           ) -> Uneven | None:
     """What speaks against a launch whose threads share the work on `items` elements, or None.
 
-    Arguments as of :func:`gpucourse.grading.testing.verbs.expect_parallel`. A reason that may be
-    told to anybody, and a detail with numbers, which depend on the inputs.
+    Arguments as of :func:`gpucourse.grading.testing.verbs.expect_parallel`.
     """
     blocks, size = math.prod(grid), math.prod(block)
     threads = threads or blocks * size
@@ -73,34 +81,41 @@ def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, 
         apart, beside = 0, ROUND * rounds
         if alone:
             own = alone[0].busiest_instructions / alone[1]
-    for number, bound, words in (
-        (most, each * fair + apart,
+    busiest = f"your busiest thread makes {{:,}} {what}, and {{:,}} are enough"
+    for number, bound, counted, words in (
+        (most, each * fair + apart, busiest,
          f"one thread does the work of many: it makes more than {each:,} {what} for each element "
          "of a thread's even share"),
-        (most, even * done / sharing + beside,
+        (most, even * done / sharing + beside, busiest,
          f"one thread does the work of many: it makes more than {even:g} times as many {what} as "
          "an even share would be"),
         # Nothing that the others do raises this bound: idle work cannot hide one who does all.
-        (most, even * own * share(items, threads, 0) + beside,
+        (most, even * own * share(items, threads, 0) + beside, busiest,
          f"one thread does the work of many: it makes more than {even:g} times as many {what} for "
          "each element of a thread's even share as the kernel makes when a thread is alone"),
         # Twice as much as one thread: lanes that a branch has parted may meet late again.
         (span, 2 * (each * fair + apart),
+         f"one after the other, the warps of a block make {{:,}} {what} from barrier to barrier, "
+         "and {:,} are enough",
          "the threads work one after the other: from barrier to barrier the busiest warps of a "
          f"block make more than {2 * each:,} {what} for each element of a thread's even share"),
         (tree * counters.atomic_hottest, UPDATES * fair,
+         "one address takes {:,} atomic operations, and {:,} are enough",
          f"threads queue at one address: it takes more than {UPDATES} atomic operations for each "
          "element of a thread's even share"),
         (tree * _shuffles(counters) / (blocks * math.ceil(size / WARP)),
          SHUFFLES * (max(1, math.ceil(items / threads)) + 1),
+         "your warps make {:,} shuffles or votes each, and {:,} are enough",
          "the lanes of a warp hand on their numbers one after the other: a warp makes more than "
          f"{SHUFFLES} shuffles or votes for each element of a thread, and as many for the sums of "
          "the warps"),
     ):
         if number > bound:
-            return words, (
-                f"{math.ceil(number):,} where {math.floor(bound):,} are allowed; "
-                f"{counters.threads_at_work:,} of {blocks * size:,} threads touch memory at all")
+            numbers, at_work = (math.ceil(number), math.floor(bound)), counters.threads_at_work
+            return Uneven(words, (
+                f"{numbers[0]:,} where {numbers[1]:,} are allowed; "
+                f"{at_work:,} of {blocks * size:,} threads touch memory at all"),
+                counted.format(*numbers))
     return None
 
 
@@ -114,7 +129,7 @@ def _shuffles(counters: Counters) -> int:
 
 
 def nearly(counters: Counters, grid: Dimensions, block: Dimensions, items: int,
-           **asked: Any) -> tuple[str, str] | None:
+           **asked: Any) -> Uneven | None:
     """What :func:`uneven` would say had the busiest done a quarter more."""
     more = {name: math.ceil(getattr(counters, name) / NEAR) for name in LARGEST}
     shuffles = {"warp": math.ceil(_shuffles(counters) / NEAR)}

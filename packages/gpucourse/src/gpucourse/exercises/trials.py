@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: Lengths at which guards and reductions go wrong: both sides of a warp and of a block, next to
 #: nothing, a prime. Messages mostly name the first ones, so these are ordinary.
 LENGTHS = (129, 128, 0, 1, 2, 31, 32, 33, 127, 257, 1009)
+#: Instructions that a thread may take for each element of its share, and each round of a tree: a
+#: sinh in double precision takes about 150 once, a walk past 1,009 elements 5,000.
+INSTRUCTIONS = 100
 #: What an output array holds before the launch: nothing may depend on it.
 LEFTOVER = -999
 
@@ -83,17 +86,23 @@ def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Co
 
 
 def require_parallel(kernel: object, blocks: int, threads: int, *arguments: object, items: int,
-                     look: str) -> None:
-    """Require that the threads of one launch share the work on `items` elements."""
-    require_shared(counted(kernel, blocks, threads, *arguments), (blocks,), (threads,), items, look)
+                     look: str, instructions: int = INSTRUCTIONS, **asked: Any) -> None:
+    """Require that the threads of one launch share the work on `items` elements.
+
+    What they do in memory is counted, and what they do at all: a thread that walks through all
+    elements and touches its own makes few accesses.
+    """
+    counters, shape = counted(kernel, blocks, threads, *arguments), ((blocks,), (threads,))
+    require_shared(counters, *shape, items, look, **asked)
+    require_shared(counters, *shape, items, look, instructions=instructions)
 
 
 def require_shared(counters: Counters, grid: tuple[int, ...], block: tuple[int, ...], items: int,
                    look: str, **asked: Any) -> None:
     """The same of a launch that was counted; `asked` as of :func:`gpucourse.expect_parallel`."""
     if found := uneven(counters, grid, block, items, **asked):
-        require(False, f"the answer is right, but the work is not shared: {found[0]} "
-                       f"({found[1]})", look=look)
+        require(False, f"the answer is right, but the work is not shared: {found.counted}",
+                look=look)
 
 
 def in_words(name: str, blocks: object, threads: object, arguments: Sequence) -> str:

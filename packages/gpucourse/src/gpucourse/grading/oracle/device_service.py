@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from gpucourse.exercises.exchange import Diverged, Exchange
 from gpucourse.grading.contract import PropertyFailed
 from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.devices import new_device
-from gpucourse.grading.oracle.exchange import Diverged, Exchange
 from gpucourse.grading.oracle.origins import Origins
 from gpucourse.grading.sandbox.wire import ProtocolError, announced
 from gpucourse.grading.testing.watching import ANOTHER_COURSE, explain, machine_at_work

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import virtualgpu
+from gpucourse.exercises.exchange import Exchange
 from gpucourse.exercises.orders import checked, order_matters
 from gpucourse.grading.arguments import describe_type, parameter_sizes, scalar_parameter
 from gpucourse.grading.contract import (
@@ -24,7 +25,6 @@ from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.cuda_source import compile_source
 from gpucourse.grading.oracle.devices import new_device
-from gpucourse.grading.oracle.exchange import Exchange
 from gpucourse.grading.oracle.jax_runner import JaxRunner, Program
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested

@@ -11,13 +11,13 @@ import re
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import EXTENSIONS
+from gpucourse.exercises.exchange import Exchange
 from gpucourse.grading.contract import InfrastructureFault, PropertyFailed
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import telling
 from gpucourse.grading.oracle.clocks import SubmissionClock
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.device_service import DeviceService
-from gpucourse.grading.oracle.exchange import Exchange
 from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.sandbox.levels import ForkServer
