@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.methods import as_python, has_loop, lines_run, require_all_at_once
 from gpucourse.exercises.trials import LENGTHS
 
 
@@ -22,25 +23,30 @@ from gpucourse.exercises.trials import LENGTHS
 def count_window(count):
     """Right for every length, edge and type, and compiled."""
     _require_compiled(count)
-    random = np.random.default_rng(41)
+    random, low, high = np.random.default_rng(41), 80.0, 100.0
     for dtype in (np.float64, np.float32):
         for n in LENGTHS:
             values = random.integers(70, 110, n).astype(dtype)
             if n > 2:
                 values[n // 2] = np.nan
-            got, expected = count(values, 80.0, 100.0), ((values > 80) & (values < 100)).sum()
-            closed = ((values >= 80) & (values <= 100)).sum()
+            got = count(values, low, high)
+            expected = ((values > low) & (values < high)).sum()
+            closed = ((values >= low) & (values <= high)).sum()
             case = f"with {n} {np.dtype(dtype).name} values"
             require(
                 got == expected or got != closed,
-                f"{case}, the edges 80 and 100 are counted too",
+                f"{case}, the edges {low:g} and {high:g} are counted too",
                 look="strictly between: `<` or `<=`?",
             )
             require(
                 got == expected,
-                f"{case}, {expected} lie between 80 and 100; yours are {got}",
+                f"{case}, {expected} lie between {low:g} and {high:g}; yours are {got}",
                 look="which values does the loop see, and what does it do with NaN?",
             )
+            low = float(random.integers(72, 90))
+            high = low + float(random.integers(5, 25))
+    require(has_loop(count), "right, but without a loop: NumPy's operations make arrays of truth "
+            "values first", look="`for value in values:`, with a counter: Numba compiles it")
 
 
 @exercise(
@@ -76,6 +82,9 @@ def vectorize(kepler):
             f"{table[k, i] - e[k] * math.sin(table[k, i]):.6f}",
             look="the signs of the step; and go on until it is smaller than 1e-12",
         )
+    easy, hard = (lines_run(as_python(kepler), *orbit) for orbit in ((math.pi, 0.0), (0.02, 0.99)))
+    require(easy < hard, f"right, but the Earth takes as many rounds as a comet: {easy} lines of "
+            "Python each", look="`while`: go on until a step is smaller than 1e-12, and no longer")
 
 
 @exercise(
@@ -89,7 +98,8 @@ def fresh_cuts(count):
     """Each cut got its own answer, from one compiled function."""
     _require_compiled(count)
     values = np.random.default_rng(42).uniform(0, 120, 1009)
-    got = {cut: int(count(values, cut)) for cut in (30.0, 85.0, 60.0, 30.0)}
+    drawn = map(float, np.random.default_rng(44).uniform(10, 110, 4))
+    got = {cut: int(count(values, cut)) for cut in (30.0, 85.0, 60.0, *drawn, 30.0)}
     for cut, number in got.items():
         expected = int((values > cut).sum())
         require(
@@ -145,6 +155,7 @@ def where(corrected):
                 f"a mass of {masses[k]:g} becomes {got[k]:g}, not {expected[k]:g}",
                 look="above 60, below 20, or in between (60 and 20 themselves stay)?",
             )
+    require_all_at_once(corrected, jnp.ones(64), look="`jnp.where` chooses for all of them at once")
 
 
 def _require_compiled(function):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numba import njit, vectorize
@@ -25,9 +26,15 @@ wrong("count-window", "the edges 80 and 100 are counted too", "edges too")(
 wrong("count-window", "lie between 80 and 100; yours are .*NaN", "counts nan")(
     swap("count = 0", "count = values.size"),
     swap("low < value < high:\n            count +", "value <= low or value >= high:\n            count -"))
-wrong("count-window", "lie between 80 and 100; yours are", "leaves out the last")(
+wrong("count-window", r"lie between \d+ and \d+; yours are", "leaves out the last")(
     swap("value in values:\n        if low < value", "i in range(values.size - 1):\n        if low < values[i]"))
 
+
+wrong("count-window", r"lie between \d+ and \d+; yours are|counted too", "the window of the example")(
+    swap("low < value < high", "80 < value < 100"))
+wrong("count-window", "right, but without a loop", "an array expression")(
+    swap("count = 0\n    for value in values:\n        if low < value < high:\n            count += 1\n"
+         "    return count", "return np.sum((values > low) & (values < high))"))
 
 # --- vectorize ----------------------------------------------------------------------------------
 
@@ -137,3 +144,21 @@ def edges_too_much(masses):
 @wrong("where", "result of shape")
 def adds_them_up(masses):
     return jnp.sum(jnp.where(masses > 60, 1.02 * masses, masses))
+
+
+@wrong("vectorize", "the Earth takes as many rounds as a comet")
+@vectorize
+def two_hundred_rounds_for_everybody(M, e):
+    E = math.pi
+    for _ in range(200):
+        E -= (E - e * math.sin(E) - M) / (1 - e * math.cos(E))
+    return E
+
+
+@wrong("where", "one element comes after the other, in a loop")
+def one_mass_at_a_time(masses):
+    def light(mass):
+        return jax.lax.cond(mass < 20, lambda m: 0 * m, lambda m: m, mass)
+
+    return jax.lax.map(
+        lambda mass: jax.lax.cond(mass > 60, lambda m: 1.02 * m, light, mass), masses)

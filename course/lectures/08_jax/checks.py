@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from unittest import mock
+
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.methods import primitives, require_all_at_once
 
 
 @exercise(
@@ -48,6 +52,8 @@ def pad(mean):
         f"the means are right, but JAX compiled {len(traced)} times for arrays of one length",
         look="n is an argument like any other",
     )
+    require_all_at_once(mean, jax.numpy.ones(64), 5,
+                        look="`jnp.sum(values, where=…)` adds up all that count")
 
 
 @exercise(
@@ -94,6 +100,10 @@ def at_add(landing_counts):
             require(
                 False, f"{case}, bin {k} has {got[k]} instead of {expected[k]}", look=where
             )
+    look = "`counts.at[k].add(…)`, with an array of bins for k"
+    found = require_all_at_once(landing_counts, jnp.ones(64), 7, static=(1,), look=look)
+    require(found["scatter-add"] + found["scatter_add"], "right, but nothing is added at an index: "
+            "every bin looks at every value", look=look)
 
 
 @exercise(
@@ -145,6 +155,9 @@ def vmap(table, distance):
             f"the table is right, but `distance` was called {len(traced)} times",
             look="no loop: jax.vmap calls it once, for all",
         )
+    own = primitives(distance, 0.5, 20.0)
+    require_all_at_once(table, angles, speeds, allowed=own["scan"] + own["while"],
+                        look="jax.vmap of jax.vmap: each operation becomes one on a table")
 
 
 @exercise(
@@ -162,7 +175,8 @@ def aim(aim, distance):
     import jax.numpy as jnp
 
     targets = jnp.linspace(15.0, 38.0, 24)
-    angles = jax.jit(jax.vmap(aim, (0, None)))(targets, 30.0)
+    with _asked_for_slopes(aim, distance) as slopes:
+        angles = jax.jit(jax.vmap(aim, (0, None)))(targets, 30.0)
     require(
         angles.shape == targets.shape,
         f"24 targets give angles of shape {angles.shape}",
@@ -186,6 +200,29 @@ def aim(aim, distance):
         f"with 20 m/s and a target at 12 m, the ball comes down at {slower:.2f} m",
         look="does it use the speed that it is given?",
     )
+    require(slopes, "every target is hit, but nothing asks for the slope of `distance`",
+            look="Newton's steps: `jax.grad(distance)` or `jax.value_and_grad(distance)`")
+
+
+@contextmanager
+def _asked_for_slopes(aim, distance):
+    """A list that grows when a derivative of `distance` is taken, by its name in the notebook."""
+    import jax
+
+    slopes = []
+    noting = jax.custom_jvp(distance)
+
+    @noting.defjvp
+    def _slope(values, steps):
+        slopes.append(True)
+        return jax.jvp(distance, values, steps)
+
+    scope = getattr(getattr(aim, "__wrapped__", aim), "__globals__", {})
+    known = [name for name, value in scope.items() if value is distance]
+    if not known:  # it is not called by name: nothing can be noted
+        slopes.append(True)
+    with mock.patch.dict(scope, dict.fromkeys(known, noting)):
+        yield slopes
 
 
 def _counting(function):

@@ -45,6 +45,15 @@ def nothing(values, n):
     pass
 
 
+@wrong("pad", "one element comes after the other")
+def one_element_after_the_other(values, n):
+    return jax.lax.fori_loop(0, n, lambda i, total: total + values[i], jnp.float32(0)) / n
+
+
+@wrong("pad", "which elements are added|by what is the sum divided")
+def five_as_in_the_example(values, n):
+    return jnp.sum(values[:5]) / 5
+
 # --- at-add -------------------------------------------------------------------------------------
 
 
@@ -81,6 +90,21 @@ def counts_with_numpy(metres, bins):
 def one_bin_more(metres, bins):
     return jnp.histogram(metres, bins + 1, (0, bins + 1))[0].astype(jnp.int32)
 
+
+@wrong("at-add", "every bin looks at every value")
+@partial(jax.jit, static_argnames="bins")
+def every_bin_looks_at_every_value(metres, bins):
+    return jnp.sum(jnp.floor(metres)[:, None] == jnp.arange(bins), axis=0)
+
+
+@wrong("at-add", "one element comes after the other")
+@partial(jax.jit, static_argnames="bins")
+def one_value_after_the_other(metres, bins):
+    def add(counts, value):
+        k = jnp.floor(value).astype(jnp.int32)
+        return counts.at[jnp.where((k >= 0) & (k < bins), k, bins)].add(1), None
+
+    return jax.lax.scan(add, jnp.zeros(bins, jnp.int32), metres)[0]
 
 # --- vmap and aim: a flight without drag, which has a formula ------------------------------------
 
@@ -150,3 +174,28 @@ wrong("aim", "m away")(one_step, distance)
 wrong("aim", "a steep throw")(steep, distance)
 wrong("aim", "the speed that it is given")(always_thirty, distance)
 wrong("aim", "TracerBoolConversionError|[Bb]oolean")(asks_with_while, distance)
+
+
+def in_loops_of_jax(angles, speeds):
+    return jax.lax.map(
+        lambda angle: jax.lax.map(lambda speed: distance(angle, speed), speeds), angles)
+
+
+def halves(target, speed):
+    def halve(_, ends):
+        low, high = ends
+        middle = (low + high) / 2
+        short = distance(middle, speed) < target
+        return jnp.where(short, middle, low), jnp.where(short, high, middle)
+
+    low, high = jax.lax.fori_loop(0, 24, halve, (jnp.float32(0.02), jnp.float32(0.7)))
+    return (low + high) / 2
+
+
+def by_the_formula(target, speed):
+    return jnp.arcsin(9.81 * target / speed**2) / 2
+
+
+wrong("vmap", "one element comes after the other")(in_loops_of_jax, distance)
+wrong("aim", "nothing asks for the slope")(halves, distance)
+wrong("aim", "nothing asks for the slope")(by_the_formula, distance)

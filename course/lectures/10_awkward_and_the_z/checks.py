@@ -6,9 +6,14 @@ import awkward as ak
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.methods import lines_run
 from gpucourse.data.generator import jagged_muons
-from gpucourse.exercises.trials import LEFTOVER, counted, launched
+from gpucourse.exercises.trials import LEFTOVER, counted, launched, require_parallel
 
+#: 512 events of three muons each, for counting who does the work.
+EVEN = [[(30.0, 0.0, 1), (25.0, 0.0, -1), (10.0, 0.0, 1)]] * 512
+#: Accesses that a thread may make for such an event; the lecture's kernels make 6 to 15.
+ACCESSES = 30
 #: Numbers of muons in events: none at the ends and in a row, one, and more than a warp has lanes.
 COUNTS = ((2, 0, 1, 3, 0, 0, 2), (0, 0, 3), (1,), (), (0,), (5, 40, 0, 1), (0, 2, 0, 0))
 
@@ -48,6 +53,9 @@ def owners(function):
                     "the first event is number 0 in a slice too" if start else
                     "an event may be empty: two offsets are equal then",
                 )
+    few, many = (lines_run(function, 2 * np.arange(n + 1)) for n in (10, 200))
+    require(many < few + 100, f"right, but Python runs {many:,} lines for 200 events: a loop",
+            look="np.diff and np.repeat take all events at once")
 
 
 @exercise(
@@ -114,6 +122,9 @@ def clean_pairs(function):
         f"{len(good)}, with {ak.count(good.pt)}",
         look="pt above 20, eta between -2.1 and 2.1 on both sides",
     )
+    few, many = (lines_run(function, sample[:n]) for n in (10, 200))
+    require(many < few + 100, f"right, but Python runs {many:,} lines for 200 events: a loop",
+            look="masks in brackets: `muons[…]`, then `good[…]`")
 
 
 def _demand_records(got):
@@ -171,6 +182,9 @@ def count_pairs(kernel):
                     look="the output is not 0 beforehand" if got[k] < 0 else
                     "which muons can be partners of a positive one?",
                 )
+    require_parallel(kernel, 8, 64, events_of(EVEN), np.zeros(512, np.int32), items=512,
+                     look="each thread counts in its own event, or in every so-many-th",
+                     accesses=ACCESSES)
 
 
 @exercise(
@@ -188,12 +202,13 @@ def fill_hard(kernel):
     for counts in (*COUNTS, random.integers(0, 5, 300)):
         momenta = [random.choice([5.0, 12.0, 20.0, 35.0, 50.0], n).tolist() for n in counts]
         events = events_of([[(pt, 0.0, 1) for pt in event] for event in momenta])
-        kept = [[pt for pt in event if pt > 20] for event in momenta]
+        cut = float(random.choice([12.0, 20.0, 35.0]))
+        kept = [[pt for pt in event if pt > cut] for event in momenta]
         offsets = np.concatenate([[0], np.cumsum([len(event) for event in kept], dtype=np.int64)])
         expected = np.array([pt for event in kept for pt in event], np.float32)
         for blocks in (len(momenta) // 64 + 1, 1):
             start = np.full(expected.size, LEFTOVER, np.float32)
-            *_, got = launched(kernel, blocks, 64, events, 20.0, offsets, start)
+            *_, got = launched(kernel, blocks, 64, events, cut, offsets, start)
             wrong = np.flatnonzero(got != expected)
             if wrong.size:
                 k = wrong[0]
@@ -211,12 +226,15 @@ def fill_hard(kernel):
                     f"{case}: it is {got[k]:g}, not {expected[k]:g}",
                     look="above the threshold, in the event's own order, from its offset on",
                 )
-    stored = counted(kernel, 5, 64, events, 20.0, offsets, np.zeros(expected.size, np.float32))
+    stored = counted(kernel, 5, 64, events, cut, offsets, np.zeros(expected.size, np.float32))
     require(
         stored.global_atomics == 0,
         f"the numbers are right, but {stored.global_atomics} atomic updates were made for them",
         look="only one thread writes an event's muons: it can count them by itself",
     )
+    require_parallel(kernel, 8, 64, events_of(EVEN), 20.0, 2 * np.arange(513),
+                     np.zeros(1024, np.float32), items=512, accesses=ACCESSES,
+                     look="each thread writes the muons of its own event, or of every so-many-th")
 
 
 def events_of(events: list) -> ak.Array:

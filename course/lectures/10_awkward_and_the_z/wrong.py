@@ -230,3 +230,30 @@ def stores_nothing(muons, threshold, offsets, pts):
 wrong("fill-hard", "belongs to it, but was never written.*one place further", "all in one place")(
     swap("place = offsets[i]", "pass"),
     swap("place] = muon.pt\n                place += 1", "offsets[i]] = muon.pt"))
+
+
+@wrong("owners", "Python runs .* lines for 200 events: a loop")
+def a_loop_over_events(offsets):
+    offsets = [int(one) for one in offsets]
+    return np.array([event for event in range(len(offsets) - 1)
+                     for _ in range(offsets[event], offsets[event + 1])], np.int64)
+
+
+@wrong("clean-pairs", "Python runs .* lines for 200 events: a loop")
+def a_loop_over_events_and_muons(muons):
+    made = []
+    for event in muons:
+        good = [m for m in event.tolist() if m["pt"] > 20 and abs(m["eta"]) < 2.1]
+        if len(good) == 2 and good[0]["charge"] != good[1]["charge"]:
+            made.append(good)
+    return ak.Array(made) if made else muons[:0]
+
+
+wrong("count-pairs", "the work is not shared", "one thread for every event")(
+    swap("for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):",
+         "for i in range(len(muons) if cuda.grid(1) == 0 else 0):"))
+wrong("fill-hard", "the work is not shared", "one thread for every event")(
+    swap("for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):",
+         "for i in range(len(muons) if cuda.grid(1) == 0 else 0):"))
+wrong("fill-hard", "it is .*, not |never written|race: |illegal address", "the threshold of the example")(
+    swap("muon.pt > threshold", "muon.pt > 20"))

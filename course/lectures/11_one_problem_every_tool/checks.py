@@ -116,23 +116,26 @@ def _numpy_operations(function, real, imag) -> int:
 
 
 def _asks_jax(function) -> bool:
-    """Whether the function, or one that it calls by name, is compiled by JAX."""
+    """Whether the function, or one that it calls by name, is compiled by JAX, and none by Numba."""
     from collections import deque
 
-    seen, waiting = set(), deque([function])
+    seen, waiting, asked = set(), deque([function]), False
     while waiting:
         one = waiting.popleft()
         if id(one) in seen:
             continue
         seen.add(id(one))
+        if type(one).__module__.startswith("numba.") and not hasattr(one, "forall"):
+            return False  # compiled for the processor: nothing says that JAX does the work
         if type(one).__module__.startswith("jaxlib"):
-            return True
+            asked = True
+            continue
         code = getattr(one, "__code__", None)
         if code is not None:
             scope = getattr(one, "__globals__", {})
             waiting.extend(scope[name] for name in code.co_names if name in scope)
             waiting.extend(cell.cell_contents for cell in getattr(one, "__closure__", None) or ())
-    return False
+    return asked
 
 
 def _ship(real, imag, limit, sign_lost=True):

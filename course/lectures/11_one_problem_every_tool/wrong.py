@@ -228,3 +228,27 @@ def names_swapped(intensity, peak, bandwidth):
 @wrong("roofline", "not two things")
 def the_number_alone(intensity, peak, bandwidth):
     return min(peak, intensity * bandwidth)
+
+
+@njit
+def steps_of_the_processor(real, imag, limit):
+    steps = np.zeros((imag.size, real.size), np.int32)
+    for row in range(imag.size):
+        for column in range(real.size):
+            cx, cy = real[column], imag[row]
+            x = y = np.float32(0)
+            while steps[row, column] < limit and x * x + y * y <= np.float32(4):
+                x, y = x * x - y * y + cx, abs((x + x) * y) + cy
+                steps[row, column] += 1
+    return steps
+
+
+@jax.jit
+def named(x):
+    return x
+
+
+@wrong("ship", "it was computed on the CPU")
+def njit_and_a_name_of_jax(real, imag, limit):
+    np.asarray(named(real))
+    return steps_of_the_processor(real, imag, limit)

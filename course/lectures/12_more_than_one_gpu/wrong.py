@@ -227,3 +227,19 @@ def forgets_that_buffers_are_used_again(gpu, chunks, results):
 @wrong("pipeline", "0 are copied in")
 def computes_on_the_host(gpu, chunks, results):
     np.square(chunks, out=results)
+
+
+def squares_on_the_host(gpu, chunks, results):
+    streams = [gpu.stream() for _ in range(3)]
+    buffers = [gpu.buffer(chunks[0].size) for _ in range(3)]
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        streams[k % 3].copy_in(chunk**2, buffers[k % 3], label=f"in {k}")
+        streams[k % 3].launch(unchanged, buffers[k % 3], label=f"nothing {k}")
+        streams[k % 3].copy_out(buffers[k % 3], result, label=f"out {k}")
+
+
+def unchanged(buffer):
+    pass
+
+
+wrong("pipeline", "in an order that is allowed, result", "squares on the host")(squares_on_the_host)

@@ -202,3 +202,18 @@ def factor_upside_down(values):
 def zeros_forgotten(values):
     factor = 2.0 ** (np.frexp(np.abs(values).max())[1] - 12)
     return (values / factor).astype(np.float16), factor
+
+
+@wrong("softmax", "JAX's own softmax does the work")
+def by_the_library(scores_ref, out_ref, *, kinds):
+    exists = jnp.arange(scores_ref.shape[1]) < kinds
+    out_ref[...] = jax.nn.softmax(jnp.where(exists, scores_ref[...], -jnp.inf), axis=1)
+
+
+from jax.nn import softmax as under_another_name
+
+
+@wrong("softmax", "JAX's own softmax does the work")
+def by_the_library_under_another_name(scores_ref, out_ref, *, kinds):
+    exists = jnp.arange(scores_ref.shape[1]) < kinds
+    out_ref[...] = under_another_name(jnp.where(exists, scores_ref[...], -jnp.inf), axis=-1)

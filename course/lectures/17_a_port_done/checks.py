@@ -77,13 +77,27 @@ def test(passes):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         trial("a right port")
-        require(passes(_loop) is not None, "the test returns None", look="return True or False")
-        require(passes(_loop), "a port that does all that the loop does is refused",
+        right, ran = _port()
+        require(passes(right) is not None, "the test returns None", look="return True or False")
+        require(passes(_port()[0]), "a port that does all that the loop does is refused",
                 look="is a NaN of yours taken for a good sample?")
         for what, mistake in MISTAKES.items():
             trial(f"a port that {what}")
-            require(not passes(partial(_loop, **mistake)), f"a port passes that {what}",
+            require(not passes(_port(**mistake)[0]), f"a port passes that {what}",
                     look="which case would show it?")
+        require(ran, "the test says what it says without a call of the port",
+                look="run it on your cases, and compare with the loop: `same(port, case)`")
+
+
+def _port(**mistake):
+    """A port, right or with a mistake, which looks the same; and what notes its calls."""
+    calls = []
+
+    def make_map(signal, good, pixels, starts, stops, weights):
+        calls.append(len(signal))
+        return _loop(signal, good, pixels, starts, stops, weights, **mistake)
+
+    return make_map, calls
 
 
 def _small(sweeps=5, longest=40, seed=1, **odd):
@@ -213,6 +227,8 @@ def jax(jax_map):
     plain = getattr(jax_map, "__wrapped__", jax_map)
     programs = [str(library.make_jaxpr(partial(plain, longest=16))(*_small(n, 16)))
                 for n in (8, 64)]
+    require("callback" not in programs[0], "the results are right, but the program calls back into "
+            "Python: the host makes the map", look="jnp's operations, on all rows of `positions`")
     require(len(programs[1]) < 2 * len(programs[0]), "the results are right, but the program grows "
             "with the number of sweeps: a Python loop was unrolled",
             look="all rows of `positions` at once")

@@ -235,3 +235,17 @@ wrong("cuda", "is nan|ZeroDivision", "one sample makes 0/0")(kernel_by(single=Fa
 wrong("cuda", "the work is not shared.*each thread takes one sweep", "one thread does it all")(
     kernel_by(alone=True))
 wrong("cuda", "not a kernel", "a plain function")(lambda *arrays: None)
+
+
+@wrong("test", "a port passes that takes the sample at `stop`")
+def asks_what_it_is(port):
+    return not isinstance(port, partial)
+
+
+def calls_back(signal, good, pixels, starts, stops, weights, *, longest):
+    shapes = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in (signal.shape, (64,), (64,))]
+    return jax.pure_callback(lambda *data: THE_LOOP(*map(np.asarray, data)), shapes, signal, good,
+                             pixels, starts, stops, weights)
+
+
+wrong("jax", "calls back into Python|TracerArrayConversionError", "the old loop")(calls_back)

@@ -1,0 +1,143 @@
+"""How an answer goes about its work, where a method is what the exercise is about.
+
+Asked of what runs, and not of the words of the source: of the lines of Python that run, of the
+program that JAX makes of the function, or of what is called on the way.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+from unittest import mock
+
+from gpucourse.exercises.checks import require
+
+
+def lines_run(function: Callable, *arguments: Any) -> int:
+    """How many lines run, of the function and of what stands in the same file or cell."""
+    files = {_code(function).co_filename}
+    count = 0
+
+    def traced(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename not in files:
+            return None
+        count += event == "line"
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        function(*arguments)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def as_python(function: Any) -> Callable:
+    """The Python function that Numba compiled, in which those that it calls are Python's too."""
+    made: dict[int, Callable] = {}
+
+    def plain(one: Any) -> Callable:
+        one = getattr(one, "_dispatcher", one)  # of a ufunc
+        source = getattr(one, "py_func", one)
+        if id(source) not in made:
+            names = dict(source.__globals__)
+            made[id(source)] = FunctionType(source.__code__, names, source.__name__,
+                                            source.__defaults__, source.__closure__)
+            for name in source.__code__.co_names:
+                value = names.get(name)
+                if hasattr(getattr(value, "_dispatcher", value), "py_func"):
+                    names[name] = plain(value)
+        return made[id(source)]
+
+    return plain(function)
+
+
+def has_loop(function: Any) -> bool:
+    """Whether a loop stands in the function or in one that it calls by name."""
+    waiting, seen = [as_python(function)], set()
+    while waiting:
+        one = waiting.pop()
+        for code in _with_inner(one.__code__):
+            if any(step.opname == "FOR_ITER" or "JUMP_BACKWARD" in step.opname
+                   for step in dis.get_instructions(code)):
+                return True
+            for name in code.co_names:
+                value = one.__globals__.get(name)
+                if isinstance(value, FunctionType) and id(value) not in seen:
+                    seen.add(id(value))
+                    waiting.append(value)
+    return False
+
+
+def _with_inner(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _with_inner(one)
+
+
+def _code(function: Any) -> CodeType:
+    function = getattr(function, "__wrapped__", function)
+    return getattr(function, "py_func", function).__code__
+
+
+def equations(jaxpr: Any, into: Callable[[Any], bool] = lambda equation: True) -> Iterator:
+    """Equations of a jaxpr, and of those in it; the inner ones where ``into(equation)``."""
+    for equation in jaxpr.eqns:
+        yield equation
+        if not into(equation):
+            continue
+        for value in equation.params.values():
+            for one in value if isinstance(value, tuple | list) else (value,):
+                one = getattr(one, "jaxpr", one)
+                if hasattr(one, "eqns"):
+                    yield from equations(one, into)
+
+
+def primitives(function: Callable, *arguments: Any, static: tuple[int, ...] = ()) -> Counter[str]:
+    """How often each primitive stands in the program that JAX makes of the function."""
+    import jax
+
+    closed = jax.make_jaxpr(function, static_argnums=static)(*arguments)
+    return Counter(equation.primitive.name for equation in equations(closed.jaxpr))
+
+
+def require_all_at_once(function: Callable, *arguments: Any, look: str,
+                        static: tuple[int, ...] = (), allowed: int = 0) -> Counter[str]:
+    """Require a program of JAX without loops, or with no more than are allowed; its primitives."""
+    found = primitives(function, *arguments, static=static)
+    require(found["scan"] + found["while"] <= allowed,
+            "right, but one element comes after the other, in a loop: a GPU would have one thread "
+            "at work", look=look)
+    return found
+
+
+@contextmanager
+def without(function: Any, *forbidden: tuple[Any, str], message: str, look: str,
+            when: Callable[..., bool] = lambda *arguments: True) -> Iterator[None]:
+    """Fail the check if ``function`` calls one of (module, name), also under another name.
+
+    ``when`` says, of the arguments of a call, whether it counts.
+    """
+    scope = getattr(getattr(function, "__wrapped__", function), "__globals__", {})
+    with ExitStack() as patches:
+        for owner, name in forbidden:
+            original = getattr(owner, name, None)
+            if original is None:
+                continue
+
+            def called(*arguments: Any, original: Any = original, **options: Any) -> Any:
+                require(not when(*arguments), message, look=look)
+                return original(*arguments, **options)
+
+            patches.enter_context(mock.patch.object(owner, name, called))
+            known = {one: called for one, value in scope.items() if value is original}
+            patches.enter_context(mock.patch.dict(scope, known))
+        yield
