@@ -11,19 +11,24 @@ gpucourse.progress()
 #
 # {way}
 #
+# Then go by what you came for:
+#
+# | you want to | take |
+# |---|---|
+# {goals}
+#
 # - **You know C++ and threads?** Begin with the second step.
 # - **You have written kernels already?** Begin with the third, and let its race reports surprise you.
-# - **You'll never write a kernel?** Take the first step, then {arrays}: arrays will do.
-# - **You came for the Z boson?** Take the four steps, then {jagged}.
 #
 # In every lesson you're asked what a cell will show before you run it. Press a button, right or
-# wrong: your guess stays with you, and the explanation waits, folded, below the cell.
+# wrong: only you see your guess, and the explanation waits, folded, below the cell.
 
 # %% [markdown] id="lessons"
 # ## The lessons
 #
 # {lectures} lectures and {projects} projects, about {hours} hours in all. Click a title to open it.
-# Take them in this order, or start where your needs are met.
+# Every notebook says at its top and its end where it stands in this order, and what comes next. Or
+# start with the first one whose "you need" column you can tick off.
 #
 # {table}
 #

@@ -589,9 +589,6 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 #   [SYCL](https://www.khronos.org/sycl/) and [OpenCL](https://www.khronos.org/opencl/), and
 #   [CUDA's terms in SYCL](https://oneapi-src.github.io/SYCLomatic/dev_guide/reference/term-mapping-quick-ref.html).
 # - The figures: [H100](https://www.nvidia.com/en-us/data-center/h100/), [T4](https://www.nvidia.com/en-us/data-center/tesla-t4/).
-#
-# Next: "Numba CUDA: kernels in Python", for a first kernel of your own; or "CuPy: NumPy on the device", if you'd rather
-# begin with arrays.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 50 minutes

@@ -659,8 +659,6 @@ recorded_times("quadratic.float64")
 # - The [CUDA array interface](https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html),
 #   [DLPack](https://dmlc.github.io/dlpack/latest/), and the [array API standard](https://data-apis.org/array-api/latest/),
 #   by which one function can serve many libraries.
-#
-# Next: "Compiling Python: Numba and JAX on the CPU", for what a compiler makes of Python itself.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes

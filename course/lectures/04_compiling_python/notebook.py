@@ -683,8 +683,6 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 #   [jaxprs](https://docs.jax.dev/en/latest/jaxpr.html).
 # - [StableHLO](https://openxla.org/stablehlo) and [LLVM IR](https://llvm.org/docs/LangRef.html): the languages
 #   between.
-#
-# Next: kernels in Python ("Numba CUDA"), and more of JAX ("JAX: arrays, compiled").
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 60 minutes

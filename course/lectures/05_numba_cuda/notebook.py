@@ -744,8 +744,6 @@ print("as NumPy:", np.allclose(d_largest.copy_to_host(), np.hypot(px, py).max(ax
 #   [kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html), and the
 #   [PTX manual](https://docs.nvidia.com/cuda/parallel-thread-execution/) for the instructions you saw.
 # - [LLVM's language reference](https://llvm.org/docs/LangRef.html), for what stands between.
-#
-# Next: "Thinking in threads", where they meet.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes

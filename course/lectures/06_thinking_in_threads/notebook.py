@@ -1017,9 +1017,6 @@ recorded_times("reduction")
 # - Mark Harris,
 #   [Optimizing Parallel Reduction in CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf):
 #   the classic. It takes powers of two for granted, and warps that never part; compare it with yours.
-#
-# Next: fill a histogram in parallel (project 1), where all of this is needed at once; or "Thinking in warps", on making
-# such kernels fast.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 90 minutes

@@ -442,8 +442,6 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # - JAX: [pseudorandom numbers](https://docs.jax.dev/en/latest/random-numbers.html), and
 #   [the design behind them](https://docs.jax.dev/en/latest/jep/263-prng.html).
 # - NumPy: [parallel random number generation](https://numpy.org/doc/stable/reference/random/parallel.html).
-#
-# Next: an area by random sampling (project 2).
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 40 minutes

@@ -789,8 +789,6 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 # - [vector](https://vector.readthedocs.io) and [hist](https://hist.readthedocs.io): what four-vectors and
 #   histograms can be asked.
 # - What the stand-ins here do and do not: [docs/standins.md](../docs/standins.md).
-#
-# Next: Project 3, "The Z mass from Awkward Arrays", where you choose the pair, and fit the peak.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes

@@ -834,8 +834,6 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # - [TOAST](https://github.com/hpc4cmb/toast), with its kernels in several languages side by side.
 # - How XLA contracts products and sums, and whom it surprised:
 #   [openxla/xla, issue 41579](https://github.com/openxla/xla/issues/41579).
-#
-# Next: "A port, done", where you take the way of section 7 yourself; or more than one GPU.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 55 minutes

@@ -853,8 +853,6 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # - CuPy: [raw kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html).
 # - The formulas: Fofonoff and Millard, *Algorithms for computation of fundamental properties of seawater*,
 #   UNESCO technical papers in marine science 44 (1983).
-#
-# Next: windows, reductions and loops, with your own `jit` at the end: the project "A compiler of your own".
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 70 minutes

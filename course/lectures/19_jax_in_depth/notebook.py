@@ -383,8 +383,6 @@ print("computed from it:", *misfit(guess, **there).devices())
 #   [advanced derivatives](https://docs.jax.dev/en/latest/advanced-autodiff.html), [sharded computation](https://docs.jax.dev/en/latest/sharded-computation.html).
 # - [The autodiff cookbook](https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html): products of a Hessian and a vector, which need no Hessian.
 # - In earnest: [Optimistix](https://docs.kidger.site/optimistix/) (minimisers, roots, least squares), [Optax](https://optax.readthedocs.io) (descents).
-#
-# Next: kernels of your own in JAX, "Programming in blocks"; or several devices, "More than one GPU".
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 40 minutes

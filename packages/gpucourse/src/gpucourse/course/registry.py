@@ -19,13 +19,15 @@ _VAGUE = ("understand", "know", "learn", "appreciate", "be aware", "be familiar"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lecture:
-    """One lecture; ``minutes`` is the time it takes in a room, exercises included."""
+    """One lecture; ``minutes`` is the time it takes in a room, exercises included, and ``why``
+    what it is taken for, told by the lesson before it."""
 
     id: str
     title: str
     minutes: int
     objectives: list[str]
     prerequisites: list[str]
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Project:
     objectives: list[str]
     prerequisites: list[str]
     points: float
+    why: str = ""
 
 
 Lesson = Lecture | Project
@@ -49,13 +52,18 @@ class Course:
 
     root: Path
     title: str
-    lectures: list[Lecture]
-    projects: list[Project]
+    #: Lectures and projects in the order in which they are taken.
+    lessons: list[Lesson]
 
     @property
-    def lessons(self) -> list[Lesson]:
-        """Lectures, then projects."""
-        return [*self.lectures, *self.projects]
+    def lectures(self) -> list[Lecture]:
+        """The lectures alone, in that order."""
+        return [lesson for lesson in self.lessons if isinstance(lesson, Lecture)]
+
+    @property
+    def projects(self) -> list[Project]:
+        """The projects alone, in that order."""
+        return [lesson for lesson in self.lessons if isinstance(lesson, Project)]
 
     def lesson(self, id: str) -> Lesson:
         """The lecture or project of this id; a :class:`LookupError` names those there are."""
@@ -104,11 +112,16 @@ def load_course(root: Path, path: Path | None = None) -> Course:
     for key in tables.keys() - {"course", "lecture", "project"}:
         report(f"unknown table [{key}]: use [course], [[lecture]] and [[project]]")
     head = tables.get("course", {})
-    if set(head) != {"title"} or not isinstance(head.get("title"), str):
-        report("[course] must hold a title and nothing else")
-    lectures = _read_entries(tables, "lecture", Lecture, report)
-    projects = _read_entries(tables, "project", Project, report)
-    course = Course(root, str(head.get("title", "")), lectures, projects)
+    if not {"title"} <= set(head) <= {"title", "way"} or not isinstance(head.get("title"), str):
+        report("[course] must hold a title, the way (a list of ids), and nothing else")
+    lessons = [*_read_entries(tables, "lecture", Lecture, report),
+               *_read_entries(tables, "project", Project, report)]
+    if (way := head.get("way")) is not None:
+        if not problems and sorted(way) != sorted(lesson.id for lesson in lessons):
+            differing = set(way) ^ {lesson.id for lesson in lessons} or {"an id that comes twice"}
+            report(f"way must list each lesson once; look at {', '.join(sorted(differing))}")
+        lessons.sort(key=lambda lesson: way.index(lesson.id) if lesson.id in way else len(way))
+    course = Course(root, str(head.get("title", "")), lessons)
     for message in _inconsistencies(course.lessons):
         report(message)
     if problems:
@@ -152,13 +165,15 @@ def _entry_mistakes(entry: dict, cls: type) -> Iterator[str]:
         "objectives": list,
         "prerequisites": list,
         "points": (int, float),
+        "why": str,
     }
+    known = {field.name for field in fields(cls)}
     names = {field.name for field in fields(cls) if field.default is MISSING}
-    for key in sorted(entry.keys() - names):
-        yield f"unknown key {key!r}: known are {', '.join(sorted(names))}"
+    for key in sorted(entry.keys() - known):
+        yield f"unknown key {key!r}: known are {', '.join(sorted(known))}"
     for key in sorted(names - entry.keys()):
         yield f"key {key!r} is missing"
-    for key in sorted(names & entry.keys()):
+    for key in sorted(known & entry.keys()):
         value = entry[key]
         if not isinstance(value, wanted[key]) or isinstance(value, bool):
             yield f"{key} = {value!r} has the wrong type"

@@ -40,7 +40,7 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
     )
     fills = {"lectures": str(len(course.lectures)), "projects": str(len(course.projects)),
              "hours": str(round(sum(lesson.minutes for lesson in course.lessons) / 60)),
-             "table": lessons_table(course), **first_steps(course)}
+             "table": lessons_table(course), **first_steps(course, handout)}
     cells = [("markdown", "title", title)]
     source = (course.root / SOURCE).read_text(encoding="utf-8")
     for cell in jupytext.reads(source, fmt="py:percent").cells:
@@ -52,15 +52,26 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
     return notebooks.page(ID, cells)
 
 
-#: The first steps of somebody new; then what those take who write no kernels, and physicists.
+#: The first steps of somebody new.
 FIRST = ("01_why_gpus", "05_numba_cuda", "06_thinking_in_threads", "01_fill_a_histogram")
-_ARRAYS, _JAGGED = ("03_cupy", "08_jax"), ("10_awkward_and_the_z", "03_z_mass")
+#: What somebody may have come for, and the lessons for it, in order.
+GOALS = {
+    "work with arrays and tables, without a kernel of your own":
+        ("01_why_gpus", "03_cupy", "04_compiling_python", "08_jax", "09_cudf"),
+    "write kernels, and know why one is slow":
+        (*FIRST, "18_thinking_in_warps", "15_scan", "14_kernel_detective"),
+    "simulate with random numbers": (*FIRST, "07_random_numbers", "02_area_by_sampling"),
+    "do particle physics: the Z boson":
+        (*FIRST, "18_thinking_in_warps", "15_scan", "10_awkward_and_the_z", "03_z_mass"),
+    "know what a compiler does": ("04_compiling_python", "08_jax", "02_pycuda",
+                                  "13_write_your_own_jit", "04_a_compiler"),
+}
 
 
-def first_steps(course: Course) -> dict[str, str]:
-    """Where to begin, and who may skip what; nothing in a course without those lessons."""
+def first_steps(course: Course, handout: bool = False) -> dict[str, str]:
+    """Where to begin, and what to take for which goal; empty without those lessons."""
     lessons = {lesson.id: lesson for lesson in course.lessons}
-    if not lessons.keys() >= {*FIRST, *_ARRAYS, *_JAGGED}:
+    if not lessons.keys() >= {*FIRST, *(id for ids in GOALS.values() for id in ids)}:
         return {}
 
     def link(id: str) -> str:
@@ -68,8 +79,14 @@ def first_steps(course: Course) -> dict[str, str]:
 
     steps = [f"{number}. {link(id)}, {lessons[id].minutes} minutes"
              for number, id in enumerate(FIRST, start=1)]
-    return {"way": "\n".join(steps), "arrays": " and ".join(map(link, _ARRAYS)),
-            "jagged": " and ".join(map(link, _JAGGED))}
+    rows = []
+    for goal, ids in GOALS.items():
+        first = ids[:len(FIRST)] == FIRST
+        named = ", ".join(map(link, ids[len(FIRST) * first:]))
+        rows.append(f"| {goal} | {'the four steps, then ' * first}{named} |")
+    if not handout:
+        rows.append("| teach it | [the instructor's guide](docs/instructor_guide.md) |")
+    return {"way": "\n".join(steps), "goals": "\n".join(rows)}
 
 
 def lessons_table(course: Course, repository: str | None = None) -> str:
