@@ -53,8 +53,7 @@ print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(time
 # ## 1. Arrays that live elsewhere
 #
 # `cp.asarray` copies a NumPy array to the device, `.get()` copies one back. *Predict:* `d_a` is on the
-# device, `a` is not. What is `d_a - a`: a CuPy array, a NumPy array, or an error? (Settle on an answer before you
-# run a cell. The wrong ones teach most.)
+# device, `a` is not. What is `d_a - a`: a CuPy array, a NumPy array, or an error?
 
 # %% id="mixing-guess"
 predict("mixing", "a CuPy array", "a NumPy array", "an error")

@@ -71,7 +71,6 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
 # work on that list. The Python text is run for the tracing, and then no more.
 #
 # So how often is it run? Here is a function that counts. *Predict:* which of these calls make it trace again?
-# (Settle on an answer before you run a cell. The wrong ones teach most.)
 
 # %% id="trace-guess"
 predict("trace",

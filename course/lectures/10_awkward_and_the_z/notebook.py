@@ -683,7 +683,7 @@ print(hard_pt.type, "on", ak.backend(hard_pt), "- as Awkward makes it:",
 
 # %% [markdown] id="compaction-text"
 # Count, scan, fill: that is **stream compaction**, for lists. Each thread writes as many numbers as it likes, no two write to one place,
-# and everything stays in the order of the events. In earnest take `cupy.cumsum` for the scan: it touches the memory half as often.
+# and everything stays in the order of the events. In real work use `cupy.cumsum` for the scan: it moves half the bytes.
 
 # %% id="fill-check"
 check("fill-hard", fill_hard)
