@@ -9,6 +9,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 
 from gpucourse.course.problems import CourseError, Problem
+from gpucourse.course.puzzles import Puzzle, folder, read_puzzles
 
 _ID = re.compile(r"\d\d_[a-z0-9]+(_[a-z0-9]+)*")
 # An objective must be something that can be checked.
@@ -76,6 +77,10 @@ class Course:
     def predictions(self, lesson: Lesson) -> Path:
         """The file with the reasons of a lesson's predictions; not every lesson has one."""
         return self.checks(lesson).with_suffix(".toml")
+
+    def puzzles(self, lesson: Lesson) -> dict[str, Puzzle]:
+        """A lesson's puzzles by name, in order; most have none. Raises :class:`PuzzleError`."""
+        return read_puzzles(folder(self.checks(lesson)))
 
 
 def load_course(root: Path, path: Path | None = None) -> Course:

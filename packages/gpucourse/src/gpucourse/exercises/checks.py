@@ -217,9 +217,10 @@ def load_lesson(id: str) -> Lesson:
 
 
 def read_exercises(path: Path) -> dict[str, Exercise]:
-    """The exercises that a file of checks defines, by name."""
+    """The exercises that a file of checks defines, each or in a list, by name."""
     module = _load(path, f"course_checks_{path.stem}")
-    found = [value for value in vars(module).values() if isinstance(value, Exercise)]
+    lists = [value if isinstance(value, list) else [value] for value in vars(module).values()]
+    found = [one for values in lists for one in values if isinstance(one, Exercise)]
     return {exercise.name: exercise for exercise in found}
 
 

@@ -4,7 +4,8 @@ Four cells belong together, and nothing stands between them::
 
     # %% [markdown] id="who-am-i-predict" tags=["predict"]     the question
     # %% id="who-am-i-guess"                                   predict("who-am-i", "2", "4", "8")
-    # %% id="who-am-i"                                         what is predicted: one cell or more
+    # %% id="who-am-i"                                         what is predicted: one cell or more;
+                                                               an exercise may stand before it
     # %% [markdown] id="who-am-i-why" tags=["why"]             what came out, and why: folded
 """
 
@@ -72,7 +73,9 @@ def mistakes(course: Course, source: Source) -> Mistakes:
         while ran < len(following) and following[ran].kind == "code":
             ran += 1
         why = following[ran] if ran < len(following) else None
-        if ran == 1 or following[1].name != name:
+        # A puzzle's kernel is written between the guess and the cell that checks and counts it.
+        shown = [one.name for one in following[1:ran] if "exercise" not in one.tags]
+        if not shown or shown[0] != name:
             yield following[0], f"predicts {name!r}, so the cell of that name must come next"
         if why is None or "why" not in why.tags:
             yield why or cell, (f"stands below what {name!r} predicts and gives the answer away: "

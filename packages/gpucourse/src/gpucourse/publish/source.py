@@ -17,6 +17,7 @@ from jupytext.magics import is_magic
 from nbformat import NotebookNode
 
 from gpucourse.course.problems import CourseError, Problem
+from gpucourse.course.puzzles import PuzzleError, expanded
 from gpucourse.course.regions import (
     HIDDEN_TESTS,
     SOLUTION,
@@ -103,8 +104,11 @@ def read_source(course: Course, lesson: Lesson, path: Path | None = None) -> Sou
     shown = path.relative_to(course.root)
     if not path.is_file():
         raise CourseError([Problem(shown, None, "missing: write it")])
-    text = path.read_text(encoding="utf-8")
-    lines = text.split("\n")
+    try:
+        lines, origins = expanded(path.read_text(encoding="utf-8"), course.puzzles(lesson))
+    except PuzzleError as error:
+        raise CourseError([Problem(shown, None, str(error))]) from error
+    text = "\n".join(lines)
     starts = [number for number, line in enumerate(lines) if re.match(r"# %%(\s|$)", line)]
     if not starts or any(line.strip() for line in lines[: starts[0]]):
         raise CourseError([Problem(shown, 1, "the file must begin with a cell marker '# %%'")])
@@ -119,8 +123,8 @@ def read_source(course: Course, lesson: Lesson, path: Path | None = None) -> Sou
     for start, end, raw in zip(starts, [*starts[1:], len(lines)], notebook.cells, strict=True):
         block = lines[start:end]
         for line, message in _cell_mistakes(raw, block, lesson):
-            problems.append(Problem(shown, start + 1 + line, message))
-        cells.append(_as_cell(raw, start + 1))
+            problems.append(Problem(shown, origins[min(start + line, end - 1)], message))
+        cells.append(_as_cell(raw, origins[start]))
     problems.extend(Problem(shown, line, text) for line, text in _source_mistakes(cells, lesson))
     if problems:
         raise CourseError(sorted(problems, key=lambda problem: problem.line or 0))

@@ -1,0 +1,292 @@
+"""Puzzles: one small TOML file for each, and the cells of a notebook that are made of it.
+
+They lie in a folder of their lesson's name beside its checks, a file each::
+
+    title = "Add ten"
+    text = "Thread `i` takes `a[i]`, adds 10 and writes `out[i]`."
+    spec = "out = a + 10"                     # NumPy's line: shown, drawn, and what is checked
+    kernel = '''…'''                          # the solution, its answer between the usual markers
+    hints = ["The idea: …", "The shape: …"]
+    [inputs]
+    a = "whole(n)"                            # drawn anew for each trial
+    [predict]
+    question = "…"
+    choices = ["…", "…"]
+    right = "…"
+    why = "…"
+    [predict.wrong]
+    "…" = "…"
+    [[wrong]]
+    edit = ["+ 10", "+ 1"]                    # a plausible mistake, as an edit of the solution
+    says = "element 0 is"                     # what the check must say of it
+
+What else may stand there, the fields of :class:`Puzzle` say. A lesson's text has the line
+``# %% puzzle="add-ten"`` where the puzzle's cells belong; its name is that of its file, without
+the number in front.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gpucourse.course.regions import SOLUTION, unwrap_regions
+
+_MARKER = re.compile(r'# %% puzzle="([a-z0-9-]+)"\s*$')
+
+
+class PuzzleError(ValueError):
+    """A puzzle's file that has another form; the message names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongAnswer:
+    """A plausible mistake: the solution with ``edit``s, or a ``kernel`` of its own, and a pattern
+    for what the check ``says`` of it."""
+
+    says: str
+    edit: tuple[str, ...] = ()
+    kernel: str = ""
+
+    def text(self, solution: str) -> str:
+        """The wrong kernel. Raises :class:`PuzzleError` if an edit changes nothing."""
+        text = self.kernel or solution
+        for old, new in zip(self.edit[::2], self.edit[1::2], strict=True):
+            if old not in text:
+                raise PuzzleError(f"nothing reads {old!r} in the solution")
+            text = text.replace(old, new)
+        return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Puzzle:
+    """One kernel to write.
+
+    Attributes
+    ----------
+    name, title, text, spec, kernel, hints
+        As in the module's example.
+    inputs : dict of str to str
+        The kernel's arguments that are not its outputs: expressions in the sizes, in what was drawn
+        before, and in the functions of :mod:`gpucourse.puzzles.inputs`.
+    start : dict of str to str
+        What an output holds before the launch, where it is not anything at all.
+    scratch : dict of str to str
+        Arrays that the kernel may use as it likes, and what they hold before the launch.
+    sizes : tuple of tuples
+        Lengths ``n``, or ``rows, cols``, or ``rows, inner, cols``, that the check tries.
+    threads : tuple of int
+        Sizes of a block, ``T``, that it tries with them.
+    launch : str
+        The blocks and the threads of a block: two numbers or two tuples.
+    picture, measured : tuple of int
+        The sizes, then ``T``, of the picture, and of the launch that is counted.
+    clock : tuple of int
+        The sizes, then ``T``, of the launch that is timed where there is a GPU.
+    share : dict of str to str
+        What may be asked of the sharing of work: the parameters of
+        :func:`gpucourse.exercises.parallel.uneven`; ``items`` are ``n`` or ``rows * cols``.
+    budget : tuple of (counter, most, words)
+        Counts that the measured launch may not exceed, and what to look at if it does.
+    needs : tuple of (counter, least, words)
+        Counts that it must reach.
+    library : str
+        CuPy's lines for the same: to be beaten in bytes or in time.
+    tolerance : float
+        How far an answer may be off, relative to it: 0 where all numbers are whole.
+    question, choices, right, reasons, why
+        The prediction.
+    broken : str
+        A wrong kernel that is shown, launched as the picture is, and replayed before the learner
+        mends it.
+    raises : str
+        The error in which the broken kernel ends.
+    last : str
+        The last question: what to ask where bytes and time part.
+    """
+
+    name: str
+    title: str
+    text: str
+    spec: str
+    kernel: str
+    hints: tuple[str, ...]
+    question: str
+    choices: tuple[str, ...]
+    right: str
+    reasons: dict[str, str]
+    why: str
+    wrong: tuple[WrongAnswer, ...]
+    inputs: dict[str, str] = field(default_factory=dict)
+    start: dict[str, str] = field(default_factory=dict)
+    scratch: dict[str, str] = field(default_factory=dict)
+    sizes: tuple[tuple[int, ...], ...] = ((129,), (1,), (31,), (128,), (33,), (257,), (1009,))
+    threads: tuple[int, ...] = (64, 32, 128)
+    launch: str = "-(-n // T) + 1, T"
+    picture: tuple[int, ...] = (8, 4)
+    measured: tuple[int, ...] = (4096, 128)
+    clock: tuple[int, ...] = (1 << 24, 256)
+    share: dict[str, str] = field(default_factory=dict)
+    budget: tuple[tuple[str, str, str], ...] = ()
+    needs: tuple[tuple[str, str, str], ...] = ()
+    library: str = ""
+    tolerance: float = 0.0
+    broken: str = ""
+    raises: str = ""
+    last: str = ""
+
+    @cached_property
+    def solution(self) -> str:
+        """The kernel's text with its answer."""
+        return unwrap_regions(self.kernel, SOLUTION)
+
+    @cached_property
+    def _definition(self) -> ast.FunctionDef:
+        *_, last = (node for node in ast.parse(self.solution).body
+                    if isinstance(node, ast.FunctionDef))
+        return last
+
+    @property
+    def function(self) -> str:
+        """The kernel's name."""
+        return self._definition.name
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The kernel's parameters, in order."""
+        return tuple(argument.arg for argument in self._definition.args.args)
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """What the spec's line assigns to."""
+        return tuple(node.id for node in ast.walk(ast.parse(self.spec))
+                     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+                     and node.id in self.parameters)
+
+
+def folder(checks: Path) -> Path:
+    """Where the puzzles of a lesson lie, by the file of its checks or of its predictions."""
+    return checks.with_suffix("")
+
+
+def read_puzzles(where: Path) -> dict[str, Puzzle]:
+    """The puzzles of a folder by name, in order; none where there is no folder.
+
+    Raises :class:`PuzzleError` naming the file that has another form.
+    """
+    return {puzzle.name: puzzle for puzzle in map(read_puzzle, sorted(where.glob("*.toml")))}
+
+
+def read_puzzle(path: Path) -> Puzzle:
+    """One puzzle. Raises :class:`PuzzleError`."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        asked = table.pop("predict")
+        table |= {"question": asked.pop("question"), "choices": asked.pop("choices"),
+                  "right": asked.pop("right"), "reasons": asked.pop("wrong"),
+                  "why": asked.pop("why"), "name": re.sub(r"^\d+_", "", path.stem).replace("_", "-")}
+        table["wrong"] = [WrongAnswer(**{key: _frozen(value) for key, value in one.items()})
+                          for one in table.get("wrong", ())]
+        if asked:
+            raise PuzzleError(f"[predict] has {', '.join(asked)}")
+        if unknown := table.keys() - {one.name for one in fields(Puzzle)}:
+            raise PuzzleError(f"unknown: {', '.join(sorted(unknown))}")
+        if missing := {one.name for one in fields(Puzzle) if one.default is MISSING
+                       and one.default_factory is MISSING} - table.keys():
+            raise PuzzleError(f"missing: {', '.join(sorted(missing))}")
+        table["sizes"] = [one if isinstance(one, list | tuple) else [one]
+                          for one in table.get("sizes", Puzzle.__dataclass_fields__["sizes"].default)]
+        return Puzzle(**{key: _frozen(value) for key, value in table.items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PuzzleError(f"{path.name}: {error}") from error
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    return value.strip("\n") if isinstance(value, str) else value
+
+
+# -- cells --------------------------------------------------------------------------------------
+
+
+def expanded(text: str, puzzles: dict[str, Puzzle]) -> tuple[list[str], list[int]]:
+    """A lesson's lines with the cells of its puzzles in their places, and the line that each is from.
+
+    Raises :class:`PuzzleError` for a puzzle that is placed twice, never, or that is not there.
+    """
+    lines: list[str] = []
+    origins: list[int] = []
+    placed: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        marker = _MARKER.match(line)
+        if marker is None:
+            lines.append(line)
+            origins.append(number)
+            continue
+        if marker[1] not in puzzles:
+            raise PuzzleError(f"line {number} places the puzzle {marker[1]!r}, and there is none")
+        placed.append(marker[1])
+        made = cells(puzzles[marker[1]], len(placed)).split("\n")
+        lines += made
+        origins += [number] * len(made)
+    if placed != [*puzzles]:
+        raise PuzzleError(f"the puzzles are {', '.join(puzzles)}; the text places "
+                          f"{', '.join(placed) or 'none'}")
+    return lines, origins
+
+
+def cells(puzzle: Puzzle, number: int) -> str:
+    """The cells of a puzzle as a lesson's source has them."""
+    return "\n".join(_broken(puzzle, number) if puzzle.broken else _whole(puzzle, number))
+
+
+def _whole(puzzle: Puzzle, number: int) -> Iterator[str]:
+    name = puzzle.name
+    yield f'# %% [markdown] id="{name}-task" tags=["predict"]'
+    yield from _markdown(f"## {number}. {puzzle.title}\n\n{puzzle.text}\n\n"
+                         f"```python\n{puzzle.spec}\n```\n\n*Predict:* {puzzle.question}")
+    yield from ("", f'# %% id="{name}-guess"', f'picture("{name}")')
+    yield f'predict("{name}", {", ".join(map(_quoted, puzzle.choices))})'
+    yield from ("", f'# %% id="{name}-exercise" tags=["exercise"]', puzzle.kernel)
+    yield from ("", f'# %% id="{name}"', f'check("{name}", {puzzle.function})')
+    yield from _why(puzzle)
+
+
+def _broken(puzzle: Puzzle, number: int) -> Iterator[str]:
+    name = puzzle.name
+    raises = f' raises="{puzzle.raises}"' if puzzle.raises else ""
+    yield f'# %% [markdown] id="{name}-task" tags=["predict"]'
+    yield from _markdown(f"## {number}. Broken: {puzzle.title}\n\n{puzzle.text}\n\n"
+                         f"```python\n{puzzle.spec}\n```\n\n*Predict:* {puzzle.question}")
+    yield from ("", f'# %% id="{name}-guess"')
+    yield f'predict("{name}", {", ".join(map(_quoted, puzzle.choices))})'
+    yield from ("", f'# %% id="{name}"{raises}', puzzle.broken)
+    function = ast.parse(puzzle.broken).body[-1].name  # type: ignore[attr-defined]
+    yield from ("", "", f'replay("{name}", {function})')
+    yield from _why(puzzle)
+    yield from ("", f'# %% [markdown] id="{name}-mend"')
+    yield from _markdown("Mend it: the kernel again, without the fault.")
+    yield from ("", f'# %% id="{name}-exercise" tags=["exercise"]', puzzle.kernel)
+    yield from ("", f'# %% id="{name}-check"', f'check("{name}", {puzzle.function})', "")
+
+
+def _why(puzzle: Puzzle) -> Iterator[str]:
+    yield from ("", f'# %% [markdown] id="{puzzle.name}-why" tags=["why"]')
+    yield from _markdown(puzzle.why + (f"\n\n*Last question:* {puzzle.last}" if puzzle.last else ""))
+    yield ""
+
+
+def _markdown(text: str) -> Iterator[str]:
+    for line in text.split("\n"):
+        yield f"# {line}".rstrip()
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,145 @@
+"""The board: of each puzzle the kernel that moves the fewest bytes, and the one that is quickest.
+
+A file on the learner's own machine, beside their progress; there is no login. Bytes are counted on
+the virtual GPU. Times are a GPU's: what has none is never entered, least of all a processor's time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import textwrap
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucourse.course.puzzles import Puzzle
+from gpucourse.progress import records
+from gpucourse.system.atomic import write_atomically
+from gpucourse.views.page import View, box, escape, head, note
+
+#: No kernel of a puzzle is longer than a screen; a text beyond this is not kept.
+MOST_LETTERS = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A kernel that solved its puzzle: its text, its bytes, and its time on the GPU that it names."""
+
+    code: str
+    bytes: int
+    ms: float | None = None
+    gpu: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Winners:
+    """Of one puzzle: the fewest bytes and the shortest time, which may be one kernel or two."""
+
+    fewest: Entry
+    shortest: Entry | None = None
+
+    @property
+    def parted(self) -> bool:
+        """Whether the kernel with the fewest bytes is not the quickest."""
+        return self.shortest is not None and self.shortest.code != self.fewest.code
+
+
+def place() -> Path:
+    """Where the board lies."""
+    return records.place().with_name("puzzles.json")
+
+
+def read(path: Path | None = None) -> dict[str, Winners]:
+    """The winners by ``lesson/puzzle``; what cannot be read is left out. Raises nothing."""
+    found: dict[str, Winners] = {}
+    try:
+        known = json.loads((path or place()).read_text(encoding="utf-8"))
+        items = known.items()
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return found
+    for name, one in items:
+        with suppress(TypeError, KeyError, AttributeError):
+            fewest, shortest = Entry(**one["fewest"]), one["shortest"]
+            winners = Winners(fewest, Entry(**shortest) if shortest else None)
+            if _is_entry(fewest) and (winners.shortest is None or _is_timed(winners.shortest)):
+                found[name] = winners
+    return found
+
+
+def enter(name: str, entry: Entry, path: Path | None = None) -> Winners:
+    """Take a kernel in; the winners with it. A time without a GPU's name does not count."""
+    path = path or place()
+    board = read(path)
+    known = board.get(name)
+    fewest = entry if known is None or entry.bytes < known.fewest.bytes else known.fewest
+    shortest = known.shortest if known else None
+    # Times of two GPUs say nothing about two kernels: the latest GPU begins anew.
+    if _is_timed(entry) and (shortest is None or shortest.gpu != entry.gpu
+                             or entry.ms < shortest.ms):  # type: ignore[operator]
+        shortest = entry
+    board[name] = winners = Winners(fewest, shortest)
+    with suppress(OSError):  # a check must not fail because a disk is full
+        write_atomically(path, json.dumps({key: asdict(one) for key, one in board.items()}, indent=1) + "\n")
+    return winners
+
+
+def entry(kernel: Any, moved: int, ms: float | None, gpu: str | None) -> Entry:
+    """What the board keeps of a kernel."""
+    try:
+        code = textwrap.dedent(inspect.getsource(kernel.py_func))[:MOST_LETTERS]
+    except (OSError, TypeError):
+        code = getattr(kernel, "__name__", "a kernel")
+    return Entry(code, moved, ms, gpu)
+
+
+def _is_entry(one: Entry) -> bool:
+    return isinstance(one.code, str) and isinstance(one.bytes, int)
+
+
+def _is_timed(one: Entry) -> bool:
+    return _is_entry(one) and isinstance(one.ms, int | float) and bool(one.gpu)
+
+
+# -- showing ------------------------------------------------------------------------------------
+
+
+def view(lesson: str, puzzles: Iterable[Puzzle], ours: dict[str, int]) -> View:
+    """The board of a lesson; ``ours`` are the bytes that a solution moved, where it was counted."""
+    board = read()
+    lines, cells = [], []
+    solved = 0
+    for puzzle in puzzles:
+        winners = board.get(f"{lesson}/{puzzle.name}")
+        solved += winners is not None
+        row = _row(winners, ours.get(puzzle.name))
+        lines.append(f"  {puzzle.name:24}{row[0]:>16}{row[1]:>16}  {row[2]}")
+        cells.append(f"<tr><td>{escape(puzzle.title)}</td>"
+                     + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
+    total = len(cells)
+    title = f"The board: {solved} of {total} solved"
+    said = ("Bytes are counted on the virtual GPU, in one size for all. Times are a GPU's; where "
+            "there is none, the column stays empty. Both are kept on this machine only.")
+    table = ("<table><tr><th>puzzle</th><th>fewest bytes</th><th>shortest time</th><th></th></tr>"
+             + "".join(cells) + "</table>")
+    return View(box(head(title), table, note(said)), "\n".join([title, *lines, said]))
+
+
+def _row(winners: Winners | None, ours: int | None) -> tuple[str, str, str]:
+    if winners is None:
+        return "–", "–", ""
+    fewest, quick = winners.fewest, winners.shortest
+    bytes_ = f"{fewest.bytes:,}" + (f" (ours {ours:,})" if ours is not None else "")
+    return (bytes_, f"{quick.ms:.3g} ms, {quick.gpu}" if quick else "–",
+            "two kernels: why?" if winners.parted else "")
+
+
+def parting(puzzle: Puzzle, winners: Winners) -> str:
+    """The last question, where the fewest bytes and the shortest time are two kernels'."""
+    if not winners.parted:
+        return ""
+    return (f"Your kernel with the fewest bytes ({winners.fewest.bytes:,}) isn't your quickest "
+            f"({winners.shortest.bytes:,}). Why? "  # type: ignore[union-attr]
+            + (puzzle.last or "What does the quick one do less of, that bytes don't count?"))

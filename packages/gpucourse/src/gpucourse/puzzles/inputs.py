@@ -1,0 +1,158 @@
+"""What a puzzle's kernel is given, and what its line of NumPy makes of it.
+
+Numbers are whole, drawn anew for each trial: sums of them are exact in any order of addition.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gpucourse.course.puzzles import Puzzle
+
+#: What an output holds before a launch: nothing may depend on it.
+LEFTOVER = -999
+
+
+@dataclass(frozen=True)
+class Case:
+    """One launch of a puzzle: its sizes, its arguments, and what is expected of its outputs."""
+
+    puzzle: Puzzle
+    sizes: dict[str, int]
+    values: dict[str, Any]  # inputs, and what outputs and scratch hold before the launch
+    expected: dict[str, np.ndarray]
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+
+    @property
+    def items(self) -> int:
+        """The length, or what the lengths make together."""
+        return math.prod(size for name, size in self.sizes.items() if name != "T")
+
+    def arguments(self, **others: Any) -> list:
+        """In the kernel's order; ``others`` in place of some."""
+        return [{**self.values, **others}[name] for name in self.puzzle.parameters]
+
+    def __str__(self) -> str:
+        sizes = " × ".join(f"{size:,}" for name, size in self.sizes.items() if name != "T")
+        blocks, threads = (one[0] if len(one) == 1 else one for one in (self.grid, self.block))
+        return f"with {sizes} {'elements' if self.items != 1 else 'element'} and [{blocks}, {threads}]"
+
+
+def draw(puzzle: Puzzle, sizes: tuple[int, ...], threads: int, random: np.random.Generator) -> Case:
+    """A case with fresh numbers."""
+    named = dict(zip(_names(sizes), sizes, strict=True)) | {"T": threads}
+    scope = _scope(random) | named
+    values: dict[str, Any] = {}
+    for name, expression in puzzle.inputs.items():
+        values[name] = scope[name] = evaluate(expression, scope)
+    expected = spec(puzzle, scope)
+    for name, there in expected.items():
+        if name in puzzle.start:
+            values[name] = evaluate(puzzle.start[name], scope)
+        elif name not in values:
+            values[name] = np.full(there.shape, LEFTOVER, there.dtype)
+    for name, expression in puzzle.scratch.items():
+        values[name] = evaluate(expression, scope)
+    grid, block = map(_triple, evaluate(puzzle.launch, scope))
+    return Case(puzzle, named, values, expected, grid, block)
+
+
+def redrawn(case: Case, name: str, random: np.random.Generator) -> Case | None:
+    """The case with another value of one input; None where the expected answer stays the same."""
+    for _ in range(20):
+        scope = _scope(random) | case.sizes
+        for other, expression in case.puzzle.inputs.items():
+            scope[other] = (evaluate(expression, scope) if other == name
+                            else case.values[other])
+        try:
+            expected = spec(case.puzzle, scope)
+        except (ValueError, IndexError):  # it does not go with the others
+            continue
+        if any(not np.array_equal(expected[one], case.expected[one]) for one in expected):
+            values = {**case.values, name: scope[name]}
+            return Case(case.puzzle, case.sizes, values, expected, case.grid, case.block)
+    return None
+
+
+def spec(puzzle: Puzzle, scope: dict[str, Any]) -> dict[str, np.ndarray]:
+    """What the puzzle's line of NumPy gives, as the kernel's outputs hold it: float32 and int32."""
+    names = {"np": np, **{name: np.copy(value) if isinstance(value, np.ndarray) else value
+                          for name, value in scope.items()}}
+    exec(puzzle.spec, names)
+    return {name: _as_stored(names[name]) for name in puzzle.outputs}
+
+
+def evaluate(expression: str, scope: dict[str, Any]) -> Any:
+    """An expression of a puzzle's file in its sizes and what was drawn."""
+    return eval(expression, {"np": np, "min": min, "max": max, "int": int, **scope})
+
+
+def _as_stored(value: Any) -> np.ndarray:
+    array = np.atleast_1d(np.asarray(value))
+    return np.ascontiguousarray(array, np.float32 if array.dtype.kind == "f" else np.int32)
+
+
+def _names(sizes: tuple[int, ...]) -> tuple[str, ...]:
+    return {1: ("n",), 2: ("rows", "cols"), 3: ("rows", "inner", "cols")}[len(sizes)]
+
+
+def _triple(given: Any) -> tuple[int, ...]:
+    return tuple(map(int, given)) if isinstance(given, tuple) else (int(given),)
+
+
+def _scope(random: np.random.Generator) -> dict[str, Any]:
+    """The functions that a puzzle's inputs are written in."""
+    return {"random": random, "whole": partial(_whole, random, 99), "small": partial(_whole, random, 9),
+            "number": partial(_number, random), "real": partial(_real, random),
+            "places": partial(_places, random), "zeros": partial(np.zeros, dtype=np.float32),
+            "counts": partial(np.zeros, dtype=np.int32)}
+
+
+def _whole(random: np.random.Generator, most: int, *shape: int) -> np.ndarray:
+    """Whole numbers from -most to most, as float32."""
+    return random.integers(-most, most + 1, shape).astype(np.float32)
+
+
+def _number(random: np.random.Generator, low: int, high: int) -> int:
+    """One whole number, low to high."""
+    return int(random.integers(low, high + 1))
+
+
+def _real(random: np.random.Generator, *shape: int) -> np.ndarray:
+    """Numbers of both signs, as float32."""
+    return random.normal(0.0, 3.0, shape).astype(np.float32)
+
+
+def _places(random: np.random.Generator, below: int, *shape: int) -> np.ndarray:
+    """Whole numbers from 0 to below - 1, as int32."""
+    return random.integers(0, below, shape).astype(np.int32)
+
+
+# -- the library's bytes ------------------------------------------------------------------------
+
+
+class _Counted(np.ndarray):
+    """An array whose operations each read their arrays and write their result, as CuPy's do."""
+
+    moved: list[int] = []
+
+    def __array_ufunc__(self, function, method, *inputs, out=None, **options):
+        plain = [one.view(np.ndarray) if isinstance(one, _Counted) else one for one in inputs]
+        result = getattr(function, method)(*plain, **options)
+        self.moved.append(sum(one.nbytes for one in (*plain, result) if isinstance(one, np.ndarray)))
+        return result.view(_Counted) if isinstance(result, np.ndarray) else result
+
+
+def library_bytes(case: Case) -> int:
+    """Bytes that CuPy's lines move, each operation a kernel that reads its arrays and writes one."""
+    _Counted.moved.clear()
+    scope = {name: value.view(_Counted) if isinstance(value, np.ndarray) else value
+             for name, value in case.values.items()}
+    exec(case.puzzle.library, {"cupy": np, "np": np, **case.sizes, **scope})
+    return sum(_Counted.moved)

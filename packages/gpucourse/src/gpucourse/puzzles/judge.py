@@ -1,0 +1,285 @@
+"""Whether a kernel solves its puzzle, and what it costs.
+
+It is launched on the virtual GPU, on a machine with a GPU too: in several sizes and shapes of the
+launch, with numbers drawn anew, under every checker and in several orders of its threads. Then once
+more in one large launch, whose work is counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import virtualgpu
+from gpucourse.course.puzzles import Puzzle, folder, read_puzzles
+from gpucourse.exercises.checks import Exercise, exercise, require
+from gpucourse.exercises.parallel import uneven
+from gpucourse.exercises.trials import watched
+from gpucourse.exercises.waiting import trial
+from gpucourse.puzzles.inputs import LEFTOVER, Case, draw, evaluate, library_bytes, redrawn
+from virtualgpu.observers.counters import Counters
+
+#: Bytes of a sector: what memory moves at least. An atomic counts as one.
+SECTOR = 32
+#: Orders of threads that each trial is run in, beside that of always.
+SEEDS = (1, 2)
+#: What the counted launch is given is the same each time, so that counts can be compared.
+_COUNTED = 2027
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A kernel that solves its puzzle: what its counted launch did, and what the solution's does."""
+
+    puzzle: Puzzle
+    case: Case
+    mine: Counters
+    ours: Counters
+    library: int | None  # bytes that CuPy's lines move
+
+
+#: What was judged last, by the puzzle's name: the view of the counts and the board read it.
+latest: dict[str, Judged] = {}
+
+
+def exercises(checks: str) -> list[Exercise]:
+    """The exercises of a lesson whose puzzles lie beside ``checks``, the file of its checks."""
+    return [_exercise(puzzle) for puzzle in read_puzzles(folder(Path(checks))).values()]
+
+
+def _exercise(puzzle: Puzzle) -> Exercise:
+    def solved(kernel):
+        latest.pop(puzzle.name, None)
+        latest[puzzle.name] = judged = judge(puzzle, kernel)
+        return praise(judged)
+
+    return exercise(puzzle.name, hints=puzzle.hints)(solved)
+
+
+def praise(judged: Judged) -> str:
+    """One line: what it was given, and what it moved."""
+    sizes = len(judged.puzzle.sizes)
+    return (f"right in {sizes} sizes, no race, no bad address. It moves "
+            f"{moved(judged.mine):,} bytes {judged.case}")
+
+
+def moved(counters: Counters) -> int:
+    """Bytes of global memory that a launch moves: 32 a sector, and 32 an atomic."""
+    return SECTOR * (counters.global_sectors + counters.global_atomics)
+
+
+def judge(puzzle: Puzzle, kernel: Any) -> Judged:
+    """Raises :class:`gpucourse.exercises.checks.CheckFailed` for a kernel that is wrong."""
+    _demand_kernel(kernel, puzzle)
+    random = np.random.default_rng()  # other numbers each time
+    for at, sizes in enumerate(puzzle.sizes):
+        case = draw(puzzle, sizes, puzzle.threads[at % len(puzzle.threads)], random)
+        _try(kernel, case, random, first=at == 0)
+    case = measured(puzzle)
+    trial(f"a launch whose work is counted, {case}")
+    after, mine = counted(kernel, case)
+    _compare(kernel, case, after, random)
+    ours = _solution_counts(puzzle)
+    _demand_shares(puzzle, case, mine)
+    _demand_budget(puzzle, case, mine)
+    library = None
+    if puzzle.library:
+        library = library_bytes(case)
+        require(moved(mine) < library, f"right, but the library moves {library:,} bytes, and this "
+                f"{moved(mine):,}", look="which values are fetched more than once?")
+    return Judged(puzzle, case, mine, ours, library)
+
+
+def measured(puzzle: Puzzle) -> Case:
+    """The case whose launch is counted."""
+    return draw(puzzle, puzzle.measured[:-1], puzzle.measured[-1], np.random.default_rng(_COUNTED))
+
+
+def pictured(puzzle: Puzzle) -> Case:
+    """The case that is drawn."""
+    return draw(puzzle, puzzle.picture[:-1], puzzle.picture[-1], np.random.default_rng(_COUNTED))
+
+
+def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
+    from numba.cuda.dispatcher import CUDADispatcher
+
+    require(type(kernel) is CUDADispatcher,
+            f"this is a {type(kernel).__name__}, not a kernel: nothing of it would run on a GPU",
+            look=f"`@cuda.jit` above `def {puzzle.function}`, and its name without parentheses here")
+    given = kernel.py_func.__code__
+    names = given.co_varnames[: given.co_argcount]
+    require(len(names) == len(puzzle.parameters),
+            f"the kernel takes {', '.join(names) or 'nothing'}; it is given "
+            f"{', '.join(puzzle.parameters)}", look="the line with `def`")
+
+
+def _try(kernel: Any, case: Case, random: np.random.Generator, *, first: bool) -> None:
+    name = getattr(kernel, "__name__", "kernel")
+    after = watched(lambda: _launch(kernel, case), SEEDS if first else SEEDS[:1], f"{name} {case}")
+    if first:
+        # Once more with outputs in which nothing was ever written: reading them is a finding.
+        watched(lambda: _launch(kernel, case, bare=True), (), f"{name} {case}, outputs left empty")
+    _compare(kernel, case, after, random)
+
+
+def _launch(kernel: Any, case: Case, *, bare: bool = False) -> list[np.ndarray]:
+    """Launch on copies; what every array holds afterwards, in the kernel's order."""
+    from numba import cuda
+
+    there = []
+    for name, value in zip(case.puzzle.parameters, case.arguments(), strict=True):
+        if not isinstance(value, np.ndarray):
+            there.append(value)
+        elif bare and name in case.expected and _is_leftover(case, name):
+            there.append(cuda.device_array(value.shape, value.dtype))
+        else:
+            there.append(cuda.to_device(value))
+    kernel[case.grid, case.block](*there)
+    return [one.copy_to_host() for one in there if hasattr(one, "copy_to_host")]
+
+
+def _is_leftover(case: Case, name: str) -> bool:
+    return name not in case.puzzle.start and name not in case.puzzle.inputs
+
+
+def counted(kernel: Any, case: Case) -> tuple[list[np.ndarray], Counters]:
+    """What the arrays hold after a launch, and what it did."""
+    with virtualgpu.check(), virtualgpu.profile() as profile:
+        after = _launch(kernel, case)
+    return after, profile.counters
+
+
+def _solution_counts(puzzle: Puzzle) -> Counters:
+    known = _known.get(puzzle.solution)
+    if known is None:
+        _, known = counted(compiled(puzzle.solution, puzzle.name), measured(puzzle))
+        _known[puzzle.solution] = known
+    return known
+
+
+_known: dict[str, Counters] = {}
+
+
+def compiled(text: str, name: str) -> Any:
+    """The kernel that a text defines last, in the names that the notebooks have."""
+    from numba import cuda, float32, int32
+
+    filename = f"<puzzle {name} {hash(text):x}>"
+    linecache.cache[filename] = len(text), None, text.splitlines(True), filename
+    scope: dict[str, Any] = {"cuda": cuda, "float32": float32, "int32": int32, "math": math,
+                             "np": np, "T": 64, "TILE": 16}
+    before = set(scope)
+    exec(compile(text, filename, "exec"), scope)
+    return [scope[one] for one in scope if one not in before and one != "__builtins__"][-1]
+
+
+# -- the answer ---------------------------------------------------------------------------------
+
+
+def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random.Generator) -> None:
+    arrays = [name for name, value in zip(case.puzzle.parameters, case.arguments(), strict=True)
+              if isinstance(value, np.ndarray)]
+    got = dict(zip(arrays, after, strict=True))
+    for name, value in case.values.items():
+        if name in got and name not in case.expected and name not in case.puzzle.scratch:
+            require(np.array_equal(got[name], value), f"{case}, the kernel changes {name}, which is "
+                    "there to be read", look=f"the line that writes `{name}[…]`")
+    for name, expected in case.expected.items():
+        wrong = _wrong(got[name], expected, case.puzzle.tolerance)
+        if not len(wrong):
+            continue
+        place = tuple(int(one) for one in wrong[0])
+        here = f"{name}[{', '.join(map(str, place))}]"
+        if got[name][place] == LEFTOVER and _is_leftover(case, name):
+            many = f", nor are {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
+            require(False, f"{case}, {here} is never written{many}",
+                    look="which thread should write it, and is there one?")
+        if ignored := _ignored(kernel, case, got, random):
+            require(False, f"{case}, {here} is {got[name][place]:g}, not {expected[place]:g}: the "
+                    f"answer stays the same whatever {ignored} is",
+                    look=f"where does the kernel read `{ignored}`? The check brings other numbers "
+                    "than the picture's")
+        added = expected[place] + LEFTOVER
+        look = ("before the launch an output holds anything: do you add to it?"
+                if _is_leftover(case, name) and got[name][place] == added and added != expected[place]
+                else f"which thread writes {here}, and from which values?")
+        require(False, f"{case}, {here} is {got[name][place]:g}, not {expected[place]:g}", look=look)
+
+
+def _wrong(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
+    if tolerance:
+        return np.argwhere(~np.isclose(got, expected, rtol=tolerance, atol=tolerance))
+    return np.argwhere(got != expected)
+
+
+def _ignored(kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.random.Generator) -> str:
+    """An input that the answer does not depend on, though it should."""
+    for name in case.puzzle.inputs:
+        other = redrawn(case, name, random) if name not in case.expected else None
+        if other is None:
+            continue
+        with contextlib.suppress(Exception):  # what it raises, the trials tell
+            again = _launch(kernel, other)
+            arrays = [one for one in case.puzzle.parameters if isinstance(case.values[one], np.ndarray)]
+            after = dict(zip(arrays, again, strict=True))
+            if all(np.array_equal(after[one], got[one]) for one in case.expected):
+                return name
+    return ""
+
+
+# -- the cost -----------------------------------------------------------------------------------
+
+
+def _scope(case: Case) -> dict[str, Any]:
+    return {**case.sizes, **case.values, "threads": math.prod(case.grid) * math.prod(case.block),
+            "blocks": math.prod(case.grid)}
+
+
+def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
+    asked = {name: evaluate(text, _scope(case)) for name, text in puzzle.share.items()}
+    items = asked.pop("items", case.items)
+    require(mine.global_stores + mine.global_atomics, "the answer is there, but no thread wrote it",
+            look="the kernel's line that writes the result")
+    if found := uneven(mine, case.grid, case.block, items, **asked):
+        require(False, f"the answer is right, but the work is not shared: {found[0]} ({found[1]})",
+                look="a thread for each element: no loop over all of them in one thread")
+
+
+def _demand_budget(puzzle: Puzzle, case: Case, mine: Counters) -> None:
+    for counter, allowed, words in puzzle.budget:
+        found, most = amount(counter, mine), int(evaluate(allowed, _scope(case)))
+        require(found <= most, f"right, but it makes {found:,} {spoken(counter)} {case}; {most:,} are "
+                "enough", look=words)
+    for counter, asked, words in puzzle.needs:
+        found, least = amount(counter, mine), int(evaluate(asked, _scope(case)))
+        require(found >= least, f"right, but it makes {found:,} {spoken(counter)} {case}, and the "
+                f"way that is asked for makes {least:,} or more", look=words)
+
+
+def amount(counter: str, counters: Counters) -> int:
+    """A count by the name that puzzles give it."""
+    return moved(counters) if counter == "bytes" else getattr(counters, counter)
+
+
+_SPOKEN = {"bytes": "bytes of global memory moved", "global_sectors": "sectors of global memory",
+           "global_loads": "reads of global memory", "global_stores": "writes of global memory",
+           "shared_loads": "reads of shared memory", "shared_stores": "writes of shared memory"}
+
+
+def spoken(counter: str) -> str:
+    """A count in words."""
+    return _SPOKEN.get(counter, counter.replace("_", " "))
+
+
+def rows(judged: Judged) -> Iterator[tuple[str, int, int]]:
+    """(what, of this kernel, of the solution) of everything that is counted for a puzzle."""
+    for counter in ("global_loads", "global_stores", "shared_loads", "shared_stores",
+                    "global_sectors", "atomics", "barriers", "bytes"):
+        yield counter, amount(counter, judged.mine), amount(counter, judged.ours)

@@ -1,0 +1,154 @@
+"""What a puzzle asks for, drawn: arrays in, arrays out, and which numbers make which.
+
+One function draws them all. Where a result comes from is not told to it: each number of the inputs
+is changed in turn, and the line of NumPy says which results change with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gpucourse.course.puzzles import Puzzle
+from gpucourse.puzzles.inputs import Case, spec
+from gpucourse.puzzles.judge import pictured
+from gpucourse.views.page import ORANGE, SKY, View, box, head, label, rect, svg
+
+#: Width and height of a cell, the room for an array's name, and between two arrays.
+_WIDE, _HIGH, _NAME, _GAP = 36, 24, 62, 34
+_FILLS = (SKY, ORANGE)
+
+Index = tuple[int, ...]
+Sources = dict[tuple[str, Index], list[tuple[str, Index]]]
+
+
+def draw_spec(puzzle: Puzzle) -> View:
+    """The puzzle's example: its arrays, with two of the results in colour and what they come from."""
+    case = pictured(puzzle)
+    sources = _sources(case)
+    chosen = _chosen(case, sources)
+    places, height, width = _layout(case)
+    fills = {}
+    for colour, result in zip(_FILLS, chosen, strict=False):
+        fills |= dict.fromkeys([("out", *result), *(("in", *one) for one in sources[result])], colour)
+    parts = [*_lines(places, sources, chosen)]
+    for (side, name), (top, array) in places.items():
+        parts += _array(side, name, array, top, fills, sources)
+    alt = _words(case, sources, chosen)
+    scalars = [f"{name} = {value}" for name, value in case.values.items()
+               if not isinstance(value, np.ndarray)]
+    return View(box(head(puzzle.spec, *scalars), svg(width, height, parts, alt)),
+                f"{puzzle.spec}\n{alt}")
+
+
+def _sources(case: Case) -> Sources:
+    """Of each result, the numbers of the inputs that it changes with."""
+    base = {name: case.values[name] for name in case.puzzle.inputs}
+    found: Sources = {(name, place): [] for name, array in case.expected.items()
+                      for place in np.ndindex(array.shape)}
+    for name, array in base.items():
+        if not isinstance(array, np.ndarray):
+            continue
+        for place in np.ndindex(array.shape):
+            changed = set()
+            for other in _others(array, place):
+                trial = array.copy()
+                trial[place] = other
+                try:
+                    after = spec(case.puzzle, {**case.sizes, **base, name: trial})
+                except (ValueError, IndexError):
+                    continue
+                for one, result in after.items():
+                    if result.shape == case.expected[one].shape:
+                        changed |= {(one, tuple(map(int, at))) for at in
+                                    np.argwhere(result != case.expected[one])}
+            for result in changed:
+                found[result].append((name, place))
+    return found
+
+
+def _others(array: np.ndarray, place: Index) -> Iterator[Any]:
+    """Numbers to put in the place of one: small, large, and those of its neighbours."""
+    if array.dtype.kind == "f":
+        yield from (array[place] + 1, 1000, -1000)
+    else:
+        yield from (value for value in np.unique(array) if value != array[place])
+
+
+def _chosen(case: Case, sources: Sources) -> list[tuple[str, Index]]:
+    """A result in the middle, and another that shares no number with it, if there is one."""
+    results = [one for one in sources if sources[one]] or list(sources)
+    first = results[min(len(results) - 1, 2)]
+    apart = [one for one in results if not set(sources[one]) & set(sources[first]) and one != first]
+    return [first, *apart[-2:][:1]]
+
+
+def _layout(case: Case) -> tuple[dict[tuple[str, str], tuple[float, np.ndarray]], float, float]:
+    places: dict[tuple[str, str], tuple[float, np.ndarray]] = {}
+    top, widest = 4.0, 0
+    shown = [("in", name, case.values[name]) for name in case.puzzle.inputs
+             if isinstance(case.values[name], np.ndarray)]
+    shown += [("out", name, array) for name, array in case.expected.items()]
+    for side, name, array in shown:
+        places[side, name] = top, array
+        rows, columns = _shape(array)
+        top += rows * _HIGH + 14 + _GAP * (side == "in")
+        widest = max(widest, columns)
+    return places, top, _NAME + widest * _WIDE + 8
+
+
+def _shape(array: np.ndarray) -> tuple[int, int]:
+    return (1, array.shape[0]) if array.ndim == 1 else (array.shape[0], array.shape[1])
+
+
+def _corner(top: float, place: Index) -> tuple[float, float]:
+    row, column = place if len(place) == 2 else (0, place[0])
+    return _NAME + column * _WIDE, top + row * _HIGH
+
+
+def _lines(places, sources: Sources, chosen) -> Iterator[str]:
+    for colour, result in zip(_FILLS, chosen, strict=False):
+        x, y = _corner(places["out", result[0]][0], result[1])
+        for name, place in sources[result]:
+            from_x, from_y = _corner(places["in", name][0], place)
+            yield (f'<line x1="{from_x + _WIDE / 2 - 1:g}" y1="{from_y + _HIGH:g}" '
+                   f'x2="{x + _WIDE / 2 - 1:g}" y2="{y:g}" stroke="{colour}" stroke-width="2"/>')
+
+
+def _array(side: str, name: str, array: np.ndarray, top: float, fills: dict, sources: Sources
+           ) -> Iterator[str]:
+    yield label(_NAME - 8, top + 16, name, 13, "end", 'font-weight="600"')
+    for place in np.ndindex(array.shape):
+        x, y = _corner(top, place)
+        fill = fills.get((side, name, place))
+        style = (f'fill="{fill}"' if fill else
+                 'fill="currentColor" fill-opacity="0.07"') + ' rx="2"'
+        tip = _from(name, place, sources) if side == "out" else f"{name}[{_place(place)}]"
+        yield rect(x, y, _WIDE - 3, _HIGH - 3, style, tip)
+        yield label(x + _WIDE / 2 - 1, y + 15, _number(array[place]), 11, "middle",
+                    'class="ink"' if fill else "")
+        if array.ndim == 1:
+            yield label(x + _WIDE / 2 - 1, y + _HIGH + 8, place[0], 9, "middle", 'class="dim"')
+
+
+def _number(value: Any) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _place(place: Index) -> str:
+    return ", ".join(map(str, place))
+
+
+def _from(name: str, place: Index, sources: Sources) -> str:
+    found = [f"{one}[{_place(at)}]" for one, at in sources[name, place]]
+    few = ", ".join(found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
+    return f"{name}[{_place(place)}] comes from {few or 'no array: from its place alone'}"
+
+
+def _words(case: Case, sources: Sources, chosen) -> str:
+    arrays = [f"{name} holds {' '.join(map(_number, array.ravel()))}" for name, array in
+              [*((one, case.values[one]) for one in case.puzzle.inputs), *case.expected.items()]
+              if isinstance(array, np.ndarray) and array.size <= 40]
+    return ". ".join([*arrays, *(_from(*one, sources) for one in chosen)]) + "."

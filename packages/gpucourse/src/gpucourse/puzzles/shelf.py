@@ -1,0 +1,89 @@
+"""``puzzles("20_first_steps")``: what a notebook of puzzles calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gpucourse.course.checkout import prediction_files
+from gpucourse.course.puzzles import Puzzle, folder, read_puzzles
+from gpucourse.exercises.checks import load_lesson
+from gpucourse.exercises.outcomes import show
+from gpucourse.exercises.predictions import predictions
+from gpucourse.progress import records
+from gpucourse.puzzles import board, clock, counts, judge
+from gpucourse.puzzles.picture import draw_spec
+from gpucourse.views.race import race
+from gpucourse.views.runs import Launch
+
+
+class Shelf(NamedTuple):
+    """The functions of one notebook of puzzles."""
+
+    check: Callable[..., None]
+    hint: Callable[[str], None]
+    predict: Callable[..., None]
+    picture: Callable[[str], None]
+    replay: Callable[[str, Any], None]
+    board: Callable[[], None]
+
+
+def find_puzzles(id: str) -> dict[str, Puzzle]:
+    """The puzzles of a lesson by name, wherever the course lies."""
+    for path in prediction_files(id):
+        if found := read_puzzles(folder(path)):
+            return found
+    raise LookupError(f"{id} has no puzzles: keep the notebook inside the course's folder")
+
+
+def puzzles(id: str) -> Shelf:
+    """``check, hint, predict, picture, replay, board`` of a lesson."""
+    known, lesson = find_puzzles(id), load_lesson(id)
+
+    def check(name: str, *answers: object) -> None:
+        """Check a kernel; if it is right, show what it cost, and note it on the board."""
+        judge.latest.pop(name, None)
+        lesson.check(name, *answers)
+        if (judged := judge.latest.get(name)) is not None:
+            show(_cost(id, judged, answers[0]))
+
+    def picture(name: str) -> None:
+        """Draw what is asked for, on a small example."""
+        show(draw_spec(_known(known, name)))
+
+    def replay(name: str, kernel: Any) -> None:
+        """Launch a broken kernel on a small example, and replay its race; an error is raised."""
+        show(replayed(_known(known, name), kernel))
+
+    def show_board() -> None:
+        """Show the winners of this notebook's puzzles."""
+        show(board.view(id, known.values(), {name: judge.moved(one.ours)
+                                             for name, one in judge.latest.items()}))
+
+    return Shelf(check, lesson.hint, predictions(id), picture, replay, show_board)
+
+
+def replayed(puzzle: Puzzle, kernel: Any) -> Any:
+    """The race of a broken kernel, replayed; where it ends in an error, that is raised."""
+    case = judge.pictured(puzzle)
+    if puzzle.raises:
+        import virtualgpu
+
+        with virtualgpu.check():
+            Launch.of(kernel, case.grid, case.block, ()).run(kernel, case.arguments())
+    return race(kernel, case.grid, case.block, *case.arguments())
+
+
+def _cost(id: str, judged: judge.Judged, kernel: Any) -> Any:
+    ms, gpu = clock.kernel_ms(judged.puzzle, kernel), clock.gpu()
+    winners = None
+    if records.asked_by_a_learner():
+        mine = board.entry(kernel, judge.moved(judged.mine), ms, gpu)
+        winners = board.enter(f"{id}/{judged.puzzle.name}", mine)
+    return counts.view(judged, winners, ms, clock.library_ms(judged.puzzle), gpu)
+
+
+def _known(puzzles: dict[str, Puzzle], name: str) -> Puzzle:
+    if name not in puzzles:
+        raise LookupError(f"no puzzle {name!r} here; there are {', '.join(puzzles)}")
+    return puzzles[name]
