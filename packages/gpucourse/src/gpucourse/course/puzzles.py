@@ -128,7 +128,7 @@ class Puzzle:
     scratch: dict[str, str] = field(default_factory=dict)
     sizes: tuple[tuple[int, ...], ...] = ((129,), (1,), (31,), (128,), (33,), (257,), (1009,))
     threads: tuple[int, ...] = (64, 32, 128)
-    launch: str = "-(-n // T) + 1, T"
+    launch: str = "-(-n // T), T"
     picture: tuple[int, ...] = (8, 4)
     measured: tuple[int, ...] = (4096, 128)
     clock: tuple[int, ...] = (1 << 24, 256)
