@@ -80,6 +80,8 @@ def _others(array: np.ndarray, place: Index) -> Iterator[Any]:
 def _chosen(case: Case, sources: Sources) -> list[tuple[str, Index]]:
     """A result in the middle, and another that shares no number with it, if there is one."""
     results = [one for one in sources if sources[one]] or list(sources)
+    if not results:
+        return []
     first = results[min(len(results) - 1, 2)]
     apart = [one for one in results if not set(sources[one]) & set(sources[first]) and one != first]
     return [first, *apart[-2:][:1]]
