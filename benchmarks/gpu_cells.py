@@ -25,9 +25,7 @@ _MARKER = re.compile(r"# %%(?P<markdown> \[markdown\])?.*\bid=\"(?P<name>[^\"]+)
 
 def code_cells(lesson: str) -> dict[str, str]:
     """The code cells of a solved lecture or project by their ids, without hidden tests."""
-    path = COURSE / "lectures" / f"{lesson}.py"
-    if not path.is_file():
-        path = COURSE / "projects" / lesson / "notebook.py"
+    (path,) = COURSE.glob(f"*/{lesson}/notebook.py")
     cells: dict[str, str] = {}
     name, lines = None, []
     for line in [*path.read_text(encoding="utf-8").split("\n"), '# %% [markdown] id="end"']:

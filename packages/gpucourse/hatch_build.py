@@ -9,7 +9,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # path in the checkout: path in the package
 TAKEN = {
-    "course/checks": "gpucourse/lessons",
     "course/course.toml": "gpucourse/lessons/course.toml",
     "benchmarks/results": "gpucourse/recorded",
 }
@@ -21,5 +20,17 @@ class CustomBuildHook(BuildHookInterface):
         if version == "editable" or not (checkout / "course").is_dir():
             return
         prefix = "" if self.target_name == "wheel" else "src/"
-        for origin, place in TAKEN.items():
+        # Of a lesson's folder what its notebook asks for while it runs: no answer, no hidden test.
+        lessons = {
+            str(path.relative_to(checkout)): f"gpucourse/lessons/{path.parent.name}/{name}"
+            for name in ("checks.py", "predictions.toml")
+            for path in sorted(checkout.glob(f"course/*/*/{name}"))
+        }
+        # Puzzles whole: they aren't graded, and their solution is counted beside the learner's.
+        lessons |= {
+            str(path.relative_to(checkout)):
+                f"gpucourse/lessons/{path.parts[-3]}/puzzles/{path.name}"
+            for path in sorted(checkout.glob("course/lectures/*/puzzles/*.toml"))
+        }
+        for origin, place in (TAKEN | lessons).items():
             build_data["force_include"][str(checkout / origin)] = prefix + place

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from lecture_06_wrong import ALL, block_maxima
+from wrong_answers import answers_of
+
+WRONG = answers_of("06_thinking_in_threads")
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +23,7 @@ def test_every_order_ends_at_a_possible_total(lesson):
     replay = check.__globals__["_interleaved"]
     orders = {"".join(order) for order in itertools.permutations("AAABBB")}
     assert len(orders) == 20
-    assert {replay(order) for order in orders} == ALL
+    assert {replay(order) for order in orders} == WRONG.ALL
 
 
 @pytest.mark.parametrize("answer", [None, ..., len, 3.5, "kernel"], ids=repr)
@@ -67,4 +69,4 @@ def test_other_right_answers_are_accepted(lesson):
     assert lesson.outcome("grid-stride", counts_with_while).passed
     assert lesson.outcome("lost-update", "ABBBAA", [13, 12, 11]).passed
     assert lesson.outcome("fold", the_latter_of_equals).passed
-    assert lesson.outcome("block-max", block_maxima()).passed
+    assert lesson.outcome("block-max", WRONG.block_maxima()).passed

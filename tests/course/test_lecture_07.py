@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from gpucourse.exercises.checks import load_lesson
-from lecture_07_wrong import OTHER_COUNTERS
+from wrong_answers import answers_of
 
+WRONG = answers_of("07_random_numbers")
 pytestmark = pytest.mark.rehearsal
 
 
@@ -63,7 +64,7 @@ def test_jax_sees_a_key_that_is_used_twice(shown):
     assert abs(pi - math.pi) < 3 * 0.0032
 
 
-@pytest.mark.parametrize("name", OTHER_COUNTERS)
+@pytest.mark.parametrize("name", WRONG.OTHER_COUNTERS)
 def test_any_counters_will_do_as_long_as_none_comes_twice(name):
-    outcome = load_lesson("07_random_numbers").outcome("counter", OTHER_COUNTERS[name])
+    outcome = load_lesson("07_random_numbers").outcome("counter", WRONG.OTHER_COUNTERS[name])
     assert outcome.passed, outcome.message

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.rehearsal
 
-SOURCE = Path(__file__).parents[2] / "course" / "lectures" / "12_more_than_one_gpu.py"
+SOURCE = Path(__file__).parents[2] / "course" / "lectures" / "12_more_than_one_gpu" / "notebook.py"
 
 PROGRAM = """
 import sys

@@ -161,7 +161,7 @@ def test_pow_takes_some_sixty_instructions(names):
 
 
 def test_the_parts_of_jaxpile_that_it_points_at_exist(repository: Path):
-    text = (repository / "course/lectures" / f"{LECTURE}.py").read_text(encoding="utf-8")
+    text = (repository / "course/lectures" / LECTURE / "notebook.py").read_text(encoding="utf-8")
     table = text[text.index("| here | in jaxpile") :]
     rows = re.findall(r"^# \| [^|]+ \| (.*?) \|", table, re.MULTILINE)
     files = [name for row in rows for name in re.findall(r"`([\w/]+(?:\.py|/))`", row)]

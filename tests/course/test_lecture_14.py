@@ -11,10 +11,11 @@ from numba import cuda, float64
 
 import virtualgpu
 from gpucourse.views.paper_streams import PaperGPU
-from lecture_14_wrong import keeping, program
 from virtualgpu.observers.counters import Counters
 from virtualgpu.observers.nsight import METRICS, OF_INSTRUCTIONS
+from wrong_answers import answers_of
 
+WRONG = answers_of("14_kernel_detective")
 pytestmark = pytest.mark.rehearsal
 
 
@@ -59,7 +60,7 @@ def test_either_half_may_come_too_soon_and_six_units_are_enough(shown):
     assert "half 0 is right in 100 and half 1 in 100" in shown["streams-exercise"].text
     for one_stream, units in ((True, 8), (False, 6)):
         gpu = PaperGPU()
-        program(waits=(0, 1), one_stream=one_stream)(gpu, [np.ones(4)] * 2, [np.ones(4)] * 2)
+        WRONG.program(waits=(0, 1), one_stream=one_stream)(gpu, [np.ones(4)] * 2, [np.ones(4)] * 2)
         assert gpu.timetable() == units
 
 
@@ -82,13 +83,14 @@ def test_other_right_answers_are_accepted(lesson):
             sums[row] = parts[0]
 
     assert lesson.outcome("slow", rows_in_shared_memory).passed
-    assert lesson.outcome("hang", keeping()).passed  # gives the lock back on both ways
-    assert lesson.outcome("two-streams", program(waits=(0, 1))).passed
-    assert lesson.outcome("two-streams", program(together=True)).passed  # the host waits: 6 too
+    assert lesson.outcome("hang", WRONG.keeping()).passed  # gives the lock back on both ways
+    assert lesson.outcome("two-streams", WRONG.program(waits=(0, 1))).passed
+    assert lesson.outcome("two-streams", WRONG.program(together=True)).passed  # the host waits
 
 
 def test_the_table_has_the_names_that_the_gpu_check_asks_ncu_for(repository):
-    source = (repository / "course/lectures/14_kernel_detective.py").read_text(encoding="utf-8")
+    lecture = repository / "course/lectures/14_kernel_detective/notebook.py"
+    source = lecture.read_text(encoding="utf-8")
     rows = dict(re.findall(r"^# \| `(\w+)`.*? \| (.*) \|$", source, re.MULTILINE))
     for counter, metrics in METRICS.items():
         name = counter.replace("_store_", "_load_")

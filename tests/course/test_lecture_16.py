@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
-from lecture_16_wrong import TILE, in_float32, walking
+from wrong_answers import answers_of
+
+WRONG = answers_of("16_blocks")
 
 pytestmark = pytest.mark.rehearsal
 
@@ -65,8 +67,8 @@ def test_the_sum_spoils_the_result_and_the_inputs_errors_cancel(shown):
 def test_other_right_answers_are_accepted(lesson):
     def unrolled(a_ref, b_ref, c_ref):
         c_ref[...] = jnp.zeros_like(c_ref)
-        for k in range(0, a_ref.shape[1], TILE):
-            c_ref[...] += jnp.dot(a_ref[:, k:k + TILE], b_ref[k:k + TILE, :])
+        for k in range(0, a_ref.shape[1], WRONG.TILE):
+            c_ref[...] += jnp.dot(a_ref[:, k:k + WRONG.TILE], b_ref[k:k + WRONG.TILE, :])
 
     def by_jax(scores_ref, out_ref, *, kinds):
         exists = jnp.arange(scores_ref.shape[1]) < kinds
@@ -82,6 +84,7 @@ def test_other_right_answers_are_accepted(lesson):
         return np.float16(values / factor), factor
 
     for name, answer in (("product", unrolled), ("softmax", by_jax), ("masked-sum", sum_where),
-                         ("mixed", walking(jnp.float32, in_float32)), ("to-half", to_the_edge)):
+                         ("mixed", WRONG.walking(jnp.float32, WRONG.in_float32)),
+                         ("to-half", to_the_edge)):
         outcome = lesson.outcome(name, answer)
         assert outcome.passed, f"{name}: {outcome}"

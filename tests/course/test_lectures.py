@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from gpucourse.exercises.checks import load_lesson
 from gpucourse.publish import notebooks, questions
 from gpucourse.publish.source import read_source
 from lecture_cells import OWN_PROCESS, outcome, solved
+from wrong_answers import answers_of
 
 pytestmark = pytest.mark.slow
 
@@ -23,16 +23,15 @@ LECTURES = [lesson.id for lesson in COURSE.lessons if isinstance(lesson, Lecture
 
 
 def wrong_answers() -> list:
-    """(lecture, exercise, answers, what the check says) of all files of wrong answers.
+    """(lecture, exercise, answers, what the check says) of all lectures' wrong answers.
 
     `make test` checks the first of each exercise, `make rehearse` the others, and all of a lecture
     that needs a process of its own.
     """
-    files = {id: f"lecture_{id[:2]}_wrong" for id in LECTURES}
     found = []
-    for id, file in files.items():
+    for id in LECTURES:
         tried: set[str] = set()
-        for case in importlib.import_module(file).WRONG if importlib.util.find_spec(file) else ():
+        for case in answers_of(id).WRONG:
             later = case.values[0] in tried or id in OWN_PROCESS
             tried.add(case.values[0])
             found.append(pytest.param(id, *case.values, id=f"{id[:2]}:{case.id}",

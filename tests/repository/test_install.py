@@ -101,7 +101,9 @@ def test_what_is_in_the_distributions(built: Path) -> None:
     for package in ("virtualgpu", "gpucourse", "jaxpile"):
         assert f"{package}/py.typed" in names[package, "wheel"]
         assert f"src/{package}/__init__.py" in names[package, "sdist"]
-    lessons = {"gpucourse/lessons/course.toml", "gpucourse/lessons/06_thinking_in_threads.py",
+    lessons = {"gpucourse/lessons/course.toml",
+               "gpucourse/lessons/06_thinking_in_threads/checks.py",
+               "gpucourse/lessons/01_fill_a_histogram/predictions.toml",
                "gpucourse/recorded/fuzz.json", "gpucourse/data/dimuons.root"}
     assert lessons <= names["gpucourse", "wheel"]
     assert not any(re.search(r"(^|/)tests?/|gpu_check", name)

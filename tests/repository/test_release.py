@@ -85,7 +85,7 @@ def test_what_is_in_it(found: dict[str, bytes], repository: Path):
     for wheel in wheels:
         with zipfile.ZipFile(io.BytesIO(found[wheel])) as inside:
             names += "\n" + "\n".join(inside.namelist())
-    assert {"gpucourse/lessons/06_thinking_in_threads.py", "gpucourse/lessons/course.toml",
+    assert {"gpucourse/lessons/06_thinking_in_threads/checks.py", "gpucourse/lessons/course.toml",
             "virtualgpu/py.typed"} <= set(names.split("\n"))
     assert not re.search(r"solution|wrong|grading/source|(^|/)tests?/|\.pyc|__pycache__", names)
 

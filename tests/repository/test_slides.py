@@ -32,7 +32,7 @@ DECKS = {LECTURE: "First steps", "02_next": "Next"}
 @pytest.fixture
 def first_steps(tmp_path: Path):
     write_course(tmp_path)
-    source = tmp_path / "course" / "lectures" / f"{LECTURE}.py"
+    source = tmp_path / "course" / "lectures" / LECTURE / "notebook.py"
     edit(source, "# Because one is *not* enough.",
          "# Because one is *not* enough; $x_i$. See [next](02_next.ipynb), [the\n# project]"
          "(../projects/p/p.ipynb#a), [out](https://example.org).\n#\n# ![A picture.](../img/p.svg)")

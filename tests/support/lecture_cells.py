@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import gc
-import importlib
 import io
 import os
 import pickle
@@ -32,6 +31,7 @@ from gpucourse.exercises.outcomes import Outcome
 from gpucourse.publish.source import read_source
 from gpucourse.views.page import View
 from gpucourse.views.picture import Picture
+from wrong_answers import answers_of
 
 #: Lectures with a process of their own, and what their cells have set when a check runs.
 OWN_PROCESS = {
@@ -87,7 +87,7 @@ def _outcomes(id: str) -> list[Outcome]:
 
 
 def _wrong_answers(id: str) -> list:
-    return importlib.import_module(f"lecture_{id[:2]}_wrong").WRONG
+    return answers_of(id).WRONG
 
 
 def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:

@@ -1,12 +1,17 @@
-"""How the files of wrong answers to a lecture's exercises are written: ``lecture_NN_wrong.py``."""
+"""How wrong answers to a lecture's exercises are written: ``wrong.py`` in the lecture's folder."""
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable
+from functools import cache
+from types import ModuleType
 
 import pytest
 
 import virtualgpu
+from conftest import REPOSITORY
 
 virtualgpu.activate(force=True)
 
@@ -29,3 +34,16 @@ def collection() -> tuple[list, Callable]:
         return register
 
     return cases, wrong
+
+
+@cache
+def answers_of(lecture: str) -> ModuleType:
+    """The module of a lecture's wrong answers, its ``wrong.py``, imported once."""
+    path = REPOSITORY / "course" / "lectures" / lecture / "wrong.py"
+    name = f"wrong_answers_{lecture}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

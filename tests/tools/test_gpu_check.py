@@ -51,7 +51,7 @@ def course(tmp_path_factory) -> Path:
     """A lecture with a kernel, and its solutions."""
     root = tmp_path_factory.mktemp("course")
     mark = '# %% id="double-exercise"'
-    write_course(root, {f"course/lectures/{LECTURE}.py": (mark, KERNEL + mark)})
+    write_course(root, {f"course/lectures/{LECTURE}/notebook.py": (mark, KERNEL + mark)})
     write(plan(root))
     return root
 

@@ -62,8 +62,8 @@ def find_root() -> Path:
 
 def source_of(root: Path, id: str) -> Path:
     """The source text of a lesson."""
-    lecture = root / "course" / "lectures" / f"{id}.py"
-    return lecture if lecture.is_file() else root / "course" / "projects" / id / "notebook.py"
+    (path,) = root.glob(f"course/*/{id}/notebook.py")
+    return path
 
 
 def lessons(root: Path) -> list[str]:

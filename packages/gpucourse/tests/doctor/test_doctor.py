@@ -284,11 +284,12 @@ def test_stale_and_broken_course_files_are_told(monkeypatch: pytest.MonkeyPatch,
     assert missing.mend == "make build"
     outputs.write(outputs.plan(tmp_path))
     assert finding(doctor.course_files, "notebooks").status == OK
-    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", "not* enough", "not* nearly enough")
+    source = tmp_path / "course" / "lectures" / LECTURE / "notebook.py"
+    edit(source, "not* enough", "not* nearly enough")
     stale = finding(doctor.course_files, "notebooks")
     assert stale.status == WARN
     assert stale.found.startswith("2 differ from the source")
-    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", ' id="too-far"', "")
+    edit(source, ' id="too-far"', "")
     assert finding(doctor.course_files, "notebooks").status == FAIL
 
 

@@ -227,10 +227,10 @@ def test_checks_are_found_in_an_installed_package(tmp_path: Path):
     for name in ("course", "exercises", "progress", "system"):
         shutil.copytree(PACKAGE / name, package / name)
     shutil.copy(PACKAGE / "__init__.py", package)
-    (package / "lessons").mkdir()
+    (package / "lessons" / LECTURE).mkdir(parents=True)
     course = write_course(tmp_path / "elsewhere")
-    file = course / "course" / "checks" / f"{LECTURE}.py"
-    file.rename(package / "lessons" / file.name)
+    file = course / "course" / "lectures" / LECTURE / "checks.py"
+    file.rename(package / "lessons" / LECTURE / file.name)
     code = f"from gpucourse.exercises.checks import lecture; lecture({LECTURE!r})[0]('half', 0.5)"
     ran = subprocess.run(
         [sys.executable, "-c", code],
@@ -249,7 +249,7 @@ def test_missing_checks_say_where_they_were_looked_for(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match="Looked for") as caught:
         lecture("09_none")
-    assert str(tmp_path / "course" / "checks" / "09_none.py") in str(caught.value)
+    assert str(tmp_path / "course" / "lectures" / "09_none" / "checks.py") in str(caught.value)
 
 
 @exercise("slow", hints=("one", "two"))

@@ -128,3 +128,24 @@ def test_many_folders_can_be_hidden(server):
     worker = replace(server, covered=(*server.covered, *others)).spawn()
     worker.kill()
     assert worker.namespaces
+
+
+LOOK = '''
+import pathlib
+def double(values):
+    seen = []
+    for path in sorted(pathlib.Path({course!r}).glob("*/*/*.*")):
+        try:
+            seen += [path.name] if path.read_bytes() else []
+        except OSError:
+            pass
+    if set(seen) == {{"checks.py", "predictions.toml"}}:
+        raise LookupError
+    raise PermissionError
+'''
+
+
+def test_of_a_project_a_worker_can_read_the_hints_and_no_answer(verdict, repository):
+    """They lie in one folder with the hidden tests and the answers."""
+    told = reason(verdict(double=LOOK.format(course=str(repository / "course"))))
+    assert "raises LookupError" in told

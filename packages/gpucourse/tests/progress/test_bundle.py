@@ -157,7 +157,7 @@ def test_work_in_an_older_release_does_not_take_the_newer_ones_place(
     old = work_in(course / LECTURE_NOTEBOOK)
     saved = bundle.save()
     there = fresh_machine(tmp_path, monkeypatch, "second")
-    edit(there / f"course/lectures/{LECTURE}.py", "## Why two?", "## Why not three?")
+    edit(there / f"course/lectures/{LECTURE}/notebook.py", "## Why two?", "## Why not three?")
     commands.build()
     new = (there / LECTURE_NOTEBOOK).read_bytes()
     done = restoring.restore(saved.path)

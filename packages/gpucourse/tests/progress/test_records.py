@@ -253,7 +253,7 @@ def test_exercises_are_those_that_the_checks_have(repository: Path):
     lectures = checkout.registry(repository).lectures
     assert len(lectures) > 10
     for lecture in lectures:
-        exercises = read_exercises(repository / "course" / "checks" / f"{lecture.id}.py")
+        exercises = read_exercises(repository / "course" / "lectures" / lecture.id / "checks.py")
         assert set(course_map._exercises(lecture.id)) == set(exercises), lecture.id
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from gpucourse.publish.source import read_course
 from released_by_nbgrader import nbgrader_release
 from small_course import LECTURE, PROJECT, edit, write_course
 
-LECTURE_FILE = f"course/lectures/{LECTURE}.py"
+LECTURE_FILE = f"course/lectures/{LECTURE}/notebook.py"
 PROJECT_FILE = f"course/projects/{PROJECT}/notebook.py"
 REGISTRY = "course/course.toml"
 
@@ -104,10 +105,7 @@ def test_a_notebook_whose_lesson_is_gone_is_removed_and_a_copy_is_kept(course: P
     copy.write_bytes((course / "lectures" / f"{LECTURE}.ipynb").read_bytes())
     toml = (course / REGISTRY).read_text().split("[[project]]")[0]
     (course / REGISTRY).write_text(toml)
-    for path in (course / "course" / "projects" / PROJECT).iterdir():
-        path.unlink()
-    (course / "course" / "projects" / PROJECT).rmdir()
-    (course / "course" / "checks" / f"{PROJECT}.py").unlink()
+    shutil.rmtree(course / "course" / "projects" / PROJECT)
     assert commands.check_current() == 1
     assert commands.build() == 0
     assert not released.parent.exists()

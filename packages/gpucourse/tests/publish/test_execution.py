@@ -36,7 +36,7 @@ def test_a_second_time_runs_nothing_until_something_changes(tmp_path: Path):
     again, ran = shown(tmp_path)
     assert ran == []
     assert outputs(again[0]) == outputs(first[0])
-    edit(tmp_path / "course" / "checks" / f"{LECTURE}.py", "Every number", "Each number")
+    edit(tmp_path / "course" / "lectures" / LECTURE / "checks.py", "Every number", "Each number")
     third, ran = shown(tmp_path)
     assert ran == [LECTURE]
     assert "Each number doubled" in outputs(third[0])
@@ -45,12 +45,12 @@ def test_a_second_time_runs_nothing_until_something_changes(tmp_path: Path):
 
 def test_a_cell_that_fails_is_named_and_nothing_is_kept(tmp_path: Path):
     write_course(tmp_path)
-    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", "return 2 * x", "return 3 * x")
+    edit(tmp_path / "course" / "lectures" / LECTURE / "notebook.py", "return 2 * x", "return 3 * x")
     edit(tmp_path / "course" / "projects" / PROJECT / "notebook.py", 'print("try', 'prnt("try')
     with pytest.raises(CourseError) as caught:
         shown(tmp_path)
     lecture, project = map(str, caught.value.problems)
-    assert "course/lectures/01_first_steps.py:29: the check 'double' refuses" in lecture
+    assert "course/lectures/01_first_steps/notebook.py:29: the check 'double' refuses" in lecture
     assert "cell 'play' raises NameError: name 'prnt' is not defined" in project
     assert not (tmp_path / CACHE).exists()
 
@@ -58,11 +58,11 @@ def test_a_cell_that_fails_is_named_and_nothing_is_kept(tmp_path: Path):
 @pytest.mark.rehearsal
 def test_an_error_does_not_tell_where_this_machine_keeps_things(tmp_path: Path):
     write_course(tmp_path, {
-        f"course/lectures/{LECTURE}.py": (
+        f"course/lectures/{LECTURE}/notebook.py": (
             "1 / 0", "import json\nfrom pathlib import Path\nprint(Path.cwd().name)\n"
                      "raise OSError(f'{json.__file__}, {Path.cwd()}/a')"),
     })
-    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", "ZeroDivisionError", "OSError")
+    edit(tmp_path / "course" / "lectures" / LECTURE / "notebook.py", "ZeroDivisionError", "OSError")
     first, _ = shown(tmp_path)
     error = next(output for cell in first[0].notebook.cells for output in cell.get("outputs", ())
                  if output.output_type == "error")

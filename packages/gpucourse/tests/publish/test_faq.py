@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 def test_questions_and_answers_of_the_notes_are_on_a_page(tmp_path: Path):
-    source = write_course(tmp_path) / "course" / "lectures" / f"{LECTURE}.py"
+    source = write_course(tmp_path) / "course" / "lectures" / LECTURE / "notebook.py"
     assert faq.PAGE not in derive(tmp_path), "no note has a question yet"
     edit(source, "# People stall at the half.",
          '# People stall.\n#\n# *What someone always asks.* "Is it a half?" It is, and say "half"\n'

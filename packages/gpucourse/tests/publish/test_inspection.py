@@ -14,7 +14,7 @@ from gpucourse.publish.rehearsal import _is_wordless
 from gpucourse.publish.source import read_course
 from small_course import LECTURE, PROJECT, edit, write_course
 
-SOURCE = Path("course") / "lectures" / f"{LECTURE}.py"
+SOURCE = Path("course") / "lectures" / LECTURE / "notebook.py"
 
 
 def found(root: Path) -> list[str]:
@@ -66,7 +66,7 @@ def test_what_is_right_is_let_pass(tmp_path: Path, text: str):
 ])
 def test_pictures_without_words_and_dead_links(tmp_path: Path, text: str, message: str):
     (problem,) = with_text(tmp_path, text)
-    assert problem.startswith(f"lectures/{LECTURE}.py:7: {message}")
+    assert problem.startswith(f"lectures/{LECTURE}/notebook.py:7: {message}")
 
 
 @pytest.mark.parametrize("code", [
@@ -94,7 +94,8 @@ def test_names_that_something_brings(tmp_path: Path, code: str):
 ])
 def test_names_that_nothing_brings(tmp_path: Path, code: str, name: str):
     assert with_code(tmp_path, code) == [
-        f"lectures/{LECTURE}.py:39: cell 'extra' uses the name {name!r}, which nothing defines"]
+        f"lectures/{LECTURE}/notebook.py:39: cell 'extra' uses the name {name!r}, which nothing "
+        "defines"]
 
 
 def test_a_name_may_be_missing_on_purpose(tmp_path: Path):
@@ -105,8 +106,8 @@ def test_a_name_that_only_the_answer_brings_is_missing_in_the_starter(tmp_path: 
     write_course(tmp_path)
     edit(tmp_path / SOURCE, "half = None\n", "")
     assert found(tmp_path) == [
-        f"lectures/{LECTURE}.py:32: cell 'half-exercise' uses the name 'half', which nothing "
-        "defines"]
+        f"lectures/{LECTURE}/notebook.py:32: cell 'half-exercise' uses the name 'half', which "
+        "nothing defines"]
 
 
 def test_names_of_hidden_tests_are_looked_at(tmp_path: Path):
@@ -170,6 +171,6 @@ def test_the_command_tells_all_of_it(
     assert commands.check([]) == 1
     said = capsys.readouterr().out
     assert f"lectures/{LECTURE}.ipynb: has been run: outputs are not committed" in said
-    assert f"course/lectures/{LECTURE}.py:7: say in words what ../img/none.svg shows" in said
+    assert f"{SOURCE}:7: say in words what ../img/none.svg shows" in said
     assert "the picture ../img/none.svg does not exist" in said
     assert said.count("cell 'plot' shows a picture without words") == 2, "starter and solution"

@@ -53,5 +53,5 @@ def test_minutes_that_nobody_could_keep_are_named(tmp_path: Path, minutes: int, 
     course, (lecture, _) = read_course(tmp_path)
     found = [str(problem) for problem in inspect(course, lecture)]
     assert found == ([] if right else [
-        f"course/lectures/{LECTURE}.py:1: course.toml says {minutes} minutes; its words, cells, "
-        "predictions and exercises count 12: write 10 (publish/pace.py has the rule)"])
+        f"course/lectures/{LECTURE}/notebook.py:1: course.toml says {minutes} minutes; its words, "
+        "cells, predictions and exercises count 12: write 10 (publish/pace.py has the rule)"])

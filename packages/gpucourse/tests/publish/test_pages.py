@@ -79,14 +79,14 @@ def test_every_cell_that_is_no_answer_is_on_the_page_with_its_outputs(lessons: l
 
 
 def test_hints_unfold_one_by_one_before_the_answer(lessons: list[Shown], tmp_path: Path):
-    exercises = read_exercises(tmp_path / "course" / "checks" / f"{LECTURE}.py")
+    exercises = read_exercises(tmp_path / "course" / "lectures" / LECTURE / "checks.py")
     cells = pages.lesson_page(lessons[0], "", exercises).cells
     double, half = find(cells, "<summary>Hint 1</summary>")
     assert "add it to itself" in double.source and "<code>return 2 * …</code>" in double.source
     assert "one over two" in half.source
     at = cells.index(double)
     assert "def double" in cells[at - 1].source and "One answer" in cells[at + 1].source
-    exercises = read_exercises(tmp_path / "course" / "checks" / f"{PROJECT}.py")
+    exercises = read_exercises(tmp_path / "course" / "projects" / PROJECT / "checks.py")
     (count,) = find(pages.lesson_page(lessons[1], "", exercises).cells, "Hint 2")
     assert "Python counts for you." in count.source
 

@@ -11,8 +11,8 @@ from gpucourse.publish.questions import asked, mistakes
 from gpucourse.publish.source import Cell, read_course
 from small_course import LECTURE, edit, write_course
 
-SOURCE = f"course/lectures/{LECTURE}.py"
-REASONS = f"course/checks/{LECTURE}.toml"
+SOURCE = f"course/lectures/{LECTURE}/notebook.py"
+REASONS = f"course/lectures/{LECTURE}/predictions.toml"
 
 
 def found(root: Path) -> list[str]:

@@ -37,7 +37,7 @@ def test_a_right_course_has_no_problems(
 @pytest.mark.rehearsal
 def test_every_defect_of_a_lecture_is_found(tmp_path: Path):
     write_course(tmp_path)
-    source = tmp_path / "course" / "lectures" / f"{LECTURE}.py"
+    source = tmp_path / "course" / "lectures" / LECTURE / "notebook.py"
     # The starter already has the answer, so the check cannot tell it from a solution.
     edit(source, "half = None", "half = 0.5")
     # The solution is wrong.
@@ -55,7 +55,7 @@ def test_every_defect_of_a_lecture_is_found(tmp_path: Path):
         '# %% id="unchecked" tags=["exercise"]\n### BEGIN SOLUTION\ny = 1\n### END SOLUTION\n\n'
         '# %% [markdown] id="in-the-room"',
     )
-    checks = tmp_path / "course" / "checks" / f"{LECTURE}.py"
+    checks = tmp_path / "course" / "lectures" / LECTURE / "checks.py"
     with checks.open("a") as file:
         file.write('\n\n@exercise("forgotten", hints=("a", "b"))\ndef forgotten(x):\n    """."""\n')
     found = problems(tmp_path, LECTURE)
@@ -87,11 +87,11 @@ def test_every_defect_of_a_project_is_found(tmp_path: Path):
     source = tmp_path / "course" / "projects" / PROJECT / "notebook.py"
     edit(source, 'points=2 starter="NotImplementedError"', 'points=2 starter="AssertionError"')
     edit(source, "return 2 * count(things)", "return 3 * count(things)")
-    checks = tmp_path / "course" / "checks" / f"{PROJECT}.py"
+    checks = tmp_path / "course" / "projects" / PROJECT / "checks.py"
     edit(checks, '"count"', '"cuont"')
     assert problems(tmp_path, PROJECT) == [
-        "10: the solution cell 'count' has no hints in course/checks",
-        "1: course/checks has hints for 'cuont', which is no solution cell",
+        "10: the solution cell 'count' has no hints in checks.py",
+        "1: checks.py has hints for 'cuont', which is no solution cell",
         "34: (starter) cell 'test-twice' raises NotImplementedError instead of AssertionError: ",
         "34: (solution) cell 'test-twice' raises AssertionError: ",
     ]
@@ -111,7 +111,7 @@ def test_one_lesson_can_be_rehearsed_while_another_is_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     write_course(tmp_path)
-    edit(tmp_path / "course" / "lectures" / f"{LECTURE}.py", ' id="too-far"', "")
+    edit(tmp_path / "course" / "lectures" / LECTURE / "notebook.py", ' id="too-far"', "")
     monkeypatch.chdir(tmp_path)
     assert commands.check([PROJECT]) == 0
     assert "1 rehearsed" in capsys.readouterr().out

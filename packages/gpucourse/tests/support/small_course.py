@@ -163,11 +163,11 @@ gpucourse.progress()
 FILES = {
     "course/course.toml": TOML,
     "course/welcome.py": WELCOME,
-    f"course/lectures/{LECTURE}.py": LECTURE_SOURCE,
-    f"course/checks/{LECTURE}.py": LECTURE_CHECKS,
-    f"course/checks/{LECTURE}.toml": LECTURE_PREDICTIONS,
+    f"course/lectures/{LECTURE}/notebook.py": LECTURE_SOURCE,
+    f"course/lectures/{LECTURE}/checks.py": LECTURE_CHECKS,
+    f"course/lectures/{LECTURE}/predictions.toml": LECTURE_PREDICTIONS,
     f"course/projects/{PROJECT}/notebook.py": PROJECT_SOURCE,
-    f"course/checks/{PROJECT}.py": PROJECT_CHECKS,
+    f"course/projects/{PROJECT}/checks.py": PROJECT_CHECKS,
 }
 
 

@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gpucourse.course.registry import Course, Lecture, Lesson, load_course
+from gpucourse.course.registry import (
+    CHECKS,
+    PREDICTIONS,
+    Course,
+    Lecture,
+    Lesson,
+    load_course,
+)
 from gpucourse.system.told import Told
 
 #: This package; ``lessons`` and ``recorded`` in it are copies that a wheel brings along.
@@ -63,14 +70,15 @@ def registry(root: Path) -> Course:
 def check_files(id: str) -> Iterator[Path]:
     """Where the checks of a lesson may lie, the likeliest first."""
     for folder in checkouts(Path.cwd()):
-        yield folder / "course" / "checks" / f"{id}.py"
-    yield PACKAGE / "lessons" / f"{id}.py"
+        for kind in ("lectures", "projects"):
+            yield folder / "course" / kind / id / CHECKS
+    yield PACKAGE / "lessons" / id / CHECKS
 
 
 def prediction_files(id: str) -> Iterator[Path]:
     """Where the predictions of a lesson may lie: beside its checks."""
     for path in check_files(id):
-        yield path.with_suffix(".toml")
+        yield path.with_name(PREDICTIONS)
 
 
 def result_files(name: str) -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """The predictions of a lesson: what a learner may say before a cell runs, and why it tempts.
 
-They stand beside the lesson's checks, in ``course/checks/ID.toml``, each under the id of the cell
+They stand beside the lesson's text, in ``predictions.toml``, each under the id of the cell
 that is to be predicted::
 
     [who-am-i]

@@ -1,6 +1,6 @@
 """Puzzles: one small TOML file for each, and the cells of a notebook that are made of it.
 
-They lie in a folder of their lesson's name beside its checks, a file each::
+They lie in their lesson's folder, in ``puzzles/``, a file each::
 
     title = "Add ten"
     text = "Thread `i` takes `a[i]`, adds 10 and writes `out[i]`."
@@ -171,8 +171,8 @@ class Puzzle:
 
 
 def folder(checks: Path) -> Path:
-    """Where the puzzles of a lesson lie, by the file of its checks or of its predictions."""
-    return checks.with_suffix("")
+    """Where the puzzles of a lesson lie: beside the file of its checks, or of its predictions."""
+    return checks.with_name("puzzles")
 
 
 def read_puzzles(where: Path) -> dict[str, Puzzle]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.puzzles import Puzzle, folder, read_puzzles
 
+#: Files of a lesson's folder, ``course/lectures/ID`` or ``course/projects/ID``.
+SOURCE, CHECKS, PREDICTIONS = "notebook.py", "checks.py", "predictions.toml"
 _ID = re.compile(r"\d\d_[a-z0-9]+(_[a-z0-9]+)*")
 # An objective must be something that can be checked.
 _VAGUE = ("understand", "know", "learn", "appreciate", "be aware", "be familiar")
@@ -64,19 +66,22 @@ class Course:
         known = ", ".join(lesson.id for lesson in self.lessons) or "none yet"
         raise LookupError(f"course/course.toml lists no {id!r}; it lists: {known}")
 
+    def folder(self, lesson: Lesson) -> Path:
+        """The folder with everything that is written for a lesson."""
+        kind = "lectures" if isinstance(lesson, Lecture) else "projects"
+        return self.root / "course" / kind / lesson.id
+
     def source(self, lesson: Lesson) -> Path:
         """The jupytext source of a lesson."""
-        if isinstance(lesson, Lecture):
-            return self.root / "course" / "lectures" / f"{lesson.id}.py"
-        return self.root / "course" / "projects" / lesson.id / "notebook.py"
+        return self.folder(lesson) / SOURCE
 
     def checks(self, lesson: Lesson) -> Path:
         """The file with a lesson's checks and hints."""
-        return self.root / "course" / "checks" / f"{lesson.id}.py"
+        return self.folder(lesson) / CHECKS
 
     def predictions(self, lesson: Lesson) -> Path:
         """The file with the reasons of a lesson's predictions; not every lesson has one."""
-        return self.checks(lesson).with_suffix(".toml")
+        return self.folder(lesson) / PREDICTIONS
 
     def puzzles(self, lesson: Lesson) -> dict[str, Puzzle]:
         """A lesson's puzzles by name, in order; most have none. Raises :class:`PuzzleError`."""

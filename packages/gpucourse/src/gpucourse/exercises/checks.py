@@ -1,6 +1,6 @@
 """Instant checks and hints for exercises.
 
-A lesson's checks and hints stand in one file, ``course/checks/ID.py`` (``ID`` as in
+A lesson's checks and hints stand in one file, ``course/lectures/ID/checks.py`` (``ID`` as in
 ``course.toml``)::
 
     from gpucourse.exercises.checks import exercise, require
@@ -20,7 +20,8 @@ and the lecture's first cell fetches two functions from it::
 ``check("bounds-guard", scale)`` runs the function on the learner's answer and shows ✓ or ✗. It
 never raises for a wrong answer, so that *Run All* goes through with exercises open. ``hint(
 "bounds-guard")`` unfolds one hint more each time. A project is tested by its own cells and has
-hints alone: ``BIN_INDEX = hints("bin-index", "The idea: …", "The shape: …")`` in its file, and
+hints alone: ``BIN_INDEX = hints("bin-index", "The idea: …", "The shape: …")`` in its
+``course/projects/ID/checks.py``, and
 ``hint = project("01_fill_a_histogram")`` in its first cell.
 
 The file is found, in this order: in the course's checkout around the working directory, in the
@@ -218,7 +219,7 @@ def load_lesson(id: str) -> Lesson:
 
 def read_exercises(path: Path) -> dict[str, Exercise]:
     """The exercises that a file of checks defines, each or in a list, by name."""
-    module = _load(path, f"course_checks_{path.stem}")
+    module = _load(path, f"course_checks_{path.parent.name}")
     lists = [value if isinstance(value, list) else [value] for value in vars(module).values()]
     found = [one for values in lists for one in values if isinstance(one, Exercise)]
     return {exercise.name: exercise for exercise in found}

@@ -15,7 +15,8 @@ page without ipywidgets), each choice is an HTML ``details`` element with its re
 terminal, ``predict(…, guess="8")`` answers; it does so in a notebook too.
 
 The explanation of what came out is a cell of the lesson, below the one that was predicted; the
-build folds it. Reasons stand in ``course/checks/ID.toml`` (:mod:`gpucourse.course.predictions`).
+build folds it. Reasons stand in the lesson's ``predictions.toml``
+(:mod:`gpucourse.course.predictions`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def predictions(id: str) -> Callable[..., None]:
     def predict(name: str, *choices: str, guess: object = None) -> None:
         if name not in known:
             close = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "see course/checks"
+            hint = f"did you mean {close[0]!r}?" if close else "see its predictions.toml"
             raise UnknownPrediction(f"{id} has no prediction {name!r}: {hint}")
         asked = known[name]
         for mistake in asked.mistakes(choices):

@@ -190,6 +190,6 @@ def _hint_mistakes(source: Source, exercises: dict[str, Exercise]) -> Mistakes:
         return
     answers = {cell.name: cell for cell in source.cells if cell.role == "solution"}
     for name in answers.keys() - exercises.keys():
-        yield answers[name].line, f"the solution cell {name!r} has no hints in course/checks"
+        yield answers[name].line, f"the solution cell {name!r} has no hints in checks.py"
     for name in exercises.keys() - answers.keys():
-        yield 1, f"course/checks has hints for {name!r}, which is no solution cell"
+        yield 1, f"checks.py has hints for {name!r}, which is no solution cell"

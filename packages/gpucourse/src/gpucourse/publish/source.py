@@ -25,7 +25,7 @@ from gpucourse.course.regions import (
     find_regions,
     remove_regions,
 )
-from gpucourse.course.registry import Course, Lecture, Lesson, Project, load_course
+from gpucourse.course.registry import SOURCE, Course, Lecture, Lesson, Project, load_course
 
 #: Tags a cell may carry, and what each means.
 TAGS = {
@@ -147,12 +147,9 @@ def _files_out_of_step(course: Course) -> Iterator[Problem]:
             shown = path.relative_to(course.root)
             yield Problem(registry, None, f"lists a lesson whose {shown} is missing: write it")
     folder = course.root / "course"
-    found = {
-        *folder.glob("lectures/*.py"),
-        *(project / "notebook.py" for project in folder.glob("projects/*") if project.is_dir()),
-        *folder.glob("checks/*.py"),
-    }
-    for path in sorted(found - listed - checks):
+    found = {path.with_name(SOURCE) for kind in ("lectures", "projects")
+             for path in folder.glob(f"{kind}/*/*.py")}
+    for path in sorted(found - listed):
         shown = path.relative_to(course.root)
         yield Problem(shown, None, f"not listed in {registry}: add an entry, or remove the file")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import virtualgpu
 from gpucourse.course.checkout import PACKAGE, REGISTRY, own_checkout
+from gpucourse.course.registry import CHECKS, PREDICTIONS
 
 # What solution cells import, and what that rests on.
 LIBRARIES = ("numpy", "numba", "numba_cuda", "llvmlite", "cuda", "awkward", "awkward_cpp", "jax",
@@ -56,9 +57,12 @@ def needed_paths() -> list[str]:
     # Of a folder of libraries all is needed; of a checkout's, our packages: tests lie beside them.
     folders |= {str(package) for package in PACKAGES}
     folders |= set(library_folders())
-    # Hints, which set-up cells fetch; a checkout keeps them in course/. No test is among them.
+    # Hints, which set-up cells fetch; a checkout keeps them in course/, beside the tests: of a
+    # project's folder these two files and no other.
     if root := own_checkout():
-        folders |= {str(root / REGISTRY), str(root / "course" / "checks")}
+        folders |= {str(root / REGISTRY)}
+        folders |= {str(path) for name in (CHECKS, PREDICTIONS)
+                    for path in root.glob(f"course/projects/*/{name}")}
     # A folder inside another of them comes with it.
     return sorted(folder for folder in folders
                   if not any(folder.startswith(other.rstrip("/") + "/") for other in folders))

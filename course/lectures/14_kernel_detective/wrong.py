@@ -10,7 +10,7 @@ from wrong_answers import collection
 
 WRONG, wrong = collection()
 
-from numba import cuda, float64  # noqa: E402
+from numba import cuda, float64
 
 THREADS = 128
 

@@ -1,4 +1,4 @@
-"""Checks and hints of the puzzles "First steps": each puzzle's file says what is checked."""
+"""Checks and hints of "Scans, tiles, atomics": each puzzle's file says what is checked."""
 
 from __future__ import annotations
 

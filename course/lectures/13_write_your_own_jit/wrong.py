@@ -181,7 +181,7 @@ PARTS = ("the-question", "templates", "kernel", "write", "translate", "build", "
 @cache
 def _source() -> str:
     """The cells that define the compiler, solved, without those lines that show something."""
-    course = load_course(Path(__file__).resolve().parents[2])
+    course = load_course(Path(__file__).resolve().parents[3])
     lesson = course.lesson("13_write_your_own_jit")
     cells = {cell.name: cell.source for cell in read_source(course, lesson).cells}
     text = "\n".join(unwrap_regions(cells[name], SOLUTION) for name in PARTS)

@@ -8,7 +8,7 @@ from wrong_answers import collection
 
 WRONG, wrong = collection()
 
-from numba import cuda, int64  # noqa: E402
+from numba import cuda, int64
 
 THREADS = 128
 

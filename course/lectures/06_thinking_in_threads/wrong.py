@@ -14,7 +14,7 @@ import virtualgpu
 
 virtualgpu.activate(force=True)
 
-from numba import cuda, float64  # noqa: E402
+from numba import cuda, float64
 
 THREADS = 128
 

@@ -10,11 +10,11 @@ from wrong_answers import collection
 
 WRONG, wrong = collection()
 
-from gpucourse.exercises.checks import load_lesson  # noqa: E402
+from gpucourse.exercises.checks import load_lesson
 
-import jax  # isort: skip  # noqa: E402
-import jax.numpy as jnp  # isort: skip  # noqa: E402
-from numba import cuda  # noqa: E402
+import jax  # isort: skip
+import jax.numpy as jnp  # isort: skip
+from numba import cuda
 
 CHECKS = load_lesson("17_a_port_done").exercises["test"].function.__globals__
 THE_LOOP, observe = CHECKS["_loop"], CHECKS["_small"]

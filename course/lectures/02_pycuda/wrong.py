@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
-from conftest import REPOSITORY
 from wrong_answers import collection
 
 WRONG, wrong = collection()
-LECTURE = (REPOSITORY / "course" / "lectures" / "02_pycuda.py").read_text(encoding="utf-8")
+LECTURE = Path(__file__).with_name("notebook.py").read_text(encoding="utf-8")
 
 
 class _Driver:

@@ -1,0 +1,7 @@
+"""Checks and hints of "First steps": each puzzle's file says what is checked."""
+
+from __future__ import annotations
+
+from gpucourse.puzzles.judge import exercises
+
+EXERCISES = exercises(__file__)
