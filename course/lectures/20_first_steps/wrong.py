@@ -1,0 +1,7 @@
+"""Wrong answers to "First steps": those of each puzzle's file, and those that every puzzle must refuse."""
+
+from __future__ import annotations
+
+from puzzle_answers import wrong_answers
+
+WRONG = wrong_answers(__file__)

@@ -1,0 +1,84 @@
+"""Wrong answers to puzzles: those of their files, and those that every puzzle must refuse.
+
+The latter are made from the puzzle itself: NumPy on the host, the picture's own results, each number
+ignored that is handed over, all the work by one thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import virtualgpu
+from gpucourse.course.puzzles import Puzzle, folder, read_puzzles
+
+virtualgpu.activate(force=True)
+
+from gpucourse.puzzles.judge import compiled, pictured  # noqa: E402
+
+_REFUSED = "whatever|never written|illegal address|work is not shared|race|, not "
+
+
+def wrong_answers(file: str) -> list:
+    """Test parameters (exercise, answers, what the check says) of the puzzles beside ``file``."""
+    found = []
+    for puzzle in read_puzzles(folder(Path(file))).values():
+        for number, wrong in enumerate(puzzle.wrong, start=1):
+            kernel = compiled(wrong.text(puzzle.solution), puzzle.name)
+            found.append(_case(puzzle, f"mistake-{number}", kernel, wrong.says))
+        for name, answer, says in _always(puzzle):
+            found.append(_case(puzzle, name, answer, says))
+    return found
+
+
+def _case(puzzle: Puzzle, name: str, answer: object, says: str):
+    return pytest.param(puzzle.name, (answer,), says, id=f"{puzzle.name}:{name}")
+
+
+def _always(puzzle: Puzzle) -> Iterator[tuple[str, object, str]]:
+    yield "on-the-host", host(puzzle), "not a kernel"
+    yield "built-for-the-picture", compiled(for_the_picture(puzzle), puzzle.name), _REFUSED
+    for name, value in pictured(puzzle).values.items():
+        if isinstance(value, int):
+            text = re.sub(r"(\ndef .*:\n)", rf"\1    {name} = {value}\n", f"\n{puzzle.solution}")
+            yield f"ignores-{name}", compiled(text, puzzle.name), f"whatever {name}|{_REFUSED}"
+    if text := alone(puzzle.solution):
+        yield "alone", compiled(text, puzzle.name), "work is not shared|in a block of 1,024|race"
+
+
+def host(puzzle: Puzzle):
+    """A Python function that computes with NumPy and writes into the arrays that it is given."""
+    def numpys(*arguments):
+        scope = {"np": np, **dict(zip(puzzle.parameters, arguments, strict=True))}
+        exec(puzzle.spec, scope)
+
+    return numpys
+
+
+def for_the_picture(puzzle: Puzzle) -> str:
+    """A kernel that knows the picture's results by heart."""
+    results = {name: tuple(map(float, array.ravel()))
+               for name, array in pictured(puzzle).expected.items()}
+    lines = ["import numpy as np"]
+    body = ["    k = cuda.grid(1)"]
+    for name, known in results.items():
+        lines.append(f"KNOWN_{name} = np.array({known or (0.0,)}, np.float32)")
+        width = f"{name}.shape[1]"
+        flat = (f"{name}[k // {width}, k % {width}]" if pictured(puzzle).expected[name].ndim > 1
+                else f"{name}[k]")
+        body.append(f"    if k < {name}.size:\n        {flat} = KNOWN_{name}[k % {len(known) or 1}]")
+    return "\n".join([*lines, "@cuda.jit", f"def {puzzle.function}({', '.join(puzzle.parameters)}):",
+                      *body])
+
+
+def alone(solution: str) -> str:
+    """The solution with one thread in the part of all, where it begins with ``i = cuda.grid(1)``."""
+    head, found, rest = solution.partition("    i = cuda.grid(1)\n")
+    if not found or "sync" in rest or "return" in rest:
+        return ""
+    body = "".join(f"        {line}\n" for line in rest.split("\n"))
+    return (f"{head}    if cuda.grid(1) == 0:\n        for i in range(cuda.gridsize(1)):\n{body}")
