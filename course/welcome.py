@@ -7,14 +7,18 @@ gpucourse.progress()
 # %% [markdown] id="new-here"
 # ## New here?
 #
-# Four steps, in this order; take your time with each, and come back to the rest later:
+# Begin with a kernel: the first puzzle takes two minutes, and tells you at once what your line did.
+# Then five steps, in this order; take your time with each, and come back to the rest later:
 #
 # {way}
 #
-# - **You know C++ and threads?** Begin with the second step.
-# - **You have written kernels already?** Begin with the third, and let its race reports surprise you.
-# - **You'll never write a kernel?** Take the first step, then {arrays}: arrays will do.
-# - **You came for the Z boson?** Take the four steps, then {jagged}.
+# You needn't finish the puzzles first: solve five or six, go on, and come back to the others.
+#
+# - **You have written kernels already?** Take the [shelf of broken ones]({puzzles}#the-shelf-of-broken-kernels),
+#   then the fourth step, and let its race reports surprise you.
+# - **You know C++ and threads?** Take the puzzles, then the third step.
+# - **You'll never write a kernel?** Take the second step, then {arrays}: arrays will do.
+# - **You came for the Z boson?** Take the five steps, then {jagged}.
 #
 # In every lesson you're asked what a cell will show before you run it. Press a button, right or
 # wrong: your guess stays with you, and the explanation waits, folded, below the cell.

@@ -35,6 +35,36 @@ def wrong_answers(file: str) -> list:
     return found
 
 
+def right_answers(file: str) -> list:
+    """Test parameters (exercise, answer) of right answers in other styles than the solution's."""
+    found = []
+    for puzzle in read_puzzles(folder(Path(file))).values():
+        texts = [one.text(puzzle.solution) for one in puzzle.also]
+        texts += [text for change in (strides, leaves_early) if (text := change(puzzle.solution))]
+        found += [pytest.param(puzzle.name, compiled(text, puzzle.name),
+                               id=f"{puzzle.name}:style-{number}")
+                  for number, text in enumerate(texts, start=1)]
+    return found
+
+
+_GUARDED = re.compile(r"    i = cuda.grid\(1\)\n    if i < (\w+\.size):\n")
+
+
+def strides(solution: str) -> str:
+    """The solution as a grid-stride loop, where it is one guarded element for each thread."""
+    if "sync" in solution or not _GUARDED.search(solution):
+        return ""
+    return _GUARDED.sub(r"    for i in range(cuda.grid(1), \1, cuda.gridsize(1)):\n", solution)
+
+
+def leaves_early(solution: str) -> str:
+    """The solution with a guard that returns, where it is one guarded element for each thread."""
+    if "sync" in solution or not _GUARDED.search(solution):
+        return ""
+    return _GUARDED.sub(r"    i = cuda.grid(1)\n    if i >= \1:\n        return\n    if True:\n",
+                        solution)
+
+
 def _case(puzzle: Puzzle, name: str, answer: object, says: str):
     return pytest.param(puzzle.name, (answer,), says, id=f"{puzzle.name}:{name}")
 

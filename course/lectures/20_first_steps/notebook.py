@@ -1,5 +1,5 @@
 # %% [markdown] id="begin"
-# Run the next cell (Shift+Enter). It says which device runs your kernels; you need no GPU.
+# Your first kernel takes two minutes; stop after any puzzle you like. Run the next cell (Shift+Enter).
 
 # %% id="start"
 # %load_ext gpucourse

@@ -38,6 +38,8 @@ from typing import Any
 
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 
+#: Letters of a code line that a notebook shows without scrolling.
+_WIDEST = 88
 _MARKER = re.compile(r'# %% puzzle="([a-z0-9-]+)"\s*$')
 
 
@@ -46,16 +48,16 @@ class PuzzleError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrongAnswer:
-    """A plausible mistake: the solution with ``edit``s, or a ``kernel`` of its own, and a pattern
-    for what the check ``says`` of it."""
+class Answer:
+    """The solution with ``edit``s, or a ``kernel`` of its own: a plausible mistake with a pattern for
+    what the check ``says`` of it, or a right answer in another style, of which nothing is said."""
 
-    says: str
+    says: str = ""
     edit: tuple[str, ...] = ()
     kernel: str = ""
 
     def text(self, solution: str) -> str:
-        """The wrong kernel. Raises :class:`PuzzleError` if an edit changes nothing."""
+        """The kernel. Raises :class:`PuzzleError` if an edit changes nothing."""
         text = self.kernel or solution
         for old, new in zip(self.edit[::2], self.edit[1::2], strict=True):
             if old not in text:
@@ -79,6 +81,8 @@ class Puzzle:
         What an output holds before the launch, where it is not anything at all.
     scratch : dict of str to str
         Arrays that the kernel may use as it likes, and what they hold before the launch.
+    after : dict of str to str
+        What some of the scratch has to hold after the launch.
     sizes : tuple of tuples
         Lengths ``n``, or ``rows, cols``, or ``rows, inner, cols``, that the check tries.
     threads : tuple of int
@@ -96,6 +100,8 @@ class Puzzle:
         Counts that the measured launch may not exceed, and what to look at if it does.
     needs : tuple of (counter, least, words)
         Counts that it must reach.
+    wrong, also : tuple of Answer
+        Mistakes that the check must refuse, and right answers in other styles than ours.
     library : str
         CuPy's lines for the same: to be beaten in bytes or in time.
     tolerance : float
@@ -122,10 +128,12 @@ class Puzzle:
     right: str
     reasons: dict[str, str]
     why: str
-    wrong: tuple[WrongAnswer, ...]
+    wrong: tuple[Answer, ...]
     inputs: dict[str, str] = field(default_factory=dict)
     start: dict[str, str] = field(default_factory=dict)
     scratch: dict[str, str] = field(default_factory=dict)
+    after: dict[str, str] = field(default_factory=dict)
+    also: tuple[Answer, ...] = ()
     sizes: tuple[tuple[int, ...], ...] = ((129,), (1,), (31,), (128,), (33,), (257,), (1009,))
     threads: tuple[int, ...] = (64, 32, 128)
     launch: str = "-(-n // T), T"
@@ -191,8 +199,11 @@ def read_puzzle(path: Path) -> Puzzle:
         table |= {"question": asked.pop("question"), "choices": asked.pop("choices"),
                   "right": asked.pop("right"), "reasons": asked.pop("wrong"),
                   "why": asked.pop("why"), "name": re.sub(r"^\d+_", "", path.stem).replace("_", "-")}
-        table["wrong"] = [WrongAnswer(**{key: _frozen(value) for key, value in one.items()})
-                          for one in table.get("wrong", ())]
+        for kind in ("wrong", "also"):
+            table[kind] = [Answer(**{key: _frozen(value) for key, value in one.items()})
+                           for one in table.get(kind, ())]
+        if not all(one.says for one in table["wrong"]):
+            raise PuzzleError("a wrong answer needs what the check says of it")
         if asked:
             raise PuzzleError(f"[predict] has {', '.join(asked)}")
         if unknown := table.keys() - {one.name for one in fields(Puzzle)}:
@@ -253,7 +264,7 @@ def _whole(puzzle: Puzzle, number: int) -> Iterator[str]:
     yield from _markdown(f"## {number}. {puzzle.title}\n\n{puzzle.text}\n\n"
                          f"```python\n{puzzle.spec}\n```\n\n*Predict:* {puzzle.question}")
     yield from ("", f'# %% id="{name}-guess"', f'picture("{name}")')
-    yield f'predict("{name}", {", ".join(map(_quoted, puzzle.choices))})'
+    yield from _asked(puzzle)
     yield from ("", f'# %% id="{name}-exercise" tags=["exercise"]', puzzle.kernel)
     yield from ("", f'# %% id="{name}"', f'check("{name}", {puzzle.function})')
     yield from _why(puzzle)
@@ -266,15 +277,27 @@ def _broken(puzzle: Puzzle, number: int) -> Iterator[str]:
     yield from _markdown(f"## {number}. Broken: {puzzle.title}\n\n{puzzle.text}\n\n"
                          f"```python\n{puzzle.spec}\n```\n\n*Predict:* {puzzle.question}")
     yield from ("", f'# %% id="{name}-guess"')
-    yield f'predict("{name}", {", ".join(map(_quoted, puzzle.choices))})'
+    yield from _asked(puzzle)
     yield from ("", f'# %% id="{name}"{raises}', puzzle.broken)
     function = ast.parse(puzzle.broken).body[-1].name  # type: ignore[attr-defined]
     yield from ("", "", f'replay("{name}", {function})')
     yield from _why(puzzle)
     yield from ("", f'# %% [markdown] id="{name}-mend"')
-    yield from _markdown("Mend it: the kernel again, without the fault.")
+    yield from _markdown("Mend it: copy the lines from above, and take the fault out.")
     yield from ("", f'# %% id="{name}-exercise" tags=["exercise"]', puzzle.kernel)
     yield from ("", f'# %% id="{name}-check"', f'check("{name}", {puzzle.function})', "")
+
+
+def _asked(puzzle: Puzzle) -> Iterator[str]:
+    """The call that asks, in one line where it fits."""
+    name, *choices = map(_quoted, (puzzle.name, *puzzle.choices))
+    line = f"predict({', '.join((name, *choices))})"
+    if len(line) <= _WIDEST:
+        yield line
+        return
+    yield f"predict({name},"
+    yield from (f"        {choice}," for choice in choices[:-1])
+    yield f"        {choices[-1]})"
 
 
 def _why(puzzle: Puzzle) -> Iterator[str]:

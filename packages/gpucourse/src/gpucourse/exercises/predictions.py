@@ -30,7 +30,7 @@ from gpucourse.course.predictions import Prediction, find_predictions
 from gpucourse.exercises.outcomes import ASKED, edged, marked_up, show
 from gpucourse.progress import records, room
 
-_NEXT = "Now run the next cell. Then open this:"
+_NEXT = "Now see what comes out. Then open this:"
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 

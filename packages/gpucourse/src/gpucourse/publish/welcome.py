@@ -53,7 +53,8 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
 
 
 #: The first steps of somebody new; then what those take who write no kernels, and physicists.
-FIRST = ("01_why_gpus", "05_numba_cuda", "06_thinking_in_threads", "01_fill_a_histogram")
+FIRST = ("20_first_steps", "01_why_gpus", "05_numba_cuda", "06_thinking_in_threads",
+         "01_fill_a_histogram")
 _ARRAYS, _JAGGED = ("03_cupy", "08_jax"), ("10_awkward_and_the_z", "03_z_mass")
 
 
@@ -68,7 +69,8 @@ def first_steps(course: Course) -> dict[str, str]:
 
     steps = [f"{number}. {link(id)}, {lessons[id].minutes} minutes"
              for number, id in enumerate(FIRST, start=1)]
-    return {"way": "\n".join(steps), "arrays": " and ".join(map(link, _ARRAYS)),
+    return {"way": "\n".join(steps), "puzzles": notebook_path(lessons[FIRST[0]]).as_posix(),
+            "arrays": " and ".join(map(link, _ARRAYS)),
             "jagged": " and ".join(map(link, _JAGGED))}
 
 

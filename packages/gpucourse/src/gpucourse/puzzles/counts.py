@@ -30,10 +30,10 @@ def view(judged: Judged, winners: Winners | None, ms: float | None, library_ms: 
         notes.append("No time: there is no GPU here, and a processor's time would say nothing.")
     if winners is not None and (asked := parting(judged.puzzle, winners)):
         notes.append(asked)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-                   for row in table)
+    body = "".join("<tr>" + "".join(f'<td class="{"n" * (at > 0)}">{escape(cell)}</td>'
+                                     for at, cell in enumerate(row)) + "</tr>" for row in table)
     title = f"{judged.puzzle.title}: what it cost"
-    markup = box(head(title), "<table><tr>" + "".join(f"<th>{one}</th>" for one in heads)
+    markup = box(head(title), "<table><tr>" + "".join(f'<th class="n">{one}</th>' for one in heads)
                  + f"</tr>{body}</table>", *map(note, notes))
     lines = ["".join(f"{cell:>14}" if at else f"  {cell:22}" for at, cell in enumerate(row))
              for row in (heads, *table)]

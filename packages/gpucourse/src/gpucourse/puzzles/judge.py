@@ -122,14 +122,14 @@ def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
 
 def _try(kernel: Any, case: Case, random: np.random.Generator, *, first: bool) -> None:
     name = getattr(kernel, "__name__", "kernel")
-    after = watched(lambda: _launch(kernel, case), SEEDS if first else SEEDS[:1], f"{name} {case}")
+    after = watched(lambda: launch(kernel, case), SEEDS if first else SEEDS[:1], f"{name} {case}")
     if first:
         # Once more with outputs in which nothing was ever written: reading them is a finding.
-        watched(lambda: _launch(kernel, case, bare=True), (), f"{name} {case}, outputs left empty")
+        watched(lambda: launch(kernel, case, bare=True), (), f"{name} {case}, outputs left empty")
     _compare(kernel, case, after, random)
 
 
-def _launch(kernel: Any, case: Case, *, bare: bool = False) -> list[np.ndarray]:
+def launch(kernel: Any, case: Case, *, bare: bool = False) -> list[np.ndarray]:
     """Launch on copies; what every array holds afterwards, in the kernel's order."""
     from numba import cuda
 
@@ -152,7 +152,7 @@ def _is_leftover(case: Case, name: str) -> bool:
 def counted(kernel: Any, case: Case) -> tuple[list[np.ndarray], Counters]:
     """What the arrays hold after a launch, and what it did."""
     with virtualgpu.check(), virtualgpu.profile() as profile:
-        after = _launch(kernel, case)
+        after = launch(kernel, case)
     return after, profile.counters
 
 
@@ -211,6 +211,10 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
                 if _is_leftover(case, name) and got[name][place] == added and added != expected[place]
                 else f"which thread writes {here}, and from which values?")
         require(False, f"{case}, {here} is {got[name][place]:g}, not {expected[place]:g}", look=look)
+    for name, expression in case.puzzle.after.items():
+        held = evaluate(expression, _scope(case))
+        require(np.array_equal(got[name], held), f"{case}, {name} holds {got[name]} in the end, and "
+                f"should hold {held}", look=f"who changes `{name}`, and how often?")
 
 
 def _wrong(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
@@ -226,7 +230,7 @@ def _ignored(kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.ran
         if other is None:
             continue
         with contextlib.suppress(Exception):  # what it raises, the trials tell
-            again = _launch(kernel, other)
+            again, _ = counted(kernel, other)
             arrays = [one for one in case.puzzle.parameters if isinstance(case.values[one], np.ndarray)]
             after = dict(zip(arrays, again, strict=True))
             if all(np.array_equal(after[one], got[one]) for one in case.expected):

@@ -115,7 +115,7 @@ def _lines(places, sources: Sources, chosen) -> Iterator[str]:
         x, y = _corner(places["out", result[0]][0], result[1])
         for name, place in sources[result]:
             from_x, from_y = _corner(places["in", name][0], place)
-            yield (f'<line x1="{from_x + _WIDE / 2 - 1:g}" y1="{from_y + _HIGH:g}" '
+            yield (f'<line x1="{from_x + _WIDE / 2 - 1:g}" y1="{from_y + _HIGH + 11:g}" '
                    f'x2="{x + _WIDE / 2 - 1:g}" y2="{y:g}" stroke="{colour}" stroke-width="2"/>')
 
 

@@ -14,7 +14,6 @@ from gpucourse.progress import records
 from gpucourse.puzzles import board, clock, counts, judge
 from gpucourse.puzzles.picture import draw_spec
 from gpucourse.views.race import race
-from gpucourse.views.runs import Launch
 
 
 class Shelf(NamedTuple):
@@ -70,7 +69,7 @@ def replayed(puzzle: Puzzle, kernel: Any) -> Any:
         import virtualgpu
 
         with virtualgpu.check():
-            Launch.of(kernel, case.grid, case.block, ()).run(kernel, case.arguments())
+            judge.launch(kernel, case)
     return race(kernel, case.grid, case.block, *case.arguments())
 
 

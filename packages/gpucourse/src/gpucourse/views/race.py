@@ -122,15 +122,24 @@ def _rows(replay: Replay) -> list[_Row]:
         known = value
         mark = ""
         if lost and at == lost[0]:
-            mark = "both write at once: one update is lost" if lost[0] == lost[1] else \
-                "overwrites what the other wrote: that update is lost"
+            mark = "overwrites what the other wrote: that update is lost"
+            if lost[0] == lost[1]:
+                mark = f"both write at once: one {_written(replay)} is lost"
         rows.append(_Row((does[0], does[1]), (registers[0], registers[1]), value, event.line,
                          event.code, mark))
     return rows
 
 
+def _written(replay: Replay) -> str:
+    """What two threads bring that write at once: an update of what they read, or a value."""
+    return "update" if any(event.kind == "load" for event in replay.events) else "value"
+
+
 def _moral(replay: Replay, names: tuple[str, str]) -> str:
     lost = replay.lost()
+    if lost is not None and lost[0] == lost[1] and _written(replay) == "value":
+        return (f"Both threads write {replay.cell} in one step, and nothing says whose value "
+                "stays.")
     if lost is not None and lost[0] == lost[1]:
         return (f"Both threads read {replay.cell} before either wrote, so both write what they "
                 "made of the same old value: two updates count as one.")

@@ -1,0 +1,103 @@
+"""The puzzles: right answers in other styles pass, all have pictures, and replays show their races."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from conftest import REPOSITORY
+from gpucourse.course.registry import load_course
+from gpucourse.puzzles import judge, shelf
+from gpucourse.puzzles.picture import draw_spec
+from lecture_cells import outcome
+from puzzle_answers import right_answers
+
+COURSE = load_course(REPOSITORY)
+PUZZLES = {(lecture.id, name): puzzle for lecture in COURSE.lectures
+           for name, puzzle in COURSE.puzzles(lecture).items()}
+LESSONS = list(dict.fromkeys(lesson for lesson, _ in PUZZLES))
+RIGHT = [pytest.param(lesson, *case.values, id=f"{lesson[:2]}:{case.id}")
+         for lesson in LESSONS
+         for case in right_answers(str(REPOSITORY / f"course/lectures/{lesson}/wrong.py"))]
+BROKEN = [key for key, puzzle in PUZZLES.items() if puzzle.broken]
+each = pytest.mark.parametrize("key", PUZZLES, ids="/".join)
+
+
+def test_there_are_forty_and_a_shelf_in_three_notebooks():
+    assert len(LESSONS) == 3
+    assert len(PUZZLES) - len(BROKEN) >= 40
+    assert {lesson for lesson, _ in BROKEN} == set(LESSONS)
+
+
+def test_the_first_is_one_line_and_the_last_are_hard():
+    first = PUZZLES["20_first_steps", "add-ten"]
+    assert next(iter(PUZZLES.values())) is first and first.spec == "out = a + 10"
+    assert {"one-pass-scan", "tile-product", "softmax"} <= {name for _, name in PUZZLES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lesson", "name", "kernel"), RIGHT)
+def test_right_answers_in_other_styles_are_accepted(lesson, name, kernel):
+    heard = outcome(lesson, name, (kernel,))
+    assert heard.passed, f"{heard.message}\n{heard.look}"
+
+
+@each
+def test_a_puzzle_is_tried_in_more_sizes_than_multiples_of_the_block(key):
+    puzzle = PUZZLES[key]
+    assert len(set(puzzle.sizes)) >= 3
+    assert len(puzzle.inputs) >= 1
+    whole = "reshape(-1, " in puzzle.spec  # stretches of one length are asked for
+    assert whole or any(size % 32 for sizes in puzzle.sizes for size in sizes)
+
+
+@each
+def test_inputs_are_drawn_anew(key):
+    puzzle = PUZZLES[key]
+    sizes, threads = puzzle.measured[:-1], puzzle.measured[-1]
+    one, other = (judge.draw(puzzle, sizes, threads, np.random.default_rng()) for _ in range(2))
+    for name in puzzle.inputs:
+        if isinstance(one.values[name], np.ndarray):
+            assert not np.array_equal(one.values[name], other.values[name]), name
+
+
+@each
+def test_a_picture_says_where_results_come_from(key):
+    puzzle = PUZZLES[key]
+    view = draw_spec(puzzle)
+    assert "comes from" in view.text
+    assert view.markup.count("<rect") >= sum(
+        one.size for one in judge.pictured(puzzle).expected.values())
+
+
+def test_the_picture_of_a_reversed_array_knows_the_other_end():
+    text = draw_spec(PUZZLES["20_first_steps", "reverse"]).text
+    assert "out[2] comes from a[5]" in text
+
+
+@pytest.mark.parametrize("key", BROKEN, ids="/".join)
+def test_a_broken_kernel_is_refused_and_its_race_replays(key):
+    puzzle = PUZZLES[key]
+    kernel = judge.compiled(puzzle.broken, puzzle.name)
+    assert not outcome(key[0], key[1], (kernel,)).passed
+    if puzzle.raises:
+        with pytest.raises(Exception) as caught:
+            shelf.replayed(puzzle, kernel)
+        assert type(caught.value).__name__ == puzzle.raises
+        return
+    text = repr(shelf.replayed(puzzle, kernel))
+    assert re.search(r"Recorded under virtualgpu\.schedule|Nothing to replay, but .*barrier", text)
+
+
+def test_most_broken_kernels_replay_a_race():
+    replays = [repr(shelf.replayed(puzzle, judge.compiled(puzzle.broken, puzzle.name)))
+               for key in BROKEN if not (puzzle := PUZZLES[key]).raises]
+    assert sum("Recorded under" in text for text in replays) >= 6
+
+
+def test_the_library_moves_more_than_our_softmax():
+    puzzle = PUZZLES["22_scans_tiles_atomics", "softmax"]
+    case = judge.measured(puzzle)
+    assert judge.library_bytes(case) > 8 * case.values["a"].nbytes
