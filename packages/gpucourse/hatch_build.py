@@ -3,6 +3,8 @@
 An sdist has these files in place already, and a wheel made from it finds nothing to add.
 """
 
+import re
+import tempfile
 from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -26,11 +28,25 @@ class CustomBuildHook(BuildHookInterface):
             for name in ("checks.py", "predictions.toml")
             for path in sorted(checkout.glob(f"course/*/*/{name}"))
         }
-        # Puzzles whole: they aren't graded, and their solution is counted beside the learner's.
-        lessons |= {
-            str(path.relative_to(checkout)):
-                f"gpucourse/lessons/{path.parts[-3]}/puzzles/{path.name}"
-            for path in sorted(checkout.glob("course/lectures/*/puzzles/*.toml"))
-        }
+        lessons |= puzzles_without_answers(checkout)
         for origin, place in (TAKEN | lessons).items():
             build_data["force_include"][str(checkout / origin)] = prefix + place
+
+
+def puzzles_without_answers(checkout: Path) -> dict[str, str]:
+    """Copies of the puzzles that hold no solution and no wrong answer: file, and path in the package."""
+    made = Path(tempfile.mkdtemp(prefix="puzzles-"))
+    found = {}
+    for path in sorted(checkout.glob("course/lectures/*/puzzles/*.toml")):
+        inside = f"{path.parts[-3]}/puzzles/{path.name}"
+        (made / inside).parent.mkdir(parents=True, exist_ok=True)
+        (made / inside).write_text(without_answers(path.read_text(encoding="utf-8")), encoding="utf-8")
+        found[str(made / inside)] = f"gpucourse/lessons/{inside}"
+    return found
+
+
+def without_answers(text: str) -> str:
+    """A puzzle's file with its solution replaced by ``pass``, and without other answers."""
+    text = re.sub(r"( *)### BEGIN SOLUTION\n.*?### END SOLUTION",
+                  r"\1### BEGIN SOLUTION\n\1pass\n\1### END SOLUTION", text, flags=re.DOTALL)
+    return re.sub(r"^\[\[(wrong|also)\]\].*?(?=^\[|\Z)", "", text, flags=re.DOTALL | re.MULTILINE)

@@ -13,7 +13,7 @@ from gpucourse.course.checkout import notebook_path
 from gpucourse.publish import syllabi
 from gpucourse.publish.source import read_course
 
-PAGES = ("three_hours", "one_day", "self_study")
+PAGES = ("three_hours", "three_hours_puzzles", "one_day", "self_study")
 COURSE, SOURCES = read_course(REPOSITORY)
 
 
@@ -28,8 +28,9 @@ def test_minutes_agree_with_the_course(page: str):
     assert list(syllabi.mistakes(rows, COURSE, SOURCES)) == []
 
 
-def test_three_hours_take_three_hours():
-    rows = read("three_hours")
+@pytest.mark.parametrize("page", ["three_hours", "three_hours_puzzles"])
+def test_three_hours_take_three_hours(page: str):
+    rows = read(page)
     assert (rows[0].start, rows[-1].start, rows[-1].minutes) == (0, 180, 0)
     assert [row.minutes for row in rows if row.text == "break"] == [5, 5]
     # Those who give it say which part they take: no lesson fits as a whole.

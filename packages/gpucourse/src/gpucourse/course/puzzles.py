@@ -36,7 +36,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpucourse.course.regions import SOLUTION, unwrap_regions
+from gpucourse.course.regions import SOLUTION, replace_regions, unwrap_regions
 
 #: Letters of a code line that a notebook shows without scrolling.
 _WIDEST = 88
@@ -153,6 +153,12 @@ class Puzzle:
     def solution(self) -> str:
         """The kernel's text with its answer."""
         return unwrap_regions(self.kernel, SOLUTION)
+
+    @property
+    def solved(self) -> bool:
+        """Whether the file holds the solution; what a wheel brings along does not."""
+        return self.solution != unwrap_regions(replace_regions(self.kernel, SOLUTION, ["pass"]),
+                                               SOLUTION)
 
     @cached_property
     def _definition(self) -> ast.FunctionDef:

@@ -15,9 +15,9 @@ _ROWS = {"global_loads": "reads, global", "global_stores": "writes, global",
 def view(judged: Judged, winners: Winners | None, ms: float | None, library_ms: float | None,
          gpu: str | None) -> View:
     """The counts beside the solution's, the time beside the library's, and the last question."""
-    heads = ["", "yours", "ours"]
-    table = [[_ROWS[name], f"{mine:,}", f"{ours:,}"] for name, mine, ours in rows(judged)
-             if mine or ours]
+    heads = ["", "yours", *(["ours"] if judged.ours else [])]
+    table = [[_ROWS[name], *(f"{one:,}" for one in (mine, ours) if one is not None)]
+             for name, mine, ours in rows(judged) if mine or ours]
     if judged.library is not None:
         heads.append("CuPy's")
         for row in table:

@@ -41,7 +41,7 @@ class Judged:
     puzzle: Puzzle
     case: Case
     mine: Counters
-    ours: Counters
+    ours: Counters | None  # None where the solution isn't at hand
     library: int | None  # bytes that CuPy's lines move
 
 
@@ -86,7 +86,7 @@ def judge(puzzle: Puzzle, kernel: Any) -> Judged:
     trial(f"a launch whose work is counted, {case}")
     after, mine = counted(kernel, case)
     _compare(kernel, case, after, random)
-    ours = _solution_counts(puzzle)
+    ours = _solution_counts(puzzle) if puzzle.solved else None
     _demand_shares(puzzle, case, mine)
     _demand_budget(puzzle, case, mine)
     library = None
@@ -282,8 +282,9 @@ def spoken(counter: str) -> str:
     return _SPOKEN.get(counter, counter.replace("_", " "))
 
 
-def rows(judged: Judged) -> Iterator[tuple[str, int, int]]:
-    """(what, of this kernel, of the solution) of everything that is counted for a puzzle."""
+def rows(judged: Judged) -> Iterator[tuple[str, int, int | None]]:
+    """(what, of this kernel, of the solution if it is known) of all that is counted."""
     for counter in ("global_loads", "global_stores", "shared_loads", "shared_stores",
                     "global_sectors", "atomics", "barriers", "bytes"):
-        yield counter, amount(counter, judged.mine), amount(counter, judged.ours)
+        yield (counter, amount(counter, judged.mine),
+               None if judged.ours is None else amount(counter, judged.ours))

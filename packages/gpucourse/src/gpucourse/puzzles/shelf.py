@@ -57,7 +57,8 @@ def puzzles(id: str) -> Shelf:
     def show_board() -> None:
         """Show the winners of this notebook's puzzles."""
         show(board.view(id, known.values(), {name: judge.moved(one.ours)
-                                             for name, one in judge.latest.items()}))
+                                             for name, one in judge.latest.items()
+                                             if one.ours is not None}))
 
     return Shelf(check, lesson.hint, predictions(id), picture, replay, show_board)
 

@@ -1,0 +1,139 @@
+"""What a puzzle's check refuses, and with which words; each beside an honest answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import virtualgpu
+from gpucourse.course.puzzles import Answer, Puzzle
+from gpucourse.exercises.checks import CheckFailed
+from gpucourse.puzzles import judge
+from gpucourse.puzzles.inputs import draw, library_bytes
+from gpucourse.puzzles.picture import draw_spec
+from gpucourse.system.device import device
+
+virtualgpu.activate(force=True)
+
+PUZZLE = Puzzle(
+    name="axpy", title="Scale and add", text="", spec="out = factor * a + b", hints=("a", "b"),
+    kernel=("@cuda.jit\ndef axpy(a, b, factor, out):\n    i = cuda.grid(1)\n"
+            "    ### BEGIN SOLUTION\n    if i < a.size:\n        out[i] = factor * a[i] + b[i]\n"
+            "    ### END SOLUTION"),
+    inputs={"a": "whole(n)", "b": "whole(n)", "factor": "number(2, 40)"},
+    sizes=((129,), (31,), (257,)), question="?", choices=("x", "y"), right="x",
+    reasons={"y": "no"}, why="", wrong=(Answer(says="x"),))
+
+
+def kernel(body: str, puzzle: Puzzle = PUZZLE):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return judge.compiled(
+        f"@cuda.jit\ndef {puzzle.function}({', '.join(puzzle.parameters)}):\n{lines}", puzzle.name)
+
+
+def refused(answer, puzzle: Puzzle = PUZZLE) -> str:
+    with pytest.raises(CheckFailed) as caught:
+        judge.judge(puzzle, answer)
+    return str(caught.value)
+
+
+def test_the_solution_is_right_and_its_cost_is_counted():
+    judged = judge.judge(PUZZLE, judge.compiled(PUZZLE.solution, "axpy"))
+    assert judged.mine == judged.ours
+    assert dict((name, mine) for name, mine, _ in judge.rows(judged)) == {
+        "global_loads": 8192, "global_stores": 4096, "shared_loads": 0, "shared_stores": 0,
+        "global_sectors": 1536, "atomics": 0, "barriers": 0, "bytes": 3 * 4 * 4096}
+
+
+@pytest.mark.parametrize("ignored", ["a", "b", "factor"])
+def test_an_argument_that_is_ignored_is_named(ignored: str):
+    body = "i = cuda.grid(1)\nif i < a.size:\n    out[i] = factor * a[i] + b[i]"
+    instead = {"a": ("a[i]", "7"), "b": ("b[i]", "3"), "factor": ("factor *", "5 *")}[ignored]
+    said = refused(kernel(body.replace(*instead)))
+    assert f"the answer stays the same whatever {ignored} is" in said
+    assert f"where does the kernel read `{ignored}`?" in said
+
+
+def test_numpy_on_the_host_is_no_kernel():
+    def on_the_host(a, b, factor, out):
+        out[:] = factor * a + b
+
+    assert "this is a function, not a kernel" in refused(on_the_host)
+
+
+def test_an_object_that_looks_like_a_kernel_is_none():
+    class Pretends:
+        py_func = staticmethod(lambda a, b, factor, out: None)
+        forall = None
+
+        def __getitem__(self, launch):
+            def run(a, b, factor, out):
+                out.copy_to_device(factor * a.copy_to_host() + b.copy_to_host())
+            return run
+
+    assert "not a kernel" in refused(Pretends())
+
+
+def test_one_thread_for_all_is_refused_and_a_grid_stride_loop_is_not():
+    loop = "for i in range({}):\n    out[i] = factor * a[i] + b[i]"
+    alone = kernel("if cuda.grid(1) == 0:\n    " + loop.format("a.size").replace("\n", "\n    "))
+    assert "the work is not shared" in refused(alone)
+    judge.judge(PUZZLE, kernel(loop.format("cuda.grid(1), a.size, cuda.gridsize(1)")))
+
+
+def test_what_is_never_written_is_named_and_leftovers_are_known():
+    said = refused(kernel("i = cuda.grid(1)\nif i < a.size - 2:\n"
+                          "    out[i] = factor * a[i] + b[i]"))
+    assert "out[127] is never written, nor are 1 more" in said
+    adds = kernel("i = cuda.grid(1)\nif i < a.size:\n    out[i] += factor * a[i] + b[i]")
+    assert "uninitialised" in refused(adds)
+
+
+def test_an_input_that_is_changed_is_named():
+    body = "i = cuda.grid(1)\nif i < a.size:\n    out[i] = factor * a[i] + b[i]\n    a[i] = 0"
+    assert "the kernel changes a" in refused(kernel(body))
+
+
+def test_a_block_size_that_is_built_in_is_refused():
+    body = ("i = cuda.blockIdx.x * 64 + cuda.threadIdx.x\nif i < a.size:\n"
+            "    out[i] = factor * a[i] + b[i]")
+    assert "never written" in refused(kernel(body)) or "race" in refused(kernel(body))
+
+
+def test_another_number_of_arguments_is_said_before_the_compiler_speaks():
+    other = judge.compiled("@cuda.jit\ndef axpy(a, out):\n    out[0] = a[0]", "axpy")
+    assert "the kernel takes a, out; it is given a, b, factor, out" in refused(other)
+
+
+def test_a_budget_says_how_many_are_enough():
+    puzzle = replace(PUZZLE, budget=(("global_loads", "2 * n", "read each once"),))
+    twice = kernel("i = cuda.grid(1)\nif i < a.size:\n"
+                   "    out[i] = factor * a[i] + b[i] + 0 * a[a.size - 1 - i]", puzzle)
+    assert "reads of global memory" in refused(twice, puzzle)
+    judge.judge(puzzle, judge.compiled(puzzle.solution, "axpy"))
+
+
+def test_numbers_differ_from_trial_to_trial_and_not_in_the_counted_launch():
+    one, other = (draw(PUZZLE, (9,), 32, np.random.default_rng()) for _ in range(2))
+    assert not np.array_equal(one.values["a"], other.values["a"])
+    assert np.array_equal(judge.measured(PUZZLE).values["a"], judge.measured(PUZZLE).values["a"])
+
+
+def test_the_librarys_bytes_are_those_of_its_operations():
+    puzzle = replace(PUZZLE, library="out = factor * a + b")
+    case = judge.measured(puzzle)
+    assert library_bytes(case) == 5 * case.values["a"].nbytes  # two kernels: 2 and 3 arrays
+
+
+def test_a_picture_finds_out_what_a_result_comes_from():
+    text = draw_spec(replace(PUZZLE, spec="out = factor * a + b[::-1]")).text
+    assert "out[2] comes from a[2], b[5]" in text
+
+
+def test_no_processors_time_is_taken():
+    from gpucourse.puzzles import clock
+
+    assert device().virtual
+    assert clock.gpu() is None and clock.kernel_ms(PUZZLE, None) is None
