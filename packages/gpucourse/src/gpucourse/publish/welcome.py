@@ -25,7 +25,7 @@ SOURCE = Path("course") / "welcome.py"
 
 # What a handout does not have.
 _MORE = """ Syllabi:
-[three hours](docs/syllabi/three_hours.md), [a day](docs/syllabi/one_day.md),
+[three hours](docs/syllabi/three_hours.md), [three hours of kernels](docs/syllabi/three_hours_puzzles.md), [a day](docs/syllabi/one_day.md),
 [self-study](docs/syllabi/self_study.md). Answers to everything are in `solutions/`."""
 
 
@@ -82,8 +82,9 @@ def lessons_table(course: Course, repository: str | None = None) -> str:
     titles = {lesson.id: lesson.title for lesson in course.lessons}
     rows = ["| | minutes | you need |", "|---|---|---|"]
     for lesson in course.lessons:
+        lecture = "puzzles" if course.puzzles(lesson) else "lecture"
         needs = "; ".join(titles.get(need, need) for need in lesson.prerequisites) or "—"
-        kind = f"project, {lesson.points:g} points" if isinstance(lesson, Project) else "lecture"
+        kind = f"project, {lesson.points:g} points" if isinstance(lesson, Project) else lecture
         path = notebook_path(lesson)
         if repository:
             kind += f", [Colab]({colab_link(repository, copy_path(path))})"
