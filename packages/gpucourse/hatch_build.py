@@ -34,13 +34,14 @@ class CustomBuildHook(BuildHookInterface):
 
 
 def puzzles_without_answers(checkout: Path) -> dict[str, str]:
-    """Copies of the puzzles that hold no solution and no wrong answer: file, and path in the package."""
+    """Copies of the puzzles without solution and answers: file, and path in the package."""
     made = Path(tempfile.mkdtemp(prefix="puzzles-"))
     found = {}
     for path in sorted(checkout.glob("course/lectures/*/puzzles/*.toml")):
         inside = f"{path.parts[-3]}/puzzles/{path.name}"
         (made / inside).parent.mkdir(parents=True, exist_ok=True)
-        (made / inside).write_text(without_answers(path.read_text(encoding="utf-8")), encoding="utf-8")
+        text = without_answers(path.read_text(encoding="utf-8"))
+        (made / inside).write_text(text, encoding="utf-8")
         found[str(made / inside)] = f"gpucourse/lessons/{inside}"
     return found
 
@@ -49,4 +50,5 @@ def without_answers(text: str) -> str:
     """A puzzle's file with its solution replaced by ``pass``, and without other answers."""
     text = re.sub(r"( *)### BEGIN SOLUTION\n.*?### END SOLUTION",
                   r"\1### BEGIN SOLUTION\n\1pass\n\1### END SOLUTION", text, flags=re.DOTALL)
-    return re.sub(r"^\[\[(wrong|also)\]\].*?(?=^\[|\Z)", "", text, flags=re.DOTALL | re.MULTILINE)
+    answer = re.compile(r"^\[\[(wrong|also)\]\].*?(?=^\[|\Z)", re.DOTALL | re.MULTILINE)
+    return answer.sub("", text)

@@ -70,7 +70,11 @@ def test_the_answers_of_the_source_are_accepted(lecture, repository: Path):
     assert re.findall(r"✓ ([a-z0-9-]+):", text) == list(load_lesson(lecture).exercises)
 
 
-@pytest.mark.parametrize("lecture", SOLVED)
+# Each puzzle has a picture of its own: tests/course/test_puzzles.py looks at these.
+DRAWING = [case for case in SOLVED if not COURSE.puzzles(COURSE.lesson(case.values[0]))]
+
+
+@pytest.mark.parametrize("lecture", DRAWING)
 def test_three_pictures_or_more_come_from_the_learners_own_run(lecture, repository: Path):
     pictures = [name for name, cell in solved(repository, lecture).items() if cell.picture]
     assert len(pictures) >= 3, pictures
@@ -82,7 +86,8 @@ def test_a_lecture_has_all_its_parts(lecture):
     tags = [tag for cell in cells for tag in cell.tags]
     assert tags.count("predict") >= 3
     assert tags.count("keypoints") == tags.count("room") == 1
-    assert any(cell.raises for cell in cells)
+    broken = [one for one in COURSE.puzzles(COURSE.lesson(lecture)).values() if one.broken]
+    assert broken or any(cell.raises for cell in cells)
     (keypoints,) = (cell.source for cell in cells if "keypoints" in cell.tags)
     assert 3 <= len(re.findall(r"^- ", keypoints, re.MULTILINE)) <= 5
     assert "\n## Where to read on\n" in "\n".join(["", *(cell.source for cell in cells)])

@@ -1,7 +1,7 @@
 """Wrong answers to puzzles: those of their files, and those that every puzzle must refuse.
 
-The latter are made from the puzzle itself: NumPy on the host, the picture's own results, each number
-ignored that is handed over, all the work by one thread.
+The latter are made from the puzzle itself: NumPy on the host, the picture's own results, each
+number ignored that is handed over, all the work by one thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import virtualgpu
-from gpucourse.course.puzzles import Puzzle, folder, read_puzzles
+from gpucourse.course.puzzles import Puzzle, puzzle_folder, read_puzzles
 
 virtualgpu.activate(force=True)
 
@@ -26,7 +26,7 @@ _REFUSED = "whatever|never written|illegal address|work is not shared|race|, not
 def wrong_answers(file: str) -> list:
     """Test parameters (exercise, answers, what the check says) of the puzzles beside ``file``."""
     found = []
-    for puzzle in read_puzzles(folder(Path(file))).values():
+    for puzzle in read_puzzles(puzzle_folder(Path(file))).values():
         for number, wrong in enumerate(puzzle.wrong, start=1):
             kernel = compiled(wrong.text(puzzle.solution), puzzle.name)
             found.append(_case(puzzle, f"mistake-{number}", kernel, wrong.says))
@@ -38,7 +38,7 @@ def wrong_answers(file: str) -> list:
 def right_answers(file: str) -> list:
     """Test parameters (exercise, answer) of right answers in other styles than the solution's."""
     found = []
-    for puzzle in read_puzzles(folder(Path(file))).values():
+    for puzzle in read_puzzles(puzzle_folder(Path(file))).values():
         texts = [one.text(puzzle.solution) for one in puzzle.also]
         texts += [text for change in (strides, leaves_early) if (text := change(puzzle.solution))]
         found += [pytest.param(puzzle.name, compiled(text, puzzle.name),
@@ -100,15 +100,16 @@ def for_the_picture(puzzle: Puzzle) -> str:
         width = f"{name}.shape[1]"
         flat = (f"{name}[k // {width}, k % {width}]" if pictured(puzzle).expected[name].ndim > 1
                 else f"{name}[k]")
-        body.append(f"    if k < {name}.size:\n        {flat} = KNOWN_{name}[k % {len(known) or 1}]")
-    return "\n".join([*lines, "@cuda.jit", f"def {puzzle.function}({', '.join(puzzle.parameters)}):",
-                      *body])
+        body += [f"    if k < {name}.size:",
+                 f"        {flat} = KNOWN_{name}[k % {len(known) or 1}]"]
+    head = f"def {puzzle.function}({', '.join(puzzle.parameters)}):"
+    return "\n".join([*lines, "@cuda.jit", head, *body])
 
 
 def alone(solution: str) -> str:
-    """The solution with one thread in the part of all, where it begins with ``i = cuda.grid(1)``."""
+    """The solution with one thread in the part of all, if it begins with ``i = cuda.grid(1)``."""
     head, found, rest = solution.partition("    i = cuda.grid(1)\n")
-    if not found or "sync" in rest or "return" in rest:
+    if not found or any(word in rest for word in ("sync", "return", "Idx")):
         return ""
     body = "".join(f"        {line}\n" for line in rest.split("\n"))
     return (f"{head}    if cuda.grid(1) == 0:\n        for i in range(cuda.gridsize(1)):\n{body}")

@@ -42,7 +42,7 @@ def refused(answer, puzzle: Puzzle = PUZZLE) -> str:
 def test_the_solution_is_right_and_its_cost_is_counted():
     judged = judge.judge(PUZZLE, judge.compiled(PUZZLE.solution, "axpy"))
     assert judged.mine == judged.ours
-    assert dict((name, mine) for name, mine, _ in judge.rows(judged)) == {
+    assert {name: mine for name, mine, _ in judge.rows(judged)} == {
         "global_loads": 8192, "global_stores": 4096, "shared_loads": 0, "shared_stores": 0,
         "global_sectors": 1536, "atomics": 0, "barriers": 0, "bytes": 3 * 4 * 4096}
 

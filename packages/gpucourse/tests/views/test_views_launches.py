@@ -220,6 +220,20 @@ def test_a_missing_barrier_is_shown_in_two_orders():
 
 
 @cuda.jit
+def two_to_one_place(values, out):
+    i = cuda.grid(1)
+    out[i // 2] = values[i]
+
+
+def test_two_values_that_meet_are_not_called_updates_of_what_was_read():
+    view = race(two_to_one_place, 1, 8, X[:8], np.zeros(4, np.float32))
+    assert "nothing says whose value stays" in view.text and "same old value" not in view.text
+    assert "one value is lost" in view.text
+    adds = race(kernels.lose_updates, 1, 64, np.zeros(1, np.int32))
+    assert "update" in adds.text
+
+
+@cuda.jit
 def atomically(total):
     cuda.atomic.add(total, 0, 1)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucourse.course.checkout import prediction_files
-from gpucourse.course.puzzles import folder, read_puzzles
+from gpucourse.course.puzzles import puzzle_folder, read_puzzles
 
 #: Fewer choices are no question, more are no choice.
 FEWEST, MOST = 2, 4
@@ -62,7 +62,7 @@ def read_predictions(path: Path) -> dict[str, Prediction]:
     Raises :class:`ValueError` naming the file and the entry that has another form.
     """
     found = {puzzle.name: Prediction(puzzle.name, puzzle.right, puzzle.reasons)
-             for puzzle in read_puzzles(folder(path)).values()}
+             for puzzle in read_puzzles(puzzle_folder(path)).values()}
     if not path.is_file():
         return found
     for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
@@ -80,5 +80,5 @@ def read_predictions(path: Path) -> dict[str, Prediction]:
 def find_predictions(id: str) -> dict[str, Prediction]:
     """The predictions of the lesson ``id``, wherever its checks are found; none if it has none."""
     path = next((path for path in prediction_files(id)
-                 if path.is_file() or folder(path).is_dir()), None)
+                 if path.is_file() or puzzle_folder(path).is_dir()), None)
     return read_predictions(path) if path else {}

@@ -49,8 +49,8 @@ class PuzzleError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The solution with ``edit``s, or a ``kernel`` of its own: a plausible mistake with a pattern for
-    what the check ``says`` of it, or a right answer in another style, of which nothing is said."""
+    """The solution with ``edit``s, or a ``kernel`` of its own: a plausible mistake with a pattern
+    for what the check ``says`` of it, or a right answer in another style."""
 
     says: str = ""
     edit: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ class Puzzle:
                      and node.id in self.parameters)
 
 
-def folder(checks: Path) -> Path:
+def puzzle_folder(checks: Path) -> Path:
     """Where the puzzles of a lesson lie: beside the file of its checks, or of its predictions."""
     return checks.with_name("puzzles")
 
@@ -204,7 +204,8 @@ def read_puzzle(path: Path) -> Puzzle:
         asked = table.pop("predict")
         table |= {"question": asked.pop("question"), "choices": asked.pop("choices"),
                   "right": asked.pop("right"), "reasons": asked.pop("wrong"),
-                  "why": asked.pop("why"), "name": re.sub(r"^\d+_", "", path.stem).replace("_", "-")}
+                  "why": asked.pop("why"),
+                  "name": re.sub(r"^\d+_", "", path.stem).replace("_", "-")}
         for kind in ("wrong", "also"):
             table[kind] = [Answer(**{key: _frozen(value) for key, value in one.items()})
                            for one in table.get(kind, ())]
@@ -217,8 +218,8 @@ def read_puzzle(path: Path) -> Puzzle:
         if missing := {one.name for one in fields(Puzzle) if one.default is MISSING
                        and one.default_factory is MISSING} - table.keys():
             raise PuzzleError(f"missing: {', '.join(sorted(missing))}")
-        table["sizes"] = [one if isinstance(one, list | tuple) else [one]
-                          for one in table.get("sizes", Puzzle.__dataclass_fields__["sizes"].default)]
+        if "sizes" in table:
+            table["sizes"] = [one if isinstance(one, list) else [one] for one in table["sizes"]]
         return Puzzle(**{key: _frozen(value) for key, value in table.items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PuzzleError(f"{path.name}: {error}") from error
@@ -234,7 +235,7 @@ def _frozen(value: Any) -> Any:
 
 
 def expanded(text: str, puzzles: dict[str, Puzzle]) -> tuple[list[str], list[int]]:
-    """A lesson's lines with the cells of its puzzles in their places, and the line that each is from.
+    """A lesson's lines with its puzzles' cells in their places, and the line that each is from.
 
     Raises :class:`PuzzleError` for a puzzle that is placed twice, never, or that is not there.
     """
@@ -308,7 +309,8 @@ def _asked(puzzle: Puzzle) -> Iterator[str]:
 
 def _why(puzzle: Puzzle) -> Iterator[str]:
     yield from ("", f'# %% [markdown] id="{puzzle.name}-why" tags=["why"]')
-    yield from _markdown(puzzle.why + (f"\n\n*Last question:* {puzzle.last}" if puzzle.last else ""))
+    last = f"\n\n*Last question:* {puzzle.last}" if puzzle.last else ""
+    yield from _markdown(puzzle.why + last)
     yield ""
 
 

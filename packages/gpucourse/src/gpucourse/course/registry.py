@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 
 from gpucourse.course.problems import CourseError, Problem
-from gpucourse.course.puzzles import Puzzle, folder, read_puzzles
+from gpucourse.course.puzzles import Puzzle, puzzle_folder, read_puzzles
 
 #: Files of a lesson's folder, ``course/lectures/ID`` or ``course/projects/ID``.
 SOURCE, CHECKS, PREDICTIONS = "notebook.py", "checks.py", "predictions.toml"
@@ -85,7 +85,7 @@ class Course:
 
     def puzzles(self, lesson: Lesson) -> dict[str, Puzzle]:
         """A lesson's puzzles by name, in order; most have none. Raises :class:`PuzzleError`."""
-        return read_puzzles(folder(self.checks(lesson)))
+        return read_puzzles(puzzle_folder(self.checks(lesson)))
 
 
 def load_course(root: Path, path: Path | None = None) -> Course:

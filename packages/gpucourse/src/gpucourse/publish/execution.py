@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 
 import virtualgpu
 from gpucourse.course.checkout import PACKAGE
-from gpucourse.course.puzzles import folder
+from gpucourse.course.puzzles import puzzle_folder
 from gpucourse.course.registry import Course
 from gpucourse.publish import notebooks
 from gpucourse.publish.source import Source
@@ -110,7 +110,7 @@ def fingerprint(course: Course, source: Source) -> str:
     digest = hashlib.sha256(notebooks.notebook_text(notebooks.solution(course, source)).encode())
     digest.update(sys.version.encode())
     files = [course.checks(source.lesson), course.predictions(source.lesson),
-             *sorted(folder(course.checks(source.lesson)).glob("*.toml")),
+             *sorted(puzzle_folder(course.checks(source.lesson)).glob("*.toml")),
              course.root / "requirements" / "base.txt",
              course.root / "benchmarks" / "results" / results.NAME]
     files += sorted(

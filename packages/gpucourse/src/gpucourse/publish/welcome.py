@@ -25,7 +25,8 @@ SOURCE = Path("course") / "welcome.py"
 
 # What a handout does not have.
 _MORE = """ Syllabi:
-[three hours](docs/syllabi/three_hours.md), [three hours of kernels](docs/syllabi/three_hours_puzzles.md), [a day](docs/syllabi/one_day.md),
+[three hours](docs/syllabi/three_hours.md),
+[three hours of kernels](docs/syllabi/three_hours_puzzles.md), [a day](docs/syllabi/one_day.md),
 [self-study](docs/syllabi/self_study.md). Answers to everything are in `solutions/`."""
 
 

@@ -1,1 +1,1 @@
-"""One-screen kernels: pictured, predicted, written, checked, counted, and timed where there is a GPU."""
+"""One-screen kernels: pictured, predicted, written, checked, counted, timed on a GPU."""

@@ -26,7 +26,7 @@ MOST_LETTERS = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A kernel that solved its puzzle: its text, its bytes, and its time on the GPU that it names."""
+    """A kernel that solved its puzzle: its text, its bytes, its time on the GPU that it names."""
 
     code: str
     bytes: int
@@ -82,7 +82,8 @@ def enter(name: str, entry: Entry, path: Path | None = None) -> Winners:
         shortest = entry
     board[name] = winners = Winners(fewest, shortest)
     with suppress(OSError):  # a check must not fail because a disk is full
-        write_atomically(path, json.dumps({key: asdict(one) for key, one in board.items()}, indent=1) + "\n")
+        kept = {key: asdict(one) for key, one in board.items()}
+        write_atomically(path, json.dumps(kept, indent=1) + "\n")
     return winners
 
 

@@ -1,4 +1,4 @@
-"""How long a puzzle's kernel takes on a GPU, and CuPy's lines beside it; nothing where there is none.
+"""How long a puzzle's kernel takes on a GPU, and CuPy's lines beside it; without one, no time.
 
 Not tried on a GPU yet.
 """

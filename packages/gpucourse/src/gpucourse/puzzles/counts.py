@@ -1,4 +1,4 @@
-"""What a right kernel cost, in one small table: reads, writes, sectors, atomics, barriers, bytes."""
+"""What a right kernel cost, in a small table: reads, writes, sectors, atomics, barriers, bytes."""
 
 from __future__ import annotations
 

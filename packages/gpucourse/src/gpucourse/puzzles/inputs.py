@@ -41,7 +41,8 @@ class Case:
     def __str__(self) -> str:
         sizes = " × ".join(f"{size:,}" for name, size in self.sizes.items() if name != "T")
         blocks, threads = (one[0] if len(one) == 1 else one for one in (self.grid, self.block))
-        return f"with {sizes} {'elements' if self.items != 1 else 'element'} and [{blocks}, {threads}]"
+        what = "element" if self.items == 1 else "elements"
+        return f"with {sizes} {what} and [{blocks}, {threads}]"
 
 
 def draw(puzzle: Puzzle, sizes: tuple[int, ...], threads: int, random: np.random.Generator) -> Case:
@@ -108,7 +109,8 @@ def _triple(given: Any) -> tuple[int, ...]:
 
 def _scope(random: np.random.Generator) -> dict[str, Any]:
     """The functions that a puzzle's inputs are written in."""
-    return {"random": random, "whole": partial(_whole, random, 99), "small": partial(_whole, random, 9),
+    return {"random": random,
+            "whole": partial(_whole, random, 99), "small": partial(_whole, random, 9),
             "number": partial(_number, random), "real": partial(_real, random),
             "places": partial(_places, random), "zeros": partial(np.zeros, dtype=np.float32),
             "counts": partial(np.zeros, dtype=np.int32)}
@@ -137,22 +139,25 @@ def _places(random: np.random.Generator, below: int, *shape: int) -> np.ndarray:
 # -- the library's bytes ------------------------------------------------------------------------
 
 
+#: Bytes of each operation on a :class:`_Counted` since it was last emptied.
+_moved: list[int] = []
+
+
 class _Counted(np.ndarray):
     """An array whose operations each read their arrays and write their result, as CuPy's do."""
-
-    moved: list[int] = []
 
     def __array_ufunc__(self, function, method, *inputs, out=None, **options):
         plain = [one.view(np.ndarray) if isinstance(one, _Counted) else one for one in inputs]
         result = getattr(function, method)(*plain, **options)
-        self.moved.append(sum(one.nbytes for one in (*plain, result) if isinstance(one, np.ndarray)))
+        arrays = [one for one in (*plain, result) if isinstance(one, np.ndarray)]
+        _moved.append(sum(one.nbytes for one in arrays))
         return result.view(_Counted) if isinstance(result, np.ndarray) else result
 
 
 def library_bytes(case: Case) -> int:
-    """Bytes that CuPy's lines move, each operation a kernel that reads its arrays and writes one."""
-    _Counted.moved.clear()
+    """Bytes that CuPy's lines move; each operation is a kernel that reads arrays and writes one."""
+    _moved.clear()
     scope = {name: value.view(_Counted) if isinstance(value, np.ndarray) else value
              for name, value in case.values.items()}
     exec(case.puzzle.library, {"cupy": np, "np": np, **case.sizes, **scope})
-    return sum(_Counted.moved)
+    return sum(_moved)

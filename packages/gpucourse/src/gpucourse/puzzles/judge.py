@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import virtualgpu
-from gpucourse.course.puzzles import Puzzle, folder, read_puzzles
+from gpucourse.course.puzzles import Puzzle, puzzle_folder, read_puzzles
 from gpucourse.exercises.checks import Exercise, exercise, require
 from gpucourse.exercises.parallel import uneven
 from gpucourse.exercises.trials import watched
@@ -36,7 +36,7 @@ _COUNTED = 2027
 
 @dataclass(frozen=True)
 class Judged:
-    """A kernel that solves its puzzle: what its counted launch did, and what the solution's does."""
+    """A kernel that solves its puzzle: what its counted launch did, and the solution's."""
 
     puzzle: Puzzle
     case: Case
@@ -51,7 +51,7 @@ latest: dict[str, Judged] = {}
 
 def exercises(checks: str) -> list[Exercise]:
     """The exercises of a lesson whose puzzles lie beside ``checks``, the file of its checks."""
-    return [_exercise(puzzle) for puzzle in read_puzzles(folder(Path(checks))).values()]
+    return [_exercise(puzzle) for puzzle in read_puzzles(puzzle_folder(Path(checks))).values()]
 
 
 def _exercise(puzzle: Puzzle) -> Exercise:
@@ -112,7 +112,7 @@ def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
 
     require(type(kernel) is CUDADispatcher,
             f"this is a {type(kernel).__name__}, not a kernel: nothing of it would run on a GPU",
-            look=f"`@cuda.jit` above `def {puzzle.function}`, and its name without parentheses here")
+            look=f"`@cuda.jit` above `def {puzzle.function}`, its name without parentheses here")
     given = kernel.py_func.__code__
     names = given.co_varnames[: given.co_argcount]
     require(len(names) == len(puzzle.parameters),
@@ -189,8 +189,8 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
     got = dict(zip(arrays, after, strict=True))
     for name, value in case.values.items():
         if name in got and name not in case.expected and name not in case.puzzle.scratch:
-            require(np.array_equal(got[name], value), f"{case}, the kernel changes {name}, which is "
-                    "there to be read", look=f"the line that writes `{name}[…]`")
+            require(np.array_equal(got[name], value), f"{case}, the kernel changes {name}, which "
+                    "is there to be read", look=f"the line that writes `{name}[…]`")
     for name, expected in case.expected.items():
         wrong = _wrong(got[name], expected, case.puzzle.tolerance)
         if not len(wrong):
@@ -206,15 +206,12 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
                     f"answer stays the same whatever {ignored} is",
                     look=f"where does the kernel read `{ignored}`? The check brings other numbers "
                     "than the picture's")
-        added = expected[place] + LEFTOVER
-        look = ("before the launch an output holds anything: do you add to it?"
-                if _is_leftover(case, name) and got[name][place] == added and added != expected[place]
-                else f"which thread writes {here}, and from which values?")
-        require(False, f"{case}, {here} is {got[name][place]:g}, not {expected[place]:g}", look=look)
+        require(False, f"{case}, {here} is {got[name][place]:g}, not {expected[place]:g}",
+                look=f"which thread writes {here}, and from which values?")
     for name, expression in case.puzzle.after.items():
         held = evaluate(expression, _scope(case))
-        require(np.array_equal(got[name], held), f"{case}, {name} holds {got[name]} in the end, and "
-                f"should hold {held}", look=f"who changes `{name}`, and how often?")
+        require(np.array_equal(got[name], held), f"{case}, {name} holds {got[name]} in the end, "
+                f"and should hold {held}", look=f"who changes `{name}`, and how often?")
 
 
 def _wrong(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
@@ -223,7 +220,8 @@ def _wrong(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarra
     return np.argwhere(got != expected)
 
 
-def _ignored(kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.random.Generator) -> str:
+def _ignored(kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.random.Generator
+             ) -> str:
     """An input that the answer does not depend on, though it should."""
     for name in case.puzzle.inputs:
         other = redrawn(case, name, random) if name not in case.expected else None
@@ -231,7 +229,8 @@ def _ignored(kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.ran
             continue
         with contextlib.suppress(Exception):  # what it raises, the trials tell
             again, _ = counted(kernel, other)
-            arrays = [one for one in case.puzzle.parameters if isinstance(case.values[one], np.ndarray)]
+            arrays = [one for one in case.puzzle.parameters
+                      if isinstance(case.values[one], np.ndarray)]
             after = dict(zip(arrays, again, strict=True))
             if all(np.array_equal(after[one], got[one]) for one in case.expected):
                 return name
@@ -259,8 +258,8 @@ def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
 def _demand_budget(puzzle: Puzzle, case: Case, mine: Counters) -> None:
     for counter, allowed, words in puzzle.budget:
         found, most = amount(counter, mine), int(evaluate(allowed, _scope(case)))
-        require(found <= most, f"right, but it makes {found:,} {spoken(counter)} {case}; {most:,} are "
-                "enough", look=words)
+        require(found <= most, f"right, but it makes {found:,} {spoken(counter)} {case}; {most:,} "
+                "are enough", look=words)
     for counter, asked, words in puzzle.needs:
         found, least = amount(counter, mine), int(evaluate(asked, _scope(case)))
         require(found >= least, f"right, but it makes {found:,} {spoken(counter)} {case}, and the "

@@ -25,14 +25,15 @@ Sources = dict[tuple[str, Index], list[tuple[str, Index]]]
 
 
 def draw_spec(puzzle: Puzzle) -> View:
-    """The puzzle's example: its arrays, with two of the results in colour and what they come from."""
+    """The puzzle's example: its arrays, two of the results in colour, and what they come from."""
     case = pictured(puzzle)
     sources = _sources(case)
     chosen = _chosen(case, sources)
     places, height, width = _layout(case)
     fills = {}
     for colour, result in zip(_FILLS, chosen, strict=False):
-        fills |= dict.fromkeys([("out", *result), *(("in", *one) for one in sources[result])], colour)
+        cells = [("out", *result), *(("in", *one) for one in sources[result])]
+        fills |= dict.fromkeys(cells, colour)
     parts = [*_lines(places, sources, chosen)]
     for (side, name), (top, array) in places.items():
         parts += _array(side, name, array, top, fills, sources)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpucourse.course.checkout import prediction_files
-from gpucourse.course.puzzles import Puzzle, folder, read_puzzles
+from gpucourse.course.puzzles import Puzzle, puzzle_folder, read_puzzles
 from gpucourse.exercises.checks import load_lesson
 from gpucourse.exercises.outcomes import show
 from gpucourse.exercises.predictions import predictions
 from gpucourse.progress import records
 from gpucourse.puzzles import board, clock, counts, judge
 from gpucourse.puzzles.picture import draw_spec
+from gpucourse.views.page import View
 from gpucourse.views.race import race
 
 
@@ -23,14 +24,14 @@ class Shelf(NamedTuple):
     hint: Callable[[str], None]
     predict: Callable[..., None]
     picture: Callable[[str], None]
-    replay: Callable[[str, Any], None]
-    board: Callable[[], None]
+    replay: Callable[[str, Any], View]
+    board: Callable[[], View]
 
 
 def find_puzzles(id: str) -> dict[str, Puzzle]:
     """The puzzles of a lesson by name, wherever the course lies."""
     for path in prediction_files(id):
-        if found := read_puzzles(folder(path)):
+        if found := read_puzzles(puzzle_folder(path)):
             return found
     raise LookupError(f"{id} has no puzzles: keep the notebook inside the course's folder")
 
@@ -50,20 +51,20 @@ def puzzles(id: str) -> Shelf:
         """Draw what is asked for, on a small example."""
         show(draw_spec(_known(known, name)))
 
-    def replay(name: str, kernel: Any) -> None:
+    def replay(name: str, kernel: Any) -> View:
         """Launch a broken kernel on a small example, and replay its race; an error is raised."""
-        show(replayed(_known(known, name), kernel))
+        return replayed(_known(known, name), kernel)
 
-    def show_board() -> None:
-        """Show the winners of this notebook's puzzles."""
-        show(board.view(id, known.values(), {name: judge.moved(one.ours)
-                                             for name, one in judge.latest.items()
-                                             if one.ours is not None}))
+    def show_board() -> View:
+        """The winners of this notebook's puzzles."""
+        return board.view(id, known.values(), {name: judge.moved(one.ours)
+                                               for name, one in judge.latest.items()
+                                               if one.ours is not None})
 
     return Shelf(check, lesson.hint, predictions(id), picture, replay, show_board)
 
 
-def replayed(puzzle: Puzzle, kernel: Any) -> Any:
+def replayed(puzzle: Puzzle, kernel: Any) -> View:
     """The race of a broken kernel, replayed; where it ends in an error, that is raised."""
     case = judge.pictured(puzzle)
     if puzzle.raises:
@@ -74,7 +75,7 @@ def replayed(puzzle: Puzzle, kernel: Any) -> Any:
     return race(kernel, case.grid, case.block, *case.arguments())
 
 
-def _cost(id: str, judged: judge.Judged, kernel: Any) -> Any:
+def _cost(id: str, judged: judge.Judged, kernel: Any) -> View:
     ms, gpu = clock.kernel_ms(judged.puzzle, kernel), clock.gpu()
     winners = None
     if records.asked_by_a_learner():
