@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from gpucourse.course.checkout import check_files, course_folder, notebook_path, registry
 from gpucourse.course.predictions import find_predictions
+from gpucourse.course.puzzles import puzzle_folder, read_puzzles
 from gpucourse.course.registry import Lecture, Lesson
 from gpucourse.progress import records
 from gpucourse.progress.records import Records
@@ -152,6 +153,8 @@ def _exercises(id: str) -> Iterator[str]:
         for call in getattr(node, "decorator_list", ()):
             if isinstance(call, ast.Call) and ast.unparse(call.func) == "exercise":
                 yield ast.literal_eval(call.args[0])
+    if path is not None:
+        yield from read_puzzles(puzzle_folder(path))
 
 
 def _tests(notebook: Path) -> Iterator[str]:

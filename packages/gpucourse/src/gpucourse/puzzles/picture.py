@@ -17,8 +17,10 @@ from gpucourse.puzzles.judge import pictured
 from gpucourse.views.page import ORANGE, SKY, View, box, head, label, rect, svg
 
 #: Width and height of a cell, the room for an array's name, and between two arrays.
-_WIDE, _HIGH, _NAME, _GAP = 36, 24, 62, 34
+_WIDE, _HIGH, _NAME, _GAP = 36, 24, 96, 34
 _FILLS = (SKY, ORANGE)
+#: A longer array is drawn in rows of so many.
+_LONGEST, _ROW = 20, 16
 
 Index = tuple[int, ...]
 Sources = dict[tuple[str, Index], list[tuple[str, Index]]]
@@ -30,7 +32,7 @@ def draw_spec(puzzle: Puzzle) -> View:
     sources = _sources(case)
     chosen = _chosen(case, sources)
     places, height, width = _layout(case)
-    fills = {}
+    fills: dict[tuple[str, str, Index], str] = {}
     for colour, result in zip(_FILLS, chosen, strict=False):
         cells = [("out", *result), *(("in", *one) for one in sources[result])]
         fills |= dict.fromkeys(cells, colour)
@@ -61,10 +63,10 @@ def _sources(case: Case) -> Sources:
                     after = spec(case.puzzle, {**case.sizes, **base, name: trial})
                 except (ValueError, IndexError):
                     continue
-                for one, result in after.items():
-                    if result.shape == case.expected[one].shape:
+                for one, results in after.items():
+                    if results.shape == case.expected[one].shape:
                         changed |= {(one, tuple(map(int, at))) for at in
-                                    np.argwhere(result != case.expected[one])}
+                                    np.argwhere(results != case.expected[one])}
             for result in changed:
                 found[result].append((name, place))
     return found
@@ -103,19 +105,26 @@ def _layout(case: Case) -> tuple[dict[tuple[str, str], tuple[float, np.ndarray]]
 
 
 def _shape(array: np.ndarray) -> tuple[int, int]:
-    return (1, array.shape[0]) if array.ndim == 1 else (array.shape[0], array.shape[1])
+    """Rows and columns of cells; an array in one dimension that is long is drawn in rows."""
+    if array.ndim == 2:
+        return array.shape[0], array.shape[1]
+    return (1, array.size) if array.size <= _LONGEST else (-(-array.size // _ROW), _ROW)
 
 
-def _corner(top: float, place: Index) -> tuple[float, float]:
-    row, column = place if len(place) == 2 else (0, place[0])
+def _corner(array: np.ndarray, top: float, place: Index) -> tuple[float, float]:
+    row, column = place if len(place) == 2 else divmod(place[0], _shape(array)[1])
     return _NAME + column * _WIDE, top + row * _HIGH
 
 
 def _lines(places, sources: Sources, chosen) -> Iterator[str]:
     for colour, result in zip(_FILLS, chosen, strict=False):
-        x, y = _corner(places["out", result[0]][0], result[1])
+        below, there = places["out", result[0]]
+        x, y = _corner(there, below, result[1])
         for name, place in sources[result]:
-            from_x, from_y = _corner(places["in", name][0], place)
+            above, array = places["in", name]
+            if max(_shape(array)[0], _shape(there)[0]) > 1:
+                continue  # it would run across numbers; the colours say it alone
+            from_x, from_y = _corner(array, above, place)
             yield (f'<line x1="{from_x + _WIDE / 2 - 1:g}" y1="{from_y + _HIGH + 11:g}" '
                    f'x2="{x + _WIDE / 2 - 1:g}" y2="{y:g}" stroke="{colour}" stroke-width="2"/>')
 
@@ -124,20 +133,21 @@ def _array(side: str, name: str, array: np.ndarray, top: float, fills: dict, sou
            ) -> Iterator[str]:
     yield label(_NAME - 8, top + 16, name, 13, "end", 'font-weight="600"')
     for place in np.ndindex(array.shape):
-        x, y = _corner(top, place)
+        x, y = _corner(array, top, place)
         fill = fills.get((side, name, place))
         style = (f'fill="{fill}"' if fill else
                  'fill="currentColor" fill-opacity="0.07"') + ' rx="2"'
         tip = _from(name, place, sources) if side == "out" else f"{name}[{_place(place)}]"
         yield rect(x, y, _WIDE - 3, _HIGH - 3, style, tip)
-        yield label(x + _WIDE / 2 - 1, y + 15, _number(array[place]), 11, "middle",
+        text = _number(array[place])
+        yield label(x + _WIDE / 2 - 1, y + 15, text, 11 if len(text) < 6 else 9, "middle",
                     'class="ink"' if fill else "")
-        if array.ndim == 1:
+        if _shape(array)[0] == 1 and array.ndim == 1:
             yield label(x + _WIDE / 2 - 1, y + _HIGH + 8, place[0], 9, "middle", 'class="dim"')
 
 
 def _number(value: Any) -> str:
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return f"{value:.0f}" if value == round(value) else f"{value:.{3 if abs(value) >= 10 else 2}g}"
 
 
 def _place(place: Index) -> str:
@@ -154,4 +164,4 @@ def _words(case: Case, sources: Sources, chosen) -> str:
     arrays = [f"{name} holds {' '.join(map(_number, array.ravel()))}" for name, array in
               [*((one, case.values[one]) for one in case.puzzle.inputs), *case.expected.items()]
               if isinstance(array, np.ndarray) and array.size <= 40]
-    return ". ".join([*arrays, *(_from(*one, sources) for one in chosen)]) + "."
+    return ". ".join([*arrays, *(_from(name, place, sources) for name, place in chosen)]) + "."
