@@ -9,7 +9,7 @@ import pytest
 
 from conftest import REPOSITORY
 from gpucourse.course.registry import load_course
-from gpucourse.puzzles import judge, shelf
+from gpucourse.puzzles import clock, judge, shelf
 from gpucourse.puzzles.picture import draw_spec
 from lecture_cells import outcome
 from puzzle_answers import right_answers
@@ -52,6 +52,26 @@ def test_a_puzzle_is_tried_in_more_sizes_than_multiples_of_the_block(key):
     assert len(puzzle.inputs) >= 1
     whole = "reshape(-1, " in puzzle.spec  # stretches of one length are asked for
     assert whole or any(size % 32 for sizes in puzzle.sizes for size in sizes)
+
+
+@each
+def test_the_timed_launch_has_a_shape_that_was_tried(key):
+    """A tile whose size is built in would be left behind, on a GPU, where nothing says so."""
+    puzzle = PUZZLES[key]
+    if "shared.array" in puzzle.solution or max(puzzle.threads) > 128:
+        assert puzzle.clock[-1] in puzzle.threads or puzzle.launch.startswith("1, ")
+    assert len(puzzle.clock) == len(puzzle.measured)
+
+
+@pytest.mark.parametrize("name", ["one-pass-scan", "histogram", "dot", "broken-in-place"])
+def test_launches_that_are_timed_begin_alike_each_time(name):
+    """Tickets, counters and what is changed in place are set back between launches."""
+    (puzzle,) = (puzzle for (_, one), puzzle in PUZZLES.items() if one == name)
+    case = judge.draw(puzzle, (257,), 64, np.random.default_rng())
+    _, after = clock.launches(judge.compiled(puzzle.solution, name), case, 3)
+    arrays = [one for one in puzzle.parameters if isinstance(case.values[one], np.ndarray)]
+    got = dict(zip(arrays, after, strict=True))
+    assert all(np.array_equal(got[one], case.expected[one]) for one in case.expected)
 
 
 @each

@@ -1,11 +1,14 @@
 """How long a puzzle's kernel takes on a GPU, and CuPy's lines beside it; without one, no time.
 
-Not tried on a GPU yet.
+Not tried on a GPU yet; what was tried is the order of these steps, with the virtual GPU in the
+part of the real one.
 """
 
 from __future__ import annotations
 
 import statistics
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,7 @@ import numpy as np
 from gpucourse.course.puzzles import Puzzle
 from gpucourse.puzzles.inputs import Case, draw
 from gpucourse.system.device import device
-from gpucourse.views.real_gpu import REPEATS, milliseconds
-from gpucourse.views.runs import Launch
+from gpucourse.views.real_gpu import REPEATS
 
 
 def gpu() -> str | None:
@@ -27,8 +29,8 @@ def kernel_ms(puzzle: Puzzle, kernel: Any) -> float | None:
     """Median milliseconds of the kernel's launch in the size that is timed; None without a GPU."""
     if gpu() is None:
         return None
-    case = timed(puzzle)
-    return milliseconds(Launch.of(kernel, case.grid, case.block, tuple(case.arguments())))
+    times, _ = launches(kernel, timed(puzzle), REPEATS)
+    return statistics.median(times)
 
 
 def library_ms(puzzle: Puzzle) -> float | None:
@@ -41,18 +43,54 @@ def library_ms(puzzle: Puzzle) -> float | None:
     scope = {name: cupy.asarray(value) if isinstance(value, np.ndarray) else value
              for name, value in case.values.items()} | {"cupy": cupy, **case.sizes}
     code = compile(puzzle.library, f"<library {puzzle.name}>", "exec")
-    exec(code, scope)
-    times = []
-    for _ in range(REPEATS):
-        start, stop = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
-        exec(code, scope)
-        stop.record()
-        stop.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(start, stop))
-    return statistics.median(times)
+    return statistics.median(_between_events(lambda: None, lambda: exec(code, scope), REPEATS))
 
 
 def timed(puzzle: Puzzle) -> Case:
     """The case whose launch is timed."""
     return draw(puzzle, puzzle.clock[:-1], puzzle.clock[-1], np.random.default_rng(1))
+
+
+def launches(kernel: Any, case: Case, repeats: int) -> tuple[list[float], list[np.ndarray]]:
+    """Milliseconds of ``repeats`` launches, and what the arrays hold after the last.
+
+    Before each, outside of its time, every array that the kernel may change is set back: a ticket
+    that was drawn once must not be drawn on.
+    """
+    from numba import cuda
+
+    puzzle, changed = case.puzzle, []
+    there = []
+    for name, value in zip(puzzle.parameters, case.arguments(), strict=True):
+        if not isinstance(value, np.ndarray):
+            there.append(value)
+            continue
+        there.append(cuda.to_device(value))
+        if name in case.expected or name in puzzle.scratch:
+            changed.append((there[-1], cuda.to_device(value)))
+
+    def restore() -> None:
+        for array, before in changed:
+            array.copy_to_device(before)
+
+    times = _between_events(restore, lambda: kernel[case.grid, case.block](*there), repeats)
+    return times, [one.copy_to_host() for one in there if hasattr(one, "copy_to_host")]
+
+
+def _between_events(before: Callable[[], None], run: Callable[[], None], repeats: int
+                    ) -> list[float]:
+    """Milliseconds between two CUDA events round each ``run`` but the first, which warms up."""
+    from numba import cuda
+
+    times = []
+    with warnings.catch_warnings(action="ignore"):  # of small grids, which are meant so here
+        for _ in range(repeats + 1):
+            before()
+            cuda.synchronize()
+            start, stop = cuda.event(), cuda.event()
+            start.record()
+            run()
+            stop.record()
+            stop.synchronize()
+            times.append(cuda.event_elapsed_time(start, stop))
+    return times[1:]
