@@ -4,6 +4,7 @@
 # %% id="start"
 # %load_ext gpucourse
 from gpucourse.puzzles.shelf import puzzles
+from numba import cuda
 
 check, hint, predict, picture, replay, board = puzzles("20_first_steps")
 

@@ -4,8 +4,10 @@
 
 # %% id="start"
 # %load_ext gpucourse
+import math
 
 from gpucourse.puzzles.shelf import puzzles
+from numba import cuda, float32, int32
 
 check, hint, predict, picture, replay, board = puzzles("22_scans_tiles_atomics")
 T, TILE = 64, 16
