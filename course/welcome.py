@@ -26,7 +26,7 @@ gpucourse.progress()
 # %% [markdown] id="lessons"
 # ## The lessons
 #
-# {lectures} lectures and {projects} projects, about {hours} hours in all. Click a title to open it.
+# {lectures} lectures (the puzzles among them) and {projects} projects, about {hours} hours in all. Click a title to open it.
 # Take them in this order, or start where your needs are met.
 #
 # {table}

@@ -155,6 +155,11 @@ class Puzzle:
         return unwrap_regions(self.kernel, SOLUTION)
 
     @property
+    def heading(self) -> str:
+        """What it is called in its notebook and on the board."""
+        return f"Broken: {self.title}" if self.broken else self.title
+
+    @property
     def solved(self) -> bool:
         """Whether the file holds the solution; what a wheel brings along does not."""
         return self.solution != unwrap_regions(replace_regions(self.kernel, SOLUTION, ["pass"]),
@@ -268,7 +273,7 @@ def cells(puzzle: Puzzle, number: int) -> str:
 def _whole(puzzle: Puzzle, number: int) -> Iterator[str]:
     name = puzzle.name
     yield f'# %% [markdown] id="{name}-task" tags=["predict"]'
-    yield from _markdown(f"## {number}. {puzzle.title}\n\n{puzzle.text}\n\n"
+    yield from _markdown(f"## {number}. {puzzle.heading}\n\n{puzzle.text}\n\n"
                          f"```python\n{puzzle.spec}\n```\n\n*Predict:* {puzzle.question}")
     yield from ("", f'# %% id="{name}-guess"', f'picture("{name}")')
     yield from _asked(puzzle)
@@ -281,7 +286,7 @@ def _broken(puzzle: Puzzle, number: int) -> Iterator[str]:
     name = puzzle.name
     raises = f' raises="{puzzle.raises}"' if puzzle.raises else ""
     yield f'# %% [markdown] id="{name}-task" tags=["predict"]'
-    yield from _markdown(f"## {number}. Broken: {puzzle.title}\n\n{puzzle.text}\n\n"
+    yield from _markdown(f"## {number}. {puzzle.heading}\n\n{puzzle.text}\n\n"
                          f"```python\n{puzzle.spec}\n```\n\n*Predict:* {puzzle.question}")
     yield from ("", f'# %% id="{name}-guess"')
     yield from _asked(puzzle)

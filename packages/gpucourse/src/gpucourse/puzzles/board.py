@@ -117,7 +117,7 @@ def view(lesson: str, puzzles: Iterable[Puzzle], ours: dict[str, int]) -> View:
         solved += winners is not None
         row = _row(winners, ours.get(puzzle.name))
         lines.append(f"  {puzzle.name:24}{row[0]:>16}{row[1]:>16}  {row[2]}")
-        cells.append(f"<tr><td>{escape(puzzle.title)}</td>"
+        cells.append(f"<tr><td>{escape(puzzle.heading)}</td>"
                      + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
     total = len(cells)
     title = f"The board: {solved} of {total} solved"

@@ -22,7 +22,8 @@ def view(judged: Judged, winners: Winners | None, ms: float | None, library_ms: 
         heads.append("CuPy's")
         for row in table:
             row.append(f"{judged.library:,}" if row[0] == _ROWS["bytes"] else "")
-    notes = [f"Counted on the virtual GPU, {judged.case}. An atomic counts as one sector."]
+    atomics = " An atomic counts as one sector." if judged.mine.global_atomics else ""
+    notes = [f"Counted on the virtual GPU, {judged.case}.{atomics}"]
     if ms is not None:
         beside = f"; CuPy's lines {library_ms:.3g} ms" if library_ms is not None else ""
         notes.append(f"{ms:.3g} ms on the {gpu}, in a larger launch{beside}.")
@@ -32,7 +33,7 @@ def view(judged: Judged, winners: Winners | None, ms: float | None, library_ms: 
         notes.append(asked)
     body = "".join("<tr>" + "".join(f'<td class="{"n" * (at > 0)}">{escape(cell)}</td>'
                                      for at, cell in enumerate(row)) + "</tr>" for row in table)
-    title = f"{judged.puzzle.title}: what it cost"
+    title = f"{judged.puzzle.heading}: what it cost"
     markup = box(head(title), "<table><tr>" + "".join(f'<th class="n">{one}</th>' for one in heads)
                  + f"</tr>{body}</table>", *map(note, notes))
     lines = ["".join(f"{cell:>14}" if at else f"  {cell:22}" for at, cell in enumerate(row))

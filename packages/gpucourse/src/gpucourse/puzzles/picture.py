@@ -96,10 +96,11 @@ def _layout(case: Case) -> tuple[dict[tuple[str, str], tuple[float, np.ndarray]]
     shown = [("in", name, case.values[name]) for name in case.puzzle.inputs
              if isinstance(case.values[name], np.ndarray)]
     shown += [("out", name, array) for name, array in case.expected.items()]
+    lined = all(_shape(array)[0] == 1 for _, _, array in shown)  # room for the lines between
     for side, name, array in shown:
         places[side, name] = top, array
         rows, columns = _shape(array)
-        top += rows * _HIGH + 14 + _GAP * (side == "in")
+        top += rows * _HIGH + 14 + (_GAP if lined else 4) * (side == "in")
         widest = max(widest, columns)
     return places, top, _NAME + widest * _WIDE + 8
 
