@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -125,6 +126,24 @@ def test_the_librarys_bytes_are_those_of_its_operations():
     puzzle = replace(PUZZLE, library="out = factor * a + b")
     case = judge.measured(puzzle)
     assert library_bytes(case) == 5 * case.values["a"].nbytes  # two kernels: 2 and 3 arrays
+
+
+@pytest.mark.parametrize(("ms", "library_ms", "says"), [
+    (None, None, "the library moves 49,152 bytes, and this 49,152$"),
+    (2.0, 1.0, "and it takes 1 ms, and this 2$"),
+    (1.0, 2.0, None),
+])
+def test_the_library_is_beaten_by_one_of_two_measures(monkeypatch, ms, library_ms, says):
+    monkeypatch.setattr(judge.clock, "kernel_ms", lambda puzzle, kernel: ms)
+    monkeypatch.setattr(judge.clock, "library_ms", lambda puzzle: library_ms)
+    puzzle = replace(PUZZLE, library="out = a + b")  # as many bytes as the solution's
+    answer = judge.compiled(puzzle.solution, "axpy")
+    if says is None:
+        judge.judge(puzzle, answer)
+    else:
+        with pytest.raises(CheckFailed) as caught:
+            judge.judge(puzzle, answer)
+        assert re.search(says, caught.value.message)
 
 
 def test_a_picture_finds_out_what_a_result_comes_from():

@@ -23,6 +23,7 @@ from gpucourse.exercises.checks import Exercise, exercise, require
 from gpucourse.exercises.parallel import uneven
 from gpucourse.exercises.trials import watched
 from gpucourse.exercises.waiting import trial
+from gpucourse.puzzles import clock
 from gpucourse.puzzles.inputs import LEFTOVER, Case, draw, evaluate, library_bytes, redrawn
 from virtualgpu.observers.counters import Counters
 
@@ -92,8 +93,7 @@ def judge(puzzle: Puzzle, kernel: Any) -> Judged:
     library = None
     if puzzle.library:
         library = library_bytes(case)
-        require(moved(mine) < library, f"right, but the library moves {library:,} bytes, and this "
-                f"{moved(mine):,}", look="which values are fetched more than once?")
+        _demand_better(puzzle, kernel, moved(mine), library)
     return Judged(puzzle, case, mine, ours, library)
 
 
@@ -111,7 +111,8 @@ def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
     from numba.cuda.dispatcher import CUDADispatcher
 
     require(type(kernel) is CUDADispatcher,
-            f"this is a {type(kernel).__name__}, not a kernel: nothing of it would run on a GPU",
+            f"this is a {type(kernel).__name__}, not a kernel: a function under `@cuda.jit` is "
+            "asked for",
             look=f"`@cuda.jit` above `def {puzzle.function}`, its name without parentheses here")
     given = kernel.py_func.__code__
     names = given.co_varnames[: given.co_argcount]
@@ -253,6 +254,20 @@ def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
     if found := uneven(mine, case.grid, case.block, items, **asked):
         require(False, f"the answer is right, but the work is not shared: {found[0]} ({found[1]})",
                 look="a thread for each element: no loop over all of them in one thread")
+
+
+def _demand_better(puzzle: Puzzle, kernel: Any, mine: int, library: int) -> None:
+    """Fewer bytes than the library's, or, on a GPU, less time."""
+    if mine < library:
+        return
+    message = f"right, but the library moves {library:,} bytes, and this {mine:,}"
+    ms, library_ms = clock.kernel_ms(puzzle, kernel), clock.library_ms(puzzle)
+    if ms is not None and library_ms is not None:
+        if ms < library_ms:
+            return
+        message += f"; and it takes {library_ms:.3g} ms, and this {ms:.3g}"
+    require(False, message, look="which values are fetched more than once, and do the threads of a "
+            "warp stand side by side?")
 
 
 def _demand_budget(puzzle: Puzzle, case: Case, mine: Counters) -> None:
