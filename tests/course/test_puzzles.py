@@ -121,3 +121,48 @@ def test_the_library_moves_more_than_our_softmax():
     puzzle = PUZZLES["22_scans_tiles_atomics", "softmax"]
     case = judge.measured(puzzle)
     assert judge.library_bytes(case) > 8 * case.values["a"].nbytes
+
+
+#: What the explanations say, by puzzle: a count, and its value in the launch that is counted.
+TOLD = [
+    ("add-ten", "global_loads", 1024), ("add-two", "bytes", 12_288),
+    ("count-up", "global_loads", 0), ("tiled-transpose", "bank_conflicts", 896),
+    ("reverse", "global_sectors", 1024), ("gaps", "global_loads", 8190),
+    ("clamp", "global_loads", 4096), ("every-pair", "global_loads", 8192),
+    ("neighbours", "global_loads", 4224), ("block-sums", "barriers", 7 * 64),
+    ("dot", "global_atomics", 64), ("tiled-transpose", "global_sectors", 1024),
+    ("no-conflicts", "bank_conflicts", 128), ("points", "global_sectors", 2048 + 512),
+    ("block-histogram", "global_atomics", 1024), ("product", "global_loads", 221_184),
+    ("tile-product", "global_loads", 221_184 // 16), ("softmax", "bytes", 16 * 64 * 256),
+    ("histogram", "global_atomics", 4096), ("row-sums", "global_load_sectors", 64 * 8 * 32),
+    ("column-sums", "global_load_sectors", 64 * 8 * 32 // 8),
+]
+
+
+@pytest.mark.parametrize(("name", "counter", "value"), TOLD)
+def test_what_an_explanation_says_is_what_is_counted(name, counter, value):
+    (puzzle,) = (puzzle for (_, one), puzzle in PUZZLES.items() if one == name)
+    _, counters = judge.counted(judge.compiled(puzzle.solution, name), judge.measured(puzzle))
+    assert judge.amount(counter, counters) == value
+
+
+def other_style(name: str, number: int = 0):
+    (puzzle,) = (puzzle for (_, one), puzzle in PUZZLES.items() if one == name)
+    kernel = judge.compiled(puzzle.also[number].text(puzzle.solution), name)
+    return judge.counted(kernel, judge.measured(puzzle))[1]
+
+
+def test_three_ifs_read_once_and_shares_in_a_stretch_move_eight_times_as_much():
+    """As “Between two walls” and “Fewer threads than elements” tell it."""
+    assert other_style("clamp").global_loads == 4096
+    assert judge.moved(other_style("grid-stride")) == 8 * 49_152
+
+
+def test_a_row_of_seventeen_words_leaves_as_many_conflicts_as_the_text_says():
+    assert other_style("no-conflicts").bank_conflicts == 256
+
+
+def test_the_gather_moves_about_four_thousand_sectors():
+    puzzle = PUZZLES["20_first_steps", "gather"]
+    _, counters = judge.counted(judge.compiled(puzzle.solution, "g"), judge.measured(puzzle))
+    assert 3900 < counters.global_load_sectors - 512 < 4096

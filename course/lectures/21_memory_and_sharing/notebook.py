@@ -88,7 +88,7 @@ board()
 # | 96-120 | the shelf and the board |
 #
 # *Ten minutes late:* leave out “A window that slides” and “Points in a plane”. *Ten minutes early:* 17 words in a row of the
-# tile in place of 18: who finds the conflicts that are left?
+# tile, and 18: who finds the conflicts that are left?
 #
 # *Where people stall.* At the barrier inside an `if`. At the guard that sends threads away which still have something to fetch.
 #

@@ -8,7 +8,7 @@ from gpucourse.views.page import View, box, escape, head, note
 
 _ROWS = {"global_loads": "reads, global", "global_stores": "writes, global",
          "shared_loads": "reads, shared", "shared_stores": "writes, shared",
-         "global_sectors": "sectors of 32 bytes", "atomics": "atomics", "barriers": "barriers",
+         "bank_conflicts": "bank conflicts", "global_sectors": "sectors of 32 bytes", "atomics": "atomics", "barriers": "barriers",
          "bytes": "bytes moved"}
 
 

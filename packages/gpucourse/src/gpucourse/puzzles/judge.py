@@ -299,6 +299,6 @@ def spoken(counter: str) -> str:
 def rows(judged: Judged) -> Iterator[tuple[str, int, int | None]]:
     """(what, of this kernel, of the solution if it is known) of all that is counted."""
     for counter in ("global_loads", "global_stores", "shared_loads", "shared_stores",
-                    "global_sectors", "atomics", "barriers", "bytes"):
+                    "bank_conflicts", "global_sectors", "atomics", "barriers", "bytes"):
         yield (counter, amount(counter, judged.mine),
                None if judged.ours is None else amount(counter, judged.ours))
