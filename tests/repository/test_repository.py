@@ -191,6 +191,23 @@ def test_no_package_index_is_named(tracked: list[Path]) -> None:
     assert not {path.name for path in tracked} & {"uv.lock", "pylock.toml", ".python-version"}
 
 
+def test_no_lock_pins_the_jax_that_computes_wrong(repository: Path) -> None:
+    """jax.jit of 0.10.2 says 1065369600 on the CPU where 0.10.1 and 0.12 say 1073741824, the right
+    float32 (jax-ml/jax#39103): test_programs_found.py in packages/jaxpile computes the program."""
+    pin = re.compile(r"^(jax(?:lib|-[\w-]+)?)==([\w.]+)", re.MULTILINE)
+    locks = [*(repository / "requirements").glob("*.txt"), repository / "binder/requirements.txt"]
+    pinned = {(name, version) for lock in locks for name, version in pin.findall(lock.read_text())}
+    assert {"jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin"} <= {name for name, _ in pinned}
+    assert [pair for pair in pinned if pair[1] == "0.10.2"] == []
+    for project in (repository / "packages").glob("*/pyproject.toml"):
+        listed = tomllib.loads(project.read_text())["project"]
+        extras = listed.get("optional-dependencies", {}).values()
+        for text in [*listed["dependencies"], *(text for extra in extras for text in extra)]:
+            wanted = Requirement(text)
+            if wanted.name in ("jax", "jaxlib"):
+                assert "0.10.1" in wanted.specifier and "0.10.2" not in wanted.specifier, text
+
+
 def test_no_large_files(tracked: list[Path]) -> None:
     assert not [path for path in tracked if path.stat().st_size > 2 * 2**20]
 

@@ -151,6 +151,17 @@ def test_as_jax(name):
     assert_as_jax(*PROGRAMS[name])
 
 
+@pytest.mark.parametrize("compiled", [jax.jit, jaxpile.jit])
+def test_the_last_row_of_a_contraction_is_right(compiled):
+    """In float32, 32768 squared is 2**30; jax.jit of 0.10.2 says 1065369600 (jax-ml/jax#39103)."""
+    def squares(x):
+        return jax.vmap(lambda row: jnp.sum((jnp.eye(3, dtype=x.dtype) @ row) ** 2))(x)
+
+    first = np.arange(32769, dtype=np.float32)
+    x = jnp.zeros((32769, 3), jnp.float32).at[:, 0].set(first)
+    np.testing.assert_array_equal(compiled(squares)(x), first ** 2)
+
+
 def test_donated_arguments_stay():
     x = jnp.arange(3.0)
     assert jaxpile.jit(lambda x: x + 1, donate_argnums=0)(x).tolist() == [1, 2, 3]
