@@ -45,7 +45,7 @@ def private_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
             patch.setenv(variable, str(home / variable.lower()))
-        # What a learner has done is recorded here; see gpucourse/progress/records.py.
+        # What a learner has done is recorded here; see gpucourse/learner/records.py.
         patch.setenv("XDG_DATA_HOME", str(home / "data"))
         patch.setenv("IPYTHONDIR", str(home / "ipython"))
         yield

@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, writes
 from playwright.sync_api import Locator, expect
 
-from gpucourse.progress import records
+from gpucourse.learner import records
 from jupyter_lab import Server, Tab, chromium, copy_course
 
 pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]

@@ -214,6 +214,6 @@ def test_the_server_keeps_versions_and_saves_soon(installed):
         "print([name for name, on in server.get_jpserver_extensions().items() if on])\n"
         "print(_get_overrides('.')[0])")
     done = installed(".venv/bin/python", "-c", program)
-    assert "'gpucourse.progress.notebook_versions'" in done.stdout, done.stderr
+    assert "'gpucourse.learner.notebook_versions'" in done.stdout, done.stderr
     assert "{'autosaveInterval': 30}" in done.stdout, done.stdout
     assert "{'fetchNews': 'false'}" in done.stdout, done.stdout

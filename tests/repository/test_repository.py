@@ -11,14 +11,19 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import gpucourse
+import jaxpile
+import virtualgpu
 from gpucourse.course.projects import COURSE, VIRTUALGPU, read_projects
-from gpucourse.progress.bundle import changed_notebooks
+from gpucourse.learner.bundle import changed_notebooks
 
 # What virtualgpu may import beside itself and the standard library.
 FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
@@ -165,6 +170,15 @@ def test_gpucourse_declares_what_it_imports(repository: Path) -> None:
             assert names & declared or name in known, f"{path} imports {name}"
 
 
+@pytest.mark.parametrize("package", [gpucourse, jaxpile, virtualgpu])
+def test_no_public_name_is_also_a_module(package: ModuleType) -> None:
+    """An import of the module would put it in the name's place, wherever that import stands."""
+    names = {*vars(package).get("__all__", ()), *(name for group in ("VERBS", "VIEWS", "WORK")
+                                                  for name in getattr(package, group, ()))}
+    assert len(names) > 8
+    assert names & {module.name for module in iter_modules(package.__path__)} == set()
+
+
 def test_importing_gpucourse_loads_nothing_heavy() -> None:
     script = (
         "import sys; import gpucourse; heavy = {'numpy', 'numba', 'jax', 'IPython', 'virtualgpu', "
@@ -197,7 +211,8 @@ def test_no_lock_pins_the_jax_that_computes_wrong(repository: Path) -> None:
     pin = re.compile(r"^(jax(?:lib|-[\w-]+)?)==([\w.]+)", re.MULTILINE)
     locks = [*(repository / "requirements").glob("*.txt"), repository / "binder/requirements.txt"]
     pinned = {(name, version) for lock in locks for name, version in pin.findall(lock.read_text())}
-    assert {"jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin"} <= {name for name, _ in pinned}
+    plugins = {"jax-cuda12-plugin", "jax-cuda13-plugin"}
+    assert plugins | {"jax", "jaxlib"} <= {name for name, _ in pinned}
     assert [pair for pair in pinned if pair[1] == "0.10.2"] == []
     for project in (repository / "packages").glob("*/pyproject.toml"):
         listed = tomllib.loads(project.read_text())["project"]

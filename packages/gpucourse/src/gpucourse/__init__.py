@@ -72,5 +72,5 @@ def __getattr__(name: str) -> object:
     if name in WORK:
         from importlib import import_module
 
-        return getattr(import_module(f"gpucourse.progress.{WORK[name]}"), name)
+        return getattr(import_module(f"gpucourse.learner.{WORK[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -48,7 +48,7 @@ def doctor() -> None:
 @app.command()
 def progress() -> None:
     """List the course's lessons, and what of each is done."""
-    from gpucourse.progress.course_map import progress
+    from gpucourse.learner.course_map import progress
 
     with _telling():
         typer.echo(progress())
@@ -62,7 +62,7 @@ def room(
     leave: Annotated[bool, typer.Option("--leave", help="share nothing more")] = False,
 ) -> None:
     """Count what a room guessed, question by question; or join it, so that yours count too."""
-    from gpucourse.progress import room
+    from gpucourse.learner import room
 
     with _telling():
         if join or leave:
@@ -79,7 +79,7 @@ def save(
         help="a folder, or the file's name; default: the course's folder")] = None,
 ) -> None:
     """Put your work and progress into one file, to download and keep."""
-    from gpucourse.progress.bundle import save
+    from gpucourse.learner.bundle import save
 
     with _telling():
         saved = save(to)
@@ -92,7 +92,7 @@ def restore(
         help="what `gpucourse save` wrote; default: the newest in the course's folder")] = None,
 ) -> None:
     """Put the work of a saved file back; nothing that is here is overwritten."""
-    from gpucourse.progress.restoring import restore
+    from gpucourse.learner.restoring import restore
 
     with _telling():
         typer.echo(restore(bundle))
@@ -171,7 +171,7 @@ def versions(
         metavar="NUMBER", help="write this one beside the notebook, which stays as it is")] = 0,
 ) -> None:
     """List what a save has replaced in a notebook, and bring a version back."""
-    from gpucourse.progress import notebook_versions
+    from gpucourse.learner import notebook_versions
 
     raise typer.Exit(notebook_versions.command(notebook, take))
 

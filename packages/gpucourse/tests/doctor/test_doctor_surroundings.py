@@ -23,7 +23,7 @@ from gpucourse import doctor
 from gpucourse.course.projects import editable
 from gpucourse.doctor import FAIL, OK, WARN, Finding, probes
 from gpucourse.doctor.finding import install
-from gpucourse.progress import records
+from gpucourse.learner import records
 from gpucourse.system import device
 from small_course import write_course
 

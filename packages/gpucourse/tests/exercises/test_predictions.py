@@ -10,7 +10,7 @@ import pytest
 from gpucourse.course.predictions import Prediction, read_predictions
 from gpucourse.exercises import predictions as module
 from gpucourse.exercises.predictions import Answered, Question, Told, UnknownPrediction
-from gpucourse.progress import records, room
+from gpucourse.learner import records, room
 from small_course import LECTURE, write_course
 
 ASKED = Prediction("who-am-i", "8", {

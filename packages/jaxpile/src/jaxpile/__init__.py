@@ -18,7 +18,7 @@ import importlib
 __version__ = "0.1.0"
 
 _WHERE = {
-    "jit": "jaxpile.jit",
+    "jit": "jaxpile.jitted",
     "Registry": "jaxpile.registry",
     "Translator": "jaxpile.registry",
     "translates": "jaxpile.registry",

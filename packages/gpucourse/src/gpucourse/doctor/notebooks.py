@@ -111,7 +111,7 @@ def course_files() -> Iterator[Finding]:
 
 def progress() -> Iterator[Finding]:
     """Whether what a learner has done can be recorded."""
-    from gpucourse.progress import records
+    from gpucourse.learner import records
 
     group, name = "course", "progress"
     if problem := records.trouble():

@@ -45,7 +45,7 @@ from gpucourse.course.checkout import check_files, solution_path
 from gpucourse.exercises.orders import OF_A_LAUNCH
 from gpucourse.exercises.outcomes import Outcome, describe_error, show_hints
 from gpucourse.exercises.waiting import going_on, waiting
-from gpucourse.progress import records
+from gpucourse.learner import records
 from virtualgpu.observers.instruments import hurried
 
 Check = Callable[..., str | None]
@@ -156,7 +156,7 @@ class Lesson:
     def check(self, name: str, *answers: object) -> None:
         """Check the answers to the exercise ``name`` and show the outcome.
 
-        A pass goes into the learner's records (:mod:`gpucourse.progress.records`). Raises
+        A pass goes into the learner's records (:mod:`gpucourse.learner.records`). Raises
         :class:`UnknownExercise` for a name that the lesson does not have; nothing else.
         """
         with waiting(name) as wait:

@@ -6,8 +6,8 @@ A lecture's first cell, or a project's first question, fetches the function::
     predict = predictions("06_thinking_in_threads")
 
 In JupyterLab the choices are buttons (Tab and Enter will do). The first answer goes into the
-learner's records (:mod:`gpucourse.progress.records`), and into the room's counts for those who
-joined it (:mod:`gpucourse.progress.room`). Whether it was right, and why a wrong one tempts, stays
+learner's records (:mod:`gpucourse.learner.records`), and into the room's counts for those who
+joined it (:mod:`gpucourse.learner.room`). Whether it was right, and why a wrong one tempts, stays
 folded, so that the cell can be run first; *show me* unfolds it without a guess.
 
 Where no learner's kernel answers (the site, slides, a notebook that was run elsewhere, Colab, a
@@ -27,7 +27,7 @@ from typing import Any
 
 from gpucourse.course.predictions import Prediction, find_predictions
 from gpucourse.exercises.outcomes import ASKED, edged, marked_up, show
-from gpucourse.progress import records, room
+from gpucourse.learner import records, room
 
 _NEXT = "Now run the next cell. Then open this:"
 _WIDGET = "application/vnd.jupyter.widget-view+json"

@@ -245,7 +245,7 @@ def tick_cells(shell: InteractiveShell) -> None:
         count = met() - before
         if count and result.success:
             from gpucourse.exercises.outcomes import Outcome, show
-            from gpucourse.progress import records
+            from gpucourse.learner import records
 
             if running and records.asked_by_a_learner():
                 records.note(cell=running)

@@ -17,7 +17,7 @@ from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import ingest_file
 from gpucourse.grading.submission.reading import Unreadable, grade_id_of, parse_cells, read_bytes
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
-from gpucourse.progress import records
+from gpucourse.learner import records
 
 # Exit codes of `gpucourse grade`.
 ALL_POINTS, NOT_ALL_POINTS, NOT_GRADED = 0, 1, 2

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from gpucourse.course.checkout import course_folder, registry
 from gpucourse.course.predictions import Prediction, find_predictions
-from gpucourse.progress import records
+from gpucourse.learner import records
 from gpucourse.system.atomic import write_atomically
 from gpucourse.system.told import Told
 

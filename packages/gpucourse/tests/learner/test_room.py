@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpucourse.cli import app
-from gpucourse.progress import records, room
+from gpucourse.learner import records, room
 from small_course import LECTURE, write_course
 
 

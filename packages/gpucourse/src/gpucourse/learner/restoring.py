@@ -18,8 +18,8 @@ from pathlib import Path
 
 from gpucourse.course import released
 from gpucourse.course.checkout import course_folder
-from gpucourse.progress import records
-from gpucourse.progress.bundle import ABOUT, FORMAT, PATTERN, RECORDS, BundleError, is_plain
+from gpucourse.learner import records
+from gpucourse.learner.bundle import ABOUT, FORMAT, PATTERN, RECORDS, BundleError, is_plain
 from gpucourse.system.atomic import free_path, write_atomically
 
 

@@ -15,8 +15,8 @@ from urllib.parse import quote
 from gpucourse.course.checkout import check_files, course_folder, notebook_path, registry
 from gpucourse.course.predictions import find_predictions
 from gpucourse.course.registry import Lecture, Lesson
-from gpucourse.progress import records
-from gpucourse.progress.records import Records
+from gpucourse.learner import records
+from gpucourse.learner.records import Records
 
 
 @dataclass(frozen=True, slots=True)

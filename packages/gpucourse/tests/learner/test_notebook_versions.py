@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from gpucourse.cli import app
 from gpucourse.course.released import cell_texts
-from gpucourse.progress import notebook_versions
+from gpucourse.learner import notebook_versions
 
 
 def notebook(*sources: str) -> nbformat.NotebookNode:

@@ -13,7 +13,7 @@ import pytest
 
 from gpucourse.course import checkout
 from gpucourse.exercises.checks import read_exercises
-from gpucourse.progress import course_map, records
+from gpucourse.learner import course_map, records
 from gpucourse.publish import commands
 from gpucourse.publish.notebooks import cell_id
 from small_course import LECTURE, PROJECT, write_course
@@ -77,7 +77,7 @@ def test_lines_that_are_no_records_count_for_nothing(file: Path):
 
 NOTE_MANY = """
 import sys
-from gpucourse.progress import records
+from gpucourse.learner import records
 
 for i in range(50):
     records.note(lesson=sys.argv[1], done=f"{i}")

@@ -50,7 +50,7 @@ class Version:
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    return [{"module": "gpucourse.progress.notebook_versions"}]
+    return [{"module": "gpucourse.learner.notebook_versions"}]
 
 
 def _load_jupyter_server_extension(app: ServerApp) -> None:

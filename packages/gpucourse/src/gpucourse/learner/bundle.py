@@ -1,7 +1,7 @@
 """``gpucourse save``: one file with a learner's work, to take along from a machine that forgets.
 
 A bundle is a zip with every notebook that has been written in or run, under its path in the
-course's folder, and the records of what is done. :mod:`gpucourse.progress.restoring` reads it back.
+course's folder, and the records of what is done. :mod:`gpucourse.learner.restoring` reads it back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from gpucourse.course import released
 from gpucourse.course.checkout import course_folder
-from gpucourse.progress import records
+from gpucourse.learner import records
 from gpucourse.system.atomic import free_path, write_atomically
 from gpucourse.system.told import Told
 

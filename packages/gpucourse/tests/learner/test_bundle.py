@@ -15,8 +15,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from gpucourse.course import released
-from gpucourse.progress import bundle, records, restoring
-from gpucourse.progress.bundle import ABOUT, RECORDS, BundleError
+from gpucourse.learner import bundle, records, restoring
+from gpucourse.learner.bundle import ABOUT, RECORDS, BundleError
 from gpucourse.publish import commands
 from gpucourse.system import atomic
 from small_course import LECTURE, PROJECT, edit, write_course
@@ -311,7 +311,7 @@ def test_records_in_a_bundle_are_no_way_in(course: Path, tmp_path: Path):
         RECORDS: '{"lesson": "<script>", "done": "x"}\n{"a": 1}\n\xff\n{"lesson": "' + "a" * 999
         + '", "done": "x"}'})
     assert restoring.restore(path).progress == 1
-    from gpucourse.progress.course_map import progress
+    from gpucourse.learner.course_map import progress
 
     assert "script" not in progress().html()
 
