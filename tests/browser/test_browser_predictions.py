@@ -26,9 +26,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = copy_course(tmp_path_factory.mktemp("learner"))
     cells = [new_code_cell(FETCH), new_code_cell('predict("stride", "5", "5, 6 and 7", "5 and 13",'
                                                  ' "5, 9, 13 and 17")')]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"}}
+    about = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"},
+             "gpucourse": {"lesson": "06_thinking_in_threads"}}
     (folder / "lectures" / "asked.ipynb").write_text(
-        writes(new_notebook(cells=cells, metadata=kernel)))
+        writes(new_notebook(cells=cells, metadata=about)))
     return folder
 
 
@@ -70,7 +71,8 @@ def test_a_guess_by_keyboard_is_recorded_and_its_verdict_folded(tab: Tab):
     expect(verdict).to_have_count(1)
     expect(verdict).to_be_hidden()
     output.get_by_text("Was it right?").click()
-    expect(output).to_contain_text("No: 8.")
+    expect(output).to_contain_text("4? ")
+    expect(output).to_contain_text("Right: 8.")
     tab.picture("predict-2-answered")
     home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
     assert records.read(home).guesses == {"06_thinking_in_threads": {"who-am-i": "4"}}
@@ -85,3 +87,25 @@ def test_show_me_shows_all_and_records_nothing(tab: Tab):
     expect(output).to_contain_text("The step is all threads: eight.")
     home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
     assert "stride" not in records.read(home).guesses["06_thinking_in_threads"]
+
+
+def test_after_a_restart_the_guess_stands_and_the_buttons_say_what_to_do(tab: Tab):
+    stride = asked(tab, "stride")
+    tab.menu("Kernel", "Restart Kernel…")
+    tab.answer("Confirm Kernel Restart")
+    expect(stride).to_contain_text("was restarted: run this cell again")
+    expect(stride.get_by_role("button", name="show me")).to_be_hidden()
+    cell = tab.cell('predict("who-am-i"')
+    tab.run(cell)
+    expect(cell.locator(".jp-OutputArea")).to_contain_text("Your guess: 4.")
+    expect(cell.locator(".jp-OutputArea").get_by_role("button", name="show me")).to_have_count(0)
+
+
+def test_a_notebook_that_is_opened_again_shows_text_to_unfold(tab: Tab):
+    asked(tab, "stride")
+    tab.save()
+    tab.menu("Kernel", "Shut Down Kernel")
+    tab.open("lectures/asked.ipynb")
+    output = tab.cell('predict("stride"').locator(".jp-OutputArea")
+    expect(output).to_contain_text("Your guess? Settle on one")
+    expect(output).not_to_contain_text("Error displaying widget")

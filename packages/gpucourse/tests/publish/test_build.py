@@ -296,6 +296,8 @@ BROKEN = [
     (REGISTRY, "[[lecture]]", "[[lectures]]", None, "unknown table [lectures]"),
     (REGISTRY, "[[lecture]]", "[lecture]", None, "write [[lecture]]"),
     (REGISTRY, 'title = "A small course"', "", None, "must hold a title"),
+    (REGISTRY, 'title = "A small course"', 'title = "x"\nfirst = ["09_none"]', None,
+     "first has '09_none', which is not listed"),
     (REGISTRY, "[[lecture]]", "[[lecture", None, "not valid TOML"),
     (REGISTRY, f'id = "{PROJECT}"', f'id = "{LECTURE}"', None, "is listed twice"),
     (REGISTRY, f'id = "{LECTURE}"', 'id = "first"', None, "must look like 06_"),

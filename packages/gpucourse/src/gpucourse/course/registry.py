@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 
 from gpucourse.course.problems import CourseError, Problem
@@ -43,12 +43,16 @@ Lesson = Lecture | Project
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The registry, and the folder (the repository's root) that its paths start from."""
+    """The registry, and the folder (the repository's root) that its paths start from.
+
+    ``first``: the ids of the lessons that someone new takes first, in this order.
+    """
 
     root: Path
     title: str
     lectures: list[Lecture]
     projects: list[Project]
+    first: list[str] = field(default_factory=list)
 
     @property
     def lessons(self) -> list[Lesson]:
@@ -62,6 +66,17 @@ class Course:
                 return lesson
         known = ", ".join(lesson.id for lesson in self.lessons) or "none yet"
         raise LookupError(f"course/course.toml lists no {id!r}; it lists: {known}")
+
+    def way(self, *ids: str, after: Iterable[str] = ()) -> list[Lesson]:
+        """The lessons ``ids`` and those that they need, in order, without those ``after`` which
+        it begins and what these need."""
+        done = {lesson.id for lesson in self.way(*after)} if after else set()
+        wanted, more = set(), {*ids}
+        while more:
+            wanted |= more
+            more = {need for id in more for need in self.lesson(id).prerequisites
+                    if _ID.fullmatch(need)} - wanted
+        return [lesson for lesson in self.lessons if lesson.id in wanted - done]
 
     def source(self, lesson: Lesson) -> Path:
         """The jupytext source of a lesson."""
@@ -99,13 +114,22 @@ def load_course(root: Path, path: Path | None = None) -> Course:
     for key in tables.keys() - {"course", "lecture", "project"}:
         report(f"unknown table [{key}]: use [course], [[lecture]] and [[project]]")
     head = tables.get("course", {})
-    if set(head) != {"title"} or not isinstance(head.get("title"), str):
-        report("[course] must hold a title and nothing else")
+    match head:
+        case {"title": str(), **rest} if not rest or (
+            set(rest) == {"first"} and isinstance(rest["first"], list)
+        ):
+            first = rest.get("first", [])
+        case _:
+            report("[course] must hold a title, may hold a list of ids in `first`, and nothing else")
+            first = []
     lectures = _read_entries(tables, "lecture", Lecture, report)
     projects = _read_entries(tables, "project", Project, report)
-    course = Course(root, str(head.get("title", "")), lectures, projects)
+    course = Course(root, str(head.get("title", "")), lectures, projects, first)
     for message in _inconsistencies(course.lessons):
         report(message)
+    for id in first:
+        if id not in {lesson.id for lesson in course.lessons}:
+            report(f"[course] first has {id!r}, which is not listed")
     if problems:
         raise CourseError(problems)
     return course
@@ -148,7 +172,7 @@ def _entry_mistakes(entry: dict, cls: type) -> Iterator[str]:
         "prerequisites": list,
         "points": (int, float),
     }
-    names = {field.name for field in fields(cls) if field.default is MISSING}
+    names = {one.name for one in fields(cls) if one.default is MISSING}
     for key in sorted(entry.keys() - names):
         yield f"unknown key {key!r}: known are {', '.join(sorted(names))}"
     for key in sorted(names - entry.keys()):

@@ -8,7 +8,9 @@ A lecture's first cell, or a project's first question, fetches the function::
 In JupyterLab the choices are buttons (Tab and Enter will do). The first answer goes into the
 learner's records (:mod:`gpucourse.learner.records`), and into the room's counts for those who
 joined it (:mod:`gpucourse.learner.room`). Whether it was right, and why a wrong one tempts, stays
-folded, so that the cell can be run first; *show me* unfolds it without a guess.
+folded, so that the cell can be run first; *show me* unfolds it without a guess. A cell that is run
+again shows the guess that was recorded. Buttons whose kernel was restarted say so, and a notebook
+is saved without them (:mod:`gpucourse.notebook.server`): opened again, it shows the folds.
 
 Where no learner's kernel answers (the site, slides, a notebook that was run elsewhere, Colab, a
 page without ipywidgets), each choice is an HTML ``details`` element with its reason inside. In a
@@ -30,7 +32,16 @@ from gpucourse.exercises.outcomes import ASKED, edged, marked_up, show
 from gpucourse.learner import records, room
 
 _NEXT = "Now run the next cell. Then open this:"
-_WIDGET = "application/vnd.jupyter.widget-view+json"
+#: What buttons are in an output; it means something while their kernel runs.
+WIDGET = "application/vnd.jupyter.widget-view+json"
+# ipywidgets marks what belongs to a kernel that is gone with the last of these classes.
+_GONE = """<style>
+.gpucourse-asked .gpucourse-gone { display: none }
+.gpucourse-asked.jupyter-widgets-disconnected::before { content: none }
+.gpucourse-asked.jupyter-widgets-disconnected .gpucourse-gone { display: inline }
+.gpucourse-asked.jupyter-widgets-disconnected .jupyter-button { display: none }
+</style><span class="gpucourse-gone">The Python behind these buttons was restarted: run this cell
+again, then choose.</span>"""
 
 
 class UnknownPrediction(LookupError):
@@ -57,6 +68,7 @@ def predictions(id: str) -> Callable[..., None]:
         for mistake in asked.mistakes(choices):
             raise UnknownPrediction(f"{name!r} {mistake}")
         counted = records.asked_by_a_learner()
+        before = records.read().guesses.get(id, {}).get(name) if counted else None
 
         def keep(given: str) -> None:
             """Record the first answer, and share it with the room that the learner has joined."""
@@ -64,6 +76,9 @@ def predictions(id: str) -> Callable[..., None]:
                 records.note(lesson=id, asked=name, guess=given)
                 room.share(id, name, given)
 
+        if guess is None and before in choices:
+            show(Answered(asked, str(before)))
+            return
         if guess is None:
             _ask(Question(asked, choices), keep, live=counted)
             return
@@ -90,7 +105,7 @@ class Question:
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         bundle: dict = {"text/plain": str(self), "text/html": self.html()}
-        return bundle | {_WIDGET: self.live} if self.live else bundle
+        return bundle | {WIDGET: self.live} if self.live else bundle
 
     def html(self) -> str:
         """Without a kernel: one fold for each choice."""
@@ -110,7 +125,8 @@ class Answered:
     def __str__(self) -> str:
         if self.guess == self.asked.right:
             return f"Your guess: {self.guess}. Yes."
-        return f"Your guess: {self.guess}. No: {self.asked.wrong[self.guess]}"
+        return (f"Your guess: {self.guess}. {self.guess}? {self.asked.wrong[self.guess]} "
+                f"Right: {self.asked.right}.")
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         return {"text/plain": str(self), "text/html": self.html()}
@@ -136,8 +152,7 @@ class Told:
     def html(self) -> str:
         """All of it in sight."""
         asked = self.question.asked
-        told = "".join(f"<p>{marked_up(choice)}: {_verdict(asked, choice)}</p>"
-                       for choice in self.question.choices)
+        told = "".join(f"<p>{_verdict(asked, choice)}</p>" for choice in self.question.choices)
         return edged(told, ASKED)
 
 
@@ -173,21 +188,24 @@ def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | Non
     told = ipywidgets.Button(description="show me", layout=wide,
                              tooltip="without a guess")
     row = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
-    label = ipywidgets.HTML("<b>Your guess:</b>&nbsp;")
+    label = ipywidgets.HTML(f"<b>Your guess:</b>&nbsp;{_GONE}")
 
     def pressed(answer: Callable) -> None:
         for choice, button in made.items():
             button.on_click(lambda _, choice=choice: answer(choice))
         told.on_click(lambda _: answer(None))
 
-    return ipywidgets.Box([label, *made.values(), told], layout=row), pressed
+    box = ipywidgets.Box([label, *made.values(), told], layout=row)
+    box.add_class("gpucourse-asked")
+    return box, pressed
 
 
 def _verdict(asked: Prediction, choice: str) -> str:
-    """What there is to say to a choice; HTML."""
+    """What there is to say to a choice; HTML. A reason's *it* or *that* means the choice."""
     if choice == asked.right:
-        return "<b>Yes.</b> The reason is folded below the cell."
-    return f"<b>No:</b> {marked_up(asked.right)}. {marked_up(asked.wrong[choice])}"
+        return f"<b>{marked_up(choice)}: yes.</b> The reason is folded below the cell."
+    return (f"<b>{marked_up(choice)}?</b> {marked_up(asked.wrong[choice])} "
+            f"<b>Right:</b> {marked_up(asked.right)}.")
 
 
 def _fold(summary: str, body: str) -> str:

@@ -65,12 +65,13 @@ class CourseMap:
     lessons: list[LessonProgress]
     root: Path
     trouble: str | None = None
+    first: list[LessonProgress] = field(default_factory=list)
     when: datetime = field(default_factory=datetime.now, compare=False)
 
     @property
     def next(self) -> LessonProgress | None:
-        """What to go on with: what is begun first, else what comes first."""
-        open_ = [lesson for lesson in self.lessons if not lesson.finished]
+        """What to go on with: what is begun, else the course's first steps, else what comes first."""
+        open_ = [lesson for lesson in (*self.first, *self.lessons) if not lesson.finished]
         begun = [lesson for lesson in open_ if lesson.sign == "◐"]
         return next(iter([*begun, *open_]), None)
 
@@ -120,11 +121,9 @@ def progress() -> CourseMap:
     """
     root = course_folder()
     known = records.read()
-    return CourseMap(
-        [_lesson_progress(root, lesson, known) for lesson in registry(root).lessons],
-        root,
-        records.trouble(),
-    )
+    course = registry(root)
+    done = {lesson.id: _lesson_progress(root, lesson, known) for lesson in course.lessons}
+    return CourseMap(list(done.values()), root, records.trouble(), [done[id] for id in course.first])
 
 
 def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgress:

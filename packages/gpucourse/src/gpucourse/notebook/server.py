@@ -7,7 +7,9 @@ tests." Here a check that found a mistake counts as a cell that failed.
 
 JupyterLab notes in a notebook which Python ran it as soon as it is opened, and saves that: a clone
 of the course would differ from its origin for having been read. In the course's own notebooks that
-is not saved, nor what welcome.ipynb showed, which is of another day when it is opened again.
+is not saved, nor what welcome.ipynb showed, which is of another day when it is opened again. Nor
+are the buttons of a question: opened without their kernel, JupyterLab would show "Error displaying
+widget" where it now shows the question's other form, text to unfold.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from nbgrader.server_extensions.validate_assignment import handlers
 from nbgrader.validator import Validator
 
 from gpucourse.exercises.outcomes import CHECK_MIME
+from gpucourse.exercises.predictions import WIDGET
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -74,3 +77,8 @@ def keep_as_it_was(model: dict[str, Any], path: str, contents_manager: ContentsM
         for cell in now["cells"]:
             if cell["cell_type"] == "code":
                 cell.update(outputs=[], execution_count=None)
+    for cell in now["cells"]:
+        for output in cell.get("outputs", ()):
+            shown = output.get("data", {})
+            if "text/html" in shown:
+                shown.pop(WIDGET, None)

@@ -13,7 +13,7 @@ import jupytext
 from nbformat import NotebookNode
 
 from gpucourse.course.checkout import notebook_path
-from gpucourse.course.registry import Course, Project
+from gpucourse.course.registry import Course, Lesson, Project
 from gpucourse.publish import notebooks
 from gpucourse.publish.colab_copies import colab_link, copy_path
 
@@ -52,24 +52,27 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
     return notebooks.page(ID, cells)
 
 
-#: The first steps of somebody new; then what those take who write no kernels, and physicists.
-FIRST = ("01_why_gpus", "05_numba_cuda", "06_thinking_in_threads", "01_fill_a_histogram")
+# What those go on to who write no kernels, and physicists.
 _ARRAYS, _JAGGED = ("03_cupy", "08_jax"), ("10_awkward_and_the_z", "03_z_mass")
 
 
 def first_steps(course: Course) -> dict[str, str]:
     """Where to begin, and who may skip what; nothing in a course without those lessons."""
-    lessons = {lesson.id: lesson for lesson in course.lessons}
-    if not lessons.keys() >= {*FIRST, *_ARRAYS, *_JAGGED}:
+    if not course.first or not {*_ARRAYS, *_JAGGED} <= {lesson.id for lesson in course.lessons}:
         return {}
 
-    def link(id: str) -> str:
-        return f"[{lessons[id].title}]({notebook_path(lessons[id]).as_posix()})"
+    def link(lesson: Lesson) -> str:
+        return f"[{lesson.title}]({notebook_path(lesson).as_posix()})"
 
-    steps = [f"{number}. {link(id)}, {lessons[id].minutes} minutes"
-             for number, id in enumerate(FIRST, start=1)]
-    return {"way": "\n".join(steps), "arrays": " and ".join(map(link, _ARRAYS)),
-            "jagged": " and ".join(map(link, _JAGGED))}
+    def links(lessons: list[Lesson]) -> str:
+        *most, last = map(link, lessons)
+        return f"{', '.join(most)} and {last}"
+
+    steps = [f"{number}. {link(lesson)}, {lesson.minutes} minutes"
+             for number, lesson in enumerate(map(course.lesson, course.first), start=1)]
+    return {"way": "\n".join(steps),
+            "arrays": links(course.way(*_ARRAYS, after=course.first[:1])),
+            "jagged": links(course.way(*_JAGGED, after=course.first))}
 
 
 def lessons_table(course: Course, repository: str | None = None) -> str:
