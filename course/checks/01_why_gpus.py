@@ -136,7 +136,9 @@ def ferry(relax):
         allowed = 16 * n + 8 * steps
         require(
             carrier.bytes >= 16 * n and carrier.there_bytes >= 8 * n,
-            f"{case}, the answers are right, but only {carrier.bytes:,} bytes went by the ferry",
+            f"{case}, the answers are right, but only {carrier.bytes:,} bytes went by the ferry"
+            + (f", and {carrier.past:,} past it: float(…), .get() and .item() carry too"
+               if carrier.past else ""),
             look="the work belongs on the device: ferry.there() and ferry.back() carry it",
         )
         require(

@@ -10,7 +10,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.cpp_trials import counted_cpp, launched_cpp
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_shared
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, held, require_shared
 
 
 @exercise(
@@ -309,4 +309,4 @@ def _close(got, expected, case, look) -> None:
     k = wrong[0]
     if got[k] == LEFTOVER:
         require(False, f"{case}, element {k} was never written", look="which thread has it?")
-    require(False, f"{case}, element {k} is {got[k]:.6g}, not {expected[k]:.6g}", look=look)
+    require(False, f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.6g}", look=look)

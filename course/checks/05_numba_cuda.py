@@ -11,6 +11,7 @@ from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
     counted,
+    held,
     launched,
     require_equal,
     require_parallel,
@@ -229,7 +230,7 @@ def _close(got, expected, case, look, tolerance=1e-12):
     k = wrong[0]
     if got[k] == LEFTOVER:
         require(False, f"{case}, element {k} was never written", look="which thread has it?")
-    require(False, f"{case}, element {k} is {got[k]:.6g}, not {expected[k]:.6g}", look=look)
+    require(False, f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.6g}", look=look)
 
 
 def _ptx(kernel) -> str:

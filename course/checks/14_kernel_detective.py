@@ -13,6 +13,7 @@ from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
     counted,
+    held,
     launched,
     require_parallel,
     watched,
@@ -42,8 +43,7 @@ def wrong_sum(kernel):
         wrong = np.flatnonzero(sums != expected)
         if len(wrong):
             k = wrong[0]
-            found = "was never written" if sums[k] == LEFTOVER else f"is {sums[k]:.6g}"
-            require(False, f"with {n} values, sums[{k}] {found}; it should be {expected[k]:.6g}",
+            require(False, f"with {n} values, sums[{k}] {held(sums[k], expected[k])}; it should be {expected[k]:.6g}",
                     look="what do threads without a value put into their place, and do they "
                          "take part in the tree?")
     require_parallel(kernel, 4, BLOCK, np.ones(500), np.zeros(4), items=500,
@@ -184,8 +184,7 @@ def slow(kernel):
         wrong = np.flatnonzero(sums != table.sum(axis=1))
         if len(wrong):
             k = wrong[0]
-            found = "was never written" if sums[k] == LEFTOVER else f"is {sums[k]:.6g}"
-            require(False, f"with a table of {rows} × {columns}, sums[{k}] {found}; it should be "
+            require(False, f"with a table of {rows} × {columns}, sums[{k}] {held(sums[k], table[k].sum())}; it should be "
                            f"{table[k].sum():.6g}",
                     look="a block for each row: does every column have a lane, and who writes?")
     rows, columns = 16, 1024

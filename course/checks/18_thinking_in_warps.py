@@ -11,6 +11,7 @@ from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
     counted,
+    held,
     launched,
     require_equal,
     require_shared,
@@ -75,8 +76,7 @@ def turn(kernel):
         wrong = np.argwhere(turned != table.T)
         if len(wrong):
             j, i = (int(k) for k in wrong[0])
-            found = turned[j, i]
-            what = "was never written" if found == LEFTOVER else f"is {found:.4g}"
+            what = held(turned[j, i], table[i, j], digits=4)
             require(
                 False,
                 f"{case}, turned[{j}, {i}] {what}; it should be table[{i}, {j}], {table[i, j]:.4g}",

@@ -425,6 +425,9 @@ def expect_formulas(rows, **inputs):
     """Formulas on arrays: rows of a primitive, its operands, parameters, and the expected result."""
     texts = call("texts_of", [[name, operands.split(), expected.dtype.name, params]
                               for name, operands, params, expected, _ in rows], where="host")
+    for text, (name, *_) in zip(texts, rows, strict=True):
+        expect(isinstance(text, str) and not text.startswith("refused: "),
+               f"`formula` has no C++ for {name} yet: it {'raises Unsupported' if text else 'returns None'}")
     found = evaluated(texts, [expected.dtype for _, _, _, expected, _ in rows], **inputs)
     for got, (_, _, _, expected, otherwise) in zip(found, rows, strict=True):
         expect_equal(got, expected, otherwise)

@@ -181,6 +181,13 @@ WRONG = [
         "cells": changed("formula", '"({1} < {0} ? {0} : {1} > {2} ? {2} : {1})"',
                          '"({1} < {0} ? {0} : {1})"'),
     },
+    {
+        "name": "max-not-yet-written",
+        "kind": "a rule left out",
+        "fails": tests("formula", "kernel", "reduction", "energy"),
+        "reason": "`formula` has no C++ for max yet: it raises Unsupported",
+        "cells": changed("formula", 'if name in ("max", "min"):', 'if name == "min":'),
+    },
     # -- elementwise and kernel_of -------------------------------------------------------------
     {
         "name": "expressions-into-expressions",

@@ -15,6 +15,7 @@ from gpucourse.exercises.checks import CheckFailed  # noqa: E402
 from gpucourse.exercises.trials import (  # noqa: E402
     LEFTOVER,
     counted,
+    held,
     in_words,
     launched,
     require_equal,
@@ -135,3 +136,15 @@ def test_comparing_shows_the_digits_that_differ():
 def test_who_waits_is_told_how_many_numbers_there_are_not_rows():
     arguments = (np.ones((5, 100)), np.ones(5), 3, np.ones(0))
     assert in_words("row_sums", 5, 32, arguments) == "row_sums[5, 32] with 500, 5 elements"
+
+
+@pytest.mark.parametrize(("found", "expected", "says"), [
+    (-542.0, 457.0, "is -542 (it was -999 before the launch"),
+    (1001.0, 2000.0, "is 1001 (it was -999 before the launch"),
+    (-999.0, 457.0, "was never written"),
+    (450.0, 457.0, "is 450"),
+    (-450.0, -457.0, "is -450"),
+])
+def test_a_result_that_is_added_to_what_stood_there_says_what_that_was(found, expected, says):
+    assert held(found, expected).startswith(says)
+    assert ("before" in held(found, expected)) == ("before" in says)

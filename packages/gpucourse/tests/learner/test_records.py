@@ -225,7 +225,7 @@ def test_the_map_shows_signs_counts_and_what_comes_next(course: Path):
     ]
 
 
-def test_the_map_goes_on_with_the_first_steps_of_the_course(repository: Path, tmp_path, monkeypatch):
+def test_the_map_goes_on_with_the_first_steps(repository: Path, tmp_path, monkeypatch):
     """Welcome says "Four steps, in this order"; the second lecture of the list is none of them."""
     monkeypatch.chdir(repository)
     monkeypatch.setattr(records, "place", lambda: tmp_path / "progress.jsonl")

@@ -120,7 +120,7 @@ def load_course(root: Path, path: Path | None = None) -> Course:
         ):
             first = rest.get("first", [])
         case _:
-            report("[course] must hold a title, may hold a list of ids in `first`, and nothing else")
+            report("[course] must hold a title, may hold a list of ids, first, and nothing else")
             first = []
     lectures = _read_entries(tables, "lecture", Lecture, report)
     projects = _read_entries(tables, "project", Project, report)

@@ -39,6 +39,14 @@ def _atomic(found: re.Match, error: BaseException) -> str | None:
     return f"cuda.{name} takes an array, an index and a value"
 
 
+def _both_numbers(found: re.Match, error: BaseException) -> str | None:
+    # `kernel[8]`: numba-cuda asks the number for its two elements, in a frame of its own.
+    last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
+    if not last or not last[0].f_globals.get("__name__", "").startswith("numba."):
+        return None
+    return "a launch has two numbers in its brackets: kernel[blocks, threads](…), as kernel[1, 8]"
+
+
 _MENDS: tuple[tuple[str, Mend], ...] = (
     (r"module '([\w.]+)' has no attribute '(\w+)'", _similar),
     (r"Signature mismatch: (\d+) argument types given", _signature),
@@ -82,14 +90,33 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
     (r"^Encountered an unexpected tracer",
      "what is made while JAX traces can't be kept in a list or a global: return it (from the body "
      "of a scan as its second result)"),
-    (r"<intrinsic (\w+)> is not usable in pure-python",
+    (r"<intrinsic (grid|gridsize)> is not usable in pure-python",
      r"\1 tells a thread its place: call it in a function under @cuda.jit"),
+    (r"<intrinsic syncthreads\w*> is not usable|<class '[\w.]*\.syncwarp'> is not instantiable",
+     "threads wait there for each other, and here are none: call it in a function under @cuda.jit; "
+     "the host waits for the device with cuda.synchronize()"),
+    (r"<intrinsic (\w+)> is not usable|<class '[\w.]*\.stubs\.(\w+)'> is not instantiable"
+     r"|<function [\w.]+( at \w+)?> cannot be called from host code|^Stub\.__new__\(\) takes",
+     "this is for the threads of a kernel: call it in a function under @cuda.jit"),
+    (r"^must specify at least the griddim and blockdim|^object of type 'int' has no len\(\)",
+     _both_numbers),
+    (r"^'function' object is not subscriptable",
+     "only a kernel takes [blocks, threads]: write @cuda.jit above its def, and run that again"),
+    (r"found for signature:\s+>>> [gs]etitem\([^\n]*array\([^\n]*, float\d+",
+     "an index is a whole number, and this one is a float: / makes one even of 4 / 2, // does not"),
+    (r"non-precise type array\(pyobject",
+     "this array holds Python objects (dtype=object), which kernels cannot read: give it a dtype "
+     "of numbers, np.array(…, dtype=np.float64), with np.nan in place of None"),
+    (r"getitem\([^\n]*\[unichr|\(\[unichr x \d+\]",
+     "kernels have no text: hand over numbers, one for each word"),
 )
 
 
 def mend(error: BaseException) -> str | None:
     """What to do about ``error``, where that is known."""
     text = str(error)
+    if isinstance(error, NotImplementedError) and not text:
+        return "no answer stands here yet: write yours in place of `raise NotImplementedError`"
     for pattern, advice in _MENDS:
         if found := re.search(pattern, text):
             return found.expand(advice) if isinstance(advice, str) else advice(found, error)

@@ -63,7 +63,7 @@ def told(error: BaseException, most: int = _MOST_REASON) -> list[str]:
     """The kind of error, its reason in ``most`` lines, and the mend."""
     lines = [reason(error), *getattr(error, "__notes__", ())]
     lines = [line for text in lines for line in text.split("\n") if line.strip()]
-    first = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+    first = ": ".join([type(error).__name__, *lines[:1]])
     if len(lines) > most:
         lines[most - 1 :] = [CUT]
     return [shortened(line) for line in [first, *lines[1:], *advised(error)]]

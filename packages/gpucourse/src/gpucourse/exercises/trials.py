@@ -114,9 +114,19 @@ def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -
     digits = 6 if f"{got[k]:.6g}" != f"{expected[k]:.6g}" else 17
     require(
         False,
-        f"{case}, element {k} is {got[k]:.{digits}g}, not {expected[k]:.{digits}g}",
+        f"{case}, element {k} {held(got[k], expected[k], digits)}, not {expected[k]:.{digits}g}",
         look=look,
     )
+
+
+def held(value: float, expected: float, digits: int = 6) -> str:
+    """What was found in an output array that held :data:`LEFTOVER` before the launch."""
+    if value == LEFTOVER:
+        return "was never written"
+    # Where a kernel adds to what stands there, 457 comes out as -542.
+    added = np.isclose(value - LEFTOVER, expected, rtol=1e-4, atol=0) or value < 0 <= expected
+    before = f" (it was {LEFTOVER} before the launch: is something added to that?)" if added else ""
+    return f"is {value:.{digits}g}{before}"
 
 
 def _launch(kernel, blocks: int, threads: int, arguments: Sequence) -> list:

@@ -70,7 +70,7 @@ class CourseMap:
 
     @property
     def next(self) -> LessonProgress | None:
-        """What to go on with: what is begun, else the course's first steps, else what comes first."""
+        """What to go on with: what is begun, else a first step, else what comes first."""
         open_ = [lesson for lesson in (*self.first, *self.lessons) if not lesson.finished]
         begun = [lesson for lesson in open_ if lesson.sign == "◐"]
         return next(iter([*begun, *open_]), None)
@@ -123,7 +123,8 @@ def progress() -> CourseMap:
     known = records.read()
     course = registry(root)
     done = {lesson.id: _lesson_progress(root, lesson, known) for lesson in course.lessons}
-    return CourseMap(list(done.values()), root, records.trouble(), [done[id] for id in course.first])
+    first = [done[id] for id in course.first]
+    return CourseMap(list(done.values()), root, records.trouble(), first)
 
 
 def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgress:
