@@ -7,6 +7,10 @@ from __future__ import annotations
 import csv
 import getpass
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -271,3 +275,16 @@ def test_a_teachers_server_finds_the_course_in_a_checkout_and_on_a_hub(
     assert root() == str(repository / "grading")
     monkeypatch.chdir(tmp_path)
     assert root() == str(tmp_path / "gpu-course" / "grading")
+
+
+def test_a_fresh_folder_needs_no_activated_environment(tmp_path: Path, repository: Path):
+    """nbgrader starts `alembic` for a new gradebook, which only this environment has."""
+    shutil.copy(repository / "grading" / "nbgrader_config.py", tmp_path)
+    notebook = tmp_path / "source" / "ps" / "ps.ipynb"
+    notebook.parent.mkdir(parents=True)
+    nbformat.write(nbformat.v4.new_notebook(cells=[new_code_cell("1 + 1")]), notebook)
+    done = subprocess.run([sys.executable, "-m", "nbgrader", "generate_assignment", "ps"],
+                          cwd=tmp_path, env=os.environ | {"PATH": os.defpath}, text=True,
+                          capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "release" / "ps" / "ps.ipynb").is_file()

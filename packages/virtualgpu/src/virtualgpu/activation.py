@@ -9,6 +9,7 @@ from virtualgpu import scripts, tracebacks
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.awkward import backend, kernels
 from virtualgpu.devices.presence import gpu_is_present
+from virtualgpu.numba import simulator
 from virtualgpu.standins import finder
 
 #: Compilers whose import means that there will be kernels.
@@ -41,6 +42,7 @@ def activate(force: bool = False) -> bool:
     kernels.mend_iteration()
     if not force and gpu_is_present():
         return False
+    simulator.take_its_place()
     from virtualgpu.numba import hooks
 
     hooks.activate()
@@ -79,6 +81,8 @@ def activate_later() -> list[str]:
     ``numba.cuda`` takes two seconds to import, and a program may not need it.
     """
     replaced = use_standins()
+    if not gpu_is_present():
+        simulator.take_its_place()
     for name in COMPILERS:
         after_import(name, _activate)
     return replaced

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -43,25 +44,32 @@ class _AfterImport(MetaPathFinder):
 
     callbacks: dict[str, Callback] = {}  # noqa: RUF012  (one list for the process)
 
+    def __init__(self) -> None:
+        self._asking = threading.local()
+
     def find_spec(self, name, path=None, target=None) -> ModuleSpec | None:
-        # Taken out while the others are asked, or this would be asked again.
-        callback = self.callbacks.pop(name, None)
-        if callback is None:
+        asking = self._asking.__dict__.setdefault("names", set())
+        if name not in self.callbacks or name in asking:
             return None
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            self.callbacks[name] = callback
-            return spec
-        spec.loader = _CallingLoader(spec.loader, callback)
+        asking.add(name)  # or this would be asked again while the others are
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            asking.discard(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _CallingLoader(spec.loader)
         return spec
 
 
 class _CallingLoader(Loader):
-    """Loads as the wrapped loader does, then calls back; all else is the wrapped loader's."""
+    """Loads as the wrapped loader does, then calls back; all else is the wrapped loader's.
 
-    def __init__(self, wrapped: Loader, callback: Callback):
+    Who finds a module need not load it (`importlib.util.find_spec` asks whether it is installed):
+    it is awaited until it is loaded.
+    """
+
+    def __init__(self, wrapped: Loader):
         self._wrapped = wrapped
-        self._callback = callback
 
     def __getattr__(self, name: str):
         return getattr(self._wrapped, name)
@@ -72,4 +80,7 @@ class _CallingLoader(Loader):
     def exec_module(self, module) -> None:
         module.__spec__.loader = module.__loader__ = self._wrapped
         self._wrapped.exec_module(module)
-        self._callback(module)
+        callback = _AfterImport.callbacks.get(module.__name__)
+        forget(module.__name__)
+        if callback is not None:
+            callback(module)

@@ -8,7 +8,7 @@ import pytest
 import virtualgpu
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API
-from virtualgpu.devices.virtual import several, wanted
+from virtualgpu.devices.virtual import several, visible, wanted
 
 
 @pytest.fixture
@@ -146,6 +146,29 @@ def test_a_number_that_is_none(monkeypatch, said):
     monkeypatch.setenv("VIRTUALGPU_DEVICES", said)
     with pytest.raises(virtualgpu.VirtualGPUError, match="how many virtual GPUs there are"):
         wanted()
+
+
+@pytest.mark.parametrize(("said", "seen"), [
+    ("1,2", [1, 2]), (" 3 , 0 ", [3, 0]), ("2", [2]), ("0,1,2,3", [0, 1, 2, 3]),
+    ("1,7,2", [1]),  # as the CUDA Programming Guide has it: the list ends where there is none
+    ("", [0, 1, 2, 3]), ("-1", [0, 1, 2, 3]),  # these hide real GPUs
+])
+def test_cuda_visible_devices_chooses_among_them(monkeypatch, said, seen):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
+    assert visible(4) == seen
+    monkeypatch.setenv("VIRTUALGPU_DEVICES", "4")
+    monkeypatch.setattr(devices, "_devices", [])
+    assert len(devices.every()) == len(seen)
+    firsts = [device.memory.first for device in devices.every()]
+    assert sorted(range(len(seen)), key=firsts.__getitem__) == sorted(
+        range(len(seen)), key=seen.__getitem__)
+
+
+@pytest.mark.parametrize("said", ["1", "4,0", "GPU-0"])
+def test_a_list_that_leaves_no_device_says_how_to_have_one(monkeypatch, said):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
+    with pytest.raises(virtualgpu.VirtualGPUError, match="leaves no device: there is one virtual"):
+        visible(1)
 
 
 def test_a_device_that_is_not_there(four):

@@ -23,8 +23,8 @@ MODULES = (
 )
 #: Variables that change what the course shows, and how; "" and "0" switch them off.
 VARIABLES = {
-    "NUMBA_ENABLE_CUDASIM": "Numba's own simulator answers instead of the compilers: no PTX, no "
-                            "checker, silent races",
+    "NUMBA_ENABLE_CUDASIM": "asks for Numba's own simulator (no PTX, no checker, silent races): "
+                            "the virtual GPU takes its place, with a warning",
     "NUMBA_DISABLE_JIT": "Numba compiles nothing, kernels included",
     "JAX_DISABLE_JIT": "JAX compiles nothing, so its lessons show other things than they say",
     "PYTHONOPTIMIZE": "Python leaves out `assert`, and the checks in your code with it",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from virtualgpu.devices.protocol import Device, SharedDevice, Triple, shared
-from virtualgpu.devices.virtual import VirtualDevice, several, wanted
+from virtualgpu.devices.virtual import VirtualDevice, several, visible, wanted
 from virtualgpu.errors import VirtualGPUError
 
 __all__ = ["Device", "SharedDevice", "Triple", "VirtualDevice", "copy", "current", "current_shared",
@@ -26,9 +26,12 @@ _selected = threading.local()
 
 def every() -> list[Device]:
     """The devices that frontends see, by number; the first call makes virtual GPUs, as many as
-    ``VIRTUALGPU_DEVICES`` says (one by default)."""
+    ``VIRTUALGPU_DEVICES`` says (one by default), and of these ``CUDA_VISIBLE_DEVICES`` lets this
+    process see."""
     if not _devices:
-        _devices.extend(several(wanted()))
+        seen = visible(count := wanted())
+        made = several(count)
+        _devices.extend(made[number] for number in seen)
     return _devices
 
 

@@ -27,6 +27,7 @@ WATCHED = 1_000_000
 
 
 VARIABLE = "VIRTUALGPU_DEVICES"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class VirtualDevice:
@@ -216,6 +217,29 @@ def wanted() -> int:
             f"{VARIABLE}={said!r}: how many virtual GPUs there are, a whole number from 1 to 16; "
             "leave it out for one")
     return int(said)
+
+
+def visible(count: int) -> list[int]:
+    """Which of ``count`` virtual GPUs this process sees, by ``CUDA_VISIBLE_DEVICES``, in its order.
+
+    As the CUDA Programming Guide has it: numbers from 0 with commas between, and the first that is
+    no device ends the list. "" and "-1", which hide a real GPU, hide no virtual one. Raises
+    VirtualGPUError where a list of numbers leaves none.
+    """
+    said = os.environ.get(VISIBLE, "")
+    if said.strip() in ("", "-1", "NoDevFiles"):
+        return list(range(count))
+    seen: list[int] = []
+    for one in map(str.strip, said.split(",")):
+        if not (one.isascii() and one.isdigit() and int(one) < count and int(one) not in seen):
+            break
+        seen.append(int(one))
+    if not seen:
+        there = "one virtual GPU, number 0" if count == 1 else f"virtual GPUs 0 to {count - 1}"
+        raise VirtualGPUError(
+            f"{VISIBLE}={said!r} leaves no device: there is {there}; unset it, or have more by "
+            f"{VARIABLE} (1 to 16)")
+    return seen
 
 
 def _natively(launch: Launch, first: int) -> bool:

@@ -8,6 +8,7 @@ grade.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import TEST, Assignment, role_of
 from gpucourse.grading.submission.ingest import read_back
 from gpucourse.grading.verdict import STUDENT_FAULT, TestOutcome, Verdict
+from gpucourse.system.programs import search_path
 
 REBUILT = "rebuilt"
 _prepared: set[tuple[str, str]] = set()
@@ -31,6 +33,7 @@ _prepared: set[tuple[str, str]] = set()
 
 def configure(c: Config) -> None:
     """Set every trait. Never raises: nbgrader would go on with its own, unsafe steps."""
+    os.environ["PATH"] = search_path()  # a new gradebook needs `alembic`, by its bare name
     c.ClearSolutions.code_stub = {"python": "\n".join(NBGRADER_STUB)}
     c.ClearSolutions.text_stub = "\n".join(NBGRADER_TEXT_STUB)
     c.Autograde.autograde_preprocessors = [
