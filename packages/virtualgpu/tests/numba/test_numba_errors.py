@@ -39,3 +39,55 @@ def test_bad_addresses(put, away: int, kind: type, number: int):
     assert isinstance(caught.value, kind)
     assert type(caught.value).__name__ == kind.__name__
     assert caught.value.code == number
+
+
+ELSEWHERE = """from numba import cuda
+
+def shifted(a, i):
+    y = a[i + 1]
+    a[i] = y
+
+def twice(a, i):
+    step(a, i)
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"debug": True, "opt": False}, {"lineinfo": True}])
+def test_a_fault_in_a_device_function_is_told_at_its_own_line(tmp_path, options):
+    """numba-cuda writes no line information of device functions by itself."""
+    from numba import cuda
+
+    file = tmp_path / "helpers.py"
+    file.write_text(ELSEWHERE)
+    names: dict = {}
+    exec(compile(ELSEWHERE, str(file), "exec"), names)
+    step = names["step"] = cuda.jit(device=True)(names["shifted"])
+    twice = cuda.jit(device=True)(names["twice"])
+
+    @cuda.jit(**options)
+    def kernel(a):
+        i = cuda.grid(1)
+        if i < a.size:
+            twice(a, i)
+
+    with pytest.raises(virtualgpu.MemoryAccessError) as caught:
+        kernel[1, 64](cuda.device_array(64))
+    assert (caught.value.location.filename, caught.value.location.line) == (str(file), 4)
+    assert caught.value.location.thread == (63, 0, 0)
+    assert step.targetoptions.get("lineinfo", False) is False, "nothing of it stays"
+
+
+def test_a_device_function_that_no_debugger_can_be_told_of_compiles(tmp_path):
+    from numba import cuda
+
+    @cuda.jit(device=True)
+    def first(nested):
+        return nested[1]
+
+    @cuda.jit
+    def kernel(a):
+        a[0] = first(((), 5))
+
+    out = cuda.device_array(1)
+    kernel[1, 1](out)
+    assert out.copy_to_host()[0] == 5
