@@ -57,5 +57,5 @@ def _address(number: int, value: Any) -> int:
         raise ValueError(
             f"Pointer argument (at {number}) cannot be accessed from Triton (cpu tensor?): there "
             f"is no live allocation of the virtual GPU at {address:#x}; make the array with CuPy, "
-            "cupy.asarray(...), and keep it")
+            "cupy.asarray(...), or PyTorch, and keep it")
     return address

@@ -22,6 +22,7 @@ from virtualgpu.cuda.device_attributes import ATTRIBUTES
 from virtualgpu.cuda.kernel_resources import resources
 from virtualgpu.triton.arguments import pack
 from virtualgpu.triton.lines import mended
+from virtualgpu.triton.tensors import on_device
 
 # What Triton emits for sm_80 the machine has: mma.sync, ldmatrix, cp.async. For sm_90 it emits
 # wgmma, which the machine lacks.
@@ -95,10 +96,11 @@ class VirtualLauncher:
                             has.global_scratch_align, stream)
         profile = _allocate(_allocation._profile_allocator, blocks * has.profile_scratch_size,
                             has.profile_scratch_align, stream)
-        parameters = pack((*self._types, "*i8", "*i8"), (*arguments, scratch, profile))
-        devices.current().launch(
-            function.module, function.name, grid, (has.num_warps * WARP, 1, 1), parameters,
-            function.shared, has.launch_cooperative_grid)
+        with on_device(arguments) as given:
+            parameters = pack((*self._types, "*i8", "*i8"), (*given, scratch, profile))
+            devices.current().launch(
+                function.module, function.name, grid, (has.num_warps * WARP, 1, 1), parameters,
+                function.shared, has.launch_cooperative_grid)
 
 
 def _allocate(allocator, nbytes: int, alignment: int, stream):
@@ -136,11 +138,15 @@ class VirtualDriver(DriverBase):
         raise NotImplementedError("no launcher is compiled for the virtual GPU")
 
     def get_active_torch_device(self):
-        raise NotImplementedError(
-            "PyTorch has no device on the virtual GPU: its tensors lie in the host's memory. Give "
-            "Triton's kernels CuPy's arrays (docs/virtualgpu.md, \"Triton\")")
+        """Where to make tensors: on the CPU, from which each launch copies them and back."""
+        import torch
 
-    get_device_interface = get_active_torch_device
+        return torch.device("cpu")
+
+    def get_device_interface(self):
+        raise NotImplementedError(
+            "PyTorch has no device on the virtual GPU, and so no events and streams: leave timing "
+            "out (docs/virtualgpu.md, \"Triton\")")
 
     def get_benchmarker(self):
         return _untimed
