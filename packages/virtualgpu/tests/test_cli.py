@@ -122,3 +122,40 @@ def test_a_script_that_is_not_there_is_named(tmp_path: Path):
     ran = virtualgpu("run", tmp_path / "none.py")
     assert ran.returncode == 2
     assert "there is no file" in ran.stderr
+
+
+def test_a_fault_that_shows_in_one_order_of_several(tmp_path: Path, capsys):
+    """Blocks that take what the first of them wrote: right in lockstep, by luck."""
+    path = tmp_path / "orders.py"
+    path.write_text("""
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def tickets(counter, first):
+    if cuda.threadIdx.x == 0 and cuda.atomic.add(counter, 0, 1) == 0:
+        first[0] = cuda.blockIdx.x
+
+first = cuda.to_device(np.zeros(1, np.int32))
+tickets[64, 32](cuda.to_device(np.zeros(1, np.int32)), first)
+print("first:", first.copy_to_host()[0])
+""")
+    said = []
+    for options in ([], ["--seed", "3"], ["--seed", "3"], ["--seed", "4"]):
+        assert cli.main(["run", *options, str(path)]) == 0
+        said.append(capsys.readouterr().out.strip())
+    assert said[0] == "first: 0" and said[1] == said[2]
+    assert len(set(said)) > 1, said
+    with pytest.raises(SystemExit) as refused:
+        cli.main(["run", "--seed", "-1", str(path)])
+    assert refused.value.code == 2 and "--seed" in capsys.readouterr().err
+
+
+def test_stand_ins_are_chosen(tmp_path: Path):
+    path = tmp_path / "asks.py"
+    path.write_text("from importlib.util import find_spec\n"
+                    "print([bool(find_spec(name)) for name in ('cupy', 'cudf', 'pycuda')])\n")
+    for names, said in (("cupy", "[True, False, False]"), ("", "[False, False, False]"),
+                        ("cudf,pycuda", "[True, True, True]")):
+        done = virtualgpu("run", "--standins", names, path)
+        assert done.stdout.strip() == said, done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from types import ModuleType
 
 from virtualgpu import scripts, tracebacks
@@ -16,7 +17,7 @@ from virtualgpu.standins import finder
 COMPILERS = ("numba.cuda", "triton")
 
 
-def activate(force: bool = False) -> bool:
+def activate(force: bool = False, standins: Collection[str] | None = None) -> bool:
     """Run ``numba.cuda`` kernels on the virtual GPU where there is no GPU.
 
     ``cuda.core`` and whatever else calls ``libcuda.so.1`` find the virtual GPU's driver from then
@@ -33,6 +34,9 @@ def activate(force: bool = False) -> bool:
     ----------
     force : bool
         Also where there is a GPU.
+    standins : collection of str, optional
+        The packages that stand-ins answer for, of "cupy", "cupyx", "pycuda" and "cudf"; those
+        that they need come along. By default all of them; another name raises ValueError.
 
     Returns
     -------
@@ -53,7 +57,7 @@ def activate(force: bool = False) -> bool:
         install.install()
         triton_hooks.install()
     tracebacks.shorten()
-    if replaced := use_standins():
+    if replaced := use_standins(standins):
         warnings.warn(
             f"{' and '.join(replaced)} was imported before the virtual GPU was switched on and "
             f"needs a GPU, which this machine does not have: `import {replaced[0]}` again gives "
@@ -61,8 +65,9 @@ def activate(force: bool = False) -> bool:
     return True
 
 
-def use_standins() -> list[str]:
-    """Have ``import cupy`` and its like find their stand-ins, unless there is a GPU.
+def use_standins(names: Collection[str] | None = None) -> list[str]:
+    """Have ``import cupy`` and its like find their stand-ins, unless there is a GPU; of ``names``,
+    or all.
 
     Awkward's CUDA backend uses the one for CuPy.
 
@@ -72,7 +77,7 @@ def use_standins() -> list[str]:
         return []
     backend.route_to_cpu_kernels()
     scripts.reach()
-    return finder.install()
+    return finder.install(names)
 
 
 def activate_later() -> list[str]:

@@ -2,6 +2,7 @@
 
     virtualgpu run script.py ARGUMENTS…    exit status 1 if a kernel has a fault, else the script's
     virtualgpu run --streams script.py     missing synchronisation between streams is a fault too
+    virtualgpu run --seed 3 script.py      threads in the random order number 3
     virtualgpu ptx script.py ARGUMENTS…    the PTX of each kernel that the script launches
     virtualgpu doctor                      compilers, versions, a first kernel
     virtualgpu cache [clear]               where compiled code is kept, and how much; remove it
@@ -16,12 +17,14 @@ import re
 import runpy
 import sys
 import warnings
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import virtualgpu
 from virtualgpu import sources
 from virtualgpu.compilers import cache
+from virtualgpu.standins.finder import NAMES, chosen
 
 #: What the machine rests on; the doctor tells their versions.
 PACKAGES = ("virtualgpu", "numpy", "numba", "numba-cuda", "cuda-bindings", "llvmlite")
@@ -40,6 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
         if name == "run":
             verb.add_argument("--streams", action="store_true", help="also find missing "
                               "synchronisation between streams, and of the host with a stream")
+            verb.add_argument("--seed", type=seed, metavar="N", help="run threads in the random "
+                              "order number N; a fault may show in one order of several")
+            verb.add_argument("--standins", type=names, metavar="NAMES", help="which packages are "
+                              "replaced by stand-ins, with commas between (by default all of "
+                              f"{', '.join(NAMES)}; none: \"\")")
         verb.add_argument("script", type=Path)
         verb.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
     verbs.add_parser("doctor", help="look at compilers and versions, and launch a first kernel")
@@ -53,19 +61,24 @@ def main(arguments: list[str] | None = None) -> int:
     if not given.script.is_file():
         parser.error(f"there is no file {given.script}")
     with command_line(given.script, given.arguments):
-        return run(given.script, given.streams) if given.verb == "run" else print_ptx(given.script)
+        if given.verb == "ptx":
+            return print_ptx(given.script)
+        return run(given.script, given.streams, given.seed, given.standins)
 
 
-def run(script: Path, streams: bool = False) -> int:
+def run(script: Path, streams: bool = False, seed: int | None = None,
+        standins: Collection[str] | None = None) -> int:
     """Run ``script`` under the checkers and print what they found; the exit status.
 
     1 where a checker found something or an error left the script; a script that ends by
     ``sys.exit`` keeps its own status unless that is 0 and there are findings. ``streams``: that of
-    :func:`virtualgpu.check`.
+    :func:`virtualgpu.check`; ``seed``: that of :func:`virtualgpu.schedule`; ``standins``: those of
+    :func:`virtualgpu.activate`.
     """
-    virtualgpu.activate(force=True)
+    virtualgpu.activate(force=True, standins=standins)
     status = 0
-    with virtualgpu.check(streams=streams) as report, virtualgpu.profile() as profile:
+    order = nullcontext() if seed is None else virtualgpu.schedule(seed)
+    with order, virtualgpu.check(streams=streams) as report, virtualgpu.profile() as profile:
         try:
             runpy.run_path(str(script), run_name="__main__")
         except SystemExit as leaving:
@@ -82,6 +95,22 @@ def run(script: Path, streams: bool = False) -> int:
     found = str(report).partition(": ")[2] if report.findings else "clean"
     print(f"virtual GPU: {said}, {found}", file=sys.stderr)
     return status or int(bool(report.findings))
+
+
+def seed(text: str) -> int:
+    """A whole number from 0. Raises ValueError."""
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def names(text: str) -> list[str]:
+    """Packages that have a stand-in, with commas between. Raises ArgumentTypeError."""
+    try:
+        return chosen(filter(None, re.split(r"[\s,]+", text)))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def print_ptx(script: Path) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from virtualgpu.errors import Index, Location, VirtualGPUError
 
 KINDS = ("race", "barrier", "uninitialised", "memory", "deadlock", "arguments", "stream", "other")
+
+_NUMBER = re.compile(r"\d[\d,]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,11 @@ class Finding:
     other : Location or None
         The other party: of a race the other access.
     count : int
-        How often it happened in this launch; this is the first time.
+        How often it happened; this is the first time.
     launch : int
-        Number of the launch within the report, from 1.
+        Number of the first launch within the report in which it happened, from 1.
+    launches : set of int
+        Numbers of all launches within the report in which it happened.
     """
 
     kind: str
@@ -46,6 +52,18 @@ class Finding:
     other: Location | None = None
     count: int = 1
     launch: int = 0
+    launches: set[int] = field(default_factory=set, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.launches.add(self.launch)
+
+    @property
+    def place(self) -> tuple:
+        """Equal for findings of several launches that are the same fault: kind, kernel, lines, and
+        the message without its numbers (which thread, which element)."""
+        other = (self.other.filename, self.other.line) if self.other else ()
+        return (self.kind, self.kernel, self.filename, self.line, other,
+                _NUMBER.sub("0", self.message))
 
     @property
     def location(self) -> Location:
@@ -55,14 +73,46 @@ class Finding:
         text = f"{self.message}\n  at {self.location}"
         if self.other is not None and self.other.line:
             text += f"\n  and {self.other.place()}"
-        if self.count > 1:
+        if (launches := len(self.launches)) > 1:
+            text += f"\n  ({self.count:,} times in {launches:,} launches)"
+        elif self.count > 1:
             text += f"\n  ({self.count:,} times in this launch)"
         return text
 
 
+class Findings(list[Finding]):
+    """Findings in the order found; one that earlier launches had at its place is counted there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places: dict[tuple, int] = {}
+
+    def append(self, finding: Finding) -> None:
+        at = self._places.get(finding.place)
+        if at is None or finding.launch in self[at].launches:
+            self._places[finding.place] = len(self)
+            super().append(finding)
+            return
+        self[at].launches.update(finding.launches)
+        self[at] = replace(self[at], count=self[at].count + finding.count)
+
+    def extend(self, more: Iterable[Finding]) -> None:
+        for finding in more:
+            self.append(finding)
+
+    def __iadd__(self, more: Iterable[Finding]) -> Findings:
+        self.extend(more)
+        return self
+
+    def clear(self) -> None:
+        super().clear()
+        self._places.clear()
+
+
 @dataclass
 class Report:
-    """Findings of all launches inside a ``with virtualgpu.check()``, in the order found.
+    """Findings of all launches inside a ``with virtualgpu.check()``, in the order found, each place
+    of a fault once.
 
     Attributes
     ----------
@@ -73,7 +123,7 @@ class Report:
         What was not looked at, and why.
     """
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=Findings)
     launches: int = 0
     notes: list[str] = field(default_factory=list)
 

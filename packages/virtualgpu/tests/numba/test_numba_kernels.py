@@ -649,3 +649,16 @@ def test_a_kernel_is_compiled_again_only_for_what_line_information_breaks(
     with suppress(AttributeError):
         kernel[1, 1](x, ((), ()))
     assert len(compiled) == times
+
+
+def test_link_time_optimisation(active):
+    """numba-cuda asks for nvJitLink, which comes with virtualgpu."""
+    from numba import cuda
+
+    @cuda.jit(lto=True)
+    def add_one(values):
+        values[cuda.grid(1)] += 1
+
+    values = cuda.to_device(np.arange(8.0))
+    add_one[1, 8](values)
+    assert values.copy_to_host().tolist() == [*range(1, 9)]

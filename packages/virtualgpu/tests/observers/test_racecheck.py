@@ -242,7 +242,7 @@ def test_the_other_party_of_many_readers_is_never_the_writer_itself():
     assert (race.other.block, race.other.thread) != (race.block, race.thread)
 
 
-def test_launches_are_judged_apart():
+def test_launches_are_judged_apart_and_one_fault_of_several_is_told_once():
     x = cuda.to_device(np.zeros(128, np.int32))
     with warnings.catch_warnings(), virtualgpu.check() as report:
         warnings.simplefilter("ignore")
@@ -251,9 +251,28 @@ def test_launches_are_judged_apart():
         assert report.ok
         counted[1, 2](x)
         counted[1, 3](x)
-    assert [finding.launch for finding in report.findings] == [3, 4]
+    (finding,) = report.findings
+    assert (finding.launch, finding.launches) == (3, {3, 4})
     assert report.launches == 4
-    assert str(report).startswith("4 launches: 2 findings")
+    assert str(report).startswith("4 launches: 1 finding\n")
+    assert str(report).endswith(f"({finding.count} times in 2 launches)")
+
+
+@cuda.jit
+def counted_elsewhere(x):
+    x[0] += 1
+    x[1] += 1
+
+
+def test_other_places_and_kernels_are_faults_of_their_own():
+    x = cuda.to_device(np.zeros(128, np.int32))
+    with warnings.catch_warnings(), virtualgpu.check() as report:
+        warnings.simplefilter("ignore")
+        for _ in range(30):
+            counted[1, 2](x)
+            counted_elsewhere[1, 2](x)
+    assert [len(finding.launches) for finding in report.findings] == [30, 30, 30]
+    assert len({(finding.kernel, finding.line) for finding in report.findings}) == 3
 
 
 def test_nested_checks_both_hear():

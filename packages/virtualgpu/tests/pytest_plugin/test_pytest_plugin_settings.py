@@ -161,6 +161,9 @@ def test_a_wrong_value_in_the_environment(tmp_path: Path):
     ("virtualgpu_time_limit(-1)", "-1 is not a positive number of seconds"),
     ("virtualgpu_time_limit(1, 2)", "takes one argument"),
     ("virtualgpu_unchecked(True)", "takes no arguments"),
+    ('virtual_gpu("kernel: why")', "takes accept="),
+    ('virtual_gpu(accept="kernel")', "'kernel' is no entry: file.py:LINE: reason, or kernel"),
+    ('virtual_gpu(accept=["a.py:3: "])', "is no entry"),
 ])
 def test_a_wrong_marker_is_a_usage_error(marker: str, says: str):
     from virtualgpu.pytest_plugin import settings
@@ -172,6 +175,9 @@ def test_a_wrong_marker_is_a_usage_error(marker: str, says: str):
 
         def get_closest_marker(self, name):
             return mark if mark.name == name else None
+
+        def iter_markers(self, name):
+            return [mark] if mark.name == name else []
 
     with pytest.raises(pytest.UsageError, match=rf"test_a\.py::test_b: .*{says}"):
         settings.of_test(Test(), settings.Settings())

@@ -17,7 +17,7 @@ _GROUP = "device"
 #: CUDA 13 needs a driver of this branch or a later one (CUDA 13 release notes, table of drivers).
 DRIVER_OF_CUDA_13 = 580
 
-_TOOLKIT = "cuda-toolkit[cccl,cudart,nvcc,nvrtc,nvvm]>=12.8,<14"
+_TOOLKIT = "cuda-toolkit[cccl,cudart,nvcc,nvjitlink,nvrtc,nvvm]>=12.8,<14"
 _FOR_GPU_ONLY = ("cupy-cuda13x", "cupy-cuda12x", "jax-cuda13-plugin", "jax-cuda12-plugin",
                  "cudf-cu13", "cudf-cu12")
 

@@ -94,7 +94,7 @@ class _Watched:
 
     def observed(self) -> list[Observed]:
         found = [
-            card.from_profile(launch, [f for f in self.report.findings if f.launch == number])
+            card.from_profile(launch, [f for f in self.report.findings if number in f.launches])
             for number, launch in enumerate(self.profile.launches, start=1)]
         if self.error is not None and not any(
                 self.error.message == f.message for f in self.report.findings):

@@ -61,6 +61,8 @@ _saved: list[tuple[object, str, object]] = []
 _FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer",
                "_stream_finalizer", "_module_finalizer")
 _LINEAR_ALGEBRA = "numba.cuda.np.linalg"
+# What these do for a kernel (grid.sync(), a reduction) counts as the line that calls it.
+_LIBRARIES = {"numba", "awkward", "virtualgpu"}
 _LINE_INFORMATION = ("numba.cuda.debuginfo", "numba.cuda.cudadrv.nvvm")
 
 
@@ -253,7 +255,9 @@ def _device_function_with_lines(original):
     @functools.wraps(original)
     def compile_device(self, args, return_type=None):
         options = self.targetoptions
-        if args in self.overloads or options.get("debug") or options.get("lineinfo"):
+        library = (self.py_func.__module__ or "").partition(".")[0]
+        if (args in self.overloads or options.get("debug") or options.get("lineinfo")
+                or library in _LIBRARIES):
             return original(self, args, return_type)
         self.targetoptions = {**options, "lineinfo": True}
         try:

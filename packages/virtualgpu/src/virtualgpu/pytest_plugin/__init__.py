@@ -11,7 +11,8 @@ kernel on purpose is left alone with ``@pytest.mark.virtualgpu_unchecked``.
 
 Other markers: ``virtualgpu_seeds(1, 2, 3)`` runs a test once for each seed, its threads in that
 random order (``virtualgpu.schedule``); ``virtualgpu_time_limit(60)`` gives its launches 60 seconds
-of processor time; ``virtualgpu_streams`` also finds missing synchronisation between streams. All of
+of processor time; ``virtual_gpu(accept="file.py:LINE: reason")`` accepts what is found at a line or
+in a kernel; ``virtualgpu_streams`` also finds missing synchronisation between streams. All of
 this, and whether launches are checked, can be said for all tests by an option or in the
 configuration file; a marker comes before an option, and an option before the file.
 """
@@ -54,7 +55,7 @@ def _start(config: pytest.Config):
     from virtualgpu.pytest_plugin.summary import Summary
     from virtualgpu.pytest_plugin.watching import Watching
 
-    virtualgpu.activate(force=True)
+    virtualgpu.activate(force=True, standins=chosen.standins)
     run = Watching(config, chosen)
     config.pluginmanager.register(run, _RUN)
     config.pluginmanager.register(Summary(config, chosen), f"{_RUN}-summary")

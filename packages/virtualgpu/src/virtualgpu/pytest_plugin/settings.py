@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+
+from virtualgpu.pytest_plugin.accepting import FORM, Acceptance, read
+from virtualgpu.pytest_plugin.project import standins_of
+from virtualgpu.standins.finder import NAMES, chosen
 
 #: Seconds of processor time for a launch: tests are small, and an endless kernel should be named
 #: before somebody stops the run.
@@ -20,6 +25,8 @@ MARKERS = (
     "virtualgpu_seeds(*seeds): with --virtual-gpu, run the test once for each seed, threads in "
     "that random order",
     "virtualgpu_time_limit(seconds): with --virtual-gpu, processor time for each launch",
+    "virtual_gpu(accept=entries): with --virtual-gpu, accept what is found at a line or in a "
+    "kernel: \"file.py:LINE: reason\" or \"kernel: reason\", one text or a list of them",
     "virtualgpu_streams: with --virtual-gpu, also find missing synchronisation between streams, "
     "and of the host with a stream",
 )
@@ -39,6 +46,8 @@ class Settings:
     time_limit: float = TIME_LIMIT  # seconds
     unchecked: bool = False
     streams: bool = False
+    accepted: tuple[Acceptance, ...] = ()
+    standins: tuple[str, ...] | None = None  # None: all
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +64,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run threads in the random order number N; given several times, each test runs once "
              "for each")
     group.addoption(
+        "--virtual-gpu-orders", type=_as_option(several), metavar="N",
+        help="run each test once for each of the random orders 0 to N - 1: a fault may show in one "
+             "of several")
+    group.addoption(
+        "--virtual-gpu-accept", action="append", metavar="ENTRY", default=[],
+        help=f"accept what is found at a line or in a kernel, with the reason: {FORM}; may be "
+             "given several times")
+    group.addoption(
+        "--virtual-gpu-standins", metavar="NAMES",
+        help=f"packages that stand-ins answer for, of {', '.join(NAMES)}, with commas between; "
+             "all; or none; by default those that the project's metadata lists or that are "
+             "installed")
+    group.addoption(
         "--virtual-gpu-time-limit", type=_as_option(seconds), metavar="SECONDS",
         help=f"processor time for each launch; by default {TIME_LIMIT:g}, or "
              "VIRTUALGPU_TIME_LIMIT of the environment")
@@ -64,6 +86,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--virtual-gpu-streams", action="store_true",
         help="also find missing synchronisation between streams, and of the host with a stream")
     parser.addini("virtual_gpu_seeds", "as --virtual-gpu-seed: one or more", type="args")
+    parser.addini("virtual_gpu_orders", "as --virtual-gpu-orders", default=None)
+    parser.addini("virtual_gpu_accept", "as --virtual-gpu-accept: an entry a line", type="linelist")
+    parser.addini("virtual_gpu_standins", "as --virtual-gpu-standins", type="args")
     parser.addini("virtual_gpu_time_limit", "as --virtual-gpu-time-limit", default=None)
     for name in SWITCHES:
         parser.addini(f"virtual_gpu_{name}", f"as --virtual-gpu-{name}", type="bool")
@@ -79,8 +104,8 @@ def refuse_without_switch(config: pytest.Config) -> None:
     """Raise pytest.UsageError for options that would do nothing, since --virtual-gpu is missing."""
     if config.getoption("virtual_gpu"):
         return
-    for name in ("require", "seed", "time-limit", *SWITCHES):
-        if config.getoption(f"virtual_gpu_{name.replace('-', '_')}") not in (None, False):
+    for name in ("require", "seed", "orders", "accept", "standins", "time-limit", *SWITCHES):
+        if config.getoption(f"virtual_gpu_{name.replace('-', '_')}") not in (None, False, []):
             raise pytest.UsageError(f"--virtual-gpu-{name} does nothing without --virtual-gpu")
 
 
@@ -107,10 +132,40 @@ def of_run(config: pytest.Config) -> Settings:
             if text is not None:
                 limit = _usage(place, seconds, text)
                 break
-    return Settings(
-        tuple(options.virtual_gpu_seed or (_usage("virtual_gpu_seeds", seed, one)
-                                           for one in entries)),
-        limit, **on)
+    seeds = tuple(options.virtual_gpu_seed or ())
+    orders = options.virtual_gpu_orders
+    if seeds and orders is not None:
+        raise pytest.UsageError("--virtual-gpu-orders N is --virtual-gpu-seed 0 to N - 1: give one")
+    if not seeds and orders is None:
+        seeds = tuple(_usage("virtual_gpu_seeds", seed, one) for one in entries)
+        if (text := config.getini("virtual_gpu_orders")) is not None and not seeds:
+            orders = _usage("virtual_gpu_orders", several, text)
+    accepted = _accepted("virtual_gpu_accept", [*config.getini("virtual_gpu_accept"),
+                                                *options.virtual_gpu_accept])
+    return Settings(seeds if orders is None else tuple(range(orders)), limit, **on,
+                    accepted=accepted, standins=_standins(config, options))
+
+
+def _accepted(place: str, entries: Any) -> tuple[Acceptance, ...]:
+    try:
+        return read([entries] if isinstance(entries, str) else entries)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise pytest.UsageError(f"{place}: {str(error)!r} is no entry: {FORM}") from None
+
+
+def _standins(config: pytest.Config, options: argparse.Namespace) -> tuple[str, ...] | None:
+    said = options.virtual_gpu_standins
+    words = config.getini("virtual_gpu_standins") if said is None else [said]
+    names = [word for text in words for word in re.split(r"[\s,]+", text) if word]
+    if names == ["all"]:
+        return None
+    try:
+        if names:
+            return tuple(chosen([] if names == ["none"] else names))
+    except ValueError as error:
+        raise pytest.UsageError(f"virtual_gpu_standins: {error}; or all, or none") from None
+    found = standins_of(config.rootpath)
+    return None if found is None else tuple(found)
 
 
 def of_test(node: pytest.Item, run: Settings) -> Settings:
@@ -119,6 +174,12 @@ def of_test(node: pytest.Item, run: Settings) -> Settings:
     Raises pytest.UsageError for values that mean nothing.
     """
     found = run
+    for marker in node.iter_markers("virtual_gpu"):
+        place = f"{node.nodeid}: @pytest.mark.virtual_gpu"
+        if marker.args or set(marker.kwargs) != {"accept"}:
+            raise pytest.UsageError(f"{place} takes accept=\"{FORM}\", or a list of such texts")
+        own = _accepted(place, marker.kwargs["accept"])
+        found = replace(found, accepted=(*own, *found.accepted))
     for name in ("virtualgpu_seeds", "virtualgpu_time_limit",
                  *(f"virtualgpu_{one}" for one in SWITCHES)):
         if (marker := node.get_closest_marker(name)) is None:
@@ -152,6 +213,14 @@ def seed(value: Any) -> int:
     return number
 
 
+def several(value: Any) -> int:
+    """A whole number from 1. Raises ValueError."""
+    number = seed(value)
+    if not number:
+        raise ValueError(value)
+    return number
+
+
 def seconds(value: Any) -> float:
     """A positive number. Raises ValueError."""
     number = float(value)
@@ -161,7 +230,8 @@ def seconds(value: Any) -> float:
 
 
 def _wrong(read: Callable, value: object) -> str:
-    wanted = "a seed, a whole number from 0" if read is seed else "a positive number of seconds"
+    wanted = {seed: "a seed, a whole number from 0", several: "a whole number from 1",
+              seconds: "a positive number of seconds"}[read]
     return f"{value!r} is not {wanted}"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+import re
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,10 @@ import pytest
 
 from virtualgpu import sources
 from virtualgpu.findings import Finding, Report
+from virtualgpu.pytest_plugin.accepting import Acceptance
 from virtualgpu.pytest_plugin.settings import Settings, known_options
+
+_NUMBER = re.compile(r"\d[\d,]*")
 
 
 def heading(findings: Sequence[Finding], config: pytest.Config) -> str:
@@ -22,10 +27,11 @@ def heading(findings: Sequence[Finding], config: pytest.Config) -> str:
     return f"{first.kind}{place}{kernel}" + (f", and {more} more" if more else "")
 
 
-def note(report: Any, found: Report, wrong: Report) -> None:
+def note(report: Any, found: Report, wrong: Report, needed: Mapping[Acceptance, int]) -> None:
     """Give a report of pytest what :class:`Summary` adds up; xdist's workers send it along."""
     report.virtual_gpu = {
         "launches": found.launches, "notes": found.notes,
+        "accepted": [[str(one), one.reason, count] for one, count in needed.items()],
         "findings": [[one.kind, one.filename, one.line, one.message] for one in wrong.findings]}
 
 
@@ -46,6 +52,7 @@ class Summary:
         self._launches = 0
         self._findings: list[list] = []
         self._notes: list[str] = []
+        self._accepted: Counter[tuple[str, str]] = Counter()
 
     def pytest_report_header(self) -> str:
         checked = "unchecked" if self._chosen.unchecked else "every launch checked"
@@ -53,8 +60,10 @@ class Summary:
             checked += ", streams too"
         seeds = ", ".join(map(str, self._chosen.seeds))
         order = f", threads in random order {seeds}" if seeds else ""
+        standins = "" if self._chosen.standins is None else (
+            f"; stand-ins: {', '.join(self._chosen.standins) or 'none'} (virtual_gpu_standins)")
         return (f"virtual GPU: kernels run on the CPU, {checked}{order}; a launch may use "
-                f"{self._chosen.time_limit:g} s")
+                f"{self._chosen.time_limit:g} s{standins}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._add(report)
@@ -68,6 +77,8 @@ class Summary:
             self._launches += said["launches"]
             self._findings += said["findings"]
             self._notes += [f"{report.nodeid}: {one}" for one in said["notes"]]
+            for place, reason, count in said["accepted"]:
+                self._accepted[place, reason] += count
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -83,13 +94,32 @@ class Summary:
                 terminal.write_line(f"virtual GPU: {line}")
             for line in github_annotations(self._findings, self._config.rootpath):
                 terminal.write_line(line)
+            for line in self._of_accepted():
+                terminal.write_line(f"virtual GPU: {line}")
             wrong = bool(self._findings) or nothing
             terminal.write_line(
-                f"virtual GPU: {_count(self._launches, 'launch', 'es')} checked, "
-                f"{_count(len(self._findings), 'finding')}"
+                f"virtual GPU: {self._in_all()}"
                 + (": --virtual-gpu-require fails the run" if nothing else ""),
                 red=wrong, green=not wrong)
         return result
+
+    def _of_accepted(self) -> Iterator[str]:
+        """What was accepted and why; what the run's own entries accept and did not come."""
+        for (place, reason), count in self._accepted.items():
+            yield f"accepted at {place}, {_count(count, 'time')}: {reason}"
+        if not self._chosen.unchecked:
+            for one in self._chosen.accepted:
+                if (str(one), one.reason) not in self._accepted:
+                    yield f"accepted and not found in this run: {one} ({one.reason})"
+
+    def _in_all(self) -> str:
+        if self._chosen.unchecked and not self._launches:
+            return "kernels ran unchecked (--virtual-gpu-unchecked), so nothing was looked for"
+        places = len({(kind, file, line, _NUMBER.sub("0", message))
+                      for kind, file, line, message in self._findings})
+        told = len(self._findings)
+        return (f"{_count(self._launches, 'launch', 'es')} checked, {_count(places, 'finding')}"
+                + (f", told {told:,} times" if told > places else ""))
 
 
 def github_annotations(findings: Sequence[Sequence], root: Path) -> list[str]:

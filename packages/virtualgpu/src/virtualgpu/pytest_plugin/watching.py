@@ -16,6 +16,7 @@ from virtualgpu.machine.events import Observer
 from virtualgpu.machine.limits import Budget
 from virtualgpu.observers import instruments
 from virtualgpu.pytest_plugin import settings
+from virtualgpu.pytest_plugin.accepting import Acceptance, split
 from virtualgpu.pytest_plugin.settings import SEED, Settings
 from virtualgpu.pytest_plugin.summary import heading, note
 
@@ -24,6 +25,7 @@ RAISED = ("memory", "deadlock", "other")  # findings that come with an exception
 _CHOSEN = pytest.StashKey[Settings]()
 _FOUND = pytest.StashKey[Report]()
 _STREAMS = pytest.StashKey[tuple[Observer, ...]]()
+_NEEDED = pytest.StashKey[dict[Acceptance, int]]()
 
 MORE_TIME = ("a launch may use more with --virtual-gpu-time-limit SECONDS, virtual_gpu_time_limit "
              "in the configuration or @pytest.mark.virtualgpu_time_limit(seconds)")
@@ -44,7 +46,7 @@ class Watching:
         """Raise pytest.UsageError for what the kernels of initial conftest files did wrong."""
         with self._watched(self._run, self._streams(self._run)):
             yield
-        wrong = _unraised(self._report)
+        wrong, _ = _to_tell(self._report, self._run)
         if wrong.findings:
             raise pytest.UsageError(f"in a conftest.py, {self._told(wrong)}")
 
@@ -55,10 +57,10 @@ class Watching:
         with self._watched(self._run, self._streams(self._run)):
             report = yield
         found = self._take()
-        wrong = _unraised(found)
+        wrong, needed = _to_tell(found, self._run)
         if wrong.findings and report.passed:
             report.outcome, report.longrepr = "failed", self._told(wrong)
-        note(report, found, wrong)
+        note(report, found, wrong, needed)
         return report
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -94,10 +96,11 @@ class Watching:
             chosen = item.stash.get(_CHOSEN, self._run)
             if when == "setup":  # one for each test, so that no test hears of another's work
                 item.stash[_STREAMS] = self._streams(chosen)
+                item.stash[_NEEDED] = {}
             with self._watched(chosen, item.stash[_STREAMS]):
                 result = yield
         except BaseException as error:
-            found = item.stash[_FOUND] = _unraised(self._take())
+            found = item.stash[_FOUND] = self._told_of(item, self._take())
             if found.findings:  # beside the failure: perhaps its reason
                 item.add_report_section(when, "virtual GPU", str(found))
             if isinstance(error, VirtualGPUError):
@@ -105,8 +108,7 @@ class Watching:
             if isinstance(error, BudgetExceeded) and not isinstance(error, EndlessError):
                 item.add_report_section(when, "virtual GPU", MORE_TIME)
             raise
-        found = self._take()
-        item.stash[_FOUND] = wrong = _unraised(found)
+        item.stash[_FOUND] = wrong = self._told_of(item, self._take())
         if wrong.findings:
             pytest.fail(self._told(wrong), pytrace=False)
         return result
@@ -123,8 +125,23 @@ class Watching:
         found = item.stash.get(_FOUND, Report())
         if report.failed:
             self._begin_with_the_place(report, error, found)
-        note(report, found, found if report.failed else Report())
+        needed = item.stash.get(_NEEDED, {})
+        chosen = item.stash.get(_CHOSEN, self._run)
+        if report.when == "call" and report.passed and not chosen.unchecked:
+            own = chosen.accepted[:len(chosen.accepted) - len(self._run.accepted)]
+            found.notes += [f"{one} is accepted ({one.reason}) and was not found: take that out"
+                            for one in own if one not in needed]
+        last = report.when == "teardown"
+        note(report, found, found if report.failed else Report(), needed if last else {})
         return report
+
+    def _told_of(self, item: pytest.Item, found: Report) -> Report:
+        """What there is to tell of a phase; what was accepted is noted with the test."""
+        wrong, needed = _to_tell(found, item.stash.get(_CHOSEN, self._run))
+        known = item.stash.setdefault(_NEEDED, {})
+        for one, count in needed.items():
+            known[one] = known.get(one, 0) + count
+        return wrong
 
     def _begin_with_the_place(self, report: pytest.TestReport, error: BaseException | None,
                               found: Report) -> None:
@@ -171,9 +188,12 @@ class Watching:
         return taken
 
 
-def _unraised(found: Report) -> Report:
-    """A report without what an exception told already, which the test may have expected."""
-    return replace(found, findings=[one for one in found.findings if one.kind not in RAISED])
+def _to_tell(found: Report, chosen: Settings) -> tuple[Report, dict[Acceptance, int]]:
+    """A report without what an exception told already, which the test may have expected, and
+    without what is accepted; and how often each acceptance was needed."""
+    left, needed = split((one for one in found.findings if one.kind not in RAISED),
+                         chosen.accepted)
+    return replace(found, findings=left), needed
 
 
 def _as_finding(error: VirtualGPUError) -> Finding:

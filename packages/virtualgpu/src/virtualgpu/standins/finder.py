@@ -12,6 +12,7 @@ Python itself.
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Iterable
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -23,12 +24,27 @@ FOLDER = Path(__file__).parent
 NAMES = ("cudf", "cupy", "cupyx", "pycuda")
 
 
+#: A stand-in that another one is imported by.
+TOGETHER = {"cupy": ("cupyx",), "cupyx": ("cupy",), "cudf": ("cupy", "cupyx"), "pycuda": ()}
+
+
+def chosen(names: Iterable[str]) -> list[str]:
+    """The packages ``names`` and those that come with them. Raises ValueError for another name."""
+    names = list(names)
+    for name in names:
+        if name not in NAMES:
+            raise ValueError(f"there is no stand-in for {name!r}: there are {', '.join(NAMES)}")
+    return sorted({*names, *(other for name in names for other in TOGETHER[name])})
+
+
 class StandInFinder(MetaPathFinder):
-    """Finds :data:`NAMES` in this folder, and their modules nowhere else."""
+    """Finds the stand-ins of ``names`` in this folder, and their modules nowhere else."""
+
+    names: Collection[str] = NAMES
 
     def find_spec(self, name, path=None, target=None) -> ModuleSpec | None:
         package, _, rest = name.partition(".")
-        if package not in NAMES:
+        if package not in self.names:
             return None
         if not rest:
             return PathFinder.find_spec(name, [str(FOLDER)])
@@ -52,15 +68,17 @@ def is_installed() -> bool:
     return _finder in sys.meta_path
 
 
-def install() -> list[str]:
+def install(names: Collection[str] | None = None) -> list[str]:
     """Have the stand-ins imported from now on; :func:`virtualgpu.activation.use_standins` asks
-    first whether there is a GPU.
+    first whether there is a GPU. ``names``: those of :data:`NAMES` that are to answer, by default
+    all.
 
     Returns the packages that were imported before and are replaced in ``sys.modules`` now. Names
     bound to them (``import cupy as cp``) still hold the package that needs a GPU.
     """
     if is_installed():
         return []
+    _finder.names = NAMES if names is None else chosen(names)
     _set_aside.update(_take_modules())
     sys.modules.update(_ours)
     _ours.clear()
@@ -84,7 +102,7 @@ def replaced(module: ModuleType) -> bool:
 
 def _take_modules() -> dict[str, ModuleType]:
     """Remove the packages and all their modules from ``sys.modules``; they are returned."""
-    names = [name for name in sys.modules if name.partition(".")[0] in NAMES]
+    names = [name for name in sys.modules if name.partition(".")[0] in _finder.names]
     return {name: sys.modules.pop(name) for name in names}
 
 
