@@ -125,7 +125,7 @@ def test_a_script_that_is_not_there_is_named(tmp_path: Path):
 
 
 def test_a_fault_that_shows_in_one_order_of_several(tmp_path: Path, capsys):
-    """Blocks that take what the first of them wrote: right in lockstep, by luck."""
+    """Which warp comes first: in lockstep always the same."""
     path = tmp_path / "orders.py"
     path.write_text("""
 import numpy as np
@@ -133,11 +133,12 @@ from numba import cuda
 
 @cuda.jit
 def tickets(counter, first):
-    if cuda.threadIdx.x == 0 and cuda.atomic.add(counter, 0, 1) == 0:
-        first[0] = cuda.blockIdx.x
+    warp = cuda.threadIdx.x // 32
+    if cuda.threadIdx.x % 32 == 0 and cuda.atomic.add(counter, 0, 1) == 0:
+        first[0] = warp
 
 first = cuda.to_device(np.zeros(1, np.int32))
-tickets[64, 32](cuda.to_device(np.zeros(1, np.int32)), first)
+tickets[1, 512](cuda.to_device(np.zeros(1, np.int32)), first)
 print("first:", first.copy_to_host()[0])
 """)
     said = []

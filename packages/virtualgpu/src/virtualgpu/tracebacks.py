@@ -18,6 +18,11 @@ from virtualgpu import sources
 #: Packages whose frames tell nothing about a program, beside the standard library.
 INTERNAL = {"virtualgpu", "numba", "cupy", "cupyx", "pycuda", "cudf"}
 
+#: Modules that compile and launch: their frames are what :data:`KEY` tells of.
+COMPILING = ("numba.", "virtualgpu.cuda", "virtualgpu.devices", "virtualgpu.machine",
+             "virtualgpu.compilers", "virtualgpu.numba", "cupy._kernel", "cupy._launches",
+             "pycuda.compiler", "pycuda._function", "cupyx.jit")
+
 KEY = "(VIRTUALGPU_TRACEBACK=full shows the frames of compiler and launch too)"
 
 
@@ -86,4 +91,7 @@ def _show(kind: type[BaseException], error: BaseException, whole: TracebackType 
         code = sources.text(*place)
         lines.insert(-1, f'  File "{place[0]}", line {place[1]}, being compiled\n'
                      + (f"    {code}\n" if code else ""))
-    print("".join(lines), KEY, sep="", file=sys.stderr)
+    # Of what has no frames of compiler and launch there is nothing more to see.
+    hidden = any(frame.f_globals.get("__name__", "").startswith(COMPILING)
+                 for frame, _ in traceback.walk_tb(whole))
+    print("".join(lines), f"{KEY}\n" if hidden else "", sep="", end="", file=sys.stderr)

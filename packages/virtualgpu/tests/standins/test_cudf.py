@@ -586,3 +586,19 @@ def test_random_columns_with_nulls_follow_pandas_masked_arrays(seed: int, cudf):
                 np.testing.assert_allclose(
                     ours.to_pandas(nullable=True)[~gone].to_numpy(float),
                     theirs[~gone].to_numpy(float), rtol=1e-6)
+
+
+def test_where_libraries_look_for_its_classes():
+    """Datashader asks so of every column."""
+    import cudf
+    from cudf.core.dataframe import DataFrame
+    from cudf.core.dtypes import CategoricalDtype, Decimal64Dtype, ListDtype
+    from cudf.core.index import Index
+    from cudf.core.series import Series
+
+    assert (DataFrame, Series, Index) == (cudf.DataFrame, cudf.Series, cudf.Index)
+    assert cudf.core.dtypes.CategoricalDtype is cudf.CategoricalDtype is CategoricalDtype
+    assert isinstance(cudf.Series(["a"], dtype="category").dtype, CategoricalDtype)
+    assert not isinstance(cudf.Series([1.5]).dtype, (CategoricalDtype, ListDtype, Decimal64Dtype))
+    with pytest.raises(NotImplementedError, match=r"cudf.ListDtype is not in the stand-in"):
+        ListDtype(int)

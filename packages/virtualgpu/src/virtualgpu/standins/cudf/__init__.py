@@ -19,7 +19,7 @@ except ImportError as _error:
 
 from pandas import CategoricalDtype, DateOffset  # noqa: E402
 
-from . import datasets, errors, testing  # noqa: E402
+from . import core, datasets, errors, testing  # noqa: E402
 from ._dataframe import DataFrame  # noqa: E402
 from ._functions import (  # noqa: E402
     concat,
@@ -53,7 +53,7 @@ NaT = _pandas.NaT
 
 __all__ = [
     "NA", "CategoricalDtype", "DataFrame", "DateOffset", "DatetimeIndex", "Index", "MultiIndex",
-    "NaT", "RangeIndex", "Series", "concat", "crosstab", "datasets", "date_range",
+    "NaT", "RangeIndex", "Series", "concat", "core", "crosstab", "datasets", "date_range",
     "describe_option", "dtype", "errors", "factorize", "from_pandas", "get_dummies", "get_option",
     "isclose", "melt", "merge", "option_context", "pivot", "pivot_table", "read_csv", "read_json",
     "read_parquet", "set_option", "testing", "to_datetime", "to_numeric", "unique",
