@@ -49,7 +49,8 @@ _OWN_TESTS = ("Its own tests run on it (`python -m evidence.{0}_suite FOLDER`, w
               "`benchmarks/results/{0}_suite.json` has how many pass, and why others fail.")
 _ABOUT = {
     "cupy": ("CuPy", "Follows CuPy 14.2. " + _OWN_TESTS.format("cupy", "CuPy")),
-    "cupyx": ("cupyx", ""),
+    "cupyx": ("cupyx", "`cupyx.scipy` is SciPy's functions on the device's arrays (`pip install "
+              "scipy`): values up to rounding, and its refusals in SciPy's words."),
     "pycuda": ("PyCUDA", "Follows PyCUDA 2026.1; kernels are compiled by NVRTC instead of nvcc. "
                + _OWN_TESTS.format("pycuda", "PyCUDA")),
     "cudf": ("cuDF", "Follows cuDF 26.10 (nulls are `<NA>` in every dtype), on pandas."),
@@ -65,7 +66,10 @@ _ABOUT = {
 _MODULES = {
     "cupy": ("cupy", "cupy.linalg", "cupy.fft", "cupy.random", "cupy.cuda", "cupy.cuda.texture",
              "cupy.testing"),
-    "cupyx": ("cupyx", "cupyx.profiler", "cupyx.jit"),
+    "cupyx": ("cupyx", "cupyx.profiler", "cupyx.jit", "cupyx.scipy", "cupyx.scipy.ndimage",
+              "cupyx.scipy.signal", "cupyx.scipy.signal.windows", "cupyx.scipy.special",
+              "cupyx.scipy.linalg", "cupyx.scipy.fft", "cupyx.scipy.stats", "cupyx.scipy.sparse",
+              "cupyx.scipy.sparse.linalg"),
     "pycuda": ("pycuda.driver", "pycuda.compiler", "pycuda.gpuarray", "pycuda.cumath",
                "pycuda.curandom", "pycuda.elementwise", "pycuda.reduction", "pycuda.tools"),
     "cudf": (),

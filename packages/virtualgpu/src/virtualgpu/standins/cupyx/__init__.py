@@ -71,8 +71,7 @@ def zeros_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _nump
 
 #: What CuPy has and the stand-in lacks: name → what to use.
 MISSING = {
-    "scipy": "scipy on x.get(), and cupy.asarray of the result",
-    "signal": "scipy.signal on x.get()",
+    "signal": "cupyx.scipy.signal",
     "GeneralizedUFunc": "cupy.vectorize, or a loop over the last axes",
     "allow_synchronize": "nothing: work is done when a call returns",
     "DeviceSynchronized": "nothing: work is done when a call returns",
@@ -91,7 +90,7 @@ MISSING = {
 def __getattr__(name: str):
     import importlib
 
-    if name in ("jit", "profiler"):
+    if name in ("jit", "profiler", "scipy"):
         return importlib.import_module(f".{name}", __name__)
     if name in MISSING:
         raise _missing("cupyx", name, MISSING[name])
@@ -99,8 +98,17 @@ def __getattr__(name: str):
 
 
 __all__ = [
-    "empty_like_pinned", "empty_pinned", "jit", "profiler", "rsqrt", "scatter_add", "scatter_max",
-    "scatter_min", "zeros_like_pinned", "zeros_pinned",
+    "empty_like_pinned",
+    "empty_pinned",
+    "jit",
+    "profiler",
+    "rsqrt",
+    "scatter_add",
+    "scatter_max",
+    "scatter_min",
+    "scipy",
+    "zeros_like_pinned",
+    "zeros_pinned",
 ]
 
 

@@ -1,0 +1,90 @@
+"""Functions of SciPy on arrays of the device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+from cupy import _launches
+from cupy._core import ndarray, wrote
+from cupy._missing import missing
+from cupy._operands import as_array, on_this_device, wrap
+
+# Parameters that CuPy has beside SciPy's, and that change no result.
+_BEYOND = {"texture_memory", "plan", "brute_force_limit"}
+
+
+def functions(names: str, module: Any, where: str, *, first_on_device: bool) -> dict[str, Callable]:
+    """The functions ``names`` of SciPy's ``module``, by name.
+
+    ``first_on_device``: the first argument must be an array of the device (or a number), as with
+    CuPy's kernels.
+    """
+    return {name: _function(getattr(module, name), f"{where}.{name}", first_on_device)
+            for name in names.split() if hasattr(module, name)}
+
+
+def absent(where: str, lacking: Collection[str], library: str) -> Callable[[str], Any]:
+    """``__getattr__`` of a module: NotImplementedError for what CuPy has and this has not."""
+    def look_up(name: str) -> Any:
+        if name in lacking:
+            raise missing(where, name, f"{library}.{name} on x.get()")
+        raise AttributeError(f"module {where!r} has no attribute {name!r}")
+
+    return look_up
+
+
+def _function(theirs: Callable, label: str, first_on_device: bool) -> Callable:
+    def function(*args, **kwargs):
+        if first_on_device and args and isinstance(args[0], np.ndarray | list | tuple):
+            raise TypeError(f"Unsupported type {type(args[0])}")
+        arrays: list[ndarray] = []
+        given = [host(one, arrays) for one in args]
+        named = {name: host(one, arrays) for name, one in kwargs.items() if name not in _BEYOND}
+        with np.errstate(all="ignore"):
+            result = theirs(*given, **named)
+        written = [array for array in arrays if _is_in(result, array)]
+        for array in written:
+            wrote(array)
+        if _launches.listening() and arrays:
+            _launches.record(label, "routine", size=max(a.size for a in arrays), exact=False)
+        output = kwargs.get("output", kwargs.get("out"))
+        if isinstance(output, ndarray):
+            wrote(output)
+            return output if result is None or _is_in(result, output) else on_device(result, arrays)
+        return on_device(result, arrays)
+
+    name = getattr(theirs, "__name__", label.rpartition(".")[2])
+    functools.update_wrapper(function, theirs, assigned=(), updated=())
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = label.rpartition(".")[0]
+    function.__doc__ = f"As ``{label.removeprefix('cupyx.')}``, on arrays of the device."
+    del function.__wrapped__  # SciPy's, which takes other arrays
+    return function
+
+
+def host(value: Any, arrays: list[ndarray]) -> Any:
+    """The host's view of an array of the device, in lists and tuples too."""
+    array = as_array(value)
+    if array is not None:
+        on_this_device(array)
+        arrays.append(array)
+        return array._host
+    if type(value) in (list, tuple):
+        return type(value)(host(one, arrays) for one in value)
+    return value
+
+
+def on_device(result: Any, arrays: list[ndarray]) -> Any:
+    """SciPy's result with its arrays on the device, in dictionaries too."""
+    if type(result) is dict:
+        return {name: on_device(one, arrays) for name, one in result.items()}
+    if isinstance(result, tuple) and not hasattr(result, "_fields"):
+        return tuple(on_device(one, arrays) for one in result)
+    return wrap(result, arrays)
+
+
+def _is_in(result: Any, array: ndarray) -> bool:
+    return isinstance(result, np.ndarray) and np.may_share_memory(result, array._host)

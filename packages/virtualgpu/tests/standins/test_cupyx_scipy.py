@@ -1,0 +1,165 @@
+"""``cupyx.scipy``: SciPy's values, on the device; what CuPy refuses is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.fft
+import scipy.linalg
+import scipy.ndimage
+import scipy.signal
+import scipy.sparse
+import scipy.special
+import scipy.stats
+
+pytestmark = pytest.mark.usefixtures("active")
+RNG = np.random.default_rng(36)
+IMAGE, POSITIVE = RNG.normal(size=(9, 11)), RNG.uniform(0.1, 0.9, 20)
+
+# (module, function, arguments of which arrays go to the device)
+CASES = [
+    ("ndimage", "gaussian_filter", (IMAGE, 1.5)),
+    ("ndimage", "uniform_filter1d", (IMAGE, 3)),
+    ("ndimage", "median_filter", (IMAGE, 3)),
+    ("ndimage", "convolve", (IMAGE, RNG.normal(size=(3, 3)))),
+    ("ndimage", "map_coordinates", (IMAGE, RNG.uniform(0, 8, (2, 5)))),
+    ("ndimage", "zoom", (IMAGE, 2)),
+    ("ndimage", "label", (IMAGE > 0.5,)),
+    ("ndimage", "binary_dilation", (IMAGE > 1,)),
+    ("ndimage", "center_of_mass", (np.abs(IMAGE),)),
+    ("ndimage", "sum", (IMAGE, (IMAGE > 0).astype(int), np.array([0, 1]))),
+    ("signal", "fftconvolve", (IMAGE, IMAGE[:3, :3])),
+    ("signal", "sosfilt", (scipy.signal.butter(4, 0.2, output="sos"), IMAGE[0])),
+    ("signal", "lfilter", (np.array([1.0, 0.5]), np.array([1.0, -0.2]), IMAGE[0])),
+    ("signal", "find_peaks", (IMAGE[0],)),
+    ("signal", "welch", (RNG.normal(size=600),)),
+    ("signal", "resample_poly", (IMAGE[0], 3, 2)),
+    ("special", "erf", (IMAGE,)), ("special", "gammaln", (POSITIVE,)),
+    ("special", "betainc", (1.5, 2.5, POSITIVE)), ("special", "logsumexp", (IMAGE,)),
+    ("special", "j0", (IMAGE.astype(np.float32),)),
+    ("linalg", "lu", (IMAGE[:6, :6],)), ("linalg", "toeplitz", (IMAGE[0],)),
+    ("linalg", "solve_triangular", (np.tril(IMAGE[:6, :6]) + 4 * np.eye(6), IMAGE[0, :6])),
+    ("fft", "dctn", (IMAGE,)), ("fft", "rfft", (IMAGE,)), ("fft", "next_fast_len", (1009,)),
+    ("stats", "zscore", (IMAGE,)), ("stats", "entropy", (POSITIVE,)),
+]
+
+
+def same(found, right) -> None:
+    import cupy
+
+    if isinstance(right, dict):
+        assert found.keys() == right.keys()
+    elif isinstance(right, tuple):
+        for one, other in zip(found, right, strict=True):
+            same(one, other)
+    elif isinstance(right, np.ndarray | np.generic):
+        assert isinstance(found, cupy.ndarray)
+        assert (found.dtype, found.shape) == (right.dtype, right.shape)
+        np.testing.assert_array_equal(found.get(), right)
+    else:
+        assert found == right and type(found) is type(right)
+
+
+@pytest.mark.parametrize(("module", "name", "arguments"), CASES,
+                         ids=[f"{module}.{name}" for module, name, _ in CASES])
+def test_values_are_scipys_and_lie_on_the_device(module, name, arguments):
+    import importlib
+
+    import cupy
+
+    there = [cupy.asarray(one) if isinstance(one, np.ndarray) else one for one in arguments]
+    ours = getattr(importlib.import_module(f"cupyx.scipy.{module}"), name)
+    same(ours(*there), getattr(getattr(scipy, module), name)(*arguments))
+
+
+def test_a_result_goes_where_it_is_wanted():
+    import cupy as cp
+    from cupyx.scipy import ndimage
+
+    import virtualgpu
+
+    x, out = cp.asarray(IMAGE), cp.empty(IMAGE.shape)
+    with virtualgpu.launches() as listed:
+        assert ndimage.gaussian_filter(x, 1, output=out) is out
+    np.testing.assert_array_equal(out.get(), scipy.ndimage.gaussian_filter(IMAGE, 1))
+    assert [one.name for one in listed] == ["cupyx.scipy.ndimage.gaussian_filter"]
+    same(ndimage.shift(x, 1, texture_memory=True), scipy.ndimage.shift(IMAGE, 1))
+
+
+def test_what_lies_on_the_host_and_what_is_missing_is_refused():
+    import cupyx.scipy
+    from cupyx.scipy import ndimage, special
+
+    for function in (ndimage.laplace, special.erf):
+        with pytest.raises(TypeError, match=r"Unsupported type <class 'numpy\.ndarray'>"):
+            function(IMAGE)
+    with pytest.raises(NotImplementedError, match=r"generic_filter is not in .* use scipy\.nd"):
+        _ = ndimage.generic_filter
+    with pytest.raises(NotImplementedError, match=r"cupyx\.scipy\.interpolate is not in"):
+        _ = cupyx.scipy.interpolate
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ndimage.nothing
+
+
+def test_which_module_an_array_belongs_to():
+    import cupy as cp
+    import cupyx.scipy
+
+    assert cupyx.scipy.get_array_module(cp.zeros(1)) is cupyx.scipy
+    assert cupyx.scipy.get_array_module(IMAGE) is scipy
+
+
+def test_windows_are_a_module_too():
+    from cupyx.scipy.signal.windows import hann
+
+    same(hann(8), scipy.signal.windows.hann(8))
+
+
+@pytest.fixture
+def pair():
+    """A sparse matrix on the device, and SciPy's with the same elements."""
+    import cupy as cp
+    from cupyx.scipy import sparse
+
+    dense = np.where(RNG.uniform(size=(6, 6)) < 0.4, RNG.normal(size=(6, 6)), 0) + 3 * np.eye(6)
+    return sparse.csr_matrix(cp.asarray(dense)), scipy.sparse.csr_matrix(dense)
+
+
+def test_sparse_matrices_compute_as_scipys(pair):
+    import cupy as cp
+    from cupyx.scipy.sparse import linalg
+
+    ours, theirs = pair
+    x = RNG.normal(size=6)
+    for parts in ("data", "indices", "indptr"):
+        same(getattr(ours, parts), getattr(theirs, parts))
+    same(ours @ cp.asarray(x), theirs @ x)
+    same((ours.T @ ours + 2 * ours).toarray(), (theirs.T @ theirs + 2 * theirs).toarray())
+    same(ours.sum(axis=0), np.asarray(theirs.sum(axis=0)))
+    same(ours[2].toarray(), theirs[2].toarray())
+    assert (ours.nnz, ours.shape, ours.T.format) == (theirs.nnz, (6, 6), "csc")
+    solved = linalg.spsolve(ours, cp.asarray(x))
+    np.testing.assert_allclose((ours @ solved).get(), x)
+    assert scipy.sparse.issparse(ours.get())
+
+
+def test_a_sparse_matrix_is_made_of_its_arrays(pair):
+    ours, theirs = pair
+    ours.data *= 2
+    same(ours.toarray(), 2 * theirs.toarray())
+    ours.data[0] = 7
+    assert ours.toarray().get().ravel()[theirs.indices[0]] == 7
+
+
+def test_sparse_matrices_refuse_what_cupys_do():
+    import cupy as cp
+    from cupyx.scipy import sparse
+
+    with pytest.raises(TypeError, match="Unsupported type"):
+        sparse.csr_matrix(np.eye(2))
+    with pytest.raises(ValueError, match="Only bool, float32, float64, complex64 and complex128"):
+        sparse.csr_matrix(cp.eye(2, dtype=int))
+    rows, columns = cp.array([0, 1, 1]), cp.array([1, 0, 0])
+    made = sparse.coo_matrix((cp.ones(3), (rows, columns)), shape=(2, 2))
+    same(made.tocsr().toarray(), np.array([[0.0, 1.0], [2.0, 0.0]]))
+    assert sparse.isspmatrix_coo(made) and not sparse.issparse(cp.eye(2))
