@@ -189,3 +189,52 @@ def test_kernels_of_ones_own_are_imported_when_asked_for():
                "(cupy.arange(3) + 1).get(); print([n for n in sys.modules if 'cupy._kernel' in n])")
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.stdout.strip() == "[]", ended.stderr
+
+
+def test_names_that_other_packages_use(cp):
+    """FBPIC and cuBIE: a device's name, streams of other libraries, pools, modules of PTX."""
+    import numba
+
+    device, stream = cp.cuda.Device(0), cp.cuda.Stream()
+    assert device.uuid == f"GPU-{numba.cuda.get_current_device().uuid}".replace("GPU-GPU", "GPU")
+    assert cp.cuda.Stream.from_external(stream) == stream
+    pool = cp.cuda.MemoryAsyncPool()
+    assert pool.malloc(100).mem.size == 512 and isinstance(pool, cp.cuda.MemoryPool)
+
+    def add_one(values):
+        values[numba.cuda.grid(1)] += 1
+
+    ptx, _ = numba.cuda.compile_ptx(add_one, (numba.float64[::1],))
+    module = cp.cuda.function.Module()
+    with pytest.raises(ValueError, match="nothing is loaded"):
+        module.get_function("add_one")
+    module.load(ptx.encode())
+    name = ptx.partition(".entry ")[2].partition("(")[0].strip()
+    x = cp.zeros(5)
+    word = np.int64
+    module.get_function(name)((1,), (5,), (word(0), word(0), word(5), word(8), x, word(5), word(8)))
+    assert x.tolist() == [1] * 5
+    with pytest.raises(NotImplementedError, match="machine code of a real GPU"):
+        module.load(b"\x7fELF")
+
+
+def test_complex_numbers_of_thrust(cp):
+    """PtyPy's kernels: `namespace thrust` by CuPy's header, and by thrust's own name."""
+    for header in ("cupy/complex.cuh", "thrust/complex.h"):
+        module = cp.RawModule(code=f"#include <{header}>\n" + r"""
+extern "C" __global__ void turn(thrust::complex<float> *a) {
+    a[threadIdx.x] = thrust::conj(a[threadIdx.x]) * thrust::polar(1.0f, 0.5f);
+}""", options=("-std=c++17",))
+        a = cp.asarray(np.array([1, 2j], np.complex64))
+        module.get_function("turn")((1,), (2,), (a,))
+        np.testing.assert_allclose(a.get(), np.array([1, -2j]) * np.exp(0.5j), rtol=1e-6)
+
+
+def test_what_is_joined_need_not_be_an_array_of_the_device(cp):
+    """hstack and its like make arrays of what they are given, by atleast_1d and its like."""
+    assert cp.hstack([1.0, cp.asarray(2.0)]).tolist() == [1, 2]
+    assert cp.vstack([np.zeros(2), cp.ones(2)]).tolist() == [[0, 0], [1, 1]]
+    assert np.dstack([np.zeros((2, 2), "u1"), cp.ones((2, 2), "u1")]).shape == (2, 2, 2)
+    for strict in (cp.concatenate, cp.column_stack):
+        with pytest.raises(TypeError, match="Only cupy arrays can be"):
+            strict([np.zeros(2), cp.ones(2)])

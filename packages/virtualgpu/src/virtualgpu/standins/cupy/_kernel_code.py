@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from virtualgpu.compilers.headers import THRUST_COMPLEX
 from virtualgpu.compilers.nvrtc import source_path
 
 HALF = r"""#pragma once
@@ -33,9 +34,9 @@ public:
 
 # cuda::std::complex takes operands of its own type only.
 COMPLEX = r"""#pragma once
-#include <cuda/std/complex>
+#include <thrust/complex.h>
 #include <cuda/std/type_traits>
-using cuda::std::complex;
+using thrust::complex;
 #define CUPY_MIXED(op) \
 template <class T, class S, class = cuda::std::enable_if_t<cuda::std::is_arithmetic_v<S> \
           && !cuda::std::is_same_v<S, T>>> \
@@ -178,7 +179,7 @@ def prelude(dtypes: Iterable[np.dtype]) -> str:
     return half + numbers + '#include "cupy/arrays.cuh"\n'
 
 
-HEADERS = (("cupy/complex.cuh", COMPLEX), ("cupy/float16.cuh", HALF),
+HEADERS = (THRUST_COMPLEX, ("cupy/complex.cuh", COMPLEX), ("cupy/float16.cuh", HALF),
            ("cupy/math_constants.h", CONSTANTS), ("cupy/arrays.cuh", ARRAYS),
            # As CuPy's, which brings float16 along; the fp16 header costs time where nobody asks.
            ("cupy/carray.cuh", '#pragma once\n#include "cupy/float16.cuh"\n'

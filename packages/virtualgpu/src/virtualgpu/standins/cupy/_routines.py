@@ -10,10 +10,13 @@ import numpy as np
 from . import _launches
 from ._core import from_host, ndarray, wrote
 from ._operands import SCALARS, as_array, wrap
+from ._operators import named
 
 _LINE = re.compile(r"(?P<name>\w+)\((?P<parameters>.*)\)(?P<rest>.*)")
 _JOIN = dict.fromkeys("stack hstack vstack dstack row_stack".split(), "concatenated") | {
     "column_stack": "column stacked"}
+# CuPy makes arrays of what these are given, by atleast_1d and its like.
+_AT_LEAST = frozenset(("hstack", "vstack", "dstack", "row_stack"))
 
 
 class Routine:
@@ -161,6 +164,9 @@ def _strict(routine: Routine, value, arrays: list[ndarray]):
     if array is not None:
         arrays.append(array)
         return array._host
+    if routine.name in _AT_LEAST:
+        arrays.append(made := named("asarray")(value))
+        return made._host
     if routine.name in _JOIN:
         raise TypeError(f"Only cupy arrays can be {_JOIN[routine.name]}")
     if isinstance(value, SCALARS):

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 
-from virtualgpu.compilers.headers import HOST_HEADERS
+from virtualgpu.compilers.headers import HOST_HEADERS, THRUST_COMPLEX
 from virtualgpu.compilers.nvrtc import CompilationError, source_path
 from virtualgpu.cuda import module
 
@@ -29,7 +29,7 @@ using cuda::std::pow; using cuda::std::sqrt; using cuda::std::sin; using cuda::s
 using cuda::std::real; using cuda::std::imag;
 }
 """
-HEADERS = (*HOST_HEADERS, ("pycuda-complex.hpp", _COMPLEX))
+HEADERS = (*HOST_HEADERS, THRUST_COMPLEX, ("pycuda-complex.hpp", _COMPLEX))
 
 # nvcc's options for the host compiler, the assembler and files: with the number of words that
 # follow. NVRTC knows none of them, and here they would change nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from . import device, memory, pinned_memory, runtime, stream
-from ._pool import MemoryPool, PooledMemory, get_allocator, set_allocator
+from ._pool import MemoryAsyncPool, MemoryPool, PooledMemory, get_allocator, set_allocator
 from .device import Device, get_device_id
 from .memory import BaseMemory, Memory, MemoryPointer, OutOfMemoryError, UnownedMemory
 from .pinned_memory import (
@@ -18,13 +18,13 @@ from .pinned_memory import (
 from .stream import Event, ExternalStream, Stream, get_current_stream, get_elapsed_time
 
 __all__ = [
-    "BaseMemory", "Device", "Event", "ExternalStream", "Memory", "MemoryPointer", "MemoryPool",
-    "OutOfMemoryError", "PinnedMemory", "PinnedMemoryPointer", "PinnedMemoryPool",
-    "PooledMemory", "Stream", "UnownedMemory", "alloc", "alloc_pinned_memory", "device",
-    "get_allocator", "get_current_stream", "get_device_id", "get_elapsed_time",
+    "BaseMemory", "Device", "Event", "ExternalStream", "Memory", "MemoryAsyncPool",
+    "MemoryPointer", "MemoryPool", "OutOfMemoryError", "PinnedMemory", "PinnedMemoryPointer",
+    "PinnedMemoryPool", "PooledMemory", "Stream", "UnownedMemory", "alloc", "alloc_pinned_memory",
+    "device", "get_allocator", "get_current_stream", "get_device_id", "get_elapsed_time",
     "get_local_runtime_version", "is_available", "malloc_managed", "memory", "pinned_memory",
-    "profile", "runtime", "set_allocator", "set_pinned_memory_allocator", "stream",
-    "texture", "using_allocator",
+    "profile", "runtime", "set_allocator", "set_pinned_memory_allocator", "stream", "texture",
+    "using_allocator",
 ]
 
 
@@ -66,7 +66,7 @@ def profile():
 
 
 def __getattr__(name: str):
-    if name in ("compiler", "driver", "texture"):
+    if name in ("compiler", "driver", "function", "texture"):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
@@ -77,7 +77,9 @@ def __getattr__(name: str):
 
 _INSTEAD = {
     "Graph": "plain launches", "graph": "plain launches", "ManagedMemory": "cupy.cuda.Memory",
-    "MemoryAsync": "cupy.cuda.Memory", "MemoryAsyncPool": "cupy.cuda.MemoryPool",
-    "malloc_async": "cupy.cuda.alloc", "Module": "cupy.RawModule", "Function": "cupy.RawKernel",
-    "nvtx": "cupyx.profiler.time_range", "memory_hooks": "virtualgpu.launches()",
+    "MemoryAsync": "cupy.cuda.Memory", "malloc_async": "cupy.cuda.alloc",
+    "Module": "cupy.cuda.function.Module", "Function": "cupy.RawKernel",
+    "thrust": "cupy.sort and cupy.argsort", "cublas": "cupy.matmul and cupy.linalg",
+    "cufft": "cupy.fft", "nvtx": "cupyx.profiler.time_range",
+    "memory_hooks": "virtualgpu.launches()",
 }

@@ -287,6 +287,20 @@ class MemoryPool:
         return self._limit
 
 
+class MemoryAsyncPool(MemoryPool):
+    """CuPy's pool on ``cudaMallocAsync``: here a :class:`MemoryPool` as any other.
+
+    Parameters
+    ----------
+    pool_handles
+        ``'current'``, ``'default'`` or handles of the driver's pools, of which there are none.
+    """
+
+    def __init__(self, pool_handles="current"):
+        super().__init__()
+
+
+
 def _environment_limit() -> dict:
     """``CUPY_GPU_MEMORY_LIMIT``: bytes, or a percentage such as ``50%``."""
     limit = os.environ.get("CUPY_GPU_MEMORY_LIMIT", "0")  # 0: none

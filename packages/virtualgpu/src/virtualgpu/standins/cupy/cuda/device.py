@@ -70,6 +70,11 @@ class Device:
         return dict(runtime.attributes())
 
     @property
+    def uuid(self) -> str:
+        """Text that names it, the same as ``numba.cuda``'s."""
+        return f"GPU-00000000-0000-0000-0000-{self.id:012}"
+
+    @property
     def pci_bus_id(self) -> str:
         return runtime.deviceGetPCIBusId(self.id)
 

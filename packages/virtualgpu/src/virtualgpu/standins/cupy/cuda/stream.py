@@ -119,6 +119,12 @@ class Stream(BaseStream):
         if non_blocking and self.ptr > 2:
             queues.non_blocking.add(self.ptr)
 
+    @staticmethod
+    def from_external(stream) -> ExternalStream:
+        """The stream of an object that has ``__cuda_stream__()``, of another library."""
+        _, handle = stream.__cuda_stream__()
+        return ExternalStream(handle)
+
 
 Stream.null = Stream(null=True)
 Stream.ptds = Stream(ptds=True)

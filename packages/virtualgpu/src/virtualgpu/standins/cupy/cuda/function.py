@@ -1,0 +1,38 @@
+"""``cupy.cuda.function``: modules of PTX that another compiler made, and their functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from virtualgpu.cuda.module import Module as _Module
+
+from .._kernel_errors import as_cupy_does
+from .._kernel_launch import Function
+
+__all__ = ["Function", "Module"]
+
+
+class Module:
+    """A module: :meth:`load` or :meth:`load_file`, then :meth:`get_function`."""
+
+    def __init__(self) -> None:
+        self._loaded: _Module | None = None
+
+    def load(self, cubin: bytes | str) -> None:
+        """PTX, as text or bytes. Raises NotImplementedError for machine code."""
+        text = cubin.decode("utf-8", "replace") if isinstance(cubin, bytes) else cubin
+        if ".version" not in text:
+            raise NotImplementedError("this is machine code of a real GPU; the virtual GPU runs "
+                                      "PTX (nvcc --ptx)")
+        with as_cupy_does():
+            self._loaded = _Module.from_ptx(text.rstrip("\0"))
+
+    def load_file(self, filename: str) -> None:
+        """A file of PTX."""
+        self.load(Path(filename).read_bytes())
+
+    def get_function(self, name: str) -> Function:
+        """The kernel ``name``: called with grid, block and arguments, it is launched."""
+        if self._loaded is None:
+            raise ValueError("nothing is loaded into this module: load(ptx) comes first")
+        return Function(self._loaded, name)
