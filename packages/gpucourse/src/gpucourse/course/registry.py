@@ -118,7 +118,7 @@ def load_course(root: Path, path: Path | None = None) -> Course:
         case {"title": str(), **rest} if not rest or (
             set(rest) == {"first"} and isinstance(rest["first"], list)
         ):
-            first = rest.get("first", [])
+            first = list(map(str, head.get("first", [])))
         case _:
             report("[course] must hold a title, may hold a list of ids, first, and nothing else")
             first = []

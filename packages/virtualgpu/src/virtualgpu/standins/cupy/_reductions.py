@@ -45,8 +45,8 @@ NAN = {
     "nanargmin": (np.nanargmin, "dtype", False),
 }
 #: What may stand inside a fused function, for messages.
-FUSES = ("it cannot be fused; the stand-in's cupy.fuse fuses elementwise functions, operators and sum, prod, max and "
-         "min")
+FUSES = ("it cannot be fused; the stand-in's cupy.fuse fuses elementwise functions, operators and "
+         "sum, prod, max and min")
 ALIASES = {"amax": "max", "amin": "min", "product": "prod", "alltrue": "all", "sometrue": "any"}
 
 
