@@ -240,3 +240,25 @@ def test_names_defined_outside_answer_cells_are_remembered(assignment):
     cells.insert(0, {"cell_type": "code", "metadata": {}, "source": source, "outputs": []})
     assert take(cells, assignment).strays == dict.fromkeys(
         ("b", "c", "factor", "helper", "m"), "cell 1")
+
+
+def test_line_ends_of_windows_are_no_change(assignment):
+    cells = submission(assignment)
+    honest = take(cells, assignment).sources
+    for cell in cells:
+        cell["source"] = "".join(cell["source"]).replace("\n", "\r\n")
+    taken = take(cells, assignment)
+    assert (taken.notices, taken.sources) == ([], honest)
+
+
+def test_an_answer_below_its_cell_is_told_where_it_belongs(assignment):
+    """The answer cell stands as it was released, and what it should define is in another one."""
+    cells = submission(assignment)
+    answer = named(cells, "double")
+    below = {"cell_type": "code", "metadata": {}, "source": answer["source"], "outputs": []}
+    cells.insert(cells.index(answer) + 1, below)
+    assert take(cells, assignment).notices == [], "a copy beside an answer is no reason"
+    answer["source"] = assignment.starters["double"]
+    (notice,) = take(cells, assignment).notices
+    assert notice.startswith(f"'double' is defined in cell {cells.index(below) + 1}, which is not")
+    assert "the answer cell 'double', which is, stands as it was released" in notice

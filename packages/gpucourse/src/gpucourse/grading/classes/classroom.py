@@ -39,8 +39,9 @@ STAMP_BYTES = 200
 TIME = re.compile(r"[A-Za-z0-9:.,+ -]{1,60}")
 # nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
 # either, and none that cannot be shown (control and direction characters, halves of surrogates).
+# Its feedback looks for folders by patterns, in which []*? mean others.
 STUDENT = re.compile(
-    "[^<>&\"'`\\\\\x00-\x1f\x7f-\x9f"
+    "[^][*?<>&\"'`\\\\\x00-\x1f\x7f-\x9f"
     "\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
@@ -94,8 +95,8 @@ class Classroom:
 
     def misnamed(self, assignment: str) -> list[str]:
         """A sentence for each submission that is left out because of its folder's name."""
-        return [f"submitted/{name!a}: not graded. Formgrader would take the name for HTML, "
-                "or cannot show it: rename it."
+        return [f"submitted/{name!a}: not graded. nbgrader would take the name for HTML or for a "
+                "pattern, or cannot show it: rename it."
                 for name in self._folders(assignment) if not STUDENT.fullmatch(name)]
 
     def _folders(self, assignment: str) -> list[str]:

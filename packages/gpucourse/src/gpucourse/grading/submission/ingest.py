@@ -127,6 +127,7 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits) -> I
         sources[wanted.grade_id] = _take(wanted, found, assignment, limits, notices)
     notices += _changed_tests(found, assignment)
     ingested = Ingested(sources, notices, strays=_strays(cells, assignment, limits))
+    notices += _answered_elsewhere(ingested, assignment)
     if not found:
         ingested.fault = (
             f"None of the cells of {assignment.name!r} are in this notebook. Is it the right "
@@ -230,6 +231,16 @@ def _strays(cells: list[dict], assignment: Assignment, limits: Limits) -> dict[s
             if len(strays) < STRAY_NAMES:
                 strays.setdefault(name, f"cell {number}")
     return strays
+
+
+def _answered_elsewhere(ingested: Ingested, assignment: Assignment) -> list[str]:
+    """What an untouched answer cell should define and another cell does."""
+    return [
+        f"'{name}' is defined in {ingested.strays[name]}, which is not graded; the answer cell "
+        f"'{grade_id}', which is, stands as it was released. Write the answer there."
+        for grade_id in ingested.unchanged(assignment)
+        for name in sorted(names_defined(assignment.starters[grade_id]) & ingested.strays.keys())
+    ]
 
 
 def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:

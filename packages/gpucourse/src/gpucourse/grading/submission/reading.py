@@ -80,8 +80,9 @@ def source_of(cell: dict) -> str | None:
         source = "".join(source)
     if not isinstance(source, str):
         return None
-    # A lone surrogate is valid JSON but cannot be written to a file again.
-    return source.encode("utf-8", "replace").decode("utf-8")
+    # Windows' ends of lines are no change. A lone surrogate is valid JSON but cannot be written to
+    # a file again.
+    return source.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
 
 
 def grade_id_of(cell: dict) -> str:
