@@ -12,22 +12,26 @@ gpucourse.progress()
 #
 # {way}
 #
-# You needn't finish the puzzles first: solve five or six, go on, and come back to the others.
+# You needn't finish the puzzles first: solve five or six, go on, and come back to the others. Then
+# go by what you came for:
+#
+# | you want to | take |
+# |---|---|
+# {goals}
 #
 # - **You have written kernels already?** Take the [shelf of broken ones]({puzzles}#the-shelf-of-broken-kernels),
 #   then the fourth step, and let its race reports surprise you.
 # - **You know C++ and threads?** Take the puzzles, then the third step.
-# - **You'll never write a kernel?** Take the second step, then {arrays}: arrays will do.
-# - **You came for the Z boson?** Take the five steps, then {jagged}.
 #
 # In every lesson you're asked what a cell will show before you run it. Press a button, right or
-# wrong: your guess stays with you, and the explanation waits, folded, below the cell.
+# wrong: only you see your guess, and the explanation waits, folded, below the cell.
 
 # %% [markdown] id="lessons"
 # ## The lessons
 #
-# {lectures} lectures (the puzzles among them) and {projects} projects, about {hours} hours in all. Click a title to open it.
-# Take them in this order, or start where your needs are met.
+# {lectures} lectures (the puzzles among them) and {projects} projects, about {hours} hours in all.
+# Click a title to open it. Every notebook says at its top and its end where it stands in this order,
+# and what comes next. Or start with the first one whose "you need" column you can tick off.
 #
 # {table}
 #

@@ -36,7 +36,7 @@ REVIEWED = {
         "the GPU takes `starts × 4 µs`": MODEL,
         "for which the GPU takes no longer than the CPU": MODEL,
         "runs at most five times": MODEL,
-        "is mostly faster than your own kernel": QUESTION,
+        "is often faster than your own kernel": QUESTION,
         "Each start costs microseconds": PUBLISHED,
         "If carrying an element takes longer": MODEL,
         "So is a GPU 100 times faster or not": QUESTION,

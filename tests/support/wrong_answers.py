@@ -139,6 +139,11 @@ def other_styles(lecture: str) -> tuple[list, Callable]:
     return cases, lambda exercise, name=None: add(exercise, "", name)
 
 
+def of_the_lecture(lecture: str, name: str) -> object:
+    """What the solved lecture defines under this name, for answers that use it."""
+    return run(lecture, code_cells(lecture), [name])[name]
+
+
 def made(answers: tuple | Edited) -> tuple:
     """The answers as they are handed to the check."""
     return answers.answers() if isinstance(answers, Edited) else answers

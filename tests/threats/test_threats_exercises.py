@@ -1,5 +1,5 @@
-"""Rows 77, 78 and 81 of the threats: about single exercises, so known-wrong answers of the projects
-are the attempts. The project's solution is graded beside each.
+"""Rows 77, 78, 81 and 92 to 96 of the threats: about single exercises, so known-wrong answers of
+the projects are the attempts. The project's solution is graded beside each.
 """
 
 from __future__ import annotations
@@ -41,3 +41,33 @@ def test_threat_78_a_memorised_value(area):
 @pytest.mark.parametrize("id", SERIAL)
 def test_threat_81_serial_work(id, tmp_path):
     graded(ProjectClass(id, tmp_path), SERIAL[id])
+
+
+@pytest.mark.parametrize(("id", "names"), [
+    ("01_fill_a_histogram",
+     ["picks-numpys-counts-from-a-table", "reads-numpys-counts-from-a-table"]),
+    ("02_area_by_sampling", ["picks-numpys-hits-from-a-table"]),
+])
+def test_threat_92_picked_from_a_table(id, names, tmp_path):
+    graded(ProjectClass(id, tmp_path), names)
+
+
+def test_threat_93_numpy_at_trace_time(area):
+    graded(area, ["numpys-hits-in-another-order"])
+
+
+def test_threat_94_the_right_probability_without_the_experiment(area):
+    graded(area, ["a-coin-of-pi-over-four", "kernels-that-spin-and-draw-no-points"])
+
+
+def test_threat_95_one_thread_computes_all_in_a_compilers_kernels(tmp_path):
+    graded(ProjectClass("04_a_compiler", tmp_path),
+           ["one-thread-computes-beside-others-that-look", "one-lane-computes-for-its-warp"])
+
+
+@pytest.mark.parametrize(("id", "name"), [
+    ("01_fill_a_histogram", "blocks-of-one-thread"),
+    ("02_area_by_sampling", "samples-in-blocks-of-one-thread"),
+])
+def test_threat_96_blocks_of_one_thread(id, name, tmp_path):
+    graded(ProjectClass(id, tmp_path), [name])

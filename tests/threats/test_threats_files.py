@@ -122,7 +122,7 @@ def test_threat_44_zip_slip_and_odd_names(attempt, threat_course, server):
     assert kept == {"host.ipynb", "timestamp.txt", "submission_secret.txt"}
 
 
-@pytest.mark.parametrize("name", ["-x", "a;b", "ü", "a b", "[x]", "*"])
+@pytest.mark.parametrize("name", ["-x", "a;b", "ü", "a b", "x]", "(1)"])
 def test_threat_44_odd_names_of_students(name, threat_course):
     from dataclasses import replace
 

@@ -10,8 +10,8 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
-from gpucourse.exercises.exchange import Diverged, Exchange
-from gpucourse.exercises.host_side import HOST, ROOM
+from gpucourse.exercises.exchange import Diverged
+from gpucourse.exercises.host_side import HOST, ROOM, ToTheLastLaunch
 
 #: Seconds to start a kernel or a copy, as the lecture assumes.
 START = 4e-6
@@ -69,7 +69,7 @@ class CountingFerry:
     def __init__(self, exchange=None, operations=lambda: 0):
         self.bytes = self.there_bytes = self.trips = 0
         self.past = 0  # bytes that were fetched without it
-        self.exchange, self.operations, self.done = exchange or Exchange(), operations, 0
+        self.exchange, self.operations, self.done = exchange or ToTheLastLaunch(), operations, 0
         self.last = None  # what came back, before the exchange
 
     def there(self, array):
@@ -190,7 +190,7 @@ def ferry(relax):
 def _require_carried(relax, random):
     """Require that the temperatures that come back are of those that the ferry carried there."""
     heat, others = random.uniform(0, 100, (2, 1009))
-    answers, exchange = [], Exchange(room=ROOM)
+    answers, exchange = [], ToTheLastLaunch(room=ROOM)
     for _ in range(2):
         with virtualgpu.launches() as listed, virtualgpu.profile() as profile:
             def operations(listed=listed, profile=profile):
@@ -203,7 +203,7 @@ def _require_carried(relax, random):
             except Diverged:
                 require(False, "called twice with the same temperatures, `relax` does not carry "
                                "the same")
-        exchange = Exchange([(heat, others)], exchange.heard)
+        exchange = ToTheLastLaunch([(heat, others)], exchange.before)
     if not virtualgpu.is_active():  # a real GPU keeps no list of its operations
         return
     expected = others

@@ -103,8 +103,8 @@ for threads in (1, 100, 10_000, 100_000):
     print(f"{threads:7,} threads: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
 
 # %% [markdown] id="throughput-why" tags=["why"]
-# Nearly 100,000. The ship isn't faster than the bicycle, but it is *full*. What must be under way is latency times
-# throughput, as with any pipe. A CPU hides latency with caches and guesses;
+# Nearly 100,000. The ship isn't faster than the bicycle, but it is *full*. Bytes under way = latency × throughput: that
+# is Little's law, and it holds for water pipes too. A CPU hides latency with caches and guesses;
 # a GPU with other threads that are ready to go on. With one thread it has nothing to hide behind: 0.035 GB/s.
 
 # %% [markdown] id="throughput-then"
@@ -564,7 +564,7 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # | [numba-cuda](https://nvidia.github.io/numba-cuda/) | kernels in Python | lecture "Numba CUDA"; since June 2026 in maintenance: security and critical bugs only |
 # | [PyCUDA](https://documen.tician.de/pycuda/) | CUDA C++ in a string | the oldest (2008), all of CUDA's driver; released again in 2026 (2026.1). Lecture "PyCUDA" |
 #
-# Start at the top: a library call that does what you need is mostly faster than your own kernel, and costs nothing to
+# Start at the top: a library call that does what you need is often faster than your own kernel, and costs nothing to
 # maintain. Go down the list when no call does. Most of these take each other's arrays without a copy, so
 # you can change your mind later. ("One problem, every tool" puts most of them side by side, and tells of nine more.)
 
@@ -589,9 +589,6 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 #   [SYCL](https://www.khronos.org/sycl/) and [OpenCL](https://www.khronos.org/opencl/), and
 #   [CUDA's terms in SYCL](https://oneapi-src.github.io/SYCLomatic/dev_guide/reference/term-mapping-quick-ref.html).
 # - The figures: [H100](https://www.nvidia.com/en-us/data-center/h100/), [T4](https://www.nvidia.com/en-us/data-center/tesla-t4/).
-#
-# Next: "Numba CUDA: kernels in Python", for a first kernel of your own; or "CuPy: NumPy on the device", if you'd rather
-# begin with arrays.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 50 minutes

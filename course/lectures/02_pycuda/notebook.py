@@ -87,8 +87,7 @@ draw_tracks(x, y, "Muons in a field of 3.8 T")
 # kernel in it by its name, and calling that **launches** it: `grid` says how many blocks, `block` how many
 # threads in each. `drv.InOut` **copies** the array to the GPU before the launch, and back after it.
 #
-# *Predict:* two blocks of four threads, ten numbers. What is printed? (Settle on an answer first. The
-# wrong ones teach most.)
+# *Predict:* two blocks of four threads, ten numbers. What is printed?
 
 # %% id="launch-guess"
 predict("launch", "eight ones, two zeros", "ten ones", "four twos, six zeros")

@@ -53,8 +53,7 @@ print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(time
 # ## 1. Arrays that live elsewhere
 #
 # `cp.asarray` copies a NumPy array to the device, `.get()` copies one back. *Predict:* `d_a` is on the
-# device, `a` is not. What is `d_a - a`: a CuPy array, a NumPy array, or an error? (Settle on an answer before you
-# run a cell. The wrong ones teach most.)
+# device, `a` is not. What is `d_a - a`: a CuPy array, a NumPy array, or an error?
 
 # %% id="mixing-guess"
 predict("mixing", "a CuPy array", "a NumPy array", "an error")
@@ -659,8 +658,6 @@ recorded_times("quadratic.float64")
 # - The [CUDA array interface](https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html),
 #   [DLPack](https://dmlc.github.io/dlpack/latest/), and the [array API standard](https://data-apis.org/array-api/latest/),
 #   by which one function can serve many libraries.
-#
-# Next: "Compiling Python: Numba and JAX on the CPU", for what a compiler makes of Python itself.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes

@@ -65,8 +65,7 @@ for _ in range(4):
 # The next call with the same types finds that code and runs it.
 #
 # *Predict:* how long does the loop take without the decorator, as plain Python: less than the first call, or
-# more? `py_func` is the function as you wrote it. (Settle on an answer before you run a cell. The wrong ones
-# teach most.)
+# more? `py_func` is the function as you wrote it.
 
 # %% id="first-call-guess"
 predict("first-call", "less than the first call", "more than the first call")
@@ -294,8 +293,8 @@ def passes(pt, eta, cuts):
 passes(45.0, 1.2, {"pt": 25.0, "eta": 2.4})
 
 # %% [markdown] id="refuses-why" tags=["why"]
-# It refuses: `Cannot determine Numba type of <class 'dict'>`. (Outside of this course, Numba's own functions come
-# before it; read such messages from the end.) A Python dictionary may hold anything, so its values have no
+# It refuses: `Cannot determine Numba type of <class 'dict'>`. (Elsewhere, a list of Numba's own functions stands
+# above this line: read such messages from the end.) A Python dictionary may hold anything, so its values have no
 # type. The same holds for lists of mixed things, objects of your classes, and most libraries. What does
 # compile: numbers, tuples, NumPy arrays and most of NumPy's functions, and strings up to a point
 # ([the list](https://numba.readthedocs.io/en/stable/reference/pysupported.html)). A named tuple is the usual
@@ -683,8 +682,6 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 #   [jaxprs](https://docs.jax.dev/en/latest/jaxpr.html).
 # - [StableHLO](https://openxla.org/stablehlo) and [LLVM IR](https://llvm.org/docs/LangRef.html): the languages
 #   between.
-#
-# Next: kernels in Python ("Numba CUDA"), and more of JAX ("JAX: arrays, compiled").
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 60 minutes
@@ -700,7 +697,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 #
 # *Ten minutes late:* leave out section 3 but for its prediction, and section 6.
 #
-# *Where people stall.* They put `@njit` above `delta_phi` and wonder at the check: a ufunc broadcasts, a compiled
+# *Where people stall.* They put `@njit` above `kepler` and wonder at the check: a ufunc broadcasts, a compiled
 # function of numbers does not. In `where`, they write `if` again, or `np.where`, which needs values.
 #
 # *What someone always asks.* "Is Numba as fast as C?" Both end in LLVM; it mostly is. "Why is my JAX slower

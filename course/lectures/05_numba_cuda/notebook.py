@@ -93,7 +93,6 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # pair: they find `i < mass.size` to be false, and end. That `if` is the **bounds guard**.
 #
 # *Predict:* a kernel that ends in `return mass[0]`: does its caller get a number, an array, or an error?
-# (Settle on an answer before you run a cell. The wrong ones teach most.)
 
 # %% id="kernel-returns-guess"
 predict("kernel-returns", "a number", "an array, a number for each thread", "an error")
@@ -211,8 +210,8 @@ print(*(warning.message for warning in heard), sep="\n")
 
 # %% [markdown] id="copies-why" tags=["why"]
 # It works, and Numba warns: it copied the array to the device, launched, waited, and copied **every**
-# array argument back, also those that the kernel only read. (Only by the copy does your array change: the
-# kernel never saw it.) That's handy for a first try; in a loop over launches, it carries the same bytes back and
+# array argument back, also those that the kernel only read. (Your array changes only because it is
+# copied back; the kernel worked on a copy.) That's handy for a first try; in a loop over launches, it carries the same bytes back and
 # forth each time. The path between host and device is the slowest on the whole machine, so:
 # copy once, launch often, copy once.
 
@@ -744,8 +743,6 @@ print("as NumPy:", np.allclose(d_largest.copy_to_host(), np.hypot(px, py).max(ax
 #   [kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html), and the
 #   [PTX manual](https://docs.nvidia.com/cuda/parallel-thread-execution/) for the instructions you saw.
 # - [LLVM's language reference](https://llvm.org/docs/LangRef.html), for what stands between.
-#
-# Next: "Thinking in threads", where they meet.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes

@@ -61,7 +61,6 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 # **blocks**, of `threads_per_block` **threads** each; all blocks together are the **grid**.
 #
 # *Predict:* launched as `sign_in[2, 4]`, how often does the body of this kernel run: 2, 4 or 8 times?
-# (Settle on an answer before you run a cell. The wrong ones teach most.)
 
 # %% id="who-am-i-guess"
 predict("who-am-i", "2", "4", "8")
@@ -96,7 +95,7 @@ draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
 #
 # `cuda.grid(1)` is short for `cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x`: one number for
 # each thread of the grid (the 1 stands for one dimension). With it, a thread finds *its* element. A
-# block has at most 1024 threads; a grid may have two thousand million blocks.
+# block has at most 1024 threads; a grid may have about two billion blocks.
 
 # %% [markdown] id="loose-threads-predict" tags=["predict"]
 # Blocks come whole, so the threads rarely match the data. There are 71,009 muons; with blocks of 128,
@@ -978,7 +977,7 @@ for name, run in versions.items():
 
 # %% [markdown] id="count-why" tags=["why"]
 # 32 atomics, one for each block, instead of 71,009; one launch instead of 17; and each muon is read once,
-# which is the least that a sum can do. Such counts tell you *why* a kernel is slow, on any machine.
+# which is the least that a sum can do. Such counts often tell you *why* a kernel is slow.
 
 # %% [markdown] id="count-then"
 # And by the clock of a real GPU? Recorded times of these kernels, of one with shuffles ("Thinking in warps" has it), and of
@@ -1017,9 +1016,6 @@ recorded_times("reduction")
 # - Mark Harris,
 #   [Optimizing Parallel Reduction in CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf):
 #   the classic. It takes powers of two for granted, and warps that never part; compare it with yours.
-#
-# Next: fill a histogram in parallel (project 1), where all of this is needed at once; or "Thinking in warps", on making
-# such kernels fast.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 90 minutes

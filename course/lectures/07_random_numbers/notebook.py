@@ -79,8 +79,7 @@ for seed in same_seed:
 # ## 1. The same seed for all
 #
 # A generator is a machine that goes from one state to the next, always in the same way. *Predict:* with
-# one seed for all threads, how many different values are there among the 4,096 `hits`? (Settle on an answer
-# before you run a cell. The wrong ones teach most.)
+# one seed for all threads, how many different values are there among the 4,096 `hits`?
 
 # %% id="same-guess"
 predict("same",
@@ -355,7 +354,7 @@ for name, numbers in specimens.items():
 draw_streams(spread_out, "scrambled seeds")
 
 # %% [markdown] id="scrambled-why"
-# A passed test proves little, and one such number above 3 in a hundred is no cause for alarm; hundreds are.
+# A passed test proves little, and among a hundred z-scores one beyond 3 is no cause for alarm; one of several hundred is.
 # Serious batteries (TestU01, PractRand) run hundreds of tests on terabytes. xorshift64 itself fails some
 # of them, so in your work take Philox, Threefry or a xoshiro, and test *your use of it*: the streams.
 #
@@ -442,8 +441,6 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # - JAX: [pseudorandom numbers](https://docs.jax.dev/en/latest/random-numbers.html), and
 #   [the design behind them](https://docs.jax.dev/en/latest/jep/263-prng.html).
 # - NumPy: [parallel random number generation](https://numpy.org/doc/stable/reference/random/parallel.html).
-#
-# Next: an area by random sampling (project 2).
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 40 minutes

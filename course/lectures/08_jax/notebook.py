@@ -71,7 +71,6 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
 # work on that list. The Python text is run for the tracing, and then no more.
 #
 # So how often is it run? Here is a function that counts. *Predict:* which of these calls make it trace again?
-# (Settle on an answer before you run a cell. The wrong ones teach most.)
 
 # %% id="trace-guess"
 predict("trace",
@@ -528,9 +527,6 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 #   in JAX's own questions and answers.
 # - Built on JAX: [Optax](https://optax.readthedocs.io) (optimisers), [Diffrax](https://docs.kidger.site/diffrax/)
 #   (differential equations), [Equinox](https://docs.kidger.site/equinox/) (models).
-#
-# Next: "JAX in depth", with trees of arrays, loops that collect or stop by themselves, and the errors of a fit. Kernels of your
-# own in JAX: "Programming in blocks". What `jit` does inside, you can build yourself: "Write your own JIT".
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 50 minutes

@@ -66,7 +66,7 @@ print(table.head(4), table.dtypes, sep="\n")
 # %% [markdown] id="groups-predict" tags=["predict"]
 # A *columnar* table: each column is one array on the device, in [Arrow's](https://arrow.apache.org) layout.
 # *Predict:* five muons of three events, in no order. Of the sums by event, which comes first with pandas, and
-# which with cuDF? (Settle on an answer first. The wrong ones teach most.)
+# which with cuDF?
 
 # %% id="groups-guess"
 predict("groups",

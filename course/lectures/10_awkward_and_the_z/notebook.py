@@ -683,7 +683,7 @@ print(hard_pt.type, "on", ak.backend(hard_pt), "- as Awkward makes it:",
 
 # %% [markdown] id="compaction-text"
 # Count, scan, fill: that is **stream compaction**, for lists. Each thread writes as many numbers as it likes, no two write to one place,
-# and everything stays in the order of the events. In earnest take `cupy.cumsum` for the scan: it touches the memory half as often.
+# and everything stays in the order of the events. In real work use `cupy.cumsum` for the scan: it moves half the bytes.
 
 # %% id="fill-check"
 check("fill-hard", fill_hard)
@@ -789,8 +789,6 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 # - [vector](https://vector.readthedocs.io) and [hist](https://hist.readthedocs.io): what four-vectors and
 #   histograms can be asked.
 # - What the stand-ins here do and do not: [docs/standins.md](../docs/standins.md).
-#
-# Next: Project 3, "The Z mass from Awkward Arrays", where you choose the pair, and fit the peak.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes

@@ -785,7 +785,7 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # | linear algebra, FFT, sorting, random numbers | the library: CuPy, JAX, nvmath-python | tuned for years | never write it yourself |
 # | one small array, one time | NumPy, or Numba on the CPU | see section 6 | |
 #
-# And nine that this course doesn't teach, one honest line each, as of late 2026:
+# And nine more, one honest line each, as of late 2026. (Pallas, and Triton to read, are in "Programming in blocks".)
 #
 # | tool | what you write | what to know |
 # |---|---|---|
@@ -834,8 +834,6 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # - [TOAST](https://github.com/hpc4cmb/toast), with its kernels in several languages side by side.
 # - How XLA contracts products and sums, and whom it surprised:
 #   [openxla/xla, issue 41579](https://github.com/openxla/xla/issues/41579).
-#
-# Next: "A port, done", where you take the way of section 7 yourself; or more than one GPU.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 55 minutes
@@ -855,7 +853,7 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # *Where people stall.* In `ship`, they take `abs` of the wrong thing, or build an array version with a thousand
 # launches: the check tells both.
 #
-# *What someone always asks.* "Which is fastest?" Section 4 has recorded times. Of the one-kernel versions the PTX
+# *What someone always asks.* "Which is fastest?" Section 5 has recorded times. Of the one-kernel versions the PTX
 # is much the same, and people's time differs more. "Is fma wrong, then?" No, it is closer; but it is not the same. "Where are the
 # times of a GPU?" In the recorded pictures, and here if your machine has one: this course shows no time that was not measured.
 #

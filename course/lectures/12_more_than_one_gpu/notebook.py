@@ -780,8 +780,6 @@ cluster.close()
 # - [mpi4py](https://mpi4py.readthedocs.io) on GPU-aware MPI, [mpi4jax](https://mpi4jax.readthedocs.io).
 # - G. M. Amdahl, *Validity of the single processor approach* (1967), three pages; J. L. Gustafson,
 #   *Reevaluating Amdahl's law* (1988), two.
-#
-# Next: what stands between a function in JAX and a kernel, in "Write your own JIT".
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes

@@ -87,8 +87,7 @@ print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len
 #
 # JAX calls your function with stand-ins and writes down each operation: a **jaxpr**. Here is a shorter
 # formula, the temperature at which sea water freezes. *Predict:* how many equations will it have, and in
-# how many of them is `salinity` an operand? (Settle on an answer before you run a cell. The wrong ones
-# teach most.)
+# how many of them is `salinity` an operand?
 
 # %% id="jaxpr-guess"
 predict("jaxpr",
@@ -853,8 +852,6 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # - CuPy: [raw kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html).
 # - The formulas: Fofonoff and Millard, *Algorithms for computation of fundamental properties of seawater*,
 #   UNESCO technical papers in marine science 44 (1983).
-#
-# Next: windows, reductions and loops, with your own `jit` at the end: the project "A compiler of your own".
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 70 minutes
@@ -883,6 +880,6 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # level: ten times `x = x * x` would be 1,023 products. "Does XLA generate CUDA C++?" No: LLVM's language,
 # or Triton's. "Why float32?" JAX's default; `TYPES` is where another type would begin.
 #
-# *What goes wrong.* Who runs the first cells of section 2 again has emptied the three tables: run what
+# *What goes wrong.* Running the first cells of section 2 again empties the three tables: run what
 # fills them, in sections 2 to 4, again as well. The cell that counts traces prints other numbers the second time, unless
 # its function is defined anew: it is, in the same cell.

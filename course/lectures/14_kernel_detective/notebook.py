@@ -607,15 +607,16 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # - Reproduce it small, let a tool name a place, explain the whole symptom, mend one thing, and try again what had worked.
 # - The line that is named is where it shows. Go back to where the number was made, or to whom the thread waits for.
 # - What comes and goes is a missing order: `check()` finds it on a day when the answer is right.
-# - A barrier orders a block, the end of a launch orders its stream, an event orders two streams. Nothing else does.
+# - A barrier orders a block, the end of a launch orders its stream, an event orders two streams. (A cooperative
+#   launch has a barrier for its whole grid.)
 # - Slow has a line too: count sectors before you guess. Whether it matters, `nsys` tells first and `ncu` then.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
 # - [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html): `memcheck`, `racecheck`, `initcheck`
-#   and `synccheck` on a real GPU. Cases 1 and 2 it names as you have seen. Its `racecheck` looks at shared memory, so it
-#   doesn't see case 5.
+#   and `synccheck` on a real GPU. Case 2 it names as you have seen; case 1 none of them does, for `initcheck` looks at
+#   global memory. `racecheck` looks at shared memory, so it doesn't see case 5.
 # - [Nsight Systems](https://docs.nvidia.com/nsight-systems/UserGuide/index.html) and
 #   [Nsight Compute's profiling guide](https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html), with how its metrics are named.
 # - [Debugging](https://nvidia.github.io/numba-cuda/user/debugging-with-lineinfo.html) in Numba-CUDA: how lines get into a message.

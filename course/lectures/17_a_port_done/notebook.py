@@ -233,7 +233,7 @@ print("np.bincount(seen, …): ", np.bincount(seen, rest, minlength=4))
 #
 # Write `fit_lines(y, good, xp)`: fit a line to the good samples along the *last* axis, and return its value at every sample, in an
 # array shaped like `y`. There may be any number of axes before the last. Where `good` is false, `y` may be NaN, and NaN times 0 is
-# still NaN. With no good sample the line is 0; with one it's level. `xp` is NumPy now, and will be JAX later.
+# still NaN. With no good sample the line is 0; with one it is that sample's value all along. `xp` is NumPy now, and will be JAX later.
 
 # %% id="fit-exercise" tags=["exercise"]
 def fit_lines(y, good, xp=np):

@@ -56,7 +56,7 @@ print("right:", np.allclose(d_sums.copy_to_host(), ak.sum(muons.pt, axis=1), rto
 print(f"of what the lanes were there for, they did {worked:.0%}; of the bytes moved, {used:.0%} were read")
 
 # %% [markdown] id="the-question-stands"
-# Nothing is wrong, and half of it is in vain: lanes stood by, and bytes were carried that no thread had asked for. **Where did
+# The sums are right, but half the work was wasted: lanes sat idle, and bytes were moved that no thread had asked for. **Where did
 # they go?** Both have one cause: threads don't go alone. They go in **warps** of 32, and so does what they fetch. You'll see
 # how, count it, and mend it; the last two sections are for when there is time.
 
@@ -292,7 +292,7 @@ gpucourse.beside(
 # %% [markdown] id="shares-why" tags=["why"]
 # The shares move eight times as much. When a warp loads, its 32 lanes ask at the same moment, and the
 # hardware gathers what they ask for into as few sectors as it can. Side by side, 32 numbers fill 4 sectors, and
-# nothing is moved in vain: the access is **coalesced**. In shares, each lane asks for a number of its own
+# nothing is moved for nothing: the access is **coalesced**. In shares, each lane asks for a number of its own
 # sector, and seven eighths of what moves is not wanted *now*.
 #
 # ![Two patterns of eight threads that read four-byte numbers. Above, thread i reads element i: all eight lie in
@@ -445,7 +445,7 @@ print("33 columns: the banks of tile[:, 3] are", *padded[:, 3])
 # %% [markdown] id="turn-task"
 # ### Exercise: turn a table
 #
-# Write `turn`: `turned[j, i] = table[i, j]`, for tables of any size. Reading *and* writing must be coalesced,
+# Write `turn`, which transposes a table: `turned[j, i] = table[i, j]`, for tables of any size. Reading *and* writing must be coalesced,
 # and no bank may be in conflict. Below is the plain way, whose writes are scattered.
 #
 # The way out: a block of 32 × 32 threads reads a tile of the table side by side into shared memory, waits,

@@ -118,7 +118,7 @@ jax.lax.scan(collect, jnp.zeros(0), jnp.array([3.0, 1.0, 2.0]))
 
 # %% [markdown] id="grow-why" tags=["why"]
 # `carry input and carry output must have equal types`: `float32[0]` went in, `float32[1]` came out. The body is traced *once*, for all turns, so what
-# goes round keeps its shape and type. (A sum that begins with `jnp.int32(0)` and adds halves fails alike.) What is to be *collected* goes
+# goes round keeps its shape and type. (A sum that starts as `jnp.int32(0)` and adds 0.5 fails for the same reason.) What is to be *collected* goes
 # out as the second result, `y`, and `scan` stacks it.
 
 # %% id="cumsum"
@@ -383,8 +383,6 @@ print("computed from it:", *misfit(guess, **there).devices())
 #   [advanced derivatives](https://docs.jax.dev/en/latest/advanced-autodiff.html), [sharded computation](https://docs.jax.dev/en/latest/sharded-computation.html).
 # - [The autodiff cookbook](https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html): products of a Hessian and a vector, which need no Hessian.
 # - In earnest: [Optimistix](https://docs.kidger.site/optimistix/) (minimisers, roots, least squares), [Optax](https://optax.readthedocs.io) (descents).
-#
-# Next: kernels of your own in JAX, "Programming in blocks"; or several devices, "More than one GPU".
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 40 minutes
@@ -402,7 +400,7 @@ print("computed from it:", *misfit(guess, **there).devices())
 # steps run away. Why, and what would help?
 #
 # *Where people stall.* In `descend`, a loop over the dictionary's keys, which ends at the nested one. In `history`, `losses.append`. In `until`, `and` in place of `&`: a
-# traced truth value has no `bool`. In `errors`, 1 over the root of the Hessian's diagonal, which forgets that parameters hang together.
+# traced truth value has no `bool`. In `errors`, 1 over the root of the Hessian's diagonal, which leaves out that parameters are correlated.
 #
 # *What someone always asks.* "Why not `scipy.optimize`?" Do use it for one fit; it takes JAX's gradient. It won't do five hundred at once. "Can I use my own class as a
 # tree?" Yes: `jax.tree_util.register_dataclass`. "Is the Hessian expensive?" It costs as many gradients as there are parameters: five are nothing, a million are too many.

@@ -976,6 +976,23 @@ def mandelbrot_hits(seed, first, n, limit, total):
     },
     # -- threads that only look busy ---------------------------------------------------------------
     {
+        "name": "one-in-two-iterates-in-vain",
+        "kind": "threads that look busy",
+        "fails": ["test-mandelbrot-hits"],
+        "reason": "when a thread is alone",
+        "cells": {"mandelbrot-hits": '''@cuda.jit
+def mandelbrot_hits(seed, first, n, limit, total):
+    count = 0
+    g, G = cuda.grid(1), cuda.gridsize(1)
+    for i in range(first + g // 2, first + n, (G + 1) // 2):
+        words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
+                       uint32(seed), uint32(seed >> 32))
+        if in_mandelbrot(-2.0 + 2.5 * (words[0] * 2.0**-32), 1.25 * (words[1] * 2.0**-32), limit) > 0:
+            count += 1 - g % 2
+    cuda.atomic.add(total, 0, count)
+'''},
+    },
+    {
         "name": "one-in-two-makes-states",
         "kind": "threads that look busy",
         "fails": ["test-seed-states", "test-sample-disc"],

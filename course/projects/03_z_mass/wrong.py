@@ -322,7 +322,7 @@ def first_mass(muons):
         "name": "returns-from-the-kernel",
         "kind": "return in a grid-stride loop",
         "fails": ["test-first-pair"],
-        "reason": "another launch",
+        "reason": "when threads have several each",
         # Right as long as every thread has one event only.
         "cells": {"first-pair": '''@cuda.jit(device=True)
 def first_mass(muons):

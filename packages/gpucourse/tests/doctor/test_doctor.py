@@ -89,7 +89,7 @@ def test_a_missing_compiler_is_told_and_no_kernel_is_tried(
     assert findings[missing].status == FAIL
     assert findings[missing].found.startswith("not found: ")
     assert findings[missing].mend.startswith(install("--upgrade"))
-    assert "'cuda-toolkit[cccl,cudart,nvcc,nvrtc,nvvm]>=" in findings[missing].mend
+    assert "'cuda-toolkit[cccl,cudart,nvcc,nvjitlink,nvrtc,nvvm]>=" in findings[missing].mend
     assert findings["a kernel"].status == FAIL
     others = {"nvvm", "nvrtc", "cudart"} - {missing}
     assert all(findings[name].found == f"/somewhere/lib{name}.so" for name in others)

@@ -18,7 +18,7 @@ from gpucourse.doctor.finding import install, reinstall, uninstall
 from gpucourse.system import device, libraries
 
 NONE = device.DeviceInfo("Virtual GPU (CPU)", True, (9, 0), reason="no NVIDIA driver here")
-TOOLKIT = "cuda-toolkit[cccl,cudart,nvcc,nvrtc,nvvm]>=12.8,<14"
+TOOLKIT = "cuda-toolkit[cccl,cudart,nvcc,nvjitlink,nvrtc,nvvm]>=12.8,<14"
 
 
 def distribution(folder: Path, name: str, version: str, needs: list[str] = ()) -> None:

@@ -34,7 +34,7 @@ def seconds(process: Bounded, function, text: str) -> float:
 @pytest.mark.parametrize(("function", "process", "piece"), [
     *((inert, _rendered, piece) for piece in MARKDOWN),
     *((highlighted, _coloured, piece) for piece in CODE)])
-def test_threats_89_and_98_twice_the_text_takes_no_more_than_twice_as_long(
+def test_threat_89_twice_the_text_takes_no_more_than_twice_as_long(
         function, process, piece):
     function("a")  # its process has started
     took = [seconds(process, function, piece * (size // len(piece)))

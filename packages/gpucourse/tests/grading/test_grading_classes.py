@@ -261,3 +261,15 @@ def test_a_row_that_the_gradebook_refuses_stops_nobody_elses(course, tmp_path):
     assert "eve: toy: graded, but" not in said
     found = rows(root)
     assert "bob" not in found and found["eve"]["score"] == 2.0
+
+
+@pytest.mark.parametrize(("name", "graded"), [
+    ("José Núñez", True), ("b (1)", True), ("a-b_c.d", True), ("a [x]", False), ("b*", False),
+    ("c?", False), ('d"e', False)])
+def test_a_name_that_nbgrader_takes_for_something_else_is_told(tmp_path: Path, name, graded):
+    """Feedback is looked for by patterns: "a [x]" was graded and left without any."""
+    (tmp_path / "submitted" / name / "ps1").mkdir(parents=True)
+    room = grade_class.Classroom(tmp_path)
+    assert room.students("ps1") == [name] * graded
+    told = room.misnamed("ps1")
+    assert len(told) == (not graded) and all("rename it" in one for one in told)

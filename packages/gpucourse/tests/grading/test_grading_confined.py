@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow
 
 # Each writes down what it could do; run outside of the grader, all of them can.
 ATTEMPTS = """
-import ctypes, json, os, resource, socket, subprocess
+import ctypes, fcntl, json, os, resource, signal, socket, subprocess
 course, home, parent = {course!r}, {home!r}, {parent}
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -68,6 +68,11 @@ attempts = {{
     "signal the parent": lambda: os.kill(parent, 0),
     "signal by another call": lambda: succeeds(libc.syscall(62 if os.uname().machine == "x86_64"
                                                             else 129, parent, 0)),
+    "signal by a file": lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, parent),
+    "which signal": lambda: fcntl.fcntl(os.pipe()[0], 10, signal.SIGKILL),
+    "signal by a socket": lambda: fcntl.ioctl(socket.socketpair()[0], 0x8902,
+                                              parent.to_bytes(4, "little")),
+    "processors of the parent": lambda: os.sched_setaffinity(parent, os.sched_getaffinity(parent)),
     "limits of the parent": lambda: resource.prlimit(parent, resource.RLIMIT_CORE),
     "priority of the parent": lambda: os.setpriority(os.PRIO_PROCESS, parent, os.getpriority(
         os.PRIO_PROCESS, parent)),
@@ -161,9 +166,28 @@ def test_threat_85_without_namespaces_and_landlock_the_verdict_says_so(course, m
     told = in_confinement((), attempts(course) + "result = done\n")
     assert confined.missing(told["had"]) == [confined.FILES]
     assert "gradebook" in told["result"]
-    assert not {"internet socket", "signal the parent", "program", "process", "rights",
-                "limits of the parent"} & set(told["result"])
+    assert not set(told["result"]) & {
+        "internet socket", "signal the parent", "program", "process", "rights",
+        "limits of the parent", "signal by a file", "signal by a socket"}
     (course / "to remove").write_text("kept")
+
+
+def test_libraries_are_found_where_the_loader_is_told_of_them(tmp_path, monkeypatch):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libown.so").write_text("kept")
+    (tmp_path / "other").write_text("kept")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f":/:.:{tmp_path / 'lib'}")
+    monkeypatch.setattr(confinement, "own_namespaces", lambda *_, **__: False)
+    told = in_confinement((), f"""result = []
+for name in ("lib/libown.so", "other"):
+    try:
+        result.append(open({str(tmp_path)!r} + "/" + name).read())
+    except PermissionError:
+        result.append("refused")
+""")
+    if confined.FILES not in told["had"]:
+        pytest.skip("UNTESTED HERE: the kernel has no Landlock")
+    assert told["result"] == ["kept", "refused"]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="UNTESTED HERE: another user, which root alone can be")

@@ -287,3 +287,12 @@ def test_twenty_thousand_cells_of_ones_own_are_looked_through_in_a_second(assign
     began = time.process_time()
     take(cells, assignment)
     assert time.process_time() - began < 1
+
+
+def test_line_ends_of_windows_are_no_change(assignment):
+    cells = submission(assignment)
+    for cell in cells:
+        cell["source"] = cell["source"].replace("\n", "\r\n").splitlines(keepends=True)
+    taken = take(cells, assignment)
+    assert taken.notices == []
+    assert taken.sources == take(submission(assignment), assignment).sources

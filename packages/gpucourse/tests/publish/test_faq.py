@@ -9,7 +9,7 @@ from pathlib import Path
 from gpucourse.publish import faq
 from gpucourse.publish.outputs import derive
 from gpucourse.publish.source import read_course
-from gpucourse.publish.welcome import FIRST, NOTEBOOK
+from gpucourse.publish.welcome import NOTEBOOK
 from small_course import LECTURE, edit, write_course
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -45,9 +45,10 @@ def cells(notebook: str) -> list[str]:
 
 def test_who_is_new_is_told_where_to_begin(tmp_path: Path):
     said = "".join(text for text in cells(derive(ROOT)[NOTEBOOK]) if "New here?" in text)
-    places = [said.index(f"/{id}.ipynb") for id in FIRST]
+    course, _ = read_course(ROOT)
+    places = [said.index(f"/{id}.ipynb") for id in course.first]
     assert places == sorted(places)
     assert all(re.search(rf"^{n}\. .*{id}.*, \d+ minutes$", said, re.MULTILINE)
-               for n, id in enumerate(FIRST, start=1))
+               for n, id in enumerate(course.first, start=1))
     small = cells(derive(write_course(tmp_path))[NOTEBOOK])
     assert len(small) == 3 and not any("{" in text for text in small), "it has other lessons"

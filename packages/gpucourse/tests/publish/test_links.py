@@ -55,7 +55,9 @@ def test_the_repository_has_no_dead_link(repository: Path):
     files = [repository / name for name in names.split("\0") if name]
     # docs/site/index.md and docs/handout/README.md stand at the root of the site and of the
     # handout; tests build both.
+    # Those in grading/source lead from where the notebooks are released to, which is tested there.
     files = [path for path in files
-             if path.is_file() and path.parent.name not in ("site", "handout")]
+             if path.is_file() and path.parent.name not in ("site", "handout")
+             and not path.is_relative_to(repository / "grading" / "source")]
     assert len(files) > 20
     assert list(map(str, dead_links(repository, files))) == []

@@ -45,8 +45,8 @@ def test_the_solution_is_right_and_its_cost_is_counted():
     assert judged.mine == judged.ours
     assert {name: mine for name, mine, _ in judge.rows(judged)} == {
         "global_loads": 8192, "global_stores": 4096, "shared_loads": 0, "shared_stores": 0,
-        "bank_conflicts": 0, "global_sectors": 1536, "atomics": 0, "barriers": 0,
-        "bytes": 3 * 4 * 4096}
+        "bank_conflicts": 0, "global_sectors": 1536,
+        "atomics": 0, "barriers": 0, "bytes": 3 * 4 * 4096}
 
 
 @pytest.mark.parametrize("ignored", ["a", "b", "factor"])

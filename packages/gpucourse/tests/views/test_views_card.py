@@ -15,7 +15,8 @@ from numba import cuda
 import kernels_to_see as kernels
 import virtualgpu
 from gpucourse import beside, report
-from gpucourse.views import listing, words
+from gpucourse.views import card, listing, words
+from gpucourse.views import page as page_of_views
 from gpucourse.views.runs import Launch, copy_arguments, observe
 from virtualgpu.watch.counters import Counters
 
@@ -89,7 +90,7 @@ def test_hottest_line_is_shaded_most():
     shades = {float(shade): code for shade, code in re.findall(
         r'rgba\(230,140,0,([\d.]+)\)"><td[^>]*>[^<]*</td><td class="code">([^<]*)', markup)}
     assert "x[i * 32 % x.size]" in shades[max(shades)]
-    assert max(shades) == 0.5
+    assert max(shades) == card.HOTTEST
 
 
 def test_a_lines_cost_counts_instructions_and_the_further_turns_of_memory():
@@ -277,3 +278,51 @@ def test_without_the_virtual_gpu_switched_on_it_serves_for_the_launch():
                          env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     assert ran.returncode == 0, ran.stderr
     assert "scale[2, 32]" in ran.stdout and "✓ global loads" in ran.stdout
+
+
+# --- read by everybody --------------------------------------------------------------------------
+
+Colour = tuple[float, ...]
+# Letters and paper: JupyterLab's themes, and the site's.
+PAGES = {"lab dark": ((255, 255, 255), (17, 17, 17)), "site dark": ((207, 208, 208), (19, 20, 22)),
+         "lab light": ((33, 33, 33), (255, 255, 255)), "site light": ((0, 0, 0), (255, 255, 255))}
+
+
+def over(share: float, above: Colour, below: Colour) -> Colour:
+    return tuple(share * a + (1 - share) * b for a, b in zip(above, below, strict=True))
+
+
+def contrast(one: Colour, other: Colour) -> float:
+    """As WCAG 2.2 defines it, between 1 and 21."""
+    def luminance(colour: Colour) -> float:
+        parts = [part / 255 for part in colour]
+        r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_letters_of_a_card_can_be_read_on_every_page(page):
+    """4.5 : 1 for plain letters, faint ones, signs, and on the costliest line."""
+    letters, paper = PAGES[page]
+    style = page_of_views.STYLE
+    faint = int(re.search(r"--gpuc-faint:color-mix\(in srgb,currentColor (\d+)%", style)[1]) / 100
+    assert contrast(over(faint, letters, paper), paper) >= 4.5
+    for sign in ("good", "costly"):
+        colour, share = re.search(
+            rf"\.{sign}{{color:color-mix\(in srgb,#(\w{{6}}) (\d+)%,currentColor\)", style).groups()
+        rgb = tuple(int(colour[n:n + 2], 16) for n in (0, 2, 4))
+        assert contrast(over(int(share) / 100, rgb, letters), paper) >= 4.5, sign
+    assert contrast(letters, over(card.HOTTEST, (230, 140, 0), paper)) >= 4.5
+
+
+def test_no_letters_of_a_shaded_line_are_faint_and_what_scrolls_is_reached_by_keyboard():
+    markup = report(*LAUNCHES[1])._repr_html_()
+    rows = re.findall(r'<tr style="background:rgba\(230.*?</tr>', markup)
+    assert rows and not any("faint" in row for row in rows)
+    assert '<td class="n faint">' in markup  # of lines that are not shaded
+    for opening in re.findall(r'<div class="scroll"[^>]*>', markup):
+        assert 'tabindex="0"' in opening and "aria-label=" in opening
+    assert '<div class="scroll"' in markup

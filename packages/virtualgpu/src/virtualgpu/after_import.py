@@ -57,7 +57,7 @@ class _AfterImport(MetaPathFinder):
         finally:
             asking.discard(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(spec.loader)
+            spec.loader = _CallingLoader(name, spec.loader)
         return spec
 
 
@@ -68,8 +68,8 @@ class _CallingLoader(Loader):
     it is awaited until it is loaded.
     """
 
-    def __init__(self, wrapped: Loader):
-        self._wrapped = wrapped
+    def __init__(self, name: str, wrapped: Loader):
+        self._name, self._wrapped = name, wrapped
 
     def __getattr__(self, name: str):
         return getattr(self._wrapped, name)
@@ -80,7 +80,8 @@ class _CallingLoader(Loader):
     def exec_module(self, module) -> None:
         module.__spec__.loader = module.__loader__ = self._wrapped
         self._wrapped.exec_module(module)
-        callback = _AfterImport.callbacks.get(module.__name__)
-        forget(module.__name__)
+        # By the name that was asked for: cuda.core gives its module another one.
+        callback = _AfterImport.callbacks.get(self._name)
+        forget(self._name)
         if callback is not None:
             callback(module)

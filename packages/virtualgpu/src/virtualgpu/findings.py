@@ -100,7 +100,7 @@ class Findings(list[Finding]):
         for finding in more:
             self.append(finding)
 
-    def __iadd__(self, more: Iterable[Finding]) -> Findings:
+    def __iadd__(self, more: Iterable[Finding]) -> Findings:  # type: ignore[override, misc]
         self.extend(more)
         return self
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import operator
+import runpy
 from collections.abc import Iterator
 
 import numpy as np
@@ -602,3 +604,84 @@ def test_where_libraries_look_for_its_classes():
     assert not isinstance(cudf.Series([1.5]).dtype, (CategoricalDtype, ListDtype, Decimal64Dtype))
     with pytest.raises(NotImplementedError, match=r"cudf.ListDtype is not in the stand-in"):
         ListDtype(int)
+
+
+# --- where cuDF is not pandas -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [
+    lambda cudf: cudf.DataFrame(np.arange(4).reshape(2, 2), columns=["A", "A"]),
+    lambda cudf: cudf.DataFrame({"A": [1]}, columns=["A", "A"]),
+    lambda cudf: cudf.from_pandas(pd.DataFrame(np.ones((1, 2)), columns=["a", "a"])),
+    lambda cudf: cudf.concat([cudf.DataFrame({"k": [1]}), cudf.DataFrame({"k": [2]})], axis=1),
+    lambda cudf: setattr(cudf.DataFrame({"a": [1], "b": [2]}), "columns", ["x", "x"]),
+])
+def test_a_column_has_a_name_of_its_own(make):
+    """One of the two was kept, or lost, without a word."""
+    import cudf
+
+    with pytest.raises(ValueError, match="Duplicate column names are not allowed"):
+        make(cudf)
+
+
+def test_a_null_is_in_what_has_a_null():
+    import cudf
+
+    for values, wanted, right in (
+            ([-1], [None], [False]), ([1, None], [None], [False, True]),
+            ([1.0, None], [None, 1.0], [True, True]), (["a", None], ["b"], [False, False]),
+            ([1, None], [1], [True, False])):
+        assert cudf.Series(values).isin(wanted).to_pandas().tolist() == right
+    with pytest.raises(TypeError, match="only list-like objects"):
+        cudf.Series(["a"]).isin("a")
+
+
+def test_types_of_columns_in_order():
+    import cudf
+
+    read = cudf.read_csv(io.StringIO("1,2,007\n3,4,008\n"), names=["a", "b", "c"],
+                         dtype=["int32", "float32", "str"])
+    assert [str(one) for one in read.dtypes] == ["int32", "float32", "object"]
+    assert read["c"].to_pandas().tolist() == ["007", "008"]
+    with pytest.raises(ValueError, match="2 types for 1 columns"):
+        cudf.read_csv(io.StringIO("a\n1\n"), dtype=["int32", "int32"])
+
+
+@pytest.mark.parametrize(("number", "text"), [
+    (1.1234567891234564, "1.123456789"), (2e9, "2.0e+09"), (1e9, "1000000000.0"), (0.0, "0.0"),
+    (-0.5, "-0.5"), (1e-5, "1.0e-05"), (123456.789, "123456.789"), (9.99999999999e12, "1.0e+13"),
+    (1.5e300, "1.5e+300"), (np.inf, "Inf"), (-np.inf, "-Inf"), (np.nan, "NaN")])
+def test_floats_become_text_as_in_cudf(number, text):
+    """libcudf's rule: ten significant digits, an exponent above 1e9 and below 1e-4."""
+    import cudf
+
+    column = cudf.Series([number, 1.0], nan_as_null=False)
+    assert column.astype(str).to_pandas().tolist() == [text, "1.0"]
+    assert cudf.Series([number, None]).astype("str").to_pandas().isna().tolist()[1]
+    if np.isfinite(number):
+        assert cudf.DataFrame({"a": column}).to_csv(index=False) == f"a\n{text}\n1.0\n"
+
+
+def test_joins_that_only_ask():
+    import cudf
+
+    left, right = cudf.DataFrame({"a": [1, 2, 2], "b": [7, 8, 9]}), cudf.DataFrame({"a": [2, 2]})
+    semi, anti = (left.merge(right, on="a", how=how) for how in ("leftsemi", "leftanti"))
+    assert semi.to_pandas()["b"].tolist() == [8, 9] and anti.to_pandas()["b"].tolist() == [7]
+    other = right.rename(columns={"a": "z"})
+    assert left.merge(other, left_on="a", right_on="z", how="leftsemi").to_pandas().columns.tolist(
+    ) == ["a", "b"]
+
+
+def test_a_query_knows_the_variables_of_its_caller(tmp_path):
+    """In a function, and at the top level of a program or a notebook."""
+    import cudf
+
+    limit = 2
+    frame = cudf.DataFrame({"a": [1, 2, 3]})
+    assert frame.query("a > @limit")["a"].to_pandas().tolist() == [limit + 1]
+    assert frame.query("a > @other", local_dict={"other": 1})["a"].to_pandas().tolist() == [2, 3]
+    script = tmp_path / "program.py"
+    script.write_text("import cudf\nlimit = 1\n"
+                      "found = cudf.DataFrame({'a': [1, 2]}).query('a > @limit')\n")
+    assert runpy.run_path(str(script))["found"]["a"].to_pandas().tolist() == [2]

@@ -306,3 +306,48 @@ def test_work_on_arrays_inside_a_check_is_no_finding(cp):
         total[1, 32](a, out)
     assert report.ok, str(report)
     assert float(out[0]) == 528
+
+
+@pytest.mark.parametrize(("name", "make"), [
+    ("cholesky", lambda cp: (cp.array([[1.0, 2], [2, 1]]),)),
+    ("svd", lambda cp: (cp.full((2, 2), np.nan),)),
+    ("tensorsolve", lambda cp: (cp.zeros((2, 2)), cp.ones(2))),
+    ("tensorinv", lambda cp: (cp.zeros((4, 6, 8, 3)),)),
+    ("matrix_power", lambda cp: (cp.zeros((2, 2)), -1)),
+    ("inv", lambda cp: (cp.zeros((2, 2)),)),
+    ("solve", lambda cp: (cp.zeros((2, 2)), cp.ones(2))),
+])
+def test_linear_algebra_raises_for_shapes_and_never_for_numbers(cp, name, make):
+    """cuSOLVER says so in a code that CuPy looks at only under errstate(linalg="raise")."""
+    function, arguments = getattr(cp.linalg, name), make(cp)
+    found = function(*arguments)
+    for part in found if isinstance(found, tuple) else [found]:
+        assert cp.isnan(part).all()
+    if name in ("cholesky", "inv"):
+        with pytest.raises(np.linalg.LinAlgError):
+            function(cp.zeros((2, 3)))
+
+
+def test_the_others_of_a_stack_of_matrices_are_right(cp):
+    good, bad = np.array([[4.0, 0], [0, 9]]), np.array([[1.0, 2], [2, 1]])
+    found = cp.linalg.cholesky(cp.asarray(np.stack([bad, good]))).get()
+    assert np.isnan(found[0]).all()
+    assert found[1].tolist() == [[2, 0], [0, 3]]
+
+
+def test_a_vectorized_function_has_the_type_of_all_its_elements(cp):
+    branches = cp.vectorize(lambda a: a + 0.5 if a > 1 else 0)
+    found = branches(cp.arange(3.0))
+    assert (found.tolist(), found.dtype) == ([0, 0, 2.5], np.float64)
+    assert cp.vectorize(lambda a: 1 / a)(cp.zeros(2)).tolist() == [np.inf] * 2
+    empty = cp.vectorize(lambda a: a + 1)(cp.zeros(0, np.float32))
+    assert (empty.shape, empty.dtype) == ((0,), np.float32)
+    column, row = cp.arange(2, dtype=np.int32)[:, None], cp.ones(3, np.int32)
+    added = cp.vectorize(lambda a, b: a + b)(column, row)
+    assert (added.tolist(), added.dtype) == ([[1, 1, 1], [2, 2, 2]], np.int32)
+
+
+def test_what_cannot_be_fused_is_named_by_its_public_name(cp):
+    for name in ("nansum", "diff"):
+        with pytest.raises(NotImplementedError, match=rf"cupy\.{name} inside a fused .* cannot be"):
+            cp.fuse(lambda a, name=name: getattr(cp, name)(a))(cp.linspace(0, 10, 5))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+
 import pytest
 
 import virtualgpu
@@ -69,3 +71,37 @@ def test_names_are_for_kernels(cp):
         jit.syncthreads()
     with pytest.raises(NotImplementedError, match=r"cupyx\.jit\.cub"):
         jit.cub  # noqa: B018
+
+
+TOP_LEVEL = """
+import virtualgpu
+virtualgpu.activate()
+import cupy as cp
+from cupyx import jit
+
+@jit.rawkernel(device=True)
+def doubled(value):
+    return 2 * value
+
+@jit.rawkernel()
+def fill(x):
+    x[jit.threadIdx.x] = doubled(7)
+
+@jit.rawkernel()
+def unfinished(x):
+    x[jit.threadIdx.x] = nothing_of_this_name
+
+x = cp.zeros(8, "f")
+fill[1, 8](x)
+result = x.tolist()
+"""
+
+
+def test_kernels_at_the_top_level_of_a_program(tmp_path):
+    """Each is among its own globals, and beside it one that is never launched and has a mistake."""
+    script = tmp_path / "program.py"
+    script.write_text(TOP_LEVEL)
+    names = runpy.run_path(str(script))
+    assert names["result"] == [14] * 8
+    with pytest.raises(Exception, match="nothing_of_this_name"):
+        names["unfinished"][1, 8](names["x"])

@@ -538,3 +538,26 @@ def test_no_python_object_gets_onto_the_device_or_is_made_of_its_bytes(drv):
     assert objects.tolist() == [None, None]
     drv.memcpy_htod(there, np.arange(2))
     assert drv.from_device(there, 2, np.int64).tolist() == [0, 1]
+
+
+def test_names_that_are_missing_say_what_to_use():
+    """A bare AttributeError looked like a typing mistake."""
+    import pycuda.autoinit  # noqa: F401
+    import pycuda.driver as drv
+    from pycuda.compiler import SourceModule
+
+    function = SourceModule("__global__ void f() {}").get_function("f")
+    for owner, names in (
+            (drv.Context, "attach get_limit set_limit get_shared_config set_shared_config "
+             "enable_peer_access disable_peer_access"),
+            (drv.Device(0), "can_access_peer uuid"), (drv.Event(), "ipc_handle"),
+            (drv.Stream(), "begin_capture"),
+            (drv, "limit shared_config array_format address_mode filter_mode memory_type "
+             "initialize_profiler"),
+            (function, "param_set set_block_shape launch launch_grid")):
+        for name in names.split():
+            assert not hasattr(owner, name)
+            with pytest.raises(NotImplementedError, match=rf"driver\.(\w+\.)?{name} .* use "):
+                getattr(owner, name)
+    with pytest.raises(AttributeError, match="nothing_of_this_name"):
+        _ = function.nothing_of_this_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 
@@ -20,13 +20,15 @@ _VAGUE = ("understand", "know", "learn", "appreciate", "be aware", "be familiar"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lecture:
-    """One lecture; ``minutes`` is the time it takes in a room, exercises included."""
+    """One lecture; ``minutes`` is the time it takes in a room, exercises included, and ``why``
+    what it is taken for, told by the lesson before it."""
 
     id: str
     title: str
     minutes: int
     objectives: list[str]
     prerequisites: list[str]
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class Project:
     objectives: list[str]
     prerequisites: list[str]
     points: float
+    why: str = ""
 
 
 Lesson = Lecture | Project
@@ -53,14 +56,20 @@ class Course:
 
     root: Path
     title: str
-    lectures: list[Lecture]
-    projects: list[Project]
+    #: Lectures and projects in the order in which they are taken.
+    lessons: list[Lesson]
+    #: The ids of what someone new takes first.
     first: list[str] = field(default_factory=list)
 
     @property
-    def lessons(self) -> list[Lesson]:
-        """Lectures, then projects."""
-        return [*self.lectures, *self.projects]
+    def lectures(self) -> list[Lecture]:
+        """The lectures alone, in that order."""
+        return [lesson for lesson in self.lessons if isinstance(lesson, Lecture)]
+
+    @property
+    def projects(self) -> list[Project]:
+        """The projects alone, in that order."""
+        return [lesson for lesson in self.lessons if isinstance(lesson, Project)]
 
     def lesson(self, id: str) -> Lesson:
         """The lecture or project of this id; a :class:`LookupError` names those there are."""
@@ -74,17 +83,6 @@ class Course:
         """The folder with everything that is written for a lesson."""
         kind = "lectures" if isinstance(lesson, Lecture) else "projects"
         return self.root / "course" / kind / lesson.id
-
-    def way(self, *ids: str, after: Iterable[str] = ()) -> list[Lesson]:
-        """The lessons ``ids`` and those that they need, in order, without those ``after`` which
-        it begins and what these need."""
-        done = {lesson.id for lesson in self.way(*after)} if after else set()
-        wanted, more = set(), {*ids}
-        while more:
-            wanted |= more
-            more = {need for id in more for need in self.lesson(id).prerequisites
-                    if _ID.fullmatch(need)} - wanted
-        return [lesson for lesson in self.lessons if lesson.id in wanted - done]
 
     def source(self, lesson: Lesson) -> Path:
         """The jupytext source of a lesson."""
@@ -124,17 +122,19 @@ def load_course(root: Path, path: Path | None = None) -> Course:
     for key in tables.keys() - {"course", "lecture", "project"}:
         report(f"unknown table [{key}]: use [course], [[lecture]] and [[project]]")
     head = tables.get("course", {})
-    match head:
-        case {"title": str(), **rest} if not rest or (
-            set(rest) == {"first"} and isinstance(rest["first"], list)
-        ):
-            first = rest.get("first", [])
-        case _:
-            report("[course] must hold a title, may hold a list of ids, first, and nothing else")
-            first = []
-    lectures = _read_entries(tables, "lecture", Lecture, report)
-    projects = _read_entries(tables, "project", Project, report)
-    course = Course(root, str(head.get("title", "")), lectures, projects, first)
+    if not {"title"} <= set(head) <= {"title", "way", "first"} or not isinstance(
+            head.get("title"), str):
+        report("[course] must hold a title, may hold the lists of ids way and first, and nothing "
+               "else")
+    first = list(map(str, head.get("first", [])))
+    lessons = [*_read_entries(tables, "lecture", Lecture, report),
+               *_read_entries(tables, "project", Project, report)]
+    if (way := head.get("way")) is not None:
+        if not problems and sorted(way) != sorted(lesson.id for lesson in lessons):
+            differing = set(way) ^ {lesson.id for lesson in lessons} or {"an id that comes twice"}
+            report(f"way must list each lesson once; look at {', '.join(sorted(differing))}")
+        lessons.sort(key=lambda lesson: way.index(lesson.id) if lesson.id in way else len(way))
+    course = Course(root, str(head.get("title", "")), lessons, first)
     for message in _inconsistencies(course.lessons):
         report(message)
     for id in first:
@@ -181,13 +181,15 @@ def _entry_mistakes(entry: dict, cls: type) -> Iterator[str]:
         "objectives": list,
         "prerequisites": list,
         "points": (int, float),
+        "why": str,
     }
-    names = {one.name for one in fields(cls) if one.default is MISSING}
-    for key in sorted(entry.keys() - names):
-        yield f"unknown key {key!r}: known are {', '.join(sorted(names))}"
+    known = {field.name for field in fields(cls)}
+    names = {field.name for field in fields(cls) if field.default is MISSING}
+    for key in sorted(entry.keys() - known):
+        yield f"unknown key {key!r}: known are {', '.join(sorted(known))}"
     for key in sorted(names - entry.keys()):
         yield f"key {key!r} is missing"
-    for key in sorted(names & entry.keys()):
+    for key in sorted(known & entry.keys()):
         value = entry[key]
         if not isinstance(value, wanted[key]) or isinstance(value, bool):
             yield f"{key} = {value!r} has the wrong type"

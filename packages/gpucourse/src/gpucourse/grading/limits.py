@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 MEGABYTE = 1 << 20
 
@@ -61,7 +62,7 @@ class Limits:
     cell_bytes: int = 200_000
 
 
-def limits_from(settings: Mapping[str, object]) -> Limits:
+def limits_from(settings: Mapping[str, Any]) -> Limits:
     """The limits with those of `settings` changed, as ``nbgrader_config.py`` has them.
 
     Raises ValueError, in words for the teacher, for a name that is none or a value that cannot be.

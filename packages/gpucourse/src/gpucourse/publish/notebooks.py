@@ -18,14 +18,17 @@ from __future__ import annotations
 import ast
 import copy
 import hashlib
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 
+from gpucourse.course.checkout import notebook_path
 from gpucourse.course.regions import (
     SOLUTION,
     released_source,
@@ -55,13 +58,17 @@ def lecture_notebook(course: Course, source: Source) -> NotebookNode:
     return _notebook(course, source.lesson, cells)
 
 
+#: Where the notebooks with the answers lie, all in one folder.
+_SOLUTIONS = Path("solutions")
+
+
 def lecture_solution(course: Course, source: Source) -> NotebookNode:
     """The lecture with its answers, and the notes for the room."""
     cells = [
         _cell(source, cell, unwrap_regions(cell.source, SOLUTION), _tags(cell))
         for cell in source.cells
     ]
-    return _notebook(course, source.lesson, cells)
+    return _notebook(course, source.lesson, cells, _SOLUTIONS)
 
 
 def project_source(course: Course, source: Source) -> NotebookNode:
@@ -120,6 +127,9 @@ def project_solution(course: Course, source: Source) -> NotebookNode:
             cell.metadata["tags"] = [t for t in cell.metadata.get("tags", ()) if t != RAISES]
             if not cell.metadata["tags"]:
                 del cell.metadata["tags"]
+    notebook.cells[0].source = _title(course, source.lesson, _SOLUTIONS)
+    if notebook.cells[-1].id == cell_id(source.lesson.id, STRIP):
+        notebook.cells[-1].source = strip(course, source.lesson, _SOLUTIONS)
     return _mark(notebook, digest(notebook))
 
 
@@ -231,9 +241,44 @@ def page(id: str, cells: list[tuple[str, str, str]]) -> NotebookNode:
         id, [new_cell(kind, text, cell_id(id, name)) for kind, name, text in cells])
 
 
-def _notebook(course: Course, lesson: Lesson, cells: list[NotebookNode]) -> NotebookNode:
-    title = new_cell("markdown", _title(course, lesson), cell_id(lesson.id, "title"))
-    return new_notebook_of(lesson.id, [title, *cells])
+#: The name of the last cell, which says where the lesson stands on the way.
+STRIP = "where-next"
+
+
+def _notebook(course: Course, lesson: Lesson, cells: list[NotebookNode],
+              folder: Path | None = None) -> NotebookNode:
+    title = new_cell("markdown", _title(course, lesson, folder), cell_id(lesson.id, "title"))
+    where = strip(course, lesson, folder)
+    last = [new_cell("markdown", where, cell_id(lesson.id, STRIP))] if where else []
+    return new_notebook_of(lesson.id, [title, *cells, *last])
+
+
+def strip(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
+    """Where the lesson stands on the way, and what comes before and after it; Markdown. Nothing
+    for a notebook that is not on it.
+
+    Its links lead from the notebook's own folder, or from ``folder``, where all notebooks lie.
+    """
+    if lesson not in course.lessons:
+        return ""
+    place = course.lessons.index(lesson)
+    here = notebook_path(lesson).parent
+
+    def link(other: Lesson) -> str:
+        path = Path(f"{other.id}.ipynb") if folder else notebook_path(other)
+        target = path.as_posix() if folder else os.path.relpath(path, here)
+        kind = "" if isinstance(other, Lecture) else "project "
+        return f"{kind}[{other.title}]({target})"
+
+    parts = [f"← {link(course.lessons[place - 1])}"] if place else []
+    parts.append(f"**{place + 1} of {len(course.lessons)}**")
+    if place + 1 < len(course.lessons):
+        after = course.lessons[place + 1]
+        why = f": {after.why}" if after.why else ""
+        parts.append(f"next: {link(after)}, {after.minutes} min{why}")
+    else:
+        parts.append("the last one")
+    return " · ".join(parts)
 
 
 def new_notebook_of(id: str, cells: list[NotebookNode]) -> NotebookNode:
@@ -259,14 +304,17 @@ def _mark(notebook: NotebookNode, released: str) -> NotebookNode:
     return notebook
 
 
-def _title(course: Course, lesson: Lesson) -> str:
+def _title(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
     """The first cell: title, time, needs and objectives, all from the registry."""
     needs = [_need(course, need) for need in lesson.prerequisites]
     facts = [f"**{lesson.minutes} minutes**"]
     if isinstance(lesson, Project):
         facts.append(f"**{lesson.points:g} points**")
     facts.append("needs: " + ("; ".join(needs) if needs else "nothing but Python"))
-    lines = [f"# {lesson.title}", "", " · ".join(facts), "", "After this you can", ""]
+    lines = [f"# {lesson.title}", "", " · ".join(facts), ""]
+    if where := strip(course, lesson, folder):
+        lines += [where, ""]
+    lines += ["After this you can", ""]
     lines += [f"- {objective}" for objective in lesson.objectives]
     return "\n".join(lines)
 

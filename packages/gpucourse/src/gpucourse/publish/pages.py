@@ -22,7 +22,7 @@ from gpucourse.exercises.checks import Exercise
 from gpucourse.exercises.outcomes import CHECK_MIME, marked_up
 from gpucourse.publish.gallery import LESSON as GALLERY
 from gpucourse.publish.links import relinked
-from gpucourse.publish.notebooks import cell_id, fold, starter_source
+from gpucourse.publish.notebooks import STRIP, cell_id, fold, starter_source
 from gpucourse.publish.questions import asked
 from gpucourse.publish.showcase import Shown
 from gpucourse.publish.source import ANSWERS, Cell, Source
@@ -57,7 +57,9 @@ def lesson_page(
     cells = []
     for cell in shown.notebook.cells:
         origin = origins.get(cell.id)
-        if origin is None:  # the title, made from the registry
+        if cell.id == cell_id(source.lesson.id, STRIP):
+            cells.append(new_markdown_cell(cell.source, id=cell.id))
+        elif origin is None:  # the title, made from the registry
             title, rest = cell.source.split("\n", 1)
             cells.append(new_markdown_cell(f"{title}\n\n{run_line}\n{rest}", id=cell.id))
         elif "room" not in origin.tags:

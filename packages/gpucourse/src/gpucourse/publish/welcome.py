@@ -41,7 +41,7 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
     )
     fills = {"lectures": str(len(course.lectures)), "projects": str(len(course.projects)),
              "hours": str(round(sum(lesson.minutes for lesson in course.lessons) / 60)),
-             "table": lessons_table(course), **first_steps(course)}
+             "table": lessons_table(course), **first_steps(course, handout)}
     cells = [("markdown", "title", title)]
     source = (course.root / SOURCE).read_text(encoding="utf-8")
     for cell in jupytext.reads(source, fmt="py:percent").cells:
@@ -53,28 +53,42 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
     return notebooks.page(ID, cells)
 
 
-# What those go on to who write no kernels, and physicists.
-_ARRAYS, _JAGGED = ("03_cupy", "08_jax"), ("10_awkward_and_the_z", "03_z_mass")
+#: What somebody may have come for: whether the first steps lead there, and the lessons, in order.
+GOALS = {
+    "work with arrays and tables, without a kernel of your own":
+        (False, ("01_why_gpus", "03_cupy", "04_compiling_python", "08_jax", "09_cudf")),
+    "write kernels, and know why one is slow":
+        (True, ("21_memory_and_sharing", "18_thinking_in_warps", "15_scan",
+                "22_scans_tiles_atomics")),
+    "simulate with random numbers": (True, ("07_random_numbers", "02_area_by_sampling")),
+    "do particle physics: the Z boson":
+        (True, ("18_thinking_in_warps", "15_scan", "10_awkward_and_the_z", "03_z_mass")),
+    "know what a compiler does":
+        (False, ("03_cupy", "04_compiling_python", "08_jax", "02_pycuda",
+                 "13_write_your_own_jit", "04_a_compiler")),
+}
 
 
-def first_steps(course: Course) -> dict[str, str]:
-    """Where to begin, and who may skip what; nothing in a course without those lessons."""
-    if not course.first or not {*_ARRAYS, *_JAGGED} <= {lesson.id for lesson in course.lessons}:
+def first_steps(course: Course, handout: bool = False) -> dict[str, str]:
+    """Where to begin, and what to take for which goal; empty without those lessons."""
+    lessons = {lesson.id: lesson for lesson in course.lessons}
+    if not course.first or not lessons.keys() >= {
+            id for _, ids in GOALS.values() for id in ids}:
         return {}
 
     def link(lesson: Lesson) -> str:
         return f"[{lesson.title}]({notebook_path(lesson).as_posix()})"
 
-    def links(lessons: list[Lesson]) -> str:
-        *most, last = map(link, lessons)
-        return f"{', '.join(most)} and {last}"
-
     steps = [f"{number}. {link(lesson)}, {lesson.minutes} minutes"
              for number, lesson in enumerate(map(course.lesson, course.first), start=1)]
-    return {"way": "\n".join(steps),
-            "puzzles": notebook_path(course.lesson(course.first[0])).as_posix(),
-            "arrays": links(course.way(*_ARRAYS, after=course.first[1:2])),
-            "jagged": links(course.way(*_JAGGED, after=course.first))}
+    rows = []
+    for goal, (first, ids) in GOALS.items():
+        named = ", ".join(link(lessons[id]) for id in ids)
+        rows.append(f"| {goal} | {'the first steps, then ' * first}{named} |")
+    if not handout:
+        rows.append("| teach it | [the instructor's guide](docs/instructor_guide.md) |")
+    return {"way": "\n".join(steps), "goals": "\n".join(rows),
+            "puzzles": notebook_path(course.lesson(course.first[0])).as_posix()}
 
 
 def lessons_table(course: Course, repository: str | None = None) -> str:

@@ -8,8 +8,8 @@ from gpucourse.views.page import View, box, escape, head, note
 
 _ROWS = {"global_loads": "reads, global", "global_stores": "writes, global",
          "shared_loads": "reads, shared", "shared_stores": "writes, shared",
-         "bank_conflicts": "bank conflicts", "global_sectors": "sectors of 32 bytes",
-         "atomics": "atomics", "barriers": "barriers",
+         "bank_conflicts": "bank conflicts",
+         "global_sectors": "sectors of 32 bytes", "atomics": "atomics", "barriers": "barriers",
          "bytes": "bytes moved"}
 
 
@@ -29,7 +29,7 @@ def view(judged: Judged, winners: Winners | None, ms: float | None, library_ms: 
         beside = f"; CuPy's lines {library_ms:.3g} ms" if library_ms is not None else ""
         notes.append(f"{ms:.3g} ms on the {gpu}, in a larger launch{beside}.")
     else:
-        notes.append("No time: there is no GPU here, and a processor's time would say nothing.")
+        notes.append("No time: there is no GPU here.")
     if winners is not None and (asked := parting(judged.puzzle, winners)):
         notes.append(asked)
     body = "".join("<tr>" + "".join(f'<td class="{"n" * (at > 0)}">{escape(cell)}</td>'

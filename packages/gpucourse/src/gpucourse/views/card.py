@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from gpucourse.views import listing, words
-from gpucourse.views.page import View, box, escape, head, note
+from gpucourse.views.page import View, box, escape, head, note, wide
 from gpucourse.views.runs import Observed
 from virtualgpu import sources
 from virtualgpu.errors import Location
@@ -20,6 +20,8 @@ MOST_CARDS = 6
 NOTHING = ("No kernel was launched in this cell: a launch is written kernel[grid, block](…), "
            "with both brackets and parentheses.")
 COUNTED = "Counted on the virtual GPU, which measures no time."
+# How strongly the costliest line is shaded: letters keep 4.5 : 1 on a dark page too.
+HOTTEST = 0.4
 CLEAN = "No race, no bad barrier, no read of unwritten memory, no bad address."
 
 _KINDS = {
@@ -199,22 +201,24 @@ def _listing_markup(parts: list[listing.Part], columns: list[listing.Column]) ->
             rows.append(f'<tr><td></td><td class="faint small" colspan="{len(columns) + 2}">'
                         f"{escape(part.title)}</td></tr>")
         rows += [_row(line, columns, hottest) for line in part.lines]
-    return (
-        '<div class="scroll"><table class="lines"><thead><tr><th class="n">line</th>'
+    return wide(
+        '<table class="lines"><thead><tr><th class="n">line</th>'
         f'<th>{escape(parts[0].title)}</th><th class="n" title="share of all turns: instructions '
         'issued, and the further turns that sectors, bank conflicts and atomics take">cost</th>'
-        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>")
+        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>", "lines")
 
 
 def _row(line: listing.Line, columns: list[listing.Column], hottest: float) -> str:
     style = ""
     if line.cost >= 0.02:
-        style = f' style="background:rgba(230,140,0,{0.06 + 0.44 * line.cost / hottest:.2f})"'
+        share = 0.12 + 0.88 * line.cost / hottest
+        style = f' style="background:rgba(230,140,0,{HOTTEST * share:.2f})"'
     cells = "".join(
         f'<td class="n">{escape(c.of(line.counters)) if line.counters else ""}</td>'
         for c in columns)
     cost = words.share(line.cost) if line.counters else ""
-    return (f'<tr{style}><td class="n faint">{line.number or ""}</td>'
+    number = "n" if style else "n faint"  # faint letters would not be read on a shade
+    return (f'<tr{style}><td class="{number}">{line.number or ""}</td>'
             f'<td class="code">{escape(line.code)}</td><td class="n">{cost}</td>{cells}</tr>')
 
 

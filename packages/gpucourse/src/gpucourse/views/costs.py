@@ -12,7 +12,7 @@ import numpy as np
 
 from gpucourse.system.device import device
 from gpucourse.system.libraries import version
-from gpucourse.views.page import View, box, escape, head, note
+from gpucourse.views.page import View, box, escape, head, note, wide
 from gpucourse.views.picture import COLOURS, canvas, themed_svg
 from gpucourse.views.words import duration, many, number, size
 from virtualgpu.watch.counters import Counters
@@ -151,8 +151,8 @@ def _markup(results: list[Result], recorded: Recorded | None) -> str:
                f'<td class="whole">{sign}{escape(row[1])}</td>']
         tds += [f'<td class="n">{escape(text)}</td>' for text in row[2:]]
         body.append(f"<tr>{''.join(tds)}</tr>")
-    table = (f'<div class="scroll"><table><thead><tr>{cells}</tr></thead>'
-             f"<tbody>{''.join(body)}</tbody></table></div>")
+    table = wide(f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(body)}</tbody></table>",
+                 "implementations")
     table += "".join(f'<div class="found"><b>{escape(r.name)}</b>: {escape(r.trouble)}</div>'
                      for r in results if r.trouble)
     agree = sum(r.agrees for r in results)

@@ -12,7 +12,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpucourse.views.memory import _choose
-from gpucourse.views.page import ORANGE, SKY, VERMILION, View, box, head, label, note, rect, svg
+from gpucourse.views.page import (
+    ORANGE,
+    SKY,
+    VERMILION,
+    View,
+    box,
+    head,
+    label,
+    note,
+    rect,
+    svg,
+    wide,
+)
 from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges
 from gpucourse.views.words import many
@@ -146,7 +158,7 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
         told.append(f"The first of {int(np.prod(observed.grid)):,} blocks.")
     alt = f"{title}. {'; '.join(rows)}. {' '.join(told)}"
     markup = box(head(title, f"{many(top, 'level')} above the input"),
-                 f'<div class="scroll">{_picture(levels, widest, lost, alt)}</div>',
+                 wide(_picture(levels, widest, lost, alt), title),
                  *(note(line) for line in told), label=title)
     return View(markup, "\n".join([title, *rows, *told]))
 

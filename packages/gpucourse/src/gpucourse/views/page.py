@@ -89,6 +89,13 @@ def head(title: str, *facts: str) -> str:
     return f'<div class="head"><b>{escape(title)}</b>{beside}</div>'
 
 
+def wide(markup: str, name: str) -> str:
+    """What may be wider than the page: it scrolls by itself, with the arrow keys too once Tab has
+    reached it. `name` is what a screen reader calls it."""
+    return (f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">'
+            f"{markup}</div>")
+
+
 def note(text: str) -> str:
     return f'<p class="faint small">{escape(text)}</p>'
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpucourse.views.page import View, box, escape, head, note, stepper
+from gpucourse.views.page import View, box, escape, head, note, stepper, wide
 from gpucourse.views.replays import MOST_THREADS, Replay, record
 from gpucourse.views.runs import Launch, Observed, observe
 from virtualgpu.findings import Finding
@@ -177,8 +177,9 @@ def _frame(rows: list[_Row], shown: int, names: tuple[str, str], cell: str, last
     end = f"<p{hidden}><b>{escape(last)}</b></p>" if last else ""
     heads = "".join(f"<th{' class=n' if n else ''}>{escape(text)}</th>" for text, n in (
         (names[0], 0), ("its value", 1), (cell, 1), ("its value", 1), (names[1], 0)))
-    return (f'<div class="scroll"><table><thead><tr><th class="n">step</th>{heads}<th></th></tr>'
-            f"</thead><tbody>{''.join(body)}</tbody></table></div>{end}")
+    table = (f'<table><thead><tr><th class="n">step</th>{heads}<th></th></tr></thead>'
+             f"<tbody>{''.join(body)}</tbody></table>")
+    return wide(table, "steps") + end
 
 
 def _text_rows(rows: list[_Row], names: tuple[str, str], cell: str) -> list[str]:

@@ -28,6 +28,7 @@ from gpucourse.views.page import (
     note,
     rect,
     svg,
+    wide,
 )
 from gpucourse.views.runs import Launch, Observed, traced
 from gpucourse.views.words import WARP, many
@@ -175,7 +176,7 @@ class _View:
         alt = f"{title}. {' '.join(self._sentences(names))}"
         told.insert(0, "Steps from left to right, in the order in which the virtual GPU runs them, "
                        "not in time; blank where a warp has no turn or has ended.")
-        picture = f'<div class="scroll">{self._picture(alt)}</div>'
+        picture = wide(self._picture(alt), title)
         notes = [note(text) for text in told]
         markup = box(head(title), legend(entries), picture, *notes, label=title)
         rows = [f"{name:18}{self._letters(w)}" for w, name in enumerate(names)]

@@ -4,16 +4,19 @@
   information is always generated, and messages quote the lines of the source string.
 - *Words.* ``CUDAError`` says what the machine says: the line, the block, the thread.
 - *Arguments.* ``launch`` counts them: too few, and a GPU reads whatever lies behind.
+- *Linking.* By the driver, which gives PTX; nvJitLink, where it is installed, gives machine code.
 - *The runtime.* ``Device.sync`` calls ``cudaDeviceSynchronize`` of NVIDIA's runtime library.
 
 It relies on (cuda.core 1.x): ``cuda.core.Program``, which can be a base class, and
 ``cuda.core.launch``; ``_utils.cuda_utils`` looks up the words of an error's code in its global
-``DRIVER_CU_RESULT_EXPLANATIONS`` by ``get``.
+``DRIVER_CU_RESULT_EXPLANATIONS`` by ``get``; ``_linker`` decides once, by
+``_decide_nvjitlink_or_driver``, and takes the driver where nvJitLink has no version.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -40,14 +43,23 @@ def adapt(core: ModuleType) -> None:
     if _saved:
         return
     from cuda.bindings import runtime
-    from cuda.core import _launcher, _program
+    from cuda.core import _launcher, _linker, _program
     from cuda.core._utils import cuda_utils
 
     _replace([cuda_utils], "DRIVER_CU_RESULT_EXPLANATIONS",
              Words(cuda_utils.DRIVER_CU_RESULT_EXPLANATIONS))
     _replace([core, _program], "Program", _program_class(core, cuda_utils))
     _replace([core, _launcher], "launch", _launch(core))
+    _link_by_the_driver(_linker)
     _replace([runtime], "cudaDeviceSynchronize", _device_synchronize)
+
+
+def _link_by_the_driver(linker: ModuleType) -> None:
+    _replace([linker], "_use_nvjitlink_backend", None)
+    _replace([linker], "_nvjitlink_has_version_symbol", lambda *_: False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nvJitLink is too old
+        linker._decide_nvjitlink_or_driver()
 
 
 def restore() -> None:

@@ -30,7 +30,7 @@ def take_its_place() -> None:
             f"virtual GPU: unset the variable and start Python anew (in a shell: unset {VARIABLE})")
     os.environ.pop(VARIABLE, None)
     for one in read:
-        one.ENABLE_CUDASIM = 0
+        setattr(one, "ENABLE_CUDASIM", 0)  # noqa: B010  (no attribute that a type checker knows)
     warnings.warn(
         f"{VARIABLE} asks for Numba's simulator; the virtual GPU takes its place, which runs the "
         f"compiled kernels. Unset the variable (in a shell: unset {VARIABLE}), and this warning "

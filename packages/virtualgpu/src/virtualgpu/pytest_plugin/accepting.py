@@ -59,7 +59,8 @@ def read(entries: Iterable[str]) -> tuple[Acceptance, ...]:
 def split(findings: Iterable[Finding], accepted: Iterable[Acceptance]
           ) -> tuple[list[Finding], dict[Acceptance, int]]:
     """(what is not accepted, how often each acceptance was needed)."""
-    left, needed = [], {}
+    left: list[Finding] = []
+    needed: dict[Acceptance, int] = {}
     for finding in findings:
         by = next((one for one in accepted if one.covers(finding)), None)
         if by is None:

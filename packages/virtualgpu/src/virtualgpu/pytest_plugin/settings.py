@@ -174,11 +174,11 @@ def of_test(node: pytest.Item, run: Settings) -> Settings:
     Raises pytest.UsageError for values that mean nothing.
     """
     found = run
-    for marker in node.iter_markers("virtual_gpu"):
+    for accepting in node.iter_markers("virtual_gpu"):
         place = f"{node.nodeid}: @pytest.mark.virtual_gpu"
-        if marker.args or set(marker.kwargs) != {"accept"}:
+        if accepting.args or set(accepting.kwargs) != {"accept"}:
             raise pytest.UsageError(f"{place} takes accept=\"{FORM}\", or a list of such texts")
-        own = _accepted(place, marker.kwargs["accept"])
+        own = _accepted(place, accepting.kwargs["accept"])
         found = replace(found, accepted=(*own, *found.accepted))
     for name in ("virtualgpu_seeds", "virtualgpu_time_limit",
                  *(f"virtualgpu_{one}" for one in SWITCHES)):

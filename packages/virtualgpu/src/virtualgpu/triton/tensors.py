@@ -57,4 +57,4 @@ def on_device(arguments: Sequence[Any]) -> Iterator[list[Any]]:
 
 def _host(start: int, nbytes: int) -> np.ndarray:
     """The host's bytes at an address, without a copy."""
-    return np.frombuffer((ctypes.c_char * nbytes).from_address(start), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(start))

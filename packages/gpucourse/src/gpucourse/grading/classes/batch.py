@@ -44,7 +44,7 @@ def new_seed() -> str:
 
 
 def grade_in_child(connection: Connection, job: Job, assignment: Assignment, server: ForkServer,
-                   seed: str, last_attempt: bool) -> None:
+                   seed: str, last_attempt: bool = False) -> None:
     """What an oracle process does. The verdict goes back as JSON text."""
     from gpucourse.grading.oracle.grader import grade
     from virtualgpu.compilers import cache

@@ -34,13 +34,15 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.finding import find
 from gpucourse.grading.submission.ingest import Ingested, ingest_file, rebuild
-from gpucourse.grading.submission.versions import Version, known, remember
+from gpucourse.grading.submission.versions import Version, others, remember
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
 
 # nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
 # either, and none that cannot be shown (control and direction characters, halves of surrogates).
+# And its commands take a name for a pattern of file names: feedback for "a [x]" is feedback for
+# nobody, with exit status 0.
 STUDENT = re.compile(
-    "[^<>&\"'`\\\\\x00-\x1f\x7f-\x9f"
+    "[^<>&\"'`[*?\\\\\x00-\x1f\x7f-\x9f"
     "\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
@@ -60,8 +62,8 @@ class Classroom:
 
     def misnamed(self, assignment: str) -> list[str]:
         """A sentence for each submission that is left out because of its folder's name."""
-        return [f"submitted/{name!a}: not graded. Formgrader would take the name for HTML, "
-                "or cannot show it: rename it."
+        return [f"submitted/{name!a}: not graded. nbgrader would take the name for HTML or for a "
+                "pattern of names, or cannot show it: rename it (no < > & \" ' ` \\ [ * ?)."
                 for name in self._folders(assignment) if not STUDENT.fullmatch(name)]
 
     def left_alone(self) -> list[str]:
@@ -144,7 +146,8 @@ class Classroom:
         jobs = []
         sources = [(path, Assignment.load(path)) for path in self.sources(assignment)]
         self.remember_released(assignment)
-        versions = {source.name: known(self.root / "versions" / assignment, source.name)
+        kept = self.root / "versions" / assignment
+        versions = {source.name: others(kept, source.name, source.released)
                     for _, source in sources}
         for student in self.students(assignment) if students is None else students:
             try:

@@ -133,7 +133,7 @@ def _pairs(pairs: Sequence[Pair]) -> list[str]:
 
 def _names(students: Sequence[str], room: int) -> tuple[str, int]:
     """The names that fit into so many characters, and how many are left after them."""
-    shown = []
+    shown: list[str] = []
     for student in students:
         room -= len(_short(student)) + 2
         if room <= 0:

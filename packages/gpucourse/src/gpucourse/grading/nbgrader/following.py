@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -120,20 +120,21 @@ def follow(book: Gradebook, assignment: str, source: Assignment, config: Config)
     for name, values in new.graded.items():
         made = book.update_or_create_grade_cell(name, *where, **values)
         if name not in old.graded:
-            _for_each(book, notebook, lambda one, cell=made: Grade(cell_id=cell.id, notebook=one))
+            _for_each(book, notebook, Grade, made)
     for name in new.answers:
         answer = book.update_or_create_solution_cell(name, *where)
         if name not in old.answers:
-            _for_each(book, notebook,
-                      lambda one, cell=answer: Comment(cell_id=cell.id, notebook=one))
+            _for_each(book, notebook, Comment, answer)
     for name, values in new.sources.items():
         book.update_or_create_source_cell(name, *where, **values)
     return told
 
 
-def _for_each(book: Gradebook, notebook: Notebook, row: Callable[[Any], Any]) -> None:
+def _for_each(book: Gradebook, notebook: Notebook, row: type[Grade] | type[Comment],
+              cell: BaseCell) -> None:
+    """A row of a new cell for each submission that there is."""
     for submission in notebook.submissions:
-        book.db.add(row(submission))
+        book.db.add(row(cell_id=cell.id, notebook=submission))
     book.db.flush()
 
 

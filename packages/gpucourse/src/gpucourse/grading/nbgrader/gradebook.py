@@ -163,7 +163,8 @@ class GradebookWriter:
         book = self.gradebook
         with one_transaction(book):
             submission = self._rows(book, assignment, job, source, verdict, folder)
-        if submission.total_seconds_late > 0:
+        # Also where it was late, before the due date was moved: the step takes a penalty back.
+        if submission.total_seconds_late > 0 or submission.late_submission_penalty:
             self._assign_penalty(assignment, job.student, source.name)
 
     def _rows(self, book: Gradebook, assignment: str, job: Job, source: Assignment,

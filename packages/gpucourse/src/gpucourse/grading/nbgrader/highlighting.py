@@ -24,7 +24,7 @@ def highlighted(source: str, language: str | None = None, metadata: Any = None) 
 def _highlighter() -> Any:
     from nbconvert.filters.highlight import Highlight2HTML
 
-    return Highlight2HTML(pygments_lexer="ipython3")
+    return Highlight2HTML(pygments_lexer="ipython3")  # type: ignore[no-untyped-call]
 
 
 def coloured(source: str) -> str:

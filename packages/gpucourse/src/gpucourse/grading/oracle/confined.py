@@ -2,7 +2,7 @@
 
 It reads what a student's process says. Should that ever take it over, it is still a process that
 opens no file but the installation, knows one submission, reaches no network, starts no program,
-signals nobody and owns nothing. All of it is done by the process itself, as by a worker
+sends no signals and owns nothing. All of it is done by the process itself, as by a worker
 (:mod:`gpucourse.grading.sandbox.confinement`); what a machine refuses is left out, and
 the verdict says what was had.
 """
@@ -53,7 +53,10 @@ def confine(limits: Limits, covered: tuple[str, ...], keep: tuple[int, ...],
 
     The process must have a single thread. What it starts it has started before.
     """
-    readable = [*SYSTEM, *READABLE, *needed_paths()]
+    # Clusters keep libraries in folders of their own, which the loader is told of.
+    loaded = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")
+              if folder.strip("/") and os.path.isabs(folder)]
+    readable = [*SYSTEM, *READABLE, *needed_paths(), *loaded]
     for name in [name for name in os.environ if not is_needed(name)]:
         del os.environ[name]
     _close_others(keep)

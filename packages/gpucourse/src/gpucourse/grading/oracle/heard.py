@@ -25,8 +25,8 @@ SHORTEST = 3
 LONG = 8
 # A piece of a longer text is recognised by twice as many characters.
 PIECE = 12
-# Characters of texts that are remembered for one test: to look through them takes 0.1 s.
-ROOM = 1 << 20
+# Characters of texts that are remembered for one test: to look through them takes 0.8 s.
+ROOM = 1 << 23
 
 
 class Heard:

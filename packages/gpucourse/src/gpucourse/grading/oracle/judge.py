@@ -134,6 +134,7 @@ class OracleJudge:
         before = self._side, self.launched, self._draws
         self._side = self._reference
         self.student.clock.restart(resident_bytes())
+        self.student.heard.forget()
         try:
             with own.clock.aside():
                 yield

@@ -162,8 +162,9 @@ class _Stream:
                                    in zip(parts, self.lengths, strict=True)])
 
         ends = np.cumsum(self.lengths)
+        made = np.asarray(whole(one.made for one in copies).reshape(-1, width).all(axis=1))
         places = _places(_comparable(whole(one.shown for one in copies).view(code), numbers.dtype),
-                         numbers, whole(one.made for one in copies).reshape(-1, width).all(axis=1))
+                         numbers, made)
         self.text = _text(np.insert(places, ends, -1))
         self.there = np.insert(whole(one.there for one in copies).view(code), ends, 0)
         self.taken = len(self.text)
@@ -214,7 +215,8 @@ class _Stream:
 
 def _streams(wanted: np.ndarray, copies: Sequence[Copied]) -> Iterator[_Stream]:
     """The types in which the host may have read: the result's kind first, wide before narrow."""
-    small, room = [], MAX_TOGETHER
+    small: list[Copied] = []
+    room = MAX_TOGETHER
     for one in copies:
         room -= len(one.shown)
         if len(one.shown) <= MAX_SEARCHED and room >= 0:

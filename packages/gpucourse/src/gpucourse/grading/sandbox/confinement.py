@@ -62,7 +62,8 @@ REFUSED = {
         "pidfd_send_signal": 424,
         "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144,
         "sched_setattr": 314, "ioprio_set": 251,
-    }, {"clone": 56, "clone3": 435, "kill": 62, "tgkill": 234, "prlimit64": 302}),
+    }, {"clone": 56, "clone3": 435, "kill": 62, "tgkill": 234, "prlimit64": 302,
+        "fcntl": 72, "ioctl": 16}),
     "aarch64": (0xC00000B7, {
         "execve": 221, "execveat": 281,
         "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
@@ -82,7 +83,8 @@ REFUSED = {
         "pidfd_send_signal": 424,
         "setpriority": 140, "sched_setparam": 118, "sched_setscheduler": 119,
         "sched_setattr": 274, "ioprio_set": 30,
-    }, {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "prlimit64": 261}),
+    }, {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "prlimit64": 261,
+        "fcntl": 25, "ioctl": 29}),
 }
 EPERM, ENOSYS = 1, 38
 
@@ -93,7 +95,8 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 # Landlock does not rule over: refused to an oracle besides.
 OF_OTHERS = {
     "x86_64": {
-        "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setattr": 314,
+        "sched_setaffinity": 203, "setpriority": 141, "sched_setparam": 142,
+        "sched_setscheduler": 144, "sched_setattr": 314,
         "ioprio_set": 251, "migrate_pages": 256, "move_pages": 279, "process_madvise": 440,
         "process_mrelease": 448, "truncate": 76, "chmod": 90, "fchmod": 91, "fchmodat": 268,
         "fchmodat2": 452, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
@@ -102,7 +105,8 @@ OF_OTHERS = {
         "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280,
     },
     "aarch64": {
-        "setpriority": 140, "sched_setparam": 118, "sched_setscheduler": 119, "sched_setattr": 274,
+        "sched_setaffinity": 122, "setpriority": 140, "sched_setparam": 118,
+        "sched_setscheduler": 119, "sched_setattr": 274,
         "ioprio_set": 30, "migrate_pages": 238, "move_pages": 239, "process_madvise": 440,
         "process_mrelease": 448, "truncate": 45, "fchmod": 52, "fchmodat": 53, "fchmodat2": 452,
         "fchown": 55, "fchownat": 54, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7,
@@ -110,6 +114,9 @@ OF_OTHERS = {
         "removexattrat": 466, "utimensat": 88,
     },
 }
+# Who is sent a signal when there is something to read (fcntl(2), F_SETOWN and its like; socket(7)):
+# another way to signal any process of the same user.
+OWNERS = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
 NOBODY = 65534
 
 
@@ -278,7 +285,7 @@ def refuse_system_calls(others: bool = False, allowed: tuple[str, ...] = ()) -> 
 
 
 def _filter(architecture: int, refused: list[int], special: dict[str, int], pid: int) -> bytes:
-    """Classic BPF over struct seccomp_data (nr at 0, arch at 4, args[0] at 16)."""
+    """Classic BPF over struct seccomp_data (nr at 0, arch at 4, args[0] at 16, args[1] at 24)."""
     load, jump_equal, jump_set, jump_ge, answer = 0x20, 0x15, 0x45, 0x35, 0x06
     allow, kill, refuse = 0x7FFF0000, 0x80000000, 0x00050000
 
@@ -315,6 +322,15 @@ def _filter(architecture: int, refused: list[int], special: dict[str, int], pid:
         step(answer, allow),
         step(answer, refuse | EPERM),
     ]
+    for name, commands in OWNERS.items():
+        count = len(commands)
+        steps += [
+            step(jump_equal, special[name], 0, count + 3),
+            step(load, 24),
+            *(step(jump_equal, command, count - at, 0) for at, command in enumerate(commands)),
+            step(answer, allow),
+            step(answer, refuse | EPERM),
+        ]
     steps += [
         step(jump_equal, special["clone"], 0, 4),
         step(load, 16),

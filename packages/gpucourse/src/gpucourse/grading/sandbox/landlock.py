@@ -21,6 +21,9 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_FOLDER = 1, 2, 4, 8
 ALL = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
 # A rule on a file may allow no more than this.
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
+# From version 4 on it rules over TCP, from 6 on over signals to processes that are not under it and
+# over sockets in the abstract name space.
+NETWORK, SCOPES = 3, 3
 PR_SET_NO_NEW_PRIVS = 38
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -40,6 +43,10 @@ def only_these_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
         return False
     everything = ALL[min(known, max(ALL))]
     ruled = struct.pack("<Q", everything)
+    if known >= 4:
+        ruled += struct.pack("<Q", NETWORK)
+    if known >= 6:
+        ruled += struct.pack("<Q", SCOPES)
     rules = _libc.syscall(CREATE_RULESET, ruled, ctypes.c_size_t(len(ruled)), 0)
     if rules < 0:
         return False

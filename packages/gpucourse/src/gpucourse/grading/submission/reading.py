@@ -92,16 +92,15 @@ def parse_cells(data: bytes, limit: int) -> list[dict]:
 
 
 def source_of(cell: dict) -> str | None:
-    """The text of a submitted cell, or None where it is not text."""
+    """The text of a submitted cell, with the line ends of notebooks; None where it is not text."""
     source = cell.get("source")
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         source = "".join(source)
     if not isinstance(source, str):
         return None
-    # Windows' line ends, in which a cell does not differ from the released one.
-    source = source.replace("\r\n", "\n")
-    # A lone surrogate is valid JSON but cannot be written to a file again.
-    return source.encode("utf-8", "replace").decode("utf-8")
+    # Windows' ends of lines are no change. A lone surrogate is valid JSON but cannot be written to
+    # a file again.
+    return source.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
 
 
 def grade_id_of(cell: dict) -> str:

@@ -51,15 +51,21 @@ def origin(found: Mapping[str, list[dict]], versions: Sequence[Version]) -> Vers
     return max(versions, key=lambda version: version.likeness(found))
 
 
-def known(folder: Path, name: str) -> list[Version]:
-    """The versions of the notebook `name` that :func:`remember` has kept, newest first."""
+def others(folder: Path, name: str, today: NotebookNode) -> list[Version]:
+    """The versions of the notebook `name` that :func:`remember` has kept, beside today's, newest
+    first."""
     paths = sorted((folder / name).glob("*.ipynb"), key=lambda path: -path.stat().st_mtime)
-    return [Version.of(nbformat.read(path, as_version=4)) for path in paths]
+    return [Version.of(nbformat.read(path, as_version=4)) for path in paths
+            if path.name != _file(Version.of(today))]
 
 
 def remember(folder: Path, name: str, notebooks: Iterable[NotebookNode]) -> None:
     """Keep each version that is not kept yet."""
     for notebook in notebooks:
-        path = folder / name / f"{Version.of(notebook).digest[:16]}.ipynb"
+        path = folder / name / _file(Version.of(notebook))
         if not path.exists():
             write_atomically(path, nbformat.writes(notebook, version=4), PRIVATE)
+
+
+def _file(version: Version) -> str:
+    return f"{version.digest[:16]}.ipynb"

@@ -107,7 +107,8 @@ def with_squeezed_numbers(closed: Any, low: float) -> Any:
         closed = hasattr(part, "jaxpr") and hasattr(part, "consts")
         return with_squeezed_numbers(part, low) if closed else part
 
-    types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals]
+    as_type: Callable = jax.ShapeDtypeStruct
+    types = [as_type(aval.shape, aval.dtype) for aval in closed.in_avals]
     return jax.make_jaxpr(lambda *arguments: run(closed.jaxpr, closed.consts, *arguments))(*types)
 
 

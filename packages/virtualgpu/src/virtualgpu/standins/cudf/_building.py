@@ -10,9 +10,18 @@ from ._wrapping import unwrap
 
 
 def columns_of(frame: pd.DataFrame, nan_as_null: bool = False) -> dict:
-    """Columns by name, of a pandas DataFrame."""
+    """Columns by name, of a pandas DataFrame. Raises ValueError for a name that comes twice."""
+    once(frame.columns)
     return {name: as_column(settle(frame.iloc[:, at]), None, nan_as_null)
             for at, name in enumerate(frame.columns)}
+
+
+def once(names) -> None:
+    """Raises ValueError for a column's name that comes twice, which cuDF has not."""
+    names = pd.Index(names)
+    if not names.is_unique:
+        raise ValueError("Duplicate column names are not allowed: "
+                         f"{names[names.duplicated()][0]!r} comes twice")
 
 
 def columns_of_dict(data: dict, labels: pd.Index | None, nan_as_null: bool) -> tuple:

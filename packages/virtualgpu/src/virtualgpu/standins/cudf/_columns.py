@@ -11,6 +11,7 @@ masked arrays to begin with (:func:`nullable`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import cupy
@@ -265,13 +266,40 @@ def nans_to_nulls(values, nan_as_null: bool = True):
     return values
 
 
+# Beyond these cuDF writes an exponent; within, ten significant digits.
+_LARGE, _SMALL, _DIGITS = 1e9, 1e-4, 10
+
+
+def float_text(value: float) -> str:
+    """A number as cuDF writes it: ``1.123456789``, ``2.0e+09``, ``NaN``, ``Inf``."""
+    value = float(value)
+    if math.isnan(value):
+        return "NaN"
+    sign, value = "-" if math.copysign(1, value) < 0 else "", abs(value)
+    if math.isinf(value):
+        return f"{sign}Inf"
+    if value == 0 or _SMALL <= value <= _LARGE:
+        places = _DIGITS - len(str(int(value)))
+        whole, _, part = f"{value:.{places}f}".partition(".")
+        return f"{sign}{whole}.{part.rstrip('0') or '0'}"
+    digits, _, power = f"{value:.{_DIGITS - 1}e}".partition("e")
+    whole, _, part = digits.partition(".")
+    return f"{sign}{whole}.{part.rstrip('0') or '0'}e{power}"
+
+
 def astype(column: Column, dtype) -> Column:
     """The column converted. Raises ValueError where a text is no number."""
     if dtype in (str, "str", "string", object, "object", np.dtype(object)):
         if column.dtype == np.dtype(object):
             return column
-        gone = pd.isna(column.values)
-        texts = pd.Series(column.values).astype(str)
+        # NaN that is no null becomes text.
+        gone = (np.zeros(len(column), bool) if isinstance(column.values, np.ndarray)
+                and column.dtype.kind == "f" else pd.isna(column.values))
+        texts = (map(float_text, np.asarray(column.values, dtype=float, copy=None)
+                     if isinstance(column.values, np.ndarray) else
+                     column.values.to_numpy(float, na_value=np.nan))
+                 if getattr(column.dtype, "kind", "") == "f" else
+                 pd.Series(column.values).astype(str))
         return Column(pd.array([None if no else text for text, no in zip(texts, gone, strict=True)],
                                dtype=STRING))
     if dtype == "category" or isinstance(dtype, pd.CategoricalDtype):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,8 +10,8 @@ import pandas as pd
 
 from . import _udf
 from ._binary import give_operators
-from ._building import columns_of, columns_of_dict
-from ._columns import Column, as_column, astype
+from ._building import columns_of, columns_of_dict, once
+from ._columns import Column, as_column, astype, float_text
 from ._frame import Frame
 from ._groupby import DataFrameGroupBy
 from ._host_copies import HostCopies
@@ -71,6 +72,7 @@ class DataFrame(HostCopies, Frame):
     def _name_columns(self, data, columns) -> None:
         if columns is None:
             return
+        once(columns)
         if isinstance(data, dict | DataFrame | pd.DataFrame):
             empty = as_column([None] * len(self._index))
             self._columns = {name: self._columns.get(name, empty) for name in columns}
@@ -147,6 +149,7 @@ class DataFrame(HostCopies, Frame):
     @columns.setter
     def columns(self, names) -> None:
         names = pd.Index(unwrap(names))
+        once(names)
         self._columns = dict(zip(names, self._columns.values(), strict=True))
         self._names = names
 
@@ -295,7 +298,41 @@ class DataFrame(HostCopies, Frame):
             chosen = chosen if numbers.empty else numbers
         return wrap(chosen.describe(percentiles, include, exclude))
 
+    def _half_join(self, right, how: str, on=None, left_on=None, right_on=None, **other
+                   ) -> DataFrame:
+        """The rows of ``self`` that have a partner in ``right`` (leftsemi), or none (leftanti)."""
+        if any(one not in (None, False) for name, one in other.items() if name != "suffixes"):
+            raise NotImplementedError(f"merge(how={how!r}) by columns alone: give on=, or left_on= "
+                                      "and right_on=")
+        mine, theirs = self._as_pandas(True), unwrap(right, True)
+        if on is None and left_on is None:
+            on = [name for name in mine.columns if name in theirs.columns]
+        here, there = (
+            [one] if not isinstance(one, list | tuple) else list(one)
+            for one in ((on, on) if left_on is None else (left_on, right_on)))
+        keys = theirs[there].drop_duplicates().set_axis(here, axis=1)
+        found = mine[here].merge(keys, on=here, how="left", indicator=True)["_merge"] == "both"
+        return wrap(mine[found.to_numpy() == (how == "leftsemi")])
+
+    def query(self, expr, local_dict=None) -> DataFrame:
+        """The rows for which ``expr`` holds; ``@name`` is a variable of the caller's."""
+        caller = sys._getframe(1)
+        names = {**caller.f_globals, **caller.f_locals, **(local_dict or {})}
+        return wrap(self._as_pandas(True).query(expr, local_dict=names, global_dict={}))
+
+    def to_csv(self, path_or_buf=None, *args, **kwargs):
+        """As cuDF writes: floats with ten significant digits."""
+        frame = self._as_pandas(True)
+        for at, column in enumerate(self._columns.values()):
+            if column.dtype.kind == "f":
+                texts = [one if pd.isna(one) else float_text(one) for one in frame.iloc[:, at]]
+                frame.isetitem(at, pd.array(texts, dtype=object))
+        return frame.to_csv(path_or_buf, *args, **kwargs)
+
     def merge(self, right, *args, **kwargs) -> DataFrame:
+        if (how := kwargs.get("how", args[0] if args else "inner")) in ("leftsemi", "leftanti"):
+            return self._half_join(right, how, *args[1:],
+                                   **{key: one for key, one in kwargs.items() if key != "how"})
         return wrap(self._as_pandas(True).merge(unwrap(right, True), *args, **kwargs))
 
     def update(self, other, *args, **kwargs) -> None:

@@ -99,9 +99,21 @@ def dtype(name):
 
 
 def read_csv(filepath_or_buffer, *args, nrows=None, **kwargs) -> DataFrame:
-    """pandas reads, into columns that keep integers with nulls as integers."""
-    return DataFrame(pd.read_csv(filepath_or_buffer, *args, nrows=nrows,
+    """pandas reads, into columns that keep integers with nulls as integers.
+
+    ``dtype`` may also be a list, a data type for each column in order.
+    """
+    types = kwargs.get("dtype")
+    if not isinstance(types, list | tuple):
+        return DataFrame(pd.read_csv(filepath_or_buffer, *args, nrows=nrows,
+                                     dtype_backend="numpy_nullable", **kwargs))
+    kwargs["dtype"] = str  # so that no digit is lost before each column has its own type
+    read = DataFrame(pd.read_csv(filepath_or_buffer, *args, nrows=nrows,
                                  dtype_backend="numpy_nullable", **kwargs))
+    if len(types) != len(read.columns):
+        raise ValueError(f"dtype has {len(types)} types for {len(read.columns)} columns")
+    return DataFrame({name: read[name].astype(one)
+                      for name, one in zip(read.columns, types, strict=True)}, index=read.index)
 
 
 def read_json(path_or_buf, *args, **kwargs) -> DataFrame:

@@ -214,6 +214,17 @@ class Series(NotIterable, Frame):
             return self.apply(arg)
         return wrap(self._as_pandas(True).map(unwrap(arg, True)))
 
+    def isin(self, values) -> Series:
+        """Whether each value is one of ``values``; a null is where ``values`` has one."""
+        if isinstance(values, str) or not hasattr(values, "__iter__"):
+            raise TypeError("only list-like objects are allowed to be passed to isin(), you passed "
+                            f"a [{type(values).__name__}]")
+        wanted = pd.Series(list(unwrap(values, True)), dtype=object)
+        mine = self._as_pandas(True)
+        found = np.array(mine.isin(wanted[wanted.notna()].tolist()), bool)
+        found[mine.isna().to_numpy()] = wanted.isna().any()
+        return Series._of(as_column(found), self._index, self.name)
+
     def unique(self) -> Series:
         """Each value once, in order of appearance."""
         return self.drop_duplicates().reset_index(drop=True)

@@ -14,7 +14,8 @@ class vectorize:
     """A Python function of single elements.
 
     Real CuPy translates the function to CUDA and knows a part of Python; here Python itself runs
-    it, element by element: right, slow, and no proof that CuPy can translate it.
+    it, element by element: right, slow, and no proof that CuPy can translate it. The result has
+    the type that holds every element's; a branch that no element takes adds nothing to it.
     """
 
     def __init__(self, pyfunc, otypes=None, doc=None, excluded=None, cache=False,
@@ -25,8 +26,16 @@ class vectorize:
         self.__doc__ = pyfunc.__doc__
 
     def __call__(self, *args):
-        one_by_one = np.vectorize(lambda *given: asnumpy(self.pyfunc(*given)), self.otypes)
-        made = from_host(np.asarray(one_by_one(*map(operand, args))))
+        given = np.broadcast_arrays(*map(operand, args))
+        with np.errstate(all="ignore"):  # a number of the device's divides by zero
+            # Scalars of NumPy's, which keep their type as those of a kernel do.
+            found = [asnumpy(self.pyfunc(*one)) for one in zip(*(array.flat for array in given),
+                                                              strict=True)]
+            if not found:  # of one that is not there, for its type
+                found = [asnumpy(self.pyfunc(*(array.dtype.type(1) for array in given)))]
+        kind = self.otypes or np.result_type(*found)
+        host = np.array(found[:given[0].size], kind).reshape(given[0].shape)
+        made = from_host(host)
         _launches.record(f"vectorized_{self.pyfunc.__name__}", size=made.size)
         return made
 

@@ -44,6 +44,9 @@ NAN = {
     "nanargmax": (np.nanargmax, "dtype", False),
     "nanargmin": (np.nanargmin, "dtype", False),
 }
+#: What may stand inside a fused function, for messages.
+FUSES = ("it cannot be fused; the stand-in's cupy.fuse fuses elementwise functions, operators and "
+         "sum, prod, max and min")
 ALIASES = {"amax": "max", "amin": "min", "product": "prod", "alltrue": "all", "sometrue": "any"}
 
 
@@ -61,6 +64,9 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
         ``ddof``.
     """
     function, takes, empty_result = METHODS.get(name) or NAN[name]
+    if hasattr(a, "__cupy_override_elementwise_kernel__"):
+        raise NotImplementedError(f"cupy.{name} inside a fused function: {FUSES}; take cupy.{name} "
+                                  "outside")
     host = a._host
     axes = axis if axis is None or isinstance(axis, tuple) else (axis,)
     if not empty_result and host.size == 0 and (axes is None or 0 in np.take(host.shape, axes)):

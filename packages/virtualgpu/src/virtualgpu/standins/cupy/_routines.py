@@ -11,6 +11,7 @@ from . import _launches
 from ._core import from_host, ndarray, wrote
 from ._operands import SCALARS, as_array, wrap
 from ._operators import named
+from ._reductions import FUSES
 
 _LINE = re.compile(r"(?P<name>\w+)\((?P<parameters>.*)\)(?P<rest>.*)")
 _JOIN = dict.fromkeys("stack hstack vstack dstack row_stack".split(), "concatenated") | {
@@ -74,6 +75,9 @@ def make(line: str, module, where: str, run=None):
     label = f"{where}.{routine.name}"
 
     def function(*args, **kwargs):
+        if any(hasattr(one, "__cupy_override_elementwise_kernel__") for one in args):
+            raise NotImplementedError(f"{label} inside a fused function: {FUSES}; take {label} "
+                                      "outside")
         bound = routine.signature.bind(*args, **kwargs)
         for name, value in defaults.items():
             bound.arguments.setdefault(name, value)

@@ -109,8 +109,12 @@ def _rewritten(function):
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list.clear()
     definition.body = [_Names(namespace).visit(one) for one in definition.body]
-    known = {name: value.compiled if isinstance(value, _RawKernel) else
-             _numpy if value is _cupy else value for name, value in namespace.items()}
+    # What the kernel names, and nothing else: at the top level of a notebook it is among its own
+    # globals, and so are kernels that are never launched.
+    used = {one.id for one in ast.walk(definition) if isinstance(one, ast.Name)}
+    known = {name: value.compiled if isinstance(value, _RawKernel) and name in used
+             and value._function is not function else _numpy if value is _cupy else value
+             for name, value in namespace.items()}
     known["__cuda"] = cuda
     exec(compile(ast.fix_missing_locations(tree), function.__code__.co_filename, "exec"), known)
     return known[function.__name__]

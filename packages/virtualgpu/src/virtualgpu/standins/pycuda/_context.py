@@ -15,6 +15,7 @@ from virtualgpu import devices as machines
 from virtualgpu.cuda.driver_api import API, DriverFailure
 
 from ._errors import LogicError
+from ._missing import Absent
 
 _initialised = False
 _stack: list[Context] = []
@@ -79,6 +80,10 @@ def get_driver_version() -> int:
 class Device:
     """A virtual GPU by its number. Raises LogicError for one that there is not."""
 
+    can_access_peer = Absent("nothing: virtual GPUs do not reach each other's memory")
+    uuid = Absent("Device.pci_bus_id()")
+
+
     def __init__(self, number: int):
         need_init("cuDeviceGet")
         if not 0 <= number < self.count():
@@ -121,6 +126,8 @@ class Device:
                 if name[0].isupper() and name != "MAX"}
 
     def __getattr__(self, name: str) -> int:
+        if isinstance(absent := vars(type(self)).get(name), Absent):
+            raise absent.missing()
         value = getattr(device_attribute, name.upper(), None)
         if value is None:
             raise AttributeError(f"a device has no attribute {name!r}")
@@ -145,6 +152,15 @@ class Device:
 
 class Context:
     """What must be current for everything else; made by :meth:`Device.make_context`."""
+
+    attach = Absent("Context.push and Context.pop")
+    get_limit = Absent("nothing: stack and heap grow as they are asked for")
+    set_limit = Absent("nothing: stack and heap grow as they are asked for")
+    get_shared_config = Absent("nothing: banks are four bytes wide")
+    set_shared_config = Absent("nothing: banks are four bytes wide")
+    enable_peer_access = Absent("memcpy_peer: devices do not reach each other's memory")
+    disable_peer_access = Absent("memcpy_peer: devices do not reach each other's memory")
+
 
     def __init__(self, owner: Device):
         self._device = owner
@@ -209,6 +225,9 @@ def mem_get_info() -> tuple[int, int]:
 class Stream:
     """A queue of work; work is done when the call returns."""
 
+    begin_capture = Absent("plain launches: work is done when a call returns")
+
+
     def __init__(self, flags: int = 0):
         need_context("cuStreamCreate")
         self.handle = int(API.cuStreamCreate(flags))
@@ -232,6 +251,9 @@ def number(stream: Stream | None) -> int:
 
 class Event:
     """A mark in a stream. Two of them give NaN for the time between: no GPU ran."""
+
+    ipc_handle = Absent("numba.cuda's IPC handles, or one process")
+
 
     def __init__(self, flags: int = 0):
         need_context("cuEventCreate")

@@ -28,6 +28,7 @@ from ._memory import (
     memcpy_htod,
     memcpy_htod_async,
 )
+from ._missing import Absent
 
 
 class function_attribute:
@@ -116,6 +117,16 @@ class Module:
 
 class Function:
     """A kernel, called with ``block=`` and ``grid=``."""
+
+    param_set = Absent("function(*arguments, block=..., grid=...)")
+    param_set_size = Absent("function(*arguments, block=..., grid=...)")
+    param_setv = Absent("function(*arguments, block=..., grid=...)")
+    set_block_shape = Absent("function(*arguments, block=..., grid=...)")
+    set_shared_size = Absent("function(*arguments, block=..., grid=...)")
+    launch = Absent("function(*arguments, block=..., grid=...)")
+    launch_grid = Absent("function(*arguments, block=..., grid=...)")
+    launch_grid_async = Absent("function(*arguments, block=..., grid=...)")
+
 
     def __init__(self, function: CudaFunction):
         self._function = function
@@ -246,6 +257,8 @@ class Function:
         """Without effect: banks are four bytes wide."""
 
     def __getattr__(self, name: str) -> int:
+        if isinstance(absent := vars(type(self)).get(name), Absent):
+            raise absent.missing()
         if not name.startswith("_") and name in self._function.attributes:
             return self._function.attributes[name]
         raise AttributeError(f"a function has no attribute {name!r}")

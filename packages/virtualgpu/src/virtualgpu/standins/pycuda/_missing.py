@@ -22,3 +22,22 @@ def lookup(module: str, lacks: dict[str, str]) -> Callable[[str], None]:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return __getattr__
+
+
+class Absent:
+    """An attribute of a class of PyCUDA's that the stand-in lacks: looking it up raises
+    :class:`Missing`."""
+
+    def __init__(self, instead: str):
+        self._instead = instead
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"{owner.__name__}.{name}"
+
+    def missing(self) -> Missing:
+        """The error; classes with a ``__getattr__`` raise it there, which Python asks once more."""
+        return Missing(f"pycuda.driver.{self._name} is not in PyCUDA's stand-in for machines "
+                       f"without a GPU; use {self._instead}")
+
+    def __get__(self, instance: object, owner: type | None = None) -> None:
+        raise self.missing()

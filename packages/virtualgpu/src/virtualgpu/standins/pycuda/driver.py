@@ -75,6 +75,11 @@ from ._missing import lookup
 
 #: What PyCUDA's driver has and the virtual GPU has not: name → what to use.
 MISSING = {
+    "limit": "nothing: stack and heap grow as they are asked for",
+    "shared_config": "nothing: banks are four bytes wide",
+    "array_format": "cupy.cuda.texture", "address_mode": "cupy.cuda.texture",
+    "filter_mode": "cupy.cuda.texture", "memory_type": "type(argument)",
+    "initialize_profiler": "virtualgpu.profile()",
     **dict.fromkeys((
         "Array", "ArrayDescriptor", "ArrayDescriptor3D", "matrix_to_array", "np_to_array",
         "gpuarray_to_array", "make_multichannel_2d_array",

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 from virtualgpu.cuda.module import Module as _Module
 
 from .._kernel_errors import as_cupy_does
-from .._kernel_launch import Function
 
-__all__ = ["Function", "Module"]
+__all__ = ["Module"]
+
+
+def __getattr__(name: str):
+    # Arrays rest on this package, and launches on arrays: no import at the top.
+    if name == "Function":
+        return importlib.import_module("cupy._kernel_launch").Function
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Module:
@@ -31,8 +38,8 @@ class Module:
         """A file of PTX."""
         self.load(Path(filename).read_bytes())
 
-    def get_function(self, name: str) -> Function:
+    def get_function(self, name: str):
         """The kernel ``name``: called with grid, block and arguments, it is launched."""
         if self._loaded is None:
             raise ValueError("nothing is loaded into this module: load(ptx) comes first")
-        return Function(self._loaded, name)
+        return __getattr__("Function")(self._loaded, name)

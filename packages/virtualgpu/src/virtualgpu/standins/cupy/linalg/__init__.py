@@ -8,6 +8,9 @@ whatever it had come to.
 
 from __future__ import annotations
 
+import functools
+import math
+
 import numpy as np
 from numpy.linalg import LinAlgError
 
@@ -22,22 +25,54 @@ def matrix_rank(M, tol=None):
     return from_host(np.asarray(np.linalg.matrix_rank(operand(M), tol)))
 
 
+# What NumPy says of numbers, not of shapes: cuSOLVER returns, and says so in a code that CuPy
+# does not look at.
+_OF_NUMBERS = ("Singular", "positive definite", "converge")
+
+
 def _quiet(function):
-    """Give NaN where NumPy raises for a singular matrix, as cuSOLVER's routines do."""
+    """Give NaN where NumPy raises for the values of a matrix, as cuSOLVER's routines do."""
+    @functools.wraps(function)
     def run(*args, **kwargs):
         try:
             return function(*args, **kwargs)
         except LinAlgError as error:
-            if "Singular" not in str(error):
+            if not any(words in str(error) for words in _OF_NUMBERS):
                 raise
-            result = args[1] if len(args) > 1 else args[0]
-            return np.full(np.shape(result), np.nan, np.result_type(*args, np.float32))
+        if function in _EACH and args[0].ndim > 2:  # the others of the stack are right
+            rows = args[0].reshape(-1, *args[0].shape[-2:])
+            return np.stack([run(one, *args[1:], **kwargs) for one in rows]).reshape(args[0].shape)
+        return _as_nan(function(_harmless(args[0]), *args[1:], **kwargs))
 
     return run
 
 
+_EACH = (np.linalg.inv, np.linalg.cholesky)
+
+
+def _harmless(matrix: np.ndarray) -> np.ndarray:
+    """A matrix of this shape and dtype that has an inverse, a root and a decomposition."""
+    rows, columns = matrix.shape[-2:]
+    if rows == columns:
+        return np.broadcast_to(np.eye(rows, dtype=matrix.dtype), matrix.shape)
+    side = math.isqrt(matrix.size)
+    if matrix.ndim > 2 and side * side == matrix.size:  # of tensorsolve and tensorinv
+        return np.eye(side, dtype=matrix.dtype).reshape(matrix.shape)
+    return np.zeros(matrix.shape, matrix.dtype)
+
+
+def _as_nan(result):
+    if isinstance(result, tuple):
+        parts = tuple(map(_as_nan, result))
+        return type(result)(*parts) if hasattr(result, "_fields") else parts
+    kind = np.result_type(result, np.float32)
+    return np.full(np.shape(result), np.nan, kind)
+
+
 FUNCTIONS = table(LINALG, np.linalg, "cupy.linalg", {
-    "solve": _quiet(np.linalg.solve), "inv": _quiet(np.linalg.inv)})
+    name: _quiet(getattr(np.linalg, name)) for name in (
+        "solve", "inv", "cholesky", "svd", "eigh", "eigvalsh", "tensorsolve", "tensorinv",
+        "matrix_power", "pinv", "lstsq")})
 globals().update(FUNCTIONS)
 __all__ = ["LinAlgError", "matrix_rank", *FUNCTIONS]
 
