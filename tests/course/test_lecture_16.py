@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -70,9 +69,12 @@ def test_other_right_answers_are_accepted(lesson):
         for k in range(0, a_ref.shape[1], WRONG.TILE):
             c_ref[...] += jnp.dot(a_ref[:, k:k + WRONG.TILE], b_ref[k:k + WRONG.TILE, :])
 
-    def by_jax(scores_ref, out_ref, *, kinds):
+    def by_logarithms(scores_ref, out_ref, *, kinds):
         exists = jnp.arange(scores_ref.shape[1]) < kinds
-        out_ref[...] = jax.nn.softmax(jnp.where(exists, scores_ref[...], -jnp.inf), axis=1)
+        scores = jnp.where(exists, scores_ref[...], -jnp.inf)
+        largest = scores.max(axis=1, keepdims=True)
+        total = jnp.log(jnp.exp(scores - largest).sum(axis=1, keepdims=True))
+        out_ref[...] = jnp.exp(scores - largest - total)
 
     def sum_where(x_ref, sum_ref, *, n):
         left = n - pl.program_id(0) * x_ref.shape[0]
@@ -83,7 +85,8 @@ def test_other_right_answers_are_accepted(lesson):
         factor = 2.0 ** np.ceil(np.log2(largest / 65504)) if largest else 1
         return np.float16(values / factor), factor
 
-    for name, answer in (("product", unrolled), ("softmax", by_jax), ("masked-sum", sum_where),
+    for name, answer in (("product", unrolled), ("softmax", by_logarithms),
+                         ("masked-sum", sum_where),
                          ("mixed", WRONG.walking(jnp.float32, WRONG.in_float32)),
                          ("to-half", to_the_edge)):
         outcome = lesson.outcome(name, answer)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.rehearsal
 
 
 def run(repository, module: str, *options: str) -> str:
-    ran = subprocess.run([sys.executable, "-m", f"evidence.{module}", *options], cwd=repository,
+    ran = subprocess.run([sys.executable, "-m", f"lab.evidence.{module}", *options], cwd=repository,
                          capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout

@@ -824,7 +824,7 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # | `Kernel`, `VIEWS` | `expressions.py`, `values.py`, `primitives/views.py` | expressions instead of text |
 # | one shape of results | `fusion.py`, `program.py` | several loops, merged; reductions, scans, scatters |
 # | `build`, `launch` | `cuda/` | a second printer, `llvm/`, and a third, `python_text.py` |
-# | `my_jit`, `key_of` | `jit.py`, `stages.py` | static arguments, keywords, a bounded cache |
+# | `my_jit`, `key_of` | `jitted.py`, `stages.py` | static arguments, keywords, a bounded cache |
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints

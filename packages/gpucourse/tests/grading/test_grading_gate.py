@@ -126,7 +126,7 @@ def test_threat_85_arguments_of_every_verb_are_numbers():
     """Before anybody is asked: also pairs that are to be exchanged."""
     odd, numbers = np.array([None, 1]), np.arange(2)
     for verb, number in ((lambda: verbs.call("f", odd), 1),
-                         (lambda: verbs.call("f", numbers, exchanged=[(numbers, odd)]), 2),
+                         (lambda: verbs.call("f", numbers, exchanged=[(numbers, odd)]), 1),
                          (lambda: verbs.call("f", numbers, {"a": [odd]}, where="jax"), 2),
                          (lambda: verbs.launch("f", 1, 1, numbers, odd), 2),
                          (lambda: verbs.launch_source("text", "f", 1, 1, odd), 1),

@@ -157,8 +157,9 @@ def room_notes(lessons: list[Shown], *, answers: bool = True) -> str:
 def relink(text: str, page: Path, root: Path, pages: set[Path], url: str) -> str:
     """``text`` of ``page`` with links to files that are no pages leading to the web.
 
-    A link to a solution leads to the lesson's page, where the answers are behind folds. What does
-    not exist is left as it is: Sphinx names it.
+    A link to a solution leads to the lesson's page, where the answers are behind folds; so does
+    one from a solved notebook to its neighbours in ``solutions/``. What does not exist is left as
+    it is: Sphinx names it.
     """
     def moved(link: str) -> str:
         target, _, fragment = link.partition("#")
@@ -171,7 +172,8 @@ def relink(text: str, page: Path, root: Path, pages: set[Path], url: str) -> str
         if place in pages or place.parts[:1] == ("img",):
             return link
         for other in pages:
-            if place.parts[:1] == ("solutions",) and other.name == place.name:
+            neighbour = "/" not in target and not there.exists()
+            if other.name == place.name and (place.parts[:1] == ("solutions",) or neighbour):
                 return "../" * (len(page.parts) - 1) + other.as_posix()
         if not there.exists():
             return link

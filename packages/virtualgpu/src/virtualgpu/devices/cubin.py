@@ -111,7 +111,7 @@ def toolkit_of(version: tuple[int, int]) -> tuple[int, int]:
     12.6, 8.6 to 8.8 came with 12.7 to 12.9, and 9.n comes with 13.n.
     """
     major, minor = version
-    return (13, minor) if major == 9 else (12, minor + (minor > 5))
+    return (major + 4, minor) if major >= 9 else (12, minor + (minor > 5))
 
 
 def _nvjitlink(texts: tuple[str, ...], architecture: str, contract: bool) -> bytes:
@@ -123,7 +123,9 @@ def _nvjitlink(texts: tuple[str, ...], architecture: str, contract: bool) -> byt
         raise _Unfit(f"nvJitLink is not there ({type(missing).__name__})") from None
     if have < toolkit_of(ptx_version(texts)):
         raise _Unfit(f"nvJitLink {have[0]}.{have[1]} is older than the PTX")
-    options = [f"-arch={architecture}", "-lineinfo", f"-fma={int(contract)}"]
+    # Its own -fma is for LTO-IR: PTX is assembled by the ptxas inside of it.
+    options = [f"-arch={architecture}", "-lineinfo",
+               f"-Xptxas=--fmad={str(contract).lower()}"]
     handle = nvjitlink.create(len(options), options)
     try:
         for number, text in enumerate(texts):

@@ -10,9 +10,8 @@ What it relies on (numba-cuda 0.28 to 0.30):
 - ``numba.cuda.dispatcher`` and ``memory_management.nrt`` launch by ``launch(stream, config,
   kernel, *arguments)`` with a
   ``LaunchConfig``, both module globals.
-- ``_Kernel.__init__`` takes ``lineinfo``, and ``CUDADispatcher.compile_device`` reads it from
-  ``targetoptions``; it is switched on, so that every message can name the line, that of a device
-  function too. ``_Kernel.entry_name`` is the kernel's name in the PTX.
+- ``_Kernel.__init__`` takes ``lineinfo``; it is switched on, so that every message can name
+  the line. ``_Kernel.entry_name`` is the kernel's name in the PTX.
 - Host arrays become device views in ``devicearray._to_strided_memory_view`` and come back in
   ``args.Out.to_device``.
 - What frees memory, streams, events and modules is made by ``driver._alloc_finalizer`` and its
@@ -62,8 +61,6 @@ _saved: list[tuple[object, str, object]] = []
 _FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer",
                "_stream_finalizer", "_module_finalizer")
 _LINEAR_ALGEBRA = "numba.cuda.np.linalg"
-# What these do for a kernel (grid.sync(), a reduction) counts as the line that calls it.
-_LIBRARIES = {"numba", "awkward", "virtualgpu"}
 _LINE_INFORMATION = ("numba.cuda.debuginfo", "numba.cuda.cudadrv.nvvm")
 
 
@@ -104,8 +101,6 @@ def activate() -> None:
         _replace(user, "LaunchConfig", SimpleNamespace)
     _replace(nrt, "_Linker", module._Linker)
     _replace(dispatcher._Kernel, "__init__", _kernel_init(dispatcher._Kernel.__init__))
-    _replace(dispatcher.CUDADispatcher, "compile_device",
-             _device_function_with_lines(dispatcher.CUDADispatcher.compile_device))
     for owner, name, method in remembered.replacements():
         _replace(owner, name, method)
     # Numba warns of grids that leave a GPU empty: here is none.
@@ -263,31 +258,6 @@ def _kernel_init(original):
             original(self, py_func, argtypes, *args, **kwargs)
 
     return __init__
-
-
-def _device_function_with_lines(original):
-    from numba.cuda.core.errors import NumbaDebugInfoWarning
-
-    @functools.wraps(original)
-    def compile_device(self, args, return_type=None):
-        options = self.targetoptions
-        library = (self.py_func.__module__ or "").partition(".")[0]
-        if (args in self.overloads or options.get("debug") or options.get("lineinfo")
-                or library in _LIBRARIES):
-            return original(self, args, return_type)
-        self.targetoptions = {**options, "lineinfo": True}
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NumbaDebugInfoWarning)
-                return original(self, args, return_type)
-        except Exception as error:
-            if not _of_line_information(error):
-                raise
-        finally:
-            self.targetoptions = options
-        return original(self, args, return_type)
-
-    return compile_device
 
 
 def _of_line_information(error: Exception) -> bool:

@@ -24,7 +24,9 @@ def take_its_place() -> None:
     asked = os.environ.get(VARIABLE, "").strip() not in ("", "0")
     if not asked and not any(getattr(one, "ENABLE_CUDASIM", 0) for one in read):
         return
-    if "numba.cuda.simulator" in sys.modules:
+    # Its modules alone say nothing: numba-cuda imports some of them beside compiled kernels.
+    jit = getattr(sys.modules.get("numba.cuda"), "jit", None)
+    if getattr(jit, "__module__", "").startswith("numba.cuda.simulator"):
         raise RuntimeError(
             f"{VARIABLE} had numba.cuda imported as Numba's simulator, which cannot become the "
             f"virtual GPU: unset the variable and start Python anew (in a shell: unset {VARIABLE})")

@@ -63,7 +63,9 @@ def call(name: str, *args: object, where: str = "device", schedules: int = 1,
     Raises PropertyFailed when the answer is at fault: with `exchanged`, also if nothing was.
     """
     __tracebackhide__ = True  # in a notebook: only the cell and the learner's own lines
-    demand_plain_arguments(f"call('{name}', …)", [*args, *exchanged])
+    demand_plain_arguments(f"call('{name}', …)", args)
+    # States of random numbers are records.
+    demand_plain_arguments(f"call('{name}', …, exchanged=…)", exchanged, records=True)
     return current_judge().call(name, args, where=where, schedules=schedules,
                                 static=tuple(static), exchanged=exchanged, squeezed=squeezed)
 
