@@ -229,9 +229,9 @@ def test_what_had_no_time_is_no_failure(course, tmp_path, monkeypatch):
 
 def test_programs_end_with_their_time_and_take_what_they_started_along(tmp_path):
     done = jobs.run(["sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; echo begun; sleep 60"], 1.0)
-    assert done.code is None and done.last == "begun" and done.seconds < 20
+    assert done.code is None and done.last == "begun" and done.seconds < 50
     left = int((tmp_path / "pid").read_text())
-    until = time.monotonic() + 5  # an orphan's end is its new parent's to notice
+    until = time.monotonic() + 60  # an orphan's end is its new parent's to notice
     while alive(left) and time.monotonic() < until:
         time.sleep(0.05)
     assert not alive(left)
@@ -273,7 +273,7 @@ def test_a_program_ends_when_its_parent_is_gone(tmp_path):
 
 
 def wait_for(done):
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not (found := done()):
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -37,10 +37,13 @@ def seconds(process: Bounded, function, text: str) -> float:
 def test_threat_89_twice_the_text_takes_no_more_than_twice_as_long(
         function, process, piece):
     function("a")  # its process has started
-    took = [seconds(process, function, piece * (size // len(piece)))
-            for size in (10_000, 20_000, 40_000)]
-    for one, twice in pairwise(took):
-        assert twice < 2.5 * one + 0.1, took
+    for _ in range(3):  # what else runs on the machine may slow one of the measurements
+        took = [seconds(process, function, piece * (size // len(piece)))
+                for size in (10_000, 20_000, 40_000)]
+        if all(twice < 2.5 * one + 0.1 for one, twice in pairwise(took)):
+            break
+    else:
+        pytest.fail(f"twice the text took more than twice as long, three times: {took}")
     assert max(took) < 2 * SECONDS
 
 

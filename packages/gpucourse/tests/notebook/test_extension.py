@@ -48,7 +48,7 @@ def test_loading_is_quick_and_says_one_line():
     ran = in_ipython("import sys; result = {'seconds': seconds, 'numba': 'numba' in sys.modules}")
     assert ran["line"].startswith("Virtual GPU (CPU), compute capability 9.0: ")
     assert ran["line"].endswith("run on the CPU")
-    assert ran["result"]["seconds"] < 2
+    assert ran["result"]["seconds"] < 5  # of processor time; 0.3 on a quiet machine
     assert not ran["result"]["numba"]
 
 
