@@ -46,11 +46,22 @@ def tables(result: dict | None) -> str:
         if wrong:
             lines += ["", f"What does not agree, of {TITLES.get(name, name)}:", "",
                       "| | | |", "|---|---|---|"]
-            lines += [f"| {_cell(row.what)} | {row.verdict} | {_cell(row.detail)} |"
-                      for row in wrong]
+            lines += [f"| {_cell(what)} | {verdict} | {_cell(detail)} |"
+                      for what, verdict, detail in _grouped(wrong)]
     if counted := _counters(parts.get("counters")):
         lines += ["", *counted]
     return "\n".join(lines)
+
+
+def _grouped(rows: list[Row]) -> list[tuple[str, str, str]]:
+    """What, verdict, detail; rows that were not run for the same reason as one, at the end."""
+    found = [(row.what, row.verdict, row.detail) for row in rows if row.verdict != NOT_RUN]
+    unrun: dict[str, list[str]] = {}
+    for row in rows:
+        if row.verdict == NOT_RUN:
+            unrun.setdefault(row.detail, []).append(row.what)
+    return found + [(names[0] if len(names) == 1 else f"{len(names)} rows", NOT_RUN, why)
+                    for why, names in unrun.items()]
 
 
 def _machine(machine: dict) -> str:
