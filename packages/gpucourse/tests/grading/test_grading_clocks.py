@@ -192,7 +192,7 @@ def double(values):
 
 @pytest.mark.parametrize("answer", [SPINNERS, DOZING], ids=["idle", "dozing"])
 def test_threat_97_threads_that_are_seldom_given_a_processor(sandbox, crowded, answer):
-    """A fifth of one processor is theirs, less on a busy machine: 2 s take 10 s on the wall or more.
+    """A fifth of one processor is theirs, less on a busy machine: 2 s take 10 s or more.
     They want little of it, or ask for less."""
     told = verdict(sandbox, answer, request_seconds=2.0, request_wall_seconds=300.0,
                    wall_seconds=300.0)

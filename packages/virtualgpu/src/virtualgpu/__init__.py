@@ -20,6 +20,7 @@ _WHERE = {
     "activate": "virtualgpu.activation",
     "deactivate": "virtualgpu.activation",
     "is_active": "virtualgpu.activation",
+    "answers": "virtualgpu.activation",
     "schedule": "virtualgpu.numba.reroute",
     "check": "virtualgpu.numba.reroute",
     "profile": "virtualgpu.numba.reroute",

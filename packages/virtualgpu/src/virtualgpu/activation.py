@@ -125,3 +125,12 @@ def is_active() -> bool:
 
     frontend = sys.modules.get("virtualgpu.numba.hooks")
     return frontend is not None and frontend.is_active()
+
+
+def answers() -> bool:
+    """Whether launches here come to the virtual GPU.
+
+    Where there is no GPU, the stand-ins may be in place alone: ``numba.cuda`` is hooked when it is
+    imported, and until then :func:`is_active` says no although CuPy's kernels run here.
+    """
+    return is_active() or finder.is_installed()

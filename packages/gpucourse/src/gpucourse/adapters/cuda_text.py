@@ -19,7 +19,7 @@ def loaded(source: str, kernel: str) -> Launch:
     On the virtual GPU, which may be in another process, or through CuPy on a GPU. What is wrong
     with the source raises that compiler's own error, with its words.
     """
-    if virtualgpu.is_active():
+    if virtualgpu.answers():
         # From the PTX: of a source the module asks the compiler a second time, for types.
         module = virtualgpu.Module.from_ptx(compile_to_ptx(source)[0])
         module.function(kernel)

@@ -54,7 +54,7 @@ class NoGPU(Exception):
 def device() -> DeviceInfo:
     """The device that kernels of this process run on: a GPU if there is one, else the virtual."""
     virtualgpu = sys.modules.get("virtualgpu")
-    forced = virtualgpu is not None and virtualgpu.is_active()
+    forced = virtualgpu is not None and virtualgpu.answers()
     try:
         gpu = find_gpu()
     except NoGPU as missing:

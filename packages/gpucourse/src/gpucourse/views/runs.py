@@ -20,7 +20,6 @@ from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
 from virtualgpu.numba.machine_array import MachineArray, host_copy
 from virtualgpu.numba.reroute import reroute
-from virtualgpu.standins import finder
 from virtualgpu.watch import instruments
 from virtualgpu.watch.profiling import LaunchProfile
 from virtualgpu.watch.trace import LaunchTrace
@@ -150,7 +149,7 @@ def findings_of(report: Report, observed: Observed) -> list[Finding]:
 def _run(launch: Launch) -> Observed:
     kernel, arguments = launch.kernel, launch.arguments
     observed = Observed(check_kernel(kernel), launch.grid, launch.block)
-    copy = _copy_beside if _virtual_is_aside() else _copy
+    copy = _copy if virtualgpu.answers() else _copy_beside
     with on_virtual_gpu(kernel) as runnable, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small grids and of copies, both meant so here
         copies = copy_arguments(arguments, copy)
@@ -221,22 +220,13 @@ def on_virtual_gpu(kernel: Any) -> Iterator[object]:
     Beside a real GPU the kernel is compiled anew, for the virtual GPU's compute capability, and
     the libraries that drive the real one are left alone.
     """
-    if not _virtual_is_aside():
+    if virtualgpu.answers():
         yield kernel
     elif _is_numba(kernel):
         with reroute():
             yield kernel
     else:
         yield _compiled_anew(kernel)
-
-
-def _virtual_is_aside() -> bool:
-    """Whether something else than the virtual GPU answers launches now.
-
-    Where the stand-ins are in place, ``numba.cuda`` is hooked as soon as it is imported:
-    until then the virtual GPU does not count as active, and must not be deactivated either.
-    """
-    return not (virtualgpu.is_active() or finder.is_installed())
 
 
 def _compiled_anew(kernel: Any):

@@ -28,7 +28,6 @@ from gpucourse.grading.testing.watching import (
     watched,
 )
 from virtualgpu.awkward.kernels import is_awkward, to_device
-from virtualgpu.standins import finder
 from virtualgpu.watch.instruments import hurried
 
 
@@ -79,8 +78,7 @@ class NotebookJudge:
             return to_host(function(*(
                 value.copy() if isinstance(value, np.ndarray) else value for value in args)))
 
-        # Without numba.cuda a notebook has the stand-ins alone, and CuPy's launches count too.
-        if not (virtualgpu.is_active() or finder.is_installed()):
+        if not virtualgpu.answers():
             return once()
         try:
             with hurried(OF_A_LAUNCH):
@@ -135,7 +133,7 @@ class NotebookJudge:
                         f"the kernel '{name}' cannot be compiled", gist(error)) from None
 
         counters = None
-        if virtualgpu.is_active():
+        if virtualgpu.answers():
             with hurried(OF_A_LAUNCH):
                 counters = watched(run, name, args, schedules, seed=0)
         else:
@@ -154,7 +152,7 @@ class NotebookJudge:
         except Exception as error:
             raise PropertyFailed(COMPILES_NOT.format(name=kernel), str(error)) from None
         counters = None
-        if virtualgpu.is_active():
+        if virtualgpu.answers():
             with hurried(OF_A_LAUNCH):
                 counters = watched(lambda arrays: made(grid, block, arrays), kernel, args,
                                    schedules, seed=0)
