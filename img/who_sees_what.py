@@ -1,6 +1,6 @@
 """Draws ``who_sees_what.svg``: which memory a thread reaches, and which wait holds up whom.
 
-Used by lecture 06, "Thinking in threads".
+Used by "Trees and barriers".
 """
 
 import sketch

@@ -1,4 +1,4 @@
-"""The Mandelbrot set: the picture of lecture 11 by every tool, and the area of project 2."""
+"""The Mandelbrot set: the picture of lecture 18 by every tool, and the area of project 2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.benchmarks.gpu_work import (
     on_numba,
 )
 
-LECTURE, PROJECT = "11_one_problem_every_tool", "02_area_by_sampling"
+LECTURE, PROJECT = "18_one_problem_every_tool", "02_area_by_sampling"
 LIMIT = 100  # steps, as in the lecture
 #: xx, yy, their sum, their difference, + cx; x + x, · y, + cy: of each step, by the lecture's text.
 FLOPS = 8

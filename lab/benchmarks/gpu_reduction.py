@@ -1,4 +1,4 @@
-"""Sums: the kernels of "Thinking in threads" and "… in warps" against CuPy's, CUB's and JAX's."""
+"""Sums: the kernels of "Trees and barriers" and "… in warps" against CuPy's, CUB's and JAX's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lab.benchmarks.gpu_work import (
     on_numba,
 )
 
-LECTURE, WARPS_LECTURE = "06_thinking_in_threads", "18_thinking_in_warps"
+LECTURE, WARPS_LECTURE = "05_trees_and_barriers", "07_thinking_in_warps"
 THREADS = 128  # as in the lectures
 
 

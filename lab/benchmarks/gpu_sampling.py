@@ -1,4 +1,4 @@
-"""Random numbers: the samplers of project 2 and lecture 7 against CuPy's and JAX's generators."""
+"""Random numbers: the samplers of project 2 and lecture 11 against CuPy's and JAX's generators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.benchmarks.gpu_work import (
     on_numba,
 )
 
-PROJECT, LECTURE = "02_area_by_sampling", "07_random_numbers"
+PROJECT, LECTURE = "02_area_by_sampling", "11_random_numbers"
 BLOCK = 128
 
 

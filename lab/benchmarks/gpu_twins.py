@@ -7,7 +7,7 @@ device", "One problem, every tool").
 
 from __future__ import annotations
 
-#: ``sum_all`` of "Thinking in threads"; blocks of 128 threads.
+#: ``sum_all`` of "Trees and barriers"; blocks of 128 threads.
 SUM_ALL = """
 extern "C" __global__ void sum_all(const float *values, long long size, double *total)
 {

@@ -1,7 +1,7 @@
 """Binder's environment on this machine: its size, and every notebook on one core inside 2 GB.
 
     python -m lab.trials.binder                 goes on where it stopped
-    python -m lab.trials.binder 06_ 01_fill     some notebooks again
+    python -m lab.trials.binder 04_ 01_fill     some notebooks again
 
 The steps of repo2docker that can be taken without Docker: Python 3.12, what
 ``binder/requirements.txt`` pins, ``binder/postBuild`` in a copy of what git tracks, then JupyterLab

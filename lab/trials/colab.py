@@ -1,7 +1,7 @@
 """Google Colab's versions of packages on this machine: the copies for Colab, run as Colab would.
 
     python -m lab.trials.colab                 goes on where it stopped
-    python -m lab.trials.colab 05_ 01_fill     some notebooks again
+    python -m lab.trials.colab 03_ 01_fill     some notebooks again
 
 Makes an environment of Python 3.13 with ``lab/trials/colab_packages.txt``, starts kernels in it
 that have imported a package ``google.colab``, and runs each notebook of ``colab/`` with its answers

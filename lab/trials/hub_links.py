@@ -14,7 +14,7 @@ from pathlib import Path
 from lab.trials import hub_place
 from lab.trials.hub_place import CHECKOUT, HOMES, REPOSITORY, RIGHT, Hub, Walk, expect, memory
 
-NOTEBOOK = f"{CHECKOUT}/lectures/01_why_gpus.ipynb"
+NOTEBOOK = f"{CHECKOUT}/lectures/02_why_gpus.ipynb"
 
 
 def links(hub: Hub) -> dict[str, str]:
@@ -94,7 +94,7 @@ def walk_links(walk: Walk, hub: Hub) -> None:
             code["source"].append("# the course's own change of the same cell")
             cells[-1]["source"].append("\n\nNews from upstream.")
 
-        upstream_changes(change, "lectures/01_why_gpus.ipynb", "News")
+        upstream_changes(change, "lectures/02_why_gpus.ipynb", "News")
         with walk.step("the link again, after a change upstream of this and another cell"):
             open_link()
             tab.picture("hub-3-link-again")

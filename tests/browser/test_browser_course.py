@@ -101,7 +101,7 @@ def lecture(welcome: Tab) -> Tab:
     """The first lecture, opened by its link and run as a whole."""
     welcome.page.get_by_role("link", name="Why GPUs, and when not").first.click()
     expect(welcome.page.locator(".jp-NotebookPanel:visible h1")).to_contain_text("Why GPUs")
-    welcome.wait_for_kernel("lectures/01_why_gpus.ipynb")
+    welcome.wait_for_kernel("lectures/02_why_gpus.ipynb")
     welcome.run_all()
     figure = welcome.page.locator(".jp-NotebookPanel:visible .jp-OutputArea-output img").first
     figure.scroll_into_view_if_needed()

@@ -17,7 +17,7 @@ from jupyter_lab import Server, Tab, chromium, copy_course
 pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
 FETCH = ('from gpucourse.exercises.predictions import predictions\n'
-         'predict = predictions("06_thinking_in_threads")\npredict("who-am-i", "2", "4", "8")')
+         'predict = predictions("04_thinking_in_threads")\npredict("who-am-i", "2", "4", "8")')
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cells = [new_code_cell(FETCH), new_code_cell('predict("stride", "5", "5, 6 and 7", "5 and 13",'
                                                  ' "5, 9, 13 and 17")')]
     about = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"},
-             "gpucourse": {"lesson": "06_thinking_in_threads"}}
+             "gpucourse": {"lesson": "04_thinking_in_threads"}}
     (folder / "lectures" / "asked.ipynb").write_text(
         writes(new_notebook(cells=cells, metadata=about)))
     return folder
@@ -75,10 +75,10 @@ def test_a_guess_by_keyboard_is_recorded_and_its_verdict_folded(tab: Tab):
     expect(output).to_contain_text("Right: 8.")
     tab.picture("predict-2-answered")
     home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
-    assert records.read(home).guesses == {"06_thinking_in_threads": {"who-am-i": "4"}}
+    assert records.read(home).guesses == {"04_thinking_in_threads": {"who-am-i": "4"}}
     (file,) = tab.room.glob("*.jsonl")
     assert json.loads(file.read_text()) == {
-        "lesson": "06_thinking_in_threads", "asked": "who-am-i", "guess": "4"}
+        "lesson": "04_thinking_in_threads", "asked": "who-am-i", "guess": "4"}
 
 
 def test_show_me_shows_all_and_records_nothing(tab: Tab):
@@ -86,7 +86,7 @@ def test_show_me_shows_all_and_records_nothing(tab: Tab):
     output.get_by_role("button", name="show me").click()
     expect(output).to_contain_text("The step is all threads: eight.")
     home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
-    assert "stride" not in records.read(home).guesses["06_thinking_in_threads"]
+    assert "stride" not in records.read(home).guesses["04_thinking_in_threads"]
 
 
 def test_after_a_restart_the_guess_stands_and_the_buttons_say_what_to_do(tab: Tab):

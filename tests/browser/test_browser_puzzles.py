@@ -16,7 +16,7 @@ from jupyter_lab import Server, Tab, chromium, copy_course
 
 pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
-NOTEBOOK = "lectures/20_first_steps.ipynb"
+NOTEBOOK = "lectures/01_first_steps.ipynb"
 #: Seconds that machine and kernel may take of the two minutes; the rest is for reading and typing.
 MACHINE = 60
 
@@ -74,7 +74,7 @@ def test_no_time_is_claimed_where_there_is_no_gpu_and_the_board_keeps_the_bytes(
     output = tab.cell('check("add-ten", add_ten)').locator(".jp-OutputArea").first
     expect(output).to_contain_text("No time: there is no GPU here")
     board = json.loads((tab.server.home / "data" / "gpucourse" / "puzzles.json").read_text())
-    kept = board["20_first_steps/add-ten"]
+    kept = board["01_first_steps/add-ten"]
     assert kept["fewest"]["bytes"] == 8192 and "out[i] = a[i] + 10" in kept["fewest"]["code"]
     assert kept["shortest"] is None
 

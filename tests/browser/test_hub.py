@@ -76,7 +76,7 @@ def test_a_newer_release_reaches_a_notebook_that_was_worked_in(
     ours, theirs = tmp_path / "course", tmp_path / "learner"
     ours.mkdir()
     git(ours, "init", "-q", "-b", "main")
-    release = nbformat.read(repository / "lectures" / "01_why_gpus.ipynb", 4)
+    release = nbformat.read(repository / "lectures" / "02_why_gpus.ipynb", 4)
     (ours / "lecture.ipynb").write_text(notebook_text(release))
     git(ours, "add", ".")
     git(ours, "commit", "-q", "-m", "release")

@@ -14,7 +14,7 @@ from project_class import ProjectClass
 
 @pytest.fixture(scope="module")
 def lecture(request, repository) -> str:
-    """The lecture's id: ``07_random_numbers`` for ``test_lecture_07.py``."""
+    """The lecture's id: ``11_random_numbers`` for ``test_lecture_11.py``."""
     return _with_number(request, load_course(repository).lectures)
 
 

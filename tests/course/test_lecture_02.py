@@ -1,174 +1,145 @@
-"""What the text of "PyCUDA" says is what its cells show."""
+"""What the text of "Why GPUs, and when not" says is what its cells show."""
 
 from __future__ import annotations
 
-import sys
-import tomllib
+import math
+import re
 
 import numpy as np
 import pytest
+from numba import cuda
 
-import virtualgpu
-from gpucourse.adapters import without_pycuda
-from gpucourse.course.regions import SOLUTION, unwrap_regions
-from gpucourse.course.registry import load_course
-from gpucourse.publish.source import read_source
-
-pytestmark = pytest.mark.rehearsal
+from gpucourse.exercises.checks import load_lesson
 
 
-def test_paths_are_circles_of_the_radius_that_the_text_gives(shown):
-    names = shown["the-question"].names
-    x, y, pt, charge = (names[name].astype(float) for name in ("x", "y", "pt", "charge"))
-    assert x.shape == (201, 40)
-    assert 200 * 0.05 == 10  # metres
-    # Three points of each path, not too near: the circle through them, and on which side it is.
-    a, b, c = (x[k] + 1j * y[k] for k in (0, 100, 200))
-    sides = np.abs(a - b) * np.abs(b - c) * np.abs(c - a)
-    turned = ((b - a).conjugate() * (c - a)).imag
-    assert np.allclose(sides / (2 * np.abs(turned)), pt / (0.3 * 3.8), rtol=0.02)
-    assert (np.sign(turned) == -charge).all()
+def test_the_loop_wins_by_far(shown):
+    angles = re.findall(r"-?\d\.\d{6}", shown["the-question"].text)
+    assert len(angles) == 2 and angles[0] == angles[1]
+    assert len(shown["the-question"].names["launched"]) == 5 * 1000
+    assert "at least 20 ms (arithmetic: no GPU ran)" in shown["the-race"].text
+    # "By far", also on a computer ten times as slow as this one.
+    assert shown["the-race"].names["python_s"] < 0.02 / 5
 
 
-def test_sixteen_lines_are_in_another_language(shown):
-    assert len(shown["the-question"].names["follow_source"].strip().splitlines()) == 16
+def test_a_hundred_thousand_threads_fill_the_memory(shown):
+    reached = re.findall(r"([\d.]+) GB/s", shown["throughput"].text)
+    assert reached == ["0.035", "3.510", "351.000", "3350.000"]
+    assert round(400 / 1.755e9 * 1e6, 2) == 0.23
+    assert 132 * 2048 == 270_336
+    assert "numbers of 8 bytes: 95442" in shown["in-flight-exercise"].text
 
 
-def test_eight_threads_change_eight_numbers(shown):
-    assert shown["launch"].text == "[1 1 1 1 1 1 1 1 0 0]\n"
+def test_thirty_two_pendulums_cost_as_one_and_thirty_three_as_two_warps(shown):
+    issued = shown["warps"].names["issued"]
+    assert issued[32] < 1.1 * issued[1]
+    assert 1.9 < issued[33] / issued[1] < 2.2
+    assert 1.9 < issued[64] / issued[1] < 2.2
 
 
-def test_a_thread_too_many_is_told_with_its_line(shown):
-    error = shown["guard-missing"].error
-    assert type(error).__mro__[1].__name__ == "LogicError"
-    told = "0 bytes after the end of an array of 40 bytes (1 more thread does the same)"
-    assert told in str(error)
-    assert "counts[i] = counts[i] + 1;" in str(error)
+def test_the_kernel_follows_the_pendulum(shown):
+    names = shown["warps"].names
+    angles = np.linspace(0.2, 1.0, 33)
+    device_angles = names["cuda"].to_device(angles)
+    out = names["cuda"].device_array(33)
+    names["swing_each"][2, 32](device_angles, 100, out)
+    assert np.allclose(out.copy_to_host(), names["swing"](angles, 0.0, 100, np), rtol=1e-12)
 
 
-def test_the_line_after_the_missing_semicolon_is_blamed(shown):
-    said = str(shown["error"].error)
-    assert 'line 5: expected a ";"' in said
-    assert "if (i < n)\n    ^" in said
+def test_only_the_first_warp_parts(shown):
+    names = shown["divergence"].names
+    text = str(names["gpucourse"].timeline(names["root_or_zero"], 1, 64, names["mixed"]))
+    assert "in 0 of them some of its lanes are masked off" in text.split("warp 1:")[1]
+    assert re.search(r"warp 0: \d+ steps .* in [1-9] of them", text)
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ("y = 1;", 'identifier "y" is undefined'),
-        ("if (x[0] > 0 { }", r'expected a ")"'),
-        ("float y = x;", 'a value of type "float *" cannot be used to initialize an entity of '
-                         'type "float"'),
-        ("x[0] = x[0]**2;", 'operand of "*" must be a pointer'),
-    ],
-)
-def test_the_compiler_says_what_the_text_says_it_says(body, says, shown):
-    compile = shown["the-question"].names["SourceModule"]
-    with pytest.raises(Exception, match="does not compile") as raised:
-        compile(f"__global__ void f(float *x) {{ {body} }}")
-    assert says in str(raised.value)
+def test_a_terabyte_is_refused_at_once(shown):
+    assert "Out of memory allocating 1,099,511,627,776 bytes" in str(shown["too-much"].error)
 
 
-def test_false_friends(shown):
-    here, there = shown["false-friends"].text.splitlines()
-    assert here.split()[1:] == ["0.0", "-3.0", "-1.0", "1.0"]
-    assert there.split()[1:] == ["0.5", "-4", "2", "8"]
+def test_the_link_takes_nineteen_parts_of_twenty(shown):
+    text = shown["transfer"].text
+    assert "1,000,000 numbers: 16,000,000 bytes in 2 trips" in text
+    shares = [int(share) for share in re.findall(r"(\d+)%", text)]
+    assert min(shares[:2]) >= 30 and max(shares[2:]) <= 5
+    assert 3.35e12 / 64e9 > 50  # "fifty times narrower"
 
 
-def test_a_number_without_a_size_is_refused_and_a_wrong_array_is_not(shown):
-    assert "invalid type on parameter #2 (0-based)" in str(shown["python-int"].error)
-    wrong = np.array([1.0, 2.0, 3.0, 91.1876])
-    wrong.view(np.float32)[:4] *= np.float32(3)
-    assert str(wrong) == shown["silence"].text.strip()
-    assert wrong[2:].tolist() == [3.0, 91.1876]
-    assert "[5120. 8192.]" in shown["silence-bytes"].text
-    (finding,) = shown["silence-check"].names["report"].findings
-    assert finding.message.startswith("argument 0 of scale is an array of float64")
-    assert np.arange(8).view(np.int32)[:8].tolist() == [0, 0, 1, 0, 2, 0, 3, 0]
+def test_carrying_once_is_fifty_times_less(shown):
+    carried = re.findall(r"([\d,]+) bytes in +(\d+) trips", shown["ferry-exercise"].text)
+    assert carried == [("8,000,000", "100"), ("160,400", "52")]
 
 
-def test_a_wrong_scalar_moves_those_after_it(shown):
-    """What the report of section 3 is for: nothing raises."""
-    names = shown["python-int"].names
-    values = np.ones(4, np.float32)
-    names["scale"](names["drv"].InOut(values), np.float64(3), np.int32(4), block=(4, 1, 1))
-    assert values.tolist() != [3, 3, 3, 3]
+def test_numpy_may_ask_for_a_maximum_itself(shown):
+    """As the note for the room says."""
+
+    def relax(ferry, heat, steps):
+        hottest = np.zeros(steps)
+        d_heat = ferry.there(heat)
+        for step in range(steps):
+            d_heat = shown["ferry-exercise"].names["smooth"](d_heat)
+            hottest[step] = d_heat.max()
+        return ferry.back(d_heat), hottest
+
+    outcome = load_lesson("02_why_gpus").outcome("ferry", relax)
+    assert outcome.passed, outcome.message
 
 
-def test_in_out_and_inout(shown):
-    both, there, back = shown["in-out"].text.splitlines()
-    assert both == "InOut  [2. 4. 6.]"
-    assert there == "In     [1. 2. 3.]"
-    assert back not in ("Out    [2. 4. 6.]", "Out    [0. 0. 0.]")
+def test_a_ferry_may_carry_for_a_kernel_of_ones_own(shown):
+    @cuda.jit
+    def all_steps(heat, hottest):
+        """By one block: one launch, however many steps."""
+        i, n = cuda.threadIdx.x, heat.size
+        for step in range(hottest.size):
+            mine = (heat[(i + n - 1) % n] + heat[i] + heat[(i + 1) % n]) / 3
+            cuda.syncthreads()
+            heat[i] = mine
+            cuda.atomic.max(hottest, step, mine)
+            cuda.syncthreads()
+
+    def relax(ferry, heat, steps):
+        d_heat, d_hottest = ferry.there(heat), shown["ferry"].names["cp"].zeros(steps)
+        all_steps[1, heat.size](d_heat, d_hottest)
+        return ferry.back(d_heat), ferry.back(d_hottest)
+
+    outcome = load_lesson("02_why_gpus").outcome("ferry", relax)
+    assert outcome.passed, outcome.message
 
 
-def test_memory_is_counted_in_bytes(shown):
-    assert shown["by-hand"].text.startswith("804 bytes for 201 numbers")
-    assert shown["by-hand"].text.strip().endswith("True")
+def test_the_prices_are_those_of_what_is_launched(shown):
+    assert "starts: 100" in shown["jobs"].text
+    launched, jobs = (shown["jobs"].names[name] for name in ("launched", "JOBS"))
+    arrays = sum(one.details["dtypes"].count("float64") for one in launched)
+    assert arrays == 20 * 12
+    assert jobs[1].in_memory == arrays * 8 and jobs[1].starts == len(launched) + 3
+    names = shown["jobs"].names
+    with names["virtualgpu"].launches() as line:
+        2 * names["cp"].ones(5) + 1
+    doubling = [one for one in line if "fill" not in one.name]
+    assert sum(8 * one.details["dtypes"].count("float64") for one in doubling) == 32
+    assert jobs[2].in_memory == jobs[3].in_memory == 100 * 32
+    assert jobs[2].starts == 100 * (len(doubling) + 2)
 
 
-def test_operators_and_one_kernel_agree_but_not_in_type(shown):
-    names = shown["arrays"].names
-    assert (names["by_operators"].dtype, names["d_turn"].dtype) == (np.float64, np.float32)
-    assert np.allclose(names["by_operators"].get(), names["d_turn"].get(), rtol=1e-5)
+def test_the_table_keeps_to_the_model(shown):
+    names = shown["lab"].names
+    for job in names["JOBS"]:
+        for gpu, n in zip((names["T4"], names["H100"]), names["verdicts"][job.name], strict=True):
+            cpu = names["cpu_each"][job.on_cpu]
+            if n is None:
+                assert cpu <= job.per_element(gpu)
+            else:
+                assert job.on_gpu(gpu, n) <= n * cpu * (1 + 1e-9)
+                assert job.on_gpu(gpu, n - 1) > (n - 1) * cpu
+    once, each_time = (job.per_element(names["T4"]) for job in names["JOBS"][:1:-1])
+    assert each_time == pytest.approx(10 * once, rel=0.01)
 
 
-def test_paths_bend_back_in_the_iron_and_not_without_a_table(shown):
-    names = dict(shown["constant-memory"].names)
-    path = names["x_iron"] + 1j * names["y_iron"].astype(float)
-    turns = np.diff(np.unwrap(np.angle(np.diff(path, axis=0)), axis=0), axis=0)
-    along = turns * -names["charge"]
-    away = np.abs(path[1:-1])
-    inside, outside = away < 2.9, (away > 3.1) & (away < 6.9)
-    assert (along[inside] > 0).all() and (along[outside] < 0).all()
-    fresh = names["SourceModule"]("__constant__ float field[7];"
-                                  "__global__ void show(float *out) { out[0] = field[3]; }")
-    out = np.ones(1, np.float32)
-    fresh.get_function("show")(names["drv"].Out(out), block=(1, 1, 1))
-    assert out[0] == 0
-
-
-def test_cupy_runs_the_same_string(shown):
-    assert shown["raw-kernel"].text == "the same paths: True\n"
-
-
-def test_the_names_of_cuda_core_in_the_text_exist():
-    from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
-
-    assert all(hasattr(Device, name) for name in ("set_current", "create_stream", "arch"))
-    assert hasattr(Program, "compile") and callable(launch)
-    assert ProgramOptions(arch="sm_90").arch == "sm_90"
-    assert LaunchConfig(grid=1, block=64).block == (64, 1, 1)
-
-
-def test_pycuda_is_the_release_that_the_text_names(shown, repository):
-    import pycuda
-
-    assert pycuda.VERSION == (2026, 1)
-    with open(repository / "pyproject.toml", "rb") as file:
-        assert tomllib.load(file)["dependency-groups"]["pycuda"] == ["pycuda>=2026.1"]
-
-
-def test_every_cell_runs_without_pycuda_too(repository, monkeypatch: pytest.MonkeyPatch, capsys):
-    """As on a GPU machine without PyCUDA, with CuPy's stand-in in the part of CuPy: every check
-    accepts the solution there too."""
-    virtualgpu.activate(force=True)
-    for name in [name for name in sys.modules if name.split(".")[0] == "pycuda"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "meta_path", [without_pycuda._PyCUDAFinder(), *sys.meta_path])
-    course = load_course(repository)
-    names: dict = {"__name__": "lecture"}
-    cells = [one for one in read_source(course, course.lesson("02_pycuda")).cells
-             if one.kind == "code"]
-    for cell in cells:
-        source = unwrap_regions(cell.source, SOLUTION).removeprefix("%load_ext gpucourse\n")
-        try:
-            exec(compile(source, cell.name, "exec"), names)
-        except Exception:
-            assert cell.raises, cell.name
-    assert "without_pycuda" in names["pycuda"].__file__
-    printed = capsys.readouterr().out
-    assert printed.count("✓") >= 5 and "✗" not in printed, printed
-    assert np.array_equal(names["d_x"].get(), names["x"])
-    for name in [name for name in sys.modules if name.split(".")[0] == "pycuda"]:
-        del sys.modules[name]
+def test_the_models_are_flat_up_to_ten_thousand_pendulums(shown):
+    names = shown["lab-picture"].names
+    job = names["JOBS"][1]
+    for gpu in (names["T4"], names["H100"]):
+        assert job.on_gpu(gpu, 10_000) < 1.2 * job.on_gpu(gpu, 1)
+        assert job.on_gpu(gpu, 1) < names["measured"][-1] / 1e3
+        assert job.on_gpu(gpu, 100_000) < names["measured"][-1] / 1e3
+        assert job.on_gpu(gpu, 1) > names["measured"][0] / 1e3
+    assert math.isclose(job.starts * 4e-6, 412e-6)

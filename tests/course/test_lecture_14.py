@@ -1,121 +1,151 @@
-"""What the text of "Kernel detective" says is what its cells show; other right answers pass."""
+"""What the text of "Tables on the device: cuDF" says is what its cells show."""
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import fields
 
 import numpy as np
+import pandas as pd
 import pytest
-from numba import cuda, float64
 
 import virtualgpu
-from gpucourse.views.paper_streams import PaperGPU
-from virtualgpu.watch.counters import Counters
-from virtualgpu.watch.nsight import METRICS, OF_INSTRUCTIONS
-from wrong_answers import answers_of
-
-WRONG = answers_of("14_kernel_detective")
-pytestmark = pytest.mark.rehearsal
 
 
-def test_the_reports_are_true(shown):
-    right, wrong = (re.findall(r"[-\d.e+]+ GeV", line) for line in
-                    shown["the-question"].text.splitlines())
-    assert right[0] == right[1] and wrong[0] != wrong[1]
-    assert abs(float(wrong[0].split()[0])) > 1e100, "absurd"
-    assert "maxima[1] of 1" in str(shown["crash"].error)
-    assert "thread 0 of block 1" in str(shown["crash"].error)
-    assert "cut at 0.0 GeV" in shown["hang"].text and "cut at 5.0" not in shown["hang"].text
+def numbers(text: str) -> list[float]:
+    return [float(one.replace(",", "")) for one in re.findall(r"\d[\d,]*\.?\d*", text)]
 
 
-def test_the_tools_name_what_the_text_says(shown):
-    assert "uninitialised" in shown["sum"].text and "(24 times" in shown["sum"].text
-    while_line = shown["hang"].error.location.line
-    assert while_line == 5, "the line of the while in its cell"
-    assert "wait for another launch" in shown["days-found"].text
-    places = re.findall(r"of block (\d+)", shown["days-found"].text.split("\n  at ")[1])
-    assert len(set(places)) == 2, "two blocks"
+def test_pandas_and_cudf_give_the_same_three_events(shown):
+    text = shown["the-question"].text
+    in_pandas, in_cudf = text.removeprefix("pandas\n").split("cudf\n")
+    assert in_pandas == in_cudf
+    assert len(in_pandas.strip().splitlines()) == 5
+    for library, name in ((pd, "pandas"), (shown["the-question"].names["cudf"], "cudf")):
+        answer = shown["the-question"].names["hardest_balanced"](library)
+        assert type(answer).__module__.split(".")[0] == name
+    assert len(shown["the-table"].names["table"]) == 71_009
 
 
-def test_one_block_is_right_in_every_order_and_eight_are_not(shown):
-    one, eight = (re.findall(r"\d\.\d{4}", line) for line in shown["days"].text.splitlines())
-    assert set(one) == {"1.0000"} and len(set(eight)) > 1 and "1.0000" in eight
+def test_groups_come_sorted_only_when_asked(shown):
+    in_pandas, in_cudf, asked = (
+        [int(key) for key in re.findall(r"(\d): ", line.split(":", 1)[1])]
+        for line in shown["groups"].text.splitlines()
+    )
+    assert in_pandas == asked == [3, 5, 7]
+    assert sorted(in_cudf) == asked != in_cudf
 
 
-def test_a_thread_for_each_row_moves_four_times_as_much(shown):
-    names = shown["slow-check"].names
-    moved = {}
-    for name, launch in (("row_sums", (2, 128)), ("mended_rows", (256, 32))):
-        with virtualgpu.profile() as profile:
-            names[name][launch](cuda.to_device(names["table"]), cuda.device_array(256))
-        moved[name] = profile.counters.global_load_sectors
-    assert moved["row_sums"] == 256 * 480 and moved["mended_rows"] == 256 * 480 / 4
+def test_three_muons_make_nine_rows(shown):
+    names = shown["joins"].names
+    first = names["first"]
+    assert len(first.merge(first, on="event")) == 9
+    assert len(names["both"]) == sum(
+        n**2 for n in np.unique(names["columns"]["event"], return_counts=True)[1])
+    assert "71,009 rows joined with themselves: 156,705 rows" in shown["joins"].text
 
 
-def test_either_half_may_come_too_soon_and_six_units_are_enough(shown):
-    first, second = map(int, re.findall(r"right in (\d+) and half 1 in (\d+)",
-                                        shown["streams"].text)[0])
-    assert 0 < first < 100 and 0 < second < 100
-    assert "half 0 is right in 100 and half 1 in 100" in shown["streams-exercise"].text
-    for one_stream, units in ((True, 8), (False, 6)):
-        gpu = PaperGPU()
-        WRONG.program(waits=(0, 1), one_stream=one_stream)(gpu, [np.ones(4)] * 2, [np.ones(4)] * 2)
-        assert gpu.timetable() == units
+def test_the_spectrum_has_the_z(shown):
+    names = shown["pairs-exercise"].names
+    assert 60 + int(np.argmax(names["counts"][59:])) in (90, 91)
+    assert len(names["pairs"]) == 29_448
 
 
-def test_other_right_answers_are_accepted(lesson):
-    @cuda.jit
-    def rows_in_shared_memory(table, sums):
-        parts = cuda.shared.array(32, float64)
-        row, lane = cuda.blockIdx.x, cuda.threadIdx.x
-        parts[lane] = 0.0
-        for column in range(lane, table.shape[1], 32):
-            parts[lane] += table[row, column]
-        cuda.syncthreads()
-        half = 16
-        while half:
-            if lane < half:
-                parts[lane] += parts[lane + half]
-            cuda.syncthreads()
-            half //= 2
-        if lane == 0:
-            sums[row] = parts[0]
-
-    assert lesson.outcome("slow", rows_in_shared_memory).passed
-    assert lesson.outcome("hang", WRONG.keeping()).passed  # gives the lock back on both ways
-    assert lesson.outcome("two-streams", WRONG.program(waits=(0, 1))).passed
-    assert lesson.outcome("two-streams", WRONG.program(together=True)).passed  # the host waits
+def test_integers_stay_integers_where_a_join_leaves_a_hole(shown):
+    assert shown["left-join"].text.strip().endswith("cuDF: int64   pandas: float64")
+    assert shown["left-join"].names["known"]["tried"].null_count == 1
 
 
-def test_the_table_has_the_names_that_the_gpu_check_asks_ncu_for(repository):
-    lecture = repository / "course/lectures/14_kernel_detective/notebook.py"
-    source = lecture.read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^# \| `(\w+)`.*? \| (.*) \|$", source, re.MULTILINE))
-    for counter, metrics in METRICS.items():
-        name = counter.replace("_store_", "_load_")
-        written = next(row for first, row in rows.items() if first == name) \
-            if counter != "thread_instructions" else rows["warp_instructions"]
-        stem = metrics[0].replace("op_st.sum", "op_ld.sum")
-        assert stem in written, counter
-        assert ("machine code" in written) == (counter in OF_INSTRUCTIONS)
-    assert set(METRICS) <= {*(field.name for field in fields(Counters))}
+def test_text_is_taken_apart_by_columns(shown):
+    known = shown["strings"].names["known"]
+    assert "version" in shown["strings"].text
+    lines = [line.split() for line in shown["strings"].text.splitlines()[1:]]
+    assert [line[-2:] for line in lines] == [
+        ["False", "3"], ["True", "5"], ["True", "1"], ["<NA>", "<NA>"], ["<NA>", "<NA>"]
+    ]
+    assert known is not None
 
 
-def test_sectors_for_each_request_before_and_after(shown):
-    text = shown["nsight"].text
-    assert text.startswith("NOT ncu's output")
-    before, after = map(float, re.search(r"each request: ([\d.]+) ([\d.]+)", text).groups())
-    assert (before, after) == (32.0, 8.0)
+def test_null_and_nan(shown):
+    text = shown["missing"].text
+    assert "3    <NA>" in text and "4     NaN" in text
+    assert text.strip().endswith("null: 1   isna: 2   mean: 0.9")
+    border = shown["missing-border"].text.splitlines()
+    assert border[0].endswith("1 null") and border[1].endswith("0 null")
+    assert border[2] == "runs above 0.9: [0 2]   not above: [1 4]"
+    assert border[3] == "float64 or Int64"
 
 
-def test_without_a_gpu_the_profilers_are_not_run_and_it_says_so(shown):
-    text = shown["nsight-program"].text
-    assert text.count("not run, for want of a GPU") == 2
-    assert "$ nsys profile --trace=cuda,nvtx --stats=true" in text and "$ ncu --kernel-name" in text
+def test_loops_and_functions_of_the_host_are_refused(shown):
+    assert "Series object is not iterable" in str(shown["loop"].error)
+    names = shown["loop"].names
+    for refused in (
+        lambda: names["pairs"].iterrows(),
+        lambda: names["pairs"].itertuples(),
+        lambda: names["pairs"]["mass"].tolist(),
+        lambda: np.histogram(names["pairs"]["mass"]),
+    ):
+        with pytest.raises(TypeError):
+            refused()
 
 
-def test_the_program_for_the_profilers_runs(shown, capsys):
-    names = {}
-    exec(compile(shown["nsight-program"].names["PROGRAM"], "sums.py", "exec"), names)
-    assert set(names["sums"].copy_to_host()) == {480.0}
+def test_who_shares_memory(shown):
+    said = [line.rsplit(" ", 1)[1] for line in shown["sharing"].text.splitlines()]
+    assert said == ["True", "True", "True", "False", "False", "False"]
+
+
+def test_what_cupy_writes_stands_in_the_table(shown):
+    cudf = shown["sharing"].names["cudf"]
+    table = cudf.DataFrame({"mass": np.array([91.0, 3.0])})
+    table["mass"].values[0] = 9.5
+    assert table["mass"].to_numpy().tolist() == [9.5, 3.0]
+    holes = cudf.Series([1, None])
+    assert holes.values.dtype == np.float64 and np.isnan(holes.values.get()[1])
+
+
+def test_apply_is_one_launch(shown):
+    names = shown["own"].names
+    with virtualgpu.profile() as profile:
+        angle = names["table"].apply(names["polar_angle"], axis=1)
+    assert len(profile.launches) == 1
+    eta, pt = (names["columns"][name].astype(float) for name in ("eta", "pt"))
+    right = np.where((np.abs(eta) > 2.4) | (pt < 3.5), -1, np.degrees(2 * np.arctan(np.exp(-eta))))
+    assert np.allclose(angle.to_numpy(), right, rtol=1e-5)
+
+
+def test_a_function_that_does_not_compile_says_little_and_its_cause_more(shown):
+    assert str(shown["own-refused"].error) == "user defined function compilation failed."
+    assert shown["own-cause"].text.startswith("TypingError No implementation of function")
+    assert "sorted" in shown["own-cause"].text
+
+
+def test_the_last_three_fall_back(shown):
+    lines = shown["fallback-run"].text.splitlines()
+    places = [re.search(r" (GPU|CPU) ", line)[1] for line in lines]
+    assert places == ["GPU"] * 4 + ["CPU"] * 3
+    assert all(int(line.split()[-3].replace(",", "")) == 64_000 for line in lines[4:])
+    names = shown["fallback-run"].names
+    for operation in list(names["operations"].values())[4:]:
+        with pytest.raises((TypeError, ValueError)):
+            operation(names["small"])
+
+
+def test_seventy_five_passes(shown):
+    journey, once, passes = numbers(shown["pays"].text)
+    assert (journey, once, passes) == (1250, 17, 75)
+    assert math.isclose(1 / (1 + 300 / 75), 0.2)
+    assert math.isclose(2 / (2 + 150 / 75), 0.5)
+
+
+def test_where_there_is_no_gpu_no_time_is_shown(shown):
+    assert shown["measure"].text.startswith("no GPU here")
+    names = shown["measure"].names
+    assert names["sizes"] == ()
+    # The cell itself works: on a GPU it runs for five sizes.
+    assert all(0 < names["seconds"](library, 100, 1) < 10 for library in (pd, names["cudf"]))
+
+
+def test_the_bars_of_the_join_are_its_rows(shown):
+    names = shown["joins-picture"].names
+    assert sum(names["events"] * names["sizes"]) == len(names["table"])
+    assert sum(names["events"] * names["sizes"] ** 2) == len(names["both"])

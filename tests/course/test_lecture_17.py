@@ -1,71 +1,166 @@
-"""What the text of "A port, done" says is what its cells show."""
+"""What the text of "Jagged data" says is what its cells show."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import partial
 
+import awkward as ak
 import numpy as np
 import pytest
 
+from gpucourse.course.registry import load_course
+from gpucourse.data import Z_MASS, dimuons, opendata
+from gpucourse.publish.source import read_source
+from lecture_cells import solved, without_gpu
+
 pytestmark = pytest.mark.rehearsal
 
-
-def test_the_loop_has_about_forty_lines(shown):
-    assert 30 <= shown["step-loop"].names["steps"]["the loop, Python"][0] <= 40
+ID = "17_awkward_and_the_z"
 
 
-def test_a_second_call_adds_the_same_again_and_the_signal_has_changed(shown):
-    text = shown["twice"].text
-    assert set(re.findall(r"\d\.\d*", text)) == {"2."}
-    assert "signal changed: True" in text
+@pytest.fixture(scope="module")
+def shown(repository):
+    without_gpu()
+    return solved(repository, ID)
 
 
-def test_three_samples_in_one_pixel_leave_one(shown):
-    assert "sky[seen] += rest:     [0. 1. 1. 0.]" in shown["lost"].text
-    assert "[0. 1. 3. 0.]" in shown["lost"].text
+def numbers(text: str) -> list[int]:
+    """The whole numbers with thousands' commas that stand in a text."""
+    return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text)]
 
 
-def test_every_port_does_what_the_loop_does(shown):
-    for cell in ("numpy", "jax", "cuda"):
-        assert "the night: True - your test: True" in shown[cell].text
-    assert "the night: True" in shown["fastest"].text
+def test_a_rectangle_would_be_four_fifths_empty(shown):
+    names = shown["the-question"].names
+    assert (names["places"], int(names["events_with"] @ range(8))) == (350_000, 71_009)
+    assert names["events_with"][0] == 11_133  # of them section 3 speaks
+    assert 1 - 71_009 / 350_000 == pytest.approx(0.8, abs=0.005)
 
 
-def test_jax_refuses_to_change_an_array(shown):
-    assert re.search(r"TypeError: .*\.at\[", str(shown["mutable"].error), re.DOTALL)
+def test_a_branch_costs_its_own_bytes_and_a_basket_is_read_whole(shown):
+    everything, pt, hundred = (
+        numbers(line.split(":")[1])[0] for line in shown["what-is-read"].text.splitlines()
+    )
+    assert pt == hundred == 345_918
+    (of_the_branch,) = (
+        numbers(line) for line in shown["branches"].text.splitlines() if "Muon_pt" in line
+    )
+    assert of_the_branch[0] == pt and of_the_branch[-1] == 1  # compressed bytes, one basket
+    assert everything > 3 * pt
 
 
-def test_half_of_the_rectangle_is_padding(shown):
-    assert 0.45 < shown["rectangle"].names["inside"].mean() < 0.6
+def test_sixteen_bytes_for_each_muon_and_eight_for_each_event(shown):
+    muons = shown["layout"].names["muons"]
+    assert muons.nbytes == 16 * 71_009 + 8 * 50_001
 
 
-def test_each_night_is_traced_and_rounded_up_once_for_both(shown):
-    lines = shown["nights"].text.splitlines()
-    assert [int(re.search(r"traced (\d+) times", line)[1]) for line in lines] == [1, 2, 1, 1]
-    assert all("True" in line for line in lines[2:])
+def test_a_slice_keeps_the_content_and_a_cut_grows(shown):
+    names = shown["views"].names
+    muons, hard, packed = (names[name] for name in ("muons", "hard", "packed"))
+    part = muons[1000:2000]
+    assert part.nbytes == 16 * 71_009 + 8 * 1_001
+    assert np.shares_memory(part.layout.offsets.data, muons.layout.offsets.data)
+    assert part.layout.offsets.data[0] == 1460
+    assert ak.count(hard.pt) == 22_843
+    assert packed.nbytes < muons.nbytes < hard.nbytes
+    assert "IndexedArray" in shown["views"].text
 
 
-def test_without_atomics_the_map_has_a_race(shown):
-    text = shown["atomics"].text
-    assert "1 launch: 1 finding\n1. race: " in text
-    assert "of an array of 64 elements" in text
-    assert "at the same line" in text
+def test_masks_of_muons_keep_events_and_masks_of_events_do_not(shown):
+    names = shown["masks"].names
+    assert len(names["hard"]) == len(names["muons"]) == 50_000
+    assert len(names["pairs_at_least"]) == 23_319
+    assert "None" in shown["masks"].text.splitlines()[-1]
 
 
-def test_lanes_wait_and_read_far_apart(shown):
-    lost, moved, enough = re.findall(r"[\d,]+(?=%|,? where| would)", shown["cuda-picture"].text)
-    assert int(lost) > 20
-    assert int(moved.replace(",", "")) > 3 * int(enough.replace(",", ""))
+def test_the_errors_are_the_ones_explained(shown):
+    assert "index out of range while attempting to get index 0" in str(shown["first-of-none"].error)
+    assert "incompatible backends" in str(shown["mixing"].error)
+    assert str(shown["no-extension"].error).startswith("(ak.ArrayView(")
 
 
-def test_on_this_processor_the_compiled_loop_is_ahead(shown):
-    steps = shown["fastest"].names["steps"]
-    assert steps["the loop, Numba"][1] < min(steps[name][1] for name in ("NumPy", "JAX"))
-    assert steps["Numba CUDA"][1] is None, "a virtual GPU has no clock"
-    assert steps["the loop, Numba"][1] < steps["the loop, Python"][1] / 10
+def test_seven_muons_make_21_pairs(shown):
+    assert numbers(shown["combinations"].text.splitlines()[-1]) == [71_009, 42_848, 21, 0]
 
 
-def test_the_map_looks_like_the_sky(shown):
-    names = shown["the-map"].names
-    seen = names["sky"] / names["hits"]
-    assert np.corrcoef(seen, names["SKY"])[0, 1] > 0.9
+def test_float32_costs_tens_of_mev(shown):
+    (error,) = re.findall(r"off by (\d+) MeV", shown["vector"].text)
+    assert 20 < int(error) < 500
+
+
+def test_the_peaks_are_where_the_text_says(shown):
+    counts = shown["spectrum"].names["all_pairs"].values()
+    peaks = [low + int(counts[low:high].argmax()) for low, high in ((2, 6), (6, 20), (60, 120))]
+    assert peaks == [3, 9, 91]
+
+
+def test_the_device_gives_the_same_masses_in_a_hundred_kernels(shown):
+    assert shown["device"].text.endswith("the same as before: True\n")
+    names = shown["launches"].names
+    assert 90 < names["kernels"] < 150
+    held = names["d_muons"].nbytes + names["d_masses"].nbytes
+    assert 15 < names["moved"] / held < 25
+
+
+def test_kernel_and_arrays_agree_but_for_the_lightest_pairs(shown):
+    names = shown["by-arrays"].names
+    assert len(names["by_arrays"]) == names["by_kernel"].size == 19_168
+    assert names["difference"].max() < 0.3
+    assert names["by_kernel"][names["difference"] > 0.02].max() < 10
+
+
+def test_the_kernel_moves_a_sixth_of_what_the_arrays_move(shown):
+    names = shown["traffic"].names
+    least = (names["d_muons"].nbytes + names["d_hardest"].nbytes) / 1e6
+    assert least == pytest.approx(1.9, abs=0.05)
+    assert names["kernel_moved"] / least == pytest.approx(2.7, abs=0.1)
+    assert 5.5 < names["moved"] / 1e6 / names["kernel_moved"] < 6.5
+    assert 90 < names["kernels"] < 150
+
+
+def test_a_warp_waits_for_its_longest_event(shown):
+    names = shown["turns"].names
+    assert names["turns"].mean() == pytest.approx(3.7, abs=0.05)
+    assert names["kernel_lost"] == pytest.approx(0.54, abs=0.05)
+    with_three = (names["per_warp"] >= 3).any(axis=1).mean()
+    assert with_three > 0.95  # 32 events seldom lack one
+
+
+def test_alike_events_lose_fewer_lanes_and_packing_keeps_neighbours(shown):
+    names = shown["alike"].names
+    assert names["same"]
+    assert names["alike_lost"] < 0.2 < names["kernel_lost"]
+    unpacked = ak.to_backend(names["muons"][names["order"]], "cuda")
+    moved, _ = names["counted"](unpacked)
+    assert moved > 1.4 * names["alike_moved"]
+
+
+def test_two_passes_make_what_awkward_makes(shown):
+    assert shown["fill-exercise"].text.endswith("as Awkward makes it: True\n")
+    assert shown["offsets"].names["room"] == 22_843
+
+
+def test_the_two_hardest_keep_the_z(shown):
+    near = shown["the-peak"].names["near_z"]
+    assert 0.97 < near["two hardest"] / near["all pairs"] < 1
+    everywhere = shown["the-peak"].names
+    assert everywhere["by_two_hardest"].sum() < 0.7 * everywhere["all_pairs"].sum()
+
+
+def test_the_real_events_are_drawn_where_there_is_a_network(shown, repository, monkeypatch, capsys):
+    """With toy events in their place, and then without: these tests have no network."""
+    course = load_course(repository)
+    cells = {cell.name: cell for cell in read_source(course, course.lesson(ID)).cells}
+    names = dict(shown["the-peak"].names)
+    monkeypatch.setattr(opendata, "first", lambda count: dimuons(20_000, seed=2))
+    exec(cells["real"].source, names)
+    simulated, real = capsys.readouterr().out.splitlines()
+    for line in (simulated, real):
+        top, error, _, _ = (float(number) for number in re.findall(r"\d+\.\d+", line))
+        assert abs(top - Z_MASS) < 4 * error < 0.5
+    monkeypatch.undo()
+    nowhere = replace(opendata.FILE, url="http://127.0.0.1:9/none")
+    monkeypatch.setattr(opendata, "first", partial(opendata.first, file=nowhere))
+    exec(cells["real"].source, names)
+    assert re.match("No real Z today. Cannot reach.*\n.*\n.*\nsimulated Z", capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""What the text of "Thinking in warps" says is what its cells show."""
+"""What the text of "One problem, every tool" says is what its cells show."""
 
 from __future__ import annotations
 
@@ -7,140 +7,216 @@ import re
 import numpy as np
 import pytest
 
+from gpucourse.exercises.checks import load_lesson
+from wrong_answers import answers_of
+
 pytestmark = pytest.mark.rehearsal
 
-
-def test_the_first_kernel_is_right_and_half_of_it_in_vain(shown):
-    text = shown["the-question"].text
-    assert "right: True" in text
-    worked, used = (int(share) for share in re.findall(r"(\d+)%", text))
-    assert 50 < worked < 60
-    assert 30 < used < 45
+ID = "18_one_problem_every_tool"
+#: Pixels of 98,304 that may differ by an fma or by double precision: "a few in ten thousand".
+A_FEW = range(1, 60)
 
 
-def test_the_same_kernel_on_other_places_is_of_more_use(shown):
-    text = shown["mended"].text
-    assert "the same sums: True" in text
-    before, after = (np.array([int(share) for share in re.findall(r"(\d+)%", line)])
-                     for line in text.splitlines()[1:])
-    assert (after > 1.5 * before).all()
+@pytest.fixture(scope="module")
+def names(shown):
+    """All names as the last cell left them."""
+    return list(shown.values())[-1].names
 
 
-def test_warps_of_one_mind_take_fewer_instructions(shown):
-    rows = [line.split() for line in shown["branches"].text.splitlines()[1:]]
-    run, divergent, instructions = (
-        np.array([int(row[column].replace(",", "")) for row in rows]) for column in range(3)
+def differing(text: str) -> dict[str, int]:
+    found = re.findall(r"(\d+) differ: (.+)", text)
+    return {name.strip(): int(number) for number, name in found}
+
+
+def test_cupy_gives_the_same_picture_in_a_thousand_launches(shown):
+    cell = shown["cupy-arrays"]
+    assert "the same picture: True" in cell.text
+    assert "1,000 launches" in cell.text
+    launched = cell.names["launched"]
+    assert launched.exact
+    assert [one.name for one in launched[:10]] == [one.name for one in launched[10:20]]
+
+
+def test_the_table_of_a_turn_is_what_cupy_would_launch(shown):
+    """The lecture counts by hand; the names of the launches tell types, and so bytes, again."""
+    launched = shown["cupy-arrays"].names["launched"]
+    flops = nbytes = 0
+    for one in launched:
+        operation, kinds = one.name.removeprefix("cupy_").split("__")
+        types = [np.dtype(kind) for kind in kinds.split("_") if kind != "float"]  # a constant
+        nbytes += one.size * sum(kind.itemsize for kind in types)
+        if types[-1].kind == "f":
+            assert operation in ("add", "subtract", "multiply")
+            flops += one.size
+    assert shown["cost"].names["work"]["CuPy, arrays"] == (len(launched), flops, nbytes)
+
+
+def test_the_naive_port_to_numba_differs_and_jax_refuses(shown):
+    assert "the same picture: False" in shown["numba"].text
+    assert "Attempted boolean conversion of traced array" in str(shown["jax-refuses"].error)
+    assert "PyCUDA give the same picture: True" in shown["pycuda"].text
+
+
+def test_they_agree_but_for_a_few_pixels(shown):
+    pixels = differing(shown["agree"].text)
+    assert len(pixels) == 8
+    assert pixels["NumPy"] == pixels["CuPy, arrays"] == 0
+    kernels = ("CuPy, ElementwiseKernel", "CuPy, RawKernel", "PyCUDA", "Numba CUDA")
+    assert {pixels[name] for name in kernels} == {pixels["PyCUDA"]}
+    assert pixels["PyCUDA"] in A_FEW
+    assert pixels["Numba, CPU"] in A_FEW  # double precision by accident
+    assert pixels["JAX"] in range(60)  # none on a processor without fma
+
+
+def test_what_differs_lies_at_the_edge(shown):
+    names = shown["agree-where"].names
+    picture, different = names["picture"], names["different"]
+    assert different.sum() == differing(shown["agree"].text)["CuPy, RawKernel"]
+    for row, column in np.argwhere(different):
+        around = picture[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
+        assert around.min() < around.max()
+
+
+def test_rounded_alike_they_agree_to_the_pixel(shown):
+    assert differing(shown["agree-exactly"].text) == {
+        "Numba, CPU, in float32": 0,
+        "Numba CUDA, products by fmul_rn": 0,
+        "CuPy, RawKernel, --fmad=false": 0,
+        "JAX, each operation by itself": 0,
+    }
+
+
+def test_without_contraction_the_other_two_of_nvrtc_agree_too(names):
+    """The text says so of ElementwiseKernel and PyCUDA, and shows the RawKernel."""
+    import cupy as cp
+    from pycuda.compiler import SourceModule
+
+    real, imag, limit = names["real"], names["imag"], names["LIMIT"]
+    kernel = cp.ElementwiseKernel(
+        "float32 cx, float32 cy, int32 limit", "int32 steps", names["BODY"], "unfused",
+        options=("--fmad=false",),
     )
-    assert (divergent[run < 32] == 128).all()
-    assert (divergent[run >= 32] == 0).all()
-    assert instructions[run < 32].min() > instructions[run >= 32].max()
-    assert [row[3] for row in rows[3:]] == ["0%", "0%"]
+    steps = kernel(cp.asarray(real)[None, :], cp.asarray(imag)[:, None], limit).get()
+    assert np.array_equal(steps, names["picture"])
+    module = SourceModule(names["SOURCE"], no_extern_c=True, options=["--fmad=false"])
+    scope = names["by_pycuda"].__globals__
+    before = scope["stays_pycuda"]
+    scope["stays_pycuda"] = module.get_function("stays")
+    try:
+        assert np.array_equal(names["by_pycuda"](real, imag, limit), names["picture"])
+    finally:
+        scope["stays_pycuda"] = before
 
 
-def test_sorting_saves_what_divergence_costs(shown):
-    text = shown["sorted"].text
-    assert text.count("same sums: True") == 2
-    pairs = re.findall(r"\((\d+), (\d+)\)", text)
-    (useful, recorded), (_, by_length) = (map(int, pair) for pair in pairs)
-    assert recorded > 2 * useful
-    assert by_length < 1.01 * useful
-    turns = shown["sorted"].names["turns"][26_656:26_720]
-    assert set(turns) == {1, 2}
-    assert shown["the-question"].names["muons_per_event"].max() == 7
+def test_numba_computes_in_double_by_accident_and_only_there(names):
+    from numba import cuda
+
+    signature = names["signature"]
+    doubles = {}
+    for name in ("stays", "stays_single"):
+        kernel = names["picture_kernel"](names[name])
+        ptx, _ = cuda.compile_ptx(kernel.py_func, signature, cc=(9, 0))
+        doubles[name] = ".f64" in ptx
+    assert doubles == {"stays": True, "stays_single": False}
 
 
-def test_a_short_if_parts_no_lanes(shown):
-    text = shown["short-if"].text
-    assert "divergent branches: 0\n" in text
-    assert "selp.f64" in text
+def test_arrays_move_nearly_a_thousand_times_the_bytes(shown):
+    work = shown["cost"].names["work"]
+    (launches, flops, nbytes), (one, fewer, least) = work.values()
+    assert (launches, one) == (1000, 1)
+    assert 800 < nbytes / least < 1000
+    assert flops > 2 * fewer
+    assert least == 12 * shown["cost"].names["picture"].size  # two numbers in, one out
+    assert round(flops / nbytes, 2) == 0.07
+    assert 15 < fewer / least < 30  # near the corner of both roofs: 20 and 25
 
 
-def test_shares_move_eight_times_the_sectors(shown):
-    rows = [line.split() for line in shown["shares"].text.splitlines()[1:]]
-    side_by_side, shares = (int(row[2].replace(",", "")) for row in rows)
-    assert shares == 71_009  # one for each muon
-    assert 7.9 < shares / side_by_side < 8
-    for row in rows:
-        assert abs(int(row[3].replace(",", "")) - 8_877) < 20
+def test_a_quarter_of_a_teraflops(shown):
+    names = shown["roofline"].names
+    gpu = names["GPUS"]["H100"]
+    best, limit = names["attainable"](
+        names["intensity"]["CuPy, arrays"], gpu["peak"], gpu["bandwidth"]
+    )
+    assert limit == "memory"
+    assert 0.24e12 < best < 0.26e12
+    corners = [gpu["peak"] / gpu["bandwidth"] for gpu in names["GPUS"].values()]
+    assert np.allclose(corners, [25.3, 20], atol=0.1)
 
 
-def test_rows_move_four_times_the_sectors_of_a_column(shown):
-    by_rows, by_columns = re.findall(r"([\d,]+) sectors, ([\d,.]+) GeV", shown["records"].text)
-    assert by_rows[1] == by_columns[1]
-    assert round(int(by_rows[0].replace(",", "")) / int(by_columns[0].replace(",", "")), 2) == 3.99
-
-
-def test_only_neighbours_have_bank_conflicts(shown):
-    rows = [line.split() for line in shown["banks-counts"].text.splitlines()[1:]]
-    assert [row[0] for row in rows] == ["fold_halves", "fold_neighbours"]
-    assert rows[0][1] == rows[0][2] == rows[1][1]
-    assert rows[0][3] == "0"
-    assert int(rows[1][2].replace(",", "")) > 2 * int(rows[1][1].replace(",", ""))
-    names = shown["banks-counts"].names
-    told = str(names["gpucourse"].memory(
-        names["fold_neighbours"], 1, 128, names["some"], np.zeros(1, np.float32), array="shared",
-        steps=10,
+def test_lanes_of_the_kernel_part(shown):
+    names = shown["cost-card"].names
+    told = str(names["gpucourse"].report(
+        names["stays_raw"], (2, 4), (32, 8), names["real"][:64], names["imag"][:32], np.int32(100),
+        np.zeros((32, 64), np.int32), np.int32(64), np.int32(32),
     ))
-    assert told.count("2 turns") == 6  # both warps: two loads and a store of the first level
-    assert "4 turns" in told
+    assert re.search(r"[1-9]\d? % of the lanes paid for did nothing", told)
 
 
-def test_33_columns_spread_a_column_over_all_banks(shown):
-    narrow, wide = (re.findall(r"\d+", line)[2:] for line in shown["padding"].text.splitlines())
-    assert set(narrow) == {"3"}
-    assert len(narrow) == len(wide) == len(set(wide)) == 32
+def test_compiling_takes_time_and_lines_are_counted(shown):
+    assert all(took > 0.001 for took in shown["compile"].names["compiling"].values())
+    written = shown["lines"].names["written"]
+    assert written["NumPy, CuPy arrays"] == 9  # the docstring and the loop's head are no work
+    assert written["PyCUDA"] > written["Numba CUDA"] > written["JAX"]
 
 
-def test_the_plain_turn_scatters_its_writes(shown):
-    names = shown["turn-plain"].names
-    told = str(names["gpucourse"].memory(
-        names["turn_plainly"], (2, 2), (32, 32), names["where"], np.zeros((64, 40), np.float32),
-        array="turned",
-    ))
-    assert "32 sectors touched" in told
+def test_one_kernel_stores_in_every_turn(shown):
+    lines = [line for line in shown["outlier"].text.splitlines() if "stores" in line]
+    stores, _ = zip(*(
+        (int(a.replace(",", "")), float(b.replace(",", "")))
+        for a, b in (re.search(r"([\d,]+) stores +([\d,.]+) kB", line).groups() for line in lines)
+    ), strict=True)
+    small = shown["outlier"].names["small"]
+    assert stores[1] == small[0].size * small[1].size
+    assert stores[0] > 20 * stores[1]
+    assert "the same picture: True" in shown["outlier"].text
+    names = shown["compare"].names
+    results = {
+        result.name: result.counters
+        for result in names["gpucourse"].compare(names["tools"], *small, names["LIMIT"]).results
+    }
+    sectors = {name: counts.global_sectors for name, counts in results.items() if counts}
+    assert 35 < sectors["CuPy, ElementwiseKernel"] / sectors["CuPy, RawKernel"] < 50
 
 
-def test_without_a_guard_row_40_is_read(shown):
-    error = shown["turn-unguarded"].error
-    assert (error.location.block, error.location.thread) == ((0, 1, 0), (0, 8, 0))
+def test_the_crossover_comes_in_the_order_that_the_text_says(shown):
+    arrays, kernel, compiled = shown["crossover-here"].names["wins"].values()
+    assert kernel < compiled
+    assert arrays is None or kernel < arrays  # None: this processor is faster than that program
+    assert [line.split()[-1] for line in shown["crossover-here"].text.splitlines()[2:]] == [
+        str(n) for n in (arrays, kernel, compiled)
+    ]
 
 
-def test_a_warp_folds_in_five_shuffles_into_lane_0(shown):
-    levels = shown["shuffle"].names["levels"]
-    assert [len(level) for level in levels] == [32, 16, 8, 4, 2, 1]
-    assert levels[-1][0] == levels[0].sum()
-    seen = shown["shuffle"].names["d_seen"].copy_to_host()
-    assert (seen[1, 16:] == 2 * seen[0, 16:]).all()  # beyond the end: one's own value
+def test_more_steps_move_the_kernel_to_the_right(names):
+    """With a larger LIMIT it does more operations for the same bytes."""
+    import virtualgpu
+
+    intensity = []
+    for limit in (100, 300):
+        with virtualgpu.profile() as profile:
+            names["by_numba_cuda"](*names["small"], limit)
+        counts = profile.counters
+        moved = counts.global_bytes_read + counts.global_bytes_written
+        intensity.append(counts.flops / moved)
+    assert intensity[1] > 2 * intensity[0]
 
 
-def test_shuffles_need_no_barriers_and_no_shared_memory(shown):
-    rows = [line.split() for line in shown["shuffle-counts"].text.splitlines()[1:]]
-    numbers = np.array([[int(word.replace(",", "")) for word in row[1:]] for row in rows])
-    barriers, shared, instructions, atomics = numbers.T
-    assert (barriers[1], shared[1]) == (0, 0)
-    assert min(barriers[0], shared[0]) > 0
-    assert 1 < instructions[1] / instructions[0] < 1.2
-    assert atomics[1] == 4 * atomics[0] == 128
+@pytest.mark.parametrize("name", ["right_elementwise", "right_numba_cuda", "right_jax"])
+def test_the_ship_may_be_built_with_any_tool(name):
+    outcome = load_lesson(ID).outcome("ship", getattr(answers_of(ID), name))
+    assert outcome.passed, outcome.message
 
 
-def test_a_shuffle_inside_the_guard_is_wrong_only_where_a_warp_is_not_full(shown):
-    whole, part = re.findall(r"muons: (\S+) GeV, should be (\S+)", shown["shuffle-broken"].text)
-    assert whole[0] == whole[1]
-    assert not np.isfinite(float(part[0]))
+def test_beside_a_gpu_its_own_times_are_in_the_picture(repository, names):
+    """The cell's other branch, with the virtual GPU in the part of the real one."""
+    from types import SimpleNamespace
 
+    from gpucourse.course.registry import load_course
+    from gpucourse.publish.source import read_source
 
-def test_the_assembler_tells_the_registers_and_the_shared_memory(shown):
-    names = shown["registers"].names
-    taken = {kernel.py_func.__name__: names["assembled"](kernel) for kernel in names["kernels"]}
-    assert taken["sum_all"][1] == 128 * 8
-    assert taken["sum_by_warps"][1] == taken["sums_by_event"][1] == 0
-    assert all(4 <= registers <= 64 for registers, _ in taken.values())
-
-
-def test_occupancy_is_what_the_text_says(shown):
-    fit = shown["occupancy-exercise"].names["resident_warps"]
-    evenly = (64, 128, 256, 512, 1024)
-    assert all(fit(n, registers, 0) == 64 for n in evenly for registers in (16, 24, 32))
-    assert fit(32, 32, 0) == 32
-    assert max(fit(int(n), 128, 0) for n in range(32, 1025, 32)) == 16
-    assert [fit(n, 128, 0) for n in (512, 544)] == [16, 0]
+    course = load_course(repository)
+    cells = {cell.name: cell for cell in read_source(course, course.lesson(ID)).cells}
+    scope = dict(names) | {"device": lambda: SimpleNamespace(virtual=False), "seconds": lambda f: 1}
+    exec(cells["crossover-picture"].source, scope)
+    (axes,) = scope["figure"].axes
+    assert len(axes.lines) == 4 + 4

@@ -87,7 +87,7 @@ def test_every_edit_still_fits_the_solution(lecture):
 def test_an_edit_that_no_longer_fits_names_its_answer():
     for old, fault in (("if j < pt.size", "stands in no cell down to"), ("pt", "times in the cell"),
                        ("sinh", "swapped for itself")):
-        edited = Edited("05_numba_cuda", "loop-to-kernel", "my mistake", (swap(old, "sinh"),))
+        edited = Edited("03_numba_cuda", "loop-to-kernel", "my mistake", (swap(old, "sinh"),))
         with pytest.raises(EditError, match=f"wrong answer loop-to-kernel:my mistake: .*{fault}"):
             edited.answers()
 

@@ -43,21 +43,21 @@ def test_cells_are_those_of_the_build(repository: Path) -> None:
 
 
 def test_what_is_taken_is_the_answer_and_nothing_else_runs() -> None:
-    got = take("06_thinking_in_threads", "sum_all")
-    assert "cuda.syncthreads()" in code_cells("06_thinking_in_threads")["together"]
+    got = take("05_trees_and_barriers", "sum_all")
+    assert "cuda.syncthreads()" in code_cells("05_trees_and_barriers")["together"]
     scope = got.sum_all.py_func.__globals__
     assert scope["THREADS"] == 128
     assert not {"muons", "check", "d_muon_pt", "report"} & set(scope)
-    assert take("06_thinking_in_threads", "sum_all").sum_all is got.sum_all, "compiled twice"
+    assert take("05_trees_and_barriers", "sum_all").sum_all is got.sum_all, "compiled twice"
     with pytest.raises(Missing, match="defines no 'sum_everything'"):
-        take("06_thinking_in_threads", "sum_everything")
+        take("05_trees_and_barriers", "sum_everything")
 
 
 def test_a_definition_means_the_last_binding_before_it() -> None:
-    """Lecture 11 binds stays_on_cpu twice; the picture is drawn with the first one."""
-    picture = take("11_one_problem_every_tool", "numba_picture").numba_picture
+    """Lecture 18 binds stays_on_cpu twice; the picture is drawn with the first one."""
+    picture = take("18_one_problem_every_tool", "numba_picture").numba_picture
     assert picture.py_func.__globals__["stays_on_cpu"].py_func.__name__ == "stays"
-    assert take("03_cupy", "time_to_wall", given={"np": math}).time_to_wall(1.0, 2.0, 0.5) == (
+    assert take("08_cupy", "time_to_wall", given={"np": math}).time_to_wall(1.0, 2.0, 0.5) == (
         -2.0 + math.sqrt(2.0)) / 2.0
 
 

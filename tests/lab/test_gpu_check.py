@@ -145,7 +145,7 @@ def test_every_cell_of_the_course_has_its_name_and_its_errors(repository):
             continue  # the cells of a puzzle are made from its own file: they have numbers
         found = lesson_run.cells(repository, id)
         assert not [name for name, _, _ in found if name.startswith("cell ")], id
-    raising = {name: raises for name, raises, _ in lesson_run.cells(repository, "05_numba_cuda")
+    raising = {name: raises for name, raises, _ in lesson_run.cells(repository, "03_numba_cuda")
                if raises}
     assert raising["kernel-returns"] == ["TypingError"]
     # cuda.core's error, which a GPU gives, is among them.

@@ -146,8 +146,8 @@ def test_times_are_shared_out_and_the_last_gets_the_rest(pretended, monkeypatch)
 
 @pytest.mark.parametrize(("arguments", "said"), [
     (["nothing"], "There is no part nothing; the parts: lessons, counters, grading, sanitizer"),
-    (["--lesson", "99_x"], "There is no lesson 99_x; the lessons: 20_first_steps"),
-    (["--lesson", "03_cupy"], "Some lessons must not stand for all"),
+    (["--lesson", "99_x"], "There is no lesson 99_x; the lessons: 01_first_steps"),
+    (["--lesson", "08_cupy"], "Some lessons must not stand for all"),
 ])
 def test_what_cannot_be_asked_for_is_said(arguments, said, monkeypatch):
     monkeypatch.setattr(command, "_do", None)

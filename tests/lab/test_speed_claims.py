@@ -19,8 +19,8 @@ QUESTION = "asks, or sends the reader to measure"
 OTHER = "of something else than a computer's speed"
 REVIEWED = {
     "projects/02_area_by_sampling/checks.py": {"copy the state to be faster do you have": COUNTS},
-    "lectures/12_more_than_one_gpu/checks.py": {"The slowest device's memory and messages": MODEL},
-    "lectures/01_why_gpus/notebook.py": {
+    "lectures/20_more_than_one_gpu/checks.py": {"The slowest device's memory and messages": MODEL},
+    "lectures/02_why_gpus/notebook.py": {
         "tens of trillions of times a second": PUBLISHED,
         "takes about a tenth of a microsecond": PROCESSOR,
         "We take 4 µs": MODEL,
@@ -41,8 +41,8 @@ REVIEWED = {
         "If carrying an element takes longer": MODEL,
         "So is a GPU 100 times faster or not": QUESTION,
     },
-    "lectures/02_pycuda/notebook.py": {"Is C++ faster than Numba's Python": QUESTION},
-    "lectures/03_cupy/notebook.py": {
+    "lectures/09_pycuda/notebook.py": {"Is C++ faster than Numba's Python": QUESTION},
+    "lectures/08_cupy/notebook.py": {
         "is the slowest on the whole machine": PUBLISHED,
         "particles per 0.1 ns": OTHER,
         "does such arithmetic far faster than it can fetch numbers": PUBLISHED,
@@ -51,7 +51,7 @@ REVIEWED = {
         "says NVIDIA's data sheet of 2023": PUBLISHED,
         "the second run of the program is quicker": COUNTS,
     },
-    "lectures/04_compiling_python/notebook.py": {
+    "lectures/10_compiling_python/notebook.py": {
         "what the first call takes longer than the best": PROCESSOR,
         "as NumPy does plain Python take": QUESTION,
         "22.3 ms with NumPy, 6.86 ms with": PUBLISHED,
@@ -59,28 +59,27 @@ REVIEWED = {
         "Is Numba as fast as C": QUESTION,
         "Why is my JAX slower than NumPy": PROCESSOR,
     },
-    "lectures/05_numba_cuda/notebook.py": {
+    "lectures/03_numba_cuda/notebook.py": {
         "is the slowest on the whole machine": PUBLISHED,
         "faster, slower, or an error?": QUESTION,
         "Is it as fast as CUDA C++": QUESTION,
         "faster: more threads at once": QUESTION,
     },
-    "lectures/06_thinking_in_threads/notebook.py": {'Faster after "Numba CUDA"': OTHER},
-    "lectures/08_jax/notebook.py": {
+    "lectures/12_jax/notebook.py": {
         "One step of 0.02 s": OTHER,
         "are the steps of 0.02 s": OTHER,
         "Each call from Python costs some microseconds": PROCESSOR,
         "made of steps of 0.02 s": OTHER,
     },
-    "lectures/09_cudf/notebook.py": {
+    "lectures/14_cudf/notebook.py": {
         "would run slower?": QUESTION,
         "over the slowest path of the machine": PUBLISHED,
         "can be slower than pandas alone": COUNTS,
         "NVIDIA's data sheet of the H200 (2024) says": PUBLISHED,
         "How much faster is it": QUESTION,
     },
-    "lectures/10_awkward_and_the_z/notebook.py": {"take a fraction of a second there": PROCESSOR},
-    "lectures/11_one_problem_every_tool/notebook.py": {
+    "lectures/17_awkward_and_the_z/notebook.py": {"take a fraction of a second there": PROCESSOR},
+    "lectures/18_one_problem_every_tool/notebook.py": {
         "can be no faster than either allows": MODEL,
         "8.1 TFLOPS | 320 GB/s": PUBLISHED,
         "67 TFLOPS | 3,350 GB/s": PUBLISHED,
@@ -92,7 +91,7 @@ REVIEWED = {
         "up to 45 times": PUBLISHED,
         "Which is fastest?": QUESTION,
     },
-    "lectures/12_more_than_one_gpu/notebook.py": {
+    "lectures/20_more_than_one_gpu/notebook.py": {
         "eight times as fast?": QUESTION,
         "the inside grows faster than the edge": OTHER,
         "How much faster, then?": QUESTION,
@@ -107,20 +106,20 @@ REVIEWED = {
         "where copies take longer than kernels": COUNTS,
         "Do eight CPU devices make it faster": QUESTION,
     },
-    "lectures/13_write_your_own_jit/notebook.py": {"its version 2.0.0b1 needed 200": PUBLISHED},
-    "lectures/14_kernel_detective/notebook.py": {
+    "lectures/23_write_your_own_jit/notebook.py": {"its version 2.0.0b1 needed 200": PUBLISHED},
+    "lectures/22_kernel_detective/notebook.py": {
         "An atomic maximum would do, and would be faster": COUNTS},
     "lectures/15_scan/notebook.py": {
         "the same, and faster": QUESTION,
         "Isn't a loop on the CPU faster?": QUESTION,
     },
-    "lectures/17_a_port_done/notebook.py": {
+    "lectures/19_a_port_done/notebook.py": {
         "which is the fastest on this machine's processor?": QUESTION,
         "report up to 45 times the speed": PUBLISHED,
     },
-    "lectures/18_thinking_in_warps/notebook.py": {"may well be the faster one": COUNTS},
-    "lectures/16_blocks/notebook.py": {"Is it as fast as threads": QUESTION},
-    "lectures/19_jax_in_depth/notebook.py": {
+    "lectures/07_thinking_in_warps/notebook.py": {"may well be the faster one": COUNTS},
+    "lectures/21_blocks/notebook.py": {"Is it as fast as threads": QUESTION},
+    "lectures/13_jax_in_depth/notebook.py": {
         "those around one decay time, 40 s": OTHER,
         "Those around 40 s: a wrong period": OTHER,
         "goes on until the *slowest* element": COUNTS,

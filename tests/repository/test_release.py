@@ -85,7 +85,7 @@ def test_what_is_in_it(found: dict[str, bytes], repository: Path):
     for wheel in wheels:
         with zipfile.ZipFile(io.BytesIO(found[wheel])) as inside:
             names += "\n" + "\n".join(inside.namelist())
-    assert {"gpucourse/lessons/06_thinking_in_threads/checks.py", "gpucourse/lessons/course.toml",
+    assert {"gpucourse/lessons/04_thinking_in_threads/checks.py", "gpucourse/lessons/course.toml",
             "virtualgpu/py.typed"} <= set(names.split("\n"))
     assert not re.search(r"solution|wrong|grading/source|(^|/)tests?/|\.pyc|__pycache__", names)
 
@@ -105,7 +105,7 @@ def test_no_solution_and_no_hidden_test_is_in_it(found, hidden):
 def test_a_secret_would_be_found_wherever_it_is(repository: Path, hidden):
     source = "01_fill_a_histogram/01_fill_a_histogram.ipynb"
     for name in (f"grading/source/{source}", "solutions/01_fill_a_histogram.ipynb",
-                 "solutions/06_thinking_in_threads.ipynb"):
+                 "solutions/04_thinking_in_threads.ipynb"):
         content = (repository / name).read_bytes()
         assert len(release.leaks({"lectures/x.ipynb": content}, hidden)) > 5, name
     # Indented otherwise, in the package.
@@ -127,15 +127,15 @@ def test_nothing_is_written_that_gives_something_away(repository: Path, tmp_path
     whole = release.files
 
     def with_more(root: Path, wheels: list[Path], **options: bool) -> dict[str, bytes]:
-        solution = root / "solutions" / "05_numba_cuda.ipynb"
+        solution = root / "solutions" / "03_numba_cuda.ipynb"
         return {**whole(root, wheels, **options),
-                "lectures/05_numba_cuda.ipynb": solution.read_bytes(),
+                "lectures/03_numba_cuda.ipynb": solution.read_bytes(),
                 "docs/x.md": b"[dead](nowhere.md)"}
 
     monkeypatch.setattr(release, "files", with_more)
     with pytest.raises(CourseError) as error:
         release.release(repository, tmp_path)
-    assert "shows the solution of 05_numba_cuda" in str(error.value)
+    assert "shows the solution of 03_numba_cuda" in str(error.value)
     assert "docs/x.md: links to nowhere.md" in str(error.value)
     assert not list(tmp_path.glob("*.zip"))
 
@@ -187,10 +187,10 @@ def test_doctor_is_content_with_the_handout_alone(installed):
 
 
 def test_a_lecture_runs_from_the_handout_alone(installed, handout: Path):
-    done = installed("../.venv/bin/jupyter", "execute", "--inplace", "05_numba_cuda.ipynb",
+    done = installed("../.venv/bin/jupyter", "execute", "--inplace", "03_numba_cuda.ipynb",
                      folder="lectures")
     assert done.returncode == 0, done.stderr
-    text = (handout / "lectures" / "05_numba_cuda.ipynb").read_text()
+    text = (handout / "lectures" / "03_numba_cuda.ipynb").read_text()
     assert "Virtual GPU (CPU), compute capability" in text
     assert "application/vnd.gpucourse.check+json" in text, "its checks are found and run"
 

@@ -1041,7 +1041,7 @@ same(START, rng.normal(size=n), np.array([n - 2, 0, -1, n - 3]), rng.normal(size
 # in at these axes. `REDUCTIONS` says what to begin with and which formula combines two elements: use your
 # `formula`, which keeps NaN in `max`.
 #
-# (Each thread sums alone. For few long sums this is slow: the tree of “Thinking in threads” would be the
+# (Each thread sums alone. For few long sums this is slow: the tree of “Trees and barriers” would be the
 # way. For the sum of each row of a matrix it is what one does.)
 #
 # Hints: `hint("reduction")`.

@@ -38,7 +38,7 @@ def praised(answer):
 
 @pytest.fixture
 def lesson() -> Lesson:
-    return Lesson("01_first_steps", {e.name: e for e in (double, praised, hints("h", "a", "b"))})
+    return Lesson("01_small_steps", {e.name: e for e in (double, praised, hints("h", "a", "b"))})
 
 
 def test_a_right_answer_is_praised(lesson: Lesson, capsys: pytest.CaptureFixture[str]):
@@ -61,7 +61,7 @@ def test_an_answer_whose_cell_cannot_be_read_is_not_checked_as_it_was_before():
     """Else a check praises, or blames, what the learner has already changed."""
     check = 'check("in-flight", in_flight)'
     outputs = run_cells(
-        "from gpucourse.exercises.checks import lecture\ncheck, hint = lecture('01_why_gpus')",
+        "from gpucourse.exercises.checks import lecture\ncheck, hint = lecture('02_why_gpus')",
         "def in_flight(*numbers):\n    return 0", check,
         "def in_flight(*numbers):\n    return (1", check, check)
     before, refused, again = ("".join(map(str, outputs[n])) for n in (3, 5, 6))
@@ -178,11 +178,11 @@ def test_the_last_hint_names_a_file_that_is_there(
     write_course(tmp_path)
     (tmp_path / "lectures").mkdir()
     (tmp_path / "solutions").mkdir()
-    (tmp_path / "solutions" / "01_first_steps.ipynb").touch()
+    (tmp_path / "solutions" / "01_small_steps.ipynb").touch()
     monkeypatch.chdir(tmp_path / "course")
     lesson.hint("double")
     lesson.hint("double")
-    assert "the answer is in solutions/01_first_steps.ipynb" in capsys.readouterr().out
+    assert "the answer is in solutions/01_small_steps.ipynb" in capsys.readouterr().out
 
 
 def test_an_exercise_needs_two_hints():
@@ -260,7 +260,7 @@ def slow(answer):
 
 
 def test_a_check_that_takes_long_says_at_which_trial_it_is(monkeypatch, capsys):
-    lesson = Lesson("01_first_steps", {"slow": slow})
+    lesson = Lesson("01_small_steps", {"slow": slow})
     lesson.check("slow", 1)
     assert capsys.readouterr().out == "✓ slow: Done.\n"  # two seconds have not passed
     monkeypatch.setattr(waiting, "PATIENCE", 0)
@@ -282,7 +282,7 @@ def cases(answer):
 
 
 def test_a_check_without_trials_says_that_it_goes_on(monkeypatch, capsys):
-    lesson = Lesson("01_first_steps", {"cases": cases})
+    lesson = Lesson("01_small_steps", {"cases": cases})
     monkeypatch.setattr(waiting, "PATIENCE", 0)
     lesson.check("cases", 1)
     assert capsys.readouterr().out == "… cases: still checking, for 0 s\n" * 3 + "✓ cases: Done.\n"
@@ -297,7 +297,7 @@ def test_in_a_notebook_the_outcome_takes_the_place_of_what_was_said(monkeypatch)
 
     monkeypatch.setattr(waiting, "PATIENCE", 0)
     monkeypatch.setattr(waiting, "show", show)
-    Lesson("01_first_steps", {"slow": slow}).check("slow", 1)
+    Lesson("01_small_steps", {"slow": slow}).check("slow", 1)
     place = "the cell's output"
     assert seen == [("… slow", None), ("… slow", place), ("✓ slow", place)]
 

@@ -129,7 +129,7 @@ def test_readme_opens_every_copy(repository: Path):
 
 
 def test_the_set_up_cell_does_nothing_elsewhere(repository: Path, monkeypatch: pytest.MonkeyPatch):
-    source = read(repository / "lectures/colab" / "01_why_gpus.ipynb").cells[2].source
+    source = read(repository / "lectures/colab" / "02_why_gpus.ipynb").cells[2].source
     assert "google.colab" not in sys.modules
     code = "from IPython.core.interactiveshell import InteractiveShell as S\nimport sys\n" \
            f"done = S.instance().run_cell({source!r})\nassert done.success, done\n" \

@@ -13,6 +13,7 @@ import pytest
 
 from gpucourse.course.problems import CourseError
 from gpucourse.course.regions import find_regions
+from gpucourse.course.registry import load_course
 from gpucourse.publish import commands, notebooks, outputs
 from gpucourse.publish.source import read_course
 from released_by_nbgrader import nbgrader_release
@@ -201,21 +202,21 @@ def test_the_title_cell_comes_from_the_registry(course: Path):
     title = read(course / "projects" / PROJECT / f"{PROJECT}.ipynb").cells[0].source
     assert title == (
         "# Count them\n\n**20 minutes** · **5 points** · needs: the lecture “First steps”; "
-        "a pencil\n\n← [First steps](../../lectures/01_first_steps.ipynb) · **2 of 2** · the last "
+        "a pencil\n\n← [First steps](../../lectures/01_small_steps.ipynb) · **2 of 2** · the last "
         "one\n\nAfter this you can\n\n- count to ten"
     )
 
 
-WAY = [("lectures/01_first_steps.ipynb",
+WAY = [("lectures/01_small_steps.ipynb",
         "**1 of 2** · next: project [Count them](../projects/02_count_them/02_count_them.ipynb), "
         "20 min: counting is where sums begin"),
-       ("solutions/01_first_steps.ipynb",
+       ("solutions/01_small_steps.ipynb",
         "**1 of 2** · next: project [Count them](02_count_them.ipynb), "
         "20 min: counting is where sums begin"),
        ("projects/02_count_them/02_count_them.ipynb",
-        "← [First steps](../../lectures/01_first_steps.ipynb) · **2 of 2** · the last one"),
+        "← [First steps](../../lectures/01_small_steps.ipynb) · **2 of 2** · the last one"),
        ("solutions/02_count_them.ipynb",
-        "← [First steps](01_first_steps.ipynb) · **2 of 2** · the last one")]
+        "← [First steps](01_small_steps.ipynb) · **2 of 2** · the last one")]
 
 
 def test_each_notebook_says_at_both_ends_where_it_stands(course: Path):
@@ -232,11 +233,23 @@ def test_the_way_lists_each_lesson_once_and_what_is_needed_first(course: Path):
     registry = (course / REGISTRY).read_text()
     for way, fault in ((f'["{LECTURE}"]', "way must list each lesson once; look at 02_count_them"),
                        (f'["{PROJECT}", "{LECTURE}"]',
-                        "02_count_them needs '01_first_steps', which comes after it")):
+                        "02_count_them needs '01_small_steps', which comes after it")):
         (course / REGISTRY).write_text(
             registry.replace('title = "A small course"', f'title = "A small course"\nway = {way}'))
         with pytest.raises(CourseError, match=fault):
             read_course(course)
+
+
+def test_numbers_follow_the_order(course: Path):
+    registry = (course / REGISTRY).read_text()
+    entry = registry[registry.index("[[lecture]]"):registry.index("[[project]]")]
+    later = entry.replace(LECTURE, "03_later")
+    (course / REGISTRY).write_text(registry.replace(
+        "[[project]]", later + entry.replace(LECTURE, "02_between") + "[[project]]"))
+    with pytest.raises(CourseError, match="02_between is taken after 03_later: numbers follow"):
+        load_course(course)
+    (course / REGISTRY).write_text(registry.replace("[[project]]", later + "[[project]]"))
+    assert len(load_course(course).lectures) == 2
 
 
 def test_hidden_tests_stand_in_the_grading_source_alone(course: Path):
@@ -332,7 +345,7 @@ BROKEN = [
      "first has '09_none', which is not listed"),
     (REGISTRY, "[[lecture]]", "[[lecture", None, "not valid TOML"),
     (REGISTRY, f'id = "{PROJECT}"', f'id = "{LECTURE}"', None, "is listed twice"),
-    (REGISTRY, f'id = "{LECTURE}"', 'id = "first"', None, "must look like 06_"),
+    (REGISTRY, f'id = "{LECTURE}"', 'id = "first"', None, "must look like 04_"),
     (REGISTRY, "prerequisites = []", f'prerequisites = ["{PROJECT}"]', None, "comes after it"),
     (REGISTRY, "prerequisites = []", 'prerequisites = ["09_none"]', None, "which is not listed"),
     (REGISTRY, f'id = "{PROJECT}"', 'id = "02_others"', None, "notebook.py is missing: write it"),

@@ -50,7 +50,7 @@ def test_a_cell_that_fails_is_named_and_nothing_is_kept(tmp_path: Path):
     with pytest.raises(CourseError) as caught:
         shown(tmp_path)
     lecture, project = map(str, caught.value.problems)
-    assert "course/lectures/01_first_steps/notebook.py:29: the check 'double' refuses" in lecture
+    assert "course/lectures/01_small_steps/notebook.py:29: the check 'double' refuses" in lecture
     assert "cell 'play' raises NameError: name 'prnt' is not defined" in project
     assert not (tmp_path / CACHE).exists()
 

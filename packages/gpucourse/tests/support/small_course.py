@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-LECTURE = "01_first_steps"
+LECTURE = "01_small_steps"
 PROJECT = "02_count_them"
 
 TOML = f"""\
@@ -32,7 +32,7 @@ LECTURE_SOURCE = """\
 # %load_ext gpucourse
 from gpucourse.exercises.checks import lecture
 
-check, hint = lecture("01_first_steps")
+check, hint = lecture("01_small_steps")
 
 # %% [markdown] id="why" tags=["predict"]
 # ## Why two?
@@ -41,7 +41,7 @@ check, hint = lecture("01_first_steps")
 # %% id="too-far-guess"
 from gpucourse.exercises.predictions import predictions
 
-predict = predictions("01_first_steps")
+predict = predictions("01_small_steps")
 predict("too-far", "1", "an error")
 
 # %% id="too-far" raises="ZeroDivisionError"

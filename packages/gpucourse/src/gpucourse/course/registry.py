@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 
 from gpucourse.course.problems import CourseError, Problem
@@ -198,7 +199,7 @@ def _entry_mistakes(entry: dict, cls: type) -> Iterator[str]:
         elif isinstance(value, int | float) and value <= 0:
             yield f"{key} = {value} must be positive"
     if isinstance(id := entry.get("id"), str) and not _ID.fullmatch(id):
-        yield f"id {id!r} must look like 06_thinking_in_threads: two digits, then lower-case words"
+        yield f"id {id!r} must look like 04_thinking_in_threads: two digits, then lower-case words"
     objectives = entry.get("objectives")
     if isinstance(objectives, list) and not objectives:
         yield "objectives is empty: say what the learner can do afterwards"
@@ -221,3 +222,8 @@ def _inconsistencies(lessons: list[Lesson]) -> Iterator[str]:
             elif need not in listed:
                 yield f"{lesson.id} needs {need!r}, which comes after it: change the order"
         listed.add(lesson.id)
+    for kind in (Lecture, Project):
+        ids = [lesson.id for lesson in lessons if isinstance(lesson, kind)]
+        for before, after in pairwise(ids):
+            if before[:2] >= after[:2]:
+                yield f"{after} is taken after {before}: numbers follow the order"

@@ -5,7 +5,7 @@ reduced on muons" (S. Wunsch, 2019, doi:10.7483/OPENDATA.CMS.LVG5.QT81, CC0): ev
 2012 runs B and C at 8 TeV that fired a double-muon trigger, with its muons and nothing else.
 `gpucourse.data.nanoaod.read` gives it the same shape as the bundled toy.
 
-**No lesson needs this file.**  Lecture 10 and project 3 end with its `first` events, where there
+**No lesson needs this file.**  Lecture 17 and project 3 end with its `first` events, where there
 is a network.
 """
 

@@ -15,7 +15,7 @@ A lesson's checks and hints stand in one file, ``course/lectures/ID/checks.py`` 
 and the lecture's first cell fetches two functions from it::
 
     from gpucourse.exercises.checks import lecture
-    check, hint = lecture("06_thinking_in_threads")
+    check, hint = lecture("04_thinking_in_threads")
 
 ``check("bounds-guard", scale)`` runs the function on the learner's answer and shows ✓ or ✗. It
 never raises for a wrong answer, so that *Run All* goes through with exercises open. ``hint(
@@ -42,6 +42,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from gpucourse.course import renamed
 from gpucourse.course.checkout import check_files, solution_path
 from gpucourse.exercises.orders import OF_A_LAUNCH
 from gpucourse.exercises.outcomes import Outcome, describe_error, show_hints
@@ -190,7 +191,7 @@ class Lesson:
         texts = self._find(name).hints
         count = min(self._unfolded.get(name, 0) + 1, len(texts))
         self._unfolded[name] = count
-        show_hints(name, texts[:count], len(texts), solution_path(self.id))
+        show_hints(name, texts[:count], len(texts), solution_path(renamed.today(self.id, name)))
 
     def _find(self, name: object) -> Exercise:
         if isinstance(name, str) and name in self.exercises:
@@ -205,11 +206,17 @@ class Lesson:
 
 
 def load_lesson(id: str) -> Lesson:
-    """Find and read the checks of a lesson. Raises :class:`FileNotFoundError` saying where."""
-    where = list(check_files(id))
-    for path in where:
-        if path.is_file():
-            return Lesson(id, read_exercises(path))
+    """Find and read the checks of a lesson. Raises :class:`FileNotFoundError` saying where.
+
+    A notebook with an earlier name of the lesson gets the checks of today's.
+    """
+    found: dict[str, Exercise] = {}
+    for one in renamed.lessons(id):
+        where = list(check_files(one))
+        path = next((path for path in where if path.is_file()), None)
+        found |= read_exercises(path) if path else {}
+    if found:
+        return Lesson(id, found)
     looked = "\n".join(f"  {path}" for path in where)
     raise FileNotFoundError(
         f"no checks for {id!r}. Keep the notebook inside the course's folder, or install the "

@@ -3,7 +3,7 @@
 A lecture's first cell, or a project's first question, fetches the function::
 
     from gpucourse.exercises.predictions import predictions
-    predict = predictions("06_thinking_in_threads")
+    predict = predictions("04_thinking_in_threads")
 
 In JupyterLab the choices are buttons (Tab and Enter will do). The first answer goes into the
 learner's records (:mod:`gpucourse.learner.records`), and into the room's counts for those who
@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gpucourse.course import renamed
 from gpucourse.course.predictions import Prediction, find_predictions
 from gpucourse.exercises.outcomes import ASKED, edged, marked_up, show
 from gpucourse.learner import records, room
@@ -58,7 +59,8 @@ def predictions(id: str) -> Callable[..., None]:
     It shows the choices, or with ``guess`` (one of them, exactly) takes that as the answer. Raises
     :class:`UnknownPrediction`, with the nearest, for what the lesson does not have.
     """
-    known = find_predictions(id)
+    known = {name: one for lesson in renamed.lessons(id)
+             for name, one in find_predictions(lesson).items()}
 
     def predict(name: str, *choices: str, guess: object = None) -> None:
         if name not in known:
@@ -68,14 +70,15 @@ def predictions(id: str) -> Callable[..., None]:
         asked = known[name]
         for mistake in asked.mistakes(choices):
             raise UnknownPrediction(f"{name!r} {mistake}")
+        lesson = renamed.today(id, name)
         counted = records.asked_by_a_learner()
-        before = records.read().guesses.get(id, {}).get(name) if counted else None
+        before = records.read().guesses.get(lesson, {}).get(name) if counted else None
 
         def keep(given: str) -> None:
             """Record the first answer, and share it with the room that the learner has joined."""
-            if counted and name not in records.read().guesses.get(id, ()):
-                records.note(lesson=id, asked=name, guess=given)
-                room.share(id, name, given)
+            if counted and name not in records.read().guesses.get(lesson, ()):
+                records.note(lesson=lesson, asked=name, guess=given)
+                room.share(lesson, name, given)
 
         if guess is None and before in choices:
             show(Answered(asked, str(before)))

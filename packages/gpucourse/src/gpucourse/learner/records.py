@@ -3,8 +3,8 @@
 One JSON object a line, added at the end, so two kernels that write at once lose nothing and a line
 that a full disk has cut off spoils no other. Each line names what is done, the first time it is::
 
-    {"lesson": "06_thinking_in_threads", "done": "bounds-guard", "at": "2026-03-02T09:30:00+00:00"}
-    {"lesson": "06_thinking_in_threads", "asked": "who-am-i", "guess": "4", "at": …}
+    {"lesson": "04_thinking_in_threads", "done": "bounds-guard", "at": "2026-03-02T09:30:00+00:00"}
+    {"lesson": "04_thinking_in_threads", "asked": "who-am-i", "guess": "4", "at": …}
     {"cell": "3f1c…", "at": …}                                    a project's test cell that passed
     {"lesson": "01_fill_a_histogram", "points": 30, "of": 36, "at": …}     by `gpucourse grade`
 
@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from gpucourse.course import renamed
 
 #: A record of every exercise takes 20 kB; whatever is longer than this is not ours.
 MOST_BYTES = 2_000_000
@@ -93,7 +95,7 @@ def parse(data: bytes) -> list[dict]:
         except (ValueError, RecursionError):
             continue
         if _is_record(record):
-            found.append(record)
+            found.append(_of_today(record))
     return found
 
 
@@ -123,7 +125,7 @@ def add(records: Iterable[dict], path: Path | None = None) -> int:
     known = read(path)
     fresh = []
     for record in records:
-        if _is_record(record) and record not in known:
+        if _is_record(record) and (record := _of_today(record)) not in known:
             fresh.append(record)
             known.take(record)
     if not fresh:
@@ -169,6 +171,14 @@ def asked_by_a_learner() -> bool:
         return False
     notebook = Path(os.environ.get("JPY_SESSION_NAME", ""))
     return bool(named) and notebook.parent.name != "solutions"
+
+
+def _of_today(record: dict) -> dict:
+    """The record, with the name that its lesson has today."""
+    if "lesson" not in record:
+        return record
+    part = record.get("done", record.get("asked", ""))
+    return {**record, "lesson": renamed.today(record["lesson"], part)}
 
 
 def _is_record(record: object) -> bool:

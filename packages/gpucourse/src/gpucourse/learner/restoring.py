@@ -16,7 +16,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpucourse.course import released
+from gpucourse.course import released, renamed
 from gpucourse.course.checkout import course_folder
 from gpucourse.learner import records
 from gpucourse.learner.bundle import ABOUT, FORMAT, PATTERN, RECORDS, BundleError, is_plain
@@ -67,7 +67,7 @@ def restore(path: str | Path | None = None) -> Restored:
     result = Restored(path)
     try:
         for name, data in notebooks.items():
-            _put(root, name, data, result)
+            _put(root, renamed.path(name), data, result)
         result.progress = records.add(records.parse(lines))
     except OSError as error:
         done = len(result.back) + len(result.beside)

@@ -56,16 +56,16 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
 #: What somebody may have come for: whether the first steps lead there, and the lessons, in order.
 GOALS = {
     "work with arrays and tables, without a kernel of your own":
-        (False, ("01_why_gpus", "03_cupy", "04_compiling_python", "08_jax", "09_cudf")),
+        (False, ("02_why_gpus", "08_cupy", "10_compiling_python", "12_jax", "14_cudf")),
     "write kernels, and know why one is slow":
-        (True, ("21_memory_and_sharing", "18_thinking_in_warps", "15_scan",
-                "22_scans_tiles_atomics")),
-    "simulate with random numbers": (True, ("07_random_numbers", "02_area_by_sampling")),
+        (True, ("06_memory_and_sharing", "07_thinking_in_warps", "15_scan",
+                "16_scans_tiles_atomics")),
+    "simulate with random numbers": (True, ("11_random_numbers", "02_area_by_sampling")),
     "do particle physics: the Z boson":
-        (True, ("18_thinking_in_warps", "15_scan", "10_awkward_and_the_z", "03_z_mass")),
+        (True, ("07_thinking_in_warps", "15_scan", "17_awkward_and_the_z", "03_z_mass")),
     "know what a compiler does":
-        (False, ("03_cupy", "04_compiling_python", "08_jax", "02_pycuda",
-                 "13_write_your_own_jit", "04_a_compiler")),
+        (False, ("08_cupy", "09_pycuda", "10_compiling_python", "12_jax",
+                 "23_write_your_own_jit", "04_a_compiler")),
 }
 
 

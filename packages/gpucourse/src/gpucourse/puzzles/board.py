@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gpucourse.course import renamed
 from gpucourse.course.puzzles import Puzzle
 from gpucourse.learner import records
 from gpucourse.system.atomic import write_atomically
@@ -65,7 +66,8 @@ def read(path: Path | None = None) -> dict[str, Winners]:
             fewest, shortest = Entry(**one["fewest"]), one["shortest"]
             winners = Winners(fewest, Entry(**shortest) if shortest else None)
             if _is_entry(fewest) and (winners.shortest is None or _is_timed(winners.shortest)):
-                found[name] = winners
+                lesson, _, puzzle = name.partition("/")
+                found[f"{renamed.today(lesson)}/{puzzle}"] = winners
     return found
 
 

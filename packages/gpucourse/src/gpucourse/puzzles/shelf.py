@@ -1,10 +1,11 @@
-"""``puzzles("20_first_steps")``: what a notebook of puzzles calls."""
+"""``puzzles("01_first_steps")``: what a notebook of puzzles calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from gpucourse.course import renamed
 from gpucourse.course.checkout import prediction_files
 from gpucourse.course.puzzles import Puzzle, puzzle_folder, read_puzzles
 from gpucourse.exercises.checks import load_lesson
@@ -38,6 +39,7 @@ def find_puzzles(id: str) -> dict[str, Puzzle]:
 
 def puzzles(id: str) -> Shelf:
     """``check, hint, predict, picture, replay, board`` of a lesson."""
+    id = renamed.today(id)
     known, lesson = find_puzzles(id), load_lesson(id)
 
     def check(name: str, *answers: object) -> None:

@@ -1,0 +1,102 @@
+# %% [markdown] id="begin"
+# Your first kernel takes two minutes; stop after any puzzle you like. Run the next cell (Shift+Enter).
+
+# %% id="start"
+# %load_ext gpucourse
+from gpucourse.puzzles.shelf import puzzles
+from numba import cuda
+
+check, hint, predict, picture, replay, board = puzzles("01_first_steps")
+
+# %% puzzle="add-ten"
+
+# %% [markdown] id="how-it-goes"
+# That was a kernel: a function that every thread runs. All the other puzzles go the same way. NumPy's line says what
+# is wanted, and the picture shows it on an example: two results in colour, with the numbers that they come from. You
+# predict, you write a line or a few, and `check` tries your kernel in several sizes, with other numbers each time.
+# If it's right, you see what it cost. Stuck? `hint("add-ten")`, with the puzzle's name; once more for the next hint.
+
+# %% puzzle="add-two"
+
+# %% puzzle="guard"
+
+# %% puzzle="blocks"
+
+# %% puzzle="count-up"
+
+# %% puzzle="reverse"
+
+# %% puzzle="roll"
+
+# %% puzzle="gaps"
+
+# %% puzzle="clamp"
+
+# %% puzzle="gather"
+
+# %% puzzle="every-other"
+
+# %% puzzle="grid-stride"
+
+# %% puzzle="matrix"
+
+# %% puzzle="every-pair"
+
+# %% puzzle="transpose"
+
+# %% puzzle="polynomial"
+
+# %% [markdown] id="shelf"
+# ## The shelf of broken kernels
+#
+# Nothing here needs more than you know by now. `replay` launches the broken kernel, and where two threads are in each
+# other's way it shows them step by step.
+
+# %% puzzle="broken-guard"
+
+# %% puzzle="broken-owner"
+
+# %% [markdown] id="board-text"
+# ## The board
+#
+# For each puzzle, the board keeps two of your kernels: the one that moves the fewest bytes, and, where there is a GPU,
+# the one that takes the shortest time. They need not be the same one. It's a file on this machine; nobody else sees it.
+
+# %% id="the-board"
+board()
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A kernel has no loop over the data: every thread runs it, and its number says which element is its own.
+# - Blocks come whole, so some threads have no element: the bounds guard sends them away.
+# - Memory hands out sectors of 32 bytes. What counts is which sectors a warp's 32 threads touch together.
+# - Every place that is written has one owner. Two owners are a race, even if it comes out right today.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - The next puzzles, [Memory and sharing](06_memory_and_sharing.ipynb), or the lecture that explains what you have just
+#   done: [Numba CUDA: kernels in Python](03_numba_cuda.ipynb).
+# - [Numba for CUDA GPUs](https://nvidia.github.io/numba-cuda/): what of Python a kernel may contain.
+# - S. Rush, [GPU Puzzles](https://github.com/srush/GPU-Puzzles): fourteen kernels, in the same spirit.
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 120 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-21 | puzzles 1 to 3, each alone first; then compare the guesses of the third |
+# | 21-54 | 4 to 8; ask for the sectors of “The other way round” before anybody checks |
+# | 54-80 | 9 to 12; the two ways to share, and the bytes of both on the board |
+# | 80-105 | 13 to 16, in pairs |
+# | 105-120 | the shelf and the board: who can explain the replay? |
+#
+# *Ten minutes late:* leave out “Every pair” and “Between two walls”. *Ten minutes early:* ask for the grid-stride loop with
+# a stretch for each thread, and look at the bytes together.
+#
+# *Where people stall.* They look for the loop. In “Two dimensions” they take row and column the wrong way round: the column
+# is the first number.
+#
+# *What someone always asks.* "Why is there no time?" Because there is no GPU, and a processor's time would say nothing
+# about one. Counts are the same on every machine.

@@ -1,0 +1,619 @@
+# %% [markdown] id="the-question-asked"
+# ## A GPU loses against a Python loop
+#
+# A GPU adds and multiplies tens of trillions of times a second. Plain Python takes about a tenth of a microsecond
+# for one step of a pendulum. Which of them finishes a thousand steps first? Run the cell: it's the same function, once with
+# Python's numbers and once with arrays on a GPU.
+
+# %% id="the-question"
+# %load_ext gpucourse
+import math
+import time
+from dataclasses import dataclass
+
+import cupy as cp
+import gpucourse
+import numpy as np
+import virtualgpu
+from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
+from gpucourse.system.device import device, pick
+from gpucourse.views.picture import COLOURS, Picture, canvas
+
+check, hint = lecture("02_why_gpus")
+predict = predictions("02_why_gpus")
+DT, GRAVITY = 0.001, 9.81  # s; m/s², for a pendulum of 1 m
+
+
+def swing(angle, speed, steps, xp):
+    """The angle [rad] after some steps of DT."""
+    for _ in range(steps):
+        speed = speed - DT * GRAVITY * xp.sin(angle)
+        angle = angle + DT * speed
+    return angle
+
+
+def seconds(run):
+    """The shortest of five, on the clock of this computer."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+in_python = swing(1.0, 0.0, 1000, math)
+with virtualgpu.launches() as launched:
+    on_device = swing(cp.array([1.0]), cp.array([0.0]), 1000, cp)
+print(f"angle: {in_python:.6f} and {float(on_device[0]):.6f} rad")
+
+# %% [markdown] id="the-race-text"
+# Both give the same angle. And the times? One step is five operations on arrays (a sine, two products, a difference, a sum), and
+# CuPy, which is NumPy for GPUs, has the GPU start a small program for each of them. Starting one takes a few
+# microseconds, whatever it does ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019). We take 4 µs.
+
+# %% id="the-race"
+START = 4e-6  # s, to start one program on the GPU, or one copy: our assumption throughout
+programs = len(launched) or 5 * 1000  # counted, or (a real GPU keeps no list) worked out
+python_s = seconds(lambda: swing(1.0, 0.0, 1000, math))
+print(f"Python, measured on this computer:    {python_s * 1e3:6.2f} ms")
+if device().virtual:
+    print(f"a GPU, {programs:,} starts of 4 µs: at least {programs * START * 1e3:.0f} ms (arithmetic: no GPU ran)")
+else:
+    gpu_s = seconds(lambda: float(swing(cp.array([1.0]), cp.array([0.0]), 1000, cp)[0]))
+    print(f"{device().name}, measured: {gpu_s * 1e3:.1f} ms for {programs:,} starts")
+
+# %% [markdown] id="the-question-stands"
+# The plain Python loop wins by far. So a GPU is not "a faster computer". **What is it fast at, then, and how can
+# one tell before porting anything?**
+#
+# You'll see how a GPU is made and what it costs to carry data there. Then you'll take three jobs at which a GPU loses,
+# and work out how large each must become for it to win. You don't need to know CUDA; you'll see your first few lines of it.
+#
+# (No GPU? That's fine: programs for the GPU run on a *virtual* one, which counts what they do and has no clock. Where
+# this page then shows arithmetic instead of a measurement, it says so.)
+
+# %% [markdown] id="throughput-predict" tags=["predict"]
+# ## 1. Latency and throughput
+#
+# **Latency** is how long one thing takes. **Throughput** is how many things get done per second. A courier on a
+# bicycle has low latency; a container ship arrives after weeks, with ten thousand containers. CPU cores are
+# couriers: each does one thing after the other, as soon as possible. A GPU is the ship.
+#
+# | | CPU: AMD EPYC 9654 (2022) | GPU: NVIDIA H100 SXM (2023) |
+# |---|---|---|
+# | processors | 96 cores | 132 *multiprocessors* |
+# | threads under way at once | 192 | 270,336 (2,048 on each) |
+# | its memory delivers | 0.46 TB/s | 3.35 TB/s |
+# | its memory holds | up to 6 TB | 80 GB |
+#
+# (Makers' figures.) A number from the GPU's memory takes some 400 cycles of its clock to arrive, at 1.755 GHz: 0.23 µs
+# ([table 3 of a study of 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). *Predict:* if each thread asks for
+# one number of 8 bytes and waits, how many threads must be waiting at any moment to keep 3.35 TB/s busy: 100, 10,000
+# or 100,000? (Settle on an answer before you run a cell. The wrong ones teach most.)
+
+# %% id="throughput-guess"
+predict("throughput", "100", "10,000", "100,000")
+
+# %% id="throughput"
+LATENCY, BANDWIDTH = 400 / 1.755e9, 3.35e12  # s, bytes/s
+for threads in (1, 100, 10_000, 100_000):
+    reached = min(threads * 8 / LATENCY, BANDWIDTH)
+    print(f"{threads:7,} threads: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
+
+# %% [markdown] id="throughput-why" tags=["why"]
+# Nearly 100,000. The ship isn't faster than the bicycle, but it is *full*. Bytes under way = latency × throughput: that
+# is Little's law, and it holds for water pipes too. A CPU hides latency with caches and guesses;
+# a GPU with other threads that are ready to go on. With one thread it has nothing to hide behind: 0.035 GB/s.
+
+# %% [markdown] id="throughput-then"
+# So the first question about any job is: **are there a hundred thousand things to do at once?** Steps in time that
+# need the step before them are one thing.
+
+# %% [markdown] id="in-flight-task"
+# ### Exercise: how many threads?
+#
+# Write `threads_needed(latency, bandwidth, bytes_each)`: how many threads must be waiting for `bytes_each` bytes each
+# to keep the memory busy, rounded up. `hint("in-flight")` gives a first hint, and called again, a
+# second one.
+
+# %% id="in-flight-exercise" tags=["exercise"]
+def threads_needed(latency, bandwidth, bytes_each):
+    """latency in s, bandwidth in bytes/s."""
+    ### BEGIN SOLUTION
+    return math.ceil(latency * bandwidth / bytes_each)
+    ### END SOLUTION
+
+
+print("numbers of 8 bytes:", threads_needed(LATENCY, BANDWIDTH, 8))
+print("numbers of 4 bytes:", threads_needed(LATENCY, BANDWIDTH, 4))
+
+# %% id="in-flight-check"
+check("in-flight", threads_needed)
+
+# %% [markdown] id="warps-predict" tags=["predict"]
+# ## 2. Thirty-two at a time
+#
+# Here is a program for the GPU, a **kernel**, in Python. (You need not write one yet.) The GPU runs it once for each
+# pendulum, each time in a **thread** of its own; `i` is the thread's number. We start 2 × 32 threads
+# (that is the `[2, 32]`); those without a pendulum do nothing. Where there is no GPU, the virtual one runs it and counts.
+#
+# *Predict:* one pendulum takes some number of instructions. How many times as many do 32 pendulums take? And 33?
+
+# %% id="warps-guess"
+predict("warps",
+        "32 times, and 33 times",
+        "hardly more for 32, about twice for 33",
+        "hardly more for 32, and hardly more for 33")
+
+# %% id="warps"
+from numba import cuda
+
+
+@cuda.jit
+def swing_each(angles, steps, out):
+    i = cuda.grid(1)
+    if i < angles.size:
+        angle, speed = angles[i], 0.0
+        for _ in range(steps):
+            speed -= DT * GRAVITY * math.sin(angle)
+            angle += DT * speed
+        out[i] = angle
+
+
+issued = {}
+for pendulums in (1, 32, 33, 64):
+    angles = np.linspace(0.2, 1.0, pendulums)
+    with virtualgpu.profile() as profile:
+        swing_each[2, 32](cuda.to_device(angles), 100, cuda.device_array(pendulums))  # 64 threads
+    issued[pendulums] = profile.counters.warp_instructions
+    print(f"{pendulums:3} pendulums: {issued[pendulums]:6,} instructions issued, "
+          f"{issued[pendulums] / issued[1]:.2f} times as many")
+
+# %% [markdown] id="warps-why" tags=["why"]
+# Thirty-two cost hardly more than one, and the 33rd costs as much as all the others together. (The few more are for `sin`, which takes
+# another way for larger angles.) The hardware doesn't run single threads: it runs **warps** of 32, which take each
+# instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all 32.
+
+# %% id="warps-picture"
+numbers = [1, 8, 16, 24, 32, 33, 40, 48, 56, 64]
+counts = []
+for pendulums in numbers:
+    with virtualgpu.profile() as profile:
+        swing_each[2, 32](cuda.to_device(np.linspace(0.2, 1.0, pendulums)), 100, cuda.device_array(pendulums))
+    counts.append(profile.counters.warp_instructions)
+figure, axes = canvas(8, 2.4)
+axes.plot(numbers, counts, "o-", color=COLOURS[5])
+axes.axvline(32.5, color="0.7", linestyle=":")
+axes.set(xlabel="pendulums", ylabel="instructions issued", ylim=(0, None), xticks=range(0, 65, 8))
+Picture(figure, f"Instructions issued against the number of pendulums: a step. {counts[0]:,} for one and {counts[4]:,} for 32; "
+                f"{counts[5]:,} for 33 and {counts[-1]:,} for 64.")
+
+# %% [markdown] id="divergence-predict" tags=["predict"]
+# And when lanes have to do different things? Then the warp runs both sides, one after the other, with some lanes masked off:
+#
+# ![Time runs to the right, eight lanes of a warp lie below each other. Together they reach an if on odd
+# lanes. First the odd lanes run the if side while the even lanes are masked off, then the even lanes run the
+# else side while the odd lanes are masked off, then all go on together. The warp pays for both
+# sides.](../img/warp_divergence.svg)
+#
+# *Predict:* this kernel makes negative numbers 0 and takes the root of all others. How many of a warp's 32 lanes work in
+# each step?
+
+# %% id="divergence-guess"
+predict("divergence",
+        "all 32, in every step",
+        "only some where signs are mixed, all 32 where they are not",
+        "half of them, always")
+
+# %% id="divergence"
+@cuda.jit
+def root_or_zero(values):
+    i = cuda.grid(1)
+    if i < values.size:
+        if values[i] < 0:
+            values[i] = 0
+        else:
+            values[i] = math.sqrt(values[i])
+
+
+mixed = np.random.default_rng(1).normal(size=64)
+mixed[32:] = abs(mixed[32:])
+gpucourse.timeline(root_or_zero, 1, 64, mixed)
+
+# %% [markdown] id="divergence-why" tags=["why"]
+# The first warp has both kinds and walks both ways: 14 lanes write a zero while the other 18, pale, wait, then those
+# 18 write their roots. (Rest the pointer on a step, and it names its line and lanes.) The second has one kind, and all
+# its lanes work. No error, no warning: a GPU needs many threads that do *the same thing* to different data.
+
+# %% [markdown] id="terms-text"
+# ## 3. One machine, four vocabularies
+#
+# Every maker has names of its own for the same things. This course speaks CUDA's:
+#
+# | what it is | CUDA | HIP | SYCL | OpenCL |
+# |---|---|---|---|---|
+# | a program for the GPU | kernel | kernel | kernel | kernel |
+# | one run of it, for one element | thread | thread | work-item | work-item |
+# | those that step together | warp (32) | warp or wavefront (32 or 64) | sub-group | sub-group |
+# | those that can wait for each other and share memory | block | block | work-group | work-group |
+# | all of a launch | grid | grid | ND-range | NDRange |
+# | the large memory of the device | global memory | global memory | global memory | global memory |
+# | the processor that runs blocks | multiprocessor | compute unit | compute unit | compute unit |
+#
+# And whose words are they? **CUDA** (2007) is NVIDIA's, and what most scientific software was first written for. **HIP** is AMD's: nearly
+# CUDA's text with other names. **SYCL** and **OpenCL** are open standards, for the GPUs of several makers.
+
+# %% [markdown] id="memories-text" tags=["predict"]
+# ## 4. Where the numbers live
+#
+# ![A pyramid of memories, from small and near to large and far: the registers of a thread, at most 255 of 4 bytes
+# each; the shared memory of a block, up to 227 kB; the L2 cache of the whole GPU, 50 MB; global memory, 80 GB at
+# 3.3 TB per second; and the memory of the host, behind a PCIe link of 64 GB per second. Each step down is larger,
+# slower and seen by more threads.](../img/memory_hierarchy.svg)
+#
+# (An H100.) The **host** is your computer with its CPU, the **device** is the GPU, and their memories are two. What the GPU is
+# to work on must be carried over a link that is fifty times narrower than its own memory. And the size of that
+# memory is fixed. *Predict:* what happens if you ask for a terabyte? (When your computer runs out of its own memory, it moves
+# some of it to the disk.)
+
+# %% id="too-much-guess"
+predict("too-much",
+        "it gets slow: the rest goes to the disk",
+        "an error",
+        "it gets slow: the rest stays on the host")
+
+# %% id="too-much" raises="OutOfMemoryError"
+cp.empty(2**40, np.uint8)
+
+# %% [markdown] id="too-much-why" tags=["why"]
+# Read it to the end: it says how much was asked for, and how much was held already. A GPU moves nothing to the disk. If your
+# data don't fit, work on them in pieces, use several GPUs, or stay on the CPU. (*Managed memory*, CuPy's
+# `cupy.cuda.malloc_managed`, is an exception: its pages wander over the link by themselves when one side asks for them. It spares you
+# the copying by hand, not the carrying.)
+
+# %% [markdown] id="too-much-then"
+# Now for the carrying. This class counts the bytes and the trips, and on a GPU it measures how long they take.
+
+# %% id="ferry"
+class Ferry:
+    """Carries arrays between host and device, and counts."""
+
+    def __init__(self):
+        self.bytes, self.trips, self.seconds = 0, 0, 0.0
+
+    def there(self, array):
+        """A NumPy array becomes an array on the device."""
+        return self._carry(cp.asarray, array)
+
+    def back(self, d_array):
+        """An array on the device becomes a NumPy array."""
+        return self._carry(cp.asnumpy, d_array)
+
+    def _carry(self, how, array):
+        start = time.perf_counter()
+        carried = how(array)
+        cp.cuda.Device().synchronize()  # wait until the device is done
+        self.seconds += time.perf_counter() - start
+        self.bytes, self.trips = self.bytes + array.nbytes, self.trips + 1
+        return carried
+
+
+@dataclass(frozen=True)
+class GPU:
+    """Published figures, in bytes per second: its memory, and its link to the host, one way."""
+
+    name: str
+    memory: float
+    link: float
+
+
+T4 = GPU("T4 (2018)", 320e9, 16e9)  # PCIe 3.0 x16; the GPU that Colab lends for free
+H100 = GPU("H100 SXM (2023)", 3.35e12, 64e9)  # PCIe 5.0 x16
+
+# %% [markdown] id="transfer-predict" tags=["predict"]
+# *Predict:* to double a million numbers of 8 bytes on a GPU, they go there, are doubled, and come back. Which part of the
+# time is the doubling?
+
+# %% id="transfer-guess"
+predict("transfer", "a half", "a tenth", "a twentieth or less")
+
+# %% id="transfer"
+for count in (1_000, 1_000_000):
+    ferry = Ferry()
+    heights = np.ones(count)
+    d_doubled = ferry.there(heights) * 2
+    doubled = ferry.back(d_doubled)
+    print(f"{count:,} numbers: {ferry.bytes:,} bytes in {ferry.trips} trips")
+    if not device().virtual:
+        print(f"  {device().name}, measured: {ferry.seconds * 1e6:,.0f} µs for the trips")
+    for gpu in (T4, H100):
+        trips = ferry.trips * START + ferry.bytes / gpu.link
+        work = START + 2 * heights.nbytes / gpu.memory  # each number is read and written
+        print(f"  {gpu.name:15} at least {trips * 1e6:7.1f} µs for the trips, {work * 1e6:5.1f} µs for the work: "
+              f"{work / (trips + work):.0%}")
+
+# %% [markdown] id="transfer-why" tags=["why"]
+# For a million numbers it's a twentieth or less: the link decides. (For a thousand, nearly all of the time is
+# starting up.) These are bounds from published figures and our 4 µs; real copies are slower.
+
+# %% [markdown] id="transfer-then"
+# What helps is to carry less:
+#
+# ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there and
+# back: most of the time goes into six copies. Below, the array is copied once, the host launches three
+# kernels, which return at once while the device works through them, and waits only when it copies the result
+# back.](../img/host_device_transfers.svg)
+
+# %% [markdown] id="ferry-task"
+# ### Exercise: carry less
+#
+# Heat spreads in a ring of rods: in each step, every rod takes the mean of itself and its two neighbours. The function
+# `relax_there_and_back` carries all temperatures back and forth in every step, just to note the hottest.
+#
+# Write `relax`: the same answers, carrying all temperatures there once and back once. How hot the hottest
+# is after each step may cross too: 8 bytes per step.
+
+# %% id="ferry-exercise" tags=["exercise"]
+def smooth(d_heat):
+    return (cp.roll(d_heat, 1) + d_heat + cp.roll(d_heat, -1)) / 3
+
+
+def relax_there_and_back(ferry, heat, steps):
+    """The temperatures after some steps, and the hottest after each step (two NumPy arrays)."""
+    hottest = np.zeros(steps)
+    for step in range(steps):
+        heat = ferry.back(smooth(ferry.there(heat)))
+        hottest[step] = heat.max()
+    return heat, hottest
+
+
+def relax(ferry, heat, steps):
+    hottest = np.zeros(steps)
+    ### BEGIN SOLUTION
+    d_heat = ferry.there(heat)
+    for step in range(steps):
+        d_heat = smooth(d_heat)
+        hottest[step] = ferry.back(d_heat.max())
+    heat = ferry.back(d_heat)
+    ### END SOLUTION
+    return heat, hottest
+
+
+rods = np.random.default_rng(2).uniform(0, 100, 10_000)
+for version in (relax_there_and_back, relax):
+    ferry = Ferry()
+    version(ferry, rods, 50)
+    print(f"{version.__name__:21} {ferry.bytes:11,} bytes in {ferry.trips:3} trips")
+
+# %% id="ferry-check"
+check("ferry", relax)
+
+# %% [markdown] id="model-text"
+# ## 5. When does a GPU win?
+#
+# Three prices, then: each start (of a kernel or a copy), each byte over the link, each byte of the GPU's own memory. Their
+# sum is a *model*: it leaves out arithmetic, and assumes the best of the rest, so it is what the GPU takes *at least*. On
+# the other side stands NumPy on one core of this computer, measured.
+#
+# For `n` elements the GPU takes `starts × 4 µs` plus `n` times its price per element; the CPU takes `n` times
+# its own. Here are prices per element: of a sum, of our pendulum, of a hundred rounds of `2x + 1` carried each time (three
+# jobs that lose while they are small), and of the hundred rounds carried once. (`1 + 3` starts: one kernel, three copies.)
+
+# %% id="prices"
+@dataclass(frozen=True)
+class Job:
+    """What a job costs on a GPU: starts in all; bytes over the link and of memory, per element."""
+
+    name: str
+    starts: int
+    over_link: int
+    in_memory: int
+    on_cpu: object  # the same with NumPy, for n elements
+
+    def per_element(self, gpu):
+        return self.over_link / gpu.link + self.in_memory / gpu.memory
+
+    def on_gpu(self, gpu, n):
+        return self.starts * START + n * self.per_element(gpu)
+
+
+def one_sum(n):
+    heights, waves = np.ones((2, n))
+    return lambda: heights + waves
+
+
+def pendulums(n, steps=20):
+    angles, speeds = np.linspace(0.2, 1.0, n), np.zeros(n)
+    return lambda: swing(angles, speeds, steps, np)
+
+
+def hundred_times(n):
+    heights = np.ones(n)
+
+    def run():
+        values = heights
+        for _ in range(100):
+            values = 2 * values + 1
+    return run
+
+
+# %% id="jobs"
+JOBS = [
+    Job("one sum, carried there and back", 1 + 3, 3 * 8, 3 * 8, one_sum),
+    Job("20 steps of n pendulums", 20 * 5 + 3, 3 * 8, 20 * 12 * 8, pendulums),
+    Job("100 times 2x + 1, carried each time", 100 * 4, 100 * 16, 100 * 4 * 8, hundred_times),
+    Job("100 times 2x + 1, carried once", 100 * 2 + 2, 16, 100 * 4 * 8, hundred_times),
+]
+with virtualgpu.launches() as launched:
+    swing(cp.zeros(9), cp.zeros(9), 20, cp)
+print("20 steps, starts:", len(launched) or 100)
+
+# %% [markdown] id="prices-why"
+# Where do these numbers come from? `2 * x + 1` is two kernels, each reads `n` numbers of 8 bytes and writes as many: 32 bytes per
+# element and time. One step of a pendulum is five kernels, which read and write 12 arrays: 96 bytes. ("CuPy: NumPy on
+# the device" shows how to make that one kernel.)
+
+# %% [markdown] id="crossover-task"
+# ### Exercise: the crossover
+#
+# Write `crossover(starts, gpu_each, cpu_each)`: the smallest whole `n` for which the GPU takes no longer than the
+# CPU, where they take `starts * START + n * gpu_each` and `n * cpu_each` seconds. And `None` if there is no such `n`:
+# then no size helps.
+
+# %% id="crossover-exercise" tags=["exercise"]
+def crossover(starts, gpu_each, cpu_each):
+    ### BEGIN SOLUTION
+    gain = cpu_each - gpu_each  # what each element brings in
+    if gain <= 0:
+        return None
+    return math.ceil(starts * START / gain)
+    ### END SOLUTION
+
+
+# %% id="crossover-check"
+check("crossover", crossover)
+
+# %% [markdown] id="lab-predict" tags=["predict"]
+# *Predict:* which of the four jobs will never pay on a T4, and which pays soonest? (Until your `crossover` is
+# right, the table says "never" throughout.)
+
+# %% id="lab-guess"
+predict("lab",
+        "the first never, and the third soonest",
+        "those that carry data each time may never; soonest the one that carries once",
+        "none: enough elements make each of them pay")
+
+# %% id="lab"
+cpu_each = {job.on_cpu: seconds(job.on_cpu(100_000)) / 100_000 for job in JOBS}  # measured here
+verdicts = {}
+print(f"{'ns for each element':37}{'this CPU':>10}{'T4':>9}{'H100':>9}{'T4 wins from':>16}{'H100 from':>13}")
+for job in JOBS:
+    prices = [job.per_element(gpu) for gpu in (T4, H100)]
+    sizes = [crossover(job.starts, price, cpu_each[job.on_cpu]) for price in prices]
+    verdicts[job.name] = sizes
+    nanoseconds = [1e9 * each for each in (cpu_each[job.on_cpu], *prices)]
+    told = [f"n = {n:,}" if n else "never" for n in sizes]
+    print(f"{job.name:37}{nanoseconds[0]:10.2f}{nanoseconds[1]:9.2f}{nanoseconds[2]:9.2f}{told[0]:>16}{told[1]:>13}")
+
+# %% [markdown] id="lab-why" tags=["why"]
+# (The GPUs' columns are the model's: at least so long. The CPU's was measured with 100,000 numbers, which may fit
+# into its caches; many more cost it more.) "Never" stands where an element costs the GPU more than your CPU,
+# mostly for the link alone: then no number of elements helps. The first and the third line are at risk, and
+# whether they say it depends on your CPU and on the link. The last line is the same job as the third, but it carries the
+# data once. **The computation is the same: what decides is how often you carry.**
+
+# %% [markdown] id="lab-then"
+# And the pendulum of the beginning? With one of them, the GPU loses. Here are more:
+
+# %% id="lab-picture"
+job = JOBS[1]
+sizes = [10**k for k in range(pick(gpu=7, virtual=6))]
+measured = [seconds(job.on_cpu(n)) * 1e3 for n in sizes]
+figure, axes = canvas(8.5, 3.2)
+axes.loglog(sizes, measured, "o-", color=COLOURS[6], label="NumPy, measured here, one core")
+if not device().virtual:
+
+    def on_device(n):
+        angles, speeds = cp.linspace(0.2, 1.0, n), cp.zeros(n)
+        return lambda: (swing(angles, speeds, 20, cp), cp.cuda.Device().synchronize())
+
+    on_gpu = [seconds(on_device(n)) * 1e3 for n in sizes]
+    axes.loglog(sizes, on_gpu, "s-", color=COLOURS[2], label=f"{device().name}, measured")
+for gpu, style in ((T4, "--"), (H100, ":")):
+    axes.loglog(sizes, [job.on_gpu(gpu, n) * 1e3 for n in sizes], style, color=COLOURS[5],
+                label=f"{gpu.name}: model, at least")
+axes.set(xlabel="pendulums", ylabel="time for 20 steps [ms]")
+axes.legend()
+Picture(figure, f"Time for 20 steps against the number of pendulums, both logarithmic. NumPy, measured: "
+                f"{measured[0]:.2f} ms for one and {measured[-1]:.1f} ms for {sizes[-1]:,}. The models of two GPUs are flat at "
+                f"{job.starts * START * 1e3:.1f} ms, the price of {job.starts} starts, up to about 10,000 pendulums; NumPy's "
+                "line rises across them, and lies above both at the right.")
+
+# %% [markdown] id="lab-picture-why"
+# The flat part is the GPU starting and being nearly empty: ten thousand pendulums take it hardly longer than one. On the right
+# it is full, and NumPy's line has crossed the models'. With a real GPU the crossing lies further to the right, for
+# these are bounds; but it is there. Here are recorded times of one, at another job: the quadratic formula from "CuPy:
+# NumPy on the device", with the numbers on the GPU already; and below, what starting one kernel takes. (Rows
+# `scaling.quadratic` and `launch`. If none have been measured yet, the cell says so.)
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded, recorded_scaling, recorded_times
+
+recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
+
+# %% [markdown] id="when-not"
+# **When not**, then: few elements; steps that wait for each other; more carrying than computing; threads that each go their own
+# way; data that do not fit; double precision on a GPU built for games (1/64 of the speed of single precision, by NVIDIA's
+# [table of throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions)); and code that is
+# fast enough already, or waits for a disk. A program that spends 80 % of its time in what you port runs at most five times
+# as fast, and that only if the ported part takes no time at all.
+
+# %% [markdown] id="landscape-text"
+# ## 6. The tools, today
+#
+# Those that this course teaches; one honest line each, as of late 2026:
+#
+# | tool | what you write | what to know |
+# |---|---|---|
+# | [CuPy](https://docs.cupy.dev/en/stable/) | NumPy and SciPy | closest to what you know; one kernel per operation unless you fuse. Lecture "CuPy" |
+# | [JAX](https://docs.jax.dev/) | NumPy, as pure functions | compiles, fuses, differentiates; has a style of its own. Lecture "JAX" |
+# | [cuDF](https://docs.rapids.ai/api/cudf/stable/) | pandas | tables; `cudf.pandas` runs pandas code as it stands. Lecture "Tables on the device" |
+# | [Awkward Array](https://awkward-array.org/) | arrays of lists | jagged data, in Numba kernels too. Lecture "Jagged data" |
+# | [numba-cuda](https://nvidia.github.io/numba-cuda/) | kernels in Python | lecture "Numba CUDA"; since June 2026 in maintenance: security and critical bugs only |
+# | [PyCUDA](https://documen.tician.de/pycuda/) | CUDA C++ in a string | the oldest (2008), all of CUDA's driver; released again in 2026 (2026.1). Lecture "PyCUDA" |
+#
+# Start at the top: a library call that does what you need is often faster than your own kernel, and costs nothing to
+# maintain. Go down the list when no call does. Most of these take each other's arrays without a copy, so
+# you can change your mind later. ("One problem, every tool" puts most of them side by side, and tells of nine more.)
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A CPU finishes one thing soon; a GPU finishes very many things per second, if about a hundred thousand are under
+#   way at once.
+# - Threads run in warps of 32 that take every instruction together: one thread costs as much as 32, and a warp
+#   whose lanes disagree at a branch runs both sides.
+# - Each start costs microseconds, and the link to the host is tens of times narrower than the GPU's memory: start
+#   few programs, and carry your data once.
+# - Count starts and bytes before you port. If carrying an element takes longer than computing it on the CPU, no size
+#   helps.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - NVIDIA's [CUDA programming guide](https://docs.nvidia.com/cuda/cuda-programming-guide/), its first chapters, and
+#   the [best practices](https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/) on when to port what.
+# - The same words elsewhere: AMD's [HIP documentation](https://rocm.docs.amd.com/projects/HIP/en/latest/), Khronos on
+#   [SYCL](https://www.khronos.org/sycl/) and [OpenCL](https://www.khronos.org/opencl/), and
+#   [CUDA's terms in SYCL](https://oneapi-src.github.io/SYCLomatic/dev_guide/reference/term-mapping-quick-ref.html).
+# - The figures: [H100](https://www.nvidia.com/en-us/data-center/h100/), [T4](https://www.nvidia.com/en-us/data-center/tesla-t4/).
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 50 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-7 | the question; ask for bets before the second cell |
+# | 7-18 | section 1 and `in-flight`; act it out: one courier, one ship |
+# | 18-27 | section 2; the table of section 3 is for looking up |
+# | 27-38 | section 4 and `ferry` |
+# | 38-48 | section 5; `crossover`, then bets on the table |
+# | 48-50 | section 6: point at the three lines that this audience will use |
+#
+# *Ten minutes late:* skip `in-flight` and the timeline, and give the solution of `crossover`.
+#
+# *Where people stall.* In `ferry`, all of `d_heat` is fetched to find its maximum: `d_heat.max()` finds it on the
+# device. (`hottest[step] = d_heat.max()` is accepted as well: NumPy asks for a number, and CuPy carries one over without
+# the ferry's knowledge. A good moment to say that carrying is easily overlooked. `d_heat.get().max()` carries
+# everything, and isn't accepted.) In `crossover`, people round down,
+# or divide by a negative gain.
+#
+# *What someone always asks.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, and
+# the starts remain. "Why 4 µs?" An assumption near the best that is reported; with Python in between it is more: the
+# recorded rows `launch/numba` and `launch/cupy` say how much. "So is a GPU 100 times faster or not?" Compared with one core,
+# at the right job: look at the recorded rows `scaling.quadratic/numba` and `scaling.quadratic/numpy`. With all 96 cores,
+# compare the bandwidths in the table of section 1: a factor of seven.
+#
+# *What goes wrong.* Noisy machines move the measured column; the verdicts hold, except near "never".

@@ -1,0 +1,138 @@
+"""Checks and hints of "Trees and barriers"."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.trials import (
+    LEFTOVER,
+    LENGTHS,
+    counted,
+    launched,
+    require_equal,
+    require_parallel,
+)
+
+
+@exercise(
+    "fold",
+    hints=(
+        "The idea: it is `fold` with another last line. Thread `i` compares its own value with "
+        "the one `half` further on, if there is one among the first `n`.",
+        "The shape: `half = (n + 1) // 2`; if `i + half < n`, and if `values[i + half]` is closer "
+        "to the target (`abs(… - target)`), then `values[i] = values[i + half]`.",
+    ),
+)
+def fold(kernel):
+    """The closest one came out on top, for every length."""
+    random = np.random.default_rng(9)
+    target = 91.1876
+    for length in filter(None, LENGTHS):
+        for winner in sorted({0, length // 2, length - 1}):
+            values = random.uniform(0.0, 80.0, length)
+            values[winner] = random.uniform(91.0, 92.0)
+            # Beyond the end lies a perfect value, which must not get in.
+            memory = np.append(values, target)
+            n, level = length, 1
+            while n > 1:
+                half = (n + 1) // 2
+                folded, *_ = launched(kernel, length // 64 + 1, 64, memory, n, target)
+                case = f"level {level} of {length} values (n = {n}, half = {half})"
+                _judge_level(folded, memory, n, target, case)
+                memory, n, level = folded, half, level + 1
+            require(
+                memory[0] == values[winner],
+                f"{length} values: the closest is element {winner}, and another one came out",
+                look="does every one of the first n values take part?",
+            )
+    require_parallel(kernel, 16, 64, np.ones(1009), 1009, target, items=1009,
+                     look="each thread compares one pair")
+
+
+def _judge_level(folded, before, n, target, case):
+    half = (n + 1) // 2
+    upper = np.append(before[half:n], np.full(2 * half - n, np.inf))
+    lower = before[:half]
+    expected = np.where(np.abs(upper - target) < np.abs(lower - target), upper, lower)
+    require(
+        n == len(before) - 1 or target not in folded[:half],
+        f"{case}: a value from beyond the first n got in",
+        look="the array may be longer than n: which elements count in this level?",
+    )
+    require(
+        target not in folded[:half],
+        f"{case}: a value from beyond the first n got in",
+        look="with an odd n, one value has no partner",
+    )
+    wrong = np.flatnonzero(np.abs(folded[:half] - target) != np.abs(expected - target))
+    if len(wrong):
+        i = wrong[0]
+        pair = f"{lower[i]:.4g} and {upper[i]:.4g}" if i + half < n else f"{lower[i]:.4g} alone"
+        require(
+            False,
+            f"{case}: element {i} should come from {pair}, and is {folded[i]:.4g}",
+            look="does `half` round up, and is closer measured with abs?",
+        )
+
+
+@exercise(
+    "block-max",
+    hints=(
+        "The idea: `block_sums` with `max` in place of `+`. What must a loose thread put into its "
+        "place, so that it never wins, not even among negative values?",
+        "The shape: fill (`-math.inf` for a loose thread), barrier, `n = cuda.blockDim.x`, fold "
+        "while `n > 1` with a barrier at the end of each level and outside of the `if`, and let "
+        "thread 0 write `maxima[cuda.blockIdx.x]`.",
+    ),
+)
+def block_max(kernel):
+    """The largest of every block, in every order, with all barriers in their places."""
+    counters = counted(kernel, 2, 128, np.ones(256), np.zeros(2))
+    random = np.random.default_rng(10)
+    for threads in (128, 96, 33, 1):
+        for n in LENGTHS:
+            values = random.uniform(-90.0, -10.0, n)
+            blocks = n // threads + 1
+            maxima = np.full(blocks, float(LEFTOVER))
+            _, maxima = launched(kernel, blocks, threads, values, maxima)
+            padded = np.full(blocks * threads, -math.inf)
+            padded[:n] = values
+            expected = padded.reshape(blocks, threads).max(axis=1)
+            case = f"with {n} values, all negative, in blocks of {threads}"
+            require(
+                not (maxima == LEFTOVER).any(),
+                f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
+                look="which thread writes, and when?",
+            )
+            empty = np.flatnonzero(np.isneginf(expected) & ~np.isneginf(maxima))
+            zero = np.flatnonzero(maxima == 0.0)
+            require(
+                not len(zero),
+                f"{case}, maxima[{_first(zero)}] is 0, which is not among them",
+                look="what do loose threads put into their places?",
+            )
+            require(
+                not len(empty),
+                f"{case}, block {_first(empty)} has no values: its maximum must be minus infinity",
+                look="what do loose threads put into their places?",
+            )
+            require_equal(maxima, expected, case, "does every place take part in the fold?")
+    require(
+        counters.shared_stores,
+        "the answers are right, but shared memory was not used",
+        look="each thread puts its value into its place, and the block folds the places",
+    )
+    require(
+        counters.barriers > 2,  # two blocks: more than the one barrier after filling
+        "the answers are right, but there is no fold: one thread looks at all the places",
+        look="seven levels are enough for 128 places, if all threads take part",
+    )
+    require_parallel(kernel, 2, 128, np.ones(256), np.zeros(2), items=256,
+                     look="all threads take part in each level")
+
+
+def _first(indices):
+    return int(indices[0]) if len(indices) else 0

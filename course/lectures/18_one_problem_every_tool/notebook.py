@@ -1,0 +1,861 @@
+# %% [markdown] id="the-question-asked"
+# ## Which of these would you maintain?
+#
+# One picture: the Mandelbrot set. For each point `c` of the plane, start at `z = 0` and repeat
+# `z = z² + c`. How many steps does it take until `|z| > 2`? Points that never leave belong to the set. Run
+# the cell.
+
+# %% id="the-question"
+# %load_ext gpucourse
+import time
+
+import numpy as np
+import virtualgpu
+from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
+from gpucourse.system.device import device, pick
+from gpucourse.views.picture import Picture, canvas
+
+check, hint = lecture("18_one_problem_every_tool")
+predict = predictions("18_one_problem_every_tool")
+
+WIDTH, HEIGHT = pick(gpu=(3072, 2048), virtual=(384, 256))
+LIMIT = 100  # steps at most
+real = np.linspace(-2.2, 0.8, WIDTH, dtype=np.float32)
+imag = np.linspace(-1.0, 1.0, HEIGHT, dtype=np.float32)
+
+
+def whole_picture(xp, real, imag, limit):
+    """Steps that each point stays, by operations on whole arrays of the library xp."""
+    cx, cy = real[None, :], imag[:, None]
+    x = y = xp.zeros((imag.size, real.size), xp.float32)
+    steps = xp.zeros(x.shape, xp.int32)
+    for _ in range(limit):
+        xx, yy = x * x, y * y
+        steps = steps + (xx + yy <= 4)
+        x, y = xx - yy + cx, (x + x) * y + cy
+    return steps
+
+
+with np.errstate(all="ignore"):  # points that have left run on to infinity
+    picture = whole_picture(np, real, imag, LIMIT)
+figure, axes = canvas(9, 3.6)
+axes.imshow(picture, cmap="magma", extent=(-2.2, 0.8, -1, 1), origin="lower")
+axes.set(xlabel="real part of c", ylabel="imaginary part of c")
+inside = (picture == LIMIT).mean()
+Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%} of the picture, in a "
+                "halo of points that take long to leave.")
+
+# %% [markdown] id="the-question-stands"
+# That was NumPy, in a dozen lines. There are seven more ways to the same picture: Numba on the CPU, Numba CUDA,
+# CuPy with arrays, with an `ElementwiseKernel` and with a `RawKernel`, PyCUDA, and JAX. Each has a lecture of its
+# own; this one puts them side by side. **Do they agree? What does each cost? And which of them would you
+# maintain for five years?**
+
+# %% [markdown] id="arrays-predict" tags=["predict"]
+# ## 1. Whole arrays
+#
+# `whole_picture` takes its array library as an argument. CuPy speaks NumPy, so nothing else changes; the
+# arrays lie on the device, and `.get()` copies the result back.
+#
+# *Predict:* the loop has 100 turns. How many kernels does CuPy launch?
+
+# %% id="cupy-arrays-guess"
+predict("cupy-arrays", "1: CuPy compiles the loop", "100, one for each turn", "1,000")
+
+# %% id="cupy-arrays"
+import cupy as cp
+
+
+def by_cupy_arrays(real, imag, limit):
+    return whole_picture(cp, cp.asarray(real), cp.asarray(imag), limit).get()
+
+
+with virtualgpu.launches() as launched:
+    answer = by_cupy_arrays(real, imag, LIMIT)
+print("the same picture:", np.array_equal(answer, picture))
+if device().virtual:  # with a GPU, a profiler such as Nsight Systems lists them
+    print(f"{len(launched):,} launches; the first ten:", *launched[:10], sep="\n")
+
+# %% [markdown] id="arrays-why" tags=["why"]
+# A thousand: ten for each turn, one for each operation. CuPy does not look ahead. (Without a GPU,
+# `virtualgpu.launches()` lists what it would launch.) Each of them reads whole arrays from memory and writes one
+# back.
+
+# %% [markdown] id="arrays-then"
+# JAX takes the same text too, with two changes: the loop becomes `lax.fori_loop`, because otherwise a hundred
+# copies of its body would be compiled, and `jit` compiles the whole.
+
+# %% id="jax"
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+
+@partial(jax.jit, static_argnames="limit")
+def jax_picture(real, imag, limit):
+    cx, cy = real[None, :], imag[:, None]
+
+    def turn(_, state):
+        x, y, steps = state
+        xx, yy = x * x, y * y
+        return xx - yy + cx, (x + x) * y + cy, steps + (xx + yy <= 4)
+
+    zeros = jnp.zeros((imag.size, real.size), jnp.float32)
+    return jax.lax.fori_loop(0, limit, turn, (zeros, zeros, zeros.astype(jnp.int32)))[2]
+
+
+def by_jax(real, imag, limit):
+    return np.asarray(jax_picture(real, imag, limit))
+
+
+by_jax(real, imag, LIMIT).shape
+
+# %% [markdown] id="pixel-text"
+# ## 2. One point at a time
+#
+# The other way to see it: a function of *one* point, with a loop that stops when the point leaves. This is
+# how one would write it in Python, and Numba takes it as it is, for the CPU and for the GPU.
+
+# %% id="numba"
+from numba import cuda, float32, njit, prange
+
+
+def stays(cx, cy, limit):
+    """Steps that the point cx + i cy stays."""
+    x = y = 0.0
+    steps = 0
+    while steps < limit and x * x + y * y <= 4:
+        x, y = x * x - y * y + cx, 2 * x * y + cy
+        steps += 1
+    return steps
+
+
+stays_on_cpu = njit(stays)
+
+
+@njit(parallel=True)
+def numba_picture(real, imag, limit):
+    steps = np.empty((imag.size, real.size), np.int32)
+    for row in prange(imag.size):
+        for column in range(real.size):
+            steps[row, column] = stays_on_cpu(real[column], imag[row], limit)
+    return steps
+
+
+print("the same picture:", np.array_equal(numba_picture(real, imag, LIMIT), picture))
+
+# %% [markdown] id="numba-why" tags=["predict"]
+# It isn't the same. Keep that in mind for section 3; first come the others.
+#
+# *Predict:* `jax.vmap` maps a function over an axis. Does it take `stays`?
+
+# %% id="jax-refuses-guess"
+predict("jax-refuses", "yes", "no")
+
+# %% id="jax-refuses" raises="TracerBoolConversionError"
+jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
+
+# %% [markdown] id="jax-refuses-why" tags=["why"]
+# No: `Attempted boolean conversion of traced array`. JAX does not compile Python; it runs it once with
+# stand-ins for the numbers, and asks `while` for a decision that depends on them. The loop has to be JAX's
+# own, `lax.while_loop`: see "JAX in depth".
+
+# %% [markdown] id="jax-refuses-then"
+# Now CUDA C++, which two libraries take. CuPy's `ElementwiseKernel` takes the body alone, and does indices,
+# guards and shapes itself:
+
+# %% id="elementwise"
+BODY = """
+    float x = 0, y = 0;
+    steps = 0;
+    while (steps < limit && x * x + y * y <= 4) {
+        float next = x * x - y * y + cx;
+        y = (x + x) * y + cy;
+        x = next;
+        ++steps;
+    }
+"""
+stays_elementwise = cp.ElementwiseKernel(
+    "float32 cx, float32 cy, int32 limit", "int32 steps", BODY, "stays_elementwise")
+
+
+def by_elementwise(real, imag, limit):
+    cx, cy = cp.asarray(real)[None, :], cp.asarray(imag)[:, None]
+    return stays_elementwise(cx, cy, limit).get()
+
+
+by_elementwise(real, imag, LIMIT).shape
+
+# %% [markdown] id="raw-text"
+# A `RawKernel` is a whole kernel: you find your point, you guard the bounds, you choose the launch. PyCUDA
+# takes the same source, and copies the arrays that are marked `In` and `Out`.
+
+# %% id="raw"
+SOURCE = (
+    """
+extern "C" __global__
+void stays(const float *real, const float *imag, int limit, int *out, int width, int height)
+{
+    int column = blockIdx.x * blockDim.x + threadIdx.x;
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row >= height || column >= width) return;
+    float cx = real[column], cy = imag[row];
+    int steps;
+"""
+    + BODY
+    + """
+    out[row * width + column] = steps;
+}
+"""
+)
+stays_raw = cp.RawKernel(SOURCE, "stays")
+
+
+def blocks_for(width, height):
+    """Enough blocks of 32 × 8 threads."""
+    return (width + 31) // 32, (height + 7) // 8
+
+
+def by_raw(real, imag, limit, kernel=stays_raw):
+    out = cp.empty((imag.size, real.size), cp.int32)
+    numbers = np.int32(limit), out, np.int32(real.size), np.int32(imag.size)
+    kernel(blocks_for(*out.shape[::-1]), (32, 8), (cp.asarray(real), cp.asarray(imag), *numbers))
+    return out.get()
+
+
+# %% id="pycuda"
+import pycuda.autoprimaryctx  # the context that Numba and CuPy use, too
+import pycuda.driver as driver
+from pycuda.compiler import SourceModule
+
+stays_pycuda = SourceModule(SOURCE, no_extern_c=True).get_function("stays")
+
+
+def by_pycuda(real, imag, limit):
+    out = np.empty((imag.size, real.size), np.int32)
+    stays_pycuda(
+        driver.In(real), driver.In(imag), np.int32(limit), driver.Out(out),
+        np.int32(real.size), np.int32(imag.size),
+        grid=blocks_for(real.size, imag.size), block=(32, 8, 1),
+    )
+    return out
+
+
+print("on", pycuda.autoprimaryctx.device.name(), "RawKernel and PyCUDA give the same picture:",
+      np.array_equal(by_raw(real, imag, LIMIT), by_pycuda(real, imag, LIMIT)))
+
+# %% [markdown] id="numba-cuda-text"
+# And the kernel in Python. The device function is `stays` with two changes: its zeros are `float32`, and
+# `2 * x` became `x + x`.
+
+# %% id="numba-cuda"
+def stays_single(cx, cy, limit):
+    x = y = float32(0)
+    steps = 0
+    while steps < limit and x * x + y * y <= float32(4):
+        x, y = x * x - y * y + cx, (x + x) * y + cy
+        steps += 1
+    return steps
+
+
+def picture_kernel(function):
+    """A kernel that calls a function of one point for every pixel."""
+    on_device = cuda.jit(device=True)(function)
+
+    @cuda.jit
+    def kernel(real, imag, limit, out):
+        column, row = cuda.grid(2)
+        if row < out.shape[0] and column < out.shape[1]:
+            out[row, column] = on_device(real[column], imag[row], limit)
+
+    return kernel
+
+
+stays_cuda = picture_kernel(stays_single)
+
+
+def by_numba_cuda(real, imag, limit, kernel=stays_cuda):
+    out = cuda.device_array((imag.size, real.size), np.int32)
+    d_real, d_imag = cuda.to_device(real), cuda.to_device(imag)
+    kernel[blocks_for(real.size, imag.size), (32, 8)](d_real, d_imag, limit, out)
+    return out.copy_to_host()
+
+
+by_numba_cuda(real, imag, LIMIT).shape
+
+# %% [markdown] id="agree-predict" tags=["predict"]
+# ## 3. Do they agree?
+#
+# All of them compute in `float32` (or so it seems), the same formula, and count whole steps. *Predict:* how
+# many of the pixels differ from NumPy's: none, a few, or many?
+
+# %% id="agree-guess"
+predict("agree", "none: it's the same formula", "a few", "many: float32 is coarse")
+
+# %% id="agree"
+tools = {
+    "NumPy": lambda *arguments: whole_picture(np, *arguments),
+    "Numba, CPU": numba_picture,
+    "CuPy, arrays": by_cupy_arrays,
+    "CuPy, ElementwiseKernel": by_elementwise,
+    "CuPy, RawKernel": by_raw,
+    "PyCUDA": by_pycuda,
+    "Numba CUDA": by_numba_cuda,
+    "JAX": by_jax,
+}
+
+
+def differing(answer):
+    return np.count_nonzero(answer != picture)
+
+
+with np.errstate(all="ignore"):
+    answers = {name: run(real, imag, LIMIT) for name, run in tools.items()}
+print(f"of {picture.size:,} pixels")
+for name, answer in answers.items():
+    print(f"{differing(answer):6} differ: {name}")
+
+# %% id="agree-where"
+different = answers["CuPy, RawKernel"] != picture
+rows, columns = np.nonzero(different)
+figure, axes = canvas(9, 3.6)
+axes.imshow(picture, cmap="Greys", extent=(-2.2, 0.8, -1, 1), origin="lower")
+axes.plot(real[columns], imag[rows], "o", markersize=7, markerfacecolor="none", color="#D55E00")
+axes.set(xlabel="real part of c", ylabel="imaginary part of c")
+spread = np.abs(answers["CuPy, RawKernel"] - picture)[different]
+Picture(figure, f"The set in grey, with a ring around each of the {rows.size} pixels where the RawKernel "
+                f"differs from NumPy. All lie at the edge of the set. They differ by {spread.min()} to "
+                f"{spread.max()} steps.")
+
+# %% [markdown] id="agree-why" tags=["why"]
+# A few, in two families, and all at the edge of the set, where neighbouring points part company: there a
+# difference in the last digit doubles with every step or so, until it decides when the point leaves.
+#
+# - **Rounding once or twice.** A GPU has an instruction for `a * b + c` that rounds once, at the end:
+#   **fma**, fused multiply-add. NVCC, NVRTC and NVVM use it wherever they can, and so does XLA, on the CPU as
+#   well. NumPy and CuPy's arrays round after each operation, and so does Numba on the CPU unless you ask for
+#   `fastmath`. Neither is wrong; the fma is a little closer.
+# - **Double precision by accident.** In `stays`, the zeros are Python floats and `2` is an integer. NumPy lets
+#   the arrays decide; Numba makes `float64` of both (see "Numba CUDA: kernels in Python").
+
+# %% [markdown] id="agree-exactly-predict" tags=["predict"]
+# So can they be made to agree? *Predict:* which of these give exactly NumPy's picture?
+
+# %% id="agree-exactly-guess"
+predict("agree-exactly", "none: each has its own arithmetic", "those on the CPU", "all four")
+
+# %% id="agree-exactly"
+from numba.cuda import libdevice
+
+
+def stays_rounding_twice(cx, cy, limit):
+    x = y = float32(0)
+    steps = 0
+    while steps < limit:
+        xx, yy = libdevice.fmul_rn(x, x), libdevice.fmul_rn(y, y)  # a product that nobody may fuse
+        if xx + yy > float32(4):
+            break
+        x, y = xx - yy + cx, libdevice.fmul_rn(x + x, y) + cy
+        steps += 1
+    return steps
+
+
+twice_cuda = picture_kernel(stays_rounding_twice)
+twice_raw = cp.RawKernel(SOURCE, "stays", options=("--fmad=false",))
+stays_on_cpu = njit(stays_single)
+numba_picture.recompile()  # it has the old stays_on_cpu in it: a stale global
+with jax.disable_jit():
+    jax_by_steps = by_jax(real, imag, LIMIT)
+for name, answer in {
+    "Numba, CPU, in float32": numba_picture(real, imag, LIMIT),
+    "Numba CUDA, products by fmul_rn": by_numba_cuda(real, imag, LIMIT, twice_cuda),
+    "CuPy, RawKernel, --fmad=false": by_raw(real, imag, LIMIT, twice_raw),
+    "JAX, each operation by itself": jax_by_steps,
+}.items():
+    print(f"{differing(answer):6} differ: {name}")
+
+# %% [markdown] id="agree-exactly-why" tags=["why"]
+# All of them: pixel for pixel. `--fmad=false` works for everything that NVRTC compiles, PyCUDA and
+# `ElementwiseKernel` included; Numba's CUDA target has no such switch, so there one asks for the product that
+# may not be fused. (XLA gives no such promise for code under `jit`.)
+
+# %% [markdown] id="agree-exactly-then"
+# Should you? To *debug* a port, yes: switch contraction off, demand equality, and you have one source of
+# differences less. In production, leave the fma on, and compare with a tolerance that you can defend: here
+# "fewer than one pixel in a thousand". If you insist on equal bits from all tools, every update of a compiler can break
+# your tests.
+
+# %% [markdown] id="ship-task"
+# ### Exercise: port a ship
+#
+# The *burning ship* is the same loop with one change: before each step, `x` and `y` lose their signs,
+# `z = (|x| + i |y|)² + c`. In NumPy's terms:
+#
+# ```python
+# x, y = xx - yy + cx, abs(2 * x * y) + cy
+# ```
+#
+# Write `burning_ship(real, imag, limit)`, which takes NumPy arrays and returns a NumPy array of `int32`, **with
+# the tool you like best**, in one launch. The check compares with NumPy, allows for fma, and tries odd sizes.
+
+# %% id="ship-exercise" tags=["exercise"]
+def burning_ship(real, imag, limit):
+    """Steps that each point of the burning ship stays, as an array of imag.size rows."""
+    steps = np.zeros((imag.size, real.size), np.int32)
+    ### BEGIN SOLUTION
+    kernel = cp.ElementwiseKernel(
+        "float32 cx, float32 cy, int32 limit", "int32 steps",
+        BODY.replace("(x + x) * y + cy", "abs((x + x) * y) + cy"), "ship")
+    steps = kernel(cp.asarray(real)[None, :], cp.asarray(imag)[:, None], limit).get()
+    ### END SOLUTION
+    return steps
+
+
+# %% id="ship-check"
+check("ship", burning_ship)
+
+# %% [markdown] id="cost-predict" tags=["predict"]
+# ## 4. What does each cost?
+#
+# On a GPU you would measure, and we'll come to that. But much can be *counted*, exactly, on any machine. For each way of
+# running on a GPU: launches, floating point operations, and the bytes that threads ask of global memory.
+#
+# For kernels the virtual GPU counts. For CuPy's arrays, the list of launches above says it all: each kernel reads
+# its operands and writes its result.
+#
+# *Predict:* how many bytes of memory does the array version move for each byte that one kernel moves? 10, 100 or
+# 1,000?
+
+# %% id="cost-guess"
+predict("cost", "10", "100", "1,000")
+
+# %% id="cost"
+A_TURN = [  # of the loop of whole_picture: (kernels, flops for a pixel, bytes for a pixel)
+    (8, 1, 4 + 4 + 4),  # multiply, add, subtract: two float32 in, one out
+    (1, 0, 4 + 1),  # <= 4: a float32 in, a bool out
+    (1, 0, 4 + 1 + 4),  # steps + ...: an int32 and a bool in, an int32 out
+]
+
+
+def asked_by_arrays(pixels, limit):
+    """(launches, flops, bytes) of whole_picture with CuPy."""
+    launches = limit * sum(kernels for kernels, _, _ in A_TURN)
+    flops = limit * pixels * sum(kernels * each for kernels, each, _ in A_TURN)
+    nbytes = limit * pixels * sum(kernels * each for kernels, _, each in A_TURN)
+    return launches, flops, nbytes
+
+
+def asked_by_kernel(run):
+    with virtualgpu.profile() as profile:
+        run(real, imag, LIMIT)
+    counts = profile.counters
+    return 1, counts.flops, counts.global_bytes_read + counts.global_bytes_written
+
+
+work = {
+    "CuPy, arrays": asked_by_arrays(picture.size, LIMIT),
+    "one kernel (Numba CUDA)": asked_by_kernel(by_numba_cuda),
+}
+for name, (launches, flops, nbytes) in work.items():
+    print(f"{name:24}{launches:6,} launches{flops / 1e6:8,.1f} Mflop{nbytes / 1e6:10,.1f} MB"
+          f"{flops / nbytes:8.2f} flops per byte")
+
+# %% [markdown] id="cost-why" tags=["why"]
+# Nearly a thousand times as many. (And more operations: whole arrays cannot stop early for the points that have
+# left.) The kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and writes one number.
+# That is what *fusing* is about. JAX, which fuses each turn of the loop into a few passes over memory, lies between
+# the two.
+
+# %% [markdown] id="cost-then"
+# But its lanes part: neighbours stay for different numbers of steps. Here is its card.
+
+# %% id="cost-card"
+import gpucourse
+
+gpucourse.report(stays_raw, blocks_for(384, 256), (32, 8), real[:384], imag[:256], np.int32(LIMIT),
+                 np.zeros((256, 384), np.int32), np.int32(384), np.int32(256))
+
+# %% [markdown] id="compile-text"
+# (The card has 20 operations for each byte, Numba's kernel has 25. The compilers differ: NVRTC keeps the squares that
+# the test of the loop needs for the next step, and Numba's compiler computes them twice.)
+#
+# Two more costs are real on any machine, because they arise on the CPU: compiling, and writing. The time to compile is
+# measured here and now, on this machine.
+
+# %% id="compile"
+from virtualgpu.compilers.nvrtc import compile_to_ptx
+
+
+def seconds(work):
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+arrays = jax.ShapeDtypeStruct(real.shape, real.dtype), jax.ShapeDtypeStruct(imag.shape, imag.dtype)
+signature = (float32[::1], float32[::1], cuda.types.int64, cuda.types.int32[:, ::1])
+fresh_kernel = picture_kernel(stays_single)  # one that was never compiled, as is the source:
+fresh = f"// {time.time()}\n" + SOURCE
+compiling = {
+    "Numba, CPU": seconds(numba_picture.recompile),
+    "Numba CUDA": seconds(lambda: cuda.compile_ptx(fresh_kernel.py_func, signature, cc=(9, 0))),
+    "CUDA C++, NVRTC": seconds(lambda: compile_to_ptx(fresh)),
+    "JAX": seconds(lambda: jax.jit(jax_picture.__wrapped__, static_argnames="limit")
+                   .lower(*arrays, limit=LIMIT).compile()),
+}
+print(*(f"{took:6.2f} s to compile: {name}" for name, took in compiling.items()), sep="\n")
+
+# %% [markdown] id="lines-text"
+# And how much there is to read: the lines that Python or the CUDA compiler does something with.
+
+# %% id="lines"
+def lines(*texts):
+    """Lines of functions (by their bytecode) and of CUDA sources (that hold a letter)."""
+    count = 0
+    for text in texts:
+        if isinstance(text, str):
+            count += sum(any(letter.isalpha() for letter in line) for line in text.splitlines())
+        else:
+            code = getattr(text, "__code__", text)
+            inner = [part for part in code.co_consts if hasattr(part, "co_lines")]
+            count += len({line for *_, line in code.co_lines() if line}) + lines(*inner)
+    return count
+
+
+written = {
+    "NumPy, CuPy arrays": lines(whole_picture),
+    "JAX": lines(jax_picture.__wrapped__),
+    "Numba, CPU": lines(stays_single, numba_picture.py_func),
+    "Numba CUDA": lines(stays_single, stays_cuda.py_func, by_numba_cuda),
+    "CuPy, ElementwiseKernel": lines(BODY, by_elementwise),
+    "CuPy, RawKernel": lines(SOURCE, blocks_for, by_raw),
+    "PyCUDA": lines(SOURCE, blocks_for, by_pycuda),
+}
+print(*(f"{count:4} lines: {name}" for name, count in written.items()), sep="\n")
+
+# %% [markdown] id="compare-text"
+# And all in one view, on a small picture. It times what ran on this machine's processor, or on its GPU if it has
+# one, and counts what ran on the virtual GPU; the two are never put on one axis. All functions take NumPy arrays and
+# return one, so that a GPU's times have the copies in them; compiling is left out: the first call does not count.
+# (Pixels at the edge differ by the fma, as you know by now.) Look at the memory moved: one kernel stands out.
+
+# %% id="compare"
+small = real[::4].copy(), imag[::4].copy()
+gpucourse.compare(tools, *small, LIMIT)
+
+# %% [markdown] id="outlier-predict" tags=["predict"]
+# The `ElementwiseKernel` moves some forty times as much memory as the `RawKernel`, with the *same body*. *Predict:*
+# what does it carry back and forth? (In CuPy, the names of arrays in the body are references: `steps` is not a variable
+# beside the array, it *is* the array's element.)
+
+# %% id="outlier-guess"
+predict("outlier", "the picture's coordinates", "the number of steps", "x and y")
+
+# %% id="outlier"
+COUNT_IN_A_REGISTER = (
+    BODY.replace("steps = 0", "int k = 0").replace("steps <", "k <").replace("++steps", "++k")
+    + "    steps = k;"
+)
+frugal = cp.ElementwiseKernel(
+    "float32 cx, float32 cy, int32 limit", "int32 steps", COUNT_IN_A_REGISTER, "stays_frugal")
+
+
+def by_frugal(real, imag, limit):
+    return frugal(cp.asarray(real)[None, :], cp.asarray(imag)[:, None], limit).get()
+
+
+print("the same picture:", np.array_equal(by_frugal(*small, LIMIT), by_elementwise(*small, LIMIT)))
+for name, run in (("as it was", by_elementwise), ("counting in a register", by_frugal)):
+    with virtualgpu.profile() as profile:
+        run(*small, LIMIT)
+    if profile.launches:  # CuPy's kernels are seen where they run on the virtual GPU
+        counts = profile.counters
+        moved = 32 * (counts.global_load_sectors + counts.global_store_sectors)
+        print(f"{name:24}{counts.global_stores:10,} stores{moved / 1000:10,.1f} kB moved")
+
+# %% [markdown] id="outlier-why" tags=["why"]
+# `++steps` stores into global memory in every turn. With a variable of its own the loop stays in registers, and one
+# store at the end is enough. The answer was right all along; only the count showed it. (The RawKernel had it by luck:
+# its `steps` was a local variable.)
+
+# %% [markdown] id="outlier-then"
+# And the times on a real GPU? They stand at the end of the next section, with what bounds them.
+
+# %% [markdown] id="roofline-text"
+# ## 5. The roofline
+#
+# How fast could these programs be, at best? A GPU can do so many operations in a second (its *peak*), and move so
+# many bytes (its *bandwidth*). A program that does `I` operations for each byte, its **arithmetic intensity**,
+# can be no faster than either allows. Drawn over `I`, that is a slope that meets a ceiling: the **roofline**.
+#
+# | | year | float32 peak | bandwidth of its memory | to the host |
+# |---|---|---|---|---|
+# | NVIDIA T4 (what Colab lends) | 2018 | 8.1 TFLOPS | 320 GB/s | PCIe 3.0 × 16, 16 GB/s each way |
+# | NVIDIA H100 SXM | 2022 | 67 TFLOPS | 3,350 GB/s | PCIe 5.0 × 16, 64 GB/s each way |
+#
+# (As NVIDIA publishes them: product brief and [page of the T4](https://www.nvidia.com/en-us/data-center/tesla-t4/),
+# data sheet and [page of the H100](https://www.nvidia.com/en-us/data-center/h100/); PCIe by its standards, rounded. An
+# fma counts as two operations. Real programs stay below such numbers.)
+#
+# ### Exercise: what can be had
+#
+# Write the bound: for an intensity in flops per byte, a peak in flops per second and a bandwidth in bytes per
+# second, the most flops per second that a program can reach, and what limits it: `"memory"` or `"arithmetic"`.
+
+# %% id="roofline-exercise" tags=["exercise"]
+def attainable(intensity, peak, bandwidth):
+    """(flops per second at best, "memory" or "arithmetic")."""
+    best, limit = peak, "arithmetic"
+    ### BEGIN SOLUTION
+    if intensity * bandwidth < peak:
+        best, limit = intensity * bandwidth, "memory"
+    ### END SOLUTION
+    return best, limit
+
+
+# %% id="roofline-check"
+check("roofline", attainable)
+
+# %% [markdown] id="roofline-predict" tags=["predict"]
+# *Predict:* where do the two programs lie: under the slope, or under the ceiling?
+
+# %% id="roofline-guess"
+predict("roofline",
+        "both under the slope",
+        "the arrays under the slope, the kernel near the corner",
+        "both under the ceiling")
+
+# %% id="roofline"
+GPUS = {
+    "T4": {"peak": 8.1e12, "bandwidth": 320e9, "host": 16e9},
+    "H100": {"peak": 67e12, "bandwidth": 3350e9, "host": 64e9},
+}
+intensity = {name: flops / nbytes for name, (_, flops, nbytes) in work.items()}
+figure, axes = canvas(9, 3.8)
+scale = np.geomspace(0.01, 1000, 200)
+for (name, gpu), style in zip(GPUS.items(), ("--", "-"), strict=True):
+    roof = [attainable(value, gpu["peak"], gpu["bandwidth"])[0] / 1e12 for value in scale]
+    axes.loglog(scale, roof, style, color="0.5", label=f"{name}, at best")
+for (name, value), marker in zip(intensity.items(), "so", strict=True):
+    bests = [attainable(value, gpu["peak"], gpu["bandwidth"])[0] / 1e12 for gpu in GPUS.values()]
+    axes.plot([value] * 2, bests, marker, color="#D55E00" if marker == "s" else "#0072B2", label=name)
+axes.set(xlabel="arithmetic intensity [flops per byte]", ylabel="TFLOPS at best", ylim=(0.001, 200))
+axes.legend(fontsize=8)
+told = [
+    f"{name} with {value:.2g} flops per byte, limited by "
+    f"{attainable(value, gpu['peak'], gpu['bandwidth'])[1]} on the {card}"
+    for name, value in intensity.items() for card, gpu in GPUS.items()
+]
+Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".join(told) + ".")
+
+# %% [markdown] id="roofline-why" tags=["why"]
+# The arrays lie far down the slope. There, the 67 TFLOPS of an H100 are of no use: with 0.07 operations for each
+# byte it can do a quarter of one TFLOPS. The kernel lies near the corner, where memory and arithmetic are used up
+# together; with a larger `LIMIT` it moves to the right, under the ceiling.
+#
+# So before you tune anything, ask on which side you are. Under the slope: move fewer bytes (fuse, use smaller
+# types, keep things in registers and shared memory, coalesce). Under the ceiling: do fewer operations, or
+# cheaper ones, and keep the lanes together. And a bound is a bound: a kernel may be far below it for reasons that the
+# roofline does not know, divergence and waiting first of all.
+
+# %% [markdown] id="roofline-then"
+# Here is a real GPU as it was *measured*: the times of this lecture's programs, without copies, for the picture of
+# 3,072 × 2,048 points (rows `mandelbrot.picture`), and its roofline with kernels of this course under it. (If it hasn't
+# been measured yet, the cell says so.)
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded, recorded_roofline, recorded_times
+
+recorded(recorded_times("mandelbrot.picture"), recorded_roofline())
+
+# %% [markdown] id="crossover-text"
+# ## 6. When does the GPU win?
+#
+# Three costs come on top of the computing itself: compiling, launching, and carrying the answer to the host. A
+# **model** that knows launches, copies and the computing at the roofline's best, and nothing else:
+#
+# > time = launches × 5 µs + bytes to and from the host / its bandwidth + the larger of (flops / peak) and (bytes of
+# > memory / bandwidth)
+#
+# (Compiling is paid once; below, one line of the table adds it.) It is a model of the *best* case, not a measurement. 5 µs
+# for a launch is an assumption: NVIDIA writes of [a few microseconds](https://developer.nvidia.com/blog/cuda-graphs/), and with
+# Python in between it is more (recorded: `launch/numba`). No program reaches the peaks, and no copy the rate of its bus. Real GPUs
+# win later than this says.
+
+# %% [markdown] id="crossover-predict" tags=["predict"]
+# Now with numbers, and with the `crossover` that you wrote in "Why GPUs, and when not": the time of Numba on *this* machine's processor, measured, against the model of a T4. *Predict:*
+# from how many pixels on would a T4 be faster, at best? A hundred, ten thousand, a million?
+
+# %% id="crossover-here-guess"
+predict("crossover-here", "a hundred or so", "ten thousand", "a million")
+
+# %% id="crossover-here"
+def crossover(cpu, start, gpu):
+    """Smallest n with start + n * gpu < n * cpu, or None; all in seconds."""
+    return int(start / (cpu - gpu)) + 1 if cpu > gpu else None
+
+
+numba_picture(real, imag, LIMIT)
+cpu = min(seconds(lambda: numba_picture(real, imag, LIMIT)) for _ in range(5)) / picture.size
+
+
+def modelled(launches, flops, nbytes, gpu):
+    """(seconds that do not depend on n, seconds for a pixel) by the model, for the work on our picture."""
+    run = max(flops / gpu["peak"], nbytes / gpu["bandwidth"]) / picture.size
+    return launches * 5e-6, run + 4 / gpu["host"]  # 4 bytes of each pixel go to the host
+
+
+print(f"Numba on this processor: {1e9 * cpu:.0f} ns for a pixel, measured")
+models = {name: modelled(*amounts, GPUS["T4"]) for name, amounts in work.items()}
+start, gpu = models["one kernel (Numba CUDA)"]
+models["one kernel, and compiling it"] = start + compiling["Numba CUDA"], gpu
+wins = {name: crossover(cpu, *costs) for name, costs in models.items()}
+print(f"{'by the model of a T4, at best':32}{'ns for a pixel':>16}{'wins from n =':>16}")
+for name, (_, gpu) in models.items():
+    print(f"{name:32}{1e9 * gpu:16.2f}{wins[name]!s:>16}")
+
+# %% id="crossover-picture"
+sizes = np.geomspace(10, 1e9, 60)
+figure, axes = canvas(9, 3.6)
+axes.loglog(sizes, sizes * cpu, color="0.5", label="Numba, this processor (measured rate)")
+colours = ("#D55E00", "#0072B2", "#CC79A7")
+for (name, (start, gpu)), colour, style in zip(models.items(), colours, ("--", "-.", ":"), strict=True):
+    axes.loglog(sizes, start + sizes * gpu, style, color=colour, label=f"T4, model: {name}")
+if not device().virtual:
+    for n in (4, 16, 64, 256):
+        few = real[:: max(1, WIDTH // (8 * n))].copy(), imag[:: max(1, HEIGHT // (4 * n))].copy()
+        took = min(seconds(lambda few=few: by_numba_cuda(*few, LIMIT)) for _ in range(5))
+        axes.plot(few[0].size * few[1].size, took, "o", color="#009E73")  # this GPU, measured
+axes.set(xlabel="pixels", ylabel="seconds")
+axes.legend(fontsize=8)
+crossings = "; ".join(f"{name}: {f'at {n:,} pixels' if n else 'never'}" for name, n in wins.items())
+Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's line is straight; the model's "
+                f"lines for a T4 are level at first, then rise. They cross the processor's: {crossings}.")
+
+# %% [markdown] id="crossover-why" tags=["why"]
+# Some tens or hundreds of pixels for the kernel; some ten thousands or more for a thousand launches; about a million
+# if the kernel is compiled for this one picture. (The numbers depend on your processor; with many cores it may stay
+# ahead of the arrays for ever, and then there is `None`. Where this machine has a GPU,
+# the green points are measured on it.) So the honest answer to "is the GPU faster?" is another question: how often,
+# how large, and where are the data before and after?
+
+# %% [markdown] id="toast-text"
+# ## 7. A port of real size
+#
+# TOAST is a large Python program with which people study the cosmic microwave background. Its pipelines are spread
+# over many machines by MPI, and their work is done in kernels of C++ with OpenMP. Around 2023 a group at NERSC
+# and Berkeley brought **13 of these kernels** to the GPUs of the supercomputer Perlmutter, with JAX (and, to
+# compare, with OpenMP's directives for GPUs). What they report:
+#
+# | | |
+# |---|---|
+# | speed of a kernel, JAX on a GPU against the optimised C++ on the CPU | up to 45 times |
+# | lines of code, JAX against C++ | 7 times fewer |
+# | the way | C++ to NumPy, NumPy to JAX, each step held by unit tests |
+# | data | moved to the GPU once at the beginning of a pipeline, and back once at its end |
+# | intervals of unequal length, over which the kernels loop | padded to one length and masked, by a helper `imap` |
+# | kernels that change their arguments | a small class, `MutableJaxArray`, holds the current array |
+# | left to do, they say | move less data, port the remaining kernels, compile whole pipelines into one |
+#
+# "Up to" is the best kernel, not the program: what was not ported, and moving the data, take their share. And
+# their own advice: JAX fits if your code is Python and could be NumPy, if the sizes of your arrays do not
+# change all the time, and if one CPU thread is good enough where there is no GPU.
+#
+# (Sources: N. Demeure, *Introduction to porting Python to GPU with JAX*, NERSC, slides of 2024; N. Demeure et al.,
+# [the study for CUG 2023](https://cug.org/proceedings/cug2023_proceedings/cug2023_doi/papers_pages/pap107.html),
+# and *High-Level GPU Code: A Case Study Examining JAX and OpenMP*, workshops of SC23.)
+#
+# The next lecture, "A port, done", takes such a kernel that whole way: tests, NumPy, padding and a mask, JAX, CUDA.
+
+# %% [markdown] id="guide-text"
+# ## 8. Which tool for which work?
+#
+# | your work | begin with | because | not if |
+# |---|---|---|---|
+# | NumPy code with large arrays and few operations on each | CuPy, arrays | almost nothing to change | a loop launches thousands of small kernels |
+# | the same formula for every element | CuPy `ElementwiseKernel`, or `jax.jit` | one pass, a few lines | elements need their neighbours |
+# | array code to differentiate, or to run on GPUs, TPUs and CPUs | JAX | `grad`, `vmap`, fusion; one source | sizes change with every call; updates in place |
+# | each element goes its own way; trees, histograms, stencils | Numba CUDA | threads and shared memory, in Python | a library has it already |
+# | a kernel that exists in CUDA C++, or needs the newest hardware | CuPy `RawKernel` or `RawModule` | all of CUDA, with CuPy's arrays around it | nobody in the group reads C++ |
+# | the same, with contexts, streams and memory in your own hands | PyCUDA, or NVIDIA's `cuda.core` | nothing is hidden | you only want the kernel |
+# | tables | cuDF | pandas' way of working | they are small |
+# | events of unequal length | Awkward Arrays | no padding | they are of equal length |
+# | linear algebra, FFT, sorting, random numbers | the library: CuPy, JAX, nvmath-python | tuned for years | never write it yourself |
+# | one small array, one time | NumPy, or Numba on the CPU | see section 6 | |
+#
+# And nine more, one honest line each, as of late 2026. (Pallas, and Triton to read, are in "Programming in blocks".)
+#
+# | tool | what you write | what to know |
+# |---|---|---|
+# | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning |
+# | [numba-cuda-mlir](https://nvidia.github.io/numba-cuda-mlir/latest/) | Numba's kernels | numba-cuda's successor, where development goes on; young, and not yet a complete replacement |
+# | [cuda.core](https://nvidia.github.io/cuda-python/cuda-core/latest/) | Python around CUDA C++ | NVIDIA's own devices, streams, compiling and launching; stable since 1.0 |
+# | [cuda.cccl](https://nvidia.github.io/cccl/python/) | sort, scan, reduce with your own operators | NVIDIA's tuned parallel algorithms; `cuda.compute` is stable since 1.0 (May 2026) |
+# | [nvmath-python](https://docs.nvidia.com/cuda/nvmath-python/latest/) | calls of NVIDIA's mathematical libraries | matrix products, FFTs, solvers, with every option; 1.0 |
+# | [Triton](https://triton-lang.org/) | kernels on blocks of data | made for deep learning, and on AMD's GPUs too; you think in tiles, not in threads |
+# | [Pallas](https://docs.jax.dev/en/latest/pallas/) | kernels inside JAX | for GPU and TPU; experimental and changing |
+# | [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (cuTile) | kernels on tiles | NVIDIA's answer to Triton; needs a recent driver (580 or later) |
+# | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
+#
+# (All of it runs on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of CuPy;
+# [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere. For what you'd call in SciPy or scikit-learn, look into `cupyx.scipy` and
+# [cuML](https://docs.rapids.ai/api/cuml/stable/) first. TensorFlow is PyTorch's elder neighbour; [Taichi](https://www.taichi-lang.org/) compiles Python
+# for simulation and graphics; in C++ and Fortran, OpenMP and OpenACC mark loops for a GPU.)
+#
+# Three habits make a later change of mind cheap. Keep a plain NumPy version, slow and right: it is the test of
+# all others. Keep data on the device between steps, whatever the tool: on a GPU, CuPy, Numba, PyCUDA and
+# JAX hand arrays to each other without a copy, by DLPack or the CUDA array interface. And measure (or count) before you rewrite.
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - Eight programs, one picture: they agree to the pixel when they round alike, and in all but a few pixels in ten
+#   thousand when they do not. fma and accidental double precision are the usual reasons.
+# - Array operations launch a kernel each and carry every intermediate result through memory; one kernel keeps it
+#   in registers. Launches, flops and bytes can be counted without a GPU.
+# - The roofline: at best the lesser of peak and intensity × bandwidth. It says whether to save bytes or operations.
+# - Whether a GPU pays depends on launches, transfers and compilation, so on how large and how often. State the
+#   model, then measure.
+# - Port in small steps against a plain version with tests; move data once; pad and mask what is uneven.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - [CuPy's user-defined kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html),
+#   [Numba-CUDA](https://nvidia.github.io/numba-cuda/), [PyCUDA](https://documen.tician.de/pycuda/),
+#   [JAX](https://docs.jax.dev/en/latest/), [cuda.core](https://nvidia.github.io/cuda-python/cuda-core/latest/).
+# - NVIDIA on [floating point and fma](https://docs.nvidia.com/cuda/floating-point/index.html): why two right
+#   programs differ.
+# - S. Williams, A. Waterman and D. Patterson, *Roofline: an insightful visual performance model for multicore
+#   architectures*, Communications of the ACM 52 (2009) 65, and
+#   [Berkeley's introduction](https://crd.lbl.gov/departments/computer-science/par/research/roofline/introduction/).
+# - [TOAST](https://github.com/hpc4cmb/toast), with its kernels in several languages side by side.
+# - How XLA contracts products and sums, and whom it surprised:
+#   [openxla/xla, issue 41579](https://github.com/openxla/xla/issues/41579).
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 55 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-3 | the question; let each choose a favourite now, and again at the end |
+# | 3-15 | sections 1 and 2; read the eight programs, do not type them |
+# | 15-27 | section 3; `ship` alone, each with the tool they chose |
+# | 27-37 | section 4 |
+# | 37-50 | sections 5 and 6 |
+# | 50-55 | sections 7 and 8; end with the second vote |
+#
+# *Ten minutes late:* leave out section 6 and show the card only. *Ten minutes
+# early:* give the same `LIMIT = 1000` to all, and ask where the points of the roofline go.
+#
+# *Where people stall.* In `ship`, they take `abs` of the wrong thing, or build an array version with a thousand
+# launches: the check tells both.
+#
+# *What someone always asks.* "Which is fastest?" Section 5 has recorded times. Of the one-kernel versions the PTX
+# is much the same, and people's time differs more. "Is fma wrong, then?" No, it is closer; but it is not the same. "Where are the
+# times of a GPU?" In the recorded pictures, and here if your machine has one: this course shows no time that was not measured.
+#
+# *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would make a second context, in which the arrays of
+# CuPy and Numba do not exist; `pycuda.autoprimaryctx` shares theirs.

@@ -1,0 +1,572 @@
+# %% [markdown] id="the-question-asked"
+# ## Forty lines, and a telescope waits
+#
+# A telescope sweeps to and fro across the sky, and its detectors drift as it goes. So before a sweep is added to the map, a
+# straight line is fitted to it and subtracted. The loop that does this is old C++. It's right, it's trusted, and it runs on
+# one core. You've been asked to bring it to the GPU. Here's the data it works on; run the cell.
+#
+# (The signal is simulated in this cell, because then the true sky is known. The task is modelled on a real port, that of
+# the telescope software [TOAST](https://github.com/hpc4cmb/toast), which you may have met in "One problem, every tool".)
+
+# %% id="the-question"
+# %load_ext gpucourse
+import time
+from functools import partial
+
+import numpy as np
+import virtualgpu
+from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
+from gpucourse.system.device import device
+from gpucourse.views.picture import COLOURS, Picture, canvas
+
+check, hint = lecture("19_a_port_done")
+predict = predictions("19_a_port_done")
+PIXELS = 64  # of the map: a strip around the sky
+SKY = 3 * np.sin(np.arange(PIXELS) ** 1.5 / 9)  # what the telescope should find
+
+
+def observe(detectors, sweeps, shortest, longest, seed=17):
+    """An observation: (signal, good, pixels, starts, stops, weights), as the loop takes them."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(shortest, longest + 1, sweeps)
+    stops = np.cumsum(lengths + random.integers(5, 40, sweeps))  # between sweeps it turns round
+    samples = int(stops.max(initial=0)) + 20
+    pixels = abs((np.arange(samples) + random.integers(0, 9, (detectors, 1))) * 7 // 10 % 126 - 63)
+    drift = np.cumsum(random.normal(0, 0.02, (detectors, samples)), axis=1)
+    signal = SKY[pixels] + 8 * drift + random.normal(0, 1, (detectors, samples))
+    good = random.random((detectors, samples)) > 0.03
+    signal[~good] = np.nan  # a cosmic ray, a glitch: no number at all
+    return signal, good, pixels, stops - lengths, stops, random.uniform(0.5, 2.0, detectors)
+
+
+night = observe(8, 40, 30, 400)
+signal, good, pixels, starts, stops, weights = night
+figure, axes = canvas(9, 2.4)
+axes.plot(signal[0, :1500], ".", markersize=2, color=COLOURS[5])
+for first, last in zip(starts, stops, strict=True):
+    axes.axvspan(first, last, color=COLOURS[1], alpha=0.3)
+axes.set(xlim=(0, 1500), xlabel="sample", ylabel="signal of detector 0")
+Picture(figure, f"The signal of one detector drifts up and down. Coloured: {starts.size} sweeps of "
+                f"{(stops - starts).min()} to {(stops - starts).max()} samples, with gaps between them.")
+
+# %% [markdown] id="loop-text"
+# The sweeps differ in length, some samples are missing, and each sweep of each detector has its own line. Here's the loop,
+# line by line as it was in C++:
+
+# %% id="loop"
+def make_map(signal, good, pixels, starts, stops, weights, sky, hits):
+    """Take a line from each sweep of signal; add the rest to sky and its weight to hits."""
+    for d in range(signal.shape[0]):
+        for k in range(starts.size):
+            first = starts[k]
+            last = stops[k]
+            # what the line needs: offset + slope * t, with t = 0 at the sweep's first sample
+            n = 0
+            sum_t = 0
+            sum_tt = 0
+            sum_y = 0.0
+            sum_ty = 0.0
+            for s in range(first, last):
+                if good[d, s]:
+                    t = s - first
+                    y = signal[d, s]
+                    n += 1
+                    sum_t += t
+                    sum_tt += t * t
+                    sum_y += y
+                    sum_ty += t * y
+            # nothing to fit
+            if n == 0:
+                continue
+            # one sample has no slope
+            slope = 0.0
+            determinant = n * sum_tt - sum_t * sum_t
+            if determinant > 0:
+                slope = (n * sum_ty - sum_t * sum_y) / determinant
+            offset = (sum_y - slope * sum_t) / n
+            # take the line away, and put the rest on the map
+            for s in range(first, last):
+                if good[d, s]:
+                    t = s - first
+                    signal[d, s] -= offset + slope * t
+                    rest = signal[d, s]
+                    pixel = pixels[d, s]
+                    sky[pixel] += weights[d] * rest
+                    hits[pixel] += weights[d]
+
+# %% id="by-loop"
+def by_loop(signal, good, pixels, starts, stops, weights, loop=make_map):
+    """(cleaned signal, sky, hits); what it is given stays as it is."""
+    cleaned, sky, hits = signal.copy(), np.zeros(PIXELS), np.zeros(PIXELS)
+    loop(cleaned, good, pixels, starts, stops, weights, sky, hits)
+    return cleaned, sky, hits
+
+
+# %% [markdown] id="question-stands"
+# **How do you rewrite this so that you'd bet your map on it?** In small steps: first a test, then NumPy, then JAX; and then, by
+# another road, Numba CUDA. After each step we look at how many lines it takes and how long it runs.
+
+# %% [markdown] id="twice-predict" tags=["predict"]
+# ## 1. The test comes first
+#
+# Before you change a line, find out what the loop does. *Predict:* somebody calls `make_map` a second time with the same arrays. What
+# is in `sky` and `hits` then?
+
+# %% id="twice-guess"
+predict("twice", "the same: both are written anew", "twice as much, both", "twice the hits, and another sky")
+
+# %% id="twice"
+arrays = [array.copy() for array in night]
+sky, hits = np.zeros(PIXELS), np.zeros(PIXELS)
+make_map(*arrays, sky, hits)
+once = sky.copy(), hits.copy()
+make_map(*arrays, sky, hits)
+print("sky:  ", np.round(sky[:4] / once[0][:4], 6), "times what it was")
+print("hits: ", np.round(hits[:4] / once[1][:4], 6), "times what they were")
+print("signal changed:", not np.array_equal(arrays[0], night[0], equal_nan=True))
+
+# %% [markdown] id="twice-why" tags=["why"]
+# Twice as much: the loop *adds* to the map, so several nights can go into one. It changes the signal too, in place; but once a sweep
+# has lost its line, the next fit gives zero, so the second pass takes nothing more away. So there are **three** results to
+# compare, and one of them is an argument. A test that looks only at the map would pass a port that never changes the signal.
+
+# %% [markdown] id="same-text"
+# `same` compares a port with the loop, in all three results. A port may add in another order, so "equal" means to about nine
+# digits. And `so_far` draws where we stand, in lines and in time on this machine:
+
+# %% id="same"
+def same(port, data):
+    """Whether a port agrees with the loop on one observation, and leaves it as it was."""
+    given = [array.copy() for array in data]
+    results = [np.asarray(result) for result in port(*given)]
+    kept = all(map(partial(np.array_equal, equal_nan=True), given, data))
+    return kept and all(np.allclose(ours, theirs, rtol=1e-9, atol=1e-9, equal_nan=True)
+                        for ours, theirs in zip(results, by_loop(*data), strict=True))
+
+
+def lines(function):
+    """Lines of a function that Python does something with."""
+    code = getattr(function, "__code__", function)
+    inner = [part for part in code.co_consts if hasattr(part, "co_lines")]
+    return len({line for *_, line in code.co_lines() if line}) + sum(map(lines, inner))
+
+
+def milliseconds(run, best_of=3):
+    took = []
+    for _ in range(best_of):
+        start = time.perf_counter()
+        run()
+        took.append(1e3 * (time.perf_counter() - start))
+    return min(took)
+
+
+steps = {}
+
+
+def so_far(name, ms, *functions):
+    """Note a step, and draw all so far; ms is None for what ran on no clock."""
+    steps[name] = sum(map(lines, functions)), ms
+    figure, (left, right) = canvas(9, 0.9 + 0.35 * len(steps), columns=2)
+    left.barh(list(steps), [count for count, _ in steps.values()], color=COLOURS[0])
+    right.barh(list(steps), [ms or 0 for _, ms in steps.values()], color=COLOURS[1])
+    left.set(xlabel="lines")
+    right.set(xlabel="ms for the night, measured here", xscale="log", yticklabels=[])
+    left.invert_yaxis()
+    right.invert_yaxis()
+    return Picture(figure, "; ".join(f"{name}: {count} lines, {f'{ms:.3g} ms' if ms else 'no time'}"
+                                     for name, (count, ms) in steps.items()) + ".")
+
+
+# %% id="step-loop"
+so_far("the loop, Python", milliseconds(lambda: by_loop(*night), best_of=1), make_map)
+
+# %% [markdown] id="test-task"
+# ### Exercise: a test worth having
+#
+# On a night like ours, no sweep is without a good sample, none has just one, and none has length zero. The loop knows what to do
+# with such sweeps; does a port? Write `passes(port)`: true for a port that does what the loop does, false for any other. One case
+# is there. Add the missing ones: `observe` makes a small observation, and its arrays are yours to change. The check tries ports
+# that have one mistake each.
+
+# %% id="test-exercise" tags=["exercise"]
+def passes(port):
+    cases = [observe(2, 5, 20, 60, seed=1)]
+    ### BEGIN SOLUTION
+    signal, good, pixels, starts, stops, weights = observe(2, 5, 20, 60, seed=2)
+    good[0, starts[1]:stops[1]] = False  # a sweep without a good sample
+    good[1, starts[2]:stops[2] - 1] = False  # one with a single good sample, its last
+    good[1, stops[2] - 1] = True
+    signal = np.where(np.isnan(signal), 0.0, signal)  # (so that the new good one is a number)
+    stops[3] = starts[3]  # an empty one
+    cases.append((signal, good, pixels, starts, stops, weights))
+    ### END SOLUTION
+    return all(same(port, case) for case in cases)
+
+
+# %% id="test-check"
+check("test", passes)
+
+# %% [markdown] id="lost-predict" tags=["predict"]
+# ## 2. NumPy: the loop over samples goes
+#
+# In NumPy a whole sweep is one array, for all detectors together. Adding it to the map looks easy too: `sky[pixels] += rest`.
+# *Predict:* three samples of 1.0 lie in pixel 2. What does pixel 2 hold afterwards?
+
+# %% id="lost-guess"
+predict("lost", "3.0", "1.0", "an error: an index comes twice")
+
+# %% id="lost"
+seen, rest = np.array([2, 2, 2, 1]), np.ones(4)
+sky = np.zeros(4)
+sky[seen] += rest
+print("sky[seen] += rest:    ", sky)
+print("np.bincount(seen, …): ", np.bincount(seen, rest, minlength=4))
+
+# %% [markdown] id="lost-why" tags=["why"]
+# 1.0: NumPy loads all four of `sky[seen]`, adds, and stores all four; the last store to pixel 2 wins. It's the lost update from
+# "Thinking in threads", without any threads. `np.bincount` (or `np.add.at`) adds every one. A test with few samples and many
+# pixels would never have noticed.
+
+# %% [markdown] id="fit-task"
+# ### Exercise: all lines at once
+#
+# Write `fit_lines(y, good, xp)`: fit a line to the good samples along the *last* axis, and return its value at every sample, in an
+# array shaped like `y`. There may be any number of axes before the last. Where `good` is false, `y` may be NaN, and NaN times 0 is
+# still NaN. With no good sample the line is 0; with one it is that sample's value all along. `xp` is NumPy now, and will be JAX later.
+
+# %% id="fit-exercise" tags=["exercise"]
+def fit_lines(y, good, xp=np):
+    """The line through the good samples along the last axis, at every sample."""
+    line = xp.zeros(y.shape)
+    ### BEGIN SOLUTION
+    t = xp.arange(y.shape[-1])
+    y = xp.where(good, y, 0.0)
+    add = partial(xp.sum, axis=-1, keepdims=True)
+    n, sum_t, sum_tt, sum_y, sum_ty = add(good), add(good * t), add(good * t * t), add(y), add(t * y)
+    # Both divisors are whole numbers; where one is 0, so is what it divides.
+    slope = (n * sum_ty - sum_t * sum_y) / xp.maximum(n * sum_tt - sum_t**2, 1)
+    line = (sum_y - slope * sum_t) / xp.maximum(n, 1) + slope * t
+    ### END SOLUTION
+    return line
+
+
+# %% id="fit-check"
+check("fit", fit_lines)
+
+# %% id="numpy"
+def by_numpy(signal, good, pixels, starts, stops, weights):
+    cleaned, sky, hits = signal.copy(), np.zeros(PIXELS), np.zeros(PIXELS)
+    weight = np.broadcast_to(weights[:, None], signal.shape)
+    for first, last in zip(starts, stops, strict=True):
+        sweep = np.s_[:, first:last]
+        ok = good[sweep]
+        cleaned[sweep] -= np.where(ok, fit_lines(signal[sweep], ok), 0.0)
+        sky += np.bincount(pixels[sweep][ok], (weight[sweep] * cleaned[sweep])[ok], PIXELS)
+        hits += np.bincount(pixels[sweep][ok], weight[sweep][ok], PIXELS)
+    return cleaned, sky, hits
+
+
+print("the night:", same(by_numpy, night), "- your test:", passes(by_numpy))
+so_far("NumPy", milliseconds(lambda: by_numpy(*night)), by_numpy, fit_lines)
+
+# %% [markdown] id="mutable-text"
+# ## 3. JAX: one shape for all
+#
+# That leaves the loop over sweeps. JAX would unroll it, and compile each length anew. And there's a second obstacle: the loop
+# changes its arguments.
+
+# %% id="mutable" raises="TypeError"
+import jax
+import jax.numpy as jnp
+
+jax.config.update("jax_enable_x64", True)  # the loop computes in double precision, so the port does
+jnp.asarray(signal)[0, 0] -= 1.0
+
+# %% [markdown] id="mutable-why"
+# The message says what to do: use `.at[…]`, which gives you a new array. (The people who ported TOAST wrapped JAX's arrays in a
+# small class that behaves as if it could be changed.) For the sweeps, they took a rectangle: one row each, as long as the longest,
+# and a mask for what lies past a sweep's end.
+
+# %% [markdown] id="rectangle-predict" tags=["predict"]
+# *Predict:* our sweeps have 30 to 400 samples, any length as likely as another. How much of the rectangle is real?
+
+# %% id="rectangle-guess"
+predict("rectangle", "a tenth", "about half", "nearly all of it")
+
+# %% id="rectangle"
+longest = int((stops - starts).max())
+inside = starts[:, None] + np.arange(longest) < stops[:, None]
+figure, axes = canvas(9, 2.2)
+axes.imshow(inside, aspect="auto", cmap="Blues", vmax=1.5, interpolation="nearest")
+axes.set(xlabel="sample of the sweep", ylabel="sweep")
+Picture(figure, f"A rectangle of {starts.size} rows and {longest} columns; {inside.mean():.0%} of it, at the left of each row, "
+                "is a sample of a sweep. The rest is padding.")
+
+# %% [markdown] id="rectangle-why" tags=["why"]
+# About half. All of it is loaded, fitted and added, so the work that the mask hides is wasted. A single sweep of 4,000 samples
+# would bring it down to less than a tenth. In that case you'd sort the sweeps into two or three rectangles, or go another way
+# (`jax.ops.segment_sum`).
+
+# %% [markdown] id="jax-task"
+# ### Exercise: the rectangle
+#
+# Fill in `jax_map`. Here are the positions, which may reach beyond a sweep's end and even beyond the signal's. Make the mask, call
+# `fit_lines`, and return the cleaned signal, the sky and the hits. Mind that a place of the signal may come *twice* in `positions`: as the padding of one sweep and as
+# a sample of the next, and `.at[…].set` doesn't promise which of two comes last. (Indices past the end: reading clamps them, `.at[…].add` drops them.)
+
+# %% id="jax-exercise" tags=["exercise"]
+traced = []
+
+
+@partial(jax.jit, static_argnames="longest")
+def jax_map(signal, good, pixels, starts, stops, weights, longest):
+    traced.append(longest)  # Python: it runs while JAX traces, and only then
+    positions = starts[:, None] + jnp.arange(longest)  # a row for each sweep
+    cleaned, sky, hits = signal, jnp.zeros(PIXELS), jnp.zeros(PIXELS)
+    ### BEGIN SOLUTION
+    ok = good[:, positions] & (positions < stops[:, None])
+    y = signal[:, positions]  # detectors, sweeps, samples
+    line = jnp.where(ok, fit_lines(y, ok, jnp), 0.0)
+    weight = jnp.where(ok, weights[:, None, None], 0.0)
+    cleaned = signal.at[:, positions].add(-line)
+    sky = sky.at[pixels[:, positions]].add(weight * jnp.where(ok, y - line, 0.0))
+    hits = hits.at[pixels[:, positions]].add(weight)
+    ### END SOLUTION
+    return cleaned, sky, hits
+
+
+# %% id="jax-check"
+check("jax", jax_map)
+
+# %% id="jax"
+def by_jax(signal, good, pixels, starts, stops, weights):
+    longest = int((stops - starts).max(initial=0))
+    return jax.block_until_ready(jax_map(signal, good, pixels, starts, stops, weights, longest))
+
+
+print("the night:", same(by_jax, night), "- your test:", passes(by_jax))
+so_far("JAX", milliseconds(lambda: by_jax(*night)), jax_map.__wrapped__, fit_lines, by_jax)
+
+# %% [markdown] id="nights-predict" tags=["predict"]
+# (The time leaves compiling out: the line above had compiled it.) *Predict:* two more nights, with other sweeps. How often
+# does JAX trace and compile again?
+
+# %% id="nights-guess"
+predict("nights", "never: the code is the same", "once for each night", "once for each sweep")
+
+# %% id="nights"
+nights = [observe(8, 40, 30, 400, seed) for seed in (18, 19)]
+traced.clear()
+for data in nights:
+    start = time.perf_counter()
+    by_jax(*data)
+    print(f"signal {data[0].shape}: traced {len(traced)} times so far; {time.perf_counter() - start:.2f} s on this machine")
+
+
+def rounded_up(signal, good, pixels, starts, stops, weights, samples=2**14):
+    """The same observation in one shape for all nights: bad samples at the end of each detector."""
+    more = ((0, 0), (0, samples - signal.shape[1]))
+    return (np.pad(signal, more), np.pad(good, more), np.pad(pixels, more), starts, stops, weights)
+
+
+traced.clear()
+for data in nights:
+    _, sky, _ = jax_map(*rounded_up(*data), longest=512)
+    print("rounded up:", np.allclose(sky, by_loop(*data)[1]), f"- traced {len(traced)} times so far")
+
+# %% [markdown] id="nights-why" tags=["why"]
+# Once for each night: another number of samples is another shape, another program. Rounded up to one size for all, it's compiled once,
+# for more padding. That is what a port to JAX asks of you: **sizes that don't change**.
+
+# %% [markdown] id="atomics-predict" tags=["predict"]
+# ## 4. Numba CUDA: the loop, once for each sweep
+#
+# The other way keeps the loop. The two outer `for`s go, and each *thread* takes one sweep of one detector. No padding, no mask.
+#
+# *Predict:* which lines need an atomic?
+
+# %% id="atomics-guess"
+predict("atomics",
+        "none: each thread has a sweep of its own",
+        "those that add to sky and to hits",
+        "all that write: signal, sky and hits")
+
+# %% id="atomics"
+from numba import cuda
+
+
+@cuda.jit
+def adds_without_asking(rest, pixels, stops, sky):
+    k = cuda.grid(1)
+    if k < stops.size:
+        for s in range(stops[k] - 30, stops[k]):
+            sky[pixels[s]] += rest[s]
+
+
+with virtualgpu.check() as report:
+    adds_without_asking[1, 64](cuda.to_device(np.ones(signal.shape[1])), cuda.to_device(pixels[0]),
+                               cuda.to_device(stops), cuda.to_device(np.zeros(PIXELS)))
+print(report)
+
+# %% [markdown] id="atomics-why" tags=["why"]
+# Those that add to `sky` and `hits`: two sweeps see the same pixel, and `+=` loses updates. The samples of a sweep belong to one
+# thread alone, so the signal can be changed where it lies, as in the loop.
+
+# %% [markdown] id="cuda-task"
+# ### Exercise: the kernel
+#
+# Write the kernel: the body of the two outer loops, for sweep `k` of detector `d`. Most of it can be copied from `make_map`. (What becomes of `continue`?)
+
+# %% id="cuda-exercise" tags=["exercise"]
+@cuda.jit
+def map_kernel(signal, good, pixels, starts, stops, weights, sky, hits):
+    me = cuda.grid(1)
+    if me >= signal.shape[0] * starts.size:
+        return
+    d, k = me // starts.size, me % starts.size
+    ### BEGIN SOLUTION
+    first, last = starts[k], stops[k]
+    n = sum_t = sum_tt = 0
+    sum_y = sum_ty = 0.0
+    for s in range(first, last):
+        if good[d, s]:
+            t = s - first
+            n += 1
+            sum_t += t
+            sum_tt += t * t
+            sum_y += signal[d, s]
+            sum_ty += t * signal[d, s]
+    if n == 0:
+        return
+    slope = 0.0
+    determinant = n * sum_tt - sum_t * sum_t
+    if determinant > 0:
+        slope = (n * sum_ty - sum_t * sum_y) / determinant
+    offset = (sum_y - slope * sum_t) / n
+    for s in range(first, last):
+        if good[d, s]:
+            signal[d, s] -= offset + slope * (s - first)
+            cuda.atomic.add(sky, pixels[d, s], weights[d] * signal[d, s])
+            cuda.atomic.add(hits, pixels[d, s], weights[d])
+    ### END SOLUTION
+
+
+# %% id="cuda-check"
+check("cuda", map_kernel)
+
+# %% id="cuda"
+def by_cuda(signal, good, pixels, starts, stops, weights):
+    results = [cuda.to_device(array) for array in (signal, np.zeros(PIXELS), np.zeros(PIXELS))]
+    inputs = [cuda.to_device(array) for array in (good, pixels, starts, stops, weights)]
+    blocks = max(1, (signal.shape[0] * starts.size + 63) // 64)
+    map_kernel[blocks, 64](results[0], *inputs, *results[1:])
+    return [result.copy_to_host() for result in results]
+
+
+print("the night:", same(by_cuda, night), "- your test:", passes(by_cuda))
+so_far("Numba CUDA", None if device().virtual else milliseconds(lambda: by_cuda(*night)),
+       map_kernel.py_func, by_cuda)
+
+# %% [markdown] id="cuda-then"
+# Where there is no GPU, the last bar has no time: a virtual GPU has no clock. But it counts. Here are two warps of that kernel; pale lanes wait:
+
+# %% id="cuda-picture"
+with virtualgpu.profile() as profile:
+    by_cuda(*night)
+counts = profile.counters
+print(f"lanes with nothing to do: {counts.lanes_lost / (32 * counts.warp_instructions):.0%}; sectors moved: "
+      f"{counts.global_load_sectors:,}, where {counts.global_load_ideal_sectors:,} would do")
+import gpucourse
+
+few = observe(2, 32, 5, 40)
+gpucourse.timeline(map_kernel, 1, 64, *few, np.zeros(PIXELS), np.zeros(PIXELS), steps=60)
+
+# %% [markdown] id="cuda-picture-why"
+# Uneven sweeps cost this port, too: a warp goes round until its longest sweep is done. And each lane walks through a sweep of its own, so
+# neighbouring lanes read far apart. Both are mended by a *block* for each sweep, whose threads go through it side by side and fold their sums in shared memory
+# ("Thinking in warps" counts why). That is the price of this way: more to know, and more to write.
+
+# %% [markdown] id="fastest-predict" tags=["predict"]
+# ## 5. What was gained, what was lost
+#
+# One more contender, out of fairness: the *old loop itself*, under `numba.njit`, which is much what the C++ was. *Predict:* which is the fastest on this
+# machine's processor?
+
+# %% id="fastest-guess"
+predict("fastest", "NumPy", "JAX", "the old loop, compiled")
+
+# %% id="fastest"
+from numba import njit
+
+compiled = njit(make_map)
+print("the night:", same(partial(by_loop, loop=compiled), night))
+so_far("the loop, Numba", milliseconds(lambda: by_loop(*night, loop=compiled)), make_map)
+
+# %% [markdown] id="fastest-why" tags=["why"]
+# Most likely the old loop. It makes no intermediate arrays, has no padding, and its data fit into a core's caches. On a CPU a port is
+# easily a step back; so compare with the *compiled* loop, not with Python's, or any port looks like a marvel.
+
+# %% [markdown] id="gained-text"
+# So why port at all? For the machine that the loop can't use. Those who ported 13 kernels of TOAST in this way report up to 45 times the speed of the optimised
+# C++, for the best of them, and 7 times fewer lines: JAX on the GPUs of the supercomputer Perlmutter against C++ on its CPUs (N. Demeure, slides of
+# NERSC, 2024). Your lines stand above; your times on a GPU come out of the same cells on a machine that has one.
+#
+# | | NumPy | JAX | Numba CUDA |
+# |---|---|---|---|
+# | gained | short; what you can check by eye | the same text on CPU, GPU and TPU; derivatives | the loop, nearly as it was; no padding |
+# | lost | one core; intermediate arrays | fixed sizes, padding; nothing changes in place | GPUs of NVIDIA only; races are yours |
+# | found on the way | the update that `+=` loses | places that come twice | the same two lines: atomics |
+#
+# None of the three made the steps small enough to trust. Your test did: `passes`.
+
+# %% id="the-map"
+cleaned, sky, hits = by_numpy(*night)
+figure, axes = canvas(9, 2.6)
+axes.plot(SKY - SKY.mean(), color="0.5", label="the true sky, without its mean")
+axes.plot(sky / np.maximum(hits, 1e-9), "o", markersize=4, color=COLOURS[6], label="the map, from one night")
+axes.set(xlabel="pixel", ylabel="signal")
+axes.legend(fontsize=8)
+Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are correlated by "
+                f"{np.corrcoef(sky / np.maximum(hits, 1e-9), SKY)[0, 1]:.2f}.")
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A port begins with a test that fails for a wrong port: all results, arguments that are changed among them, and the cases at the edge.
+# - Through NumPy first: it's short, it runs at once, and most of it is JAX already.
+# - Uneven intervals become a rectangle and a mask in JAX, and a thread (or a block) each in CUDA. Both pay for the longest.
+# - Adding to places that come twice loses updates, in NumPy, in JAX's `set` and in threads: bincount, `.at[…].add`, atomics.
+# - Compare with the best program you had, compiled, on data of real size; and count the lines that somebody will have to read.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - [TOAST](https://github.com/hpc4cmb/toast), and N. Demeure et al.,
+#   [the study of its port](https://cug.org/proceedings/cug2023_proceedings/cug2023_doi/papers_pages/pap107.html) (CUG 2023).
+# - JAX: [arrays that don't change](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html),
+#   [segment_sum](https://docs.jax.dev/en/latest/_autosummary/jax.ops.segment_sum.html) for sums over uneven groups.
+# - NumPy: [bincount](https://numpy.org/doc/stable/reference/generated/numpy.bincount.html) and
+#   [ufunc.at](https://numpy.org/doc/stable/reference/generated/numpy.ufunc.at.html).
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 50 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-6 | the question; read the loop aloud, one person a block |
+# | 6-16 | section 1; collect cases for `test` on the board before anybody types |
+# | 16-25 | section 2, with `fit` |
+# | 25-36 | section 3, with `jax` |
+# | 36-45 | section 4; `cuda` is mostly copying |
+# | 45-50 | section 5; a vote before the cell |
+#
+# *Ten minutes late:* give the solution of `jax`, and leave out the nights. *Ten minutes early:* ask for a block for
+# each sweep.
+#
+# *Where people stall.* In `test`, they change `good` and forget that the signal there is NaN. In `fit`, `y * good`. In `jax`,
+# `.at[].set`, which lets the padding of one sweep overwrite the samples of the next. In `cuda`, `continue`: a thread has no next sweep, so `return`.
+#
+# *What someone always asks.* "Why not port straight to CUDA?" One can, with the same test; the NumPy version shows
+# what the loop means, and stays as the slow, right one. "Is nine digits enough?" For sums in another order, yes:
+# ask how much the last digit of a result matters, and write that down.

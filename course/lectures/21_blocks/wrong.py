@@ -1,0 +1,219 @@
+"""Wrong answers to the exercises of "Programming in blocks", with what the check must say."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import pallas as pl
+
+from wrong_answers import collection
+
+WRONG, wrong = collection("21_blocks")
+TILE = 16
+
+# --- masked-sum ---------------------------------------------------------------------------------
+
+
+def place(x_ref):
+    return pl.program_id(0) * x_ref.shape[0] + jnp.arange(x_ref.shape[0])
+
+
+@wrong("masked-sum", "block 3 is nan.*leave it out by `where`")
+def no_mask(x_ref, sum_ref, *, n):
+    sum_ref[...] = x_ref[...].sum(keepdims=True)
+
+
+@wrong("masked-sum", "is nan.*nan times 0 is nan|A GPU multiplies: nan times 0 is nan")
+def multiplies_by_the_mask(x_ref, sum_ref, *, n):
+    sum_ref[...] = (x_ref[...] * (place(x_ref) < n)).sum(keepdims=True)
+
+
+@wrong("masked-sum", "is nan")
+def place_in_the_block(x_ref, sum_ref, *, n):
+    exists = jnp.arange(x_ref.shape[0]) < n
+    sum_ref[...] = jnp.where(exists, x_ref[...], 0.0).sum(keepdims=True)
+
+
+@wrong("masked-sum", "which places has this block")
+def one_too_few(x_ref, sum_ref, *, n):
+    sum_ref[...] = jnp.where(place(x_ref) < n - 1, x_ref[...], 0.0).sum(keepdims=True)
+
+
+@wrong("masked-sum", "by its place, not by its value")
+def nansum(x_ref, sum_ref, *, n):
+    sum_ref[...] = jnp.nansum(x_ref[...], keepdims=True)
+
+
+@wrong("masked-sum", "Incompatible shapes.*in blocks of 64")
+def blocks_of_256(x_ref, sum_ref, *, n):
+    exists = pl.program_id(0) * 256 + jnp.arange(256) < n
+    sum_ref[...] = jnp.where(exists, x_ref[...], 0.0).sum(keepdims=True)
+
+
+@wrong("masked-sum", "one part of the block after the other, in a loop.*`.sum\\(\\)`")
+def adds_in_a_loop(x_ref, sum_ref, *, n):
+    left = jnp.minimum(n - pl.program_id(0) * x_ref.shape[0], x_ref.shape[0])
+    total = jax.lax.fori_loop(0, left, lambda k, total: total + x_ref[k], jnp.float32(0))
+    sum_ref[...] = total[None]
+
+
+# --- softmax ------------------------------------------------------------------------------------
+
+
+def masked(scores_ref, kinds, fill=-jnp.inf):
+    return jnp.where(jnp.arange(scores_ref.shape[1]) < kinds, scores_ref[...], fill)
+
+
+@wrong("softmax", "with ordinary scores.*nan comes from columns that don't exist")
+def all_columns(scores_ref, out_ref, *, kinds):
+    out_ref[...] = jax.nn.softmax(scores_ref[...], axis=1)
+
+
+@wrong("softmax", "scores near .*inf/inf|scores near .*0/0")
+def no_largest(scores_ref, out_ref, *, kinds):
+    powers = jnp.exp(masked(scores_ref, kinds))
+    out_ref[...] = powers / powers.sum(axis=1, keepdims=True)
+
+
+@wrong("softmax", "along which axis|this row")
+def largest_of_the_block(scores_ref, out_ref, *, kinds):
+    scores = masked(scores_ref, kinds)
+    powers = jnp.exp(scores - jnp.nanmax(scores))
+    out_ref[...] = powers / powers.sum(axis=1, keepdims=True)
+
+
+@wrong("softmax", "along which axis|don't exist")
+def by_columns(scores_ref, out_ref, *, kinds):
+    out_ref[...] = jax.nn.softmax(masked(scores_ref, kinds), axis=0)
+
+
+@wrong("softmax", "scores near -300.*one that exists")
+def zeros_for_what_is_missing(scores_ref, out_ref, *, kinds):
+    scores = masked(scores_ref, kinds, 0.0)
+    exists = jnp.arange(scores_ref.shape[1]) < kinds
+    powers = jnp.exp(scores - scores.max(axis=1, keepdims=True)) * exists
+    out_ref[...] = powers / powers.sum(axis=1, keepdims=True)
+
+
+@wrong("softmax", "one part of the block after the other.*all rows at once")
+def row_after_row(scores_ref, out_ref, *, kinds):
+    def one(row, _):
+        exists = jnp.arange(scores_ref.shape[1]) < kinds
+        scores = jnp.where(exists, scores_ref[row, :], -jnp.inf)
+        powers = jnp.exp(scores - scores.max())
+        out_ref[row, :] = powers / powers.sum()
+
+    jax.lax.fori_loop(0, scores_ref.shape[0], one, None)
+
+
+# --- product and mixed --------------------------------------------------------------------------
+
+
+def walking(dtype=jnp.float32, dot=jnp.dot, turns=None, keep=True):
+    """A kernel that walks along its strips, with one thing different."""
+
+    def kernel(a_ref, b_ref, c_ref):
+        def step(turn, sums):
+            part = pl.ds(turn * TILE, TILE)
+            one = dot(a_ref[:, part], b_ref[part, :]).astype(dtype)
+            return sums + one if keep else one
+
+        zeros = jnp.zeros((TILE, TILE), dtype)
+        sums = jax.lax.fori_loop(0, turns or a_ref.shape[1] // TILE, step, zeros)
+        c_ref[...] = sums.astype(c_ref.dtype)
+
+    return kernel
+
+
+@wrong("product", r"a value of shape \(16, 64\) at once")
+def whole_strips(a_ref, b_ref, c_ref):
+    c_ref[...] = jnp.dot(a_ref[...], b_ref[...])
+
+
+@wrong("product", "IndexError|out of bounds|start:stop|do all tiles|slice")
+def start_and_stop(a_ref, b_ref, c_ref):
+    sums = jnp.zeros((TILE, TILE), jnp.float32)
+    for turn in range(a_ref.shape[1] // TILE):
+        part = pl.ds(turn * TILE, (turn + 1) * TILE)
+        sums += jnp.dot(a_ref[:, part], b_ref[part, :])
+    c_ref[...] = sums
+
+
+@wrong("product", "not tiles by jnp.dot.*what a tensor core can do")
+def a_column_times_a_row(a_ref, b_ref, c_ref):
+    def step(k, sums):
+        return sums + a_ref[:, pl.ds(k, 1)] * b_ref[pl.ds(k, 1), :]
+
+    zeros = jnp.zeros((TILE, TILE), jnp.float32)
+    c_ref[...] = jax.lax.fori_loop(0, a_ref.shape[1], step, zeros)
+
+
+wrong("product", "do all tiles of the strips take part", "the first tile")(walking(turns=1))
+wrong("product", "is each product added", "keeps the last")(walking(keep=False))
+
+
+def to_float32(a, b):
+    return jnp.dot(a.astype(jnp.float32), b.astype(jnp.float32))
+
+
+def in_float16(a, b):
+    return jnp.dot(a, b, preferred_element_type=jnp.float16)
+
+
+def in_float32(a, b):
+    return jnp.dot(a, b, preferred_element_type=jnp.float32)
+
+
+wrong("mixed", "of float16 into float32.*In which type", "sums in float16")(
+    walking(jnp.float16, in_float32))
+wrong("mixed", "of float16 into float32.*In which type", "products in float16")(
+    walking(jnp.float32, in_float16))
+wrong("mixed", "the tiles are multiplied as float32", "casts the tiles")(
+    walking(jnp.float32, to_float32))
+
+# --- to-half ------------------------------------------------------------------------------------
+
+
+@wrong("to-half", "values near 1: the largest half is 1, not")
+def as_it_is(values):
+    return values.astype(np.float16), 1.0
+
+
+@wrong("to-half", "is no power of two")
+def by_the_largest(values):
+    largest = np.abs(values).max() or 4096.0
+    return (values / largest * 4096).astype(np.float16), largest / 4096
+
+
+@wrong("to-half", "negative values: 4. of 50 halves aren't finite")
+def largest_without_sign(values):
+    factor = 2.0 ** (np.frexp(values.max())[1] - 12) if values.any() else 1.0
+    return (values / factor).astype(np.float16), factor
+
+
+@wrong("to-half", "half \\* factor has to give the values back")
+def factor_upside_down(values):
+    factor = 2.0 ** (np.frexp(np.abs(values).max())[1] - 12) if values.any() else 1.0
+    return (values / factor).astype(np.float16), 1 / factor
+
+
+@wrong("to-half", "zeros have the factor")
+def zeros_forgotten(values):
+    factor = 2.0 ** (np.frexp(np.abs(values).max())[1] - 12)
+    return (values / factor).astype(np.float16), factor
+
+
+@wrong("softmax", "JAX's own softmax does the work")
+def by_the_library(scores_ref, out_ref, *, kinds):
+    exists = jnp.arange(scores_ref.shape[1]) < kinds
+    out_ref[...] = jax.nn.softmax(jnp.where(exists, scores_ref[...], -jnp.inf), axis=1)
+
+
+from jax.nn import softmax as under_another_name
+
+
+@wrong("softmax", "JAX's own softmax does the work")
+def by_the_library_under_another_name(scores_ref, out_ref, *, kinds):
+    exists = jnp.arange(scores_ref.shape[1]) < kinds
+    out_ref[...] = under_another_name(jnp.where(exists, scores_ref[...], -jnp.inf), axis=-1)

@@ -1,0 +1,59 @@
+"""The names that lessons had before their numbers followed the order in which they are taken.
+
+A learner's records, board, saved work and notebooks may still have them. What is read under an
+earlier name counts for the lesson of today; what is written has today's.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+#: By earlier name, today's.
+LESSONS = {
+    "20_first_steps": "01_first_steps",
+    "01_why_gpus": "02_why_gpus",
+    "05_numba_cuda": "03_numba_cuda",
+    "06_thinking_in_threads": "04_thinking_in_threads",
+    "21_memory_and_sharing": "06_memory_and_sharing",
+    "18_thinking_in_warps": "07_thinking_in_warps",
+    "03_cupy": "08_cupy",
+    "02_pycuda": "09_pycuda",
+    "04_compiling_python": "10_compiling_python",
+    "07_random_numbers": "11_random_numbers",
+    "08_jax": "12_jax",
+    "19_jax_in_depth": "13_jax_in_depth",
+    "09_cudf": "14_cudf",
+    "22_scans_tiles_atomics": "16_scans_tiles_atomics",
+    "10_awkward_and_the_z": "17_awkward_and_the_z",
+    "11_one_problem_every_tool": "18_one_problem_every_tool",
+    "17_a_port_done": "19_a_port_done",
+    "12_more_than_one_gpu": "20_more_than_one_gpu",
+    "16_blocks": "21_blocks",
+    "14_kernel_detective": "22_kernel_detective",
+    "13_write_your_own_jit": "23_write_your_own_jit",
+}
+#: Of a lesson that became two: the second one, and the exercises and predictions that it took.
+SPLIT = {
+    "06_thinking_in_threads": ("05_trees_and_barriers", frozenset({
+        "fold", "block-max", "tree", "tree-broken", "tree-one-launch", "barrier-missing",
+        "early-return", "barrier-in-if", "count"})),
+}
+
+
+def today(id: str, part: str = "") -> str:
+    """The name that a lesson, or the one which has this exercise or prediction, has today."""
+    second, parts = SPLIT.get(id, ("", frozenset()))
+    return second if part in parts else LESSONS.get(id, id)
+
+
+def lessons(id: str) -> list[str]:
+    """Today's lessons of this name: two, where a notebook of the undivided one is still in use."""
+    return [today(id), *(SPLIT[id][:1] if id in SPLIT else ())]
+
+
+def path(name: str) -> str:
+    """Where a notebook under an earlier name lies today, seen from the course's folder."""
+    known = PurePosixPath(name)
+    if known.parent.name not in ("lectures", "solutions"):
+        return name
+    return known.with_stem(today(known.stem)).as_posix()

@@ -1,0 +1,98 @@
+"""What the text of "Thinking in threads" says is what its cells show.
+
+The cells of the solved lecture run once, in this process; each test holds one claim of the text
+against what its cell printed or left behind.
+"""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import virtualgpu
+
+pytestmark = pytest.mark.rehearsal
+
+TWO_MUONS = np.array([30.0, 12.0])
+
+
+@pytest.fixture(scope="module")
+def shown(shown) -> dict[str, SimpleNamespace]:
+    """The cells of the solved lecture: see :func:`lecture_cells.solved`."""
+    assert not any("✗" in cell.text for cell in shown.values())
+    return shown
+
+
+@pytest.fixture(scope="module")
+def exact(shown) -> float:
+    return float(shown["the-question"].names["muon_pt"].sum(dtype=np.float64))
+
+
+def sums(text: str) -> list[float]:
+    """The numbers before GeV."""
+    found = re.findall(r"(-?[\d.,]+(?:e[+-]\d+)?) GeV", text)
+    return [float(number.replace(",", "")) for number in found]
+
+
+def test_nearly_all_of_the_momentum_is_missing(shown, exact):
+    by_numpy, by_threads = sums(shown["the-question"].text)
+    assert by_numpy == round(exact, 1)
+    assert by_threads < 0.01 * by_numpy
+    assert shown["the-question"].names["muon_pt"].size == 71_009
+
+
+def test_the_first_loose_thread_reaches_too_far(shown):
+    error = shown["guard-missing"].error
+    assert isinstance(error, virtualgpu.errors.MemoryAccessError)
+    assert error.location.block == (554, 0, 0)
+    assert error.location.thread == (97, 0, 0)
+    assert "reads pt[71009] of 71009" in str(error)
+    assert "30 more threads" in str(error)
+
+
+def test_every_element_is_visited_once_and_with_the_wrong_stride_twice(shown):
+    turn = shown["stride"].names["d_turn"].copy_to_host()
+    assert np.flatnonzero(turn[5]).tolist() == [5, 13]
+    assert (np.count_nonzero(turn, axis=0) == 1).all()
+    times = np.count_nonzero(shown["stride-broken"].names["d_turn"].copy_to_host(), axis=0)
+    assert times.tolist() == [1] * 4 + [2] * 16
+
+
+def test_partial_sums_are_right(shown):
+    by_numpy, by_threads = sums(shown["partial-sums"].text)
+    assert by_numpy == by_threads
+
+
+def test_often_thread_0_is_first_but_not_always(shown):
+    first = shown["order"].names["first_threads"]
+    assert first.count(0) >= 3
+    assert len(set(first)) >= 3
+
+
+def test_the_machine_loses_updates_in_some_orders(shown):
+    ended_at = set(shown["machine-replays"].names["ended_at"])
+    assert ended_at == {11, 12, 13}
+
+
+def test_the_race_is_found_in_the_line_that_adds(shown):
+    report = shown["race-found"].names["report"]
+    assert [finding.kind for finding in report.findings] == ["race"]
+    assert report.findings[0].line == report.findings[0].other.line
+
+
+def test_atomics_are_right_in_every_order_and_float32_differs(shown, exact):
+    assert sums(shown["atomic"].text) == [round(exact, 3)] * 3
+    rounded = sums(shown["atomic-float32"].text)
+    assert len(set(rounded)) == 3
+    assert all(0.1 < abs(total - exact) < 100 for total in rounded)
+    assert any(abs(total - exact) > 2 for total in rounded)
+
+
+def test_two_threads_lose_an_update_in_the_picture(shown):
+    cell = shown["race-replayed"]
+    told = str(cell.names["gpucourse"].race(cell.names["add_all"], 2, 1, TWO_MUONS, np.zeros(1)))
+    assert "a race" in told
+    assert "that update is lost" in told
