@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -61,6 +62,32 @@ def test_the_sum_spoils_the_result_and_the_inputs_errors_cancel(shown):
     assert kept[-1] > 0.5 and mixed[-1] < 1e-4 < kept[-1]
     assert mixed[-1] < mixed[0] / 5
     assert errors["bfloat16, sum in float32"][-1] > 2 * mixed[-1] > errors["float32"][-1]
+
+
+def as_tf32(x):
+    """float32 rounded to the 11 bits that a tensor core takes."""
+    bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
+    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return jax.lax.bitcast_convert_type(rounded, jnp.float32)
+
+
+def cut_off(x):
+    """float32 without its last two bits, as coarse as sums of a tensor core may be."""
+    bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
+    return jax.lax.bitcast_convert_type(bits & np.uint32(0xFFFFFFFC), jnp.float32)
+
+
+def test_what_a_tensor_core_makes_is_right(lesson):
+    """An H200 refused the lesson's own kernels: it gave 8.81895 for 8.82851."""
+    by_tf32 = WRONG.walking(dot=lambda a, b: jnp.dot(as_tf32(a), as_tf32(b)))
+    outcome = lesson.outcome("product", by_tf32)
+    assert outcome.passed, outcome
+    with_coarse_sums = WRONG.walking(dot=lambda a, b: cut_off(WRONG.in_float32(a, b)))
+    assert lesson.outcome("mixed", with_coarse_sums).passed
+    random = np.random.default_rng(163)
+    a, b = (random.normal(0, 1, shape).astype(np.float32) for shape in ((32, 48), (48, 32)))
+    right, measured = (a.astype(float) @ b)[1, 28], (as_tf32(a) @ as_tf32(b))[1, 28]
+    assert (f"{right:.6g}", f"{measured:.6g}") == ("8.82851", "8.81895")
 
 
 def test_other_right_answers_are_accepted(lesson):

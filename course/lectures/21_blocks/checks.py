@@ -13,6 +13,9 @@ from gpucourse.exercises.methods import equations, without
 from gpucourse.exercises.waiting import trial
 
 TILE = 16
+#: One step of what a number is rounded or cut to, relative to it: of float32, and of TF32, as which
+#: tensor cores multiply float32 from Ampere on unless JAX is told otherwise.
+FLOAT32, TF32 = 2.0**-23, 2.0**-10
 
 
 @exercise(
@@ -33,7 +36,7 @@ def masked_sum(kernel):
         with _noted(case):
             got = _in_blocks(partial(kernel, n=n), values, block)
         right = [values[k:k + block].sum(dtype=np.float64) for k in range(0, n, block)]
-        bad = ~np.isclose(got, right, rtol=1e-5)
+        bad = ~np.isclose(got, right, rtol=block * FLOAT32)  # in any order of adding
         k = int(np.argmax(bad))
         require(
             not np.isnan(got[k]),
@@ -165,8 +168,8 @@ def product(kernel):
     for n, k, m in ((32, 48, 32), (16, 16, 16), (40, 160, 33)):
         random = np.random.default_rng(163)
         a, b = (random.normal(0, 1, shape).astype(np.float32) for shape in ((n, k), (k, m)))
-        _require_product(_product(kernel, a, b, np.float32), a, b, 1e-4)
-    _require_tiles(kernel, np.float32)
+        _require_product(_product(kernel, a, b, np.float32), a, b)
+    _require_types(_require_tiles(kernel, np.float32), "float32", "multiply what was read, as it is")
 
 
 @exercise(
@@ -183,23 +186,24 @@ def mixed(kernel):
     random = np.random.default_rng(164)
     for k in (32, 4096):
         a, b = (random.uniform(0, 1, shape).astype(np.float16) for shape in ((16, k), (k, 20)))
-        _require_product(_product(kernel, a, b, np.float32), a, b, 1e-5)
-        _require_product(_product(kernel, a, b, np.float16), a, b, 1e-3)
-    equations = _require_tiles(kernel, np.float16)
-    takes = {str(atom.aval.dtype) for equation in equations
-             if equation.primitive.name == "dot_general" for atom in equation.invars}
-    require(
-        takes == {"float16"},
-        f"right, but the tiles are multiplied as {' and '.join(sorted(takes))}",
-        look="a tensor core takes the 16 bits as they are: give jnp.dot what was read, and say "
-             "what to add up in by preferred_element_type",
-    )
+        _require_product(_product(kernel, a, b, np.float32), a, b)
+        _require_product(_product(kernel, a, b, np.float16), a, b)
+    _require_types(
+        _require_tiles(kernel, np.float16), "float16",
+        "a tensor core takes the 16 bits as they are: give jnp.dot what was read, and say what to "
+        "add up in by preferred_element_type")
 
 
-def _require_product(got: np.ndarray, a: np.ndarray, b: np.ndarray, bound: float) -> None:
-    """Require the product of two matrices, within ``bound`` of what its terms add up to."""
+def _require_product(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
+    """Require the product of two matrices, as exact as tensor cores make it.
+
+    They cut both factors of float32 to TF32, and each of the sums to float32; the result is rounded
+    to its own type. All of it relative to what the terms add up to without their signs.
+    """
     from_a, from_b = a.astype(np.float64), b.astype(np.float64)
     right, scale = from_a @ from_b, np.abs(from_a) @ np.abs(from_b)
+    bound = (2 * TF32 * (a.dtype == np.float32) + a.shape[1] * FLOAT32
+             + float(np.finfo(got.dtype).eps))
     error = np.abs(got.astype(np.float64) - right) / scale
     worst = np.argmax(np.nan_to_num(error, nan=np.inf))
     i, j = map(int, np.unravel_index(worst, error.shape))
@@ -232,6 +236,25 @@ def _require_tiles(kernel: Callable, dtype: type) -> list:
         look="jnp.dot of a tile of A and a tile of B: that is what a tensor core can do",
     )
     return equations
+
+
+def _require_types(equations: list, taken: str, look: str) -> None:
+    """Require tiles to be multiplied as ``taken``, and added up in float32: values cannot tell, for
+    a product of float32 is as exact as one of 16 bits on a tensor core."""
+    products = [one for one in equations if one.primitive.name == "dot_general"]
+    takes = {str(atom.aval.dtype) for one in products for atom in one.invars}
+    require(takes == {taken}, f"right, but the tiles are multiplied as {_listed(takes)}", look=look)
+    sums = {str(atom.aval.dtype) for one in equations
+            if one.primitive.name in ("add", "dot_general")
+            for atom in one.outvars
+            if atom.aval.shape == (TILE, TILE) and "float" in str(atom.aval.dtype)}
+    require(sums == {"float32"}, f"right, but products and sums of tiles are {_listed(sums)}, not "
+            "float32 alone", look="preferred_element_type of the product, and the type that the "
+            "sums begin with")
+
+
+def _listed(names: set[str]) -> str:
+    return " and ".join(sorted(names))
 
 
 def _equations(function: Callable, *arrays: np.ndarray) -> list:

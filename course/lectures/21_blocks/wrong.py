@@ -149,6 +149,11 @@ def a_column_times_a_row(a_ref, b_ref, c_ref):
     c_ref[...] = jax.lax.fori_loop(0, a_ref.shape[1], step, zeros)
 
 
+wrong("product", "the tiles are multiplied as float16", "casts the tiles down")(
+    walking(dot=lambda a, b: jnp.dot(a.astype(jnp.float16), b.astype(jnp.float16),
+                                     preferred_element_type=jnp.float32)))
+wrong("product", "products and sums of tiles are .*float16", "sums in float16")(
+    walking(jnp.float16))
 wrong("product", "do all tiles of the strips take part", "the first tile")(walking(turns=1))
 wrong("product", "is each product added", "keeps the last")(walking(keep=False))
 
@@ -167,7 +172,7 @@ def in_float32(a, b):
 
 wrong("mixed", "of float16 into float32.*In which type", "sums in float16")(
     walking(jnp.float16, in_float32))
-wrong("mixed", "of float16 into float32.*In which type", "products in float16")(
+wrong("mixed", "products and sums of tiles are float16 and float32", "products in float16")(
     walking(jnp.float32, in_float16))
 wrong("mixed", "the tiles are multiplied as float32", "casts the tiles")(
     walking(jnp.float32, to_float32))

@@ -15,7 +15,7 @@ from numba import cuda
 import kernels_to_see as kernels
 import virtualgpu
 from gpucourse import beside, report
-from gpucourse.views import card, listing, words
+from gpucourse.views import card, listing, real_gpu, words
 from gpucourse.views import page as page_of_views
 from gpucourse.views.runs import Launch, copy_arguments, observe
 from virtualgpu.watch.counters import Counters
@@ -153,6 +153,19 @@ def test_cuda_cpp_has_its_lines_too():
     bad = str(report(twice, 4, 32, x, np.int32(96)))
     assert "✗ bad address" in bad and "x[i] *= 2;" in bad
     assert float(x.sum()) == 96
+
+
+def test_a_raw_kernel_is_given_cupys_arrays():
+    """It refuses Numba's, which copies of NumPy's arrays are: for the counts and for the clock."""
+    import cupy
+
+    twice = cupy.RawKernel(
+        'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }', "twice")
+    for x in (np.ones(32, np.float32), cuda.to_device(np.ones(32, np.float32)),
+              cupy.ones(32, cupy.float32)):
+        text = str(report(twice, 1, 32, x))
+        assert "✓ global loads" in text and "✗" not in text
+        assert np.isnan(real_gpu.milliseconds(Launch.of(twice, 1, 32, (x,))))  # no GPU ran
 
 
 def test_a_report_leaves_the_stand_ins_in_place_where_numba_was_never_imported():

@@ -56,6 +56,5 @@ extern "C" __global__ void f(Track track, double *out) {
         out = cp.zeros(3)
         kernel((1,), (1,), (one, out))
         assert out.get().tolist() == [1.5, -1, 3.25]
-    for other in (np.zeros(2, dtype), np.zeros(1)):
-        with pytest.raises(TypeError, match="lies on the host"):
-            kernel((1,), (1,), (other, out))
+    with pytest.raises(TypeError, match="lies on the host"):
+        kernel((1,), (1,), (np.zeros(2, dtype), out))

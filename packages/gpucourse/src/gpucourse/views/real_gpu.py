@@ -3,8 +3,8 @@
 Each figure says where it comes from. A kernel in which the virtual GPU found a bad address or that
 it had to stop is not run on the GPU: after an illegal address a process has no GPU any more.
 
-Not tried on a GPU yet; what was tried is the order of these steps, with the virtual GPU in the
-part of the real one.
+On a GPU the lessons' cards were shown (``lab/results/gpu_check.json``); tests have the virtual GPU
+in the part of the real one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from gpucourse.system.device import device
 from gpucourse.views import card
 from gpucourse.views.page import View, box, note
-from gpucourse.views.runs import Launch, Observed, copy_arguments, observe, to_host
+from gpucourse.views.runs import Launch, Observed, copies_for, observe, to_host
 from virtualgpu.errors import VirtualGPUError
 
 #: Launches that are timed, after one that warms up: their median is what counts.
@@ -41,7 +41,7 @@ def milliseconds(launch: Launch) -> float:
     """
     from numba import cuda
 
-    copies = copy_arguments(launch.arguments)
+    copies = copies_for(launch.kernel, launch.arguments)
     times = []
     with warnings.catch_warnings(action="ignore"):
         launch.run(launch.kernel, copies)

@@ -149,10 +149,10 @@ def findings_of(report: Report, observed: Observed) -> list[Finding]:
 def _run(launch: Launch) -> Observed:
     kernel, arguments = launch.kernel, launch.arguments
     observed = Observed(check_kernel(kernel), launch.grid, launch.block)
-    copy = _copy if virtualgpu.answers() else _copy_beside
     with on_virtual_gpu(kernel) as runnable, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small grids and of copies, both meant so here
-        copies = copy_arguments(arguments, copy)
+        copies = (copies_for(kernel, arguments) if virtualgpu.answers()
+                  else copy_arguments(arguments, _copy_beside))
         observed.places = list(_places(kernel, copies))
         try:
             launch.run(runnable, copies)
@@ -261,6 +261,16 @@ def copy_arguments(arguments: tuple, copy: Callable[[object], object] | None = N
         return known[id(value)]
 
     return [copied(value) for value in arguments]
+
+
+def copies_for(kernel: Any, arguments: tuple) -> list:
+    """Copies on the device as the kernel takes them: a RawKernel refuses all arrays but CuPy's."""
+    copies = copy_arguments(arguments)
+    if not _is_raw(kernel):
+        return copies
+    import cupy
+
+    return [cupy.asarray(one) if hasattr(one, "copy_to_host") else one for one in copies]
 
 
 def to_host(value: object) -> object:

@@ -11,6 +11,7 @@ computed in ``_operators`` and ``_methods``.
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 
@@ -258,7 +259,10 @@ def _new(shape, dtype: np.dtype, order: str, poison: bool, strides=None) -> ndar
     if shape is None:
         raise TypeError("Use () for a shape of no dimensions, not None")
     if type(shape) is not tuple:
-        shape = tuple(map(int, shape)) if hasattr(shape, "__iter__") else (int(shape),)
+        shape = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+    if any(isinstance(length, bool | np.bool_) for length in shape):
+        raise TypeError("an integer is required")
+    shape = tuple(map(operator.index, shape))
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < 0 or any(length < 0 for length in shape):
         raise ValueError("Negative dimensions are not allowed")

@@ -39,7 +39,7 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
     """
     given = as_array(obj)
     if given is None:
-        gathered = _gather(obj)
+        gathered = obj if _joined_shape(obj) is None else _gather(obj)
         host = np.array(gathered, dtype=dtype, copy=None, ndmin=ndmin, order=layout(order))
         if not host.dtype.isnative:
             host = host.astype(host.dtype.newbyteorder("="))
@@ -276,8 +276,23 @@ def _laid_out(given: ndarray, order) -> bool:
     return {"C": flags.c_contiguous, "F": flags.f_contiguous}.get(order, True)
 
 
+def _joined_shape(obj) -> tuple[int, ...] | None:
+    """The shape of nested lists of nothing but arrays on the device, all of one shape; else None.
+
+    Others go to NumPy as they are, to which an array on the device refuses to be converted.
+    """
+    if (array := as_array(obj)) is not None:
+        return array.shape
+    if not isinstance(obj, list | tuple) or not obj:
+        return None
+    first = _joined_shape(obj[0])
+    if first is None or any(_joined_shape(one) != first for one in obj[1:]):
+        return None
+    return len(obj), *first
+
+
 def _gather(obj):
-    """Nested lists with arrays on the device in them, as NumPy can take them."""
+    """Nested lists of arrays on the device, as NumPy can take them."""
     if isinstance(obj, list | tuple):
         return [_gather(one) for one in obj]
     return on_host(obj)

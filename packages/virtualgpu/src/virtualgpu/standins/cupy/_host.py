@@ -47,9 +47,12 @@ class HostSide:
         if out.shape != self.shape:
             raise ValueError(
                 f"Shape mismatch. Expected shape: {self.shape}, actual shape: {out.shape}")
+        if not (out.flags.c_contiguous or out.flags.f_contiguous):
+            raise RuntimeError("`out` cannot be specified when copying to non-contiguous ndarray")
+        queue = stream_number(stream)
         # Which bytes of a view with gaps are read is not told.
         known = self.size and self.flags.forc and out.flags.forc
-        with queues.copying_from(stream_number(stream), self.data.ptr, out, blocking) if (
+        with queues.copying_from(queue, self.data.ptr, out, blocking) if (
                 known) else nullcontext():
             np.ndarray.view(out, np.ndarray)[...] = self._host
         return out

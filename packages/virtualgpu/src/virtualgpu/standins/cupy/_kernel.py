@@ -97,7 +97,7 @@ def operand(value: Any) -> tuple[Operand | Any, bool]:
         return _of(value), True
     if isinstance(value, Handle):
         return np.uint64(value.ptr), False
-    if isinstance(value, bool | int | float | complex | np.bool_ | np.number):
+    if type(value) in (bool, int, float, complex) or isinstance(value, np.bool_ | np.number):
         return value, False
     if isinstance(value, np.ndarray):
         raise TypeError(
@@ -227,7 +227,7 @@ class GeneratedKernel:
         self.nin, self.nout = len(self.in_params), len(self.out_params)
         self.nargs = self.nin + self.nout
         self.name = self.__name__ = name
-        self._options = tuple(options)
+        self._options = options
         self._functions: dict[tuple, tuple[str, PerDevice]] = {}
         self._codes: dict[tuple, str] = {}
 
@@ -243,6 +243,9 @@ class GeneratedKernel:
         key = (*(one.c_type() for one in operands), dimensions, *meaning.items())
         known = self._functions.get(key)
         if known is None:
+            if not isinstance(self._options, tuple):
+                raise TypeError("Argument 'options' has incorrect type (expected tuple, got "
+                                f"{type(self._options).__name__})")
             types = tuple(one.dtype for one in operands if one.is_array)
             code = self._code(operands, dimensions, meaning)
             self._codes.setdefault(types, code)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from . import _kernel
 from ._kernel_code import prelude, quoted
+from ._operands import as_array
 from .cuda.texture import Handle
 
 
@@ -77,6 +80,8 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
             if hasattr(value, "__cupy_override_elementwise_kernel__"):
                 return value.__cupy_override_elementwise_kernel__(
                     self, *args, **({} if size is None else {"size": size}))
+        # Outputs, too, may lie in memory of another library.
+        args = tuple(value if (array := as_array(value)) is None else array for value in args)
         values = [_kernel.operand(value) for value in args]
         types = [value.dtype if is_array or isinstance(given, Handle) else None
                  for (value, is_array), given in zip(values, args, strict=True)]
@@ -91,7 +96,7 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
             if shape is not None:
                 raise ValueError("Specified 'size' can be used only if all of the ndarray are "
                                  "'raw'.")
-            shape = (int(size),)
+            shape = (operator.index(size),)
         elif shape is None:
             raise ValueError("Loop size is undecided.")
         elif len(args) == self.nin and any(one.raw for one in self.out_params):

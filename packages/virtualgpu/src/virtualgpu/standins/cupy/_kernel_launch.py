@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import struct
 from typing import Any
 
@@ -22,7 +23,11 @@ _PYTHON = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex
 
 
 def argument(value: Any) -> Argument:
-    """A value for a kernel as CuPy hands it over. Raises TypeError for what it refuses."""
+    """A value for a kernel as CuPy hands it over. Raises TypeError for what it refuses.
+
+    That is ``cupy.cuda.function._pointer`` and ``cupy._core._scalar.CScalar`` of CuPy 14: arrays of
+    other libraries are refused, though ``ElementwiseKernel`` takes them.
+    """
     if isinstance(value, _core.ndarray):
         return array_argument(value.data.ptr, value.dtype)
     if value is None:
@@ -34,21 +39,25 @@ def argument(value: Any) -> Argument:
     if isinstance(value, Handle):
         return Argument(struct.pack("<Q", value.ptr))
     if type(value) in _PYTHON:
+        kind = np.uint64 if type(value) is int and value >= 1 << 63 else _PYTHON[type(value)]
         try:
-            value = _PYTHON[type(value)](value)
+            value = kind(value)
         except OverflowError:
             raise OverflowError(
                 f"{value} does not fit 64 bits, which CuPy makes of a Python int") from None
     if isinstance(value, np.generic) and value.dtype.kind in "?biufcV":
         return number_argument(value)
-    if (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
-        return array_argument(interface["data"][0], interface["typestr"])
-    if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind == "V":
-        return number_argument(value.reshape(())[()])  # a struct, by value
+    if isinstance(value, np.ndarray) and value.size == 1:
+        return number_argument(value.reshape(())[()])  # by value: a struct, or a number
     if isinstance(value, np.ndarray):
         raise TypeError(
-            f"Unsupported type {type(value)}: a NumPy array lies on the host, where no kernel "
-            "can reach it; cupy.asarray(array) copies it to the device")
+            f"You are trying to pass a numpy.ndarray of shape {value.shape} as a kernel parameter: "
+            "it lies on the host, where no kernel can reach it; cupy.asarray(array) copies it to "
+            "the device")
+    if hasattr(value, "__cuda_array_interface__"):
+        raise TypeError(
+            f"Unsupported type {type(value)}: a RawKernel takes CuPy's arrays alone; "
+            "cupy.asarray(array) is one over the same memory, nothing is copied")
     raise TypeError(f"Unsupported type {type(value)}")
 
 
@@ -72,11 +81,16 @@ class Function:
                  enable_cooperative_groups: bool = False, *, size: int = 0) -> None:
         """Launch. ``size`` is for the record alone."""
         grid, block = _extent(grid, "grid"), _extent(block, "block")
+        shared_mem = operator.index(shared_mem)
+        if shared_mem < 0:
+            raise OverflowError("can't convert negative value to size_t: shared_mem is "
+                                f"{shared_mem}")
+        queue = stream_number(stream)
+        len(args)  # CuPy makes room for so many: a generator is refused
         arguments = [argument(value) for value in args]
         _launches.record(self.name, self._kind, size=size, grid=grid, block=block)
-        with as_cupy_does(), queues.on(stream_number(stream)):
-            self._function.launch(grid, block, arguments, int(shared_mem),
-                                  enable_cooperative_groups)
+        with as_cupy_does(), queues.on(queue):
+            self._function.launch(grid, block, arguments, shared_mem, enable_cooperative_groups)
 
     def linear_launch(self, size: int, args: Any, shared_mem: int = 0,
                       block_max_size: int = 128, stream=None) -> None:
@@ -97,5 +111,7 @@ def _extent(dimensions: Any, what: str) -> tuple[int, int, int]:
         raise TypeError(
             f"Argument '{what}' has incorrect type (expected tuple, got "
             f"{type(dimensions).__name__}): write ({dimensions},)")
+    if not dimensions:
+        raise IndexError(f"tuple index out of range: the {what} is empty")
     # CuPy makes 1 of what is less.
-    return tuple(max(1, int(d)) for d in (*dimensions, 1, 1)[:3])
+    return tuple(max(1, operator.index(d)) for d in (*dimensions, 1, 1)[:3])

@@ -11,6 +11,7 @@ from virtualgpu.cuda.kernel_arguments import Argument
 
 from . import _core, _kernel
 from ._kernel_code import prelude, quoted, type_name
+from ._operands import as_array
 
 BLOCK = 512  # threads; CuPy's block for a reduction
 
@@ -62,7 +63,7 @@ class ReductionKernel(_kernel.GeneratedKernel):
         self.identity = self._start = "" if identity is None else str(identity)
         self.reduce_type, self.reduce_dims, self.preamble = reduce_type, reduce_dims, preamble
 
-    def __call__(self, *args, out=None, axis=None, dtype=None, keepdims=False, stream=None):
+    def __call__(self, *args, out=None, axis=None, keepdims=False, stream=None):
         """Compile for the arguments' types where that has not been done, and launch.
 
         Parameters
@@ -90,6 +91,7 @@ class ReductionKernel(_kernel.GeneratedKernel):
             if given:
                 raise ValueError("cannot specify 'out' as both a positional and keyword argument")
             given = [out]
+        given = [one if (array := as_array(one)) is None else array for one in given]
         values = [_kernel.operand(value) for value in args[: self.nin]]
         if any(not isinstance(one, _core.ndarray) for one in given):
             raise TypeError("Output arguments type must be cupy.ndarray")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from virtualgpu.watch import queues
 from ._machine import machine
 from ._machine import owner as machine_of
 from .device import Device
+
+#: The stream that waits for all others, as an object.
+_LEGACY = SimpleNamespace(ptr=queues.LEGACY)
 
 
 class OutOfMemoryError(MemoryError):
@@ -149,11 +153,11 @@ class MemoryPointer:
 
     def copy_from_device(self, src: MemoryPointer, size: int) -> None:
         """Copy ``size`` bytes on the device."""
-        self.copy_from_device_async(src, size, queues.LEGACY)
+        self.copy_from_device_async(src, size, _LEGACY)
 
     def copy_from_host(self, mem, size: int) -> None:
         """Copy ``size`` bytes from the host address ``mem`` (int or ctypes.c_void_p)."""
-        self.copy_from_host_async(mem, size, queues.LEGACY)
+        self.copy_from_host_async(mem, size, _LEGACY)
         queues.wait()
 
     def copy_from(self, mem, size: int) -> None:
@@ -165,12 +169,12 @@ class MemoryPointer:
 
     def copy_to_host(self, mem, size: int) -> None:
         """Copy ``size`` bytes to the host address ``mem``."""
-        self.copy_to_host_async(mem, size, queues.LEGACY)
+        self.copy_to_host_async(mem, size, _LEGACY)
         queues.wait()
 
     def memset(self, value: int, size: int) -> None:
         """Set ``size`` bytes to ``value`` (0 to 255)."""
-        self.memset_async(value, size, queues.LEGACY)
+        self.memset_async(value, size, _LEGACY)
 
     # The same in a stream, the current one by default.
 
@@ -207,9 +211,9 @@ class MemoryPointer:
 
 
 def stream_number(stream) -> int:
-    """The handle of what CuPy's functions take as a stream: an object of its own, a number, or None
-    for the current one."""
-    return (queues.chosen() or 0) if stream is None else int(getattr(stream, "ptr", stream))
+    """The handle of what CuPy's functions take as a stream: an object with a ``ptr``, which Numba's
+    streams and numbers have not, or None for the current one. AttributeError for others."""
+    return (queues.chosen() or 0) if stream is None else int(stream.ptr)
 
 
 def pointer_to(mem: BaseMemory, host: np.ndarray) -> MemoryPointer:
