@@ -485,7 +485,7 @@ gpucourse.report(stays_raw, blocks_for(384, 256), (32, 8), real[:384], imag[:256
 # measured here and now, on this machine.
 
 # %% id="compile"
-from virtualgpu.compilers.nvrtc import compile_to_ptx
+from virtualgpu.api import compile_to_ptx
 
 
 def seconds(work):

@@ -549,7 +549,7 @@ for command in (
 predict("nsight", "32, then 8", "32, then 1", "8, then 4")
 
 # %% id="nsight"
-from virtualgpu.watch.nsight import METRICS
+from virtualgpu.api import METRICS
 
 
 @cuda.jit

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.awkward.kernels import is_awkward
+from virtualgpu.api import is_awkward
 
 EXTENSIONS = (
     "the kernel '{name}' is given an Awkward Array, which Numba knows only by an extension: "

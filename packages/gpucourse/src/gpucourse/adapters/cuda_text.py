@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import virtualgpu
-from virtualgpu.compilers.nvrtc import compile_to_ptx
+from virtualgpu.api import compile_to_ptx
 
 #: ``launch(grid, block, arrays)``: a pointer for each array; those that can be written are updated.
 Launch = Callable[[tuple, tuple, Sequence[np.ndarray]], None]

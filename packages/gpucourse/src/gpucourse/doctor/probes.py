@@ -11,7 +11,7 @@ def run_kernel() -> str | None:
     """Compile and launch a kernel on the device at hand. None if right, else what went wrong."""
     from gpucourse.notebook.extension import prepare_virtual
     from gpucourse.system.device import device
-    from virtualgpu.cli import first_kernel
+    from virtualgpu.api import first_kernel
 
     try:
         if device().virtual:

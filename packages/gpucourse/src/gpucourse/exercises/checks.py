@@ -48,7 +48,7 @@ from gpucourse.exercises.orders import OF_A_LAUNCH
 from gpucourse.exercises.outcomes import Outcome, describe_error, show_hints
 from gpucourse.exercises.waiting import going_on, waiting
 from gpucourse.learner import records
-from virtualgpu.watch.instruments import hurried
+from virtualgpu.api import hurried
 
 Check = Callable[..., str | None]
 

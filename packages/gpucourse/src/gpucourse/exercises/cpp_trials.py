@@ -10,8 +10,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import require
 from gpucourse.exercises.trials import in_words, watched
-from virtualgpu.compilers.nvrtc import CompilationError, source_path
-from virtualgpu.watch.counters import Counters
+from virtualgpu.api import CompilationError, Counters, source_path
 
 NAME = "kernel.cu"
 

@@ -19,7 +19,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import require
 from gpucourse.exercises.exchange import Diverged, Exchange
-from virtualgpu.devices.virtual import VirtualDevice
+from virtualgpu.api import VirtualDevice
 
 #: Bytes that the host may read in the first of two calls, to read them again in the second.
 ROOM = 1 << 26

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import virtualgpu
+from virtualgpu.api import Orderless, reroute, watch
 from virtualgpu.findings import Finding
-from virtualgpu.numba.reroute import reroute
-from virtualgpu.watch import instruments
-from virtualgpu.watch.orderless import Orderless
 
 T = TypeVar("T")
 
@@ -27,7 +25,7 @@ def checked(run: Callable[[], T]) -> tuple[T, Finding | None, bool]:
     answers for every order of threads (:mod:`virtualgpu.watch.orderless`)."""
     __tracebackhide__ = True
     orders = Orderless()
-    with virtualgpu.check() as report, instruments.watch(orders):
+    with virtualgpu.check() as report, watch(orders):
         result = run()
     return result, next(iter(report.findings), None), orders.holds
 

@@ -13,8 +13,7 @@ import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from virtualgpu.lanes.wave import WARP
-from virtualgpu.watch.counters import LARGEST, Counters
+from virtualgpu.api import LARGEST, WARP, Counters
 
 Dimensions = tuple[int, ...]
 

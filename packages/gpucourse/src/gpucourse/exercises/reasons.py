@@ -19,7 +19,7 @@ from typing import NamedTuple
 import virtualgpu
 from gpucourse.exercises.mends import mend
 from virtualgpu import sources
-from virtualgpu.tracebacks import compiled_lines
+from virtualgpu.api import compiled_lines
 
 #: Of what is shown of an error, the line that tells how to see the rest among them.
 MOST_LINES = 12

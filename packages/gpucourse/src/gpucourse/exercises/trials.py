@@ -17,8 +17,7 @@ from gpucourse.exercises.orders import checked, order_matters
 from gpucourse.exercises.parallel import uneven
 from gpucourse.exercises.waiting import trial
 from virtualgpu import sources
-from virtualgpu.awkward.kernels import to_device
-from virtualgpu.watch.counters import Counters
+from virtualgpu.api import Counters, awkward_to_device
 
 if TYPE_CHECKING:
     from virtualgpu.errors import Location
@@ -151,7 +150,9 @@ def _on_device(argument: object) -> object:
     """A copy on the device of a NumPy or Awkward Array; anything else as it is."""
     from numba import cuda
 
-    return cuda.to_device(argument) if isinstance(argument, np.ndarray) else to_device(argument)
+    if isinstance(argument, np.ndarray):
+        return cuda.to_device(argument)
+    return awkward_to_device(argument)
 
 
 def _same(one: list, other: list) -> bool:

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import describe_form
-from virtualgpu.awkward.kernels import PARAMETERS, is_awkward
-from virtualgpu.memory.plain import is_plain
+from virtualgpu.api import AWKWARD_PARAMETERS, is_awkward, is_plain
 
 NUMBERS = "biufc"  # the kinds of NumPy's types that are numbers
 DEEPEST = 8  # lists within lists that an argument may be: as many as may be sent
@@ -78,7 +77,7 @@ def scalar(value: object) -> np.generic:
 def parameter_sizes(described: dict) -> list[int]:
     """Bytes of the kernel parameters that one argument becomes (numba-cuda's `_prepare_args`)."""
     if "form" in described:
-        return [8] * PARAMETERS
+        return [8] * AWKWARD_PARAMETERS
     if described["ndim"]:
         return [8] * (5 + 2 * described["ndim"])
     dtype = np.dtype(described["dtype"])

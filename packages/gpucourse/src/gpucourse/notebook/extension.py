@@ -23,9 +23,12 @@ from typing import TYPE_CHECKING, Any
 from gpucourse.adapters import without_pycuda
 from gpucourse.notebook import errors, figures, last_kernel
 from gpucourse.system.device import DeviceInfo, device
-from virtualgpu import after_import
-from virtualgpu.awkward.kernels import mend_iteration
-from virtualgpu.watch import instruments
+from virtualgpu.api import (
+    after_import,
+    mend_iteration,
+    no_longer_after_import,
+    tell_of_long_launches,
+)
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
@@ -70,8 +73,8 @@ def make_ready(shell: InteractiveShell) -> list[str]:
     mend_iteration()
     errors.shorten(shell)
     shell.events.register("pre_run_cell", _follow_theme)
-    after_import.after_import("matplotlib", figures.follow_theme)
-    instruments.tell_of_long_launches(still_running)
+    after_import("matplotlib", figures.follow_theme)
+    tell_of_long_launches(still_running)
     quiet_commands(shell)
     shell.display_formatter.formatters["text/plain"].for_type_by_name(  # type: ignore[union-attr]
         "jaxlib._jax", "Device", _show_jax_device)
@@ -83,17 +86,18 @@ def make_ready(shell: InteractiveShell) -> list[str]:
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Undo :func:`load_ipython_extension`: no hooks, no stand-ins; variables stay."""
-    from virtualgpu import activation, sources
+    from virtualgpu import sources
+    from virtualgpu.api import deactivate
 
-    after_import.forget("matplotlib")
+    no_longer_after_import("matplotlib")
     errors.undo(shell)
     if _follow_theme in shell.events.callbacks["pre_run_cell"]:
         shell.events.unregister("pre_run_cell", _follow_theme)
     figures.undo()
-    instruments.tell_of_long_launches(None)
+    tell_of_long_launches(None)
     shell.__dict__.pop("system", None)
     without_pycuda.withdraw()
-    activation.deactivate()
+    deactivate()
     if namer := shell.__dict__.pop("_gpucourse_namer", None):
         sources.unregister_namer(namer)
     for event, known in TICKS.items():
@@ -145,13 +149,13 @@ def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
     the notebook that hold a package which needs a GPU (``import cupy as cp`` in an earlier cell)
     hold its stand-in afterwards.
     """
-    from virtualgpu import activation
+    from virtualgpu.api import activate_later
 
     plugins = ("jax_cuda13_plugin", "jax_cuda12_plugin")
     if any(importlib.util.find_spec(plugin) for plugin in plugins):
         # With a CUDA plugin installed and no GPU, JAX complains at length before it uses the CPU.
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    replaced = activation.activate_later()
+    replaced = activate_later()
     if replaced and shell is not None:
         rebind(shell.user_ns)
     return replaced
@@ -159,10 +163,10 @@ def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
 
 def rebind(names: dict[str, object]) -> None:
     """Names that hold a module set aside for its stand-in hold the stand-in's module instead."""
-    from virtualgpu.standins import finder
+    from virtualgpu.api import is_replaced
 
     for name, value in list(names.items()):
-        if isinstance(value, ModuleType) and finder.replaced(value):
+        if isinstance(value, ModuleType) and is_replaced(value):
             with suppress(ImportError):  # the stand-in lacks it: importing it says so
                 names[name] = importlib.import_module(value.__name__)
 

@@ -19,9 +19,9 @@ from gpucourse.views import card
 from gpucourse.views.page import View, box, escape, note
 from gpucourse.views.real_gpu import WatchedOnGPU
 from gpucourse.views.runs import Observed
+from virtualgpu.api import Profile
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Report, from_error
-from virtualgpu.watch.profiling import Profile
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

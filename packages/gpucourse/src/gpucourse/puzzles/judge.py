@@ -25,7 +25,7 @@ from gpucourse.exercises.trials import watched
 from gpucourse.exercises.waiting import trial
 from gpucourse.puzzles import clock
 from gpucourse.puzzles.inputs import LEFTOVER, Case, draw, evaluate, library_bytes, redrawn
-from virtualgpu.watch.counters import Counters
+from virtualgpu.api import Counters
 
 #: Bytes of a sector: what memory moves at least. An atomic counts as one.
 SECTOR = 32

@@ -113,9 +113,9 @@ def find_gpu() -> DeviceInfo:
 
 
 def _virtual(reason: str) -> DeviceInfo:
-    from virtualgpu.devices import current
+    from virtualgpu.api import current_device
 
-    machine = current()
+    machine = current_device()
     return DeviceInfo(machine.name, True, machine.compute_capability, reason=reason)
 
 

@@ -9,9 +9,9 @@ from gpucourse.views import listing, words
 from gpucourse.views.page import View, box, escape, head, note, wide
 from gpucourse.views.runs import Observed
 from virtualgpu import sources
+from virtualgpu.api import LaunchProfile
 from virtualgpu.errors import Location
 from virtualgpu.findings import Finding
-from virtualgpu.watch.profiling import LaunchProfile
 
 #: More findings than this are counted and not shown.
 MOST_FINDINGS = 8

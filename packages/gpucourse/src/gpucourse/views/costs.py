@@ -15,7 +15,7 @@ from gpucourse.system.libraries import version
 from gpucourse.views.page import View, box, escape, head, note, wide
 from gpucourse.views.picture import COLOURS, canvas, themed_svg
 from gpucourse.views.words import duration, many, number, size
-from virtualgpu.watch.counters import Counters
+from virtualgpu.api import Counters
 
 SECTOR = 32  # bytes
 #: Of which a comparison that is kept has the versions.

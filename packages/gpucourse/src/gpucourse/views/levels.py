@@ -28,7 +28,7 @@ from gpucourse.views.page import (
 from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges
 from gpucourse.views.words import many
-from virtualgpu.watch.trace import Step
+from virtualgpu.api import Step
 
 #: Elements that fit beside each other.
 WIDEST = 64

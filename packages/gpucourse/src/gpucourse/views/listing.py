@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from gpucourse.views.words import WARP, many, number, share
 from virtualgpu import sources
-from virtualgpu.watch.counters import Counters
+from virtualgpu.api import Counters
 
 #: Lines of source that a card shows at most; a kernel is rarely as long.
 MOST_LINES = 120

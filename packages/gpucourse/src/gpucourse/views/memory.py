@@ -28,7 +28,7 @@ from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges, warp_starts
 from gpucourse.views.words import WARP, many
 from virtualgpu import sources
-from virtualgpu.watch.trace import Step
+from virtualgpu.api import Step
 
 #: Requests that are drawn unless told otherwise, and at most.
 STEPS, MOST_STEPS = 16, 40

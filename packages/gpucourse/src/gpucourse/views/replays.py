@@ -12,10 +12,9 @@ import numpy as np
 
 from gpucourse.views.runs import Launch, Observed, Place, traced
 from virtualgpu import sources
+from virtualgpu.api import POISON, Step
 from virtualgpu.errors import BudgetExceeded
 from virtualgpu.findings import Finding
-from virtualgpu.memory.global_memory import POISON
-from virtualgpu.watch.trace import Step
 
 #: Orders that are tried, and the largest launch for which that is quick.
 SEEDS = range(1, 25)

@@ -14,15 +14,19 @@ from typing import Any
 import numpy as np
 
 import virtualgpu
-from virtualgpu import devices
-from virtualgpu.awkward.kernels import is_awkward, to_device
+from virtualgpu.api import (
+    LaunchProfile,
+    LaunchTrace,
+    MachineArray,
+    awkward_to_device,
+    current_device,
+    host_copy,
+    is_awkward,
+    reroute,
+    trace,
+)
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
-from virtualgpu.numba.machine_array import MachineArray, host_copy
-from virtualgpu.numba.reroute import reroute
-from virtualgpu.watch import instruments
-from virtualgpu.watch.profiling import LaunchProfile
-from virtualgpu.watch.trace import LaunchTrace
 
 Triple = tuple[int, int, int]
 
@@ -123,14 +127,15 @@ def observe(launch: Launch) -> Observed:
 
 
 def traced(launch: Launch, *, seed: int | None = None, **options) -> Observed:
-    """Launch once and write down the steps; ``options`` are those of ``instruments.trace``."""
-    with instruments.trace(**options) as trace:
+    """Launch once and write down the steps; ``options`` are those of
+    :func:`virtualgpu.api.trace`."""
+    with trace(**options) as written:
         if seed is None:
             observed = _run(launch)
         else:
             with virtualgpu.schedule(seed):
                 observed = _run(launch)
-    observed.trace = trace.launches[-1] if trace.launches else None
+    observed.trace = written.launches[-1] if written.launches else None
     if observed.trace is None:
         # No device takes such a launch: there is nothing to draw, and the error says why.
         raise observed.error or RuntimeError("nothing was launched")
@@ -287,14 +292,14 @@ def to_host(value: object) -> object:
 def _copy_beside(value: object) -> object:
     """A copy in the virtual GPU's memory, while numba.cuda and CuPy drive a real one."""
     host = host_copy(value)
-    return value if host is None else MachineArray(host, devices.current())
+    return value if host is None else MachineArray(host, current_device())
 
 
 def _copy(value: object) -> object:
     from numba import cuda
 
     if is_awkward(value):  # kernels cannot change it
-        return to_device(value)
+        return awkward_to_device(value)
     if isinstance(value, np.ndarray):
         if value.flags.c_contiguous or value.flags.f_contiguous or not value.size:
             return cuda.to_device(np.array(value, order="K", subok=False))

@@ -33,7 +33,7 @@ from gpucourse.views.page import (
 from gpucourse.views.runs import Launch, Observed, traced
 from gpucourse.views.words import WARP, many
 from virtualgpu import sources
-from virtualgpu.watch.trace import Step
+from virtualgpu.api import Step
 
 #: Steps and warps that are drawn unless told otherwise, and at most.
 STEPS, WARPS = 100, 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from virtualgpu.watch.counters import Counters
+from virtualgpu.api import Counters
 
 #: Signs of a remark: as good as it gets, worth a look, or simply so.
 GOOD, COSTLY, PLAIN = "✓", "!", "·"

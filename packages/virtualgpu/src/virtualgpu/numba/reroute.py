@@ -5,9 +5,6 @@ spoils the whole process. So inside :func:`reroute` launches go to a virtual dev
 compiled to PTX, its arrays are copied over, and copied back when it is done. Where the virtual GPU
 is active anyway, nothing changes.
 
-:func:`check`, :func:`profile` and :func:`schedule` reroute as well, so that they never pass in
-silence over a launch that they could not see.
-
 Beside :mod:`virtualgpu.numba.hooks` and :mod:`~virtualgpu.numba.kernel_ptx` the only
 module that knows numba-cuda's dispatcher (0.28 to 0.30): every launch goes through
 ``CUDADispatcher.call(arguments, configuration)``.
@@ -15,10 +12,9 @@ module that knows numba-cuda's dispatcher (0.28 to 0.30): every launch goes thro
 
 from __future__ import annotations
 
-import functools
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -28,12 +24,9 @@ from virtualgpu import devices
 from virtualgpu.awkward import kernels as awkward
 from virtualgpu.devices import Device
 from virtualgpu.devices.presence import gpu_is_present
-from virtualgpu.findings import Report
 from virtualgpu.memory import array_names
 from virtualgpu.numba.arguments import array_parameters
 from virtualgpu.numba.machine_array import MachineArray, give_back, host_copy
-from virtualgpu.watch import instruments
-from virtualgpu.watch.streamcheck import Streamcheck
 
 _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
@@ -57,49 +50,6 @@ def reroute() -> Iterator[None]:
         yield
     finally:
         CUDADispatcher.call = before
-
-
-def _rerouted(instrument: Any) -> Callable:
-    @contextmanager
-    @functools.wraps(instrument.__wrapped__)
-    def on_the_virtual_gpu(*arguments):
-        with reroute(), instrument(*arguments) as value:
-            yield value
-
-    return on_the_virtual_gpu
-
-
-@contextmanager
-def check(*, streams: bool = False) -> Iterator[Report]:
-    """Look for mistakes in every kernel that is launched inside the ``with``.
-
-    >>> with virtualgpu.check() as report:
-    ...     kernel[blocks, threads](a, b)
-    >>> report.ok, report.findings
-    >>> print(report)
-
-    Found are races, barriers that not all threads of a block reach, and reads of unwritten
-    memory. Bad addresses, deadlocks and whatever else stops a kernel raise their error as
-    always, and are in the report too.
-
-    Parameters
-    ----------
-    streams : bool
-        Look for missing synchronisation between streams, and between a stream and the host
-        (findings of the kind ``stream``: :mod:`virtualgpu.watch.streamcheck`). Launches are
-        then interpreted: none becomes native code.
-    """
-    with reroute(), instruments.check(streamcheck if streams else None) as report:
-        yield report
-
-
-def streamcheck(report: Report, races: Any) -> Streamcheck:
-    """What looks for missing synchronisation; ``races`` is the Racecheck that fills ``report``."""
-    return Streamcheck(report, races, devices.number, devices.device_address)
-
-
-profile = _rerouted(instruments.profile)
-schedule = _rerouted(instruments.schedule)
 
 
 def _call(dispatcher, arguments: tuple, configuration) -> None:

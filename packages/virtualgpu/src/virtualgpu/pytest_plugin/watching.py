@@ -163,7 +163,7 @@ class Watching:
         """What looks for missing synchronisation, if that was chosen; it remembers all work."""
         if not chosen.streams:
             return ()
-        from virtualgpu.numba.reroute import streamcheck
+        from virtualgpu.observed import streamcheck
 
         return (streamcheck(self._report, self._checkers[1]),)
 

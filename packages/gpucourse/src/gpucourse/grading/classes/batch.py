@@ -47,10 +47,10 @@ def grade_in_child(connection: Connection, job: Job, assignment: Assignment, ser
                    seed: str, last_attempt: bool = False) -> None:
     """What an oracle process does. The verdict goes back as JSON text."""
     from gpucourse.grading.oracle.grader import grade
-    from virtualgpu.compilers import cache
+    from virtualgpu.api import keep_no_code_on_disk
 
     os.setpgid(0, 0)
-    cache.switch_off()  # no machine code from a folder that other processes of the user write
+    keep_no_code_on_disk()  # no machine code from a folder that other processes of the user write
     # What the server had stays: to look through it for garbage copies its pages, for 150 ms.
     gc.freeze()
     server, oracle = confined(connection, server)

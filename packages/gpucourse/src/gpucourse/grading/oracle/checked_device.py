@@ -22,13 +22,21 @@ import numpy as np
 
 from gpucourse.grading.contract import InfrastructureFault
 from gpucourse.grading.oracle.untrusting import UntrustingDevice
-from virtualgpu.devices import Triple, VirtualDevice, agreement
-from virtualgpu.devices.gpu_process import GPU, GPUFault, GPUProcess
-from virtualgpu.devices.recorded import RecordedLaunch, capture, finish
-from virtualgpu.lanes.schedule import Lockstep
-from virtualgpu.launch.limits import Budget
-from virtualgpu.launch.linker import LoadedModule
-from virtualgpu.watch import instruments
+from virtualgpu.api import (
+    GPU,
+    Budget,
+    GPUFault,
+    GPUProcess,
+    LoadedModule,
+    Lockstep,
+    RecordedLaunch,
+    Triple,
+    VirtualDevice,
+    capture,
+    compare,
+    finish,
+    new_schedule,
+)
 
 #: A folder where the agreement of every launch is written down, one JSON object per line.
 RECORD = "GPUCOURSE_GPU_RECORD"
@@ -73,7 +81,7 @@ class CheckedDevice(UntrustingDevice):
                parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
                cluster: Triple | None = None) -> None:
         what = (module, entry, grid, block, parameters, shared_bytes, cooperative, cluster)
-        if not isinstance(instruments.new_schedule(), Lockstep):
+        if not isinstance(new_schedule(), Lockstep):
             super().launch(*what)
             return
         launch = capture(self, *what)
@@ -91,7 +99,7 @@ class CheckedDevice(UntrustingDevice):
             self.view(piece.address, (len(array),), np.uint8)[:] = array
 
     def _judge(self, launch: RecordedLaunch, after: list[np.ndarray]) -> None:
-        found = agreement.compare(launch, after, UntrustingDevice)
+        found = compare(launch, after, UntrustingDevice)
         if folder := os.environ.get(RECORD):
             line = {"launch": str(launch), "verdict": found.verdict, "reasons": found.reasons,
                     "worst": found.worst, "detail": found.detail}

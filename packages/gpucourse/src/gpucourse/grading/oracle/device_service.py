@@ -22,7 +22,7 @@ from gpucourse.grading.oracle.provenance import Copied, made_by_kernels
 from gpucourse.grading.sandbox.wire import ProtocolError, announced, numbers
 from gpucourse.grading.testing.watching import ANOTHER_COURSE, explain, machine_at_work
 from virtualgpu import errors
-from virtualgpu.watch import instruments
+from virtualgpu.api import watch
 
 # How many results of copies to the host are remembered, the latest first, to recognise data in
 # what a function returns: it may have read its numbers one by one.
@@ -70,7 +70,7 @@ class DeviceService:
             raise ProtocolError("a request for something that a device does not do")
         try:
             # The device itself tells the observer what the host writes and copies.
-            with instruments.watch(self.origins), telling.quietly(lambda: self.secret):
+            with watch(self.origins), telling.quietly(lambda: self.secret):
                 answer: tuple[dict, list[np.ndarray]] = method(request, arrays)
                 return answer
         except errors.VirtualGPUError as error:

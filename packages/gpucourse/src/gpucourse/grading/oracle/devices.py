@@ -5,8 +5,7 @@ from __future__ import annotations
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.checked_device import CheckedDevice
 from gpucourse.grading.oracle.untrusting import UntrustingDevice
-from virtualgpu.devices import VirtualDevice
-from virtualgpu.launch.limits import Budget
+from virtualgpu.api import Budget, VirtualDevice
 
 
 def new_device(limits: Limits) -> VirtualDevice:

@@ -36,7 +36,7 @@ from gpucourse.grading.verdict import (
     clamp,
     shortened,
 )
-from virtualgpu.devices import VirtualDevice
+from virtualgpu.api import VirtualDevice
 
 # They work with what a test hands them, which may be what a student's function returned.
 ASKED_BY_TESTS = ("gpucourse.grading.testing.verbs", "gpucourse.grading.arguments")

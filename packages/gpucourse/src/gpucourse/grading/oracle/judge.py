@@ -43,8 +43,7 @@ from gpucourse.grading.testing.watching import (
     watched,
 )
 from virtualgpu import errors
-from virtualgpu.awkward import kernels as awkward
-from virtualgpu.numba.machine_array import MachineArray
+from virtualgpu.api import MachineArray, awkward_parameters, is_awkward
 
 
 class _Side:
@@ -327,8 +326,8 @@ class OracleJudge:
                     arrays.append((value, stored[-1]))
                     parameters += ([scalar_parameter(stored[-1].address)] if pointers
                                    else stored[-1].parameters())
-                elif awkward.is_awkward(value):
-                    parameters += awkward.parameters(value, store)
+                elif is_awkward(value):
+                    parameters += awkward_parameters(value, store)
                 else:
                     parameters.append(scalar_parameter(value))
             with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from virtualgpu.lanes.events import Access, Observer
+from virtualgpu.api import Access, Observer
 
 
 class Origins(Observer):

@@ -16,11 +16,13 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import grader
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.testing.watching import watched
-from virtualgpu.compilers import cache
-from virtualgpu.numba import hooks  # noqa: F401
-from virtualgpu.numba.machine_array import MachineArray
-from virtualgpu.operations import table as operations
-from virtualgpu.operations.compiler import Deferred
+from virtualgpu.api import (
+    Deferred,
+    MachineArray,
+    keep_no_code_on_disk,
+    numba_hooks,  # noqa: F401
+    operation,
+)
 
 # Operations that nearly every kernel has, with their number of operands: compiling one takes 10 ms,
 # which each oracle would pay again.
@@ -58,13 +60,13 @@ def warm_up() -> None:
     for operands, names in COMMON.items():
         for name in names:
             opcode, *modifiers = name.split(".")
-            function = operations.lookup(opcode, tuple(modifiers), operands, 1).function
+            function = operation(opcode, tuple(modifiers), operands, 1).function
             if isinstance(function, Deferred):  # others are NumPy's own
                 function.compile()
 
 
 # What it compiles, its oracles have: no machine code comes from a folder that others write.
-cache.switch_off()
+keep_no_code_on_disk()
 warm_up()
 
 __all__ = ["grader", "virtualgpu"]

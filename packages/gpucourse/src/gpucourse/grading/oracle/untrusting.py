@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from virtualgpu.devices import VirtualDevice
-from virtualgpu.launch.limits import Budget
-from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.api import Budget, GlobalMemory, VirtualDevice
 
 # Device memory where none is said: what a launch is played on again has that of one submission.
 MEMORY = 1 << 30

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import take_apart
-from virtualgpu.awkward.kernels import is_awkward
+from virtualgpu.api import is_awkward
 
 MAGIC = b"GPC2"
 HEAD = struct.Struct("<4sI")

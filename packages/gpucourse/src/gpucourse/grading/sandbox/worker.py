@@ -28,7 +28,7 @@ from gpucourse.grading.testing.jaxprs import (
     without_jax,
 )
 from gpucourse.grading.testing.unsolved import unsolved
-from virtualgpu.awkward.kernels import mend_iteration
+from virtualgpu.api import mend_iteration
 
 # So much of an exception's text says what is wrong.
 MESSAGE_LENGTH = 600
@@ -49,8 +49,11 @@ def preload() -> None:
         types,
     )
 
-    from virtualgpu.compilers.nvrtc import compile_cuda
-    from virtualgpu.numba import hooks, kernel_ptx  # noqa: F401
+    from virtualgpu.api import (
+        compile_cuda,
+        compile_kernel,  # noqa: F401
+        numba_hooks,  # noqa: F401
+    )
 
     # Looks for its library by means that a worker is refused.
     compile_cuda("")
@@ -149,8 +152,8 @@ class Worker:
     def hello(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Learn which device the oracle has, and use it."""
         import virtualgpu
-        from virtualgpu import devices, sources
-        from virtualgpu.devices.mirrored import MirroredDevice
+        from virtualgpu import sources
+        from virtualgpu.api import MirroredDevice, set_current_device
 
         compile_for_grading()
         let_loops_wake()
@@ -159,7 +162,7 @@ class Worker:
         allow_empty_arrays()
         sources.register_namer(cells.namer)
         mend_iteration()
-        devices.set_current(
+        set_current_device(
             MirroredDevice(self.ask, request["name"], tuple(request["cc"]), request["memory"])
         )
         return {"done": {}}, []
@@ -243,7 +246,7 @@ class Worker:
 
     def compile(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Compile a kernel for the named types; send back PTX and the entry's name."""
-        from virtualgpu.numba.kernel_ptx import compile_kernel, is_kernel
+        from virtualgpu.api import compile_kernel, is_kernel
 
         kernel = self.lookup(request["name"])
         if not is_kernel(kernel):
@@ -266,7 +269,7 @@ class Worker:
 
         Asked of a worker in which no student's code has run: the text is all that comes from it.
         """
-        from virtualgpu.compilers.nvrtc import CompilationError, compile_cuda
+        from virtualgpu.api import CompilationError, compile_cuda
 
         try:
             return {"done": compile_cuda(request["source"]).ptx}, []
@@ -352,10 +355,10 @@ def describe_device_array(value: Any) -> dict | None:
     interface = getattr(type(value), "__cuda_array_interface__", None)
     if interface is None:
         return None
-    from virtualgpu import devices
+    from virtualgpu.api import current_device
 
     described = value.__cuda_array_interface__
-    devices.current().synchronize()  # what the host wrote into a copy of it goes over
+    current_device().synchronize()  # what the host wrote into a copy of it goes over
     shape = [int(length) for length in described["shape"]]
     strides = described.get("strides")
     return {

@@ -27,8 +27,7 @@ from gpucourse.grading.testing.watching import (
     explain,
     watched,
 )
-from virtualgpu.awkward.kernels import is_awkward, to_device
-from virtualgpu.watch.instruments import hurried
+from virtualgpu.api import awkward_to_device, hurried, is_awkward
 
 
 class NotebookJudge:
@@ -109,14 +108,14 @@ class NotebookJudge:
     def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
                args: tuple, *, shared: int, schedules: int) -> Launched:
         import virtualgpu
-        from virtualgpu.numba.kernel_ptx import is_kernel
+        from virtualgpu.api import is_kernel
 
         kernel = self._find(name)
         if not is_kernel(kernel):
             raise PropertyFailed(f"'{name}' is not a CUDA kernel: decorate it with @cuda.jit")
         if stub := unsolved(kernel):
             raise PropertyFailed(f"'{stub}' is not written yet")
-        args = tuple(map(to_device, args))
+        args = tuple(map(awkward_to_device, args))
         if any(map(is_awkward, args)) and not kernel.extensions:
             raise PropertyFailed(EXTENSIONS.format(name=name))
 

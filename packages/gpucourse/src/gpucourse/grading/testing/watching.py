@@ -17,7 +17,7 @@ import virtualgpu
 from gpucourse.exercises.orders import checked, order_matters
 from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
 from virtualgpu import errors
-from virtualgpu.devices.agreement import TOLERANCE
+from virtualgpu.api import TOLERANCE
 
 # What each error of the machine means for the author of a kernel.
 MEANING = (

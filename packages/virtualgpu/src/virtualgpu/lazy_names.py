@@ -1,0 +1,47 @@
+"""Names that a module offers and imports when they are first asked for.
+
+The list is the module's stub (``.pyi``), which type checkers read as well: so it stands once
+(SPEC 1 of Scientific Python, "lazy loading of submodules and functions").
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def attach(module: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]],
+                                            list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` for the module whose ``globals()`` are given.
+
+    Its stub may say ``from PART import NAME as NAME``, or ``import PART as _PART`` and
+    ``OTHER = _PART.NAME`` or ``OTHER = _PART``. A part is imported when a name of it is first used.
+    """
+    where = _names(Path(module["__file__"]).with_suffix(".pyi"))
+
+    def find(name: str) -> Any:
+        if name not in where:
+            raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
+        part, original = where[name]
+        value = importlib.import_module(part)
+        module[name] = value = getattr(value, original) if original else value
+        return value
+
+    return find, lambda: sorted({*module, *where}), sorted(where)
+
+
+def _names(stub: Path) -> dict[str, tuple[str, str]]:
+    """Of each name the module that has it, and what it is called there (or nothing: the module)."""
+    where, parts = {}, {}
+    for line in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(line, ast.ImportFrom):
+            where.update({alias.name: (str(line.module), alias.name) for alias in line.names})
+        elif isinstance(line, ast.Import):
+            parts.update({alias.asname: alias.name for alias in line.names})
+        elif isinstance(line, ast.Assign):
+            part, _, original = ast.unparse(line.value).partition(".")
+            where[ast.unparse(line.targets[0])] = parts[part], original
+    return where

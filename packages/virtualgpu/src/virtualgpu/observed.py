@@ -1,0 +1,61 @@
+"""``check()``, ``profile()`` and ``schedule()`` as users call them.
+
+Launches inside them that would go to a real GPU go to the virtual one
+(:func:`virtualgpu.numba.reroute.reroute`), so that none passes unseen.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from virtualgpu import devices
+from virtualgpu.findings import Report
+from virtualgpu.numba.reroute import reroute
+from virtualgpu.watch import instruments
+from virtualgpu.watch.streamcheck import Streamcheck
+
+
+def _rerouted(instrument: Any) -> Callable:
+    @contextmanager
+    @functools.wraps(instrument.__wrapped__)
+    def on_the_virtual_gpu(*arguments):
+        with reroute(), instrument(*arguments) as value:
+            yield value
+
+    return on_the_virtual_gpu
+
+
+@contextmanager
+def check(*, streams: bool = False) -> Iterator[Report]:
+    """Look for mistakes in every kernel that is launched inside the ``with``.
+
+    >>> with virtualgpu.check() as report:
+    ...     kernel[blocks, threads](a, b)
+    >>> report.ok, report.findings
+    >>> print(report)
+
+    Found are races, barriers that not all threads of a block reach, and reads of unwritten
+    memory. Bad addresses, deadlocks and whatever else stops a kernel raise their error as
+    always, and are in the report too.
+
+    Parameters
+    ----------
+    streams : bool
+        Look for missing synchronisation between streams, and between a stream and the host
+        (findings of the kind ``stream``: :mod:`virtualgpu.watch.streamcheck`). Launches are
+        then interpreted: none becomes native code.
+    """
+    with reroute(), instruments.check(streamcheck if streams else None) as report:
+        yield report
+
+
+def streamcheck(report: Report, races: Any) -> Streamcheck:
+    """What looks for missing synchronisation; ``races`` is the Racecheck that fills ``report``."""
+    return Streamcheck(report, races, devices.number, devices.device_address)
+
+
+profile = _rerouted(instruments.profile)
+schedule = _rerouted(instruments.schedule)
