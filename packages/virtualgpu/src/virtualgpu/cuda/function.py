@@ -14,8 +14,8 @@ from virtualgpu.cuda.device_attributes import SHARED_PER_BLOCK
 from virtualgpu.cuda.kernel_arguments import Argument
 from virtualgpu.cuda.module import Module, three
 from virtualgpu.errors import LaunchError
-from virtualgpu.lanes.wave import LARGEST_CLUSTER
 from virtualgpu.launch.limits import MAX_SHARED
+from virtualgpu.memory.windows import LARGEST_CLUSTER
 
 PORTABLE_CLUSTER = 8  # blocks (CUDA C++ Programming Guide, "Thread Block Clusters")
 

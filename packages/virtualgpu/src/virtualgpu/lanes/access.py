@@ -17,13 +17,13 @@ from virtualgpu.lanes import access_words, atomics, clusters, wide
 from virtualgpu.lanes.events import Access
 from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.registers import Registers
-from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, SHARED_WINDOW, WINDOW, Wave
+from virtualgpu.lanes.wave import Wave
+from virtualgpu.memory import windows
 from virtualgpu.memory.mapping import BASE
+from virtualgpu.memory.windows import WINDOW
 from virtualgpu.program.site import Site
 
 _BASE = np.uint64(BASE)
-_WINDOWS = {"shared": np.uint64(SHARED_BASE), "local": np.uint64(LOCAL_BASE)}
-_SPANS = {"shared": SHARED_WINDOW, "local": WINDOW}  # bytes
 
 
 def load(site: Site, group: Group, address: np.ndarray) -> Any:
@@ -126,10 +126,10 @@ def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np
     low, high = int(address.min()), int(address.max())
     if low >= BASE:
         return "global", address
-    for space, start in _WINDOWS.items():
-        if int(start) <= low and high < int(start) + _SPANS[space]:
-            return space, address - start
-    if high < SHARED_BASE:
+    for space, nbytes in windows.SPANS.items():
+        if windows.STARTS[space] <= low and windows.reaches(high, space, nbytes):
+            return space, windows.within(address, space)
+    if high < windows.SHARED_BASE:
         return "global", address  # null and the like: the check below names the fault
     return None, address
 
@@ -139,9 +139,8 @@ def _mixed(site: Site, group: Group, address: np.ndarray,
     """Lanes of one instruction that reach different spaces through generic addresses."""
     address = group.spread(address)
     results = [np.zeros(group.count, site.dtype) for _ in range(site.width)]
-    spaces = {"shared": np.zeros(group.count, bool), "local": np.zeros(group.count, bool)}
-    for space, start in _WINDOWS.items():
-        spaces[space] = (address >= start) & (address < start + np.uint64(_SPANS[space]))
+    spaces = {space: windows.reaches(address, space, nbytes)
+              for space, nbytes in windows.SPANS.items()}
     spaces["global"] = ~(spaces["shared"] | spaces["local"])
     functions: dict[str, Callable[..., Any]] = {"load": load, "store": store, "atomic": atomic}
     function = functions[site.kind]
@@ -155,8 +154,7 @@ def _mixed(site: Site, group: Group, address: np.ndarray,
                 continue
             part = group.subset(chosen, group.block)
             picked = [group.spread(v)[chosen] for v in values]
-            start = _WINDOWS.get(space, np.uint64(0))
-            got = function(site, part, address[chosen] - start, *picked)
+            got = function(site, part, windows.within(address[chosen], space), *picked)
             group.changed |= part.changed
             group.waited = max(group.waited, part.waited)
             if site.kind != "store":

@@ -23,7 +23,8 @@ from virtualgpu.errors import (
 )
 from virtualgpu.lanes.barriers import location
 from virtualgpu.lanes.group import Group
-from virtualgpu.lanes.wave import LARGEST_CLUSTER, SHARED_BASE, WINDOW, Wave
+from virtualgpu.lanes.wave import Wave
+from virtualgpu.memory.windows import LARGEST_CLUSTER, SHARED_BASE, WINDOW
 from virtualgpu.operations.types import DTYPES
 from virtualgpu.ptx import Function, Instruction
 

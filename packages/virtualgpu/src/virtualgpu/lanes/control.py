@@ -19,8 +19,7 @@ from virtualgpu.lanes.families import asynchronous, tensor, texture_decode
 from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.intrinsics import INTRINSICS
 from virtualgpu.lanes.warp_sync import exchange
-from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WINDOW
-from virtualgpu.memory.mapping import BASE
+from virtualgpu.memory import windows
 from virtualgpu.operations.types import DTYPES
 from virtualgpu.program.site import SPACES
 from virtualgpu.program.steps import Barrier, Call, Step
@@ -30,7 +29,6 @@ from virtualgpu.ptx.opcodes import traits
 Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
 U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
-_BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
 _CLUSTER_BARRIER = {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}
 
 
@@ -66,9 +64,8 @@ def _cvta(emitter: Emitter, instruction: Instruction) -> None:
         raise UnsupportedInstruction(instruction.name)
     width = DTYPES[modifiers[-1]]
     value = emitter.get(source, U64)
-    if space in _BASES:
-        sign = "-" if "to" in modifiers else "+"
-        value = f"({value} {sign} {emitter.constant(np.array([_BASES[space]], U64))})"
+    function = windows.within if "to" in modifiers else windows.generic
+    value = f"{emitter.put(partial(function, space=space), 'f')}({value})"
     emitter.set(target, emitter.cast(value, U64, width), width)
 
 
@@ -79,14 +76,8 @@ def _isspacep(emitter: Emitter, instruction: Instruction) -> None:
     if space == "shared":
         function = partial(clusters.is_shared, instruction.modifiers[0] == "shared:cluster")
         test = f"{emitter.put(function, 'f')}(group, {value})"
-    elif space in _BASES:
-        low = emitter.constant(np.array([_BASES[space]], U64))
-        high = emitter.constant(np.array([_BASES[space] + WINDOW], U64))
-        test = f"(({value} >= {low}) & ({value} < {high}))"
-    elif space == "global":
-        test = f"({value} >= {emitter.constant(np.array([BASE], U64))})"
     else:
-        test = "np.zeros(1, bool)"
+        test = f"{emitter.put(partial(windows.reaches, space=space), 'f')}({value})"
     emitter.set(target, test, BOOL)
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from virtualgpu.errors import Location, TrapError, VirtualGPUError
 from virtualgpu.lanes.group import Group
-from virtualgpu.lanes.wave import LOCAL_BASE
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.mapping import BASE
+from virtualgpu.memory.windows import LOCAL_BASE
 
 PRINTED = 1 << 20  # characters in the buffer of printf (cudaLimitPrintfFifoSize's default)
 

@@ -21,11 +21,6 @@ MAX_LOCAL = 512 << 10
 # Where a thread's stack begins, in its local memory: it grows down from here (lanes.stack), and
 # no frame comes near.
 STACK_TOP = 1 << 23
-SHARED_BASE = 0x1_0000_0000  # generic addresses of the shared window
-LOCAL_BASE = 0x2_0000_0000  # generic addresses of the local window
-WINDOW = 1 << 24  # bytes of each window; of a block's part of the shared one, in clusters
-LARGEST_CLUSTER = 16  # blocks; more than 8 must be asked for (CUDA, "non-portable cluster size")
-SHARED_WINDOW = (LARGEST_CLUSTER + 1) * WINDOW  # a block's own memory, then each of its cluster's
 
 
 class Geometry:

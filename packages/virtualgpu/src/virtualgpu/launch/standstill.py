@@ -19,9 +19,10 @@ import numpy as np
 
 from virtualgpu.lanes import barriers, clusters
 from virtualgpu.lanes.group import Group
-from virtualgpu.lanes.wave import WINDOW, Wave
+from virtualgpu.lanes.wave import Wave
 from virtualgpu.launch import standstill_words
 from virtualgpu.memory.mapping import BASE
+from virtualgpu.memory.windows import WINDOW
 from virtualgpu.program import loops
 from virtualgpu.program.site import Site
 

@@ -15,10 +15,11 @@ import numpy as np
 from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic, item
-from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WINDOW
+from virtualgpu.memory import windows
 from virtualgpu.native.context import ADDRESSES, LANES
 from virtualgpu.native.control_flow import Place
 from virtualgpu.native.refusal import Refused
+from virtualgpu.native.spaces import by_space
 from virtualgpu.native.values import (
     I32,
     I64,
@@ -151,8 +152,8 @@ class Counting:
             return
         space = I64(SPACES.index(site.space) if site.space in SPACES else 0)
         if site.space == "generic":
-            window = build.icmp_unsigned("<", build.sub(first, I64(SHARED_BASE)), I64(WINDOW))
-            space = build.zext(window, I64)
+            window = windows.reaches(Value(build, first, "u64"), "shared")
+            space = build.zext(window.node, I64)
             self._count_threads(I32(0xFFFF_FFFF))
         last = build.add(first, I64(site.size * (LANES - 1)))
         sectors = build.add(build.sub(build.lshr(last, I64(5)), build.lshr(first, I64(5))), I64(1))
@@ -192,13 +193,8 @@ class Counting:
             return
         addresses = Value(build, build.load(self.context.at(ADDRESSES), typ=ir.VectorType(
             I64, LANES), align=8), "u64")
-        left = mask
-        for space, base in (("shared", SHARED_BASE), ("local", LOCAL_BASE)):
-            inside = bits_of_mask(build, (addresses - base < WINDOW).node)
-            some = build.and_(mask, inside)
-            left = build.and_(left, build.not_(some))
-            self._some(step, number, space, some)
-        self._some(step, number, "global", left)
+        for space, _, lanes in by_space(build, addresses, mask):
+            self._some(step, number, space, lanes)
 
     def _near(self, step: Access, number: int, mask: ir.Value) -> None:
         """Words that lie side by side are in different banks, whichever lane reaches which."""

@@ -12,8 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from virtualgpu.compilers.building import each_bit, intrinsic
-from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WINDOW
-from virtualgpu.memory.mapping import BASE
+from virtualgpu.memory import windows
 from virtualgpu.native import warp_operations as warp
 from virtualgpu.native.decode import Copy
 from virtualgpu.native.operands import BOOL, U64, Registers
@@ -23,7 +22,6 @@ from virtualgpu.operations.expression import Value, adapt
 from virtualgpu.operations.types import DTYPES, UNSIGNED, kind
 from virtualgpu.program.steps import Data, Move, Parameter, Step
 
-_BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
 _SPACES = {"global", "shared", "local", "const", "param"}
 
 
@@ -123,22 +121,16 @@ def converted(step: Step, value: Value) -> Value:
     space = next((m.split(":")[0] for m in modifiers if m.split(":")[0] in _SPACES), None)
     if space is None:
         raise Refused(step.instruction.name)
-    if space in _BASES:
-        value = value - _BASES[space] if "to" in modifiers else value + _BASES[space]
     if DTYPES[modifiers[-1]] != U64:
         raise Refused(step.instruction.name)
-    return value
+    move = windows.within if "to" in modifiers else windows.generic
+    moved: Value = move(value, space)
+    return moved
 
 
 def _isspacep(registers: Registers, step: Step, mask: ir.Value) -> None:
     space = step.instruction.modifiers[0].split(":")[0]
-    value = registers.get(step.sources[0], U64)
-    if space in _BASES:
-        test = (value >= _BASES[space]) & (value < _BASES[space] + WINDOW)
-    elif space == "global":
-        test = value >= BASE
-    else:
-        test = value.number(0, "pred")
+    test = windows.reaches(registers.get(step.sources[0], U64), space)
     registers.write(step.targets[0], test, BOOL)
 
 

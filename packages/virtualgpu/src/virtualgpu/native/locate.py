@@ -12,14 +12,13 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import function, intrinsic, item, variable, while_
 from virtualgpu.compilers.llvm import linkable
-from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WINDOW
+from virtualgpu.memory import windows
 from virtualgpu.native import privatisation
 from virtualgpu.native.context import DELTA, LIMIT, LOW, SPAN
 from virtualgpu.native.values import I64, POINTER, Context, pointer_to
 from virtualgpu.operations.expression import Value, select
 
 SPACES = {"global": 0, "shared": 1, "local": 2, "generic": 3}
-_BASES = {"shared": SHARED_BASE, "local": LOCAL_BASE}
 
 
 @cache
@@ -41,8 +40,8 @@ def locate() -> str:
         build.ret((address + word(site, DELTA)).node)
     named = Value(build, space, "u64")
     within, base = {}, address.number(0)
-    for name, start in _BASES.items():
-        window = (named == SPACES["generic"]) & (address - start < WINDOW)
+    for name, start in windows.STARTS.items():
+        window = (named == SPACES["generic"]) & windows.reaches(address, name)
         within[name] = window | (named == SPACES[name])
         base = select(window, start, base)
     own = address - base

@@ -13,7 +13,7 @@ import numpy as np
 
 from virtualgpu.compilers.loops import I64, U32, U64, compiled
 from virtualgpu.lanes.events import WatchedLaunch
-from virtualgpu.lanes.wave import WINDOW
+from virtualgpu.memory.windows import WINDOW
 from virtualgpu.native.context import LANES
 from virtualgpu.native.counting import (
     ACCESSES,

@@ -22,7 +22,8 @@ from virtualgpu.lanes import access
 from virtualgpu.lanes.families.fragments import Fragment
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.warp import lane_ids
-from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WARP, WINDOW
+from virtualgpu.lanes.wave import WARP
+from virtualgpu.memory import windows
 from virtualgpu.program.site import Site
 
 _FLOATS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -183,7 +184,7 @@ def _pieces(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | 
                    f"of a warp load and store one matrix, with the same {what}")
     start = where + _offset(site)
     if site.space == "generic":
-        local = (start >= np.uint64(LOCAL_BASE)) & (start < np.uint64(LOCAL_BASE + WINDOW))
+        local = windows.reaches(start, "local")
         if local.any():
             _fault(MemoryAccessError, site, group, int(np.argmax(local)),
                    "the matrix is in a thread's local memory, which the other lanes of its warp "
@@ -244,7 +245,7 @@ def check_warps(site: Site, group: Group) -> None:
 
 
 def _in_shared(site: Site, group: Group, where: np.ndarray) -> None:
-    outside = (where < np.uint64(SHARED_BASE)) | (where >= np.uint64(SHARED_BASE + WINDOW))
+    outside = ~windows.reaches(where, "shared")
     if outside.any():
         _fault(MemoryAccessError, site, group, int(np.argmax(outside)),
                f"{site.instruction.name} takes addresses in shared memory, and this row's is not; "

@@ -15,8 +15,8 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import each_bit, function, intrinsic, item
 from virtualgpu.compilers.llvm import linkable
-from virtualgpu.lanes.wave import LOCAL_BASE, SHARED_BASE, WINDOW
 from virtualgpu.native.context import ADDRESSES, LANES, LIMIT
+from virtualgpu.native.spaces import by_space
 from virtualgpu.native.values import (
     I32,
     I64,
@@ -100,15 +100,9 @@ def apart(kind: Kind) -> str:
         if kind.space != "generic":
             reached(context, kind, kind.space, site, addresses, mask, plain)
         else:
-            left = mask
-            for space, base in (("shared", SHARED_BASE), ("local", LOCAL_BASE)):
-                inside = bits_of_mask(build, (addresses - base < WINDOW).node)
-                some = build.and_(mask, inside)
-                left = build.and_(left, build.not_(inside))
-                with build.if_then(build.icmp_unsigned("!=", some, I32(0))):
-                    reached(context, kind, space, site, addresses - base, some, plain)
-            with build.if_then(build.icmp_unsigned("!=", left, I32(0))):
-                reached(context, kind, "global", site, addresses, left, plain)
+            for space, own, lanes in by_space(build, addresses, mask):
+                with build.if_then(build.icmp_unsigned("!=", lanes, I32(0))):
+                    reached(context, kind, space, site, own, lanes, plain)
     return linkable(str(build.module), name, "few")
 
 

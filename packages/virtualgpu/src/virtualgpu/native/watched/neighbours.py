@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import count_to
 from virtualgpu.compilers.llvm import linkable
-from virtualgpu.lanes.wave import SHARED_BASE, WINDOW
+from virtualgpu.memory import windows
 from virtualgpu.native.context import LANES, ROW
 from virtualgpu.native.values import EVERYONE, I32, I64, IOTA, constant_vector, splat
 from virtualgpu.native.watched.accesses import RECORD, reached, watching
@@ -30,9 +30,11 @@ def line(kind: Kind) -> str:
     with watching(name, [I64]) as (context, (site, address)):
         build = context.build
 
-        def one(space: str, base: int) -> None:
+        generic = Value(build, address, "u64")
+
+        def one(space: str) -> None:
             look = Looker(context, kind, space, site)
-            own = build.sub(address, I64(base))
+            own = (windows.within(generic, space) if kind.space == "generic" else generic).node
             if space == "global":
                 prepare(look, own, kind)
             if kind.size < 1 << look.shift:
@@ -45,14 +47,13 @@ def line(kind: Kind) -> str:
                 _line_part(look, build.add(first, I64(part * LANES)), part)
 
         if kind.space == "generic":
-            inside = build.icmp_unsigned("<", build.sub(address, I64(SHARED_BASE)), I64(WINDOW))
-            with build.if_else(inside) as (yes, no):
+            with build.if_else(windows.reaches(generic, "shared").node) as (yes, no):
                 with yes:
-                    one("shared", SHARED_BASE)
+                    one("shared")
                 with no:
-                    one("global", 0)
+                    one("global")
         else:
-            one(kind.space, 0)
+            one(kind.space)
     return linkable(str(build.module), name, "few")
 
 
