@@ -13,6 +13,7 @@ import numpy as np
 from virtualgpu import native
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Report
+from virtualgpu.launch.conditions import Conditions
 from virtualgpu.launch.launch import Launch
 from virtualgpu.launch.limits import Budget
 from virtualgpu.launch.linker import LoadedModule
@@ -41,8 +42,8 @@ class Loaded:
         launch = Launch(self.memory, self.program, (grid, 1, 1),
                         block if isinstance(block, tuple) else (block, 1, 1),
                         [struct.pack("<Q", one) for one in (*self.places, *numbers)], shared,
-                        cooperative, observers, native=native, budget=Budget(seconds=seconds),
-                        cores=cores)
+                        cooperative, native=native, cores=cores,
+                        conditions=Conditions(list(observers), budget=Budget(seconds=seconds)))
         error = None
         try:
             launch.run()
@@ -95,7 +96,8 @@ def checked(text: str, native, arrays, empty: tuple[int, ...] = (), grid=2, bloc
         for _ in range(launches):
             launch = Launch(memory, program, (grid, 1, 1), (block, 1, 1),
                             [struct.pack("<Q", one) for one in (*places, *numbers)], shared,
-                            observers=observers, native=native, budget=Budget(seconds=20.0))
+                            native=native,
+                            conditions=Conditions(list(observers), budget=Budget(seconds=20.0)))
             try:
                 launch.run()
             except VirtualGPUError as problem:

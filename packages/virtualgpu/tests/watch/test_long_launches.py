@@ -62,7 +62,7 @@ def test_a_launch_in_a_hurry_is_stopped_sooner():
     with instruments.hurried(1 / 12), pytest.raises(BudgetExceeded, match=r"(?s)for 0\.2 s.*42"):
         endless(2.4)
     assert time.thread_time() - begin < 2
-    assert instruments.budget(Budget(seconds=3)).seconds == 3
+    assert instruments.next_launch(Budget(seconds=3)).budget.seconds == 3
 
 
 def test_a_stopped_launch_says_where_it_was(monkeypatch):

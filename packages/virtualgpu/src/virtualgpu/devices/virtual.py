@@ -175,15 +175,10 @@ class VirtualDevice:
                cluster: Triple | None = None) -> None:
         """Run a kernel to its end. Raises what :class:`~virtualgpu.launch.launch.Launch` does."""
         with self._lock:
-            schedule = instruments.new_schedule()
-            launch = Launch(
-                self.memory, module.program(entry, schedule.fine), grid, block, parameters,
-                shared_bytes, cooperative, instruments.observers(), schedule,
-                instruments.budget(self.budget or Budget()),
-                native=_natively if self.compiles else None, patience=instruments.new_patience(),
-                cores=self.cores, cluster=cluster,
-            )
-            launch.run()
+            conditions = instruments.next_launch(self.budget or Budget())
+            program = module.program(entry, conditions.schedule.fine)
+            Launch(self.memory, program, grid, block, parameters, shared_bytes, cooperative,
+                   cluster, conditions, _natively if self.compiles else None, self.cores).run()
 
     def synchronize(self) -> None:
         """Nothing is ever in flight."""

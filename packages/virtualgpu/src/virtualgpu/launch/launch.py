@@ -18,22 +18,20 @@ from virtualgpu.errors import (
     VirtualGPUError,
 )
 from virtualgpu.lanes import barriers, clusters, simt
-from virtualgpu.lanes.events import Observer, Told
+from virtualgpu.lanes.events import Told
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.intrinsics import PRINTED
-from virtualgpu.lanes.schedule import Lockstep, Schedule
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.launch import standstill
+from virtualgpu.launch.conditions import Conditions
 from virtualgpu.launch.limits import (
     MAX_BLOCK,
     MAX_GRID,
     MAX_SHARED,
     MAX_THREADS,
     MULTIPROCESSORS,
-    Budget,
     blocks_per_multiprocessor,
 )
-from virtualgpu.launch.patience import Patience
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.program.program import Program
 from virtualgpu.program.shared_layout import SharedLayout
@@ -72,11 +70,12 @@ class Launch:
         All blocks resident at once, so that ``grid.sync()`` can work.
     cluster : tuple of three ints, optional
         Blocks of a thread block cluster, where the kernel does not say it itself.
+    conditions : Conditions, optional
+        What it is watched, ordered and limited by (:func:`virtualgpu.watch.instruments.next_launch`
+        knows); by default nobody watches, and lanes run in lockstep.
     native : callable, optional
         ``native(launch, first)`` is asked before every wave whether it runs the blocks from
         ``first`` on instead (:func:`virtualgpu.native.natively`).
-    patience : Patience, optional
-        Is told where the kernel is when the launch takes long.
     cores : int
         On how many processor cores native code may run blocks.
 
@@ -92,21 +91,19 @@ class Launch:
 
     def __init__(self, memory: GlobalMemory, program: Program, grid: Iterable[int],
                  block: Iterable[int], parameters: Sequence[bytes], dynamic_shared: int = 0,
-                 cooperative: bool = False, observers: Iterable[Observer] = (),
-                 schedule: Schedule | None = None, budget: Budget | None = None,
-                 stream: object = None, native: Native | None = None,
-                 patience: Patience | None = None, cores: int = 1,
-                 cluster: tuple[int, int, int] | None = None):
+                 cooperative: bool = False, cluster: tuple[int, int, int] | None = None,
+                 conditions: Conditions | None = None, native: Native | None = None,
+                 cores: int = 1):
         self.memory, self.program = memory, program
         self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
         self.block = cast("tuple[int, int, int]", tuple(map(int, block)))
         self.threads = self.block[0] * self.block[1] * self.block[2]
         self.blocks = self.grid[0] * self.grid[1] * self.grid[2]
         self.dynamic_shared, self.cooperative = int(dynamic_shared), cooperative
-        self.observers = list(observers)
+        conditions = conditions or Conditions()
+        self.observers, self.schedule = conditions.observers, conditions.schedule
+        self.budget, self.patience = conditions.budget, conditions.patience
         self.told = Told.of(self.observers)
-        self.schedule: Schedule = schedule or Lockstep()
-        self.budget = budget or Budget()
         self.native, self.cores = native, cores
         self.place: Location | None = None  # where native code was when it was interrupted
         self.kernel = program.display
@@ -125,7 +122,6 @@ class Launch:
         self._parameter_address: int | None = None
         self._workspace: int | None = None
         self.deadline = time.thread_time() + self.budget.seconds
-        self.patience = patience
         # Looks whether the launch can end; when next to begin or to stop looking.
         self.standstill: standstill.Standstill | None = None
         self._began = time.thread_time()

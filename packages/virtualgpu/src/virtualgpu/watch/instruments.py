@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from virtualgpu.lanes.events import Observer
 from virtualgpu.lanes.schedule import Adversarial, Lockstep
+from virtualgpu.launch.conditions import Conditions
+from virtualgpu.launch.patience import Patience
 
 if TYPE_CHECKING:
     from virtualgpu.errors import Location
     from virtualgpu.findings import Report
     from virtualgpu.launch.limits import Budget
-    from virtualgpu.launch.patience import Patience
     from virtualgpu.watch.profiling import Profile
     from virtualgpu.watch.trace import Trace
 
@@ -44,23 +45,18 @@ def new_schedule() -> Lockstep | Adversarial:
     return _schedules[-1] if _schedules else Lockstep()
 
 
-def new_patience() -> Patience | None:
-    """Tells the listener, if there is one, when the next launch takes long."""
-    if not _listeners:
-        return None
-    from virtualgpu.launch.patience import Patience
-
-    return Patience(_listeners[0], LONG)
+def next_launch(budget: Budget) -> Conditions:
+    """What the next launch is watched, ordered and limited by, on a device whose launches have
+    ``budget``; :func:`hurried` leaves less of it."""
+    if _shares:
+        budget = replace(budget, seconds=budget.seconds * min(_shares))
+    patience = Patience(_listeners[0], LONG) if _listeners else None
+    return Conditions(observers(), new_schedule(), budget, patience)
 
 
 def tell_of_long_launches(listener: Callable[[Location, float], None] | None) -> None:
     """Call ``listener(location, seconds)`` from launches that take long; None: no more."""
     _listeners[:] = [listener] if listener else []
-
-
-def budget(whole: Budget) -> Budget:
-    """What is left of a device's budget for the next launch."""
-    return replace(whole, seconds=whole.seconds * min(_shares)) if _shares else whole
 
 
 @contextmanager
