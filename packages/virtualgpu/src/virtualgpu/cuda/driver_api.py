@@ -186,6 +186,8 @@ class DriverAPI(InterprocessAPI):
 
     def share_mapped(self, *, to_device: bool) -> None:
         """Host arrays that ``cuda.mapped`` registered follow their device's copy at its launch."""
+        if not self._mapped:
+            return
         with queues.on(None):  # on a GPU there is nothing to copy
             for host, (pointer, nbytes) in self._mapped.items():
                 if nbytes and pointer.owner() is self.device:

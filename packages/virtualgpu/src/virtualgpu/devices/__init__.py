@@ -43,7 +43,7 @@ def living() -> list[Device]:
 def number() -> int:
     """Which of :func:`every` is this thread's device: 0 until :func:`select` says another."""
     chosen: int = getattr(_selected, "number", 0)
-    return chosen if chosen < len(every()) else 0
+    return chosen if chosen < len(_devices or every()) else 0
 
 
 def select(chosen: int) -> None:
@@ -63,7 +63,7 @@ def no_device(chosen: int) -> str:
 
 def current() -> Device:
     """The device that this thread's frontends use."""
-    return every()[number()]
+    return (_devices or every())[number()]
 
 
 def owner(address: int) -> Device:

@@ -231,6 +231,11 @@ class Told(NamedTuple):
 
     @classmethod
     def of(cls, observers: list[Observer]) -> Told:
+        if not observers:
+            return NOBODY
         return cls(*([getattr(one, event) for one in observers
                       if getattr(type(one), event) is not getattr(Observer, event)]
                      for event in cls._fields))
+
+
+NOBODY = Told([], [], [])

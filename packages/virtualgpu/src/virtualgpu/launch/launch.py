@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -142,12 +143,11 @@ class Launch:
         if min(self.block) < 1 or min(self.grid) < 1:
             raise LaunchError(
                 f"grid {self.grid} and block {self.block}: every dimension must be at least 1")
-        if self.threads > MAX_THREADS or any(
-                b > m for b, m in zip(self.block, MAX_BLOCK, strict=True)):
+        if self.threads > MAX_THREADS or not all(map(operator.le, self.block, MAX_BLOCK)):
             raise LaunchError(
                 f"{self.threads} threads in a block {self.block}; a block has at most "
                 f"{MAX_THREADS}: use more blocks instead")
-        if any(g > m for g, m in zip(self.grid, MAX_GRID, strict=True)):
+        if not all(map(operator.le, self.grid, MAX_GRID)):
             raise LaunchError(f"grid {self.grid} is larger than {MAX_GRID}")
         resident = MULTIPROCESSORS * blocks_per_multiprocessor(self.threads)
         if self.cooperative and self.blocks > resident:

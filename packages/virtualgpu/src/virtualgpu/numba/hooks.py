@@ -327,7 +327,7 @@ def _launch_for(module):
 
 
 def _three(dimensions) -> tuple[int, int, int]:
-    x, y, z = (*(int(d) for d in dimensions), 1, 1)[:3]
+    x, y, z = (*map(int, dimensions), 1, 1)[:3]
     return x, y, z
 
 
