@@ -308,6 +308,20 @@ def test_decisions_are_listed_and_name_files_that_exist(
                          "Where."], name
         for place in re.findall(r"`([\w./-]+\.(?:py|toml|json))`", text):
             assert any(path.endswith(f"/{place}") for path in there), f"{name} names {place}"
+        for file, test in re.findall(r"`([\w./]+\.py)::(\w+)`", text):
+            (path,) = (path for path in there if path.endswith(f"/tests/{file}"))
+            assert f"\ndef {test}(" in (repository / path[1:]).read_text(), f"{name}: {test}"
+
+
+def test_rules_that_stand_twice_name_rooms_that_exist(repository: Path) -> None:
+    source = repository / "packages" / "virtualgpu" / "src" / "virtualgpu"
+    text = (repository / "docs" / "decisions" / "20_two_back_ends.md").read_text()
+    rows = [row.split("|")[2:4] for row in text.splitlines() if row.count("|") == 5][2:]
+    assert len(rows) >= 10
+    for cell in (cell for row in rows for cell in row):
+        first, *more = re.findall(r"`([\w/]+)`", cell)
+        for module in (first, *(f"{first.rpartition('/')[0]}/{other}" for other in more)):
+            assert (source / f"{module}.py").exists(), module
 
 
 def commands(document: Path) -> list[str]:
