@@ -54,7 +54,7 @@ from virtualgpu.watch.orderless import Orderless as Orderless
 from virtualgpu.watch.profiling import LaunchProfile as LaunchProfile
 from virtualgpu.watch.profiling import Profile as Profile
 from virtualgpu.watch.trace import LaunchTrace as LaunchTrace
-from virtualgpu.watch.trace import Step as Step
+from virtualgpu.watch.trace import ThreadStep as ThreadStep
 
 # Names that would say too little alone
 AWKWARD_PARAMETERS = _awkward.PARAMETERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from virtualgpu.devices import VirtualDevice
-from virtualgpu.program.steps import Access, Data
+from virtualgpu.program.steps import Data, MemoryAccess
 from virtualgpu.ptx.opcodes import OPCODES
 
 SOURCE = """
@@ -55,7 +55,7 @@ def test_what_a_step_reads_and_writes(body: str, writes: set[str], reads: set[st
 def test_both_back_ends_take_the_same_steps() -> None:
     """A load's site, an operation: objects that the interpreter calls and native code copies."""
     program, steps = steps_of("ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r1, 1;")
-    assert [type(step) for step in steps[1:3]] == [Access, Data]
+    assert [type(step) for step in steps[1:3]] == [MemoryAccess, Data]
     assert steps[1].site.space == "global"
     assert OPCODES["add"].family == "data"
     assert program.blocks[0].steps == steps[: len(program.blocks[0].steps)]

@@ -1,4 +1,4 @@
-"""When a device's launches leave the interpreting machine for native code, and that nothing but the
+"""When a device's launches leave the interpreter for native code, and that nothing but the
 speed tells: the same bytes, the same words."""
 
 from __future__ import annotations

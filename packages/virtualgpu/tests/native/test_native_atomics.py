@@ -1,4 +1,4 @@
-"""Atomics of 16 bits, of halves and of vectors: native code against the interpreting machine."""
+"""Atomics of 16 bits, of halves and of vectors: native code against the interpreter."""
 
 from __future__ import annotations
 

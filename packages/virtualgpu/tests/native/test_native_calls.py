@@ -1,5 +1,5 @@
 """Functions, traps and what the lanes of a warp tell each other: native code against the
-interpreting machine."""
+interpreter."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ FAILING = {
 
 @pytest.mark.parametrize("text", FAILING.values(), ids=FAILING)
 def test_the_lowest_block_that_fails_is_told(runners, text, monkeypatch):
-    """In native code's own words: the interpreting machine would find them again."""
+    """In native code's own words: the interpreter would find them again."""
     monkeypatch.setattr(multicore.Run, "_replay", lambda *_: None)
     array = np.zeros(64 * 4000, np.uint32)
     _, one, _ = after(entry(text, 1), native.natively, [array], grid=4000)

@@ -1,4 +1,4 @@
-"""Native code against the interpreting machine: the same kernels, the same bytes afterwards."""
+"""Native code against the interpreter: the same kernels, the same bytes afterwards."""
 
 from __future__ import annotations
 

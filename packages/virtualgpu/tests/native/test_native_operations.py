@@ -1,4 +1,4 @@
-"""Each data instruction on native code and on the interpreting machine, at edge values and random
+"""Each data instruction on native code and in the interpreter, at edge values and random
 ones, with operands that differ by lane and with operands that are one number for a warp."""
 
 from __future__ import annotations

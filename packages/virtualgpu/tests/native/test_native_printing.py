@@ -1,4 +1,4 @@
-"""``printf`` in native code: the lines that the interpreting machine prints, each of them once."""
+"""``printf`` in native code: the lines that the interpreter prints, each of them once."""
 
 from __future__ import annotations
 

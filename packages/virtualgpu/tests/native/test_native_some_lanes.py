@@ -1,5 +1,5 @@
 """Regular addresses where only some lanes of a warp are here: loads of all, stores that put back
-what the others' part was; against the interpreting machine."""
+what the others' part was; against the interpreter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from virtualgpu.native.affine_access import Rows
 from virtualgpu.native.decode import decode
 from virtualgpu.native.lowering import Lowering
 from virtualgpu.program.program import Program
-from virtualgpu.program.steps import Access
+from virtualgpu.program.steps import MemoryAccess
 
 WORDS = 512
 # Thread t has element t of a shared array of {size} words, which it loads and stores in a loop if
@@ -170,7 +170,7 @@ def program(text: str) -> Program:
 def test_memory_that_other_cores_see_is_not_put_back(body, suits):
     code = program(entry(body, 1, variables=".shared .b32 s[64];"))
     steps = [step for place in control_flow.places(code) for step in decode(code, place)]
-    planned = {id(step) for step in steps if isinstance(step, Access)}
+    planned = {id(step) for step in steps if isinstance(step, MemoryAccess)}
     assert Rows.suits_some(steps, planned) is suits
     assert Rows.suits_some(steps, set())
 

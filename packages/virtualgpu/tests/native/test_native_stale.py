@@ -1,5 +1,5 @@
 """Registers of which a full warp's code keeps the first lanes alone: what other code makes of
-them, against the interpreting machine."""
+them, against the interpreter."""
 
 from __future__ import annotations
 

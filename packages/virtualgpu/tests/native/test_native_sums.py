@@ -48,7 +48,7 @@ def kept(monkeypatch) -> list[int]:
 
 
 def on_any(text: str, *arrays: np.ndarray, **options):
-    """What a launch leaves, the same on 1, 2 and 4 cores and on the interpreting machine; and the
+    """What a launch leaves, the same on 1, 2 and 4 cores and in the interpreter; and the
     error's words."""
     text = entry(PLACES + text, 2)
     there, wrong, _ = after(text, None, arrays, grid=GRID, block=BLOCK, **options)

@@ -1,5 +1,5 @@
 """Lanes that wait for others: at barriers with numbers, at the grid's, in loops; native code
-against the interpreting machine."""
+against the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel on native code and on the interpreting machine, side by side."""
+"""A kernel on native code and in the interpreter, side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random kernels with structure: what native code and the interpreting machine are compared on."""
+"""Random kernels with structure: what native code and the interpreter are compared on."""
 
 from __future__ import annotations
 

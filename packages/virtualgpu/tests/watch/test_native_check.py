@@ -37,7 +37,7 @@ def arrays() -> list[np.ndarray]:
 
 
 def both(body: str, native=native.natively, **options):
-    """The interpreting machine's answer, which must be native code's too; and that code."""
+    """The interpreter's answer, which must be native code's too; and that code."""
     text = entry(with_lines(PLACE + body), 2, variables=TABLE) + LINES
     there, _ = checked(text, None, arrays(), **options)
     here, code = checked(text, native, arrays(), **options)
@@ -227,7 +227,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
-def test_other_order_stays_with_the_interpreting_machine(body):
+def test_other_order_stays_with_the_interpreter(body):
     _, code = both(body)
     assert "somebody" in str(code)
 

@@ -1,4 +1,4 @@
-"""What ``profile()`` counts is the same in native code as on the interpreting machine."""
+"""What ``profile()`` counts is the same in native code as in the interpreter."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from gpucourse.views.page import (
 from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges
 from gpucourse.views.words import many
-from virtualgpu.api import Step
+from virtualgpu.api import ThreadStep
 
 #: Elements that fit beside each other.
 WIDEST = 64
@@ -122,7 +122,7 @@ def _nodes(observed: Observed, place: Place | None, dtype: object) -> Iterator[N
         yield from made
 
 
-def _values(step: Step, inside: np.ndarray, dtype: np.dtype | None) -> list:
+def _values(step: ThreadStep, inside: np.ndarray, dtype: np.dtype | None) -> list:
     if step.values is None or dtype is None or dtype.itemsize != step.size:
         return [None] * int(inside.sum())
     return np.ascontiguousarray(step.values[inside]).view(dtype).ravel().tolist()

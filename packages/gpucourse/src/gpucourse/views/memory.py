@@ -28,7 +28,7 @@ from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges, warp_starts
 from gpucourse.views.words import WARP, many
 from virtualgpu import sources
-from virtualgpu.api import Step
+from virtualgpu.api import ThreadStep
 
 #: Requests that are drawn unless told otherwise, and at most.
 STEPS, MOST_STEPS = 16, 40
@@ -46,7 +46,7 @@ class Request:
     ``offsets`` count from the start of the array, or of the block's shared memory.
     """
 
-    step: Step
+    step: ThreadStep
     block: int
     warp: int
     threads: np.ndarray  # numbers in the block

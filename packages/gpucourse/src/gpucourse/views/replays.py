@@ -12,7 +12,7 @@ import numpy as np
 
 from gpucourse.views.runs import Launch, Observed, Place, traced
 from virtualgpu import sources
-from virtualgpu.api import POISON, Step
+from virtualgpu.api import POISON, ThreadStep
 from virtualgpu.errors import BudgetExceeded
 from virtualgpu.findings import Finding
 
@@ -120,7 +120,7 @@ def _replay(run: Observed, pair: np.ndarray, found: Finding, seed: int | None) -
     return Replay(tuple(events[:MOST_STEPS]), seed, cell)
 
 
-def _event(step: Step, address: int, pair: np.ndarray, dtype: np.dtype | None) -> Event:
+def _event(step: ThreadStep, address: int, pair: np.ndarray, dtype: np.dtype | None) -> Event:
     mine = step.addresses == address
     threads = step.threads[mine]
     who = 2 if len(threads) > 1 else int(threads[0] == pair[1])

@@ -33,7 +33,7 @@ from gpucourse.views.page import (
 from gpucourse.views.runs import Launch, Observed, traced
 from gpucourse.views.words import WARP, many
 from virtualgpu import sources
-from virtualgpu.api import Step
+from virtualgpu.api import ThreadStep
 
 #: Steps and warps that are drawn unless told otherwise, and at most.
 STEPS, WARPS = 100, 4
@@ -59,7 +59,7 @@ class Column:
     """One step as drawn: who took part, and who waited at a barrier meanwhile."""
 
     kind: str
-    step: Step
+    step: ThreadStep
     active: np.ndarray  # bool, shape (threads watched,)
     waiting: np.ndarray
     ended: np.ndarray
@@ -106,7 +106,7 @@ def warp_starts(in_block: int, blocks: int, warps: int) -> np.ndarray:
     return np.minimum(starts, blocks * in_block)
 
 
-def _columns(steps: list[Step], threads: int):
+def _columns(steps: list[ThreadStep], threads: int):
     waiting, ended = np.zeros(threads, bool), np.zeros(threads, bool)
     for at, step in enumerate(steps):
         if step.kind == "exit":
@@ -128,12 +128,12 @@ def _columns(steps: list[Step], threads: int):
             waiting[step.threads] = True
 
 
-def _is_heading(step: Step) -> bool:
+def _is_heading(step: ThreadStep) -> bool:
     """The line of ``def``: there the compiler puts the loading of parameters."""
     return sources.text(step.filename, step.line).startswith(("def ", "@"))
 
 
-def _belongs_to_next(steps: list[Step], at: int) -> bool:
+def _belongs_to_next(steps: list[ThreadStep], at: int) -> bool:
     """Arithmetic of the same line and threads as an access beside it is not drawn apart."""
     step = steps[at]
     for other in (steps[at + 1 : at + 2] + steps[max(0, at - 1) : at]):
@@ -144,7 +144,7 @@ def _belongs_to_next(steps: list[Step], at: int) -> bool:
     return False
 
 
-def _kind(step: Step) -> str:
+def _kind(step: ThreadStep) -> str:
     if step.kind == "atomic":
         return "atomic"
     if step.space == "global":

@@ -20,7 +20,7 @@ from virtualgpu.memory.textures import Sampler, Texels
 from virtualgpu.watch import instruments, queues
 
 # How much work (Program.work) pays for compiling an instruction of a kernel. Compiling takes 1 to 4
-# ms of processor time for each, and the interpreting machine does 10**9 units of work in a second.
+# ms of processor time for each, and the interpreter does 10**9 units of work in a second.
 WORTH = 2_500_000
 # Of work that is watched: 0.2 to 0.9 * 10**9 units in a second.
 WATCHED = 1_000_000

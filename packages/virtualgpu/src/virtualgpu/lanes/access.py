@@ -244,7 +244,7 @@ def _tell(site: Site, group: Group, space: str, address: np.ndarray,
           blocks: np.ndarray | None) -> None:
     """Let observers know of a legal access."""
     launch = group.wave.launch
-    told, watch = launch.told.accessed, launch.standstill
+    told, watch = launch.listeners.accessed, launch.standstill
     if watch is not None and site.kind != "store":
         watch.looked(site, group, space, address, blocks)
     if not told:

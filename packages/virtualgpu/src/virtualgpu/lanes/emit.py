@@ -24,7 +24,7 @@ from virtualgpu.lanes.wide import halves, join
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.program.decode import decoding
 from virtualgpu.program.program import Block, Program
-from virtualgpu.program.steps import WIDE, Access, Barrier, Call, Data, Move, Parameter, Step
+from virtualgpu.program.steps import WIDE, Barrier, Call, Data, MemoryAccess, Move, Parameter, Step
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 
@@ -272,7 +272,7 @@ class Emitter:
             self.move(step)
         elif isinstance(step, Parameter):
             self.parameter(step)
-        elif isinstance(step, Access):
+        elif isinstance(step, MemoryAccess):
             memory_access.emit(self, step)
         elif isinstance(step, Barrier):
             control.barrier(self, step)

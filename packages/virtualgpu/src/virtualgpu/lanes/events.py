@@ -128,7 +128,7 @@ class Observer:
     def has_found(self) -> bool | None:
         """Whether there is something to report of this launch so far. None where the observer must
         hear all events; otherwise native code may run the rest and tell nothing, but stops where
-        there might be something, and the interpreting machine runs its blocks again."""
+        there might be something, and the interpreter runs its blocks again."""
         return None
 
     def touched(self) -> Iterable[tuple[int, int, tuple[np.ndarray, ...]]]:
@@ -222,7 +222,7 @@ class Observer:
         """The group's lanes ended."""
 
 
-class Told(NamedTuple):
+class Listeners(NamedTuple):
     """Whom to tell of what happens most: the observers' methods that are not this module's own."""
 
     executed: list[Callable[[Group, list[Instruction]], None]]
@@ -230,7 +230,7 @@ class Told(NamedTuple):
     accessed: list[Callable[[Access], None]]
 
     @classmethod
-    def of(cls, observers: list[Observer]) -> Told:
+    def of(cls, observers: list[Observer]) -> Listeners:
         if not observers:
             return NOBODY
         return cls(*([getattr(one, event) for one in observers
@@ -238,4 +238,4 @@ class Told(NamedTuple):
                      for event in cls._fields))
 
 
-NOBODY = Told([], [], [])
+NOBODY = Listeners([], [], [])

@@ -10,7 +10,7 @@ from virtualgpu.errors import PTXSyntaxError
 from virtualgpu.lanes import access
 from virtualgpu.lanes.wide import halves, join
 from virtualgpu.program.site import Site
-from virtualgpu.program.steps import WIDE, Access
+from virtualgpu.program.steps import WIDE, MemoryAccess
 from virtualgpu.ptx import Address, Immediate, Symbol
 from virtualgpu.ptx.module import Operand
 
@@ -20,7 +20,7 @@ U64 = np.dtype("u8")
 _FUNCTIONS = {"load": access.load, "store": access.store, "atomic": access.atomic}
 
 
-def emit(emitter: Emitter, step: Access) -> None:
+def emit(emitter: Emitter, step: MemoryAccess) -> None:
     """Add the lines of a memory instruction to the block of ``emitter``."""
     site = step.site
     address, *values = step.sources

@@ -34,7 +34,7 @@ def start(wave: Wave) -> None:
 def run(wave: Wave) -> bool:
     """Run until the wave has ended (True) or all its lanes only wait for others (False)."""
     launch = wave.launch
-    program, schedule, executed = launch.program, launch.schedule, launch.told.executed
+    program, schedule, executed = launch.program, launch.schedule, launch.listeners.executed
     blocks = program.blocks
     while True:
         if not wave.pending and not wave.met:
@@ -119,7 +119,7 @@ def _spins(group: Group, head: int) -> bool:
 
 def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Group | None:
     """Where the lanes go; the group itself where they stay together, else None."""
-    if told := wave.launch.told.branched:
+    if told := wave.launch.listeners.branched:
         taken = group.spread(~predicate if block.negated else predicate)
         for tell in told:
             tell(group, block.last, taken)

@@ -19,7 +19,7 @@ from virtualgpu.errors import (
     VirtualGPUError,
 )
 from virtualgpu.lanes import barriers, clusters, simt
-from virtualgpu.lanes.events import Told
+from virtualgpu.lanes.events import Listeners
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.intrinsics import PRINTED
 from virtualgpu.lanes.wave import Wave
@@ -104,7 +104,7 @@ class Launch:
         conditions = conditions or Conditions()
         self.observers, self.schedule = conditions.observers, conditions.schedule
         self.budget, self.patience = conditions.budget, conditions.patience
-        self.told = Told.of(self.observers)
+        self.listeners = Listeners.of(self.observers)
         self.native, self.cores = native, cores
         self.place: Location | None = None  # where native code was when it was interrupted
         self.kernel = program.display

@@ -43,7 +43,7 @@ from virtualgpu.native.values import (
 from virtualgpu.native.watched.watching import Watching
 from virtualgpu.operations.expression import Value
 from virtualgpu.program.site import Site
-from virtualgpu.program.steps import Access, Step
+from virtualgpu.program.steps import MemoryAccess, Step
 
 
 class Accesses(Rows):
@@ -67,7 +67,7 @@ class Accesses(Rows):
         for step in brief:
             self.reaches[step].brief = True
 
-    def emit(self, step: Access, mask: ir.Value) -> None:
+    def emit(self, step: MemoryAccess, mask: ir.Value) -> None:
         """The step's access by the lanes in ``mask`` (a word)."""
         if id(step) in self.fetched:
             self._results(step, self.fetched[id(step)])
@@ -87,7 +87,8 @@ class Accesses(Rows):
 
     # -- pieces --------------------------------------------------------------------------------
 
-    def _ask(self, step: Access, number: int, helper: str, mask: ir.Value, *more: ir.Value) -> None:
+    def _ask(self, step: MemoryAccess, number: int, helper: str, mask: ir.Value,
+             *more: ir.Value) -> None:
         """Call a helper; where it refuses, leave the kernel."""
         build, context = self.build, self.context
         answer = intrinsic(build, helper, I64, [
@@ -99,7 +100,7 @@ class Accesses(Rows):
 
     # -- one address for all lanes -------------------------------------------------------------
 
-    def _single(self, step: Access, number: int, address: Value, values: list[Value],
+    def _single(self, step: MemoryAccess, number: int, address: Value, values: list[Value],
                 mask: ir.Value) -> None:
         build, site = self.build, step.site
         near = self.forms.inside(number, address.node, 0)
@@ -138,7 +139,7 @@ class Accesses(Rows):
 
     # -- an address for each lane --------------------------------------------------------------
 
-    def _vector(self, step: Access, base: Value, values: list[Value], mask: ir.Value) -> None:
+    def _vector(self, step: MemoryAccess, base: Value, values: list[Value], mask: ir.Value) -> None:
         """The address of each lane is ``base`` and the site's offset. Loads that share it, with
         nothing between them that could change memory, are fetched at once."""
         build, site = self.build, step.site
@@ -178,13 +179,13 @@ class Accesses(Rows):
         if site.kind == "load":
             self._results(step, self.fetched[id(step)])
 
-    def _has_rows(self, step: Access) -> bool:
+    def _has_rows(self, step: MemoryAccess) -> bool:
         """Whether other forms than LINE are written out."""
         if isinstance(self.counting, Watching):
             return self.counting.has_rows(step)
         return self.counting is None and not self.reaches[id(step)].brief
 
-    def _tell(self, form: int, run: list[Access], numbers: list[int], base: Value) -> None:
+    def _tell(self, form: int, run: list[MemoryAccess], numbers: list[int], base: Value) -> None:
         """Have who watches look at accesses of one form."""
         build, counting = self.build, self.counting
         if counting is None:
@@ -196,7 +197,7 @@ class Accesses(Rows):
         elif isinstance(counting, Watching):
             (counting.rows if form == ROWS else counting.same_rows)(run, numbers[0], starts)
 
-    def _plain_ways(self, step: Access, number: int, reach: Reach,
+    def _plain_ways(self, step: MemoryAccess, number: int, reach: Reach,
                     values: list[Value]) -> dict[int, Callable[[], list[ir.Value]]]:
         """For the forms of addresses that are written out here: what writes the access. It gives
         a load's results."""
@@ -239,8 +240,8 @@ class Accesses(Rows):
                 ways[SAME] = same
         return ways
 
-    def _apart(self, step: Access, number: int, base: Value, values: list[Value], mask: ir.Value
-               ) -> list[ir.Value]:
+    def _apart(self, step: MemoryAccess, number: int, base: Value, values: list[Value],
+               mask: ir.Value) -> list[ir.Value]:
         """By a function that all kernels share; a load's results."""
         build, site = self.build, step.site
         element = site.dtype.itemsize
@@ -255,7 +256,7 @@ class Accesses(Rows):
             return []
         return [build.load(place, typ=self._element(step, LANES), align=8) for place in places]
 
-    def _value_places(self, step: Access) -> list[ir.Value]:
+    def _value_places(self, step: MemoryAccess) -> list[ir.Value]:
         """Where a shared function finds or leaves each element's values of all lanes."""
         nbytes = LANES * step.site.dtype.itemsize
         return [self.build.gep(self.context.at(VALUES), [I64(part * nbytes)],
@@ -263,7 +264,7 @@ class Accesses(Rows):
 
     # -- atomics -------------------------------------------------------------------------------
 
-    def _atomic(self, step: Access, number: int, address: Value, values: list[Value],
+    def _atomic(self, step: MemoryAccess, number: int, address: Value, values: list[Value],
                 mask: ir.Value) -> None:
         build, site = self.build, step.site
         build.store(spread(address).node, self.context.at(ADDRESSES), align=8)

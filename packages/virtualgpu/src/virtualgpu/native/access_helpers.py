@@ -181,7 +181,7 @@ def form() -> str:
 def atomic(operation: str, dtype: np.dtype, width: int, space: str, kept: bool) -> str:
     """An atomic: ``(context, site, space, mask)`` → 0, or 1 for an illegal access. Values and
     what is compared with lie in the context; where the old ones are ``kept``, they take the values'
-    place. Lanes come one after the other, the lowest first, as on the interpreting machine. Of a
+    place. Lanes come one after the other, the lowest first, as in the interpreter. Of a
     vector each element is an atomic, the vector has to lie in global memory."""
     name = (f"native_atomic_{operation}_{dtype.kind}{dtype.itemsize}_{width}_{space}"
             + "_kept" * kept)

@@ -35,7 +35,7 @@ from virtualgpu.native.values import (
 )
 from virtualgpu.operations.expression import Value
 from virtualgpu.program.program import FunctionCode
-from virtualgpu.program.steps import Access, Data, Move, Parameter, Step
+from virtualgpu.program.steps import Data, MemoryAccess, Move, Parameter, Step
 from virtualgpu.ptx import Register
 
 MOST = 16  # loads that are fetched together: their results wait in registers, or on the stack
@@ -52,7 +52,7 @@ class Reach:
 
     lowest: int
     highest: int
-    runs: dict[int, list[Access]] = field(default_factory=dict)
+    runs: dict[int, list[MemoryAccess]] = field(default_factory=dict)
     form: ir.Value | None = None
     hosts: list[ir.Value] = field(default_factory=list)
     # Where regular addresses lie: of each row (`rows`), and whether a row has one element.
@@ -67,9 +67,9 @@ def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
     found: dict[int, Reach] = {}
     shared: dict[object, Reach] = {}
     times: dict[int, int] = {}  # how often a register has been written up to here
-    runs: dict[Reach, list[Access]] = {}
+    runs: dict[Reach, list[MemoryAccess]] = {}
     for step in steps:
-        if isinstance(step, Access) and step.site.kind in ("load", "store"):
+        if isinstance(step, MemoryAccess) and step.site.kind in ("load", "store"):
             site, base = step.site, step.sources[0]
             slot = code.slots.get(base.name, -1) if isinstance(base, Register) else -1
             key = ((slot, times.get(slot), site.space, site.size, site.width,
@@ -83,8 +83,9 @@ def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
                 if len(run) % MOST == 0:
                     run = runs[reach] = reach.runs[id(step)] = []
                 run.append(step)
-        if not (isinstance(step, Data | Move | Parameter) or (
-                isinstance(step, Access) and step.site.kind == "load" and not step.site.strong)):
+        a_load = (isinstance(step, MemoryAccess) and step.site.kind == "load"
+                  and not step.site.strong)
+        if not a_load and not isinstance(step, Data | Move | Parameter):
             runs.clear()
         for slot in step.writes:
             times[slot] = times.get(slot, 0) + 1
@@ -138,7 +139,7 @@ class Forms:
         bits = build.bitcast(good.node, ir.IntType(start.lanes))
         return build.icmp_unsigned("==", bits, bits.type((1 << start.lanes) - 1))
 
-    def find(self, reach: Reach, step: Access, number: int, address: ir.Value, mask: ir.Value,
+    def find(self, reach: Reach, step: MemoryAccess, number: int, address: ir.Value, mask: ir.Value,
              rows_too: bool) -> None:
         """Write what ``reach`` has: of the ``address`` of each lane, for site ``number``.
         ``rows_too``: whether other forms than LINE and APART are wanted."""

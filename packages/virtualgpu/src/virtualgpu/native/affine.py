@@ -22,7 +22,7 @@ from virtualgpu.native.operands import U32, Registers
 from virtualgpu.native.values import I1, I32, IOTA, alike, constant_vector, pointer_to, splat, zero
 from virtualgpu.operations.expression import Value, adapt, llvm_type
 from virtualgpu.operations.types import UNSIGNED, kind
-from virtualgpu.program.steps import Access, Data, Move, Parameter, Step
+from virtualgpu.program.steps import Data, MemoryAccess, Move, Parameter, Step
 from virtualgpu.ptx import Register
 from virtualgpu.ptx.module import Operand
 
@@ -155,7 +155,7 @@ class Regular(Strides):
         bases: dict[int, Term] = {}
         results: dict[int, Term] = {}
         for step in steps:
-            if isinstance(step, Access) and step.site.kind in ("load", "store"):
+            if isinstance(step, MemoryAccess) and step.site.kind in ("load", "store"):
                 term = self._term(place, step.sources[0], known)
                 if term is not None and (
                         self.slot(place, step.sources[0]) in self.registers.varying):

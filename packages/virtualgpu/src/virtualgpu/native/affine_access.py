@@ -30,7 +30,7 @@ from virtualgpu.native.values import (
 )
 from virtualgpu.operations.expression import Value, adapt, llvm_type
 from virtualgpu.operations.types import kind
-from virtualgpu.program.steps import Access, Step
+from virtualgpu.program.steps import MemoryAccess, Step
 
 LINE_BYTES = 64  # of the processor's cache
 
@@ -40,7 +40,7 @@ class Rows:
 
     def __init__(self, registers: Registers, context: Context):
         self.registers, self.context, self.build = registers, context, context.build
-        self.sites: list[tuple[Access, Place]] = []
+        self.sites: list[tuple[MemoryAccess, Place]] = []
         self.numbers: dict[int, int] = {}
         self.planned: dict[int, Reach] = {}  # what reaches memory in rows, as has been looked
         self.reaches: dict[int, Reach] = {}
@@ -55,7 +55,8 @@ class Rows:
         needed: dict[ir.Value, None] = {}
         for step in steps:
             term = bases.get(id(step))
-            if term is None or not isinstance(step, Access) or not self._fits(step, term, regular):
+            if term is None or not isinstance(step, MemoryAccess) or not self._fits(
+                    step, term, regular):
                 continue
             reach = found[id(step)] = self.reaches[id(step)]
             if not reach.rows:
@@ -68,7 +69,7 @@ class Rows:
         return found, needed
 
     @staticmethod
-    def _fits(step: Access, term: Term, regular: Regular) -> bool:
+    def _fits(step: MemoryAccess, term: Term, regular: Regular) -> bool:
         site, whole = step.site, regular.row == LANES
         if site.space == "local" or (site.width > 1 and not whole):
             return False
@@ -81,9 +82,9 @@ class Rows:
         here: loads, and stores of which the other lanes' part is put back as it was. That no other
         core can have changed meanwhile in the block's own memory."""
         return all(step.site.kind == "load" or (step.site.space, step.site.width) == ("shared", 1)
-                   for step in steps if isinstance(step, Access) and id(step) in planned)
+                   for step in steps if isinstance(step, MemoryAccess) and id(step) in planned)
 
-    def in_rows(self, step: Access, reach: Reach, mask: ir.Value) -> None:
+    def in_rows(self, step: MemoryAccess, reach: Reach, mask: ir.Value) -> None:
         """Where :meth:`plan` has found that rows of lanes reach neighbours, or one element."""
         build, site = self.build, step.site
         element, width, rows = site.dtype.itemsize, site.width, len(reach.rows)
@@ -127,18 +128,18 @@ class Rows:
 
     # -- pieces --------------------------------------------------------------------------------
 
-    def _number(self, step: Access) -> int:
+    def _number(self, step: MemoryAccess) -> int:
         """The step's site; a place may be written twice."""
         if id(step) not in self.numbers:
             self.numbers[id(step)] = len(self.sites)
             self.sites.append((step, self.registers.place))
         return self.numbers[id(step)]
 
-    def _element(self, step: Access, lanes: int | None) -> ir.Type:
+    def _element(self, step: MemoryAccess, lanes: int | None) -> ir.Type:
         name = kind(step.site.dtype)
         return llvm_type("u8" if name == "pred" else name, lanes)
 
-    def _results(self, step: Access, nodes: list[ir.Value]) -> None:
+    def _results(self, step: MemoryAccess, nodes: list[ir.Value]) -> None:
         for slot, node in zip(step.targets, nodes, strict=True):
             self.registers.write(
                 slot, Value(self.build, node, kind(step.site.dtype)), step.site.dtype)

@@ -14,7 +14,7 @@ from virtualgpu.native.control_flow import Place
 from virtualgpu.native.uniformity import SPECIALS
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.program.program import Program
-from virtualgpu.program.steps import Access, Data, Move, Step
+from virtualgpu.program.steps import Data, MemoryAccess, Move, Step
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 
@@ -102,7 +102,7 @@ class Strides:
         todo: list[tuple[Place, Operand]] = []
         for place in self.places:
             for step in self.steps[place.index]:
-                if isinstance(step, Access) and step.site.kind in ("load", "store"):
+                if isinstance(step, MemoryAccess) and step.site.kind in ("load", "store"):
                     todo.append((place, step.sources[0]))
                 for slot in step.writes:
                     defined.setdefault(slot, []).append((place, step))

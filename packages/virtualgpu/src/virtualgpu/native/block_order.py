@@ -13,7 +13,7 @@ from virtualgpu.native import spin_loops
 from virtualgpu.native.control_flow import Place
 from virtualgpu.native.decode import Provided
 from virtualgpu.program.site import Site
-from virtualgpu.program.steps import Access, Step
+from virtualgpu.program.steps import MemoryAccess, Step
 
 COMMUTATIVE = {"add", "and", "or", "xor", "min", "max"}
 
@@ -28,7 +28,7 @@ def is_ordered(places: list[Place], steps: list[list[Step]]) -> bool:
     used = spin_loops.used_registers(places, steps)
     if any(isinstance(step, Provided) for some in steps for step in some):
         return True
-    for step in (step for some in steps for step in some if isinstance(step, Access)):
+    for step in (step for some in steps for step in some if isinstance(step, MemoryAccess)):
         if step.site.space in ("shared", "local"):
             continue
         if step.site.kind == "load" and step.site.strong:

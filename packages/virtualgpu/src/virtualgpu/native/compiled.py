@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from virtualgpu.native.control_flow import Place
     from virtualgpu.native.state_layout import Kept
     from virtualgpu.native.watched.rules import Checked
-    from virtualgpu.program.steps import Access
+    from virtualgpu.program.steps import MemoryAccess
 
 # What names instructions, registers and lines is found out when a launch needs it, for a fault or
 # for those who watch, by modules that take longer to import than a launch takes: 20 ms.
@@ -66,7 +66,7 @@ class NativeKernel:
         return control_flow.places(self.program)
 
     @cached_property
-    def sites(self) -> list[tuple[Access, Place]]:
+    def sites(self) -> list[tuple[MemoryAccess, Place]]:
         """Its memory instructions, by number."""
         from virtualgpu.native.decode import decode
 

@@ -4,7 +4,7 @@ The variant of a kernel that is watched adds to tables: how often each place ran
 lanes, and which way it went; what each memory instruction asked for; what each thread did, and each
 warp between two barriers. An access to neighbouring elements, or of all lanes to one, is counted
 here. Of others the lanes' addresses are handed to the observer's own loops, the same that count for
-the interpreting machine.
+the interpreter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from virtualgpu.native.values import (
 )
 from virtualgpu.operations.expression import Value, select
 from virtualgpu.program.site import Site
-from virtualgpu.program.steps import Access, Step
+from virtualgpu.program.steps import MemoryAccess, Step
 
 SPACES = ("global", "shared", "local")
 # Words of a place: warps that ran it, their lanes, conditional branches, those that parted lanes.
@@ -76,7 +76,7 @@ class Counts:
 
 def _is_silent(site: Site) -> bool:
     """Whether nobody counts an access. ``ld.const`` may be told an address of any memory, and is
-    counted where that is not constant: the interpreting machine looks, each time."""
+    counted where that is not constant: the interpreter looks, each time."""
     if site.quiet and site.space == "global":
         raise Refused("ld.const, and somebody counts")
     return site.quiet
@@ -110,7 +110,7 @@ class Counting:
             return
         self._place(place, WARPS, 1)
         self._place(place, HERE, self._lanes(mask))
-        accesses = sum(isinstance(step, Access) and step.site.space in ("global", "shared")
+        accesses = sum(isinstance(step, MemoryAccess) and step.site.space in ("global", "shared")
                        and not _is_silent(step.site) for step in self.steps[place.index])
         thread = build.add(build.mul(context.load("block"), context.load("threads")),
                            build.shl(context.load("warp"), I64(5)))
@@ -145,7 +145,7 @@ class Counting:
             at = self.build.mul(row, I64(8 * SITE_WORDS))
             self._add("site_counts", self.build.add(at, I64(8 * word)), more)
 
-    def line(self, step: Access, number: int, first: ir.Value) -> None:
+    def line(self, step: MemoryAccess, number: int, first: ir.Value) -> None:
         """A whole warp reaches neighbouring elements from ``first`` on, in one variable."""
         build, site = self.build, step.site
         if _is_silent(site):
@@ -163,7 +163,7 @@ class Counting:
         self._site(row, (LANES, 1, build.select(shared, turns, sectors),
                          build.select(shared, turns, I64(site.size))))
 
-    def same(self, step: Access, number: int, mask: ir.Value, address: ir.Value) -> None:
+    def same(self, step: MemoryAccess, number: int, mask: ir.Value, address: ir.Value) -> None:
         """All lanes of ``mask`` reach one address."""
         build, site = self.build, step.site
         if _is_silent(site):
@@ -177,7 +177,7 @@ class Counting:
                 turns = build.add(turns, build.zext(some, I64))
         self._site(I64(len(SPACES) * number + space), (self._lanes(mask), 1, turns, turns))
 
-    def apart(self, step: Access, number: int, mask: ir.Value) -> None:
+    def apart(self, step: MemoryAccess, number: int, mask: ir.Value) -> None:
         """Lanes reach the addresses that lie in the context."""
         build, site = self.build, step.site
         if _is_silent(site):
@@ -196,7 +196,7 @@ class Counting:
         for space, _, lanes in by_space(build, addresses, mask):
             self._some(step, number, space, lanes)
 
-    def _near(self, step: Access, number: int, mask: ir.Value) -> None:
+    def _near(self, step: MemoryAccess, number: int, mask: ir.Value) -> None:
         """Words that lie side by side are in different banks, whichever lane reaches which."""
         build = self.build
         words = Value(build, build.load(self.context.at(ADDRESSES), typ=ir.VectorType(
@@ -214,7 +214,7 @@ class Counting:
             with no:
                 self._loop(step, number, space, mask)
 
-    def _some(self, step: Access, number: int, space: str, mask: ir.Value) -> None:
+    def _some(self, step: MemoryAccess, number: int, space: str, mask: ir.Value) -> None:
         build = self.build
         with build.if_then(build.icmp_unsigned("!=", mask, I32(0))):
             if space != "local":
@@ -227,7 +227,7 @@ class Counting:
                            build.shl(context.load("warp"), I64(5)))
         self._threads("thread_accesses", thread, mask, 1)
 
-    def _loop(self, step: Access, number: int, space: int, mask: ir.Value) -> None:
+    def _loop(self, step: MemoryAccess, number: int, space: int, mask: ir.Value) -> None:
         build, context = self.build, self.context
         signature = ir.FunctionType(I64, [I64] * (POINTERS + 6)).as_pointer()
         table = pointer_to(build, context.load("count_data"))

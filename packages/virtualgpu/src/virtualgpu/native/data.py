@@ -1,7 +1,7 @@
 """Data instructions and what lanes of a warp tell each other, as LLVM values.
 
 The meaning of a data instruction is the expression of :mod:`virtualgpu.operations`, the same
-that the interpreting machine runs; here it is built once more, for 32 lanes or for one number.
+that the interpreter runs; here it is built once more, for 32 lanes or for one number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks that run side by side, handed over to the interpreting machine, which knows the words for
+"""Blocks that run side by side, handed over to the interpreter, which knows the words for
 who waits where, and looks whether they can ever end."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 def take_over(launch: Launch, found: Kept, core: Core) -> Wave:
     """Blocks of which no lane can go on in native code, where lanes meet at one instruction only.
-    The interpreting machine knows whether they meet at several, or has the words for who waits."""
+    The interpreter knows whether they meet at several, or has the words for who waits."""
     wave = _Handover(launch, found, core).wave
     parked, wave.parked = wave.parked, {}
     for groups in parked.values():
@@ -56,7 +56,7 @@ def take_over(launch: Launch, found: Kept, core: Core) -> Wave:
 
 
 def look(launch: Launch, found: Kept, cores: Sequence[Core], seconds: float) -> None:
-    """Run copies of all blocks on the interpreting machine, for some seconds of processor time.
+    """Run copies of all blocks in the interpreter, for some seconds of processor time.
     Raises EndlessError where it is certain that they never end; else nothing has changed. There
     must be no blocks that have yet to begin, or no room for them."""
     waves = [_Handover(launch, found, core).wave for core in cores]
@@ -80,7 +80,7 @@ def look(launch: Launch, found: Kept, cores: Sequence[Core], seconds: float) -> 
 
 
 class _Handover:
-    """One context's blocks as a wave of the interpreting machine."""
+    """One context's blocks as a wave of the interpreter."""
 
     def __init__(self, launch: Launch, found: Kept, core: Core):
         self.program, self.found, common = launch.program, found, core.common

@@ -9,7 +9,7 @@ from virtualgpu.native import intrinsics
 from virtualgpu.native.control_flow import Passing, Place, chosen
 from virtualgpu.native.refusal import Refused
 from virtualgpu.program.program import Program
-from virtualgpu.program.steps import WIDE, Access, Barrier, Call, Data, Move, Parameter, Step
+from virtualgpu.program.steps import WIDE, Barrier, Call, Data, MemoryAccess, Move, Parameter, Step
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.opcodes import traits
 
@@ -55,7 +55,7 @@ def _taken(program: Program, place: Place, step: Step) -> Step:
     instruction, code = step.instruction, place.block.function
     if isinstance(step, Move | Parameter) and step.dtype == WIDE:
         raise Refused(instruction.name)
-    if isinstance(step, Access):
+    if isinstance(step, MemoryAccess):
         if step.site.whole:
             raise Refused(instruction.name)
         base = step.sources[0]

@@ -1,8 +1,8 @@
-"""Functions that the device provides, called from native code: the interpreting machine's own.
+"""Functions that the device provides, called from native code: the interpreter's own.
 
 Native code leaves the arguments of a warp's lanes in its context, and calls back
 (:meth:`.core.Core`). So lines have the order of lanes, warps and blocks, and none is lost that the
-other machine would print.
+interpreter would print.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The code of a place runs with the word ``mask``, bit ``i`` for lane ``i``. Lanes that part wait at
 the higher of the two places, in that place's own word, until the lower ones have come there or
-are done: the order of the interpreting machine. Which words can be other than zero at which place
+are done: the order of the interpreter. Which words can be other than zero at which place
 is known beforehand (:mod:`.control_flow`), so a kernel whose branches are uniform has none, and
 one with a short ``if`` has one.
 
@@ -49,7 +49,7 @@ from virtualgpu.native.values import (
 from virtualgpu.native.watched.watching import Watching
 from virtualgpu.program.loops import cycles
 from virtualgpu.program.program import Program
-from virtualgpu.program.steps import Access
+from virtualgpu.program.steps import MemoryAccess
 from virtualgpu.ptx import Register
 
 KINDS = {"next", "goto", "branch", "indexed", "exit", "barrier", "trap", "call", "return"}
@@ -315,7 +315,7 @@ class Lowering(Ways):
                 self.watching.step(place, step, mask, registers)
             if regular is not None and self.stale.result(step, regular.get(id(step))):
                 continue
-            if isinstance(step, Access):
+            if isinstance(step, MemoryAccess):
                 self.accesses.emit(step, mask)
             elif isinstance(step, Stop):
                 build.branch(self._stop(-1 - place.index, mask))

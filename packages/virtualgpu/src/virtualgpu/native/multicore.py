@@ -257,7 +257,7 @@ class Run:
         raise error
 
     def _stopped(self, core: Core) -> NoReturn:
-        """Raise what the interpreting machine would."""
+        """Raise what the interpreter would."""
         wave, group = core.stand()
         fault, block = core.word("fault"), self.launch.program.blocks[group.block]
         kinds = {"indexed": VirtualGPUError, "call": MemoryAccessError, "barrier": LaunchError}
@@ -273,7 +273,7 @@ class Run:
         raise VirtualGPUError("native code stopped where nothing is wrong: please report this")
 
     def _refused_access(self, number: int, group: Group, addresses: np.ndarray) -> None:
-        """Have the interpreting machine look at the addresses that native code refused."""
+        """Have the interpreter look at the addresses that native code refused."""
         site = self.kernel.sites[number][0].site
         offset, site.offset = site.offset, 0
         try:
@@ -289,16 +289,16 @@ class Run:
             site.offset = offset
 
     def _replay(self, kinds: type[VirtualGPUError] | tuple[type[VirtualGPUError], ...]) -> None:
-        """Raise the interpreting machine's error, if it comes to one of these ``kinds``.
+        """Raise the interpreter's error, if it comes to one of these ``kinds``.
 
-        How many other threads do the same, and which is the first of all, only that machine can
+        How many other threads do the same, and which is the first of all, only the interpreter can
         say, which runs many blocks side by side. It runs the kernel once more, over what the
         stopped one left in memory; it may go another way there, or take long: then native code's
         own error must do, which knows the lanes of one warp.
         """
         self.launch.deadline = time.thread_time() + REPLAY
         printed = self.launch.lines[:], self.launch.printed
-        if self.counts is not None:  # who watches hears all from the other machine
+        if self.counts is not None:  # who watches hears all from the interpreter
             self.counts = None
             self.launch.observers[0].launch_started(self.launch)
         try:

@@ -21,13 +21,13 @@ from virtualgpu.compilers.building import count_to, function, intrinsic
 from virtualgpu.compilers.llvm import linkable
 from virtualgpu.native.context import ADDS, LOW, ROOM, SITE_WORDS, SITES, SPAN, WORD
 from virtualgpu.native.values import I64, POINTER, Context, pointer_to
-from virtualgpu.program.steps import Access, Step
+from virtualgpu.program.steps import MemoryAccess, Step
 
 
 def width(step: Step, used: set[int]) -> int:
     """Bytes of an integer that the step adds to global memory, where none of the ``used`` registers
     takes the old one; 0 for all other steps."""
-    if not isinstance(step, Access) or step.site.kind != "atomic":
+    if not isinstance(step, MemoryAccess) or step.site.kind != "atomic":
         return 0
     site = step.site
     adds = site.operation == "add" and site.dtype.kind in "iu" and site.dtype.itemsize in (4, 8)

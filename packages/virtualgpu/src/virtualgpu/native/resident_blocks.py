@@ -24,7 +24,7 @@ class SideBySide(Run):
 
     def __init__(self, launch: Launch, kernel: NativeKernel):
         super().__init__(launch, kernel)
-        self.taken_over: dict[Core, Wave] = {}  # by the interpreting machine
+        self.taken_over: dict[Core, Wave] = {}  # by the interpreter
 
     def _work(self, core: Core) -> None:
         waiting: list[Core] = []
@@ -57,8 +57,8 @@ class SideBySide(Run):
             core.error = error
 
     def _may_begin(self, waiting: list[Core]) -> bool:
-        """Whether there are more blocks, and room for them: as many lanes wait as on the
-        interpreting machine."""
+        """Whether there are more blocks, and room for them: as many lanes wait as in the
+        interpreter."""
         launch, common = self.launch, self.cores[0].common
         most = min(WAITING_WAVES * WAVE_LANES // (common.blocks * launch.threads),
                    launch.budget.nbytes // common.nbytes)

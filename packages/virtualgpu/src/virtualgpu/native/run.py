@@ -22,7 +22,7 @@ from virtualgpu.native.refusal import Refused
 from virtualgpu.native.resident_blocks import SideBySide
 from virtualgpu.program.program import Program
 
-# Whether an error of the compiler's own is one: tests ask for it, users get the other machine.
+# Whether an error of the compiler's own is one: tests ask for it, users get the interpreter.
 STRICT = os.environ.get("VIRTUALGPU_NATIVE") == "always"
 
 _lock = threading.Lock()
@@ -124,7 +124,7 @@ def _code(program: Program, variant: str) -> NativeKernel | str:
                 known = str(refusal) or "refused"
             record.keep(program, variant, known)
         return known if isinstance(known, str) else NativeKernel(program, known)
-    except Exception as error:  # an unforeseen form: the other machine knows it
+    except Exception as error:  # an unforeseen form: the interpreter knows it
         if STRICT:
             raise
         warnings.warn(

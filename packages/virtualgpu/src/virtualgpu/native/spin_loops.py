@@ -15,7 +15,7 @@ from typing import TypeAlias
 from virtualgpu.native.control_flow import Place
 from virtualgpu.native.decode import Copy
 from virtualgpu.program.loops import cycles
-from virtualgpu.program.steps import Access, Step
+from virtualgpu.program.steps import MemoryAccess, Step
 from virtualgpu.ptx import Register
 
 # A register, or a place in memory by the address of the loads and stores that name it.
@@ -63,7 +63,7 @@ def used_registers(places: list[Place], steps: list[list[Step]]) -> set[int]:
 
 def _looks(step: Step, used: set[int]) -> bool:
     """At memory that others change."""
-    if not isinstance(step, Access):
+    if not isinstance(step, MemoryAccess):
         return False
     if step.site.kind == "load":
         return step.site.strong
@@ -102,7 +102,7 @@ class _Loop:
             return
         written: list[Cell] = list(step.writes)
         sources: set[Cell] = set(step.reads)
-        if isinstance(step, Access) and step.site.kind in ("load", "store"):
+        if isinstance(step, MemoryAccess) and step.site.kind in ("load", "store"):
             base, site = step.sources[0], step.site
             named = place.block.function.slots.get(base.name) if (
                 isinstance(base, Register)) else None

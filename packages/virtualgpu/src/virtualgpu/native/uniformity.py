@@ -13,7 +13,7 @@ from virtualgpu.native.control_flow import Place, chosen
 from virtualgpu.native.decode import Copy, Provided
 from virtualgpu.native.operands import CLOCKS
 from virtualgpu.program.program import Program
-from virtualgpu.program.steps import Access, Barrier, Parameter, Step
+from virtualgpu.program.steps import Barrier, MemoryAccess, Parameter, Step
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 from virtualgpu.ptx.opcodes import COLLECTIVES
@@ -57,7 +57,7 @@ class Uniformity:
         if step.instruction.opcode in COLLECTIVES or isinstance(step, Provided):
             return False
         # A thread's own memory, or an address that may lie there.
-        if isinstance(step, Access) and (
+        if isinstance(step, MemoryAccess) and (
                 step.site.kind == "atomic" or step.site.space not in ("global", "shared")):
             return False
         if step.reads & self.varying:

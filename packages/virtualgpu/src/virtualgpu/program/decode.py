@@ -20,10 +20,10 @@ from virtualgpu.program.provided import PROVIDED
 from virtualgpu.program.site import Site, site_of
 from virtualgpu.program.steps import (
     WIDE,
-    Access,
     Barrier,
     Call,
     Data,
+    MemoryAccess,
     Move,
     Parameter,
     Step,
@@ -188,7 +188,7 @@ class _Decoder:
             base = Symbol(base.name, base.offset + where.offset)
         else:
             site.offset = where.offset
-        return self.made(Access, targets, (base, *values), site=site)
+        return self.made(MemoryAccess, targets, (base, *values), site=site)
 
     def check_values(self, site: Site, targets: list[Operand], given: list[Operand]) -> None:
         """Memory is checked for ``width`` elements, so there must be as many values."""

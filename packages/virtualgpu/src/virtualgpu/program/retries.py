@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from virtualgpu.program.program import Program
-from virtualgpu.program.steps import Access, Data, Move, Step
+from virtualgpu.program.steps import Data, MemoryAccess, Move, Step
 
 BOOL = np.dtype("?")
 
@@ -30,22 +30,23 @@ def retried_loads(program: Program) -> frozenset[int]:
 
 
 def _of_function(program: Program, steps: list[Step]) -> frozenset[int]:
-    swaps = [step for step in steps if isinstance(step, Access) and step.site.operation == "cas"]
+    swaps = [step for step in steps
+             if isinstance(step, MemoryAccess) and step.site.operation == "cas"]
     if not swaps:
         return frozenset()
     return frozenset(
         id(step.instruction) for step in steps
-        if isinstance(step, Access) and step.site.kind == "load" and not step.site.strong
+        if isinstance(step, MemoryAccess) and step.site.kind == "load" and not step.site.strong
         and any(_same_word(step, swap) for swap in swaps) and _only_tries(program, steps, step))
 
 
-def _same_word(load: Access, swap: Access) -> bool:
+def _same_word(load: MemoryAccess, swap: MemoryAccess) -> bool:
     return (load.sources[0] == swap.sources[0] and load.site.offset == swap.site.offset
             and load.site.size == swap.site.size)
 
 
-def _only_tries(program: Program, steps: list[Step], load: Access) -> bool:
-    returned = {slot for step in steps if isinstance(step, Access) and _same_word(load, step)
+def _only_tries(program: Program, steps: list[Step], load: MemoryAccess) -> bool:
+    returned = {slot for step in steps if isinstance(step, MemoryAccess) and _same_word(load, step)
                 and step.site.operation == "cas" for slot in step.writes}
     held, before = set(load.writes), -1
     while len(held) != before:
@@ -53,7 +54,7 @@ def _only_tries(program: Program, steps: list[Step], load: Access) -> bool:
         for step in steps:
             if not held & step.reads:
                 continue
-            if isinstance(step, Access) and step.site.operation == "cas" and (
+            if isinstance(step, MemoryAccess) and step.site.operation == "cas" and (
                     _same_word(load, step)):
                 continue
             if not isinstance(step, Data | Move):

@@ -64,7 +64,7 @@ class Parameter(Step):
 
 
 @dataclass(slots=True, kw_only=True)
-class Access(Step):
+class MemoryAccess(Step):
     """A load, store or atomic; the address comes first among its sources, without the constant
     that the site adds."""
 

@@ -21,7 +21,7 @@ _READERS = ("__getitem__", "__iter__", "__bool__", "__int__", "__float__", "__co
 _WRITERS = ("__setitem__", "fill", "sort", "put", "partition")
 
 
-class Told(np.ndarray):
+class ReportingArray(np.ndarray):
     """Mixed in before a class of arrays."""
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=(), **named):
@@ -46,13 +46,13 @@ class Told(np.ndarray):
 
 
 def _tell(kind: str, array: Any) -> None:
-    if isinstance(array, Told) and array.size:
+    if isinstance(array, ReportingArray) and array.size:
         low, high = np.lib.array_utils.byte_bounds(_plain(array))
         queues.tell(kind, target=low, nbytes=high - low)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Told):
+    if isinstance(value, ReportingArray):
         return np.ndarray.view(value, np.ndarray)
     if isinstance(value, list | tuple):
         return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value
@@ -84,15 +84,15 @@ def _part(array: np.ndarray, index: Any) -> np.ndarray:
 
 
 def _is_view(part: Any, array: np.ndarray) -> bool:
-    return isinstance(part, Told) and np.may_share_memory(_plain(part), _plain(array))
+    return isinstance(part, ReportingArray) and np.may_share_memory(_plain(part), _plain(array))
 
 
 for _kind, _names in (("read", _READERS), ("write", _WRITERS)):
     for _name in _names:
         if (_made := _method(_name, _kind)) is not None:
-            setattr(Told, _name, _made)
+            setattr(ReportingArray, _name, _made)
 
-_classes: dict[type, type] = {np.ndarray: Told}
+_classes: dict[type, type] = {np.ndarray: ReportingArray}
 
 
 def watched(array: np.ndarray) -> np.ndarray:
@@ -101,7 +101,8 @@ def watched(array: np.ndarray) -> np.ndarray:
         return array
     kind = type(array)
     if kind not in _classes:
-        _classes[kind] = type(kind.__name__, (Told, kind), {"__module__": kind.__module__})
+        _classes[kind] = type(kind.__name__, (ReportingArray, kind),
+                              {"__module__": kind.__module__})
     # By NumPy's method: Numba's arrays have another of the name.
     made: np.ndarray = np.ndarray.view(array, _classes[kind])
     vars(made).update(getattr(array, "__dict__", {}))

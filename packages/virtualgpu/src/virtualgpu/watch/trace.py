@@ -28,7 +28,7 @@ from virtualgpu.ptx.opcodes import JUMPS, traits
 LIMIT = 200_000  # threads' steps that are kept of a launch, about 10 MB
 
 
-class Step(NamedTuple):
+class ThreadStep(NamedTuple):
     """What some threads did together.
 
     Attributes
@@ -77,15 +77,15 @@ class LaunchTrace:
     kernel: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ThreadStep] = field(default_factory=list)
     complete: bool = True
     shared: tuple[tuple[int, int, str], ...] = ()
 
-    def of_thread(self, thread: int) -> list[Step]:
+    def of_thread(self, thread: int) -> list[ThreadStep]:
         """The steps in which a thread took part."""
         return [step for step in self.steps if (step.threads == thread).any()]
 
-    def accesses(self, space: str = "global") -> list[Step]:
+    def accesses(self, space: str = "global") -> list[ThreadStep]:
         return [step for step in self.steps if step.space == space]
 
     def __str__(self) -> str:
@@ -165,7 +165,7 @@ class Tracer(Observer):
             self.current.complete = False
             return False
         self.left -= len(threads)
-        self.current.steps.append(Step(
+        self.current.steps.append(ThreadStep(
             kind, source.filename if source else None, source.line if source else None, threads,
             **more))
         return True

@@ -1,7 +1,7 @@
 """Native code under ``check()``: kernels that look for what the checkers might find.
 
 The kernel finds out whether there may be anything to report, not the words for it. Where it
-suspects something it stops, its stores are taken back, and the interpreting machine runs the
-blocks, which tells who did what where. So reports are that machine's in any case; what native code
-suspects for nothing costs time alone.
+suspects something it stops, its stores are taken back, and the interpreter runs the blocks and
+reports. So a report is always the interpreter's; what native code suspects for nothing costs time
+alone.
 """

@@ -1,8 +1,8 @@
 """Kernels that are watched by ``check()``: what is called at each access and each barrier.
 
 The kernel looks for what the checkers might find, not for their words. Where it suspects something
-it stops, its stores are taken back, and the interpreting machine runs the blocks, which tells who
-does what where. So what is reported is that machine's in any case; what it would not blame, and
+it stops, its stores are taken back, and the interpreter runs the blocks, which tells who
+does what where. So what is reported is the interpreter's in any case; what it would not blame, and
 native code did, costs time alone.
 """
 
@@ -26,7 +26,7 @@ from virtualgpu.native.watched.look import Kind
 from virtualgpu.native.watched.rules import LARGEST, Grain
 from virtualgpu.operations.expression import Value
 from virtualgpu.program.program import Program
-from virtualgpu.program.steps import Access, Step
+from virtualgpu.program.steps import MemoryAccess, Step
 from virtualgpu.ptx import Immediate, Instruction
 from virtualgpu.ptx.opcodes import FENCES, waits_for_warp
 
@@ -51,7 +51,7 @@ def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
     for step in (step for some in steps for step in some):
         _demand(step.instruction)
         warps |= _is_warp_barrier(step.instruction)
-        if not isinstance(step, Access):
+        if not isinstance(step, MemoryAccess):
             continue
         site = step.site
         if site.order not in ("", "relaxed") or (site.scope == "cta" and site.space != "shared"):
@@ -105,29 +105,29 @@ class Watching:
                       onward)
         build.position_at_end(onward)
 
-    def _kind(self, step: Access) -> Kind | None:
+    def _kind(self, step: MemoryAccess) -> Kind | None:
         site = step.site
         if site.space == "local" and (site.quiet or self.debug):
             return None
         return Kind(site.kind, site.strong, site.size, site.space, self.grain)
 
-    def line(self, step: Access, number: int, first: ir.Value) -> None:
+    def line(self, step: MemoryAccess, number: int, first: ir.Value) -> None:
         """A whole warp reaches neighbouring elements from ``first`` on, in one variable."""
         if (kind := self._kind(step)) is not None:
             self._ask(number, EVERYONE, neighbours.line(kind), [I64(number), first])
 
-    def same(self, step: Access, number: int, mask: ir.Value, address: ir.Value) -> None:
+    def same(self, step: MemoryAccess, number: int, mask: ir.Value, address: ir.Value) -> None:
         """All lanes of ``mask`` reach one address."""
         if (kind := self._kind(step)) is not None:
             self._ask(number, mask, accesses.same(kind), [I64(number), address, mask])
 
-    def has_rows(self, step: Access) -> bool:
+    def has_rows(self, step: MemoryAccess) -> bool:
         """Whether rows of lanes are looked at at once."""
         space, kind = step.site.space, self._kind(step)
         return space in ("global", "shared") and kind is not None and (
             kind.size == 1 << self.grain.of(space))
 
-    def rows(self, run: list[Access], number: int, bases: list[ir.Value]) -> None:
+    def rows(self, run: list[MemoryAccess], number: int, bases: list[ir.Value]) -> None:
         """From each of the addresses ``bases``, and the offset of each access of ``run``, eight
         lanes reach neighbouring elements."""
         kind, offsets = self._kind(run[0]), sorted({step.site.offset for step in run})
@@ -138,7 +138,7 @@ class Watching:
             more = [I64(len(group)), I64(max(apart, default=0))]
             self._rows(neighbours.rows(kind), number, bases, group[0], more)
 
-    def same_rows(self, run: list[Access], number: int, bases: list[ir.Value]) -> None:
+    def same_rows(self, run: list[MemoryAccess], number: int, bases: list[ir.Value]) -> None:
         """Each eight lanes reach one of the addresses, with the offset of each of ``run``."""
         kind, left = self._kind(run[0]), sorted({step.site.offset for step in run})
         assert kind is not None
@@ -154,7 +154,7 @@ class Watching:
         addresses = [self.build.add(base, I64(offset)) for base in bases]
         self._ask(number, EVERYONE, name, [I64(number), *addresses, *more])
 
-    def apart(self, step: Access, number: int, mask: ir.Value) -> None:
+    def apart(self, step: MemoryAccess, number: int, mask: ir.Value) -> None:
         """Lanes reach the addresses that lie in the context."""
         if (kind := self._kind(step)) is not None:
             self._ask(number, mask, accesses.apart(kind), [
