@@ -1,6 +1,6 @@
 """Scripts that a notebook starts (``!python script.py``) find the virtual GPU as the notebook does.
 
-Such a script is another process, in which nobody has called ``activate()``. Where a Jupyter kernel
+Such a script is another process, in which ``activate()`` was not called. Where a Jupyter kernel
 runs on the virtual GPU because there is no other, it puts ``startup/`` first on the ``PYTHONPATH``
 of the processes that it starts. Each Python that has it there reads ``sitecustomize.py`` in it as
 it starts (https://docs.python.org/3/library/site.html), which runs the ``sitecustomize`` that would

@@ -2,7 +2,7 @@
 
 It lies in the user's cache folder (``$XDG_CACHE_HOME/virtualgpu``, by default
 ``~/.cache/virtualgpu``); ``VIRTUALGPU_CACHE`` names another folder, or ``0`` for none. Nothing
-here is an error: where the folder cannot be written, is full or belongs to somebody else, code is
+here is an error: where the folder cannot be written, is full or belongs to another user, code is
 compiled again.
 
 A file is named by its key, which the caller makes of all that decides what the code is. It holds

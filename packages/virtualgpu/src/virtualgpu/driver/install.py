@@ -22,7 +22,7 @@ _loaded: list[object] = []
 
 
 def install() -> bool:
-    """Answer as the driver to whoever loads ``libcuda.so.1`` from now on, where there is none.
+    """Answer as the driver to what loads ``libcuda.so.1`` from now on, where there is none.
 
     Returns whether this system can (Linux on x86-64, no sandbox that forbids it).
     """

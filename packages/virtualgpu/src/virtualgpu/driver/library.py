@@ -1,6 +1,6 @@
 """A shared library made in memory, whose functions jump to addresses that are given.
 
-The system's loader knows a library by its name (``DT_SONAME``): once this one is loaded, whoever
+The system's loader knows a library by its name (``DT_SONAME``): once this one is loaded, what
 opens ``libcuda.so.1`` in this process is given it. Nothing is compiled and nothing is written to
 disk. System V ABI, "Object Files" and "Dynamic Linking"; x86-64 Linux only.
 """
@@ -47,8 +47,8 @@ class Library:
         return ctypes.cast(self._loaded[name], ctypes.c_void_p).value or 0
 
     def end(self) -> None:
-        """Have every function return 4, CUDA_ERROR_DEINITIALIZED, and call nobody: Python ends, and
-        what is freed after it still calls the driver. To free then is right: 0, CUDA_SUCCESS."""
+        """Have every function return 4, CUDA_ERROR_DEINITIALIZED, and call nothing: Python
+        ends, and what is freed after it still calls the driver. To free is right: CUDA_SUCCESS."""
         first, count = self.address(self._names[0]), len(self._names)
         distance = ctypes.c_int32.from_address(first + 2).value
         table = (ctypes.c_uint64 * count).from_address(first + 6 + distance)
@@ -62,7 +62,7 @@ def image(name: str, functions: dict[str, int]) -> bytes:
     for function in functions:
         named.append(len(strings))
         strings += function.encode() + b"\0"
-    count = len(named) + 1  # the first symbol is nobody's
+    count = len(named) + 1  # the first symbol is empty
     at_symbols = _up(64 + 4 * 56, 16)
     at_strings = at_symbols + 24 * count
     at_hash = _up(at_strings + len(strings), 16)

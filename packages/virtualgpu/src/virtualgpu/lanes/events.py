@@ -39,7 +39,7 @@ class WatchedLaunch(Protocol):
     shared_bytes : int
         Of each block, static and dynamic.
     memory : GlobalMemory
-        Where allocations lie (``extent``, ``starts``), which bytes nobody wrote (``unwritten``).
+        Where allocations lie (``extent``, ``starts``), which bytes no one wrote (``unwritten``).
     program : Program
         Its basic blocks.
     shared_layout : SharedLayout

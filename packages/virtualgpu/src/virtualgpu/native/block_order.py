@@ -2,7 +2,7 @@
 
 Their blocks run one after the other, on one core, so that the same launch gives the same bits each
 time: sums of floats by atomics (rounded in another order, another sum), atomics whose old value
-somebody uses (a ticket, a place in a list), exchanges, loads that may see what another block has
+is used (a ticket, a place in a list), exchanges, loads that may see what another block has
 stored meanwhile, and what is printed. What integers add up to, or the largest of them, is the same
 in any order.
 """

@@ -120,7 +120,7 @@ class Ways:
         return here
 
     def _executed(self, place: Place, lanes: ir.Value) -> None:
-        """Count a place, where somebody does."""
+        """Count a basic block, if it is counted."""
         if self.counting is not None:
             self.counting.executed(place, lanes)
         if self.timed:

@@ -2,9 +2,9 @@
 
 The lanes of a warp that stand at the lowest place run first, and lanes that meet at a place run
 on together: that is the order of :class:`~virtualgpu.lanes.schedule.Lockstep`, and native code
-keeps it, so stores of lanes that went different ways come in the same order. What can be known
-before a kernel runs is which lanes can wait where meanwhile; a place while which nobody can wait
-runs with all the warp's lanes that are left, and needs no mask of its own.
+keeps it, so stores of lanes that went different ways come in the same order. Where other lanes
+can wait meanwhile is known before a kernel runs: a basic block during which none can runs with all
+lanes of the warp that have not ended, and needs no mask.
 
 Sets of places are Python integers: bit ``i`` stands for place ``i``.
 """
@@ -129,7 +129,7 @@ def _leads(program: Program, place: Place) -> tuple[Stand | None, list[Stand]]:
 
 def callees(program: Program, block: Block) -> list[FunctionCode]:
     """The functions that a call may enter; of one through a register, all that take as many
-    arguments and whose address somebody takes."""
+    arguments and whose address is taken."""
     site = block.call
     assert site is not None
     if site.target is not None:

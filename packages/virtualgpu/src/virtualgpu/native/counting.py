@@ -75,10 +75,10 @@ class Counts:
 
 
 def _is_silent(site: Site) -> bool:
-    """Whether nobody counts an access. ``ld.const`` may be told an address of any memory, and is
+    """Whether an access is not counted. ``ld.const`` may be told an address of any memory, and is
     counted where that is not constant: the interpreter looks, each time."""
     if site.quiet and site.space == "global":
-        raise Refused("ld.const, and somebody counts")
+        raise Refused("ld.const, under profile()")
     return site.quiet
 
 

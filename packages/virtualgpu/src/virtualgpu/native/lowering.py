@@ -77,7 +77,7 @@ class Lowering(Ways):
         self.heads, self.shown = livelock.heads(program, self.places), 0
         spinning = spin_loops.spinning(self.places, self.steps)
         endings = control_flow.endings(self.places)
-        # How an ending place runs nobody can tell, except who counts.
+        # How a basic block that ends runs makes no difference, except to a count.
         self.timed = any(isinstance(source, Register) and source.name in CLOCKS
                          for steps in self.steps for step in steps for source in step.sources)
         self.ending: set[int] = set() if counts or self.timed else endings
@@ -86,7 +86,7 @@ class Lowering(Ways):
         parted = divergence.needed(self.places, self._companions(), self.steps,
                               self.uniformity.varying, spinning)
         if parted and (counts or watches):
-            raise Refused("lanes that wait for others, and somebody watches")
+            raise Refused("lanes that wait for others, under check()")
         if parted:
             self.uniformity = Uniformity(
                 program, self.places, self.steps, self.ending, apart=True)
@@ -345,7 +345,7 @@ class Lowering(Ways):
         for index in sorted(self.counted_out & set(control_flow.members(pending))):
             place, word = self.places[index], self.words[index]
             if place.block.kind == "goto":
-                raise Refused("lanes that take several steps to end, and somebody counts")
+                raise Refused("lanes that take several steps to end, under profile()")
             lanes = build.load(word)
             with build.if_then(build.icmp_unsigned("!=", lanes, I32(0))):
                 build.store(I32(0), word)

@@ -142,7 +142,7 @@ class Run:
                     core.count = max(1, core.count // 2)
                 if len(self.cores) == 1:
                     self._share(took / blocks[1])
-        except BaseException as error:  # from a thread that has nobody to tell
+        except BaseException as error:  # from a thread without a caller
             core.error, self.halted = error, True
         finally:
             self._leave(core)
@@ -221,7 +221,7 @@ class Run:
         return True
 
     def _is_endless(self, core: Core, head: Head) -> bool:
-        """Whether lanes that go in a circle will do so for ever. Where memory has a say, all cores
+        """Whether lanes that go in a circle will do so for ever. Where memory decides, all cores
         that work must have been seen to, each twice since any of them was not: so none has changed
         memory meanwhile, as these loops do not store. A lower block that goes on elsewhere comes
         first, as it may end with an error."""

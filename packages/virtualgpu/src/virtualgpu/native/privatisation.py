@@ -6,7 +6,7 @@ own, and adds these to memory when its batch of blocks ends, when it stops, and 
 looks up. Sums of integers, which wrap, are the same in any order.
 
 One allocation at a time has such sums: the first of at most ROOM bytes that an instruction adds to
-whose result nobody uses. Nothing else may see it meanwhile. Each instruction asks
+whose result no instruction uses. Nothing else may see it meanwhile. Each instruction asks
 :func:`.locate.locate` before it goes over to another allocation, and that tells :func:`claim`: an
 instruction that does something else there, or did so last, ends it.
 """

@@ -2,7 +2,7 @@
 
 Warps run one after the other in native code, each as far as it can. A lane that waits for what
 another lane or a later warp writes would wait for ever. So a loop counts its rounds and yields if
-it reads memory with ``volatile``, an order or an atomic whose old value somebody uses, or if one of
+it reads memory with ``volatile``, an order or an atomic whose old value is used, or if one of
 its branches depends on one place in memory and on nothing that the loop itself changes, or on what
 the loop changes by what it reads there (a step that may be zero); so with the loops inside it.
 """

@@ -129,7 +129,7 @@ def _binding(binding):
 
 
 def _watched(make):
-    """Arrays of the host that say who touches them, while somebody wants to know."""
+    """Arrays of the host that report who touches them, while streams are watched."""
 
     @functools.wraps(make)
     def make_watched(*arguments, **named):

@@ -1,4 +1,4 @@
-"""What decides whether a loop ends: the registers, and whether memory or other lanes have a say.
+"""What decides whether a loop ends: the registers, and whether memory or other lanes decide it.
 
 A loop is a strongly connected part of a function's blocks, the largest one. The registers that
 its branches depend on, directly or through others, are its *slice* (Weiser, "Program Slicing",

@@ -131,7 +131,7 @@ class Program:
         self.native: object = None
         self.counting: object = None
         self.watching: object = None  # ... that is checked
-        self.watched = 0  # the part of `work` that somebody watched
+        self.watched = 0  # the part of `work` under an observer
         self.loops: Any = None  # see `program.loops`
         # What observers find out of its instructions once (`watch.orderless`, `.racecheck`,
         # `.profiling`).

@@ -1,6 +1,6 @@
 """Arrays of the host that tell who reads and writes them: pinned, mapped and managed memory.
 
-Made only while somebody watches streams (:func:`watched`). What NumPy does by methods, operators,
+Made only while streams are watched (:func:`watched`). What NumPy does by methods, operators,
 functions and ufuncs is told; ``np.asarray``, buffers and pointers pass by.
 """
 
@@ -96,7 +96,7 @@ _classes: dict[type, type] = {np.ndarray: ReportingArray}
 
 
 def watched(array: np.ndarray) -> np.ndarray:
-    """The same memory, telling who touches it; the array itself where nobody watches streams."""
+    """The same memory, telling who touches it; the array itself where streams are not watched."""
     if not any(observer.watches_host for observer in instruments.observers()):
         return array
     kind = type(array)

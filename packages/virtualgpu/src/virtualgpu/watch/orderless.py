@@ -13,8 +13,8 @@ Model"); everything else may tell threads of an order, and is refused. What is k
 - loads and stores that are weak, in all memory but local;
 - ``bar.sync 0`` of the whole block: the n-th one of a thread meets the n-th ones of the others.
   Barriers of some threads, votes and shuffles are not among it: who comes may be chance;
-- atomics that commute, of one kind and type in the whole kernel, on integers, whose result nobody
-  looks at: the sum is the same, whatever comes first. Sums of floats are not, by their rounding.
+- atomics that commute, of one kind and type in the whole kernel, on integers, whose result is not
+  looked at: the sum is the same, whatever comes first. Sums of floats are not, by their rounding.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import numpy as np
 from virtualgpu.lanes.wave import WARP
 from virtualgpu.watch import race_loop
 
-ROOM = 256  # rows that are kept before those that nobody has any more are dropped
+ROOM = 256  # rows that are kept before those without a user are dropped
 
 
 class Phases:

@@ -289,7 +289,7 @@ class Profiler(Observer):
         :func:`.add_access`."""
         kind, size, many = access.kind, access.size, len(lanes)
         in_global = access.space == "global"
-        if many == 1:  # nobody to share with or to wait for
+        if many == 1:  # no other to share with or to wait for
             return 1, 1, -(-size // warp_loops.SECTOR) if in_global and kind != "atomic" else 1
         start = pointer(addresses), pointer(lanes), places.warps
         seen, more, banks, each = self._room

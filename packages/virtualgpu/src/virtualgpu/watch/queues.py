@@ -1,7 +1,7 @@
 """What the host asks of streams, told to those who watch: by every front end, in the same words.
 
 Work is done when the call that asks for it returns, so nothing here changes what a program
-computes. Where nobody watches, each function looks at an empty list and returns.
+computes. Without an observer, each function looks at an empty list and returns.
 
 Numbers of streams are the driver's handles: 0 and 1 are the legacy default stream, 2 is the
 per-thread default stream (CUDA Driver API, "Stream synchronization behavior").
@@ -74,7 +74,7 @@ def handle(stream: int) -> int:
 
 
 def chosen() -> int | None:
-    """The stream of this thread's next launch; None where what happens is nobody's command."""
+    """The stream of this thread's next launch; None where no command asks for what happens."""
     stream = getattr(_local, "stream", LEGACY)
     return stream if stream is None else handle(stream)
 
@@ -113,7 +113,7 @@ def copying(stream: int, target: int, origin: int, nbytes: int) -> Iterator[None
     if not instruments.watching() or chosen() is None:
         yield
         return
-    with on(None):  # the parts of it are nobody's commands
+    with on(None):  # its parts are no commands of their own
         yield
     plain = [not (BASE <= address < END or is_pinned(address)) for address in (target, origin)]
     tell("copy", stream, target=0 if plain[0] else target, nbytes=nbytes,

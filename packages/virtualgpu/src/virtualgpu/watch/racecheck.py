@@ -54,7 +54,7 @@ class Racecheck(RaceOrder):
         self.result = np.zeros(1, np.int64)
         self._outputs = (*map(pointer, self.found), ROOM, pointer(self.result))
         self.active = False
-        self.recorded = False  # whether somebody asks what a launch has touched
+        self.recorded = False  # whether what a launch has touched is asked for
         self.generation = _time.generation
 
     # -- launches ------------------------------------------------------------------------------

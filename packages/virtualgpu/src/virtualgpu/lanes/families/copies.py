@@ -2,9 +2,9 @@
 Instructions: Asynchronous copy").
 
 A copy's data arrive at the latest moment that the ISA allows: at the wait of the thread that began
-it, or when somebody waits for an ``mbarrier`` that only copies have yet to arrive at. Who reads
+it, or when a thread waits for an ``mbarrier`` that only copies have yet to arrive at. Who reads
 sooner sees what was there before; observers hear when copies begin and arrive. Source and target
-are checked where the copy begins. Copies for which nobody waits never arrive.
+are checked where the copy begins. Copies that no thread waits for never arrive.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ end: 20 bits of arrivals to come, 20 of arrivals that each phase expects, 21 of 
 the phase's number modulo 8. The state that an arrival returns is the word before it.
 
 Arrivals that asynchronous copies make (``cp.async.mbarrier.arrive``, ``complete_tx``) happen at the
-latest moment: when somebody waits for a phase and nothing else is missing.
+latest moment: when a thread waits for a phase and nothing else is missing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ U64 = np.dtype("u8")
 
 @dataclass(slots=True, eq=False)
 class Deferred:
-    """What copies will do to barriers once somebody waits: one element per lane."""
+    """What copies will do to barriers once a thread waits: one element per lane."""
 
     lanes: np.ndarray
     words: np.ndarray

@@ -55,7 +55,7 @@ def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
             continue
         site = step.site
         if site.order not in ("", "relaxed") or (site.scope == "cta" and site.space != "shared"):
-            raise Refused("order by acquire and release, and somebody checks")
+            raise Refused("order by acquire and release, under check()")
         strong |= site.strong
         if site.kind == "load":
             continue  # granules that every store fills tell loads apart too
@@ -67,14 +67,14 @@ def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
 
 def _demand(instruction: Instruction) -> None:
     if instruction.opcode in FENCES or ORDERS & set(instruction.modifiers):
-        raise Refused("order by fences, and somebody checks")
+        raise Refused("order by fences, under check()")
     names = {getattr(operand, "name", "") for operand in instruction.operands}
     if instruction.opcode == "call" and names & ALOUD:
-        raise Refused("what cannot be taken back, and somebody checks")
+        raise Refused("what cannot be taken back, under check()")
     if waits_for_warp(instruction):
         mask = instruction.operands[-1]
         if not isinstance(mask, Immediate) or ~mask.value & 0xFFFF_FFFF:
-            raise Refused("lanes that name their companions, and somebody checks")
+            raise Refused("lanes that name their companions, under check()")
 
 
 def _is_warp_barrier(instruction: Instruction) -> bool:
@@ -91,7 +91,7 @@ class Watching:
         self.grain = grain_of(program, steps)
         self.debug = program.module.debug
         if not all(barrier_of(steps[place.index]).plain for place in barriers):
-            raise Refused("barriers of some threads, and somebody checks")
+            raise Refused("barriers of some threads, under check()")
 
     def _ask(self, number: int, mask: ir.Value, name: str, more: list[ir.Value]) -> None:
         """Call a function; where it suspects something, leave the kernel."""
