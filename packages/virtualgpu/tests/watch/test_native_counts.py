@@ -135,5 +135,5 @@ def test_a_read_of_ordinary_memory_as_constant_is_counted():
                  variables=TILE)
     arrays = np.zeros(256, np.uint64), np.zeros(1, np.uint32)
     launch, error, code = counted(text, native.natively, arrays)
-    assert error is None and code == "ld.const, and somebody counts"
+    assert error is None and code == "ld.const, under profile()"
     assert (launch.counters.global_loads, launch.counters.global_stores) == (128, 128)

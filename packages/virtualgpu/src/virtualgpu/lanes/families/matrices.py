@@ -170,7 +170,8 @@ def _pieces(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | 
     """Lanes and addresses, in turns: neighbouring lanes take neighbouring pieces of a line.
 
     The last lane takes the first piece. The ISA does not say which lane moves what, so no
-    program may rely on it; a warp that filled the tile in the natural order and did not wait is found so.
+    program may rely on it; a warp that filled the tile in the natural order and did not wait is
+    found so.
     """
     site, fragment, size = tile.site, tile.fragment, tile.fragment.element.itemsize
     check_warps(site, group)
