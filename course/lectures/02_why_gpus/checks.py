@@ -10,7 +10,7 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
-from gpucourse.exercises.exchange import Diverged
+from gpucourse.judging.exchange import Diverged
 from gpucourse.exercises.host_side import HOST, ROOM, ToTheLastLaunch
 
 #: Seconds to start a kernel or a copy, as the lecture assumes.

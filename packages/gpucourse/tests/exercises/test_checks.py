@@ -224,7 +224,7 @@ def test_checks_are_found_from_anywhere_in_the_checkout(
 def test_checks_are_found_in_an_installed_package(tmp_path: Path):
     """Away from any checkout, the copy inside the package answers."""
     package = tmp_path / "site" / "gpucourse"
-    for name in ("course", "exercises", "learner", "system"):
+    for name in ("course", "exercises", "judging", "learner", "system"):
         shutil.copytree(PACKAGE / name, package / name)
     shutil.copy(PACKAGE / "__init__.py", package)
     (package / "lessons" / LECTURE).mkdir(parents=True)

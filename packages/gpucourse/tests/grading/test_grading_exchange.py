@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from gpucourse import call
-from gpucourse.exercises.exchange import Diverged, Exchange
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED
+from gpucourse.judging.exchange import Diverged, Exchange
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
 from threats import START
 

@@ -12,7 +12,6 @@ import nbformat
 import pytest
 from rich.console import Console
 
-from gpucourse.exercises import parallel
 from gpucourse.grading.classes import report
 from gpucourse.grading.classes.alike import MOST_TOKENS, Pair, alike, tokens
 from gpucourse.grading.classes.batch import Job
@@ -29,6 +28,7 @@ from gpucourse.grading.verdict import (
     TestOutcome,
     Verdict,
 )
+from gpucourse.judging import parallel
 from grading_toy import submission, submitted, toy_course, write_submission
 from virtualgpu.watch.counters import Counters
 

@@ -10,8 +10,8 @@ from numba import cuda, int32, int64
 
 import virtualgpu
 from gpucourse import expect_parallel, launch
-from gpucourse.exercises import parallel
 from gpucourse.grading.contract import Launched, PropertyFailed
+from gpucourse.judging import parallel
 from virtualgpu.watch.counters import Counters
 
 SIZE = 4000

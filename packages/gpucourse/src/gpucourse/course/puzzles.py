@@ -95,7 +95,7 @@ class Puzzle:
         The sizes, then ``T``, of the launch that is timed where there is a GPU.
     share : dict of str to str
         What may be asked of the sharing of work: the parameters of
-        :func:`gpucourse.exercises.parallel.uneven`; ``items`` are ``n`` or ``rows * cols``.
+        :func:`gpucourse.judging.parallel.uneven`; ``items`` are ``n`` or ``rows * cols``.
     budget : tuple of (counter, most, words)
         Counts that the measured launch may not exceed, and what to look at if it does.
     needs : tuple of (counter, least, words)

@@ -44,9 +44,9 @@ from typing import Any
 
 from gpucourse.course import renamed
 from gpucourse.course.checkout import check_files, solution_path
-from gpucourse.exercises.orders import OF_A_LAUNCH
 from gpucourse.exercises.outcomes import Outcome, describe_error, show_hints
 from gpucourse.exercises.waiting import going_on, waiting
+from gpucourse.judging.orders import OF_A_LAUNCH
 from gpucourse.learner import records
 from virtualgpu.api import hurried
 

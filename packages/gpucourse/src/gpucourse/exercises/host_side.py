@@ -18,7 +18,7 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import require
-from gpucourse.exercises.exchange import Diverged, Exchange
+from gpucourse.judging.exchange import Diverged, Exchange
 from virtualgpu.api import VirtualDevice
 
 #: Bytes that the host may read in the first of two calls, to read them again in the second.

@@ -13,9 +13,9 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import require
-from gpucourse.exercises.orders import checked, order_matters
-from gpucourse.exercises.parallel import uneven
 from gpucourse.exercises.waiting import trial
+from gpucourse.judging.orders import checked, order_matters
+from gpucourse.judging.parallel import uneven
 from virtualgpu import sources
 from virtualgpu.api import Counters, awkward_to_device
 

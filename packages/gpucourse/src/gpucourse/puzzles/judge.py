@@ -20,9 +20,9 @@ import numpy as np
 import virtualgpu
 from gpucourse.course.puzzles import Puzzle, puzzle_folder, read_puzzles
 from gpucourse.exercises.checks import Exercise, exercise, require
-from gpucourse.exercises.parallel import uneven
 from gpucourse.exercises.trials import watched
 from gpucourse.exercises.waiting import trial
+from gpucourse.judging.parallel import uneven
 from gpucourse.puzzles import clock
 from gpucourse.puzzles.inputs import LEFTOVER, Case, draw, evaluate, library_bytes, redrawn
 from virtualgpu.api import Counters

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from gpucourse.exercises.exchange import Diverged, Exchange
 from gpucourse.grading.contract import PropertyFailed
 from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.oracle import telling
@@ -21,6 +20,7 @@ from gpucourse.grading.oracle.origins import Origins
 from gpucourse.grading.oracle.provenance import Copied, made_by_kernels
 from gpucourse.grading.sandbox.wire import ProtocolError, announced, numbers
 from gpucourse.grading.testing.watching import ANOTHER_COURSE, explain, machine_at_work
+from gpucourse.judging.exchange import Diverged, Exchange
 from virtualgpu import errors
 from virtualgpu.api import watch
 

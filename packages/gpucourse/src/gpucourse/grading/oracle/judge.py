@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 import virtualgpu
-from gpucourse.exercises.exchange import Exchange
-from gpucourse.exercises.orders import checked, order_matters
 from gpucourse.grading.arguments import describe_type, parameter_sizes, scalar_parameter
 from gpucourse.grading.contract import (
     InfrastructureFault,
@@ -42,6 +40,8 @@ from gpucourse.grading.testing.watching import (
     machine_at_work,
     watched,
 )
+from gpucourse.judging.exchange import Exchange
+from gpucourse.judging.orders import checked, order_matters
 from virtualgpu import errors
 from virtualgpu.api import MachineArray, awkward_parameters, is_awkward
 

@@ -1,7 +1,7 @@
 """Which of what the host read from the device is what a function returned?
 
 A result counts as a kernel's if its numbers stand in copies to the host where a kernel wrote them.
-In a call with exchange (:mod:`gpucourse.exercises.exchange`) the host never sees the device's own
+In a call with exchange (:mod:`gpucourse.judging.exchange`) the host never sees the device's own
 values: what it returns says *where* it took each number from, and the result is what stands there
 on the device. A number that the host computed and then picked out of a table that holds all numbers
 therefore stays what it was, whatever the device has computed.

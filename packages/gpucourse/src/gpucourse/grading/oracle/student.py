@@ -12,7 +12,6 @@ import re
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import EXTENSIONS
-from gpucourse.exercises.exchange import Exchange
 from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle import gate, telling
@@ -27,6 +26,7 @@ from gpucourse.grading.sandbox.levels import ForkServer
 from gpucourse.grading.sandbox.wire import ProtocolError, encode
 from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment, AssignmentCell
 from gpucourse.grading.submission.ingest import Ingested
+from gpucourse.judging.exchange import Exchange
 
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
 # Numba, of a name that is there and that a kernel cannot use.

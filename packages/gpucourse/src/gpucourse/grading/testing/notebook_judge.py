@@ -14,7 +14,6 @@ import numpy as np
 
 from gpucourse.adapters.awkward_arguments import EXTENSIONS, without_awkward
 from gpucourse.adapters.cuda_text import loaded
-from gpucourse.exercises.orders import OF_A_LAUNCH, checked, order_matters
 from gpucourse.grading.contract import PUBLIC_SEED, Launched, PropertyFailed, seed_words
 from gpucourse.grading.testing.compiling import gist, is_compile_error
 from gpucourse.grading.testing.jaxprs import operations, run_by_jax, traced, without_jax
@@ -27,6 +26,7 @@ from gpucourse.grading.testing.watching import (
     explain,
     watched,
 )
+from gpucourse.judging.orders import OF_A_LAUNCH, checked, order_matters
 from virtualgpu.api import awkward_to_device, hurried, is_awkward
 
 

@@ -21,9 +21,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpucourse.exercises import parallel
 from gpucourse.grading.arguments import demand_plain_arguments
 from gpucourse.grading.contract import Launched, PropertyFailed
+from gpucourse.judging import parallel
 
 # Pairs of what the host hands to the device and what the device gets.
 Exchanged = Sequence[tuple[Any, Any]]

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import virtualgpu
-from gpucourse.exercises.orders import checked, order_matters
 from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
+from gpucourse.judging.orders import checked, order_matters
 from virtualgpu import errors
 from virtualgpu.api import TOLERANCE
 

@@ -7,9 +7,9 @@ import pytest
 from numba import cuda
 
 import virtualgpu
-from gpucourse.exercises import orders
 from gpucourse.grading.contract import PropertyFailed
 from gpucourse.grading.testing import watching
+from gpucourse.judging import orders
 from kernels_to_see import double
 
 virtualgpu.activate(force=True)
