@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
 
 from conftest import REPOSITORY
-from gpucourse.publish import notebooks, stitched, syllabi
+from gpucourse.exercises.checks import read_exercises
+from gpucourse.publish import notebooks, pages, slides, stitched, syllabi
 from gpucourse.publish.execution import execute
 from gpucourse.publish.questions import asked
 from gpucourse.publish.set_up import set_up
+from gpucourse.publish.showcase import Shown
 from gpucourse.publish.source import read_course
 
 COURSE, SOURCES = read_course(REPOSITORY)
 LESSONS = {source.lesson.id: source for source in SOURCES}
+TUTORIAL = stitched.read_tutorial(COURSE, SOURCES)
 ROWS = syllabi.read(REPOSITORY / syllabi.FOLDER / "three_hours.md")
 
 
 @pytest.fixture(scope="module")
 def notebook():
-    return stitched.three_hours(COURSE, SOURCES)
+    return notebooks.lecture_notebook(COURSE, TUTORIAL)
 
 
 def test_its_parts_are_those_of_the_timetable_in_their_order(notebook):
@@ -96,8 +100,36 @@ def test_it_runs_from_top_to_bottom(notebook):
               for output in cell.get("outputs", ()) if output.output_type == "error"]
     assert failed == []
     ran = {cell.id for cell in done.cells if cell.get("outputs")}
-    questions = [notebooks.cell_id(stitched.ID, f"{row.start // 60}:{row.start % 60:02}/{id}/"
-                                                f"{cell.name}")
+    made = stitched.LESSON.id
+    questions = [notebooks.cell_id(made, f"{row.start // 60}:{row.start % 60:02}/{id}/{cell.name}")
                  for row in ROWS for id, section in row.links
                  for cell in syllabi.part(LESSONS[id], section) if asked(cell)]
     assert len(questions) >= 12 and ran >= set(questions)
+
+
+def test_its_slides_have_each_part_and_no_set_up():
+    """Answers to what the room writes come after their tasks; what folds away is on no slide."""
+    template = (REPOSITORY / "docs" / "site" / "deck.html").read_text(encoding="utf-8")
+    shown = Shown(TUTORIAL, notebooks.solution(COURSE, TUTORIAL))
+    text = slides.deck(shown, template, COURSE.title, {}, "https://host/repo")
+    parts = re.findall(r"<h1>(\d:\d\d) · ", text)
+    assert parts == [f"{row.start // 60}:{row.start % 60:02}" for row in ROWS]
+    assert all(f'<section class="flow"><div class="block prose starts"><h1>{part} · ' in text
+               for part in parts)
+    words = html.unescape(re.sub(r"<[^>]+>", "", text))
+    assert "you need not read it" not in words and "BEGIN " not in words
+    work = words[words.index("1:25 · Work on project 1", words.index("0:00 · ")) :]
+    assert work.index("raise NotImplementedError()") < work.index("One answer")
+    assert words.count("One answer") == sum(notebooks.starter(cell) is not None
+                                            for cell in TUTORIAL.cells)
+
+
+def test_its_page_has_answers_and_hints_behind_folds():
+    shown = Shown(TUTORIAL, notebooks.solution(COURSE, TUTORIAL))
+    exercises = read_exercises(COURSE.checks(COURSE.lesson("01_fill_a_histogram")))
+    cells = pages.lesson_page(shown, "Run it.", exercises).cells
+    (task,) = [n for n, cell in enumerate(cells) if cell.source.startswith(
+        "@cuda.jit(device=True)\ndef bin_index") and "NotImplementedError" in cell.source]
+    assert "<summary>Hint 2</summary>" in cells[task + 1].source
+    assert "<summary>One answer</summary>" in cells[task + 2].source
+    assert any(cell.metadata.get("tags") == ["hide-input"] for cell in cells)

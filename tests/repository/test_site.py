@@ -14,6 +14,7 @@ from gpucourse.course.checkout import notebook_path
 from gpucourse.course.problems import CourseError
 from gpucourse.course.registry import load_course
 from gpucourse.publish import pages, site
+from gpucourse.publish.notebooks import starter
 from gpucourse.publish.offline import mistakes
 from gpucourse.publish.showcase import Shown, show_course
 from gpucourse.publish.slides import assets
@@ -63,7 +64,7 @@ def test_answers_are_folded_and_hidden_tests_are_not_there(built: Path, lessons:
     for shown in lessons:
         text = page(built, notebook_path(shown.source.lesson))
         answers = [cell for cell in shown.source.cells
-                   if pages.starter(shown.source.lesson, cell) is not None]
+                   if starter(cell) is not None]
         assert text.count("<summary>One answer</summary>") == len(answers)
         assert text.count("<details>") == text.count("</details>")
         of_code = sum(cell.kind == "code" for cell in answers)

@@ -109,9 +109,10 @@ def fingerprint(course: Course, source: Source) -> str:
     """Changes whenever something changes that may change the outputs of a lesson."""
     digest = hashlib.sha256(notebooks.notebook_text(notebooks.solution(course, source)).encode())
     digest.update(sys.version.encode())
-    files = [course.checks(source.lesson), course.predictions(source.lesson),
-             *sorted(puzzle_folder(course.checks(source.lesson)).glob("*.toml")),
-             course.root / "requirements" / "base.txt",
+    files = [file for lesson in source.made_of or (source.lesson,) for file in (
+             course.checks(lesson), course.predictions(lesson),
+             *sorted(puzzle_folder(course.checks(lesson)).glob("*.toml")))]
+    files += [course.root / "requirements" / "base.txt",
              course.root / "lab" / "results" / results.NAME]
     files += sorted(
         path

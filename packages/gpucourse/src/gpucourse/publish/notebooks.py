@@ -37,7 +37,7 @@ from gpucourse.course.regions import (
 )
 from gpucourse.course.registry import Course, Lecture, Lesson, Project
 from gpucourse.course.released import digest
-from gpucourse.publish.source import ANSWERS, Cell, Source
+from gpucourse.publish.source import ANSWERS, SET_UP, Cell, Source
 
 #: Runs, so that a lecture goes on with its starters in place.
 LECTURE_STUB = "# your code here"
@@ -188,11 +188,23 @@ def starter_source(source: str) -> str:
 
 
 def _starter_cell(source: Source, cell: Cell) -> NotebookNode:
-    text = starter_source(cell.source) if "exercise" in cell.tags else cell.source
-    return _cell(source, cell, text, _tags(cell))
+    unsolved = starter(cell)
+    metadata = _tags(cell)
+    if cell.role == "test":  # of a project, in the tutorial
+        metadata["tags"] = [*metadata.get("tags", ()), RAISES]
+    return _cell(source, cell, cell.source if unsolved is None else unsolved, metadata)
+
+
+def starter(cell: Cell) -> str | None:
+    """What a learner finds where an answer belongs; None for any other cell."""
+    if cell.role in ANSWERS:
+        return released_source(cell.source, code=cell.kind == "code")
+    return starter_source(cell.source) if "exercise" in cell.tags else None
 
 
 def _tags(cell: Cell) -> dict:
+    if SET_UP in cell.tags:
+        return {"jupyter": {"source_hidden": True}}
     tags = [*cell.tags, RAISES] if cell.raises else [*cell.tags]
     return {"tags": tags} if tags else {}
 

@@ -75,8 +75,8 @@ def derive(root: Path) -> dict[Path, str]:
     derived[welcome.NOTEBOOK] = welcome.welcome_notebook(course)
     if gallery := read_gallery(course):
         derived[NOTEBOOK] = notebooks.lecture_notebook(course, gallery)
-    if tutorial := stitched.three_hours(course, sources):
-        derived[Path("lectures") / f"{stitched.ID}.ipynb"] = tutorial
+    if tutorial := stitched.read_tutorial(course, sources):
+        derived[notebook_path(tutorial.lesson)] = notebooks.lecture_notebook(course, tutorial)
     if url := repository_url(root):
         derived |= colab_copies(derived, url)
     texts = {path: notebooks.notebook_text(notebook) for path, notebook in sorted(derived.items())}

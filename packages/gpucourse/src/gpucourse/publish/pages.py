@@ -16,16 +16,16 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from gpucourse.course.checkout import notebook_path
-from gpucourse.course.regions import released_source
 from gpucourse.course.registry import Lecture, Lesson, Project
 from gpucourse.exercises.checks import Exercise
 from gpucourse.exercises.outcomes import CHECK_MIME, marked_up
 from gpucourse.publish.gallery import LESSON as GALLERY
 from gpucourse.publish.links import relinked
-from gpucourse.publish.notebooks import STRIP, cell_id, fold, starter_source
+from gpucourse.publish.notebooks import STRIP, cell_id, fold, starter
 from gpucourse.publish.questions import asked
 from gpucourse.publish.showcase import Shown
-from gpucourse.publish.source import ANSWERS, Cell, Source
+from gpucourse.publish.source import ANSWERS, SET_UP, Cell, Source
+from gpucourse.publish.stitched import LESSON as TUTORIAL
 
 #: Documents of the repository that are pages, as globs.
 DOCUMENTS = ("docs/*.md", "docs/syllabi/*.md", "docs/decisions/*.md", "grading/README.md",
@@ -63,8 +63,8 @@ def lesson_page(
             title, rest = cell.source.split("\n", 1)
             cells.append(new_markdown_cell(f"{title}\n\n{run_line}\n{rest}", id=cell.id))
         elif "room" not in origin.tags:
-            parts = list(_parts(source.lesson, origin, cell))
-            if starter(source.lesson, origin) is not None:
+            parts = list(_parts(origin, cell))
+            if starter(origin) is not None:
                 parts = parts if answers else parts[:1]
                 if name := exercise_of(source, origin, exercises):
                     told = new_markdown_cell(hints(exercises[name]), id=f"{cell.id}-hints")
@@ -74,15 +74,17 @@ def lesson_page(
     return new_notebook(cells=cells, metadata={"language_info": language})
 
 
-def _parts(lesson: Lesson, origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
+def _parts(origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
     """One cell of the solved notebook as cells of the page."""
-    unsolved = starter(lesson, origin)
+    unsolved = starter(origin)
     if unsolved is None:
         if cell.cell_type == "markdown":
             yield new_markdown_cell(cell.source, id=cell.id)
         else:
             # A question's choices are in what it shows.
-            hidden = {"tags": ["remove-input"]} if asked(origin) and cell.outputs else {}
+            tag = ("remove-input" if asked(origin) and cell.outputs else
+                   "hide-input" if SET_UP in origin.tags else None)
+            hidden = {"tags": [tag]} if tag else {}
             yield new_code_cell(cell.source, id=cell.id, outputs=_readable(cell.outputs),
                                 execution_count=cell.execution_count, metadata=hidden)
         return
@@ -101,8 +103,9 @@ def _parts(lesson: Lesson, origin: Cell, cell: NotebookNode) -> Iterator[Noteboo
 
 def exercise_of(source: Source, cell: Cell, exercises: Mapping[str, Exercise]) -> str | None:
     """The name that an exercise's cell has in the lesson's checks, which hints go by."""
-    if isinstance(source.lesson, Project):
-        return cell.name if cell.name in exercises else None
+    if cell.role in ANSWERS:
+        name = cell.name.rpartition("/")[2]
+        return name if name in exercises else None
     after = source.cells[source.cells.index(cell) :]
     called = (found[1] for one in after if one.kind == "code"
               for found in re.finditer(r"""\bcheck\(\s*["']([a-z0-9-]+)["']""", one.source))
@@ -122,15 +125,6 @@ def _readable(outputs: list[NotebookNode]) -> list[NotebookNode]:
         if CHECK_MIME in output.get("data", {}):
             del output.data[CHECK_MIME]
     return outputs
-
-
-def starter(lesson: Lesson, cell: Cell) -> str | None:
-    """What a learner finds where an answer belongs; None for any other cell."""
-    if isinstance(lesson, Lecture):
-        return starter_source(cell.source) if "exercise" in cell.tags else None
-    if cell.role not in ANSWERS:
-        return None
-    return released_source(cell.source, code=cell.kind == "code")
 
 
 def room_notes(lessons: list[Shown], *, answers: bool = True) -> str:
@@ -192,7 +186,7 @@ def front_page(template: str, lessons: list[Lesson], root: Path) -> str:
     def rows(kind: type) -> str:
         lines = ["| | | minutes |", "|---|---|---|"]
         for lesson in lessons:
-            if isinstance(lesson, kind) and lesson.id != GALLERY.id:
+            if isinstance(lesson, kind) and lesson.id not in (GALLERY.id, TUTORIAL.id):
                 number = lesson.id[:2].lstrip("0")
                 lines.append(f"| {number} | [{lesson.title}]({notebook_path(lesson).as_posix()}) "
                              f"| {lesson.minutes} |")

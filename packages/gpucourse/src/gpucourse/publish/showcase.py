@@ -17,6 +17,7 @@ from gpucourse.publish.gallery import read_gallery
 from gpucourse.publish.notebooks import solution
 from gpucourse.publish.rehearsal import judge_solved
 from gpucourse.publish.source import Source, read_course
+from gpucourse.publish.stitched import read_tutorial
 
 #: Lessons that run at a time: each takes a core and up to 1 GB.
 JOBS = max(1, min(4, os.cpu_count() or 1))
@@ -33,13 +34,16 @@ class Shown:
 def show_course(
     root: Path, *, run: bool = True, notice: Callable[[str], object] = str, jobs: int = JOBS
 ) -> tuple[Course, list[Shown]]:
-    """Every lecture, project and the gallery, executed (or, without ``run``, not).
+    """Every lecture and project, the gallery and the tutorial, executed (or, without ``run``, not).
 
     Raises CourseError, with the mistakes of all lessons, where a cell does what it should not.
     """
-    course, sources = read_course(root)
+    course, read = read_course(root)
+    sources = [*read]
     if gallery := read_gallery(course):
         sources = [*sources, gallery]
+    if tutorial := read_tutorial(course, read):
+        sources = [*sources, tutorial]
 
     def show(source: Source) -> Shown | CourseError:
         try:

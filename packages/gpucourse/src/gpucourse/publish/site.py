@@ -27,6 +27,7 @@ from gpucourse.exercises.checks import read_exercises
 from gpucourse.publish import pages, reference, release, slides
 from gpucourse.publish.offline import mistakes
 from gpucourse.publish.showcase import Shown, show_course
+from gpucourse.publish.stitched import LESSON as TUTORIAL
 
 #: What Sphinx reads, and its own cache, relative to the folder for such things.
 _SOURCE, _DOCTREES = "site-source", "site-doctrees"
@@ -50,8 +51,10 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path, *,
         _write(folder / path, pages.relink(text, path, root, staged, url))
     for one in shown:
         path = notebook_path(one.source.lesson)
-        checks = course.checks(one.source.lesson)
-        exercises = read_exercises(checks) if checks.is_file() else {}
+        exercises = {}
+        for lesson in one.source.made_of or (one.source.lesson,):
+            if (checks := course.checks(lesson)).is_file():
+                exercises |= read_exercises(checks)
         notebook = pages.lesson_page(one, run_line(one, url), exercises,
                                      answers=answers or not isinstance(one.source.lesson, Project))
         for cell in notebook.cells:
@@ -111,6 +114,8 @@ def build(
     to say, and where a page of the result has a dead link or loads from the network.
     """
     course, shown = show_course(root, run=run, notice=notice)
+    if not answers:  # the tutorial's reviews show answers to projects
+        shown = [one for one in shown if one.source.lesson != TUTORIAL]
     assets = slides.assets(python)
     stage(course, work / _SOURCE, shown, assets, answers=answers)
     sphinx(python, work / _SOURCE, target, work / _DOCTREES)

@@ -2,10 +2,10 @@
 
 A deck is one HTML file beside reveal.js's own files. What a lecture holds stands in it as blocks:
 paragraphs, pieces of code, outputs. ``docs/site/deck.js`` lays them out on slides when the deck is
-opened, where their heights are known; so no slide is fuller than the screen. A ``##`` begins a new
-column of slides, an exercise's answer comes after it, an output that was to be predicted and its
-explanation appear with a further key each, and the notes for the room are the speaker's notes (key
-S) of the first slide.
+opened, where their heights are known; so no slide is fuller than the screen. A ``##``, or a part of
+the tutorial, begins a new column of slides, an exercise's answer comes after it, an output that was
+to be predicted and its explanation appear with a further key each, and the notes for the room are
+the speaker's notes (key S) of the first slide.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from gpucourse.course.checkout import notebook_path
 from gpucourse.course.projects import read_projects
 from gpucourse.course.registry import Course, Lecture
 from gpucourse.exercises.outcomes import marked_up
-from gpucourse.publish.notebooks import cell_id
-from gpucourse.publish.pages import starter
+from gpucourse.publish.notebooks import cell_id, starter
 from gpucourse.publish.questions import asked
 from gpucourse.publish.showcase import Shown
+from gpucourse.publish.source import SET_UP
 
 #: Where the site's tools keep what a browser needs, within their site-packages.
 REVEAL = Path("sphinx_revealjs") / "_static" / "revealjs"
@@ -51,7 +51,7 @@ def assets(python: Path) -> Path:
 
 
 def write(root: Path, target: Path, course: Course, shown: list[Shown], assets: Path) -> int:
-    """Write the deck of each lecture and of the gallery, and a page that lists them.
+    """Write the decks of lectures, gallery and tutorial, and a page that lists them.
 
     Returns their number. ``target`` is emptied first.
     """
@@ -88,6 +88,8 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
     for cell in shown.notebook.cells:
         origin = origins.get(cell.id)
         tags = origin.tags if origin else ()
+        if SET_UP in tags:
+            continue
         if "room" in tags:
             notes += text.blocks(cell.source)
         elif cell.cell_type == "markdown":
@@ -96,7 +98,7 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
             # Unfolded: on a slide, a key opens the answer.
             shown_text = origin.source if origin is not None and answers else cell.source
             for number, block in enumerate(text.blocks(shown_text)):
-                if block.startswith("<h2"):
+                if block.startswith(("<h1", "<h2")) and columns[-1]:
                     columns.append([])
                 begins = number == 0 or re.match("<h[1-6]", block)
                 columns[-1].append(_block(block, "prose", starts=bool(begins), fragment=answers,
@@ -106,7 +108,7 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
             columns[-1].append(_block(f'<ol type="a">{listed}</ol>', "prose"))
         else:
             assert origin is not None
-            columns[-1] += _code_blocks(cell, starter(lesson, origin), predicting)
+            columns[-1] += _code_blocks(cell, starter(origin), predicting)
     if notes:
         columns[0].append(f'<aside class="notes">{"".join(notes)}</aside>')
     body = "\n".join(f'<section class="flow">{"".join(blocks)}</section>' for blocks in columns)

@@ -38,6 +38,8 @@ TAGS = {
 }
 #: Roles a project's cell may have; each becomes nbgrader metadata.
 ROLES = ("setup", "solution", "test", "written")
+#: Tag of a cell that no file has: what a part of a lesson needs, folded away (:mod:`.stitched`).
+SET_UP = "set-up"
 #: Roles whose text comes from the learner: code that is tested, prose that a person marks.
 ANSWERS = ("solution", "written")
 #: A released code cell must fit on a screen.
@@ -72,11 +74,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One lesson's source: its registry entry, its file and its cells in order."""
+    """One lesson's source: its registry entry, its file and its cells in order; and the lessons
+    that it is put together from, where it is."""
 
     lesson: Lesson
     path: Path
     cells: tuple[Cell, ...] = field(default=())
+    made_of: tuple[Lesson, ...] = ()
 
 
 def read_course(root: Path) -> tuple[Course, list[Source]]:

@@ -1,4 +1,4 @@
-"""``lectures/three_hours.ipynb``: the tutorial as one notebook, in the order of its timetable.
+"""The tutorial of three hours as one lesson, in the order of its timetable.
 
 ``docs/syllabi/three_hours.md`` says which sections come when; their cells come from the lessons'
 sources. A section uses names that earlier cells of its lesson bring: those cells go before it as
@@ -7,35 +7,38 @@ to bottom, and nobody has to run another one first.
 
 Where the timetable has people write (:attr:`.syllabi.Row.written`), exercises are starters; where
 it says *Review*, a project's answers stand in their place; elsewhere exercises are left out.
+``lectures/three_hours.ipynb``, a page of the site and a deck of slides are made from it, as from a
+lecture's source.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell
-
-from gpucourse.course.regions import (
-    HIDDEN_TESTS,
-    SOLUTION,
-    released_source,
-    remove_regions,
-    unwrap_regions,
-)
-from gpucourse.course.registry import Course, Lecture
-from gpucourse.publish import notebooks, syllabi
+from gpucourse.course.regions import HIDDEN_TESTS, SOLUTION, remove_regions, unwrap_regions
+from gpucourse.course.registry import Course, Lecture, Project
+from gpucourse.publish import syllabi
 from gpucourse.publish.questions import asked
 from gpucourse.publish.set_up import quiet, set_up
-from gpucourse.publish.source import ANSWERS, Cell, Source
+from gpucourse.publish.source import SET_UP, Cell, Source
 from gpucourse.publish.syllabi import Row
 
-ID = "three_hours"
+LESSON = Lecture(
+    id="three_hours",
+    title="Three hours",
+    minutes=180,
+    prerequisites=["Python and NumPy"],
+    objectives=[
+        "write a kernel, launch it on any number of values, and read its errors",
+        "show a race, and add up with many threads without one",
+        "say why the same seed in every thread is no sample",
+        "go on with two projects by yourself",
+    ],
+)
 _MAGIC = "%load_ext gpucourse\n"
 _ABOUT = """\
-# {title}: three hours
-
 Parts of the course's lessons, in one notebook. Press **Shift+Enter** from here on, cell by cell.
 A cell that is folded away is *set-up*: it brings what its part needs, so run it without reading it.
 What turns red is meant to: a mistake made on purpose, or the test of a step that isn't written yet.
@@ -57,28 +60,26 @@ tells you how far you are. What the three hours left out is in
 [self-study](../docs/syllabi/self_study.md)."""
 
 
-def three_hours(course: Course, sources: list[Source]) -> NotebookNode | None:
-    """The notebook; None for a course without that syllabus."""
-    path = course.root / syllabi.FOLDER / f"{ID}.md"
+def read_tutorial(course: Course, sources: list[Source]) -> Source | None:
+    """The tutorial as the source of a lesson; None for a course without that syllabus."""
+    path = course.root / syllabi.FOLDER / f"{LESSON.id}.md"
     if not path.is_file():
         return None
     rows = syllabi.read(path)
     lessons = {source.lesson.id: source for source in sources}
     listed = "\n".join(f"| {_clock(row)} | {row.minutes} | {_plain(row.text)} |" for row in rows)
-    about = _ABOUT.format(title=course.title, rows=listed)
-    cells = [new_markdown_cell(about, id=notebooks.cell_id(ID, "title"))]
+    cells = [Cell("about", "markdown", _ABOUT.format(rows=listed), 0)]
     for number, row in enumerate(rows):
-        cells += _part(row, rows[:number], lessons)
-    started = False
-    for cell in cells:
-        if cell.cell_type == "code" and cell.source.startswith(_MAGIC):
+        for cell in _part(row, rows[:number], lessons):
             # The device is told once.
-            cell.source = cell.source.removeprefix(_MAGIC) if started else cell.source
-            started = True
-    return notebooks.new_notebook_of(ID, cells)
+            told = any(before.source.startswith(_MAGIC) for before in cells)
+            text = cell.source.removeprefix(_MAGIC) if told else cell.source
+            cells.append(replace(cell, source=text))
+    used = dict.fromkeys(id for row in rows for id, _ in row.links)
+    return Source(LESSON, path, tuple(cells), tuple(lessons[id].lesson for id in used))
 
 
-def _part(row: Row, before: list[Row], lessons: dict[str, Source]) -> Iterator[NotebookNode]:
+def _part(row: Row, before: list[Row], lessons: dict[str, Source]) -> Iterator[Cell]:
     """The cells of one line of the timetable."""
     place = _clock(row)
     text = f"# {place} · {_plain(row.text).partition(':')[0]}\n"
@@ -86,8 +87,7 @@ def _part(row: Row, before: list[Row], lessons: dict[str, Source]) -> Iterator[N
         text += _WORK
     if not row.minutes:
         text += _END
-    text = text.rstrip()
-    yield new_markdown_cell(text, id=notebooks.cell_id(ID, place))
+    yield Cell(place, "markdown", text.rstrip(), 0)
     for id in dict.fromkeys(id for id, _ in row.links):
         source = lessons[id]
         chosen = {cell.name: cell for cell in syllabi.taken(row, before, source)}
@@ -98,48 +98,35 @@ def _part(row: Row, before: list[Row], lessons: dict[str, Source]) -> Iterator[N
                 run.append(cell)
             elif cell.name in chosen:
                 if run:
-                    yield _set_up_cell(run, place, source)
+                    yield _set_up_cell(run, f"{place}/{id}")
                 run = []
-                made = _cell(chosen[cell.name], source, written=row.written, solved=row.review)
-                made.id = notebooks.cell_id(ID, f"{place}/{id}/{cell.name}")
-                yield made
+                yield _cell(chosen[cell.name], source, f"{place}/{id}", solved=row.review)
 
 
-def _set_up_cell(cells: list[Cell], place: str, source: Source) -> NotebookNode:
+def _set_up_cell(cells: list[Cell], place: str) -> Cell:
     """Cells of a lesson as one, folded away, which says nothing of its own."""
     texts = []
     for cell in cells:
-        text = _cell(cell, source, written=False, solved=True).source
+        text = _solved(cell.source)
         if asked(cell):  # a project's first question, which brings `predict`
             text = text[: text.rindex("\npredict(") + 1]
         texts.append(quiet(text).strip())
-    made = new_code_cell("\n\n\n".join(texts))
-    made.id = notebooks.cell_id(ID, f"{place}/{source.lesson.id}/{cells[0].name}")
-    made.metadata = {"jupyter": {"source_hidden": True}}
-    made.source = _after_magic(made.source, "# set-up: run it, you need not read it\n")
-    return made
+    text = _after_magic("\n\n\n".join(texts), "# set-up: run it, you need not read it\n")
+    return Cell(f"{place}/{cells[0].name}", "code", text, 0, tags=(SET_UP,))
 
 
-def _cell(cell: Cell, source: Source, *, written: bool, solved: bool) -> NotebookNode:
-    """A cell as the notebook has it: with its answer, as a starter, or as it stands."""
+def _cell(cell: Cell, source: Source, place: str, *, solved: bool) -> Cell:
+    """A lesson's cell in its place; ``solved`` where an answer stands for all to see."""
     text = cell.source
-    if cell.kind == "markdown":
-        if "why" in cell.tags:
-            text = notebooks.fold(notebooks.WHY, text)
-        if cell.role in ANSWERS:
-            text = released_source(text, code=False)
-        if not isinstance(source.lesson, Lecture):
-            text = text.replace("](../../", "](../")  # a project's folder is one deeper
-        return new_markdown_cell(text, metadata={"tags": [*cell.tags]} if cell.tags else {})
-    if solved:
-        text = unwrap_regions(remove_regions(text, HIDDEN_TESTS), SOLUTION)
-    elif cell.role is not None:
-        text = released_source(text, code=True, solution=cell.role in ANSWERS)
-    elif "exercise" in cell.tags:
-        text = notebooks.starter_source(text)
-    fails = cell.raises or (cell.role == "test" and not solved)
-    tags = [*cell.tags, *([notebooks.RAISES] if fails else [])]
-    return new_code_cell(text, metadata={"tags": tags} if tags else {})
+    if cell.kind == "markdown" and isinstance(source.lesson, Project):
+        text = text.replace("](../../", "](../")  # a project's folder is one deeper
+    name, role = f"{place}/{cell.name}", None if solved else cell.role
+    text = _solved(text) if solved else remove_regions(text, HIDDEN_TESTS)
+    return replace(cell, name=name, role=role, source=text)
+
+
+def _solved(text: str) -> str:
+    return unwrap_regions(remove_regions(text, HIDDEN_TESTS), SOLUTION)
 
 
 def _after_magic(text: str, comment: str) -> str:
