@@ -23,7 +23,7 @@ from gpucourse.course.checkout import notebook_path
 from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.projects import read_projects
 from gpucourse.course.registry import Course, Project, find_root
-from gpucourse.exercises.checks import read_exercises
+from gpucourse.exercises.checks import Exercise, read_exercises
 from gpucourse.publish import pages, reference, release, slides
 from gpucourse.publish.offline import mistakes
 from gpucourse.publish.showcase import Shown, show_course
@@ -51,7 +51,7 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path, *,
         _write(folder / path, pages.relink(text, path, root, staged, url))
     for one in shown:
         path = notebook_path(one.source.lesson)
-        exercises = {}
+        exercises: dict[str, Exercise] = {}
         for lesson in one.source.made_of or (one.source.lesson,):
             if (checks := course.checks(lesson)).is_file():
                 exercises |= read_exercises(checks)
