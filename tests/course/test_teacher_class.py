@@ -59,6 +59,71 @@ def outputs(notebook: dict) -> None:
                             "data": {"image/png": picture}}]
 
 
+# Answers as students wrote them, by cell.
+SERIAL = {
+    "fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    if cuda.grid(1) == 0:
+        for i in range(values.size):
+            counts[bin_index(values[i], low, high, counts.size - 2)] += 1
+''',
+    "fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    # A thread for each slot: 42 of the 256 of a launch work.
+    slot = cuda.grid(1)
+    if slot < counts.size:
+        total = 0
+        for i in range(values.size):
+            if bin_index(values[i], low, high, counts.size - 2) == slot:
+                total += 1
+        counts[slot] += total
+''',
+    "histogram": '''def histogram(values, low, high, bins):
+    return reference(values, low, high, bins)
+''',
+}
+SYNTAX_ERROR = {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts)
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(counts, bin_index(values[i], low, high, counts.size - 2), 1)
+'''}
+ENDLESS = {
+    "fill-shared": '''@cuda.jit
+def fill_shared(values, low, high, counts):
+    i = cuda.grid(1)
+    while i < values.size:
+        cuda.atomic.add(counts, bin_index(values[i], low, high, counts.size - 2), 1)
+''',
+    "predict-turns": '''def predict_turns(values, low, high, bins):
+    turns = 0
+    start = 0
+    while start < values.size:
+        turns += reference(values[start : start + 32], low, high, bins).max()
+    return int(turns)
+''',
+}
+# A device function and an import in cells that the student added.
+HELPED = {
+    "fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        count_one(counts, values[i], low, high)
+''',
+    "predict-turns": '''def predict_turns(values, low, high, bins):
+    return int(sum(max(Counter(np.digitize(
+        values[start : start + 32], np.linspace(low, high, bins + 1))).values())
+        for start in range(0, values.size, 32)))
+''',
+}
+ADDED = '''from collections import Counter
+
+
+@cuda.jit(device=True)
+def count_one(counts, value, low, high):
+    cuda.atomic.add(counts, bin_index(value, low, high, counts.size - 2), 1)
+'''
+
+
 def stripped(notebook: dict) -> None:
     for cell in notebook["cells"]:
         cell["metadata"] = {}
@@ -67,6 +132,13 @@ def stripped(notebook: dict) -> None:
 def windows(notebook: dict) -> None:
     for cell in notebook["cells"]:
         cell["source"] = cell["source"].replace("\n", "\r\n")
+
+
+def helped(notebook: dict) -> None:
+    """Below the first code cell, a cell of the student's own."""
+    at = next(n for n, cell in enumerate(notebook["cells"]) if cell["cell_type"] == "code") + 1
+    notebook["cells"].insert(at, {"cell_type": "code", "id": "my-own", "metadata": {},
+                                  "execution_count": None, "outputs": [], "source": ADDED})
 
 
 class Made:
@@ -94,21 +166,13 @@ class Made:
             (path.parent / "timestamp.txt").write_text(time)
         self.expected[student] = points
 
-    def right(self, change: Callable[[dict], None] = lambda notebook: None) -> dict:
-        """All answers right and no text written, after `change`."""
+    def right(self, change: Callable[[dict], None] = lambda notebook: None,
+              **answers: str) -> dict:
+        """All answers right but for `answers`, and no text written, after `change`."""
         text = self.assignment.starters["reflection"]
-        notebook = solved(self.assignment, {"reflection": text})
+        notebook = solved(self.assignment, {"reflection": text, **answers})
         change(notebook)
         return notebook
-
-    def earlier(self, name: str) -> float:
-        """The points of the tests that come before an answer cell."""
-        points = 0.0
-        for cell in self.assignment.cells:
-            if cell.grade_id == name:
-                return points
-            points += cell.points if cell.role == "test" else 0.0
-        raise AssertionError(name)
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +193,12 @@ def made(tmp_path_factory, repository) -> Made:
     starters = made.assignment.starters
     made.hand_in("empty", 0.0, solved(made.assignment, starters))
     names = list(starters)
-    half = {name: starters[name] for name in names[names.index("fill-atomic"):]}
-    made.hand_in("half", made.earlier("fill-atomic"), solved(made.assignment, half))
+    half = {name: starters[name] for name in names[names.index("histogram"):]}
+    made.hand_in("half", 20.0, solved(made.assignment, half))
+    made.hand_in("serial", 21.0, made.right(**SERIAL))
+    made.hand_in("syntax-error", 27.0, made.right(**SYNTAX_ERROR))
+    made.hand_in("endless", 22.0, made.right(**ENDLESS))
+    made.hand_in("helper-and-import", 25.0, made.right(helped, **HELPED))
     made.hand_in("stripped", 0.0, made.right(stripped))
     made.hand_in("truncated", 0.0, json.dumps(made.right()).encode()[:3000])
     made.hand_in("zip", 0.0, b"PK\x05\x06" + b"\0" * 18, name="work.zip")
@@ -171,6 +239,34 @@ def test_unknown_times_are_named_and_known_ones_are_not(made):
 def test_each_is_told_what_to_know(made, student, words):
     page = feedback(made, student).replace("&#x27;", "'").replace("&#39;", "'")
     assert words in page
+
+
+def reasons(made: Made, student: str) -> dict[str, str]:
+    """What the verdict says of each test that failed."""
+    path = made.root / "verdicts" / student / PROJECT / f"{PROJECT}.json"
+    return {test["test"]: test["reason"] for test in json.loads(path.read_text())["tests"]
+            if test["earned"] == 0}
+
+
+def test_only_what_is_wrong_and_its_callers_lose_points(made):
+    """Each reason is the answer's own, and names the cell that is at fault."""
+    serial = reasons(made, "serial")
+    assert set(serial) == {"test-fill-atomic", "test-fill-shared", "test-shared-traffic",
+                           "test-histogram"}
+    assert "is serial" in serial["test-fill-atomic"]
+    assert "is serial" not in serial["test-fill-shared"]
+    syntax = reasons(made, "syntax-error")
+    assert set(syntax) == {"test-fill-atomic", "test-histogram"}
+    assert all("fill-atomic" in reason for reason in syntax.values())
+    endless = reasons(made, "endless")
+    assert set(endless) == {"test-fill-shared", "test-shared-traffic", "test-histogram",
+                            "test-predict-turns"}
+    helped = reasons(made, "helper-and-import")
+    assert set(helped) == {"test-fill-atomic", "test-histogram", "test-predict-turns"}
+    names = {"test-fill-atomic": "count_one", "test-histogram": "count_one",
+             "test-predict-turns": "Counter"}
+    for test, name in names.items():
+        assert f"'{name}' is not defined in an answer cell: it is defined in cell" in helped[test]
 
 
 @pytest.mark.parametrize("student", ["perfect", "vs_code", "colab", "lab", "reverse", "windows",

@@ -61,6 +61,8 @@ class Student:
         # grade_id → why running the cell failed; such cells are not run a second time if they
         # cost a worker.
         self.broken: dict[str, str] = {}
+        # Kernels that use an undefined name, and the name, as it was told when they were compiled.
+        self.unmade: dict[str, str] = {}
         self.fatal: set[str] = set()
         # The cell that fills so much memory that others may lack it, if there is one.
         self.filling = ""
@@ -288,6 +290,8 @@ class Student:
             if untyped := UNTYPED.search(message):
                 return PropertyFailed(_unusable(untyped[1], untyped[2]) + place)
             if "defined" in message.lower():
+                if compiling and name is not None:
+                    self.unmade[name] = undefined[1]
                 return PropertyFailed(self._undefined(undefined[1]) + place)
         if kind == "NotImplementedError":
             # The worker names the stub; only a name of the course's own is passed on.
@@ -314,7 +318,12 @@ class Student:
             return PropertyFailed(f"raises {kind}{place}{told}")
         if error.get("converting") is True:
             return PropertyFailed(f"'{name}' returns what cannot be read as numbers: {kind}{told}")
-        return PropertyFailed(f"'{name}' raises {kind}{place}{told}")
+        because = ""
+        if kind == "TypingError" and not told:
+            used = telling.words(lines)
+            because = next((f": it uses '{kernel}', and {self._undefined(missing)}"
+                            for kernel, missing in self.unmade.items() if kernel in used), "")
+        return PropertyFailed(f"'{name}' raises {kind}{place}{told}{because}")
 
     def _lines(self, cell: object) -> list[str]:
         """The lines of a set-up or answer cell as it was run; none of anything else."""
