@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test test-quick rehearse coverage build check demo slides site release class bench gpu-check bench-gpu evidence lock clean
+.PHONY: help setup course test test-quick rehearse bounds coverage build check demo slides site release class bench gpu-check bench-gpu evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -83,6 +83,19 @@ PART ?= 1/1
 
 rehearse: setup $(SITE_STAMP) ## Run the long tests: browsers, servers, releases, all wrong answers
 	$(PYTEST) -m rehearsal $(REHEARSED) $(TEST_ARGS)
+
+# virtualgpu alone, as an index would install it: BOUNDS=highest or lowest-direct of what it allows,
+# in an environment of its own. make bounds BOUNDS=highest PYTHON=python3.14
+BOUNDS ?= lowest-direct
+BOUNDS_VENV := build/bounds
+
+bounds: ## Test virtualgpu alone with the lowest, or newest, versions that it allows
+	@$(find_uv); "$$uv" venv -q --clear $(if $(PYTHON),--python $(PYTHON)) $(BOUNDS_VENV); \
+	"$$uv" pip install -q --python $(BOUNDS_VENV)/bin/python --resolution $(BOUNDS) \
+	  "./packages/virtualgpu[awkward,cudf,scipy]" "pytest>=8.4" "pytest-xdist>=3.6" "hypothesis>=6.120"; \
+	"$$uv" pip freeze -q --python $(BOUNDS_VENV)/bin/python | grep -iE '^(numba|numpy|cuda-)'
+	cd packages/virtualgpu && ../../$(BOUNDS_VENV)/bin/python -m pytest -n auto --dist loadscope \
+	  -m "not rehearsal" $(TEST_ARGS)
 
 # A report, not a bar to pass. What runs in the grader's sandbox cannot write down what it ran.
 coverage: setup $(SITE_STAMP) ## Run the tests and report the lines that they reach, into build/coverage

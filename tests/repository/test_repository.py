@@ -381,6 +381,23 @@ def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) ->
     assert script.rstrip().endswith("\nmake test\nmake rehearse\nmake check")
 
 
+def test_virtualgpu_is_tested_each_week_at_both_ends_of_what_it_allows(repository: Path) -> None:
+    plan = yaml.safe_load((repository / ".github" / "workflows" / "bounds.yml").read_text())
+    assert plan[True]["schedule"]  # YAML takes the word "on" for a truth
+    (job,) = plan["jobs"].values()
+    tried = {(one["bounds"], one["python"]) for one in job["strategy"]["matrix"]["include"]}
+    project = tomllib.loads(
+        (repository / "packages" / "virtualgpu" / "pyproject.toml").read_text())["project"]
+    low, below = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", project["requires-python"]).groups()
+    assert {("lowest-direct", f"3.{low}"), ("highest", f"3.{int(below) - 1}")} <= tried
+    assert job["steps"][-1]["run"].startswith("make bounds BOUNDS=")
+    # What holds Numba back is cuDF's, and that alone.
+    course = tomllib.loads((repository / COURSE).read_text())["project"]
+    extras = course["optional-dependencies"]
+    assert [name for name in extras if "numba<0.65" in extras[name]] == ["gpu", "gpu12"]
+    assert not [need for need in course["dependencies"] if need.startswith("numba")]
+
+
 def test_the_parts_of_the_rehearsal_are_all_of_it(repository: Path) -> None:
     """Each file of long tests runs in one of the workflow's parts, and `make rehearse` runs all."""
     def files(part: str) -> list[str]:
