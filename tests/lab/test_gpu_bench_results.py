@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,17 @@ def test_what_is_committed_was_measured() -> None:
     assert not found.example and found.document["gpu"]["name"]
     assert {row.group for row in found.rows.values()} <= set(ORDER)
     assert found.of("copy") and found.of("quadratic.float64")
+
+
+def test_each_picture_of_the_course_has_its_rows() -> None:
+    """No page, slide or notebook says that something was not measured."""
+    calls = [call for path in sorted((PATH.parents[2] / "course").rglob("notebook.py"))
+             for call in re.findall(r"\brecorded_\w+\([^()]*\)", path.read_text(encoding="utf-8"))]
+    assert len(calls) >= 10
+    for call in calls:
+        name, argument = re.fullmatch(r"(\w+)\((?:\"([\w.]+)\")?\)", call).groups()
+        drawn = getattr(measured, name)(*([argument] if argument else []))
+        assert isinstance(drawn, Picture), f"{call}: {drawn.text}"
 
 
 def test_pictures_of_one_place_are_shown_together(example: Results, capsys) -> None:
