@@ -46,8 +46,7 @@ def test_the_figures_of_binder_are_the_measured_ones(repository: Path, section: 
     binder = results(repository, "binder_size")
     lessons = binder["notebooks"]
     here = {path.stem for path in (repository / "solutions").glob("[0-9]*.ipynb")}
-    # Measured with "Thinking in threads" when "Trees and barriers" was its second half.
-    assert here - set(lessons) <= {"05_trees_and_barriers"} and set(lessons) <= here
+    assert set(lessons) == here
     assert not any(one["killed"] or one["kernel died"] or one["unexpected errors"]
                    for one in lessons.values())
     assert binder["limit"] == "2 GB, enforced"

@@ -15,13 +15,11 @@ import cupy as cp
 import gpucourse
 import numpy as np
 import virtualgpu
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.system.device import device, pick
 from gpucourse.views.picture import COLOURS, Picture, canvas
 
-check, hint = lecture("02_why_gpus")
-predict = predictions("02_why_gpus")
+check, hint, predict = lesson("02_why_gpus")
 DT, GRAVITY = 0.001, 9.81  # s; m/s², for a pendulum of 1 m
 
 

@@ -17,14 +17,12 @@ import math
 import awkward as ak
 import numpy as np
 import virtualgpu
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.data import dimuons
 from gpucourse.views.picture import Picture, canvas
 from numba import cuda, float32
 
-check, hint = lecture("03_numba_cuda")
-predict = predictions("03_numba_cuda")
+check, hint, predict = lesson("03_numba_cuda")
 
 
 def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):

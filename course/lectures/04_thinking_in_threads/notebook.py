@@ -16,13 +16,11 @@ import math
 import awkward as ak
 import numpy as np
 import virtualgpu
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.data import dimuons
 from numba import cuda
 
-check, hint = lecture("04_thinking_in_threads")
-predict = predictions("04_thinking_in_threads")
+check, hint, predict = lesson("04_thinking_in_threads")
 
 muons = dimuons().muons
 muon_pt = ak.to_numpy(ak.flatten(muons.pt))

@@ -12,13 +12,11 @@ import math
 import awkward as ak
 import numpy as np
 import virtualgpu
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.data import dimuons
 from numba import cuda, float64
 
-check, hint = lecture("05_trees_and_barriers")
-predict = predictions("05_trees_and_barriers")
+check, hint, predict = lesson("05_trees_and_barriers")
 
 muons = dimuons().muons
 muon_pt = ak.to_numpy(ak.flatten(muons.pt))

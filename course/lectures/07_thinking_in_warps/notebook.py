@@ -14,13 +14,11 @@
 import awkward as ak
 import numpy as np
 import virtualgpu
+from gpucourse import lesson
 from gpucourse.data import dimuons
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
 from numba import cuda, float32, float64
 
-check, hint = lecture("07_thinking_in_warps")
-predict = predictions("07_thinking_in_warps")
+check, hint, predict = lesson("07_thinking_in_warps")
 
 THREADS = 128
 muons = dimuons().muons

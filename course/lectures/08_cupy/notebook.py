@@ -12,13 +12,11 @@ import cupy as cp
 import gpucourse
 import numpy as np
 import virtualgpu
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.system.device import device, pick
 from gpucourse.views.picture import COLOURS, Picture, canvas
 
-check, hint = lecture("08_cupy")
-predict = predictions("08_cupy")
+check, hint, predict = lesson("08_cupy")
 RADIUS, LIGHT = 1.1, 0.3  # m, m/ns
 n = pick(gpu=4_000_000, virtual=100_000)
 

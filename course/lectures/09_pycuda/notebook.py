@@ -16,14 +16,12 @@ import numpy as np
 import pycuda.autoinit  # picks the GPU
 import pycuda.driver as drv
 import virtualgpu
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.data import dimuons
 from gpucourse.views.picture import Picture, canvas
 from pycuda.compiler import SourceModule
 
-check, hint = lecture("09_pycuda")
-predict = predictions("09_pycuda")
+check, hint, predict = lesson("09_pycuda")
 
 follow_source = r"""
 __global__ void follow(const float *pt, const float *phi, const int *charge,

@@ -16,14 +16,12 @@ import time
 
 import awkward as ak
 import numpy as np
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.data import dimuons
 from gpucourse.views.picture import COLOURS, Picture, canvas
 from numba import njit
 
-check, hint = lecture("10_compiling_python")
-predict = predictions("10_compiling_python")
+check, hint, predict = lesson("10_compiling_python")
 
 muons = dimuons().muons
 two = muons[ak.num(muons.pt) == 2]

@@ -10,13 +10,11 @@
 import math
 
 import numpy as np
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.views.picture import COLOURS, Picture, canvas
 from numba import cuda, uint64
 
-check, hint = lecture("11_random_numbers")
-predict = predictions("11_random_numbers")
+check, hint, predict = lesson("11_random_numbers")
 THREADS, POINTS = 4096, 64
 
 

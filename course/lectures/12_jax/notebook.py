@@ -10,12 +10,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.views.picture import COLOURS, Picture, canvas
 
-check, hint = lecture("12_jax")
-predict = predictions("12_jax")
+check, hint, predict = lesson("12_jax")
 DT, DRAG, GRAVITY = 0.02, 0.02, 9.81  # s, 1/m, m/s²
 
 

@@ -12,13 +12,11 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.views.picture import COLOURS, Picture, canvas
 from jax.flatten_util import ravel_pytree
 
-check, hint = lecture("13_jax_in_depth")
-predict = predictions("13_jax_in_depth")
+check, hint, predict = lesson("13_jax_in_depth")
 
 NOISE = 0.2  # mrad
 true = {"rest": 0.5, "swing": {"size": 3.0, "decay": 40.0, "period": 7.0, "phase": 0.4}}

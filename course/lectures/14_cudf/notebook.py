@@ -18,14 +18,12 @@ import cudf
 import cupy as cp
 import numpy as np
 import pandas as pd
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.data import dimuons
 from gpucourse.system.device import pick
 from gpucourse.views.picture import Picture, canvas
 
-check, hint = lecture("14_cudf")
-predict = predictions("14_cudf")
+check, hint, predict = lesson("14_cudf")
 
 muons = dimuons().muons
 columns = {"event": np.repeat(np.arange(len(muons)), ak.to_numpy(ak.num(muons.pt)))}

@@ -14,14 +14,12 @@ import awkward as ak
 import gpucourse
 import numpy as np
 import virtualgpu
+from gpucourse import lesson
 from gpucourse.data import dimuons
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
 from gpucourse.views.picture import COLOURS, INK, Picture, bare, canvas
 from numba import cuda, int64
 
-check, hint = lecture("15_scan")
-predict = predictions("15_scan")
+check, hint, predict = lesson("15_scan")
 
 THREADS = 128
 pt = ak.to_numpy(ak.flatten(dimuons().muons.pt))  # GeV

@@ -20,13 +20,11 @@ import awkward as ak
 import numpy as np
 import uproot
 import virtualgpu
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.views.picture import Picture, canvas
 from numba import cuda, int64
 
-check, hint = lecture("17_awkward_and_the_z")
-predict = predictions("17_awkward_and_the_z")
+check, hint, predict = lesson("17_awkward_and_the_z")
 ak.numba.register_and_check()  # from here on Numba knows Awkward Arrays
 
 path = files("gpucourse.data") / "dimuons.root"

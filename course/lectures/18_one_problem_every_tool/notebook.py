@@ -11,13 +11,11 @@ import time
 
 import numpy as np
 import virtualgpu
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.system.device import device, pick
 from gpucourse.views.picture import Picture, canvas
 
-check, hint = lecture("18_one_problem_every_tool")
-predict = predictions("18_one_problem_every_tool")
+check, hint, predict = lesson("18_one_problem_every_tool")
 
 WIDTH, HEIGHT = pick(gpu=(3072, 2048), virtual=(384, 256))
 LIMIT = 100  # steps at most

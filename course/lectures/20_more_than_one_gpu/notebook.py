@@ -22,14 +22,12 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.views.picture import COLOURS, Picture, canvas
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-check, hint = lecture("20_more_than_one_gpu")
-predict = predictions("20_more_than_one_gpu")
+check, hint, predict = lesson("20_more_than_one_gpu")
 
 devices = (jax.devices() if len(jax.devices()) >= 8 else jax.devices("cpu"))[:8]
 mesh = jax.make_mesh((8,), ("rows",), axis_types=(AxisType.Auto,), devices=devices)

@@ -13,14 +13,12 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.views.picture import COLOURS, PALE, Picture, canvas
 from jax.experimental import pallas as pl
 from numba import cuda
 
-check, hint = lecture("21_blocks")
-predict = predictions("21_blocks")
+check, hint, predict = lesson("21_blocks")
 
 READINGS, KINDS = 64, 10
 random = np.random.default_rng(16)

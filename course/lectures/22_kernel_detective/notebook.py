@@ -14,13 +14,11 @@ import math
 import gpucourse
 import numpy as np
 import virtualgpu
-from gpucourse.exercises.checks import lecture
-from gpucourse.exercises.predictions import predictions
+from gpucourse import lesson
 from gpucourse.views.paper_streams import PaperGPU, draw
 from numba import cuda, float64
 
-check, hint = lecture("22_kernel_detective")
-predict = predictions("22_kernel_detective")
+check, hint, predict = lesson("22_kernel_detective")
 
 THREADS = 128
 energies = np.random.default_rng(14).gamma(2.0, 10.0, 128_000)  # GeV

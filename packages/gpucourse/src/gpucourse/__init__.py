@@ -61,6 +61,10 @@ WORK = {"progress": "course_map", "restore": "restoring", "save": "bundle"}
 
 def __getattr__(name: str) -> object:
     """All of them are imported when first used, so that importing the package stays quick."""
+    if name == "lesson":
+        from gpucourse.exercises.lesson import lesson
+
+        return lesson
     if name in VERBS:
         from gpucourse.grading.testing import verbs
 

@@ -12,10 +12,10 @@ A lesson's checks and hints stand in one file, ``course/lectures/ID/checks.py`` 
             got = …
             require(np.array_equal(got, expected), f"with {n} values …", look="which threads …?")
 
-and the lecture's first cell fetches two functions from it::
+and the lecture's first cell fetches two functions from it (:mod:`gpucourse.exercises.lesson`)::
 
-    from gpucourse.exercises.checks import lecture
-    check, hint = lecture("04_thinking_in_threads")
+    from gpucourse import lesson
+    check, hint, predict = lesson("04_thinking_in_threads")
 
 ``check("bounds-guard", scale)`` runs the function on the learner's answer and shows ✓ or ✗. It
 never raises for a wrong answer, so that *Run All* goes through with exercises open. ``hint(

@@ -1,9 +1,10 @@
 """``predict("who-am-i", "2", "4", "8")``: say what a cell will show before it runs.
 
-A lecture's first cell, or a project's first question, fetches the function::
+A lecture's first cell fetches the function with its checks (:mod:`gpucourse.exercises.lesson`), a
+project's first question alone::
 
     from gpucourse.exercises.predictions import predictions
-    predict = predictions("04_thinking_in_threads")
+    predict = predictions("01_fill_a_histogram")
 
 In JupyterLab the choices are buttons (Tab and Enter will do). The first answer goes into the
 learner's records (:mod:`gpucourse.learner.records`), and into the room's counts for those who

@@ -1,0 +1,17 @@
+"""``lesson("04_thinking_in_threads")``: what a lecture's first cell fetches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpucourse.exercises.checks import lecture
+from gpucourse.exercises.predictions import predictions
+
+
+def lesson(id: str) -> tuple[Callable[..., None], Callable[[str], None], Callable[..., None]]:
+    """``check``, ``hint`` and ``predict`` of a lecture::
+
+        from gpucourse import lesson
+        check, hint, predict = lesson("04_thinking_in_threads")
+    """
+    return (*lecture(id), predictions(id))
