@@ -88,7 +88,8 @@ _CUPY = [
      "test_cupy_cuda.py::test_vectorize_and_polynomials"),
     ("DLPack",
      "capsules of CUDA memory for other libraries",
-     "a copy on the host (`device=\"cpu\"`), or BufferError: no other library has a driver here",
+     "a copy on the host (`device=\"cpu\"`); of device memory for those who ask with `stream=-1`, "
+     "as cuTile and `cuda.core` do; else BufferError: no other library has a driver here",
      "test_cupy_cuda.py::test_dlpack_to_the_host_is_a_copy"),
     ("where arrays lie in a pool",
      "side by side in blocks of 512 bytes",

@@ -7,6 +7,7 @@ from virtualgpu.cuda.module import Module as Module
 from virtualgpu.devices import VirtualDevice as VirtualDevice
 from virtualgpu.errors import BarrierError as BarrierError
 from virtualgpu.errors import BudgetExceeded as BudgetExceeded
+from virtualgpu.errors import BytecodeError as BytecodeError
 from virtualgpu.errors import DeadlockError as DeadlockError
 from virtualgpu.errors import EndlessError as EndlessError
 from virtualgpu.errors import LaunchError as LaunchError

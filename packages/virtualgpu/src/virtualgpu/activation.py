@@ -14,7 +14,7 @@ from virtualgpu.numba import simulator
 from virtualgpu.standins import finder
 
 #: Compilers whose import means that there will be kernels.
-COMPILERS = ("numba.cuda", "triton")
+COMPILERS = ("numba.cuda", "triton", "cuda.tile")
 
 
 def activate(force: bool = False, standins: Collection[str] | None = None) -> bool:

@@ -87,6 +87,14 @@ class UnsupportedInstruction(VirtualGPUError, NotImplementedError):
     """A PTX instruction (or a modifier of one) that the machine does not have."""
 
 
+class BytecodeError(VirtualGPUError):
+    """Tile IR bytecode that is damaged, or whose types do not fit; ``offset`` says where."""
+
+    def __init__(self, message: str, location: Location | None = None, *, offset: int = 0):
+        self.offset = offset
+        super().__init__(message, location)
+
+
 class LinkError(VirtualGPUError):
     """A symbol that no loaded PTX defines, or that two define differently."""
 

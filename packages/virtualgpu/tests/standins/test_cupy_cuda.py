@@ -155,6 +155,30 @@ def test_memoize(cp):
     assert calls == [3, 3]
 
 
+def test_a_dlpack_capsule_of_device_memory_lives_as_long_as_its_reader(cp):
+    import cupy._dlpack as _dlpack
+
+    before = len(_dlpack._given)
+    a = cp.arange(6.0).reshape(2, 3).T
+    b = _dlpack.take_in(_OnlyDLPack(a))
+    assert b.data.ptr == a.data.ptr and b.strides == a.strides
+    assert cp.asnumpy(b).tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert len(_dlpack._given) == before + 1
+    del b
+    assert len(_dlpack._given) == before
+
+
+class _OnlyDLPack:
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **named):
+        return self._array.__dlpack__(**named)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
 def test_dlpack_to_the_host_is_a_copy(cp):
     a = cp.arange(4.0)
     assert a.__dlpack_device__() == (2, 0)

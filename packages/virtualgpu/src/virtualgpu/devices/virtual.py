@@ -17,6 +17,7 @@ from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory import textures
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.textures import Sampler, Texels
+from virtualgpu.tile.module import TileModule
 from virtualgpu.watch import instruments, queues
 
 # How much work (Program.work) pays for compiling an instruction of a kernel. Compiling takes 1 to 4
@@ -163,8 +164,25 @@ class VirtualDevice:
         """Parse and link PTX. Raises PTXSyntaxError, LinkError, UnsupportedInstruction."""
         return LoadedModule(self.memory, [ptx] if isinstance(ptx, str) else ptx, names)
 
-    def unload(self, module: LoadedModule) -> None:
+    def unload(self, module: LoadedModule | TileModule) -> None:
         module.unload()
+
+    def load_tiles(self, bytecode: bytes) -> TileModule:
+        """Read and prove Tile IR. Raises BytecodeError, UnsupportedInstruction."""
+        return TileModule(bytecode, self.memory)
+
+    def launch_tiles(self, module: TileModule, entry: str, grid: Triple,
+                     parameters: list[bytes]) -> None:
+        """Run a kernel over tiles to its end. Raises what
+        :class:`~virtualgpu.tile.launch.TileLaunch` does."""
+        from virtualgpu.tile import check, counts, launch
+
+        with self._lock:
+            conditions = instruments.next_launch(self.budget or Budget())
+            launch.TileLaunch(
+                self.memory, module, entry, grid, parameters,
+                [*check.watchers(conditions.observers), *counts.watchers(conditions.observers)],
+                conditions.budget).run()
 
     def symbol(self, module: LoadedModule, name: str) -> tuple[int, int]:
         """Address and bytes of a module's variable."""

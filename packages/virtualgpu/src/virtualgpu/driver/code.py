@@ -1,14 +1,17 @@
 """Libraries, kernels and launches (CUDA Driver API, sections "Library Management", "Module
 Management", "Execution Control", "Occupancy").
 
-An image is PTX: the machine's own code. A cubin or a fatbin is a real GPU's and is refused.
+An image is PTX or Tile IR: the machine's own code. A cubin or a fatbin is a real GPU's and is
+refused.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from cuda.bindings import driver as binding
 
@@ -19,7 +22,9 @@ from virtualgpu.cuda.function import CudaFunction
 from virtualgpu.cuda.module import Module
 from virtualgpu.devices.each import PerDevice
 from virtualgpu.driver.entries import Result, entry
-from virtualgpu.errors import LaunchError, LinkError
+from virtualgpu.driver.tiles import TileCode, TileFunction
+from virtualgpu.driver.tiles import image as tile_image
+from virtualgpu.errors import LaunchError, LinkError, VirtualGPUError
 from virtualgpu.launch.limits import blocks_per_multiprocessor
 from virtualgpu.watch import queues
 
@@ -31,17 +36,22 @@ expressions: dict[str, dict[str, str]] = {}
 
 
 class Library:
-    """PTX texts that belong together, loaded on each device at its first use there."""
+    """PTX texts that belong together, or a bytecode of Tile IR, loaded on each device at its first
+    use there."""
 
-    def __init__(self, texts: Sequence[str]):
-        self.texts = list(texts)
+    def __init__(self, image: Sequence[str] | bytes):
+        self.image = image
         self.kernels: dict[str, int] = {}  # name → handle
-        self._modules: PerDevice[Module] = PerDevice()
+        self._modules: PerDevice[Module | TileCode] = PerDevice()
 
-    def module(self, device: devices.Device) -> Module:
-        mangled = {shown: name for text in self.texts
+    def module(self, device: devices.Device) -> Module | TileCode:
+        if isinstance(self.image, bytes):
+            raw = self.image
+            return self._modules.get_or(lambda: TileCode(raw, device), device)
+        texts = list(self.image)
+        mangled = {shown: name for text in texts
                    for shown, name in expressions.get(text, {}).items()}
-        return self._modules.get_or(lambda: Module(self.texts, mangled, device), device)
+        return self._modules.get_or(lambda: Module(texts, mangled, device), device)
 
     def kernel(self, name: str) -> int:
         """The handle of a kernel. Raises DriverFailure with the names that there are."""
@@ -61,11 +71,15 @@ class Kernel:
 
     def __init__(self, library: Library, name: str):
         self.library, self.name = library, name
-        self._functions: PerDevice[CudaFunction] = PerDevice()
+        self._functions: PerDevice[CudaFunction | TileFunction] = PerDevice()
 
-    def on(self, device: devices.Device) -> CudaFunction:
-        return self._functions.get_or(
-            lambda: CudaFunction(self.library.module(device), self.name), device)
+    def on(self, device: devices.Device) -> CudaFunction | TileFunction:
+        def make() -> CudaFunction | TileFunction:
+            module = self.library.module(device)
+            return (TileFunction(module, self.name) if isinstance(module, TileCode)
+                    else CudaFunction(module, self.name))
+
+        return self._functions.get_or(make, device)
 
 
 _libraries: dict[int, Library] = {}
@@ -79,7 +93,7 @@ def _library(handle: int) -> Library:
     return _libraries[handle]
 
 
-def kernel(handle: int) -> CudaFunction:
+def kernel(handle: int) -> CudaFunction | TileFunction:
     """A kernel on the current device. Raises DriverFailure."""
     return _kernel(handle).on(devices.current())
 
@@ -107,18 +121,21 @@ def texts(image: str) -> list[str]:
     return image.split(_NEXT)
 
 
-def _ptx(image: int) -> list[str]:
+def _code(image: int) -> list[str] | bytes:
+    if tiles := tile_image(image):
+        return tiles
     head = ctypes.string_at(image, 4)
     if head in (b"\x7fELF", b"P\xedU\xba"):
         raise DriverFailure(
             Result.CUDA_ERROR_NO_BINARY_FOR_GPU, "cuLibraryLoadData",
-            "this image is machine code of a real GPU; the virtual GPU runs PTX: compile to 'ptx'")
+            "this image is machine code of a real GPU; the virtual GPU runs PTX and Tile IR: "
+            "compile to 'ptx'")
     return texts(ctypes.string_at(image).decode())
 
 
 @entry(">z z")
 def cuModuleLoadData(image: int) -> int:
-    library = Library(_ptx(image))
+    library = Library(_code(image))
     library.module(devices.current())  # what is wrong with it is said now
     handle = next(_handles)
     _libraries[handle] = library
@@ -195,12 +212,12 @@ def cuModuleGetGlobal(module: int, name: int) -> tuple[int, int]:
 # -- kernels -------------------------------------------------------------------------------------
 
 
-def _attribute(function: CudaFunction, code: int) -> int:
+def _attribute(function: CudaFunction | TileFunction, code: int) -> int:
     name = _Attribute(code).name.removeprefix("CU_FUNC_ATTRIBUTE_").lower()
     return function.attributes.get(name, 0)
 
 
-def _set_attribute(function: CudaFunction, code: int, value: int) -> None:
+def _set_attribute(function: CudaFunction | TileFunction, code: int, value: int) -> None:
     if code == _Attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         function.allow_dynamic(value)
     elif code == _Attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
@@ -247,8 +264,10 @@ def cuFuncGetParamInfo(function: int, index: int) -> tuple[int, int]:
     return cuKernelGetParamInfo(function, index)
 
 
-def _places(function: CudaFunction) -> list[tuple[int, int]]:
+def _places(function: CudaFunction | TileFunction) -> list[tuple[int, int]]:
     """Offset and bytes of each parameter, one behind the other as they are aligned."""
+    if isinstance(function, TileFunction):
+        return function.places
     found, offset = [], 0
     for variable in function.ptx.parameters:
         offset = -(-offset // variable.align) * variable.align
@@ -314,18 +333,47 @@ def cuLaunchCooperativeKernel(function: int, *numbers: int) -> None:
     _launch(function, numbers[:3], numbers[3:6], shared_bytes, stream, parameters, 0, True)
 
 
+_deferred = threading.local()  # .failures, inside deferring()
+
+
+@contextmanager
+def deferring() -> Iterator[None]:
+    """Launches inside the ``with`` fail when it ends, with the machine's own error.
+
+    For C code that cleans up by the driver once an error is set: then no Python can run.
+    """
+    failures: list[Exception] = []
+    _deferred.failures = failures
+    try:
+        yield
+    finally:
+        del _deferred.failures
+    if failures:
+        raise failures[0]
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    try:
+        yield
+    except VirtualGPUError as error:
+        if not hasattr(_deferred, "failures"):
+            raise
+        _deferred.failures.append(error)
+
+
 def _launch(handle: int, grid: Sequence[int], block: Sequence[int], shared_bytes: int,
             stream: int, parameters: int, extra: int, cooperative: bool,
             cluster: tuple[int, int, int] | None = None) -> None:
     function = kernel(handle)
     API.share_mapped(to_device=True)
-    with queues.on(stream):
+    with queues.on(stream), _failing():
         function.run(tuple(grid), tuple(block), _parameters(function, parameters, extra),
                      shared_bytes, cooperative, cluster)
     API.share_mapped(to_device=False)
 
 
-def _parameters(function: CudaFunction, parameters: int, extra: int) -> list[bytes]:
+def _parameters(function: CudaFunction | TileFunction, parameters: int, extra: int) -> list[bytes]:
     """The bytes of each parameter: each behind a pointer of its own, or all in one buffer."""
     if parameters:
         return [ctypes.string_at(ctypes.c_size_t.from_address(parameters + 8 * k).value, size)

@@ -44,6 +44,7 @@ _CODES = (
     ((errors.DeadlockError, errors.BudgetExceeded), Result.CUDA_ERROR_LAUNCH_TIMEOUT),
     (errors.UnsupportedInstruction, Result.CUDA_ERROR_NOT_SUPPORTED),
     (errors.PTXSyntaxError, Result.CUDA_ERROR_INVALID_PTX),
+    (errors.BytecodeError, Result.CUDA_ERROR_INVALID_IMAGE),
     (errors.LinkError, Result.CUDA_ERROR_NOT_FOUND),
     (NotImplementedError, Result.CUDA_ERROR_NOT_SUPPORTED),
     (errors.VirtualGPUError, Result.CUDA_ERROR_INVALID_VALUE),

@@ -9,6 +9,7 @@ from virtualgpu.driver import (  # noqa: F401  (they fill the table)
     code,
     contexts,
     core,
+    cutile,
     entries,
     library,
     linking,
@@ -38,6 +39,7 @@ def install() -> bool:
         atexit.register(made.end)
         _loaded.append(made)
     after_import("cuda.core", core.adapt)
+    after_import("cuda.tile", cutile.adapt)
     return True
 
 
@@ -50,4 +52,6 @@ def remove() -> None:
     """The driver knows no device any more; those who have loaded it keep it."""
     entries.switch(False)
     forget("cuda.core")
+    forget("cuda.tile")
     core.restore()
+    cutile.restore()

@@ -2,7 +2,8 @@
 
 The memory is the host's, so a consumer on the CPU may have it as a CPU array
 (``numpy.from_dlpack(x, device="cpu")``), as real CuPy grants by a copy. A capsule for a CUDA
-device would be read by a library that talks to a real driver; there is none, so it is refused.
+device is given to those who ask with ``stream=-1``: cuTile and ``cuda.core``, which talk to the
+virtual GPU's driver. Others would read it as memory of a real GPU, so they are refused.
 """
 
 from __future__ import annotations
@@ -28,6 +29,52 @@ class _Tensor(ctypes.Structure):
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64))
 
 
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    """``DLManagedTensor``."""
+
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
+
+
+_given: dict[int, tuple] = {}  # the address of what a capsule holds → what lives as long as it
+_capsules = ctypes.pythonapi
+_NAME = b"dltensor"
+
+
+@_DELETER
+def _delete(address):
+    _given.pop(address, None)
+
+
+@_DELETER
+def _end(capsule):
+    """A capsule goes: what nobody took from it goes too."""
+    valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+        ("PyCapsule_IsValid", _capsules))
+    if valid(capsule, _NAME):
+        _delete(ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+            ("PyCapsule_GetPointer", _capsules))(capsule, _NAME))
+
+
+def _capsule(array: ndarray):
+    """The array itself, on its device."""
+    kind = _KINDS.find(array.dtype.kind)
+    if kind < 0 or array.dtype.kind in "OV":
+        raise BufferError(f"DLPack has no elements of {array.dtype}")
+    shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+    strides = (ctypes.c_int64 * array.ndim)(
+        *(step // array.itemsize for step in array.strides))
+    held = _Managed(_Tensor(array.data.ptr, (CUDA, array.data.device_id), array.ndim, kind,
+                            array.itemsize * 8, 1, shape, strides, 0), None, _delete)
+    address = ctypes.addressof(held)
+    _given[address] = held, shape, strides, array
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DELETER)(
+        ("PyCapsule_New", _capsules))
+    return new(address, _NAME, _end)
+
+
 class _Described:
     """What a capsule holds, by ``__cuda_array_interface__``; the capsule lives as long."""
 
@@ -45,7 +92,7 @@ class _Described:
 
 
 def export(array: ndarray, stream, dl_device, copy):
-    """A capsule of a copy on the host, or the refusal to make one for a CUDA device.
+    """A capsule of a copy on the host, one of the array itself, or the refusal to make it.
 
     Parameters
     ----------
@@ -61,6 +108,8 @@ def export(array: ndarray, stream, dl_device, copy):
     if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
         raise ValueError("On CUDA, the valid stream for the DLPack protocol is -1, 1, 2, or any "
                          f"larger value, but {stream} was provided")
+    if stream == -1:
+        return _capsule(array)
     raise BufferError(
         "a DLPack capsule of CUDA memory needs a GPU: hand arrays to Numba and CuPy as they are "
         "(__cuda_array_interface__), or ask for a copy on the host with x.get()")

@@ -1,0 +1,1 @@
+"""Damaged Tile IR bytecode against its reader and the machine."""

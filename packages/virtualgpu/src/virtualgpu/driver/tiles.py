@@ -1,0 +1,83 @@
+"""Tile IR as the driver sees it: a loaded bytecode, and a kernel of it (:mod:`virtualgpu.tile`)."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from virtualgpu import devices
+from virtualgpu.cuda.kernel_resources import Resources
+from virtualgpu.errors import LaunchError, LinkError
+from virtualgpu.tile import bytecode
+
+
+def image(address: int) -> bytes:
+    """The bytecode at an address; empty where there is none, or its sections do not add up."""
+    if ctypes.string_at(address, len(bytecode.MAGIC)) != bytecode.MAGIC:
+        return b""
+    size = bytecode.measured(lambda at: ctypes.c_ubyte.from_address(address + at).value)
+    return ctypes.string_at(address, size) if size else b""
+
+
+class TileCode:
+    """A bytecode on a device. Raises BytecodeError, UnsupportedInstruction, LaunchError."""
+
+    def __init__(self, raw: bytes, device: devices.Device):
+        if not isinstance(device, devices.VirtualDevice):
+            raise LaunchError(
+                f"{device.name} runs no Tile IR; the virtual GPU of this process does")
+        self.device = device
+        self.loaded = device.load_tiles(raw)
+        weakref.finalize(self, self.loaded.unload).atexit = False
+
+    @property
+    def entries(self) -> list[str]:
+        return list(self.loaded.kernels)
+
+    def function(self, name: str) -> Any:
+        """A kernel. Raises LaunchError for unknown ones."""
+        return self.loaded.kernel(name)
+
+    def symbol(self, name: str) -> tuple[int, int]:
+        raise LinkError(f"variables of Tile IR are reached by kernels alone ({name})")
+
+
+class TileFunction:
+    """A kernel over tiles, in place of :class:`~virtualgpu.cuda.function.CudaFunction`.
+
+    How many threads a block has is the compiler's business: a launch gives (1, 1, 1).
+    """
+
+    uses = Resources(0, 0, 0, 0, 1, 0)
+    dynamic_limit = carveout = 0
+    large_clusters = False
+
+    def __init__(self, code: TileCode, name: str):
+        self.code, self.entry = code, name
+        self.sizes = [one.element.size for one in code.function(name).parameters]
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        return {"max_threads_per_block": 1}
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Offset and bytes of each parameter, one behind the other as they are aligned."""
+        found, offset = [], 0
+        for size in self.sizes:
+            offset = -(-offset // size) * size
+            found.append((offset, size))
+            offset += size
+        return found
+
+    def allow_dynamic(self, nbytes: int) -> None:
+        """Tiles lie where the compiler puts them."""
+
+    def run(self, grid: Sequence[int], block: Sequence[int], parameters: list[bytes],
+            shared_bytes: int = 0, cooperative: bool = False,
+            cluster: tuple[int, int, int] | None = None) -> None:
+        """Run the kernel. Raises what goes wrong in it."""
+        x, y, z = grid
+        self.code.device.launch_tiles(self.code.loaded, self.entry, (x, y, z), parameters)

@@ -1,0 +1,177 @@
+"""What ``check()`` finds in a launch over tiles.
+
+- ``race``: blocks that store to one element, or one that loads what another stores, and nothing
+  orders them.
+- ``memory``: a tile that lies outside of its array as a whole, and results that depend on elements
+  outside where no padding was asked for; what stops a launch besides.
+- ``uninitialised``: a load of elements that were never written.
+
+Each names line, block and index. Not looked at: the order of a block's own accesses (tokens), and
+streams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from virtualgpu.errors import Index, Location, VirtualGPUError
+from virtualgpu.findings import Finding
+from virtualgpu.lanes.events import Observer
+from virtualgpu.tile.body import Operation
+from virtualgpu.tile.events import Block, Launch
+from virtualgpu.tile.shadow import Races
+from virtualgpu.tile.unspecified import Origin, Unspecified
+from virtualgpu.tile.views import Window, shown
+from virtualgpu.watch.checking import Recorder
+
+
+def watchers(observers: list[Observer]) -> list[TileCheck]:
+    """One for each report that observers fill."""
+    return [TileCheck(one) for one in observers if isinstance(one, Recorder)]
+
+
+class TileCheck:
+    """Adds what it finds to a recorder's report: one finding for each kind and lines."""
+
+    def __init__(self, recorder: Recorder):
+        self.recorder, self.report = recorder, recorder.report
+
+    def started(self, launch: Launch) -> None:
+        self.recorder.launch_started(launch)
+        self.launch, self.memory = launch, launch.memory
+        self.races, self.unspecified = Races(), Unspecified()
+        self.found: dict[tuple, list] = {}
+
+    def failed(self, launch: Launch, error: VirtualGPUError) -> None:
+        self.recorder.failed(launch, error)
+
+    def finished(self, launch: Launch) -> None:
+        self.report.findings += [replace(one, count=count) for one, count in self.found.values()]
+        self.found = {}
+
+    def add(self, kind: str, block: Block, operation: Operation, message: str,
+            other: Location | None = None, key: object = None) -> None:
+        """Keep a finding, or count it where its lines have one."""
+        key = (kind, operation.offset, key)
+        if key in self.found:
+            self.found[key][1] += 1
+            return
+        at = block.location(operation)
+        self.found[key] = [Finding(kind, f"{kind}: {message}", at.kernel, at.filename, at.line,
+                                   at.block, None, other, launch=self.report.launches), 1]
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def accessed(self, block: Block, kind: str, operation: Operation, addresses: np.ndarray,
+                 size: int, order: str) -> None:
+        """Elements of ``size`` bytes are about to be touched; those outside of every array end the
+        launch by themselves."""
+        left = addresses
+        while len(left):
+            extent = self.memory.extent(int(left[0]))
+            if extent is None:
+                return
+            here = (left >= extent[0]) & (left + size <= extent[1])
+            if not here[0]:
+                return
+            self._in_array(block, kind, operation, extent, left[here], size, order)
+            left = left[~here]
+
+    def _in_array(self, block: Block, kind: str, operation: Operation, extent: tuple[int, int],
+                  addresses: np.ndarray, size: int, order: str) -> None:
+        known = self.memory.unwritten.get(extent[0])
+        if known is not None:
+            offsets = addresses - extent[0]
+            written = known.map()
+            every = (offsets[:, None] + np.arange(size)).reshape(-1)
+            if kind != "store" and (fresh := written[every] == 0).any():
+                self._unwritten(block, operation, int(addresses[np.argmax(fresh) // size]), extent)
+            if kind != "load":
+                known.left -= int(np.count_nonzero(written[np.unique(every)] == 0))
+                written[every] = 1
+                if not known.left:
+                    del self.memory.unwritten[extent[0]]
+        for address, what, number, other in self.races.access(
+                block.number, kind, operation, extent, addresses, size, order):
+            self._race(block, kind, operation, address, size, extent, what, number, other)
+
+    def _race(self, block: Block, kind: str, operation: Operation, address: int, size: int,
+              extent: tuple[int, int], what: str, number: int, other: Operation) -> None:
+        does = {"load": "loads", "store": "stores to", "atomic": "updates by an atomic"}[kind]
+        did = {"stores": "stores to", "loads": "loads"}[what]
+        x, y, _ = self.launch.grid
+        there = Index((number % x, number // x % y, number // (x * y)), self.launch.grid)
+        where = Location(self.launch.kernel, other.source and other.source.filename,
+                         other.source.line if other.source else None, there)
+        self.add("race", block, operation,
+                 f"block {block.index} {does} {self._element(block, address, size, extent)}, which "
+                 f"block {there} {did} too{_at(where)}, and nothing orders the two: give each "
+                 "element to one block, or combine by atomics (ct.atomic_add)", where,
+                 (what, other.offset))
+
+    def _unwritten(self, block: Block, operation: Operation, address: int,
+                   extent: tuple[int, int]) -> None:
+        size = operation.results[0].element.size
+        self.add("uninitialised", block, operation,
+                 f"block {block.index} loads {self._element(block, address, size, extent)}, which "
+                 "was never written: memory comes as it is (cupy.empty); fill it before the launch "
+                 "(cupy.zeros, a copy from the host), or store before the load")
+
+    def _element(self, block: Block, address: int, size: int, extent: tuple[int, int]) -> str:
+        """``element (3, 7) of an array of shape (4, 8)``, where a view says so."""
+        window: Window | None = block.window
+        if window is not None and (at := window.index(address)) is not None:
+            return f"element {shown(at)} of an array of shape {tuple(window.tiled.array.shape)}"
+        offset = address - extent[0]
+        return f"element {offset // size} of an array of {(extent[1] - extent[0]) // size}"
+
+    def windowed(self, block: Block, operation: Operation, window: Window) -> None:
+        """A tile is about to be reached through a view."""
+        array = window.tiled.array
+        for place, count in enumerate(window.tiled.counts()):
+            if place == window.tiled.type.sparse:
+                continue
+            first = int(window.places[place][0])
+            step = window.tiled.type.steps[place]
+            if not 0 <= first < array.shape[window.tiled.type.dims[place]]:
+                self.add("memory", block, operation,
+                         f"block {block.index} reaches tile {first // step} along dimension "
+                         f"{place}, of {count}: the tile lies outside of the array of shape "
+                         f"{tuple(array.shape)} as a whole, which is undefined; launch fewer "
+                         "blocks, or keep the index below ct.num_tiles")
+
+    def loaded(self, block: Block, operation: Operation, tile: np.ndarray, valid: np.ndarray,
+               window: Window | None) -> None:
+        """Elements of ``tile`` that are not ``valid`` are unspecified."""
+        if window is None:
+            words = "elements that the mask leaves out"
+        else:
+            words = (f"element {shown(window.outside())}, outside of the array of shape "
+                     f"{tuple(window.tiled.array.shape)},")
+        self.unspecified.add(tile, ~valid, Origin(operation, words))
+
+    def computed(self, block: Block, operation: Operation) -> None:
+        self.unspecified.computed(block, operation)
+
+    def storing(self, block: Block, operation: Operation, tile: np.ndarray,
+                valid: np.ndarray | None) -> None:
+        """A tile is about to be stored, where ``valid`` (None: everywhere)."""
+        found = self.unspecified.of(tile)
+        if found is None:
+            return
+        mask, origin = found
+        kept = mask if valid is None else mask & valid
+        if kept.any():
+            loads = origin.operation
+            self.add("memory", block, loads,
+                     f"block {block.index} loads {origin.words} where no padding was asked for, "
+                     f"and what it stores{_at(block.location(operation))} depends on it: it is "
+                     "undetermined; give ct.load a padding_mode (ct.PaddingMode.ZERO), or ct.where",
+                     block.location(operation), operation.offset)
+
+
+def _at(where: Location) -> str:
+    return f" at line {where.line}" if where.line else ""
+

@@ -1,0 +1,147 @@
+"""What ``profile()`` counts of a launch over tiles: bytes and sectors, block by block.
+
+A *request* is one load, store or atomic of one block. It touches *sectors*, aligned pieces of 32
+bytes; *ideal* sectors are those that its bytes would fill side by side. How a request becomes
+instructions of warps, or a copy by the TMA, is the compiler's business and is not modelled; nor are
+caches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from virtualgpu.errors import VirtualGPUError
+from virtualgpu.lanes.events import Observer
+from virtualgpu.tile.body import Operation
+from virtualgpu.tile.events import Block, Launch
+from virtualgpu.watch.counters import Counters, add_access
+from virtualgpu.watch.profiling import LaunchProfile, Profile, Profiler
+
+SECTOR = 32
+
+
+@dataclass
+class TileProfile(LaunchProfile):
+    """One launch over tiles; ``block`` is (1, 1, 1), as it is launched.
+
+    Attributes
+    ----------
+    bytes_by_block, sectors_by_block : ndarray, int64, shape (blocks, 2)
+        Loaded and stored by each block, in the grid's order.
+    distinct_loaded, distinct_stored : int
+        Bytes that the launch loaded, and stored, at least once.
+    """
+
+    bytes_by_block: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    sectors_by_block: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    distinct_loaded: int = 0
+    distinct_stored: int = 0
+
+    @property
+    def redundancy(self) -> float:
+        """How often a byte that is loaded is loaded, on average; nan without loads."""
+        loaded = int(self.bytes_by_block[:, 0].sum())
+        return loaded / self.distinct_loaded if self.distinct_loaded else float("nan")
+
+    def __str__(self) -> str:
+        counts, blocks = self.counters, len(self.bytes_by_block)
+        loaded, stored = self.bytes_by_block.sum(axis=0)
+        most = self.bytes_by_block.max(axis=0, initial=0)
+        title = f"{self.kernel}[{self.grid}]" + (" (failed)" if self.failed else "")
+        return "\n".join([
+            title,
+            f"loads         {loaded:,} bytes by {blocks:,} blocks, at most {most[0]:,} by one; "
+            f"{counts.global_load_sectors:,} sectors, ideal {counts.global_load_ideal_sectors:,}; "
+            f"each byte {self.redundancy:.2f} times",
+            f"stores        {stored:,} bytes, at most {most[1]:,} by one; "
+            f"{counts.global_store_sectors:,} sectors, ideal "
+            f"{counts.global_store_ideal_sectors:,}",
+            *([f"atomics       {counts.global_atomics:,} elements"] if counts.global_atomics else [
+            ])])
+
+
+def watchers(observers: list[Observer]) -> list[TileCounts]:
+    """One for each profile that observers fill."""
+    return [TileCounts(one.profile) for one in observers if isinstance(one, Profiler)]
+
+
+class TileCounts:
+    """Adds each launch over tiles to a profile."""
+
+    def __init__(self, profile: Profile):
+        self.profile = profile
+
+    def started(self, launch: Launch) -> None:
+        self.lines: dict[tuple, Counters] = {}
+        self.bytes = np.zeros((launch.blocks, 2), np.int64)
+        self.sectors = np.zeros((launch.blocks, 2), np.int64)
+        self.seen: tuple[dict, dict] = ({}, {})  # allocation → its bytes that were loaded, stored
+        self.hot: dict[int, int] = {}
+        self.memory, self.failure = launch.memory, False
+
+    def accessed(self, block: Block, kind: str, operation: Operation, addresses: np.ndarray,
+                 size: int, order: str) -> None:
+        many = len(addresses)
+        if not many:
+            return
+        source = operation.source
+        line = (source.filename, source.line) if source else (None, None)
+        counters = self.lines.setdefault(line, Counters())
+        if kind == "atomic":
+            each, times = np.unique(addresses, return_counts=True)
+            for address, count in zip(each.tolist(), times.tolist(), strict=True):
+                self.hot[address] = self.hot.get(address, 0) + count
+            add_access(counters, "global", kind, size, many, 1, int(times.max()), int(times.max()),
+                       max(self.hot[address] for address in each.tolist()))
+        else:
+            sectors = len(np.unique(np.concatenate(
+                [addresses // SECTOR, (addresses + (size - 1)) // SECTOR])))
+            ideal = -(-len(np.unique(addresses)) * size // SECTOR)
+            add_access(counters, "global", kind, size, many, 1, sectors, ideal, 0)
+            self.sectors[block.number, int(kind == "store")] += sectors
+        for which in {"load": (0,), "store": (1,), "atomic": (0, 1)}[kind]:
+            self.bytes[block.number, which] += many * size
+            self._see(self.seen[which], addresses, size)
+
+    def _see(self, seen: dict, addresses: np.ndarray, size: int) -> None:
+        left = addresses
+        while len(left):
+            extent = self.memory.extent(int(left[0]))
+            if extent is None:
+                return
+            here = (left >= extent[0]) & (left + size <= extent[1])
+            if not here[0]:
+                return
+            if extent[0] not in seen:
+                seen[extent[0]] = np.zeros(extent[1] - extent[0], bool)
+            offsets = left[here] - extent[0]
+            for byte in range(size):
+                seen[extent[0]][offsets + byte] = True
+            left = left[~here]
+
+    def windowed(self, *_: object) -> None:
+        pass
+
+    def loaded(self, *_: object) -> None:
+        pass
+
+    def storing(self, *_: object) -> None:
+        pass
+
+    def computed(self, *_: object) -> None:
+        pass
+
+    def failed(self, launch: Launch, error: VirtualGPUError) -> None:
+        self.failure = True
+
+    def finished(self, launch: Launch) -> None:
+        total = Counters()
+        for counters in self.lines.values():
+            total.add(counters)
+        total.by_line = self.lines
+        loaded, stored = (sum(int(one.sum()) for one in seen.values()) for seen in self.seen)
+        self.profile.launches.append(TileProfile(
+            launch.kernel, launch.grid, (1, 1, 1), total, self.failure, self.bytes, self.sectors,
+            loaded, stored))

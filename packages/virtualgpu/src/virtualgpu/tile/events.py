@@ -1,0 +1,82 @@
+"""What those who watch a launch over tiles hear, and what they may know of a launch and its blocks.
+
+Operations may know the same: so memory and checks need not know who runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from virtualgpu.errors import Index, Location, VirtualGPUError
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.tile.body import Kernel, Operation
+from virtualgpu.tile.types import Element
+from virtualgpu.tile.views import Window
+
+
+class Launch(Protocol):
+    """A launch: the kernel's name as its author knows it, its grid, and where its arrays lie."""
+
+    kernel: str
+    kernel_code: Kernel
+    grid: tuple[int, int, int]
+    blocks: int
+    memory: GlobalMemory
+    module: Any
+    arguments: list[Any]
+    watchers: Sequence[Watcher]
+
+    def count(self, block: Block, operation: Operation) -> None:
+        """One more operation. Raises BudgetExceeded."""
+
+    def write(self, text: str) -> None:
+        """What a block prints; it is shown at the end."""
+
+
+class Block(Protocol):
+    """A block that runs: its place in the grid, its number, its values by number."""
+
+    launch: Launch
+    number: int
+    index: Index
+    values: list[Any]
+    watched: bool
+    window: Window | None  # through which it reaches memory
+
+    def location(self, operation: Operation | None) -> Location: ...
+
+    def touched(self, kind: str, operation: Operation, addresses: np.ndarray, element: Element
+                ) -> None:
+        """Tell who watches: ``load``, ``store`` or ``atomic`` of elements."""
+
+
+class Watcher(Protocol):
+    """What watches a launch of tiles (:mod:`.check`, :mod:`.counts`)."""
+
+    def started(self, launch: Launch) -> None: ...
+
+    def accessed(self, block: Block, kind: str, operation: Operation, addresses: np.ndarray,
+                 size: int, order: str) -> None:
+        """Elements of ``size`` bytes at ``addresses`` (int64, shape (n,)) are about to be touched;
+        those outside of memory too."""
+
+    def windowed(self, block: Block, operation: Operation, window: Window) -> None:
+        """A tile is about to be reached through a view."""
+
+    def loaded(self, block: Block, operation: Operation, tile: np.ndarray, valid: np.ndarray,
+               window: Window | None) -> None:
+        """Elements of a tile that are not ``valid`` are unspecified."""
+
+    def storing(self, block: Block, operation: Operation, tile: np.ndarray,
+                valid: np.ndarray | None) -> None:
+        """A tile is about to be stored, where ``valid`` (None: everywhere)."""
+
+    def computed(self, block: Block, operation: Operation) -> None:
+        """An operation has run."""
+
+    def failed(self, launch: Launch, error: VirtualGPUError) -> None: ...
+
+    def finished(self, launch: Launch) -> None: ...

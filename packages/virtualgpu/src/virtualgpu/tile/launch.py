@@ -1,0 +1,125 @@
+"""One launch of a kernel over tiles: blocks run one after the other, and in turns where they wait.
+
+The order is the blocks' own, so results are the same each time. Blocks that look at what others do
+(a lock, a flag) take turns: see :mod:`.blocks`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.errors import (
+    BudgetExceeded,
+    LaunchError,
+    VirtualGPUError,
+)
+from virtualgpu.launch.limits import MAX_GRID, Budget
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.tile import access, events
+from virtualgpu.tile.blocks import Block
+from virtualgpu.tile.body import Operation
+from virtualgpu.tile.module import TileModule
+
+PRINTED = 1 << 20  # characters of a launch
+RESIDENT = 4096  # blocks that wait for one another at once
+LOOK = 64  # operations between two looks at the clock
+_numbers = itertools.count(1)
+
+
+class TileLaunch:
+    """Run a kernel of a module over a grid of blocks.
+
+    Raises
+    ------
+    LaunchError
+        A grid or parameters that no device would take.
+    VirtualGPUError
+        What goes wrong while the kernel runs, with line and block.
+    """
+
+    def __init__(self, memory: GlobalMemory, module: TileModule, name: str,
+                 grid: Sequence[int], parameters: Sequence[bytes],
+                 watchers: Sequence[events.Watcher] = (), budget: Budget | None = None):
+        self.memory, self.module = memory, module
+        self.kernel_code = module.kernel(name)
+        self.kernel = name.partition("_K")[0] or name  # cuTile puts the types behind it
+        self.grid = (int(grid[0]), int(grid[1]), int(grid[2]))
+        self.blocks = self.grid[0] * self.grid[1] * self.grid[2]
+        self.watchers: Sequence[events.Watcher] = list(watchers)
+        self.budget = budget or Budget()
+        self.number = next(_numbers)
+        if not all(0 < size <= most for size, most in zip(self.grid, MAX_GRID, strict=True)):
+            raise LaunchError(f"a grid of {self.grid}: each dimension is from 1 to {MAX_GRID}")
+        wanted = self.kernel_code.parameters
+        if len(parameters) != len(wanted):
+            raise LaunchError(f"kernel {self.kernel} takes {len(wanted)} parameters, not "
+                              f"{len(parameters)}")
+        self.arguments: list[Any] = [access.argument(raw, one.element)
+                                     for raw, one in zip(parameters, wanted, strict=True)]
+        self.operations = 0
+        self._deadline = time.thread_time() + self.budget.seconds
+        self._printed: list[str] = []
+        self._room = PRINTED
+
+    def run(self) -> None:
+        for watcher in self.watchers:
+            watcher.started(self)
+        try:
+            with np.errstate(all="ignore"):
+                self._run()
+        except VirtualGPUError as error:
+            for watcher in self.watchers:
+                watcher.failed(self, error)
+            raise
+        finally:
+            if self._printed:
+                sys.stdout.write("".join(self._printed))
+                sys.stdout.flush()
+            for watcher in self.watchers:
+                watcher.finished(self)
+            if not self.watchers:
+                self.memory.unwritten.clear()
+
+    def _run(self) -> None:
+        waiting: deque[Iterator[None]] = deque()
+        for number in range(self.blocks):
+            one = Block(self, number).run()
+            if self._advance(one):
+                waiting.append(one)
+            while len(waiting) >= RESIDENT:
+                self._turn(waiting)
+        while waiting:
+            self._turn(waiting)
+
+    def _turn(self, waiting: deque[Iterator[None]]) -> None:
+        one = waiting.popleft()
+        if self._advance(one):
+            waiting.append(one)
+
+    @staticmethod
+    def _advance(block: Iterator[None]) -> bool:
+        """Run a block until it waits; whether it does."""
+        return next(block, block) is not block
+
+    def count(self, block: events.Block, operation: Operation) -> None:
+        """One more operation. Raises BudgetExceeded."""
+        self.operations += 1
+        if self.operations % LOOK == 0 and (self.operations > self.budget.instructions
+                                            or time.thread_time() > self._deadline):
+            raise BudgetExceeded(
+                f"kernel {self.kernel} was stopped after {self.operations:,} operations on tiles: "
+                "it probably never ends; does a loop wait for what no block does?",
+                block.location(operation))
+
+    def write(self, text: str) -> None:
+        """What a block prints; it is shown at the end."""
+        self._room -= len(text)
+        if self._room >= 0:
+            self._printed.append(text)

@@ -1,0 +1,56 @@
+"""A bytecode that a device has loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virtualgpu.errors import LaunchError
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.tile.blocks import bind
+from virtualgpu.tile.body import Kernel, Operation, kernels
+from virtualgpu.tile.bytecode import read
+from virtualgpu.tile.verify import verify
+
+
+class TileModule:
+    """Kernels over tiles, read and proved.
+
+    Parameters
+    ----------
+    raw : bytes
+        Tile IR bytecode. Raises BytecodeError with offset and operation for what is damaged,
+        UnsupportedInstruction for what the virtual GPU lacks.
+    """
+
+    def __init__(self, raw: bytes, memory: GlobalMemory | None = None):
+        self._module = read(raw)
+        self._memory = memory
+        self.kernels = kernels(self._module, _settle)
+        self._addresses: dict[str, int] = {}
+
+    def kernel(self, name: str) -> Kernel:
+        """A kernel by its name. Raises LaunchError with the names that there are."""
+        if name not in self.kernels:
+            raise LaunchError(f"no kernel {name}; the module has: "
+                              f"{', '.join(self.kernels) or 'none'}")
+        return self.kernels[name]
+
+    def address(self, name: str) -> int:
+        """Where a variable of the module lies; it is made when it is first asked for."""
+        if name not in self._addresses:
+            if name not in self._module.globals or self._memory is None:
+                raise LaunchError(f"the module has no variable {name}")
+            tile, data = self._module.globals[name]
+            self._addresses[name] = self._memory.allocate(max(len(data), tile.element.size))
+            self._memory.write(self._addresses[name], np.frombuffer(data, np.uint8))
+        return self._addresses[name]
+
+    def unload(self) -> None:
+        """Give the memory of its variables back."""
+        while self._addresses and self._memory is not None:
+            self._memory.free(self._addresses.popitem()[1])
+
+
+def _settle(operation: Operation) -> None:
+    verify(operation)
+    bind(operation)

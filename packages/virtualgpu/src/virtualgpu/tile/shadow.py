@@ -1,0 +1,151 @@
+"""Who touched each element of an array last, and whether anything orders two blocks.
+
+Blocks run one after the other here and at any time on a GPU, so an order is only what the kernel
+makes by itself: a release that another block acquires (Tile IR specification, "Memory Model";
+vector clocks as in FastTrack, Flanagan and Freund 2009).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.tile.body import Operation
+
+
+class Clocks:
+    """What each block knows of the others: how far they had come."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[int, int]] = {}  # block → block → its count of releases
+        self._left: dict[int, dict[int, int]] = {}  # address → what a release left there
+
+    def now(self, block: int) -> int:
+        return self._known.setdefault(block, {block: 1})[block]
+
+    def follows(self, block: int, other: int, count: int) -> bool:
+        """Whether ``block`` comes after what ``other`` did at its ``count``."""
+        return self._known.setdefault(block, {block: 1}).get(other, 0) >= count
+
+    def met(self, block: int, addresses: np.ndarray, order: str) -> None:
+        """An access in an order: it takes what others left at the addresses, or leaves its own."""
+        mine = self._known.setdefault(block, {block: 1})
+        for address in map(int, addresses):
+            if order in ("acquire", "acq_rel"):
+                _join(mine, self._left.get(address, {}))
+            if order in ("release", "acq_rel"):
+                _join(self._left.setdefault(address, {}), mine)
+        if order in ("release", "acq_rel"):
+            mine[block] += 1
+
+
+def _join(into: dict[int, int], other: dict[int, int]) -> None:
+    for block, count in other.items():
+        into[block] = max(into.get(block, 0), count)
+
+
+class Touches:
+    """The last access of a kind to each granule: block + 1, operation, count of releases, and
+    whether it was an atomic or in an order."""
+
+    def __init__(self, size: int):
+        self.block = np.zeros(size, np.int32)
+        self.operation = np.zeros(size, np.int32)
+        self.count = np.zeros(size, np.int32)
+        self.strong = np.zeros(size, bool)
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return self.block, self.operation, self.count, self.strong
+
+    def set(self, places: np.ndarray, block: int, operation: int, count: int, strong: bool) -> None:
+        for array, value in zip(self.arrays(), (block + 1, operation, count, strong), strict=True):
+            array[places] = value
+
+    def finer(self, times: int) -> None:
+        self.block, self.operation, self.count, self.strong = (
+            np.repeat(array, times) for array in self.arrays())
+
+
+class Shadow:
+    """One allocation: who stored to each granule, and two blocks that loaded it."""
+
+    def __init__(self, nbytes: int, granule: int):
+        self.granule, self.nbytes = granule, nbytes
+        size = -(-nbytes // granule)
+        self.stored, self.loaded, self.again = Touches(size), Touches(size), Touches(size)
+
+    def places(self, offsets: np.ndarray, size: int) -> np.ndarray:
+        """The granules of elements of ``size`` bytes; granules become finer where they must."""
+        if self.granule > size or (offsets % self.granule).any():
+            for one in (self.stored, self.loaded, self.again):
+                one.finer(self.granule)
+            self.granule = 1
+        many = size // self.granule
+        first = offsets // self.granule
+        return first if many == 1 else (first[:, None] + np.arange(many)).reshape(-1)
+
+
+class Races:
+    """Accesses of different blocks to one element that nothing orders."""
+
+    def __init__(self) -> None:
+        self.clocks = Clocks()
+        self.operations: list[Operation] = []
+        self._numbers: dict[int, int] = {}  # of an operation, by its offset
+        self._shadows: dict[int, Shadow] = {}
+
+    def number(self, operation: Operation) -> int:
+        found = self._numbers.get(operation.offset)
+        if found is None:
+            found = self._numbers[operation.offset] = len(self.operations)
+            self.operations.append(operation)
+        return found
+
+    def access(self, block: int, kind: str, operation: Operation, extent: tuple[int, int],
+               addresses: np.ndarray, size: int, order: str) -> list[tuple[int, str, int, Any]]:
+        """Note an access; the conflicts: address, what the other did, its block and operation, one
+        for each kind and operation of the others."""
+        start, end = extent
+        strong = kind == "atomic" or order != "weak"
+        if strong and kind != "store":
+            self.clocks.met(block, addresses, order)
+        shadow = self._shadows.get(start)
+        if shadow is None or shadow.nbytes != end - start:
+            shadow = self._shadows[start] = Shadow(end - start, size)
+        places = shadow.places(addresses - start, size)
+        found = self._conflicts(block, strong, shadow.stored, "stores", places, shadow, start)
+        count, number = self.clocks.now(block), self.number(operation)
+        if kind != "load":
+            for reads in (shadow.loaded, shadow.again):
+                found += self._conflicts(block, strong, reads, "loads", places, shadow, start)
+            shadow.stored.set(places, block, number, count, strong)
+        else:
+            first = shadow.loaded.block[places]
+            mine = (first == 0) | (first == block + 1)
+            shadow.loaded.set(places[mine], block, number, count, strong)
+            if not mine.all():
+                shadow.again.set(places[~mine], block, number, count, strong)
+        if strong and kind == "store":
+            self.clocks.met(block, addresses, order)
+        return found
+
+    def _conflicts(self, block: int, strong: bool, others: Touches, what: str, places: np.ndarray,
+                   shadow: Shadow, start: int) -> list[tuple[int, str, int, Any]]:
+        who = others.block[places]
+        bad = (who != 0) & (who != block + 1)
+        if strong:
+            bad &= ~others.strong[places]
+        if not bad.any():
+            return []
+        found, told = [], set()
+        at = places[bad]
+        keys = np.stack([others.block[at] - 1, others.count[at], others.operation[at]], axis=1)
+        for key, first in zip(*np.unique(keys, axis=0, return_index=True), strict=True):
+            other, count, number = map(int, key)
+            if number in told or self.clocks.follows(block, other, count):
+                continue
+            told.add(number)
+            found.append((start + int(at[first]) * shadow.granule, what, other,
+                          self.operations[number]))
+        return found

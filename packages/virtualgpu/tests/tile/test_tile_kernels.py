@@ -1,0 +1,107 @@
+"""cuTile's kernels give the right results through ``ct.launch``, with no GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(37)
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    import tile_kernels
+
+    return tile_kernels
+
+
+def floats(*shape: int, dtype=np.float32) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("size", [1, 16, 100, 1000])
+def test_add_with_any_length(cp, kernels, launch, size):
+    a, b = floats(size), floats(size)
+    c = cp.full(size + 3, 7, np.float32)
+    launch(kernels.add, (-(-size // 16),), cp.asarray(a), cp.asarray(b), c[:size], 16)
+    np.testing.assert_array_equal(c.get(), [*(a + b), 7, 7, 7])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_matmul_of_sizes_that_no_tile_divides(cp, kernels, launch, dtype):
+    a, b = floats(50, 37, dtype=dtype), floats(37, 41, dtype=dtype)
+    c = cp.zeros((50, 41), np.float32)
+    launch(kernels.matmul, (4, 3), cp.asarray(a), cp.asarray(b), c, 16, 16, 16)
+    np.testing.assert_allclose(c.get(), a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_matmul_of_batches(cp, kernels, launch):
+    a, b = floats(3, 20, 24), floats(3, 24, 18)
+    c = cp.zeros((3, 20, 18), np.float32)
+    launch(kernels.batched_matmul, (3, 2, 2), cp.asarray(a), cp.asarray(b), c, 16)
+    np.testing.assert_allclose(c.get(), a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_transpose(cp, kernels, launch):
+    x = floats(70, 45)
+    y = cp.zeros((45, 70), np.float32)
+    launch(kernels.transpose, (5, 2), cp.asarray(x), y, 16, 32)
+    np.testing.assert_array_equal(y.get(), x.T)
+
+
+def test_softmax_of_padded_rows(cp, kernels, launch):
+    x = floats(6, 50)
+    y = cp.zeros_like(cp.asarray(x))
+    launch(kernels.softmax, (6,), cp.asarray(x), y, 64)
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(y.get(), powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_layer_norm(cp, kernels, launch):
+    x, weight, bias = floats(5, 90), floats(90), floats(90)
+    y = cp.zeros_like(cp.asarray(x))
+    launch(kernels.layer_norm, (5,), *map(cp.asarray, (x, weight, bias)), y, 1e-5, 32)
+    wanted = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(y.get(), wanted * weight + bias, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_attention(cp, kernels, launch, dtype):
+    q, k, v = (floats(2, 64, 32, dtype=dtype) for _ in range(3))
+    out = cp.zeros((2, 64, 32), dtype)
+    launch(kernels.attention, (4, 2), *map(cp.asarray, (q, k, v)), out, 32**-0.5, 16, 32)
+    scores = q.astype(np.float64) @ k.transpose(0, 2, 1) * 32**-0.5
+    powers = np.exp(scores - scores.max(axis=2, keepdims=True))
+    wanted = powers / powers.sum(axis=2, keepdims=True) @ v.astype(np.float64)
+    np.testing.assert_allclose(out.get(), wanted, atol=2e-3 if dtype == np.float16 else 1e-5)
+
+
+def test_atomics_of_elements_that_tiles_share(cp, kernels, launch):
+    x = RNG.integers(0, 10, 256).astype(np.int32)
+    bins = cp.zeros(10, np.int32)
+    launch(kernels.histogram, (4,), cp.asarray(x), bins, 64)
+    np.testing.assert_array_equal(bins.get(), np.bincount(x, minlength=10))
+
+
+def test_gather_pads_and_scatter_leaves_out_what_lies_outside(cp, kernels, launch):
+    x, at = np.arange(8, dtype=np.int32) * 10, np.array([3, 9, -1, 0], np.int32)
+    y = cp.zeros(4, np.int32)
+    launch(kernels.gathered, (1,), cp.asarray(x), cp.asarray(at), y, 4)
+    assert y.get().tolist() == [30, -1, -1, 0]
+    y = cp.zeros(8, np.int32)
+    launch(kernels.scattered, (1,), cp.asarray(x[:4]), cp.asarray(at), y, 4)
+    assert y.get().tolist() == [30, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_scans_and_reductions_of_two_tiles(cp, kernels, launch):
+    x = floats(3, 32)
+    y, most = cp.zeros((3, 32), np.float32), cp.zeros(3, np.int32)
+    launch(kernels.running_sums, (3,), cp.asarray(x), y, most, 32)
+    np.testing.assert_allclose(y.get(), np.cumsum(x, axis=1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(most.get(), x.argmax(axis=1))
+
+
+def test_loops_and_branches(cp, kernels, launch):
+    steps = cp.zeros(9, np.int32)
+    launch(kernels.collatz, (9,), cp.arange(1, 10, dtype=np.int32), steps)
+    assert steps.get().tolist() == [0, 1, 7, 2, 5, 8, 16, 3, 19]
