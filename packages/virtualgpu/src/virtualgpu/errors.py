@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from virtualgpu import sources
+
 
 class Index(tuple[int, int, int]):
     """The index ``(x, y, z)`` of a block or a thread, written as its launch counts them: ``5`` in
@@ -39,7 +41,8 @@ class Location:
     ``filename`` and ``line`` are those of the kernel's own source (a notebook cell, a file);
     ``block`` and ``thread`` are ``(x, y, z)`` as ``cuda.blockIdx`` and ``cuda.threadIdx``
     give them, or None where the fault belongs to no single thread. ``kernel`` is empty where the
-    host did it.
+    host did it. ``callers`` are file and line of the calls that the compiler inlined the line at,
+    the innermost first.
     """
 
     kernel: str
@@ -47,6 +50,15 @@ class Location:
     line: int | None = None
     block: Index | None = None
     thread: Index | None = None
+    callers: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, kernel: str, source: sources.SourceLine | None, block: Index | None = None,
+           thread: Index | None = None) -> Location:
+        """At an instruction's line; ``source`` is None where the PTX names none."""
+        if source is None:
+            return cls(kernel, block=block, thread=thread)
+        return cls(kernel, *source, block, thread, source.callers)
 
     def __str__(self) -> str:
         place = self.place()
@@ -54,15 +66,19 @@ class Location:
 
     def place(self) -> str:
         """The line, the thread and, on a line of its own, the code; without the kernel's name."""
-        from virtualgpu import sources
-
         parts = [f"{sources.name(self.filename)} line {self.line}"] if self.line else []
         if self.thread is not None:
             parts.append(f"thread {self.thread} of block {self.block}")
         elif self.block is not None:
             parts.append(f"block {self.block}")
-        code = sources.text(self.filename, self.line)
-        return ", ".join(parts) + (f"\n    {code}" if code else "")
+        lines = [", ".join(parts), sources.text(self.filename, self.line)]
+        within = self.filename
+        for filename, line in self.callers:
+            file = "" if filename == within else f"{sources.name(filename)} "
+            code = sources.text(filename, line)
+            lines.append(f"called from {file}line {line}" + (f": {code}" if code else ""))
+            within = filename
+        return "\n    ".join(filter(None, lines))
 
 
 class VirtualGPUError(Exception):

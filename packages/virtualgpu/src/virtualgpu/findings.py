@@ -40,6 +40,8 @@ class Finding:
         Number of the first launch within the report in which it happened, from 1.
     launches : set of int
         Numbers of all launches within the report in which it happened.
+    callers : tuple of (str, int)
+        File and line of the calls that ``line`` was inlined at, the innermost first.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Finding:
     count: int = 1
     launch: int = 0
     launches: set[int] = field(default_factory=set, compare=False, repr=False)
+    callers: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         self.launches.add(self.launch)
@@ -67,7 +70,8 @@ class Finding:
 
     @property
     def location(self) -> Location:
-        return Location(self.kernel, self.filename, self.line, self.block, self.thread)
+        return Location(self.kernel, self.filename, self.line, self.block, self.thread,
+                        self.callers)
 
     def __str__(self) -> str:
         text = f"{self.message}\n  at {self.location}"
@@ -159,4 +163,4 @@ def from_error(error: VirtualGPUError, kernel: str, launch: int) -> Finding:
         kind = "barrier"
     at = error.location or Location(kernel)
     return Finding(kind, error.message, at.kernel, at.filename, at.line, at.block, at.thread,
-                   launch=launch)
+                   launch=launch, callers=at.callers)

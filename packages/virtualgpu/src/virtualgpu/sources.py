@@ -12,9 +12,25 @@ import linecache
 import os.path
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
+from typing import NamedTuple
 
 _namers: list[Callable[[str], str | None]] = []
 _may_quote: list[Callable[[str], bool]] = []
+
+
+class _Line(NamedTuple):
+    filename: str
+    line: int
+
+
+class SourceLine(_Line):
+    """A line of the kernel's own source, from ``.loc`` and ``.file``.
+
+    ``callers`` are the lines at which the compiler inlined it, the innermost call first. They are
+    no part of what makes two lines equal: a function's line is one, whoever calls it.
+    """
+
+    callers: tuple[SourceLine, ...] = ()
 
 
 def register_namer(namer: Callable[[str], str | None]) -> None:

@@ -200,11 +200,8 @@ def _reduce(wave: Wave, groups: list[Group], predicates: list[np.ndarray | None]
 
 
 def location(wave: Wave, group: Group) -> Location:
-    block = wave.launch.program.blocks[group.block]
-    source = block.source
-    index, thread = wave.where(int(group.lanes[0]))
-    return Location(wave.launch.kernel, source.filename if source else None,
-                    source.line if source else None, index, thread)
+    source = wave.launch.program.blocks[group.block].source
+    return Location.of(wave.launch.kernel, source, *wave.where(int(group.lanes[0])))
 
 
 def _barrier_of(block: Block) -> str:

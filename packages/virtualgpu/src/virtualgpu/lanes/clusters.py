@@ -161,10 +161,9 @@ def _block(wave: Wave, block: Any) -> Any:
 
 def _refuse(instruction: Instruction, group: Group, position: int, why: str, address: int
             ) -> NoReturn:
-    wave, source = group.wave, instruction.source
-    block, thread = wave.where(int(group.lanes[position]))
-    where = Location(wave.launch.kernel, source.filename if source else None,
-                     source.line if source else None, block, thread)
+    wave = group.wave
+    where = Location.of(wave.launch.kernel, instruction.source,
+                        *wave.where(int(group.lanes[position])))
     raise MemoryAccessError(f"{instruction.name}: {why}", where, address=address, space="shared")
 
 

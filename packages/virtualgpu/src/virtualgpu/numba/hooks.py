@@ -10,8 +10,7 @@ What it relies on (numba-cuda 0.28 to 0.30):
 - ``numba.cuda.dispatcher`` and ``memory_management.nrt`` launch by ``launch(stream, config,
   kernel, *arguments)`` with a
   ``LaunchConfig``, both module globals.
-- ``_Kernel.__init__`` takes ``lineinfo``; it is switched on, so that every message can name
-  the line. ``_Kernel.entry_name`` is the kernel's name in the PTX.
+- ``_Kernel.entry_name`` is the kernel's name in the PTX.
 - Host arrays become device views in ``devicearray._to_strided_memory_view`` and come back in
   ``args.Out.to_device``.
 - What frees memory, streams, events and modules is made by ``driver._alloc_finalizer`` and its
@@ -33,8 +32,6 @@ import importlib.util
 import os
 import struct
 import sys
-import traceback
-import warnings
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -46,7 +43,7 @@ from virtualgpu.cuda.interprocess_api import MemoryHandle
 from virtualgpu.errors import LaunchError, MemoryAccessError, MisalignedAddressError
 from virtualgpu.memory import array_names
 from virtualgpu.memory.plain import demand_plain
-from virtualgpu.numba import arguments, remembered
+from virtualgpu.numba import arguments, line_information, remembered
 from virtualgpu.numba.core import (
     CoreDevice,
     CoreStream,
@@ -61,7 +58,6 @@ _saved: list[tuple[object, str, object]] = []
 _FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer",
                "_stream_finalizer", "_module_finalizer")
 _LINEAR_ALGEBRA = "numba.cuda.np.linalg"
-_LINE_INFORMATION = ("numba.cuda.debuginfo", "numba.cuda.cudadrv.nvvm")
 
 
 def is_active() -> bool:
@@ -101,7 +97,7 @@ def activate() -> None:
         _replace(user, "LaunchConfig", SimpleNamespace)
     _replace(nrt, "_Linker", module._Linker)
     _replace(dispatcher._Kernel, "__init__", _kernel_init(dispatcher._Kernel.__init__))
-    for owner, name, method in remembered.replacements():
+    for owner, name, method in (*remembered.replacements(), *line_information.replacements()):
         _replace(owner, name, method)
     # Numba warns of grids that leave a GPU empty: here is none.
     _replace(dispatcher.config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)
@@ -234,37 +230,14 @@ def _managed_init(module):
 
 
 def _kernel_init(original):
-    from numba.cuda.core.errors import NumbaDebugInfoWarning
-
     def __init__(self, py_func, argtypes, *args, **kwargs):
-        if kwargs.get("debug") or kwargs.get("lineinfo"):
-            original(self, py_func, argtypes, *args, **kwargs)
-        else:
-            _with_lines(self, py_func, argtypes, *args, **kwargs)
+        line_information.now.kernel = True
+        original(self, py_func, argtypes, *args, **kwargs)
         kernel_names[self.entry_name] = py_func.__name__
         self._arrays = array_names.register(
             self.entry_name, arguments.array_parameters(py_func, self.argument_types))
 
-    def _with_lines(self, py_func, argtypes, *args, **kwargs):
-        """Compile with line information that the user did not ask for and must not feel."""
-        try:
-            with warnings.catch_warnings():
-                # A function made by exec has no source to point at.
-                warnings.simplefilter("ignore", NumbaDebugInfoWarning)
-                original(self, py_func, argtypes, *args, **{**kwargs, "lineinfo": True})
-        except Exception as error:
-            if not _of_line_information(error):
-                raise  # the kernel's own: compiling it again would say the same
-            original(self, py_func, argtypes, *args, **kwargs)
-
     return __init__
-
-
-def _of_line_information(error: Exception) -> bool:
-    """Whether a kernel may have failed for its line information alone: where that is written (Numba
-    cannot describe some types, a tuple of empty tuples, to a debugger) or read (NVVM)."""
-    return any(frame.f_globals.get("__name__") in _LINE_INFORMATION
-               for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _launch_for(module):

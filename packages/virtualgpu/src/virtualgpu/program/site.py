@@ -73,12 +73,8 @@ class Site:
         return 0xFFFF_FFFF if self.space in ("shared", "local") else 0xFFFF_FFFF_FFFF_FFFF
 
     def location(self, group: Standing, lane: int | None = None) -> Location:
-        source = self.instruction.source
         block, thread = (None, None) if lane is None else group.wave.where(lane)
-        return Location(
-            self.kernel, source.filename if source else None, source.line if source else None,
-            block, thread,
-        )
+        return Location.of(self.kernel, self.instruction.source, block, thread)
 
 
 def site_of(kernel: str, instruction: Instruction) -> Site:

@@ -8,12 +8,12 @@ from virtualgpu.ptx.module import (
     Label,
     Module,
     Register,
-    SourceLine,
     Symbol,
     Variable,
     Vector,
 )
 from virtualgpu.ptx.parser import parse
+from virtualgpu.sources import SourceLine
 
 __all__ = [
     "Address",

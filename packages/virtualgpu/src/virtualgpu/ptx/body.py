@@ -17,7 +17,6 @@ from virtualgpu.ptx.module import (
     Module,
     Operand,
     Register,
-    SourceLine,
     Symbol,
     Variable,
     Vector,
@@ -31,6 +30,7 @@ from virtualgpu.ptx.tokens import (
     Tokens,
     float_literal,
 )
+from virtualgpu.sources import SourceLine
 
 # Tensor copies have operands of their own grammar. The machine has none of them and says so where
 # the instruction is decoded.

@@ -8,12 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-
-class SourceLine(NamedTuple):
-    """A line of the kernel's own source, from ``.loc`` and ``.file``."""
-
-    filename: str
-    line: int
+from virtualgpu.sources import SourceLine
 
 
 class Register(NamedTuple):

@@ -15,7 +15,6 @@ from virtualgpu.ptx.module import (
     Function,
     InitialValue,
     Module,
-    SourceLine,
     Symbol,
     Variable,
 )
@@ -28,6 +27,7 @@ from virtualgpu.ptx.tokens import (
     TYPE_SIZES,
     float_literal,
 )
+from virtualgpu.sources import SourceLine
 
 # NVRTC has some of its headers in one of its own, which is no file.
 _LIBRARIES = re.compile(r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/"
@@ -88,8 +88,9 @@ class Parser(Declarations):
             # `.loc` of a file the module never names: no source line, no harm.
             places = [SourceLine(files[number], line) for number, line in chain if number in files]
             if places:
-                item.source = next(
-                    (place for place in places if not _is_librarys(place.filename)), places[0])
+                own = [place for place in places if not _is_librarys(place.filename)] or places[:1]
+                item.source = own[0]
+                own[0].callers = tuple(own[1:])
         return self.result
 
     def statement(self) -> None:

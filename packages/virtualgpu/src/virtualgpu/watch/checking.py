@@ -67,12 +67,12 @@ class Checker(Observer):
         if not self.again(key, count):
             self.found[key] = [
                 Finding(message.partition(":")[0], message, at.kernel, at.filename, at.line,
-                        at.block, at.thread, other, launch=self.report.launches), count]
+                        at.block, at.thread, other, launch=self.report.launches,
+                        callers=at.callers), count]
 
     def location(self, wave: Wave, source: SourceLine | None, lane: int) -> Location:
         """Where a lane of the wave was; ``source`` is an instruction's (None: no line)."""
-        return Location(self.launch.kernel, source.filename if source else None,
-                        source.line if source else None, *wave.where(lane))
+        return Location.of(self.launch.kernel, source, *wave.where(lane))
 
 
 def at_line(at: Location) -> str:

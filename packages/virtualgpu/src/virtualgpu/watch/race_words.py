@@ -50,8 +50,7 @@ class Party:
         block = thread = None
         if self.thread is not None:
             block, thread = indices(launch, self.thread)
-        return Location(launch.kernel, source.filename if source else None,
-                        source.line if source else None, block, thread)
+        return Location.of(launch.kernel, source, block, thread)
 
     def key(self, older: Access):
         """What makes two races the same: the two lines, whatever is done there."""
