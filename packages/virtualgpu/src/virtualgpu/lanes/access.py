@@ -245,6 +245,7 @@ def _tell(site: Site, group: Group, space: str, address: np.ndarray,
     """Let observers know of a legal access."""
     launch = group.wave.launch
     told, watch = launch.listeners.accessed, launch.standstill
+    wanted, group.wanted = group.wanted, None
     if watch is not None and site.kind != "store":
         watch.looked(site, group, space, address, blocks)
     if not told:
@@ -255,6 +256,7 @@ def _tell(site: Site, group: Group, space: str, address: np.ndarray,
     if space == "local":
         address = group.wave.local_offset(address)
     event = Access(site.kind, space, group, site.instruction, group.lanes,
-                   group.spread(address), site.size, site.strong, site.order, site.scope, blocks)
+                   group.spread(address), site.size, site.strong, site.order, site.scope, blocks,
+                   wanted)
     for tell in told:
         tell(event)

@@ -82,6 +82,9 @@ class Access(NamedTuple):
         ``cta``, ``gpu``, ``sys`` or ``""``.
     blocks : ndarray, int64, shape (n,), or None
         The wave's blocks whose shared memory it is, where not all are the lanes' own (clusters).
+    wanted : ndarray, bool, shape (n,) or (1,), or None
+        Of a load that the compiler moved before a condition: whose value is used; None: everybody's
+        (:mod:`virtualgpu.program.speculation`).
     """
 
     kind: str
@@ -95,6 +98,16 @@ class Access(NamedTuple):
     order: str = ""
     scope: str = ""
     blocks: np.ndarray | None = None
+    wanted: np.ndarray | None = None
+
+    def by_the_program(self) -> Access | None:
+        """Without the lanes whose value is thrown away; None where nobody is left."""
+        if self.wanted is None:
+            return self
+        kept = np.broadcast_to(self.wanted, self.lanes.shape)
+        return self._replace(
+            lanes=self.lanes[kept], addresses=self.addresses[kept], wanted=None,
+            blocks=None if self.blocks is None else self.blocks[kept]) if kept.any() else None
 
     def owners(self) -> np.ndarray:
         """Of an access to shared memory, the wave's blocks whose it is: int64, shape (n,)."""

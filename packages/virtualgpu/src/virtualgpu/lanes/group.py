@@ -45,6 +45,7 @@ class Group:
         "spins",
         "stack",
         "waited",
+        "wanted",
         "wave",
     )
 
@@ -61,6 +62,9 @@ class Group:
         self.changed = False  # memory changed since the last backward branch
         self.waited = NOBODY  # ... or was only looked at, as a spinning lane does: by whom
         self.spins = 0
+        # Of a load about to come: whose value is used (program.speculation), bool, shape (n,) or
+        # (1,); None: everybody's.
+        self.wanted: np.ndarray | None = None
 
     @property
     def full(self) -> bool:

@@ -10,8 +10,9 @@ from virtualgpu.errors import PTXSyntaxError
 from virtualgpu.lanes import access
 from virtualgpu.lanes.wide import halves, join
 from virtualgpu.program.site import Site
+from virtualgpu.program.speculation import Condition
 from virtualgpu.program.steps import WIDE, MemoryAccess
-from virtualgpu.ptx import Address, Immediate, Symbol
+from virtualgpu.ptx import Address, Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 
 Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
@@ -28,6 +29,8 @@ def emit(emitter: Emitter, step: MemoryAccess) -> None:
     for value in values:
         arguments.append(f"*{emitter.put(halves, 'f')}({emitter.get(value, WIDE)})"
                          if site.whole else emitter.get(value, site.dtype))
+    if (condition := emitter.program.wanted.get(id(step.instruction))) is not None:
+        emitter.lines.append(f" group.wanted = {_predicate(emitter, condition)}")
     call = f"{emitter.put(_FUNCTIONS[site.kind], 'f')}({', '.join(arguments)})"
     if not step.targets:
         emitter.lines.append(f" {call}")
@@ -35,6 +38,15 @@ def emit(emitter: Emitter, step: MemoryAccess) -> None:
         emitter.give(step.targets[0], f"{emitter.put(join, 'f')}(*{call})", WIDE)
     else:
         emitter.give_each(step.targets, call, site.dtype)
+
+
+def _predicate(emitter: Emitter, condition: Condition) -> str:
+    """An expression for a condition: bool, shape (n,) or (1,)."""
+    if isinstance(condition, tuple):
+        how = {"and": "&", "or": "|"}[condition[0]]
+        return f"({how.join(f' {_predicate(emitter, part)} ' for part in condition[1:])})"
+    predicate: str = emitter.get(Register(str(condition)), np.dtype("?"))
+    return predicate
 
 
 def address_of(emitter: Emitter, site: Site, where: Operand) -> str:

@@ -18,6 +18,7 @@ from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.program.program import Block, Program
 from virtualgpu.program.provided import PROVIDED
 from virtualgpu.program.site import Site, site_of
+from virtualgpu.program.speculation import predicates
 from virtualgpu.program.steps import (
     WIDE,
     Barrier,
@@ -46,7 +47,10 @@ def decode(program: Program, block: Block) -> None:
     """
     for instruction in block.instructions:
         with decoding(program, instruction):
-            step = _Decoder(program, block, instruction).step()
+            decoder = _Decoder(program, block, instruction)
+            step = decoder.step()
+            if condition := program.wanted.get(id(instruction)):
+                step.reads |= decoder.registers([*map(Register, predicates(condition))])
         block.steps.append(step)
         block.reads |= step.reads - block.writes
         block.writes.update(step.writes)

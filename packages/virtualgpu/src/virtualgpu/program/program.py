@@ -14,7 +14,7 @@ import numpy as np
 
 from virtualgpu.errors import LinkError, Location, PTXSyntaxError
 from virtualgpu.operations.types import REGISTER_DTYPES
-from virtualgpu.program import shared_layout
+from virtualgpu.program import shared_layout, speculation
 from virtualgpu.program.linked import Linked
 from virtualgpu.program.provided import GRID_BARRIER, PROVIDED
 from virtualgpu.program.shared_accesses import shared_accesses
@@ -139,6 +139,8 @@ class Program:
         self.ordering: tuple[bool, bool] | None = None
         self.retries: frozenset[int] | None = None  # see `program.retries`
         self.kinds: dict[int, Any] = {}
+        # Of loads whose value is not always used, by the instruction's `id`: when it is.
+        self.wanted: dict[int, speculation.Condition] = {}
         self.parameter_offsets: dict[str, int] = {}
         self._collect(entry)
         self.entry_code = self.functions[entry]
@@ -227,15 +229,19 @@ class Program:
         function = code.function
         body = function.body
         leaders = {0, *function.labels.values(), *range(LONGEST_BLOCK, len(body), LONGEST_BLOCK)}
-        met = shared_accesses(body) if self.fine else set()
         for at, instruction in enumerate(body):
-            if traits(instruction).ends or at in met:
+            if traits(instruction).ends:
                 leaders.add(at + 1)
             if waits_for_warp(instruction):
                 leaders.add(at)
             if instruction.guard is not None and instruction.opcode != "bra":
                 leaders |= {at, at + 1}
         if body:
+            leaders.discard(len(body))
+        body, wanted = speculation.arrange(body, sorted(leaders))
+        self.wanted |= wanted
+        if self.fine and body:
+            leaders |= {at + 1 for at in shared_accesses(body)}
             leaders.discard(len(body))
         starts = sorted(leaders)
         first = len(self.blocks)
@@ -318,8 +324,7 @@ class Program:
         return CallSite(name, tuple(i.name for i in arguments), tuple(i.name for i in returns))
 
     def location(self, source: SourceLine | None) -> Location:
-        return Location(self.display, source.filename if source else None,
-                        source.line if source else None)
+        return Location.of(self.display, source)
 
     def register(self, code: FunctionCode, register: Register) -> int:
         declared = code.function.registers.get(register.name)

@@ -68,6 +68,10 @@ class Initcheck(Checker):
             written[start : start + size] = 0
 
     def accessed(self, access: Access) -> None:
+        if access.wanted is not None:
+            if (used := access.by_the_program()) is None:
+                return
+            access = used
         if access.space == "global":
             if self.launch.memory.unwritten:
                 self._global(access)

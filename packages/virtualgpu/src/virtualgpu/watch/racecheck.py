@@ -124,6 +124,10 @@ class Racecheck(RaceOrder):
     def accessed(self, access: Access) -> None:
         if not self.active or access.space == "local":
             return
+        if access.wanted is not None:
+            if (used := access.by_the_program()) is None:
+                return
+            access = used
         state = self.state(access.group.wave)
         addresses = np.ascontiguousarray(access.addresses)
         lanes = np.ascontiguousarray(access.lanes)

@@ -1,0 +1,173 @@
+"""Loads that the compiler moved before the condition under which their value is used.
+
+``x = tile[0] if there else 0.0`` becomes a load by every thread and a ``selp`` that throws away
+what most of them got: a load does no harm, and a branch costs more. The program does not read what
+is thrown away, so no checker may blame it for that; a GPU does read it, so it is counted.
+
+The condition is followed back from the uses of the value, within a stretch of code without
+branches: through arithmetic to ``selp``, ``and.pred`` and ``or.pred``. What the condition needs is
+put before the load, where a compiler has it after: an order of instructions that changes no value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from virtualgpu.program.steps import registers_in
+from virtualgpu.ptx import Address, Instruction, Register
+from virtualgpu.ptx.opcodes import has_result, traits
+
+# When a value is used: always, never, where a predicate holds (its name, after ! where it does
+# not), or ("and" | "or", a condition, another).
+Condition = bool | str | tuple[str, Any, Any]
+LARGEST = 8  # predicates of one condition; what needs more counts as used
+
+
+def arrange(body: Sequence[Instruction], starts: Sequence[int]
+            ) -> tuple[list[Instruction], dict[int, Condition]]:
+    """The body of a function, with the same instructions in each stretch between ``starts``, and
+    of the loads whose value is not always used, by ``id``, when it is."""
+    found: dict[int, Condition] = {}
+    if not any(map(_selects, body)):
+        return list(body), found
+    readers = Counter(name for one in body for name in reads(one))
+    arranged: list[Instruction] = []
+    for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
+        stretch = list(body[start:end])
+        if any(map(_selects, stretch)):
+            for load, condition in list(_conditions(stretch, readers)):
+                if _put_before(stretch, load, condition):
+                    found[id(load)] = condition
+        arranged += stretch
+    return arranged, found
+
+
+def reads(instruction: Instruction) -> set[str]:
+    """The names of the registers that an instruction reads."""
+    operands = instruction.operands[_written(instruction):]
+    names = {register.name for register in registers_in(operands)}
+    return names if instruction.guard is None else {*names, instruction.guard[0].name}
+
+
+def writes(instruction: Instruction) -> set[str]:
+    second = [] if instruction.second is None else [instruction.second]
+    return {register.name for register in registers_in(
+        [*instruction.operands[: _written(instruction)], *second])}
+
+
+def _written(instruction: Instruction) -> int:
+    """How many operands are results: the first, or none."""
+    return int(has_result(instruction) and not isinstance(instruction.operands[0], Address))
+
+
+def predicates(condition: Condition) -> Iterator[str]:
+    """The names in a condition, without the ``!``."""
+    if isinstance(condition, str):
+        yield condition.removeprefix("!")
+    elif isinstance(condition, tuple):
+        yield from predicates(condition[1])
+        yield from predicates(condition[2])
+
+
+def _selects(instruction: Instruction) -> bool:
+    return instruction.opcode == "selp" or (
+        instruction.opcode in ("and", "or") and instruction.modifiers == ("pred",))
+
+
+def _early(instruction: Instruction) -> bool:
+    modifiers = set(instruction.modifiers)
+    return (instruction.opcode == "ld" and instruction.guard is None
+            and bool(modifiers & {"shared", "global", "local"})
+            and not modifiers & {"volatile", "relaxed", "acquire"})
+
+
+def _computes(instruction: Instruction) -> bool:
+    """Nothing but a value, the same wherever it stands."""
+    return (traits(instruction).pure and instruction.guard is None
+            and instruction.opcode not in ("addc", "subc", "madc")
+            and "cc" not in instruction.modifiers and "%clock" not in instruction.text
+            and "%globaltimer" not in instruction.text)
+
+
+def _conditions(stretch: list[Instruction], readers: Counter[str]
+                ) -> Iterator[tuple[Instruction, Condition]]:
+    """Of the loads of a stretch whose value is not always used: when it is."""
+    inside = Counter(name for one in stretch for name in reads(one))
+    loaded: set[str] = set()  # what comes from memory that is read here
+    for one in stretch:
+        if traits(one).loads or reads(one) & loaded:
+            loaded |= writes(one)
+    needed: dict[str, Condition] = {
+        name: True for name, count in readers.items() if count > inside[name]}
+    for one in reversed(stretch):
+        used: Condition = False
+        for name in writes(one):
+            used = _join("or", used, needed.pop(name, False))
+        if _early(one) and not isinstance(used, bool):
+            yield one, used
+        for name in reads(one):
+            through = _through(one, name, used, loaded) if _computes(one) else True
+            needed[name] = _join("or", needed.get(name, False), through)
+
+
+def _through(instruction: Instruction, name: str, used: Condition, loaded: set[str]) -> Condition:
+    """When an instruction whose result is used under a condition uses what ``name`` holds."""
+    if not _selects(instruction):
+        return used
+    first, second, *decides = instruction.operands[1:]
+    at = [operand.name.removeprefix("!") == name if isinstance(operand, Register) else False
+          for operand in (first, second, *decides)]
+    if sum(at) != 1 or at[2:] == [True]:
+        return used
+    decider = decides[0] if decides else (second if at[0] else first)
+    if not isinstance(decider, Register) or decider.name.removeprefix("!") in loaded:
+        return used  # what decides may be unwritten itself
+    holds = at[0] if decides else instruction.opcode == "and"
+    return _join("and", decider.name if holds else _negated(decider.name), used)
+
+
+def _negated(name: str) -> str:
+    return name[1:] if name.startswith("!") else f"!{name}"
+
+
+def _join(how: str, one: Condition, other: Condition) -> Condition:
+    if isinstance(other, bool):
+        one, other = other, one
+    if isinstance(one, bool):
+        return one if one == (how == "or") else other
+    if one == other:
+        return one
+    both: Condition = (how, one, other)
+    return both if sum(1 for _ in predicates(both)) <= LARGEST else True
+
+
+def _put_before(stretch: list[Instruction], load: Instruction, condition: Condition) -> bool:
+    """Compute the predicates of a condition before a load; False where that cannot be."""
+    at = next(place for place, one in enumerate(stretch) if one is load)
+    makers: dict[str, list[int]] = {}
+    for place, one in enumerate(stretch):
+        for name in writes(one):
+            makers.setdefault(name, []).append(place)
+    moved: set[int] = set()
+    pending = list(predicates(condition))
+    while pending:
+        name = pending.pop()
+        made = makers.get(name, [])
+        if len(made) > 1:
+            return False
+        if not made or made[0] < at or made[0] in moved:
+            continue
+        one = stretch[made[0]]
+        # Each of its results has one value in the stretch: nothing before it reads another.
+        if not _computes(one) or any(
+                makers[result] != made or any(result in reads(before)
+                                              for before in stretch[: made[0]])
+                for result in writes(one)):
+            return False
+        moved.add(made[0])
+        pending += reads(one)
+    later = [one for place, one in enumerate(stretch) if place >= at and place not in moved]
+    stretch[at:] = [*(stretch[place] for place in sorted(moved)), *later]
+    return True
