@@ -6,8 +6,9 @@ it wrote is not known), and mapped and managed memory, which the host writes uns
 starts unwritten in each block, local memory in each thread.
 
 Not seen: undefined values that come from elsewhere, such as a shuffle from a lane that is not
-there; parameters handed to functions through memory; local memory of what was compiled for a
-debugger, where the compiler keeps every variable and copies whole structures, gaps included.
+there, or a variable that a thread never set, which is zero in Numba's PTX and anything in NVRTC's;
+parameters handed to functions through memory; local memory of what was compiled for a debugger,
+where the compiler keeps every variable and copies whole structures, gaps included.
 """
 
 from __future__ import annotations
