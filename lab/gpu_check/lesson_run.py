@@ -29,6 +29,7 @@ from typing import Any
 
 from gpucourse.course.checkout import checkouts
 from lab.gpu_check import jobs
+from virtualgpu.memory import global_memory
 
 #: Arrays above this are compared by their digest alone; below, number by number.
 KEPT = 64 << 20
@@ -292,7 +293,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", choices=("own", "virtual"), default="own")
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--poison", type=int, default=global_memory.POISON,
+                        help="the byte in device memory that nobody wrote")
     given = parser.parse_args()
+    global_memory.POISON = given.poison
     jobs.end_with_parent()
     os.environ.setdefault("MPLBACKEND", "agg")
 

@@ -32,6 +32,8 @@ def replay(path: Path, gpu: GPUProcess) -> Row:
     figures = {"agreement": found.verdict, "bytes": found.nbytes}
     if found.verdict != agreement.EQUAL:
         figures |= {"why": found.reasons, "differing": found.differing, "worst": found.worst}
+    if found.unknown:
+        figures["not known"] = found.unknown
     return Row(what, AGREES if found.fine else DIFFERS, found.detail, figures)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lab.gpu_check.command import RESULT
 from lab.gpu_check.lesson_run import find_root
-from lab.gpu_check.parts import rows_of
+from lab.gpu_check.parts import NO_TIME, rows_of
 from lab.gpu_check.rows import DIFFERS, FAILS, NOT_RUN, Row, summary
 
 PAGE = Path("docs") / "gpu.md"
@@ -48,6 +48,8 @@ def tables(result: dict | None) -> str:
                       "| | | |", "|---|---|---|"]
             lines += [f"| {_cell(what)} | {verdict} | {_cell(detail)} |"
                       for what, verdict, detail in _grouped(wrong)]
+    if found := _what_each_finds(parts.get("sanitizer")):
+        lines += ["", *found]
     if counted := _counters(parts.get("counters")):
         lines += ["", *counted]
     return "\n".join(lines)
@@ -73,6 +75,34 @@ def _machine(machine: dict) -> str:
     return (f"{machine['device']}, driver {machine['driver']}, CUDA {machine['cuda']}, "
             f"{machine['date'][:10]}, commit `{machine['commit']}`; Python {machine['python']}, "
             f"{', '.join(shown + tools)}.")
+
+
+def _what_each_finds(part: dict | None) -> list[str]:
+    """By kind of fault: how many kernels have one, and how many each of the two names."""
+    rows = [row for row in rows_of(part) if "label" in row.figures] if part else []
+    if not rows:
+        return []
+    kinds: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        kinds.setdefault((row.figures["label"], row.figures["where"]), []).append(row)
+    lines = ["What each finds of the labelled kernels (a clean kernel: blames):", "",
+             "| | kernels | looked at by compute-sanitizer | it finds | `check()` finds |",
+             "|---|--:|--:|--:|--:|"]
+    for (label, where), some in sorted(kinds.items()):
+        looked = [row for row in some if row.detail != NO_TIME]
+        theirs = sum(_named(row, "compute-sanitizer") for row in looked)
+        ours = sum(_named(row, "virtual GPU") for row in some)
+        name = {"memory": "bad address", "uninitialised": "unwritten memory read"}.get(label, label)
+        lines.append(f"| {name}{f', {where} memory' if where else ''} | {len(some)} | "
+                     f"{len(looked)} | {theirs} | {ours} |")
+    return lines
+
+
+def _named(row: Row, who: str) -> bool:
+    """Whether one of the two names the fault of a kernel: by its kind, or any in a clean one."""
+    told = row.figures[who]
+    label = row.figures["label"]
+    return bool(told) if label == "clean" else any(one.startswith(label) for one in told)
 
 
 def _counters(part: dict | None) -> list[str]:

@@ -48,6 +48,12 @@ def test_the_chain_is_that_of_xla(shown):
     assert "False" not in shown["chain"].text
 
 
+def test_float32_and_tf32_stand_side_by_side(shown):
+    rows = dict(re.findall(r"^(\S.*?) +element \(1, 28\) (\S+) +largest", shown["tf32"].text, re.M))
+    assert (rows["float32"], rows["TF32"]) == ("8.82851", "8.81895")
+    assert rows["your kernel"] == rows["float32"]  # where there is no tensor core
+
+
 def test_what_half_the_bits_do(shown):
     *values, _, _, _ = kinds = shown["half"].text.splitlines()
     assert values == ["2048 + 1 = 2048", "300 * 300 = inf", "1e-8 = 0"]

@@ -179,8 +179,8 @@ class Clock:
         return 2.0 if calls == 1 else 1.5
 
 
-def timed(id: str, clock: str, run=None) -> gpu_measuring.Timed:
-    contender = gpu_work.Contender(id, id, lambda: None, clock, "course")
+def timed(id: str, clock: str, run=None, made_by: str = "course") -> gpu_measuring.Timed:
+    contender = gpu_work.Contender(id, id, lambda: None, clock, made_by)
     return gpu_measuring.Timed(contender, gpu_work.Ready(run or (lambda: id), lambda _: None))
 
 
@@ -197,6 +197,20 @@ def test_contenders_take_turns_by_the_clocks_that_see_them() -> None:
     turns = [step.split()[-1] for step in clock.order[6:]]
     assert turns[:6] == ["kernel", "kernel", "kernel", "jax", "jax", "cpu"]
     assert turns[6:12] == ["jax", "jax", "cpu", "kernel", "kernel", "kernel"]
+
+
+def test_a_copy_is_waited_for_though_its_call_returns_at_once() -> None:
+    """As from pinned memory: 4,000 GB/s were "measured" before."""
+    waited: dict[str, set] = {}
+
+    class Waits(Clock):
+        def host(self, run, calls, on_device):
+            waited.setdefault(run(), set()).add(on_device)
+            return 2.0
+
+    copy, cpu = timed("copy", "call", made_by="CuPy"), timed("cpu", "call", made_by="CPU")
+    gpu_measuring.measure([copy, cpu], Waits(), patience=0.1)
+    assert waited == {"copy": {True}, "cpu": {False}}
 
 
 def test_slow_work_is_run_a_few_times_and_no_time_left_ends_it() -> None:

@@ -5,6 +5,7 @@ What the command makes of its parts: ``test_gpu_check_command.py``.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -110,7 +111,43 @@ def test_one_wrong_number_is_named(run, tmp_path):
                           "14.0 on the virtual GPU")
     # What differs between two runs on the virtual GPU as well is not compared.
     row = lesson_pair.compare(LECTURE, tmp_path, folder / "virtual", tmp_path)
-    assert row.verdict == "agrees" and row.figures["not repeatable"] == 1
+    assert row.verdict == "agrees" and row.figures["repeatable in part"] == 1
+
+
+def test_what_nobody_wrote_is_left_out_and_nothing_else(tmp_path):
+    """A second run has other bytes there; what differs between both is not compared."""
+    first, second, gpu = np.arange(8.0), np.arange(8.0), np.arange(8.0)
+    first[6:], second[6:], gpu[6:] = -5.3e303, 1.1e-9, 4.0
+
+    def run_with(name: str, values: np.ndarray) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        np.save(folder / "sums.npy", values)
+        digest = hashlib.sha256(values.tobytes()).hexdigest()
+        cell = Ran("sum", arrays={"sums": ("float64", (8,), digest, "sums.npy")})
+        return cells_as(folder, cell)
+
+    here, again = run_with("here", first), run_with("again", second)
+    assert lesson_pair.compare(LECTURE, run_with("there", gpu), here).verdict == "differs"
+    assert lesson_pair.compare(LECTURE, tmp_path / "there", here, again).verdict == "agrees"
+    gpu[2] = 7
+    wrong = lesson_pair.compare(LECTURE, run_with("wrong", gpu), here, again)
+    assert wrong.verdict == "differs" and "7.0 on the GPU, 2.0 on the virtual GPU" in wrong.detail
+
+
+def test_the_second_run_on_the_virtual_gpu_has_other_bytes_where_nobody_wrote(course, tmp_path):
+    program = f"""
+import sys
+from lab.gpu_check import lesson_run
+from virtualgpu.devices import VirtualDevice
+sys.argv[1:] = [{LECTURE!r}, {str(tmp_path)!r}, "--poison", "62"]
+lesson_run.run = lambda *given, **more: None
+lesson_run.main()
+device = VirtualDevice()
+print(bytes(device.read(device.allocate(4), 4)))
+"""
+    done = jobs.run([sys.executable, "-c", program], SECONDS, environment=jobs.HIDDEN)
+    assert "b'>>>>'" in done.output, done.output
 
 
 def cells_as(tmp_path, *ran: Ran) -> Path:

@@ -247,6 +247,33 @@ def test_a_rehearsal_is_no_result(tmp_path):
         table.read_result(tmp_path)
 
 
+def test_what_each_finds_is_counted_by_kind():
+    def row(label, where, theirs, ours, detail=""):
+        figures = {"label": label, "where": where, "compute-sanitizer": theirs, "virtual GPU": ours}
+        return Row("a kernel", "agrees", detail, figures).as_dict()
+
+    rows = [row("race", "shared", ["race at line 3"], ["race at line 3"]),
+            row("race", "shared", ["barrier at line 9"], ["race at line 3"]),
+            row("clean", "", ["race at line 1"], []), row("clean", "", [], [], parts.NO_TIME)]
+    text = table.tables({"machine": FACTS, "parts": {
+        "sanitizer": {"complete": True, "rows": rows}}})
+    assert "| race, shared memory | 2 | 2 | 1 | 2 |" in text
+    assert "| clean | 2 | 1 | 1 | 0 |" in text
+
+
+def test_each_disagreement_with_compute_sanitizer_is_read_on_the_page(repository: Path):
+    result = table.read_result(repository)
+    _, _, section = (repository / table.PAGE).read_text(encoding="utf-8").partition(
+        "### Where compute-sanitizer")
+    section, _, _ = section.partition("\n### ")
+    section = section.replace("`…_first_barrier`",
+                              "`cluster_histogram_without_its_first_barrier`")
+    rows = [row for row in parts.rows_of(result["parts"]["sanitizer"])
+            if row.verdict in ("differs", "fails")]
+    assert len(rows) == 22
+    assert not [row.what for row in rows if f"`{row.what.split(' ')[0]}`" not in section]
+
+
 def test_the_page_shows_the_committed_result(repository: Path):
     """`python -m lab.gpu_check.table` after a run."""
     result = table.read_result(repository)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 import virtualgpu
-from gpu_launches import launches
+from gpu_launches import launches, of_cpp
 from lab.gpu_check import replay
 from virtualgpu.devices import VirtualDevice, agreement, cubin
 from virtualgpu.devices.gpu_process import VIRTUAL, GPUFault, GPUProcess
@@ -147,6 +148,63 @@ def test_every_kernel_links_to_machine_code_without_a_gpu():
         code = cubin.machine_code(cubin.link(launch.texts))
         assert f".text.{launch.entry}" in code, name
         assert cubin.contracts(launch.texts) == (name == "fused"), name
+
+
+def with_last(launch: RecordedLaunch, dtype: type, change) -> list[np.ndarray]:
+    """What the launch left, after ``change`` of the last array that it wrote."""
+    got = [piece.after.copy() for piece in launch.pieces]
+    number = max(n for n, piece in enumerate(launch.pieces)
+                 if not np.array_equal(piece.before, piece.after))
+    change(got[number].view(dtype))
+    return got
+
+
+def test_bounds_follow_the_least_exact_step():
+    """Of a float64 made by an approximation in float32, as a GPU's cosh is, and of another."""
+    for step, verdict in (("__expf((float)x[i])", agreement.BOUNDED),
+                          ("1 / x[i]", agreement.DIFFERS)):
+        launch = of_cpp('extern "C" __global__ void k(double *x) { int i = threadIdx.x; '
+                        f"x[i] = {step}; }}", np.linspace(1, 3, 32))
+
+        def scale(values, by):
+            values *= by
+
+        near = with_last(launch, np.float64, partial(scale, by=1 + 4e-8))
+        far = with_last(launch, np.float64, partial(scale, by=1 + 4e-3))
+        assert agreement.compare(launch, near).verdict == verdict, step
+        assert agreement.compare(launch, far).verdict == agreement.DIFFERS
+
+
+def test_an_assembler_that_fails_is_told(monkeypatch):
+    def fails(texts, architecture="sm_90"):
+        raise LinkError("nvJitLink: no such option")
+
+    launch = launches()["fused"]
+    got = changed(launch, 3, one_bit)
+    assert not agreement.compare(launch, got).unknown
+    monkeypatch.setattr(cubin, "contracts", fails)
+    found = agreement.compare(launch, got)
+    assert found.verdict == agreement.DIFFERS
+    assert found.detail.endswith("is not known: LinkError: nvJitLink: no such option")
+
+
+def test_steps_that_contraction_decides_are_a_reason():
+    """Of a few elements near a border; not of one in ten, nor where nothing is fused."""
+    fused = ('asm("{ .reg .f32 p; mul.f32 p, %0, %0; add.f32 %0, p, %1; }" '
+             ': "+f"(x) : "f"(c[i]));')  # PTX without .rn leaves it free
+    rounded = "x = __fadd_rn(__fmul_rn(x, x), c[i]);"
+    for body, many, fine in ((fused, 2, True), (fused, 100, False), (rounded, 2, False)):
+        launch = of_cpp(
+            'extern "C" __global__ void k(const float *c, long long *steps) { '
+            "int i = blockIdx.x * blockDim.x + threadIdx.x; float x = c[i]; int n = 0; "
+            f"while (n < 50 && x < 4) {{ {body} n++; }} steps[i] = n; }}",
+            np.linspace(0.2, 1, 1024, dtype=np.float32), np.zeros(1024, np.int64), blocks=8)
+
+        def one_more(steps, many=many):
+            steps[:many] += 1
+
+        found = agreement.compare(launch, with_last(launch, np.int64, one_more))
+        assert found.fine == fine, (body, many, found)
 
 
 def test_a_grid_that_waits_is_linked_with_the_device_runtime():

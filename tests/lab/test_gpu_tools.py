@@ -317,6 +317,25 @@ def test_counters_that_had_no_time_are_no_failure(recorded, tmp_path, monkeypatc
         ("agrees", ""), ("not run", "no time was left")]
 
 
+def test_counters_come_in_batches_and_what_came_is_kept(recorded, tmp_path, monkeypatch):
+    """Of an ``ncu`` that hangs on one launch, the others' counts are there."""
+    ours = {count.name: 0 for count in COUNTS} | {"global_load_sectors": 125}
+    monkeypatch.setattr(nsight, "_counted_apart",
+                        lambda files, seconds: {path.stem: ours for path in files})
+    monkeypatch.setattr(nsight, "BATCH", 1)
+    monkeypatch.setattr(nsight, "BATCH_SECONDS", 2.0)
+    hangs = program(tmp_path / "ncu", f"""
+        case "$*" in *collect.npz*) sleep 600;; esac
+        echo '"ID","Kernel Name","{LOADS}"'; echo '"0","exact","125"'""")
+    saved: list = []
+    files = [recorded / f"{name}.npz" for name in ("exact", "collect", "exact")]
+    rows, whole = nsight.compare(hangs, files, Clock(600), 2, "virtual", save=saved.append)
+    assert whole and [len(one) for one in saved] == [4, 4, 4]
+    assert [(row.verdict, row.detail) for row in rows[1:]] == [
+        ("agrees", ""), ("not run", "ncu: it did not end in time"), ("agrees", "")]
+    assert len(rows[0].figures["seconds of each batch"]) == 3
+
+
 def test_the_virtual_gpu_counts_a_recorded_launch(recorded):
     counts = nsight.counted(recorded / "exact.npz")
     assert counts["global_load_requests"] == 32  # 1000 threads in 8 blocks of 4 warps

@@ -80,6 +80,15 @@ def launches() -> dict[str, RecordedLaunch]:
     return {launch.kernel: launch for launch in kept}
 
 
+def of_cpp(source: str, *arrays: np.ndarray, blocks: int = 1) -> RecordedLaunch:
+    """One launch of the kernel ``k``, a thread for each element of the first array."""
+    kept: list[RecordedLaunch] = []
+    with devices.use(RecordingDevice(kept.append)):
+        module = virtualgpu.Module.from_cuda(source, options=("--fmad=false",))
+        module.launch("k", blocks, len(arrays[0]) // blocks, list(arrays))
+    return kept[0]
+
+
 def _launch(machine, kernel, arrays) -> None:
     """Without numba-cuda's own memory, which knows one device for a process."""
     from gpucourse.grading.arguments import describe_type

@@ -533,13 +533,20 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
 # The flat part is the GPU starting and being nearly empty: ten thousand pendulums take it hardly longer than one. On the right
 # it is full, and NumPy's line has crossed the models'. With a real GPU the crossing lies further to the right, for
 # these are bounds; but it is there. Here are recorded times of one, at another job: the quadratic formula from "CuPy:
-# NumPy on the device", with the numbers on the GPU already; and below, what starting one kernel takes. (Rows
-# `scaling.quadratic` and `launch`. If none have been measured yet, the cell says so.)
+# NumPy on the device", with the numbers on the GPU already; and below, what starting one kernel takes (rows
+# `scaling.quadratic` and `launch`).
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded, recorded_scaling, recorded_times
 
 recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
+
+# %% [markdown] id="recorded-why"
+# And our 4 µs for a start (rows `launch/cupy-raw`, `launch/cupy`, `launch/numba`, `launch/jax`)? On the H200 itself it was 2.9 µs; but the starts come from Python, and call after call took
+# 6.5 µs for CuPy's `RawKernel`, 12.5 for CuPy's own functions, 25 for Numba and 42 for JAX (rows `launch`). By `launch/cupy`, CuPy's 5,000 starts for the pendulums
+# would take not 20 ms but about 62, and the crossing moves to the right by three. And the journey: of the link's 64 GB/s an array of NumPy's
+# got 9, for the driver [copies it to memory of its own first](https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/);
+# memory that is *pinned* for the purpose got 55 (rows `link/to-device` and `link/to-device-pinned`).
 
 # %% [markdown] id="when-not"
 # **When not**, then: few elements; steps that wait for each other; more carrying than computing; threads that each go their own
@@ -563,7 +570,8 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # | [PyCUDA](https://documen.tician.de/pycuda/) | CUDA C++ in a string | the oldest (2008), all of CUDA's driver; released again in 2026 (2026.1). Lecture "PyCUDA" |
 #
 # Start at the top: a library call that does what you need is often faster than your own kernel, and costs nothing to
-# maintain. Go down the list when no call does. Most of these take each other's arrays without a copy, so
+# maintain. (Which call? `cupy.matmul` takes a seventh of the time of the kernel that you will write, and `cupy.histogram` two to six times as long as
+# the kernel of Project 1: rows `lesson.product`, `histogram.even` and `histogram.peaks`.) Go down the list when no call does. Most of these take each other's arrays without a copy, so
 # you can change your mind later. ("One problem, every tool" puts most of them side by side, and tells of nine more.)
 
 # %% [markdown] id="keypoints" tags=["keypoints"]

@@ -676,13 +676,18 @@ check("tiled-matmul", matmul_any)
 # Monte Carlo or a Mandelbrot set. Numba then lets you write it in Python, test it in Python
 # (`kernel.py_func`, device functions as they are), and mix it with CuPy and JAX arrays without a copy.
 #
-# What a real GPU took for a product of two matrices of 4,096 × 4,096 (rows `lesson.product`), if somebody has
-# measured it yet:
+# What a real GPU took for a product of two matrices of 4,096 × 4,096 (rows `lesson.product`). The tiles load a 16th; say what you
+# expect of the time before you look:
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
 
 recorded_times("lesson.product")
+
+# %% [markdown] id="recorded-why"
+# By 5.5, not by 16 (100.6 ms and 18.2: rows `lesson.product`). The count is right, but a load that another thread has just made is mostly served by a cache, which our
+# counts don't know: much of what the tiles save had been cheap. And cuBLAS is 6.8 times beyond the tiles: its threads keep not one
+# result in registers but many, so that each number that comes out of shared memory is used again, too. That's the gap this section is about.
 
 # %% [markdown] id="ufunc-text"
 # And if all that happens to an element depends on that element alone, you needn't write the launch either. `@vectorize` ("Compiling Python") with
@@ -761,7 +766,7 @@ print("as NumPy:", np.allclose(d_largest.copy_to_host(), np.hypot(px, py).max(ax
 # and so in Numba, it is never negative. In `tiled-matmul`, the guard of `tile_b` is about `start + y`.
 #
 # *What someone always asks.* "Why is the first cell so slow?" It compiles; run it twice. "Is it as fast as
-# CUDA C++?" The PTX is much the same; a launch costs more (recorded: `launch/numba` and `launch/cupy-raw`). "Why is x the column?" Because
+# CUDA C++?" Often (rows `quadratic.float64/numba`, `quadratic.float64/cpp`), not always (`reduction/tree` takes 1.3 times as long as `reduction/cpp`); and a launch costs more (recorded: `launch/numba` and `launch/cupy-raw`). "Why is x the column?" Because
 # the hardware numbers threads by x first, and NumPy's memory by the last index.
 #
 # *What goes wrong.* A kernel that is changed in place and run again keeps the compiled text of the cell that

@@ -499,6 +499,27 @@ def turn(table, turned):
 check("turn", turn)
 gpucourse.report(turn, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32))
 
+# %% [markdown] id="clock-text"
+# ### And by the clock?
+#
+# Three counts, three promises: the shares move eight times as much; the neighbours' fold takes two turns, four and more for a request where the other takes one; turning plainly writes
+# eight times the sectors. Write down three ratios of times. Then look at what an H200 took (rows `lesson.coalescing`, `lesson.banks`, `lesson.turning`):
+
+# %% id="clock"
+from gpucourse.views.measured import recorded, recorded_times
+
+recorded(*map(recorded_times, ("lesson.coalescing", "lesson.banks", "lesson.turning")))
+
+# %% [markdown] id="clock-why"
+# 1.9, 1.00 and 2.5. The counts are right; what a count can't tell is *who waits for it*.
+#
+# - The shares: this GPU's cache of 60 MB kept much of what a lane came back for. Side by side is still twice as fast (`lesson.coalescing`).
+# - The bank conflicts cost **nothing that can be measured** (1.267 and 1.269 ms: `lesson.banks`). Nearly four times the time of just reading these numbers goes by in both kernels, so
+#   what they wait for is something else, barriers we think, and the further turns pass meanwhile. What 32 turns cost, in a column without padding, has no row yet.
+# - The plain turn: only its writes are scattered, and the tile's way is ahead of CuPy's own (`lesson.turning/cupy`).
+#
+# So: count to find out *what* a kernel does that it needn't do. Then ask the clock whether that's what it waits for, before you mend it.
+
 # %% [markdown] id="shuffle-predict" tags=["predict"]
 # ## 4. Shuffles (if there is time)
 #
@@ -594,7 +615,9 @@ for kernel in (sum_all, sum_by_warps):
 # %% [markdown] id="shuffle-broken-predict" tags=["predict"]
 # No barrier and no shared memory: no warp ever waits for another. The price is four times as many atomics, one
 # for each warp, and here a few more instructions: each of the four warps folds, and 64 bits travel in two
-# shuffles of 32. Libraries combine the two: shuffles within the warps, shared memory among them.
+# shuffles of 32. On an H200 the price was higher than the gain: for 268 million numbers the shuffles took 4 % *longer* than the tree, and for a
+# million 2.2 times as long, 19.1 µs and 8.7 (rows `reduction/shuffle`, `reduction/tree`, `scaling.reduction/shuffle`): all these
+# atomics go to one place, one after the other. Libraries combine the two: shuffles within the warps, shared memory among them.
 #
 # Now break it: put the bounds guard around everything, as you have done in every kernel so far. *Predict:* 100
 # muons in 128 threads. Is the sum right?
@@ -751,7 +774,7 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # - Memory moves in sectors of 32 bytes. In one instruction, neighbouring lanes should read neighbouring addresses: columns, not rows.
 # - Shared memory has 32 banks; lanes that ask one bank for different words wait for each other. A column of padding spreads them.
 # - Lanes can hand each other numbers by shuffles, and all that the mask names must be there.
-# - All of this can be counted, without a clock: idle lanes, sectors, turns of shared memory, warps that fit.
+# - All of this can be counted, without a clock: idle lanes, sectors, turns of shared memory, warps that fit. Whether anybody waits for it, only a clock tells.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

@@ -716,12 +716,16 @@ draw_histogram(by_two_hardest, "The two hardest muons of each event")
 # more than a result.
 #
 # How a million events fared on a real GPU, by the project's kernel, with copies and without, against Awkward on one
-# core (rows `zmass`), if somebody has measured it yet:
+# core (rows `zmass`):
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
 
 recorded_times("zmass")
+
+# %% [markdown] id="recorded-why"
+# 0.08 ms, 4.2 ms and 363 ms (rows `zmass`): the kernel is 4,400 times as fast as whole arrays on a core, or 86 times if the events have to be carried there first. "Why GPUs, and when
+# not" in three numbers.
 
 # %% [markdown] id="real-text"
 # ## 9. Now the real Z

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -116,6 +118,21 @@ def test_the_doctor_launches_a_kernel():
     assert ran.returncode == 0, ran.stdout
     assert "a first kernel: right" in ran.stdout
     assert "numba-cuda 0." in ran.stdout
+
+
+def test_the_doctor_finds_what_lies_on_the_path(monkeypatch, capsys):
+    """As from a checkout on ``PYTHONPATH``, which has no metadata."""
+    def version(name):
+        if name in ("virtualgpu", "numpy", "nothing"):
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(cli, "PACKAGES", {**cli.PACKAGES, "nothing": "nothing.at_all"})
+    cli.doctor()
+    told = capsys.readouterr().out
+    assert re.search(r"^virtualgpu: version unknown: .* imported from .*virtualgpu$", told, re.M)
+    assert "\nnothing: not installed\n" in told and "\nllvmlite 1.0\n" in told
 
 
 def test_a_script_that_is_not_there_is_named(tmp_path: Path):

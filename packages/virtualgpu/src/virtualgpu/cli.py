@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import os
 import re
 import runpy
@@ -26,8 +27,9 @@ from virtualgpu import sources
 from virtualgpu.compilers import cache
 from virtualgpu.standins.finder import NAMES, chosen
 
-#: What the machine rests on; the doctor tells their versions.
-PACKAGES = ("virtualgpu", "numpy", "numba", "numba-cuda", "cuda-bindings", "llvmlite")
+#: What the machine rests on, and what of it is imported; the doctor tells their versions.
+PACKAGES = {"virtualgpu": "virtualgpu", "numpy": "numpy", "numba": "numba",
+            "numba-cuda": "numba_cuda", "cuda-bindings": "cuda.bindings", "llvmlite": "llvmlite"}
 LIBRARIES = ("nvvm", "nvrtc", "cudart")
 
 
@@ -140,13 +142,25 @@ def annotated(ptx: str) -> str:
     return re.sub(r"(?m)^([ \t]*)\.loc\s+(\d+)\s+(\d+).*$", comment, ptx)
 
 
+def _beside_the_installed(module: str) -> str:
+    """What is to be said of a package that was not installed: it may lie on ``PYTHONPATH``."""
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # of a package around it
+        found = None
+    if found is None:
+        return "not installed"
+    folder = next(iter(found.submodule_search_locations or [str(found.origin)]))
+    return f"version unknown: not installed, but imported from {folder}"
+
+
 def doctor() -> int:
     """Print versions, where the compilers are, and whether a kernel runs; 0 if one does."""
-    for name in PACKAGES:
+    for name, module in PACKAGES.items():
         try:
             print(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
-            print(f"{name}: not installed")
+            print(f"{name}: {_beside_the_installed(module)}")
     from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
 
     for name in LIBRARIES:
