@@ -71,7 +71,9 @@ add.f16x2 @r, $r, $r""",
     "doubles": """
 {add,sub,mul,div.rn,min,max,add.rm,copysign}.f64 @x, $x, $x
 fma.rn.f64 @x, $x, $x, $x
-{sqrt.rn,rcp.rn,abs,neg}.f64 @x, $x""",
+{sqrt.rn,rcp.rn,abs,neg}.f64 @x, $x
+{add,mul,div.rn}.f64 @x, $x, {0dBFF0000000000000,0d8000000000000000}
+fma.rn.f64 @x, $x, 0d3FF0000000000000, $x""",
     "approximations": """
 {sin,cos,lg2,ex2,tanh}.approx.f32 @f, $f
 {sin,cos,lg2,ex2}.approx.ftz.f32 @f, $f

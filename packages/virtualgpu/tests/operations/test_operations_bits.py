@@ -42,6 +42,10 @@ def test_bfind(kind):
 
 
 def find_nth(mask, base, offset):
+    if offset == -(1 << 31):
+        return 0
+    if base > 31:
+        return 0xFFFFFFFF
     if offset == 0:
         return base if mask >> base & 1 else 0xFFFFFFFF
     step, left, position = (1 if offset > 0 else -1), abs(offset), base
@@ -54,7 +58,7 @@ def find_nth(mask, base, offset):
 
 
 def test_fns():
-    rows = [(m, b, o) for m in VALUES[32] for b in (0, 1, 2, 3, 15, 30, 31)
+    rows = [(m, b, o) for m in VALUES[32] for b in (0, 1, 2, 3, 15, 30, 31, 32, 63, 1 << 31)
             for o in (0, 1, -1, 2, -2, 5, -5, 32, -32, 33, -(1 << 31), (1 << 31) - 1)]
     mask, base, offset = (np.array(c, d) for c, d in
                           zip(zip(*rows, strict=True), ("u4", "u4", "i4"), strict=True))
@@ -75,7 +79,8 @@ def test_bfe(kind):
     rows = [(a, p, n) for a in VALUES[width] for p, n in FIELDS]
     expected = []
     for a, position, length in rows:
-        position, length = position & 0xFF, length & 0xFF
+        if width == 32:
+            position, length = position & 0xFF, length & 0xFF
         signed = kind[0] == "s" and length > 0
         fill = a >> min(position + length - 1, width - 1) & 1 if signed else 0
         expected.append(sum(
@@ -91,8 +96,9 @@ def test_bfi(width):
     rows = [(a, b, p, n) for a in VALUES[width][:5] for b in VALUES[width][2:7] for p, n in FIELDS]
     expected = []
     for a, b, position, length in rows:
-        position, length = position & 0xFF, length & 0xFF
-        for i in range(length):
+        if width == 32:
+            position, length = position & 0xFF, length & 0xFF
+        for i in range(min(length, width)):
             if position + i < width:
                 b = b & ~(1 << position + i) | (a >> i & 1) << position + i
         expected.append(b)

@@ -108,14 +108,19 @@ def test_float_to_integer_flushes_subnormals():
 
 
 def converted(bits, source, to, mode="n"):
-    """A float's encoding in another format; NaN becomes canonical, but between f32 and f64 keeps
-    its sign and the upper part of its payload."""
+    """A float's encoding in another format; NaN becomes canonical, but between f32 and f64, from
+    f64 to f16 and from bf16 keeps its sign and the upper part of its payload."""
     have, want = FORMATS[source], FORMATS[to]
     value, negative = have.value(bits), have.negative(bits)
     if value == NAN:
-        if source == to or (to != "f64" and source != "f64") or want.width == 16:
+        if (source, to) == ("bf16", "f32"):
+            return bits << 16
+        if source == to == "f64":
+            return reference.nan_of(want, bits)
+        if source == to or (to != "f64" and source != "f64") or to == "bf16" or (
+                want.width == 16 and source != "f64"):
             return want.nan
-        if have.width == 16:
+        if source == "f16":
             have, bits, negative = FORMATS["f32"], FORMATS["f32"].nan, False
         quiet = 1 << (want.fraction_bits - 1)
         shift = want.fraction_bits - have.fraction_bits
@@ -149,12 +154,15 @@ def test_float_to_float(source, to):
 
 
 def test_nan_payloads_between_f32_and_f64():
-    """As ptxas 13.4 folds them: the upper part of the payload stays, quiet."""
+    """The upper part of the payload stays, quiet."""
     assert call("cvt.f64.f32", np.array([0xFFC12345], np.uint32)).view(np.uint64) >> np.uint64(
         32) == 0xFFF82468
     assert call("cvt.rn.f32.f64", np.array([0xFFF8000100000000], np.uint64)).view(
         np.uint32) == 0xFFC00008
     assert call("cvt.f32.f16", np.array([0xFE01], np.uint16)).view(np.uint32) == 0x7FFFFFFF
+    assert call("cvt.f32.bf16", np.array([0xFF81], np.uint16)).view(np.uint32) == 0xFF810000
+    assert call("cvt.rn.f16.f64", np.array([0xFFF8123456789ABC], np.uint64)).view(
+        np.uint16) == 0xFE04
     assert call("cvt.f64.f16", np.array([0xFE01], np.uint16)).view(np.uint64) == 0x7FFFFFFFE0000000
 
 
@@ -167,7 +175,7 @@ def test_rounding_to_integers_in_place(kind):
         for b in bits:
             value = fmt.value(b)
             if value in (NAN, INF):
-                expected.append(fmt.nan if value == NAN else b)
+                expected.append(reference.nan_of(fmt, b) if value == NAN else b)
             else:
                 expected.append(fmt.round(Fraction(rounded(value, mode)), "n", fmt.negative(b)))
         reference.assert_bits(fmt, call(f"cvt.r{mode}i.{kind}.{kind}", array), expected, array)
@@ -182,6 +190,9 @@ def test_sat_and_ftz_between_floats():
     assert call("cvt.rn.ftz.f32.f64", [2.0**-127, -(2.0**-127)]).view(np.uint32).tolist() == [
         0, 0x80000000]
     assert call("cvt.rn.f32.f64", [2.0**-127]).view(np.uint32) == 0x00400000
+    below = [float.fromhex("0x1.ffffffp-127")]  # an H200 flushes it before it is rounded
+    assert call("cvt.rn.f32.f64", below).view(np.uint32) == 0x00800000
+    assert call("cvt.rn.ftz.f32.f64", below).view(np.uint32) == 0
     assert call("cvt.rn.sat.f16.f32", special).view(np.uint16).tolist() == [
         0, 0, 0, 0x3800, 0x3C00, 0]
     assert call("cvt.rpi.ftz.f32.f32", special).tolist()[-1] == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,44 @@ def test_dot_products_accumulate(a_type, b_type):
 
 VIDEO = {"vadd": lambda x, y: x + y, "vsub": lambda x, y: x - y,
          "vabsdiff": lambda x, y: abs(x - y), "vmin": min, "vmax": max}
+
+
+THEN = {"": lambda x, c: x, ".add": lambda x, c: x + c, ".min": min, ".max": max}
+
+
+@pytest.mark.parametrize("name", VIDEO)
+@pytest.mark.parametrize("types", ["u32.u32.u32", "s32.s32.s32", "u32.s32.s32", "s32.u32.s32"])
+def test_video_instructions_on_words(name, types):
+    """Exact, then cut or clamped, then with the third operand."""
+    result, a_type, b_type = types.split(".")
+    low, high = (-(1 << 31), (1 << 31) - 1) if result == "s32" else (0, (1 << 32) - 1)
+    values = [VIDEO[name](wrap(a, a_type), wrap(b, b_type)) for a, b, _ in ROWS]
+    for sat in ("", ".sat"):
+        first = [max(low, min(high, v)) if sat else wrap(v, result) for v in values]
+        for then, merge in THEN.items():
+            operands = (A, B, C) if then else (A, B)
+            got = call(f"{name}.{types}{sat}{then}", *operands)
+            assert got.tolist() == [wrap(merge(v, wrap(c, result)), result)
+                                    for v, (_, _, c) in zip(first, ROWS, strict=True)], sat + then
+
+
+COMPARISONS = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
+               "gt": operator.gt, "ge": operator.ge}
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+@pytest.mark.parametrize("types", ["u32.u32", "s32.s32", "s32.u32"])
+def test_video_comparisons(name, types):
+    a_type, b_type = types.split(".")
+    for count in (1, 2, 4):
+        hits = [[COMPARISONS[name](x, y) for x, y in zip(
+            parts(a, count, a_type), parts(b, count, b_type), strict=True)] for a, b, _ in ROWS]
+        opcode = "vset" if count == 1 else f"vset{count}"
+        plain = [sum(hit << 32 // count * i for i, hit in enumerate(row)) for row in hits]
+        got = call(f"{opcode}.{types}.{name}", *(A, B, C)[: 2 if count == 1 else 3])
+        assert got.tolist() == plain
+        assert call(f"{opcode}.{types}.{name}.add", A, B, C).tolist() == [
+            wrap(c + sum(row), "u32") for row, (_, _, c) in zip(hits, ROWS, strict=True)]
 
 
 @pytest.mark.parametrize("count", [2, 4])

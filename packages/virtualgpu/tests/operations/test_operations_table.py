@@ -90,7 +90,9 @@ set.lt.f32.f32/2 selp.b32/3 selp.f64/3 slct.s64.f32/3 testp.normal.f32/1 and.b32
 xor.b64/2 not.pred/1 not.b16/1 cnot.b32/1 lop3.b32/4 lop3.or.b32/5/2 shl.b64/2 shr.s32/2
 shr.u16/2 shf.l.wrap.b32/3 popc.b64/1 clz.b32/1 brev.b64/1 bfind.s64/1 fns.b32/3 bfe.s32/3
 bfi.b64/4 szext.clamp.s32/2 bmsk.wrap.b32/2 prmt.b32/3 prmt.b32.ecl/3 dp4a.s32.u32/3
-dp2a.hi.u32.s32/3 vadd4.s32.s32.s32.sat/3 vsub2.u32.u32.u32/3 vabsdiff4.u32.u32.u32.add/3
+dp2a.hi.u32.s32/3 vadd.s32.u32.s32.sat/2 vsub.u32.u32.u32/2 vabsdiff.s32.s32.s32.add/3
+vmin.u32.s32.s32.sat/2 vmax.s32.s32.s32.min/3 vset.u32.s32.lt/2 vset2.s32.s32.ge.add/3
+vset4.u32.u32.ne/3 vadd4.s32.s32.s32.sat/3 vsub2.u32.u32.u32/3 vabsdiff4.u32.u32.u32.add/3
 vmin2.s32.s32.s32/3 vmax4.u32.u32.u32/3 vadd2.u32.u32.u32/3 vsub4.s32.s32.s32/3
 vabsdiff2.u32.u32.u32/3 vmin4.u32.u32.u32/3 vmax2.s32.s32.s32/3 cvt.s64.s32/1 cvt.u8.u32/1
 cvt.rn.f32.s64/1 cvt.rzi.s32.f32/1 cvt.rn.f16.f64/1 cvt.f32.bf16/1 cvt.rn.f16x2.f32/2

@@ -116,12 +116,20 @@ FORMATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}
 BITS_DTYPE = {16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
+def nan_of(fmt: Format, *operands: int) -> int:
+    """A NaN result: of f64 the first NaN among the operands, made quiet, else the format's."""
+    for bits in operands if fmt is F64 else ():
+        if fmt.value(bits) == NAN:
+            return bits | 1 << 51
+    return fmt.nan
+
+
 def multiply_add(fmt: Format, a: int, b: int, c: int, mode: str = "n") -> int:
     """``a * b + c`` on encodings, by the rules of IEEE 754 (6.1 to 6.3)."""
     x, y, z = fmt.value(a), fmt.value(b), fmt.value(c)
     sign = fmt.negative(a) ^ fmt.negative(b)
     if NAN in (x, y, z) or (INF in (x, y) and 0 in (x, y)):
-        return fmt.nan
+        return nan_of(fmt, b, c, a)
     if INF in (x, y):
         if z == INF and sign != fmt.negative(c):
             return fmt.nan
@@ -151,7 +159,7 @@ def divide(fmt: Format, a: int, b: int, mode: str = "n") -> int:
     sign = fmt.negative(a) ^ fmt.negative(b)
     signed = fmt.sign if sign else 0
     if NAN in (x, y) or (x == y == INF) or (x == 0 and y == 0):
-        return fmt.nan
+        return nan_of(fmt, a, b)
     if x == INF or y == 0:
         return fmt.infinity | signed
     if y == INF:
@@ -164,7 +172,7 @@ def square_root(fmt: Format, a: int, mode: str = "n") -> int:
     if x == 0:
         return a
     if x == NAN or fmt.negative(a):
-        return fmt.nan
+        return nan_of(fmt, a)
     if x == INF:
         return a
     # An integer root with so many places that only the sign of the rest matters, and that rest

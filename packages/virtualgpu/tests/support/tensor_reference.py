@@ -113,6 +113,27 @@ def fma(a: float, b: float, c: float, type_: str, mode: str) -> float:
     return -0.0 if mode == "rm" else 0.0
 
 
+def _exponent(x: float, type_: str) -> int:
+    return max(math.frexp(x)[1] - 1, -14 if type_ == "f16" else -126)
+
+
+def aligned_sum(pairs: list[tuple[float, float]], c: float, types) -> float:
+    """C and all products at once: brought to the largest exponent, cut after 25 places, added,
+    then cut to f32 or rounded to f16."""
+    if not all(map(math.isfinite, (c, *(x for pair in pairs for x in pair)))):
+        return sum((x * y for x, y in pairs), c)
+    d_type, a_type, _, c_type = types
+    terms = [(Fraction(x) * Fraction(y), _exponent(x, a_type) + _exponent(y, a_type))
+             for x, y in pairs if x and y] + [(Fraction(c), _exponent(c, c_type))] * bool(c)
+    if not terms:
+        return 0.0
+    unit = Fraction(2) ** (max(exponent for _, exponent in terms) - 25)
+    total = sum(math.trunc(term / unit) for term, _ in terms) * unit
+    if d_type == "f32" and abs(total) >= 2**128:
+        return math.inf if total > 0 else -math.inf
+    return rounded(total, d_type, "rn" if d_type == "f16" else "rz") if total else 0.0
+
+
 def product(a, b, c, types, mode="rn", saturated=False) -> np.ndarray:
     """D's bits from those of A, B and C: the definition in docs/virtualgpu.md, step by step."""
     d_type, a_type, b_type, c_type = types
@@ -127,14 +148,14 @@ def product(a, b, c, types, mode="rn", saturated=False) -> np.ndarray:
                 total = min(max(total, -(1 << 31)), (1 << 31) - 1)
             d[at] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
             continue
-        step = "f64" if d_type == "f64" else "f32"
-        for x, y in pairs:
-            total = fma(x, y, total, step, mode)
+        if d_type != "f64":
+            total = aligned_sum(pairs, total, types)
+        else:
+            for x, y in pairs:
+                total = fma(x, y, total, "f64", mode)
         if math.isnan(total):
             d[at] = {"f16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0xFFF8000000000000}[d_type]
         else:
-            if d_type == "f16" and total and math.isfinite(total):
-                total = rounded(Fraction(total), "f16")
             d[at] = np.array(total, f"f{d.itemsize}").view(d.dtype)
     return d
 

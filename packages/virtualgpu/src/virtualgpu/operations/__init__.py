@@ -17,8 +17,8 @@
 =====================  ===========================================================
 
 Results that IEEE 754 defines are exact to the bit, every rounding mode included. What the ISA
-leaves open is chosen as NVIDIA's hardware does where that is known, and said in the docstring:
-a NaN result of f64 is 0xfff8000000000000, of f32 0x7fffffff, of f16 and bf16 0x7fff.
+leaves open is chosen as an H200 does it where that is known, and said in the docstring: a NaN
+result of f32 is 0x7fffffff, of f16 and bf16 0x7fff, of f64 a NaN operand, else 0xfff8000000000000.
 """
 
 from virtualgpu.operations import (  # noqa: F401  (importing registers the opcodes)

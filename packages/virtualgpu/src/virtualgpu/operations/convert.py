@@ -23,6 +23,7 @@ from virtualgpu.operations.formats import (
     clamp_negative,
     converted,
     flush,
+    inherited,
     is_nan,
     odd_f32,
     round_to_odd,
@@ -40,10 +41,11 @@ _WIDTH = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
 
 
 def load(x: Value, kind: str, ftz: bool) -> Value:
-    """A float operand as f32 or f64; NaN from sixteen bits is the canonical one of f32."""
+    """A float operand as f32 or f64; a NaN of f16 is the canonical one of f32, one of bf16 keeps
+    its bits."""
     if kind in DECODE:
-        return canonical(DECODE[kind](x))
-    return flush(x) if ftz and kind == "f32" else x
+        return canonical(DECODE[kind](x)) if kind == "f16" else DECODE[kind](x)
+    return flush(x, "f32") if ftz else x
 
 
 def to_half(x: Value, kind: str, mode: str) -> Value:
@@ -143,7 +145,9 @@ def cvt(form: Form) -> Operation:
         result = to_float(x, to, mode[1] if mode in MODES else "n")
         if to == "f32" and ftz:
             result = flush(result)
-        if to in ENCODE:
+        if source == "f64":
+            return inherited(result, x) if to == source else converted(x, to, result)
+        if to in ENCODE or (source == "bf16" and to == x.kind):
             return result
         return canonical(result) if to == x.kind else converted(x, to, result)
     return form.compiled(body, [source], [to])

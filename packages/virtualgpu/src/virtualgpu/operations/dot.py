@@ -1,5 +1,9 @@
-"""Packed integers in a 32-bit word: dp4a, dp2a (PTX ISA 9.7.1.23 and .24) and those SIMD video
-instructions that NVCC still writes for its ``__vabsdiff``, ``__vsad`` and ``__vadd`` intrinsics.
+"""Packed integers in a 32-bit word: dp4a, dp2a (PTX ISA 9.7.1.23 and .24) and the video
+instructions that add, subtract, compare and choose, on a word, its halves or its bytes. Operand
+selectors and masks are not supported: the parser has no way to pass them.
+
+A clamped unsigned result is clamped on both sides, as the ISA says. ptxas 13.0 for sm_90 leaves out
+the upper one where it makes ``vadd.u32.u32.u32.sat`` of other instructions (read, not run).
 """
 
 from __future__ import annotations
@@ -74,17 +78,82 @@ _LANEWISE: dict[str, Body] = {
 }
 
 
+_COMPARISONS: dict[str, Body] = {
+    "eq": Value.__eq__, "ne": Value.__ne__, "lt": Value.__lt__, "le": Value.__le__,
+    "gt": Value.__gt__, "ge": Value.__ge__,
+}
+_MERGED: dict[str | None, Body] = {
+    "add": lambda x, c: x + c, "min": smaller, "max": larger, None: lambda x, c: x}
+
+
+def _limits(kind: str, width: int) -> tuple[int, int]:
+    return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if kind == "s32" else (0, (1 << width) - 1)
+
+
+def _clamped(x: Value, lowest: int, highest: int) -> Value:
+    return select(x < lowest, lowest, select(x > highest, highest, x))
+
+
+def _merged(form: Form, body: Body, sources: list[str], result: str) -> Operation:
+    """``body`` of two operands, then ``{.add|.min|.max}`` with a third, if one is named."""
+    then = form.choice("add", "min", "max", default=None)
+    form.end(len(sources) + (then is not None))
+
+    def whole(a: Value, b: Value, c: Value | None = None) -> Value:
+        first = body(a, b)
+        return first if c is None else _MERGED[then](first, c)
+    return form.compiled(whole, [*sources, *[result] * (then is not None)], [result])
+
+
+def _scalar(form: Form) -> Operation:
+    """vop.dtype.atype.btype{.sat}{.add|.min|.max} d, a, b{, c}: exact, then clamped or cut."""
+    result, a_type, b_type = (form.choice(*WORDS) for _ in range(3))
+    sat = form.flag("sat")
+
+    def body(a: Value, b: Value) -> Value:
+        exact = _WIDE[form.opcode](a.to("s64"), b.to("s64"))
+        if sat:
+            exact = _clamped(exact, *_limits(result, 32))
+        return exact.to("u32").view(result)
+    return _merged(form, body, [a_type, b_type], result)
+
+
+@operation("vset", types=WORDS, section="Scalar video instructions")
+def vset(form: Form) -> Operation:
+    """vset.atype.btype.cmp{.add|.min|.max} d, a, b{, c}: 1 where the comparison holds."""
+    a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
+    compare = _COMPARISONS[form.choice(*_COMPARISONS)]
+    return _merged(form, lambda a, b: compare(a.to("s64"), b.to("s64")).to("u32"),
+                   [a_type, b_type], "u32")
+
+
+@operation("vset2", types=WORDS, section="SIMD video instructions")
+@operation("vset4", types=WORDS, section="SIMD video instructions")
+def vset_parts(form: Form) -> Operation:
+    """vset2|vset4.atype.btype.cmp{.add} d, a, b, c: 1 in each part where the comparison holds; with
+    .add how many there are, plus c."""
+    count = int(form.opcode[-1])
+    a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
+    compare = _COMPARISONS[form.choice(*_COMPARISONS)]
+    add = form.flag("add")
+    form.end(3)
+
+    def body(a: Value, b: Value, c: Value) -> Value:
+        pairs = zip(lanes(a, count, a_type == "s32"), lanes(b, count, b_type == "s32"),
+                    strict=True)
+        parts = [compare(x, y).to("u32") for x, y in pairs]
+        return sum(parts, c) if add else pack(parts)
+    return form.compiled(body, [a_type, b_type, "u32"], ["u32"])
+
+
 def _video(form: Form) -> Operation:
     """vop2|vop4.dtype.atype.btype{.sat|.add} d, a, b, c: the operation on each part, cut or
-    clamped to the part's width; with .add the sum of the parts plus c. Operand selectors and
-    masks are not supported: the parser has no way to pass them."""
+    clamped to the part's width; with .add the sum of the parts plus c."""
     count = int(form.opcode[-1])
     result, a_type, b_type = (form.choice(*WORDS) for _ in range(3))
     finish = form.choice("sat", "add", default=None)
     form.end(3)
-    width = 32 // count
-    lowest, highest = (
-        (-(1 << (width - 1)), (1 << (width - 1)) - 1) if result == "s32" else (0, (1 << width) - 1))
+    limits = _limits(result, 32 // count)
 
     def body(a: Value, b: Value, c: Value) -> Value:
         pairs = zip(lanes(a, count, a_type == "s32"), lanes(b, count, b_type == "s32"),
@@ -93,11 +162,15 @@ def _video(form: Form) -> Operation:
         if finish == "add":
             return sum(parts, c.view("s32")).view(c.kind)
         if finish == "sat":
-            parts = [select(x < lowest, lowest, select(x > highest, highest, x)) for x in parts]
+            parts = [_clamped(x, *limits) for x in parts]
         return pack(parts).view(c.kind)
     return form.compiled(body, [a_type, b_type, result], [result])
 
 
+# On a whole word numbers are kept in 64 bits, where a difference of two cannot wrap.
+_WIDE = {**_LANEWISE, "vabsdiff": lambda x, y: select(x < y, y - x, x - y)}
+
 for _name in _LANEWISE:
+    operation(_name, types=WORDS, section="Scalar video instructions")(_scalar)
     for _count in "24":
         operation(_name + _count, types=WORDS, section="SIMD video instructions")(_video)

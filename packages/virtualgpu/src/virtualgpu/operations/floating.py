@@ -3,11 +3,13 @@
 Rounding, subnormals and signed zeros are IEEE 754's. ``mul`` and ``add`` without a rounding
 modifier, which an optimiser may fuse, are not fused here: NVVM has already fused what it wanted.
 
-Choices where the ISA leaves room: an f32 NaN result is 0x7fffffff, an f64 one
-0xfff8000000000000; ``abs`` and ``neg`` touch the sign bit alone, NaN included; ``.ftz`` on
-products flushes what is subnormal before it is rounded (all of these as ptxas 13.4 folds
-constants), elsewhere what is subnormal after; ``.approx`` and ``.full`` give the correctly
-rounded value, which is more accurate than the hardware and within every bound of the ISA.
+Where the ISA leaves room it is as on an H200 (``tests/operations/h200``). A NaN result of f32 is
+0x7fffffff, that of ``abs`` and ``neg`` too. One of f64 is a NaN operand, made quiet: of two the
+second for sums, products, ``min`` and ``max``, the first for quotients; of three the second, then
+the third; ``abs`` and ``neg`` leave its sign; without a NaN operand it is 0xfff8000000000000.
+``.ftz`` on ``mul`` flushes what is subnormal before it is rounded, elsewhere what is so after.
+``.approx`` and ``.full`` of f32 give the correctly rounded value, which is more accurate than the
+hardware and within every bound of the ISA.
 """
 
 from __future__ import annotations
@@ -25,14 +27,15 @@ from virtualgpu.operations.expression import (
 from virtualgpu.operations.formats import (
     canonical,
     flush,
+    inherited,
     is_nan,
     saturate,
-    two_sum,
 )
 from virtualgpu.operations.table import Form, Operation, operation
 
 FLOATS = ("f32", "f64")
 NAN_GROSS_F64 = 0x7FFFFFFF00000000  # rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64
+UPPER = 0xFFFFFFFF00000000
 
 # What each opcode computes: nearest even, and directed in f32 and in f64.
 _NEAREST: dict[str, Body] = {
@@ -62,16 +65,14 @@ _DIRECTED: dict[tuple[str, str], Body] = {
 }
 
 
-def _tiny_product(a: Value, b: Value, c: Value | None = None) -> Value:
-    """Whether the exact ``a * b + c`` of f32 lies below the normal numbers (and is not 0)."""
-    exact, error = a.to("f64") * b.to("f64"), None
-    if c is not None:
-        exact, error = two_sum(exact, c.to("f64"))
-    size = magnitude(exact)
-    below = size < 2.0**-126
-    if error is not None:  # the error then has the opposite sign
-        below = below | ((size == 2.0**-126) & ((error * exact) < 0))
-    return below
+# In which order f64 instructions look for a NaN among their operands: by how many they have. (A
+# quotient looks at the first before the second.)
+_NAN_ORDER = {1: (0,), 2: (1, 0), 3: (1, 2, 0)}
+
+
+def _tiny_product(a: Value, b: Value) -> Value:
+    """Whether the exact ``a * b`` of f32 lies below the normal numbers (or is 0)."""
+    return magnitude(a.to("f64") * b.to("f64")) < 2.0**-126
 
 
 def treated(body: Body, *, ftz: bool = False, sat: bool = False,
@@ -92,6 +93,15 @@ def treated(body: Body, *, ftz: bool = False, sat: bool = False,
     return whole
 
 
+def passing(body: Body, *order: int) -> Body:
+    """``body`` of f64, its NaN that of an operand; ``order`` is that in which the instruction looks
+    for one."""
+    def whole(*operands: Value) -> Value:
+        result = body(*(operand.loose for operand in operands))
+        return inherited(result, *(operands[i] for i in order))
+    return whole
+
+
 def _rounded(form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str,
              operands: int) -> Operation:
     """An operation that IEEE 754 defines, in one of its rounding modes."""
@@ -102,8 +112,12 @@ def _rounded(form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str
 
         def body(*values: Value) -> Value:
             return exact(*values, mode[1])
-    tiny = _tiny_product if opcode in ("mul", "fma") else None
-    return form.compiled(treated(body, ftz=ftz, sat=sat, tiny=tiny), [kind] * operands, [kind])
+    tiny = _tiny_product if opcode == "mul" else None
+    if kind == "f64":
+        whole = passing(body, *((0, 1) if opcode == "div" else _NAN_ORDER[operands]))
+    else:
+        whole = treated(body, ftz=ftz, sat=sat, tiny=tiny)
+    return form.compiled(whole, [kind] * operands, [kind])
 
 
 def _modifiers(form: Form, saturates: bool) -> tuple[bool, bool, str]:
@@ -150,22 +164,34 @@ def div(form: Form) -> Operation:
 
 
 def _gross(body: Body) -> Body:
-    """An operation on the upper 32 bits of an f64 (1.11.20), the lower 32 of the result zero."""
+    """An operation on the upper 32 bits of an f64 (1.11.20), the lower 32 of the result cut off, as
+    an H200 does for the reciprocal but in three of a hundred cases."""
     def whole(a: Value) -> Value:
-        upper = (a.view("u64") & 0xFFFFFFFF00000000).view("f64")
+        upper = (a.view("u64") & UPPER).view("f64")
         exact = body(flush(upper))
-        rounded = (exact.view("u64") + 0x80000000) & 0xFFFFFFFF00000000
-        result = flush(rounded.view("f64"))
+        result = flush((exact.view("u64") & UPPER).view("f64"))
         return select(is_nan(exact), a.number(NAN_GROSS_F64, "u64").view("f64"), result)
     return whole
 
 
 def _reciprocal_root(a: Value) -> Value:
-    return canonical(a.number(1) / sqrt(a))
+    return a.number(1) / sqrt(a)
 
 
 def _reciprocal_root_f32(a: Value) -> Value:
     return _reciprocal_root(a.to("f64")).to("f32")
+
+
+def _refined_root(a: Value) -> Value:
+    """``rsqrt.approx.f64`` as ptxas 13.0 writes it for sm_90: a guess of 20 bits of fraction, made
+    better once."""
+    tiny = magnitude(a) < 2.0**-1022
+    x = select(tiny, a * 2.0**54, a)
+    guess = (_reciprocal_root(x).view("u64") & UPPER).view("f64")
+    error = fma(x, -(guess * guess), x.number(1))
+    root = fma(fma(error, x.number(0.375), 0.5), guess * error, guess)
+    root = select(tiny, root * 2.0**27, root)
+    return select((a > 0) & (a < float("inf")), root, _reciprocal_root(a))
 
 
 @operation("rcp", types=FLOATS, section="9.7.3.13")
@@ -192,7 +218,7 @@ def rsqrt(form: Form) -> Operation:
     if kind == "f32":
         body = treated(_reciprocal_root_f32, ftz=ftz)
     else:
-        body = _gross(_reciprocal_root) if ftz else _reciprocal_root
+        body = _gross(_reciprocal_root) if ftz else passing(_refined_root, 0)
     return form.compiled(body, [kind], [kind])
 
 
@@ -203,7 +229,8 @@ def abs_neg(form: Form) -> Operation:
     ftz, _, kind = _modifiers(form, saturates=False)
     form.end(1)
     body = magnitude if form.opcode == "abs" else Value.__neg__
-    return form.compiled((lambda a: body(flush(a))) if ftz else body, [kind], [kind])
+    whole = passing(body, 0) if kind == "f64" else treated(body, ftz=ftz)
+    return form.compiled(whole, [kind], [kind])
 
 
 @operation("copysign", types=FLOATS, section="9.7.3.2")
@@ -245,5 +272,6 @@ def min_max(form: Form) -> Operation:
         form.choice("abs")
     kind = form.choice("f32") if ftz or nan or xorsign else form.choice(*FLOATS)
     form.end(2)
-    body = treated(extreme(form.opcode, nan, xorsign), ftz=ftz)
-    return form.compiled(body, [kind, kind], [kind])
+    body = extreme(form.opcode, nan, xorsign)
+    whole = passing(body, 1) if kind == "f64" else treated(body, ftz=ftz)
+    return form.compiled(whole, [kind, kind], [kind])

@@ -13,6 +13,7 @@ from virtualgpu.operations.floating import extreme
 from virtualgpu.operations.formats import (
     DECODE,
     ENCODE,
+    NAN_16,
     clamp_negative,
     odd_f32,
     on_halves,
@@ -100,14 +101,16 @@ def fma(form: Form) -> Operation:
 @operation("neg", types=HALVES, section="9.7.4.5")
 @operation("abs", types=HALVES, section="9.7.4.6")
 def neg_abs(form: Form) -> Operation:
-    """neg|abs{.ftz}.type d, a: the sign bit alone, NaN included."""
+    """neg|abs{.ftz}.type d, a: the sign bit; a NaN is 0x7fff, as of any operation."""
     ftz = form.flag("ftz")
     kind = form.choice(*(F16 if ftz else HALVES))
 
     def body(a: Value) -> Value:
         if ftz:
             a = select((a & 0x7C00) == 0, a & 0x8000, a)
-        return a ^ 0x8000 if form.opcode == "neg" else a & 0x7FFF
+        result = a ^ 0x8000 if form.opcode == "neg" else a & 0x7FFF
+        infinity = 0x7C00 if kind in F16 else 0x7F80
+        return select((a & 0x7FFF) > infinity, NAN_16, result)
     return _elementwise(form, kind, body, 1)
 
 

@@ -127,9 +127,12 @@ def _tf32(form: Form) -> Operation:
         elif mode == "rn":
             bits = bits + 0xFFF + ((bits >> 13) & 1)
         rounded = select(magnitude(x) < float("inf"), bits, x.view("u32")) & 0xFFFFE000
+        # .rna is made of integer instructions (ptxas 13.0 for sm_90), which cut a NaN off like any
+        # number: one of few bits becomes infinity.
+        nan = rounded if mode == "rna" else x.number(0x7FFFE000, "u32")
         if satfinite:
             rounded = limited(rounded.view("f32"), "tf32").view("u32")
-        return select(is_nan(x), 0x7FFFFFFF, rounded)
+        return select(is_nan(x), nan, rounded)
     return form.compiled(body, ["f32"], ["b32"])
 
 

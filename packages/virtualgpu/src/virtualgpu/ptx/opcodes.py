@@ -89,7 +89,9 @@ def _table() -> dict[str, Opcode]:
     group("Logic and Shift Instructions", "data", "logic",
           "and or xor not cnot shl shr shf lop3 bfe bfi prmt popc clz brev bfind fns bmsk szext")
     group("Video Instructions", "data", "arithmetic",
-          "vadd2 vsub2 vabsdiff2 vmin2 vmax2 vadd4 vsub4 vabsdiff4 vmin4 vmax4")
+          "vadd vsub vabsdiff vmin vmax vadd2 vsub2 vabsdiff2 vmin2 vmax2 vadd4 vsub4 vabsdiff4 "
+          "vmin4 vmax4")
+    group("Video Instructions", "data", "comparison", "vset vset2 vset4")
 
     moves = "Data Movement and Conversion Instructions"
     group(moves, "data", "conversion", "cvt")
