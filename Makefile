@@ -32,6 +32,8 @@ TEST_ARGS ?=
 LOCK_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
+# make evidence CASES=FOLDER grades a folder of submissions too: lab/evidence/grader_cases.py.
+CASES ?=
 # make site SITE_ARGS=--without-project-answers
 SITE_ARGS ?=
 GPU_ARGS ?=
@@ -160,6 +162,7 @@ evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, t
 	$(IN_VENV) -m lab.evidence.grader_soak
 	$(IN_VENV) -m lab.evidence.grader_kills
 	$(IN_VENV) -m lab.evidence.project_seeds
+	$(if $(CASES),$(IN_VENV) -m lab.evidence.grader_cases $(CASES))
 
 # The locks name no index, so that any index or mirror serves them.
 # A pin moves only where pyproject.toml asks, unless LOCK_ARGS=--upgrade.

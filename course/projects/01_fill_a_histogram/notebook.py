@@ -39,16 +39,11 @@
 # - The grader runs these tests and more: other sizes, other launches, other values, and threads in an
 #   order you did not choose. What it tests is stated in the text, and one thing holds everywhere:
 #   a kernel changes its output and nothing else.
-# - **Parallel work is counted.** A kernel in which one thread does everything gets the numbers right
-#   and earns nothing, and so does one in which most threads look on. A thread's *share* is the
-#   number of elements divided by the number of threads, plus log₂ of the threads in a block, for the
-#   rounds of a tree, plus 4. For each element of a share the busiest thread may make 4 accesses to
-#   memory (loads, stores, atomic operations; global and shared). It may make 1.5 times as many as the
-#   threads do on average, beside those for the rounds. Threads that take turns add up: between two
-#   barriers the warp counts that makes most accesses, and these together may be twice as many as
-#   one thread's. That leaves room for one element a thread or many, for strides, trees and shuffles.
-#   The grader also launches your kernel with a single thread: for each element of a share the busiest
-#   thread of many may do 1.5 times what the single one does. Threads that only look busy help nobody.
+# - **Parallel work is counted.** Say 8,192 values meet 4 blocks of 64 threads. That is 32 values for each
+#   thread, and a loop that loads a value and adds one to a counter makes 64 accesses to memory. The busiest
+#   thread may make 168, so there is room for strides, trees and shuffles. Where thread 0 does the work of its
+#   whole block it makes 4,096: the numbers come out right, and the step earns nothing. Nor does it where most
+#   threads look on, take turns or only look busy. Where the 168 come from is told below.\*
 # - **Only answer cells are collected.** You may add cells to try things out, but a helper function
 #   or an import in a cell of your own does not exist for the grader. Put it into the answer cell
 #   that uses it. Keep the names and arguments that are given.
@@ -59,6 +54,14 @@
 # - Save the notebook and run `!gpucourse grade 01_fill_a_histogram.ipynb` in a cell of your own (or
 #   without the `!` in a terminal, in this folder): that is the grader, hidden tests included. Do it as
 #   often as you like. Points for written answers are not in its sum: a person gives them.
+#
+# \* *The rule.* A thread's *share* is the number of elements divided by the number of threads, plus log₂ of
+# the threads in a block, for the rounds of a tree, plus 4: here 32 + 6 + 4. For each element of a share the
+# busiest thread may make 4 accesses to memory (loads, stores, atomic operations; global and shared). It may make
+# 1.5 times as many as the threads do on average, beside those for the rounds. Between two barriers the warp
+# counts that makes most accesses, and these together may be twice as many as one thread's. The grader
+# also launches your kernel with a single thread: for each element of a share the busiest thread of many may
+# do 1.5 times what the single one does.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -171,6 +174,24 @@ for name, mass, height in (("J/ψ", 3.1, 1600), ("Υ", 9.5, 1200), ("Z", 91.2, 6
     plt.text(mass, height, name, ha="center")
 show_figure("Histogram of the masses of muon pairs from 0 to 120 GeV, in bins of 0.25 GeV and with a "
             "logarithmic scale: peaks marked J/ψ at 3.1, Υ at 9.5 and Z at 91.2 GeV.")
+
+# %% [markdown] id="below-predict" tags=["predict"]
+# ### Predict: half a bin below
+#
+# In bins that are 2 wide and begin at `low`, which slot does `int((value - low) / 2) + 1` give a value that lies
+# 1 below `low`?
+
+# %% id="below-guess"
+predict("below", "0, underflow", "1, the first bin", "-1, which is no slot")
+
+# %% id="below"
+low = 60.0
+for value in (low - 3, low - 1, low + 1):
+    print(f"{value - low:+.0f} from low: slot {int((value - low) / 2) + 1}")
+
+# %% [markdown] id="below-why" tags=["why"]
+# Slot 1: the position is −0.5, and `int` cuts towards zero, from either side. The first bin is twice as
+# wide as the others, and no sum of all slots will ever show it.
 
 # %% [markdown] id="step-1"
 # ## 1. Which slot?
@@ -631,6 +652,29 @@ expect(launched.counters.global_loads <= 3 * values.size,
        "values are read again and again: one block should see to each, and the others leave it alone")
 ### END HIDDEN TESTS
 
+# %% [markdown] id="additions-predict" tags=["predict"]
+# ### Predict: additions that travel
+#
+# The next cell fills all 29,448 masses into 80 bins with 16 blocks, by each of your last two kernels. How many
+# additions to *global* memory does `fill_atomic` make, and how many `fill_shared`?
+
+# %% id="additions-guess"
+predict("additions", "29,448, and as many", "29,448, and 82", "29,448, and 1,312 or fewer")
+
+# %% id="additions"
+for name in ("fill_atomic", "fill_shared"):
+    try:
+        launched = launch(name, 16, 128, masses, 0.0, 120.0, np.zeros(82, np.int32), schedules=0)
+    except Exception as error:
+        print(f"{name}: {type(error).__name__}")
+        continue
+    counted = launched.counters
+    print(f"{name}: {'a GPU does not count them' if counted is None else f'{counted.global_atomics:,}'}")
+
+# %% [markdown] id="additions-why" tags=["why"]
+# One for each mass, and one for each slot of each block: 16 · 82 = 1,312, or fewer where a block leaves out
+# the slots that it found empty. The first number grows with the events, the second does not.
+
 # %% [markdown] id="step-6"
 # ## 6. For everyday use
 #
@@ -643,8 +687,8 @@ expect(launched.counters.global_loads <= 3 * values.size,
 # - use `fill_shared` where the histogram fits into `MAX_SLOTS` slots, else `fill_atomic`;
 # - return what the kernel counted, copied back from the device. (Counting on the host would be a
 #   fine answer to another question.) The grader exchanges the values for others on their way to the
-#   device: then the result has to be that of the others. In every launch that reads a good part of a
-#   million values it counts the work of the busiest thread.
+#   device: then the result has to be that of the others. In every launch that reads tens of thousands
+#   of values it counts the work of the busiest thread.
 #
 # Hints: `hint("histogram")`.
 
@@ -689,17 +733,20 @@ for bins in (100, 3000):
     counts = call("histogram", values, -1.0, 1.0, bins, schedules=0, exchanged=[(values, others)])
     expect_equal(counts, reference(others, -1.0, 1.0, bins), "the counts are not those of the values "
                  "that are on the device: kernels have to count them, not copy what the host counted")
-wanted = secret_rng("million").geometric(0.2, 1_000_000) % 42
-values = values_in(wanted, 0.0, 8.0, 40, secret_rng("inside"))
-counts = call("histogram", values, 0.0, 8.0, 40, schedules=0)
-expect_equal(counts, np.bincount(wanted, minlength=42), "wrong for a million values")
-read = [launched for launched in launches() if launched.counters.global_bytes_read > 400_000]
+# Many values, exchanged as well: what is counted is the way by which the counts have come about.
+wanted, other = (secret_rng(f"many {what}").geometric(0.2, 400_000) % 42 for what in ("given", "exchanged"))
+values, others = (values_in(slots, 0.0, 8.0, 40, secret_rng("inside")) for slots in (wanted, other))
+counts = call("histogram", values, 0.0, 8.0, 40, schedules=0, exchanged=[(values, others)])
+expect(not np.array_equal(counts, np.bincount(wanted, minlength=42)), "the counts of many values are not those "
+       "of the values that are on the device: kernels have to count them, not copy what the host counted")
+expect_equal(counts, np.bincount(other, minlength=42), "wrong for many values")
+read = [launched for launched in launches() if launched.counters.global_bytes_read > 160_000]
 for share, few in ((lambda launched: math.prod(launched.grid) > 1,
-                    "a million values are left to a single block: the rest of the GPU is idle"),
+                    "many values are left to a single block: the rest of the GPU is idle"),
                    (lambda launched: math.prod(launched.block) >= 32,
-                    "a million values are left to blocks of fewer than 32 threads: most lanes are idle")):
-    expect(sum(launched.counters.global_bytes_read for launched in read if share(launched)) >= 4_000_000, few)
-expect(sum(launch.counters.global_atomics for launch in launches()) < 500_000,
+                    "many values are left to blocks of fewer than 32 threads: most lanes are idle")):
+    expect(sum(launched.counters.global_bytes_read for launched in read if share(launched)) >= 1_600_000, few)
+expect(sum(launch.counters.global_atomics for launch in launches()) < 200_000,
        "each value is an atomic addition to global memory, though the histogram fits into shared")
 for launched in read:
     expect_parallel(launched, launched.counters.global_bytes_read // 4, slots=42)
@@ -1094,9 +1141,12 @@ def histogram_golf(values, low, high, bins):
     ### END SOLUTION
 
 # %% id="test-histogram-golf" role="test" points=4 starter="PropertyFailed"
-values = values_in(secret_rng().geometric(0.25, 100_000) % 82, 0.0, 8.0, 80, secret_rng("inside"))
-counts = call("histogram_golf", values, 0.0, 8.0, 80, schedules=0)
-expect_equal(counts, reference(values, 0.0, 8.0, 80), "the histogram is wrong")
+values, others = (values_in(secret_rng(what).geometric(0.25, 100_000) % 82, 0.0, 8.0, 80, secret_rng("inside"))
+                  for what in ("given", "exchanged"))
+counts = call("histogram_golf", values, 0.0, 8.0, 80, schedules=0, exchanged=[(values, others)])
+expect(not np.array_equal(counts, reference(values, 0.0, 8.0, 80)), "the counts are not those of the values "
+       "that are on the device: kernels have to count them, not copy what the host counted")
+expect_equal(counts, reference(others, 0.0, 8.0, 80), "the histogram is wrong")
 counted = [launched.counters for launched in launches() if launched.counters is not None]
 golf = 4  # a real GPU does not tell
 if counted:
@@ -1110,7 +1160,7 @@ if counted:
     atomics = sum(c.global_atomics for c in counted)
     sectors = sum(c.global_sectors for c in counted) / (values.nbytes / 32)
     turns = sum(c.atomic_passes for c in counted) / sum(
-        reference(warp, 0.0, 8.0, 80).max() for warp in values.reshape(-1, 32))
+        reference(warp, 0.0, 8.0, 80).max() for warp in others.reshape(-1, 32))
     golf = (atomics == 0) + (sectors <= 1.1) + 2 * (turns <= 1 / 3)
     print(f"{atomics:,} global atomics, {sectors:.2f} × the sectors, {turns:.2f} × the turns")
 ### BEGIN HIDDEN TESTS
@@ -1122,11 +1172,6 @@ for n, bins in ((0, 10), (1, 1), (33, 254), (1009, 100)):
     expect_equal(counts, np.bincount(wanted, minlength=bins + 2),
                  "wrong for an empty array" if n == 0 else "wrong for another number of values or "
                                                            "bins")
-values, others = (values_in(secret_rng(what).integers(0, 102, 2003), -2.0, 3.0, 100,
-                            secret_rng(f"inside {what}")) for what in ("given", "exchanged"))
-counts = call("histogram_golf", values, -2.0, 3.0, 100, schedules=0, exchanged=[(values, others)])
-expect_equal(counts, reference(others, -2.0, 3.0, 100), "the counts are not those of the values that "
-             "are on the device: kernels have to count them, not copy what the host counted")
 ### END HIDDEN TESTS
 golf
 

@@ -34,16 +34,11 @@
 #   for races and accesses outside the arrays; `unwritten(…)` is an array of garbage for it to fill.
 #   `call("name", …)` calls a function of yours. `secret_rng()` gives random numbers, in this notebook
 #   always the same; the grader draws new ones and tries other sizes, launches and seeds.
-# - **Parallel work is counted.** A kernel in which one thread does everything gets the numbers right
-#   and earns nothing, and so does one in which most threads look on. A thread's *share* is the
-#   number of elements divided by the number of threads, plus log₂ of the threads in a block, for the
-#   rounds of a tree, plus 4. For each element of a share the busiest thread may make 4 accesses to
-#   memory (loads, stores, atomic operations; global and shared). It may make 1.5 times as many as the
-#   threads do on average, beside those for the rounds. Threads that take turns add up: between two
-#   barriers the warp counts that makes most accesses, and these together may be twice as many as
-#   one thread's. Where the work is done in registers, instructions are counted in place of accesses.
-#   The grader also launches your kernel with a single thread: for each element of a share the busiest
-#   thread of many may do 1.5 times what the single one does. Threads that only look busy help nobody.
+# - **Parallel work is counted.** Say 8,192 values meet 4 blocks of 64 threads. That is 32 values for each
+#   thread, and a loop that loads a value and adds one to a counter makes 64 accesses to memory. The busiest
+#   thread may make 168, so there is room for strides, trees and shuffles. Where thread 0 does the work of its
+#   whole block it makes 4,096: the numbers come out right, and the step earns nothing. Nor does it where most
+#   threads look on, take turns or only look busy. Where the 168 come from is told below.\*
 # - **Only answer cells are collected.** A helper function or an import in a cell of your own does not
 #   exist for the grader. Keep the names and arguments that are given.
 # - A kernel keeps the device function that it was compiled with. When you change `philox` or
@@ -58,6 +53,15 @@
 # standard errors it is off: its *z-score*. They accept |z| < 6. A right answer exceeds that by bad
 # luck about once in 500 million times. All tests of the project together look at fewer than a hundred
 # z-scores, so a right submission fails by chance less often than once in a million.
+#
+# \* *The rule.* A thread's *share* is the number of elements divided by the number of threads, plus log₂ of
+# the threads in a block, for the rounds of a tree, plus 4: here 32 + 6 + 4. For each element of a share the
+# busiest thread may make 4 accesses to memory (loads, stores, atomic operations; global and shared). It may make
+# 1.5 times as many as the threads do on average, beside those for the rounds. Between two barriers the warp
+# counts that makes most accesses, and these together may be twice as many as one thread's. Where the work is
+# done in registers, instructions are counted in place of accesses. The grader
+# also launches your kernel with a single thread: for each element of a share the busiest thread of many may
+# do 1.5 times what the single one does.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -291,6 +295,25 @@ for number, (streams, kind) in enumerate(zip(patients, order, strict=True)):
         print("The diagnoses come when diagnose is written.")
         break
 
+# %% [markdown] id="birthday-predict" tags=["predict"]
+# ### Predict: two with the same seed
+#
+# A generator takes seeds of 32 bits, which is four thousand million. Each of 65,536 threads draws its seed by lot.
+# How likely is it that two of them have the same?
+
+# %% id="birthday-guess"
+predict("birthday", "about 1 in 65,536", "about 39%", "about 1.5%")
+
+# %% id="birthday"
+rng = np.random.default_rng(4)
+twice = [np.unique(rng.integers(0, 2**32, 65_536)).size < 65_536 for _ in range(500)]
+print(f"in {np.mean(twice):.0%} of 500 launches some seed occurs twice")
+
+# %% [markdown] id="birthday-why" tags=["why"]
+# About 39%. It is not one pair that could meet but 65,536² / 2 pairs, as many as half of all seeds there are:
+# the chance that none of them meets is exp(−1/2). So T threads need far more than T² seeds, and that is why the
+# states below have 128 bits.
+
 # %% [markdown] id="step-2"
 # ## 2. A state for each thread, made in parallel
 #
@@ -484,6 +507,22 @@ expect_equal(first + second, both, "a second launch does not go on where the fir
 ### BEGIN HIDDEN TESTS
 expect((states == given).all(), "the states that are left depend on the number of launches")
 ### END HIDDEN TESTS
+
+# %% [markdown] id="float-sum-predict" tags=["predict"]
+# ### Predict: seventeen million ones
+#
+# The next cell adds up 17,000,000 ones, one after the other, in float32. What does it print?
+
+# %% id="float-sum-guess"
+predict("float-sum", "17000000.0", "16777216.0", "17000000 with a few wrong digits at the end")
+
+# %% id="float-sum"
+print(np.ones(17_000_000, np.float32).cumsum()[-1])
+
+# %% [markdown] id="float-sum-why" tags=["why"]
+# 16,777,216, which is 2²⁴. float32 has 24 bits for the digits; from there on its neighbours are 2 apart, so
+# adding 1 gives the number that was there. The sum stands still, and nothing says so. (`sum()` would have got it
+# right: NumPy adds pairwise, in a tree.)
 
 # %% [markdown] id="step-4"
 # ## 4. Adding up

@@ -39,16 +39,11 @@
 #   garbage for the kernel to overwrite, and `secret_rng()` gives random numbers, here always the same.
 # - The grader runs these tests and more, on other events, other launches, and threads in an order you
 #   did not choose.
-# - **Parallel work is counted.** A kernel in which one thread does everything gets the numbers right
-#   and earns nothing, and so does one in which most threads look on. A thread's *share* is the
-#   number of elements divided by the number of threads, plus log₂ of the threads in a block, plus 4.
-#   For each element of a share the busiest thread may make a number of accesses to memory (loads, stores,
-#   atomic operations; global and shared) that the step says. It may make 1.5 times as many as the threads
-#   do on average, beside those for the rounds of a tree. Threads that take turns add up: between two
-#   barriers the warp counts that makes most accesses, and these together may be twice as many as one
-#   thread's.
-#   The grader also launches your kernel with a single thread: for each element of a share the busiest
-#   thread of many may do 1.5 times what the single one does. Threads that only look busy help nobody.
+# - **Parallel work is counted.** Say 8,192 events meet 4 blocks of 64 threads. That is 32 events for each
+#   thread. Where a step allows 12 accesses to memory for an event, the busiest thread may make 504: that leaves room
+#   for events of different sizes. Where thread 0 does the work of its whole block it makes some thousands:
+#   the numbers come out right, and the step earns nothing. Nor does it where most threads look on, take turns
+#   or only look busy. Where the 504 come from is told below.\*
 # - **Only answer cells are collected.** A helper function belongs into the answer cell that uses it.
 #   Keep the names and arguments that are given.
 # - A kernel keeps the device functions that it was compiled with: when you change `best_mass`, run the
@@ -58,6 +53,15 @@
 # - Save the notebook and run `!gpucourse grade 03_z_mass.ipynb` in a cell of your own (or
 #   without the `!` in a terminal, in this folder): that is the grader, hidden tests included. Do it as
 #   often as you like. Points for written answers are not in its sum: a person gives them.
+#
+# \* *The rule.* A thread's *share* is the number of elements divided by the number of threads, plus log₂ of
+# the threads in a block, for the rounds of a tree, plus 4: here 32 + 6 + 4. For each element of a share the
+# busiest thread may make as many accesses to memory (loads, stores,
+# atomic operations; global and shared) as the step says. It may make
+# 1.5 times as many as the threads do on average, beside those for the rounds. Between two barriers the warp
+# counts that makes most accesses, and these together may be twice as many as one thread's. The grader
+# also launches your kernel with a single thread: for each element of a share the busiest thread of many may
+# do 1.5 times what the single one does.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -290,6 +294,24 @@ expect(launched.counters.global_store_sectors <= 2 * len(sample) // 4,
        "neighbouring threads do not have neighbouring events, or a sum goes to memory again and again")
 ### END HIDDEN TESTS
 
+# %% [markdown] id="apart-predict" tags=["predict"]
+# ### Predict: back to back
+#
+# Two muons of 45 GeV each fly apart across the beam, in exactly opposite directions. Which mass has the pair?
+
+# %% id="apart-guess"
+predict("apart", "0: their momenta cancel", "64 GeV", "90 GeV")
+
+# %% id="apart"
+for degrees in (0, 90, 180):
+    mass = math.sqrt(2 * 45 * 45 * (math.cosh(0) - math.cos(math.radians(degrees))))
+    print(f"{degrees:3} degrees apart: {mass:.0f} GeV")
+
+# %% [markdown] id="apart-why" tags=["why"]
+# 90 GeV: seen from where the pair as a whole is at rest, mass is energy, and both bring 45 GeV. That the
+# momenta cancel is why nothing of the energy goes into motion. Side by side the formula gives the same two
+# muons none. So a pair's mass is in the angle as much as in the momenta.
+
 # %% [markdown] id="step-2"
 # ## 2. The mass of two muons
 #
@@ -511,6 +533,28 @@ launch("nearest_z", 1, 32, spoilt, masses, schedules=0)
 expect(not np.isnan(masses[:3]).any(), "a pair whose mass is NaN hides the good pair of its event")
 expect(math.isnan(masses[3]), "a pair whose mass is NaN counts as a pair")
 ### END HIDDEN TESTS
+
+# %% [markdown] id="nearest-predict" tags=["predict"]
+# ### Predict: a peak of no particle
+#
+# Take 100,000 events without any Z: three pairs each, their masses spread evenly from 60 to 120 GeV. Of each event
+# the mass nearest the Z's goes into a histogram with bins of 2 GeV. One pair an event would put 3,333 into each bin.
+# How many are in the bin at the Z?
+
+# %% id="nearest-guess"
+predict("nearest", "3,333: chance has no favourites", "about 10,000", "nearly all 100,000")
+
+# %% id="nearest"
+pairs = np.random.default_rng(7).uniform(60.0, 120.0, (100_000, 3))
+chosen = np.take_along_axis(pairs, np.abs(pairs - Z_MASS).argmin(axis=1)[:, None], axis=1)
+filled, edges = np.histogram(chosen, 30, (60.0, 120.0))
+print(f"{filled[(edges[:-1] <= Z_MASS) & (Z_MASS < edges[1:])][0]:,} at the Z, "
+      f"{filled[0]:,} at 60 and {filled[-1]:,} at 120 GeV")
+
+# %% [markdown] id="nearest-why" tags=["why"]
+# Nearly three times as many as one pair an event would give: each of the three pairs had its chance, and the bins far away
+# lost what this one won. **Choosing what lies nearest to the answer makes the answer.** In our events a second pair is
+# rare, so the peak is real; in an event with five muons it need not be.
 
 # %% [markdown] id="step-5"
 # ## 5. The histogram, from Project 1

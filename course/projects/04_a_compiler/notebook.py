@@ -264,6 +264,31 @@ found = call("interpreted", f"g = jax.jit(lambda x: jnp.cos(x) + {a})\ndef f(x):
 expect(found == {"refused": "cos"}, "a primitive in a function that is called is not refused")
 ### END HIDDEN TESTS
 
+# %% [markdown] id="one-letter-predict" tags=["predict"]
+# ### Predict: one letter
+#
+# `x` is an array of float32 and y = 0.1 x, in C++ once as `x * 0.1f` and once as `x * 0.1`, the result stored as
+# float either way. How many of a thousand results differ?
+
+# %% id="one-letter-guess"
+predict("one-letter", "none: both are rounded to float in the end", "all of them", "between a tenth and a half of them")
+
+# %% id="one-letter"
+multiply = """extern "C" __global__ void kernel(const float *x, float *f, float *d) {
+    int i = threadIdx.x;
+    f[i] = x[i] * 0.1f;
+    d[i] = x[i] * 0.1;
+}"""
+x = np.random.default_rng(2).uniform(1, 2, 1000).astype(np.float32)
+as_float, as_double = np.empty_like(x), np.empty_like(x)
+loaded(multiply, "kernel")((1, 1, 1), (1000, 1, 1), [x, as_float, as_double])
+print(f"{(as_float != as_double).sum()} of 1,000 differ, by {np.abs(as_float / as_double - 1).max():.1e} at most")
+
+# %% [markdown] id="one-letter-why" tags=["why"]
+# Some do, in the last digit. `0.1` is a double, so `x` is made one, the product is taken with twice the digits and
+# rounded once; `0.1f` is another number to begin with, and its product is rounded to float. JAX means the second. A compiler
+# that leaves out one letter is right to six digits and wrong in the seventh.
+
 # %% [markdown] id="step-2"
 # ## 2. Numbers and operations as text
 #
@@ -768,6 +793,43 @@ for name in ("float64", "float32"):
 same(f"def f(x): return x * {a}", rng.normal(size=9).astype(np.float32),
      otherwise="a constant is not of the type of what it is multiplied with")
 ### END HIDDEN TESTS
+
+# %% [markdown] id="views-picture-predict" tags=["predict"]
+# ### Predict: four views in a row
+#
+# `x` has three rows of four, with the numbers 0 to 11. Which number is at `[0, 0]` of `x.T[::-1, 1:]`, transposed, then
+# upside down, then without its first column?
+
+# %% id="views-picture-guess"
+predict("views-picture", "4", "7", "11")
+
+# %% id="views-picture"
+import matplotlib.pyplot as plt
+
+from gpucourse.views.picture import COLOURS, INK, Picture, canvas
+
+
+def draw_views(x, views):
+    """Each view of `x` as squares that have the colour and the number of the element they show."""
+    figure, columns = canvas(8, 2.2, len(views))
+    for axes, (name, view) in zip(columns, views.items(), strict=True):
+        for place, number in np.ndenumerate(view):
+            row, column = (0, *place)[-2:]
+            axes.add_patch(plt.Rectangle((column, row), 1, 1, fc=COLOURS[int(number) // 4], ec=INK))
+            axes.text(column + 0.5, row + 0.5, int(number), ha="center", va="center", color=INK)
+        axes.set(xlim=(0, 4), ylim=(4, 0), aspect="equal", title=name)
+        axes.axis("off")
+    words = "; ".join(f"{name} is {np.asarray(view).tolist()}" for name, view in views.items())
+    return Picture(figure, f"Squares with the numbers of the elements that they show: {words}.")
+
+
+x = np.arange(12).reshape(3, 4)
+draw_views(x, {"x": x, "x.T": x.T, "x.T[::-1]": x.T[::-1], "x.T[::-1, 1:]": x.T[::-1, 1:]})
+
+# %% [markdown] id="views-picture-why" tags=["why"]
+# 7. Read it from the end: `[0, 0]` of the slice is `[0, 1]` of what is upside down, that is `[3, 1]` of the transposed
+# array, that is `[1, 3]` of `x`. Each step has translated an index, and no number has moved. That is all a view
+# is, and all that its rule has to write.
 
 # %% [markdown] id="step-4"
 # ## 4. Views
@@ -1321,6 +1383,29 @@ same("def f(x, n, s): return lax.while_loop(lambda c: c[0] * s < n, lambda c: (c
      "(0.0, x))[1]", start, np.array(7.5), np.array(1.25),
      otherwise="a loop with constants of its test and of its body is wrong")
 ### END HIDDEN TESTS
+
+# %% [markdown] id="traced-predict" tags=["predict"]
+# ### Predict: how often does Python run?
+#
+# The function below says so whenever Python runs it. It is called with `jax.jit` five times: with three ones,
+# three twos, four ones, three ones in float32, and three ones again. How many lines are printed?
+
+# %% id="traced-guess"
+predict("traced", "1", "3", "5")
+
+# %% id="traced"
+@jax.jit
+def spoken(x):
+    print("Python runs, for", jax.typeof(x))
+    return 2 * x
+
+
+for x in (np.ones(3), 2 * np.ones(3), np.ones(4), np.ones(3, np.float32), np.ones(3)):
+    spoken(x)
+
+# %% [markdown] id="traced-why" tags=["why"]
+# Three: once for each shape and type. The values are no part of what is compiled, so the second call and the last find
+# what the first one made. A `print` in a jitted function tells when it is traced, not when it is called.
 
 # %% [markdown] id="step-8"
 # ## 8. `jit`

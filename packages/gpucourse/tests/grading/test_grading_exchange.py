@@ -63,6 +63,11 @@ HONEST = {
         "    return out.copy_to_host()",
         "    result = out.copy_to_host()\n    assert (result == 2 * values).all()\n"
         "    return result"),
+    "managed and mapped": DOUBLE.replace("cuda.to_device(values)", "there").replace(
+        "    out = cuda.device_array(",
+        "    there = cuda.managed_array(values.shape, values.dtype)\n    there[:] = values\n"
+        "    out = cuda.mapped_array(").replace(
+        "return out.copy_to_host()", "cuda.synchronize()\n    return np.array(out)"),
     "backwards": DOUBLE.replace("cuda.to_device(values)", "cuda.to_device(values[::-1].copy())")
     .replace("out[i] = 2", "out[out.size - 1 - i] = 2"),
 }
