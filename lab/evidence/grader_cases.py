@@ -94,6 +94,10 @@ def main() -> int:
     asked = options.parse_args()
     cases = [case for case in json.loads((asked.folder / "index.json").read_text())
              if case["project"].startswith(tuple(asked.projects) or "")]
+    there = [case for case in cases if (asked.folder / case["project"] / case["name"]).is_dir()]
+    if absent := [case["name"] for case in cases if case not in there]:
+        print(f"not in the folder: {', '.join(absent)}")
+    cases = there
     verdicts: dict[tuple[str, str], dict] = {}
     for project in sorted({case["project"] for case in cases}):
         here = [case for case in cases if case["project"] == project]

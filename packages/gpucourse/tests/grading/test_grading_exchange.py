@@ -229,6 +229,63 @@ def test_threat_76_what_numpy_computed_does_not(server, name):
     assert told in reason(server, source)
 
 
+MIX = """@cuda.jit
+def mix(seed, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = (seed * 7919 + i * 104729) % 10007
+
+def mixed(seed):
+    ### BEGIN SOLUTION
+    out = cuda.device_array(40, np.int64)
+    mix[2, 32](seed, out)
+    return out.copy_to_host()
+    ### END SOLUTION
+"""
+# A launch takes half a second where a bit of the seed is set: so the host learns it.
+TIMED = """import time
+
+@cuda.jit
+def wait(seed, bit, out):
+    if seed >> bit & 1:
+        for n in range(6000):
+            out[0] = (out[0] * 5 + n) % 101
+
+@cuda.jit
+def copy(values, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = values[i]
+
+def mixed(seed):
+    nowhere, times = cuda.to_device(np.zeros(1, np.int64)), []
+    for bit in range(-1, 8):
+        began = time.perf_counter()
+        wait[1, 1](seed, max(bit, 0), nowhere)
+        cuda.synchronize()
+        times.append(time.perf_counter() - began)
+    slow = np.array(times[1:]) > (min(times[1:]) + max(times[1:])) / 2
+    heard = int(slow @ (1 << np.arange(8)))
+    out = cuda.device_array(40, np.int64)
+    copy[2, 32](cuda.to_device((heard * 7919 + np.arange(40) * 104729) % 10007), out)
+    return out.copy_to_host()
+"""
+MIXED = Assignment("mixed", notebook_of([setup("start", START), solution("mix", MIX), test_cell(
+    "test-mix", """seed, other = 0b01011001, 0b10100110
+found = call("mixed", seed, exchanged=[(seed, other)], schedules=0)
+expect_equal(found, (other * 7919 + np.arange(40) * 104729) % 10007, "does not follow the device")
+""", 3)]))
+
+
+@pytest.mark.parametrize(("source", "told"), [(MIX, ""), (TIMED, "does not follow the device")],
+                         ids=["honest", "timed"])
+def test_threat_101_the_time_of_a_launch_tells_the_host_what_the_device_was_given(
+        server, source, told):
+    verdict = grade(MIXED, submitted(MIXED, mix=source), server, "5eed" * 8)
+    assert verdict.kind == GRADED, verdict.reason
+    assert verdict.tests[0].reason == told
+
+
 def test_in_a_notebook_the_function_gets_the_other_values():
     globals()["sums"] = lambda values: float(values.sum())
     values, others = np.ones(3), np.full(3, 2.0)

@@ -3,11 +3,16 @@
 The student's host code runs elsewhere and can only ask. This is where its copies and launches
 really happen, on a device of its own that holds nothing but what the student put there, and where
 it is known of every byte whether a kernel wrote it.
+
+In a call with exchange the host reads what it read before. What it asks for is then done when the
+call has ended (:meth:`DeviceService.settle`): by how long a launch takes, a kernel could tell the
+host one bit after the other of what only the device was given.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,13 +66,32 @@ class DeviceService:
         self.launched: list[tuple[str, tuple, tuple]] = []
         self.reads: list[Copied] = []
         self._claimed = 0
+        # Requests for later, each with its arrays, and what the host was shown for a read.
+        self._later: list[tuple[dict, list[np.ndarray]]] = []
+        self._kept = 0
 
     def handle(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list[np.ndarray]]:
         """Answer one request. Errors of the device go back as text; ProtocolError for nonsense."""
         verb = request.get("device")
-        method = getattr(self, f"_{verb}") if isinstance(verb, str) and verb in VERBS else None
-        if method is None:
+        if not isinstance(verb, str) or verb not in VERBS:
             raise ProtocolError("a request for something that a device does not do")
+        later = self.exchange.replays and verb in LATER
+        method = self._put_off if later else getattr(self, f"_{verb}")
+        return self._guarded(method, request, arrays)
+
+    def settle(self) -> None:
+        """Do what was put off during the call, up to the first fault. Raises ProtocolError."""
+        for request, arrays in self._later:
+            verb = request["device"]
+            if self.failure is None or verb in ("free", "retire", "revive"):
+                self._guarded(self._look if verb == "read" else getattr(self, f"_{verb}"),
+                              request, arrays)
+        self._later = []
+        self.exchange = Exchange()  # the call has ended
+
+    def _guarded(self, method: Callable, request: dict, arrays: list[np.ndarray]
+                 ) -> tuple[dict, list[np.ndarray]]:
+        verb = request["device"]
         try:
             # The device itself tells the observer what the host writes and copies.
             with watch(self.origins), telling.quietly(lambda: self.secret):
@@ -85,6 +109,19 @@ class DeviceService:
             raise ProtocolError("a request for more memory than the grader has") from None
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
             raise ProtocolError("a malformed request to the device") from None
+
+    def _put_off(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
+        if request["device"] == "read":
+            # Not what came with it: an answer would say what it was shown.
+            arrays = [self.exchange.again(_count(request["nbytes"]))]
+        else:
+            self._kept += sum(array.nbytes for array in arrays)
+        if self._kept > self.limits.array_bytes:
+            raise errors.OutOfMemory(
+                f"more than {self.limits.array_bytes // MEGABYTE} MB copied to the device in one "
+                "call")
+        self._later.append((request, arrays))
+        return {}, arrays if request["device"] == "read" else []
 
     def _allocate(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         nbytes = _count(request["nbytes"])
@@ -131,6 +168,12 @@ class DeviceService:
         shown = self.exchange.to_host(data)
         self._remember(Copied(shown, made, data))
         return {}, [shown]
+
+    def _look(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
+        """A read that was answered before."""
+        data, made = self.read(_count(request["address"]), _count(request["nbytes"]))
+        self._remember(Copied(arrays[0], made, data))
+        return {}, []
 
     def read(self, address: int, nbytes: int) -> tuple[np.ndarray, np.ndarray]:
         """Bytes of the student's device memory, and which of them a kernel made."""
@@ -257,6 +300,8 @@ class DeviceService:
 
 VERBS = frozenset({"allocate", "free", "write", "read", "copy", "fill", "load", "symbol", "launch",
                    "synchronize", "retire", "revive"})
+# What tells the host nothing that it needs.
+LATER = VERBS - {"allocate", "load", "symbol"}
 
 
 def _triple(numbers: Any) -> tuple[int, int, int]:

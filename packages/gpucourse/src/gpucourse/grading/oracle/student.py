@@ -121,6 +121,11 @@ class Student:
         self.service.begin(exchange)
         reply, received = self._talk.request(
             {"do": "call", "name": name, "args": encoded}, arrays, f"'{name}'")
+        try:
+            self.service.settle()
+        except ProtocolError as error:
+            self.close()
+            raise PropertyFailed(f"'{name}' answered with {error}") from None
         if self.service.failure is not None:
             raise self.service.failure
         if "error" in reply:
