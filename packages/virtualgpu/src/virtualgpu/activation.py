@@ -88,8 +88,8 @@ def activate_later() -> list[str]:
     replaced = use_standins()
     if not gpu_is_present():
         simulator.take_its_place()
-    for name in COMPILERS:
-        after_import(name, _activate)
+    for name in COMPILERS:  # a cell between here and there may ask for the simulator
+        after_import(name, _activate, None if gpu_is_present() else simulator.take_its_place)
     return replaced
 
 

@@ -16,15 +16,16 @@ from types import ModuleType
 Callback = Callable[[ModuleType], None]
 
 
-def after_import(name: str, callback: Callback) -> None:
+def after_import(name: str, callback: Callback, before: Callable[[], object] | None = None) -> None:
     """Call ``callback(module)`` once the module ``name`` is imported: now, if it is already.
 
-    A second call for the same name replaces the first as long as the module is not imported.
+    ``before()`` is called right before the module's own code runs. A second call for the same name
+    replaces the first as long as the module is not imported.
     """
     if (module := sys.modules.get(name)) is not None:
         callback(module)
         return
-    _AfterImport.callbacks[name] = callback
+    _AfterImport.callbacks[name] = callback, before
     if not any(isinstance(finder, _AfterImport) for finder in sys.meta_path):
         sys.meta_path.insert(0, _AfterImport())
 
@@ -42,7 +43,8 @@ class _AfterImport(MetaPathFinder):
     First on ``sys.meta_path``, because numba-cuda puts a finder of its own there.
     """
 
-    callbacks: dict[str, Callback] = {}  # noqa: RUF012  (one list for the process)
+    callbacks: dict[  # one list for the process
+        str, tuple[Callback, Callable[[], object] | None]] = {}  # noqa: RUF012
 
     def __init__(self) -> None:
         self._asking = threading.local()
@@ -79,9 +81,12 @@ class _CallingLoader(Loader):
 
     def exec_module(self, module) -> None:
         module.__spec__.loader = module.__loader__ = self._wrapped
-        self._wrapped.exec_module(module)
         # By the name that was asked for: cuda.core gives its module another one.
-        callback = _AfterImport.callbacks.get(self._name)
+        _, before = _AfterImport.callbacks.get(self._name, (None, None))
+        if before is not None:
+            before()
+        self._wrapped.exec_module(module)
+        callback, _ = _AfterImport.callbacks.get(self._name, (None, None))
         forget(self._name)
         if callback is not None:
             callback(module)

@@ -121,6 +121,50 @@ def test_ptx_text_is_linked(core, device, stream):
     assert on_host(core, x, np.int32, stream).tolist() == [7]
 
 
+LTO = ("extern __device__ int seven(); extern \"C\" __global__ void f(int *x) { *x = seven(); }",
+       "__device__ int seven() { return 7; }")
+
+
+def lto_ir(core, *texts):
+    options = core.ProgramOptions(arch="sm_90", relocatable_device_code=True,
+                                  link_time_optimization=True)
+    return [core.Program(text, "c++", options).compile("ltoir") for text in texts]
+
+
+def link(core, *parts, to="cubin"):
+    options = core.LinkerOptions(arch="sm_90", link_time_optimization=True,
+                                 ptx=True if to == "ptx" else None)
+    return core.Linker(*parts, options=options).link(to)
+
+
+def test_lto_ir_is_linked_without_a_gpu(core, device, stream):
+    linked = link(core, *lto_ir(core, *LTO))
+    x = device.allocate(4, stream=stream)
+    core.launch(stream, core.LaunchConfig(grid=1, block=1), linked.get_kernel("f"), x)
+    assert on_host(core, x, np.int32, stream).tolist() == [7]
+    read = link(core, *lto_ir(core, *LTO), to="ptx")
+    assert read.code_type == "ptx"
+    assert b".visible .entry f(" in read.code and b"call" not in read.code, "optimised as one"
+
+
+def test_lto_ir_calls_what_is_ptx(core, device, stream):
+    seven = core.Program(LTO[1], "c++", core.ProgramOptions(relocatable_device_code=True)
+                         ).compile("ptx")
+    linked = link(core, *lto_ir(core, LTO[0]), seven)
+    x = device.allocate(4, stream=stream)
+    core.launch(stream, core.LaunchConfig(grid=1, block=1), linked.get_kernel("f"), x)
+    assert on_host(core, x, np.int32, stream).tolist() == [7]
+
+
+def test_lto_ir_that_lacks_a_function_or_is_none(core, device, stream):
+    linked = link(core, *lto_ir(core, LTO[0]))
+    x = device.allocate(4, stream=stream)
+    with pytest.raises(Exception, match="seven"):
+        core.launch(stream, core.LaunchConfig(grid=1, block=1), linked.get_kernel("f"), x)
+    with pytest.raises(virtualgpu.LinkError, match="nvJitLink"):
+        link(core, core.ObjectCode.from_ltoir(b"not LTO-IR at all"))
+
+
 @pytest.mark.filterwarnings("ignore:the virtual GPU has no times:UserWarning")
 def test_events_have_no_time(core, device, stream, module):
     timing = core.EventOptions(timing_enabled=True)

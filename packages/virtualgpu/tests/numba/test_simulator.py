@@ -7,7 +7,7 @@ import pytest
 from fresh_python import in_fresh_python
 
 KERNEL = """
-import warnings
+import os, warnings
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     import virtualgpu
@@ -15,15 +15,19 @@ with warnings.catch_warnings(record=True) as told:
     {begin}
     from numba import cuda
 
-    @cuda.jit
-    def one_more(values):
-        values[cuda.grid(1)] += 1
+    for _ in range(2):  # a compilation reads the environment anew
+        @cuda.jit
+        def one_more(values):
+            values[cuda.grid(1)] += 1
 
-    values = cuda.to_device([1.0, 2.0])
-    one_more[1, 2](values)
-result = [virtualgpu.is_active(), values.copy_to_host().tolist(),
-          [str(one.message)[:20] for one in told if "CUDASIM" in str(one.message)]]
+        values = cuda.to_device([1.0, 2.0])
+        one_more[1, 2](values)
+result = [virtualgpu.is_active(), type(one_more).__name__, values.copy_to_host().tolist(),
+          [str(one.message).split()[0] for one in told if "simulator" in str(one.message)]]
 """
+VARIABLE = "NUMBA_ENABLE_CUDASIM"
+SET = f"os.environ['{VARIABLE}'] = '1'"
+ON_THE_VIRTUAL_GPU = [True, "CUDADispatcher", [2.0, 3.0]]
 
 
 @pytest.mark.parametrize("begin", [
@@ -33,13 +37,35 @@ result = [virtualgpu.is_active(), values.copy_to_host().tolist(),
 ])
 @pytest.mark.parametrize(("variable", "times"), [("1", 1), ("0", 0)])
 def test_the_virtual_gpu_takes_the_simulators_place(monkeypatch, begin, variable, times):
-    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", variable)
+    monkeypatch.setenv(VARIABLE, variable)
     assert in_fresh_python(KERNEL.format(begin=begin)) == [
-        True, [2.0, 3.0], ["NUMBA_ENABLE_CUDASIM"] * times]
+        *ON_THE_VIRTUAL_GPU, [VARIABLE] * times]
+
+
+@pytest.mark.parametrize(("begin", "times"), [
+    (f"activation.activate_later(); {SET}", 1),
+    (f"activation.activate_later(); import numba; {SET}", 1),
+    ("activation.activate_later(); import numba; numba.config.ENABLE_CUDASIM = 1", 1),
+    (f"virtualgpu.activate(); {SET}", 0),  # too late for the simulator, and for a warning
+])
+def test_asking_for_it_after_activation_gives_no_kernel_of_the_simulator(monkeypatch, begin, times):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert in_fresh_python(KERNEL.format(begin=begin)) == [
+        *ON_THE_VIRTUAL_GPU, [VARIABLE] * times]
+
+
+@pytest.mark.parametrize("begin", ["virtualgpu.activate()", "activation.activate_later()"])
+@pytest.mark.parametrize(("file", "told"), [
+    ("enable_cudasim: 1\n", [".numba_config.yaml"]), ("debug_print_after: none\n", [])])
+def test_numbas_file_may_ask_for_it_too(monkeypatch, tmp_path, begin, file, told):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".numba_config.yaml").write_text(file)
+    assert in_fresh_python(KERNEL.format(begin=begin)) == [*ON_THE_VIRTUAL_GPU, told]
 
 
 def test_a_simulator_that_was_imported_is_named_with_what_to_do(monkeypatch):
-    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
+    monkeypatch.setenv(VARIABLE, "1")
     told = in_fresh_python("""
 import numba.cuda, virtualgpu
 try:
@@ -47,4 +73,4 @@ try:
 except RuntimeError as error:
     result = str(error)
 """)
-    assert "unset NUMBA_ENABLE_CUDASIM" in told and "start Python anew" in told
+    assert f"unset {VARIABLE}" in told and "start Python anew" in told

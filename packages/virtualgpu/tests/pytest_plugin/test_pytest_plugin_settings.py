@@ -22,6 +22,38 @@ def test_numba_is_not_even_imported():
     assert "virtual GPU:" not in ran.text
 
 
+SIMULATOR = "NUMBA_ENABLE_CUDASIM"
+LAUNCHES = {"test_kernels.py": """
+from numba import cuda
+
+
+def test_launched():
+    @cuda.jit
+    def one_more(x):
+        x[cuda.grid(1)] += 1
+
+    one_more[1, 2](cuda.to_device([1.0, 2.0]))
+    assert type(one_more).__name__ == "CUDADispatcher"
+"""}
+
+
+def test_numbas_simulator_gives_way_also_where_warnings_are_errors(tmp_path: Path):
+    ran = run(tmp_path, "--virtual-gpu", "-W", "error", files=LAUNCHES,
+              **{SIMULATOR: "1"}, PYTHONWARNINGS="error")
+    assert ran.outcomes == {"launched": "PASSED"}, ran.text
+    assert f"virtual GPU: {SIMULATOR} asks for Numba's simulator" in ran.text
+    assert f"unset {SIMULATOR}" in ran.text
+
+
+def test_a_plugin_that_imported_the_simulator_first_is_a_usage_error(tmp_path: Path):
+    ran = run(tmp_path, "--virtual-gpu", "-p", "early",
+              files={**LAUNCHES, "early.py": "import numba.cuda\n"},
+              **{SIMULATOR: "1"}, PYTHONPATH=str(tmp_path))
+    assert ran.status == USAGE_ERROR
+    assert f"ERROR: {SIMULATOR} had numba.cuda imported" in ran.text
+    assert "Traceback" not in ran.text
+
+
 def test_random_orders(tmp_path: Path):
     """Both by an option; the race is found in either."""
     ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-seed=3", "--virtual-gpu-seed=7",

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from virtualgpu.compilers.nvjitlink import said
 from virtualgpu.errors import LinkError
 
 _VERSION = re.compile(r"^\.version (\d+)\.(\d+)", re.MULTILINE)
@@ -138,18 +139,9 @@ def _nvjitlink(texts: tuple[str, ...], architecture: str, contract: bool) -> byt
         nvjitlink.get_linked_cubin(handle, code)
         return bytes(code)
     except nvjitlink.nvJitLinkError as error:
-        raise LinkError(f"nvJitLink: {error}\n{_log(nvjitlink, handle)}".strip()) from None
+        raise LinkError(f"nvJitLink: {error}\n{said(nvjitlink, handle)}".strip()) from None
     finally:
         nvjitlink.destroy(handle)
-
-
-def _log(nvjitlink, handle: int) -> str:
-    try:
-        raw = bytearray(nvjitlink.get_error_log_size(handle))
-        nvjitlink.get_error_log(handle, raw)
-    except nvjitlink.nvJitLinkError:
-        return ""
-    return raw.rstrip(b"\0 \n").decode(errors="replace")
 
 
 def _ptxas(texts: tuple[str, ...], architecture: str, contract: bool) -> bytes:

@@ -4,10 +4,11 @@
   information is always generated, and messages quote the lines of the source string.
 - *Words.* ``CUDAError`` says what the machine says: the line, the block, the thread.
 - *Arguments.* ``launch`` counts them: too few, and a GPU reads whatever lies behind.
-- *Linking.* By the driver, which gives PTX; nvJitLink, where it is installed, gives machine code.
+- *Linking.* By the driver, which gives PTX; nvJitLink, where it is installed, would give machine
+  code. What it is needed for is LTO-IR: it makes PTX of that first.
 - *The runtime.* ``Device.sync`` calls ``cudaDeviceSynchronize`` of NVIDIA's runtime library.
 
-It relies on (cuda.core 1.x): ``cuda.core.Program``, which can be a base class, and
+It relies on (cuda.core 1.x): ``cuda.core.Program`` and ``Linker``, which can be base classes, and
 ``cuda.core.launch``; ``_utils.cuda_utils`` looks up the words of an error's code in its global
 ``DRIVER_CU_RESULT_EXPLANATIONS`` by ``get``; ``_linker`` decides once, by
 ``_decide_nvjitlink_or_driver``, and takes the driver where nvJitLink has no version.
@@ -17,10 +18,12 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 from virtualgpu.compilers.messages import explain
+from virtualgpu.compilers.nvjitlink import link_to_ptx
 from virtualgpu.compilers.nvrtc import source_path
 from virtualgpu.cuda.driver_api import API
 from virtualgpu.driver import code, entries
@@ -50,6 +53,7 @@ def adapt(core: ModuleType) -> None:
              Words(cuda_utils.DRIVER_CU_RESULT_EXPLANATIONS))
     _replace([core, _program], "Program", _program_class(core, cuda_utils))
     _replace([core, _launcher], "launch", _launch(core))
+    _replace([core, _linker], "Linker", _linker_class(core))
     _link_by_the_driver(_linker)
     _replace([runtime], "cudaDeviceSynchronize", _device_synchronize)
 
@@ -93,16 +97,16 @@ def _program_class(core: Any, utils: Any) -> type:
 
         def compile(self, target_type, name_expressions=(), logs=None, **more):
             target = str(target_type)
-            if target == "ltoir":
-                raise NotImplementedError(
-                    "LTO-IR is linked to machine code of a real GPU; compile to 'ptx' here")
             if self._text is not None:
                 return core.ObjectCode.from_cubin(self._text.encode())
             try:
-                made = super().compile("ptx", name_expressions, logs, **more)
+                made = super().compile("ltoir" if target == "ltoir" else "ptx",
+                                       name_expressions, logs, **more)
             except utils.NVRTCError as error:
                 log = re.sub(r"/cuda-[0-9a-f]{12}/", "", str(error))
                 raise utils.NVRTCError(explain(log)) from None
+            if target == "ltoir":
+                return made
             text = bytes(made.code).rstrip(b"\0").decode()
             names = {key if isinstance(key, str) else key.decode():
                      value if isinstance(value, str) else value.decode()
@@ -116,6 +120,42 @@ def _program_class(core: Any, utils: Any) -> type:
     Program.__doc__ = core.Program.__doc__
     Program.__module__ = core.Program.__module__
     return Program
+
+
+def _linker_class(core: Any) -> type:
+    base: Any = core.Linker
+
+    class Linker(base):
+        def __init__(self, *object_codes, options=None):
+            options = options or core.LinkerOptions()
+            parts = [one for one in object_codes if one.code_type == "ltoir"]
+            others = [one for one in object_codes if one.code_type != "ltoir"]
+            self._linked = None
+            if parts:
+                self._linked = core.ObjectCode.from_ptx(
+                    link_to_ptx([bytes(one.code) for one in parts], _of_the_link(options)).encode(),
+                    name=options.name)
+                others.append(self._linked)
+                options = replace(options, link_time_optimization=None, ptx=None)
+            super().__init__(*others, options=options)
+
+        def link(self, target_type):
+            if str(target_type) == "ptx" and self._linked is not None:
+                return self._linked
+            return super().link(target_type)
+
+    Linker.__doc__ = core.Linker.__doc__
+    Linker.__module__ = core.Linker.__module__
+    return Linker
+
+
+def _of_the_link(options: Any) -> list[str]:
+    """nvJitLink's words for what changes the PTX; what ptxas would be told is left out."""
+    values = {"-ftz": options.ftz, "-prec-div": options.prec_div, "-prec-sqrt": options.prec_sqrt,
+              "-fma": options.fma}
+    return [f"-arch={options.arch or 'sm_90'}",
+            *(f"{word}={str(value).lower()}" for word, value in values.items()
+              if value is not None)]
 
 
 def _device_synchronize():

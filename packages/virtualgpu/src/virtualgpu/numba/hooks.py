@@ -69,7 +69,7 @@ def activate() -> None:
     if _saved:
         return
     from numba import cuda
-    from numba.cuda import api, args, dispatcher
+    from numba.cuda import api, args, decorators, dispatcher
     from numba.cuda.cudadrv import devicearray, nvrtc
     from numba.cuda.cudadrv import devices as numba_devices
     from numba.cuda.cudadrv import driver as module
@@ -83,7 +83,10 @@ def activate() -> None:
     for name in dir(API):
         if name.startswith("cu"):
             _replace(driver, name, _numba_call(module, getattr(API, name)))
-    _replace(module, "binding", _binding(module.binding))
+    # Handles of memory (IPC) that numba-cuda can send.
+    _replace(module, "binding", _with(module.binding, CUipcMemHandle=MemoryHandle))
+    # Each compilation reads the environment anew, and `jit` would give a kernel of the simulator.
+    _replace(decorators, "config", _with(decorators.config, ENABLE_CUDASIM=0))
     for name in _FINALIZERS:
         _replace(module, name, _while_active(getattr(module, name)))
     _replace(module, "ExperimentalDevice", CoreDevice)
@@ -116,12 +119,12 @@ def activate() -> None:
     _forget_devices(driver, numba_devices)
 
 
-def _binding(binding):
-    """The driver's types, with handles of memory (IPC) that numba-cuda can send."""
-    types = ModuleType(binding.__name__)
-    types.__getattr__ = lambda name: getattr(binding, name)
-    types.CUipcMemHandle = MemoryHandle
-    return types
+def _with(module, **others):
+    """A module whose attributes are those of ``module``, ``others`` apart."""
+    made = ModuleType(module.__name__)
+    made.__getattr__ = lambda name: getattr(module, name)
+    made.__dict__.update(others)
+    return made
 
 
 def _watched(make):

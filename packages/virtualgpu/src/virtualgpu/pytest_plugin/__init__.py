@@ -52,11 +52,16 @@ def _start(config: pytest.Config):
     chosen = settings.of_run(config)
 
     import virtualgpu
+    from virtualgpu.numba import simulator
     from virtualgpu.pytest_plugin.summary import Summary
     from virtualgpu.pytest_plugin.watching import Watching
 
+    try:
+        told = simulator.switch_off()  # said by the header: a warning may be an error here
+    except simulator.SimulatorError as error:
+        raise pytest.UsageError(str(error)) from None
     virtualgpu.activate(force=True, standins=chosen.standins)
     run = Watching(config, chosen)
     config.pluginmanager.register(run, _RUN)
-    config.pluginmanager.register(Summary(config, chosen), f"{_RUN}-summary")
+    config.pluginmanager.register(Summary(config, chosen, told), f"{_RUN}-summary")
     return run

@@ -46,15 +46,15 @@ def _path(finding: Finding, config: pytest.Config) -> str:
 class Summary:
     """Adds up what tests found, in the process that has the terminal."""
 
-    def __init__(self, config: pytest.Config, chosen: Settings):
-        self._config, self._chosen = config, chosen
+    def __init__(self, config: pytest.Config, chosen: Settings, told: str = ""):
+        self._config, self._chosen, self._told = config, chosen, told
         self._required = known_options(config).virtual_gpu_require
         self._launches = 0
         self._findings: list[list] = []
         self._notes: list[str] = []
         self._accepted: Counter[tuple[str, str]] = Counter()
 
-    def pytest_report_header(self) -> str:
+    def pytest_report_header(self) -> list[str]:
         checked = "unchecked" if self._chosen.unchecked else "every launch checked"
         if self._chosen.streams and not self._chosen.unchecked:
             checked += ", streams too"
@@ -62,8 +62,9 @@ class Summary:
         order = f", threads in random order {seeds}" if seeds else ""
         standins = "" if self._chosen.standins is None else (
             f"; stand-ins: {', '.join(self._chosen.standins) or 'none'} (virtual_gpu_standins)")
-        return (f"virtual GPU: kernels run on the CPU, {checked}{order}; a launch may use "
-                f"{self._chosen.time_limit:g} s{standins}")
+        how = (f"kernels run on the CPU, {checked}{order}; a launch may use "
+               f"{self._chosen.time_limit:g} s{standins}")
+        return [f"virtual GPU: {words}" for words in (how, self._told) if words]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._add(report)
