@@ -12,13 +12,19 @@ from virtualgpu.awkward import backend, kernels
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.numba import simulator
 from virtualgpu.standins import finder
+from virtualgpu.successor import choice
 
 #: Compilers whose import means that there will be kernels.
 COMPILERS = ("numba.cuda", "triton", "cuda.tile")
+#: Takes names from cuda.core when it is imported, so activation comes right before.
+SUCCESSOR = "numba_cuda_mlir"
 
 
 def activate(force: bool = False, standins: Collection[str] | None = None) -> bool:
     """Run ``numba.cuda`` kernels on the virtual GPU where there is no GPU.
+
+    ``numba.cuda`` is numba-cuda's or that of its successor numba-cuda-mlir
+    (:mod:`virtualgpu.successor.choice`).
 
     ``cuda.core`` and whatever else calls ``libcuda.so.1`` find the virtual GPU's driver from then
     on (:mod:`virtualgpu.driver`), unless there is a GPU.
@@ -43,18 +49,22 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
     bool
         Whether the virtual GPU is in use now.
     """
+    choice.take()
     kernels.mend_iteration()
     if not force and gpu_is_present():
         return False
-    simulator.take_its_place()
-    from virtualgpu.numba import hooks
+    if choice.chosen() == choice.NUMBA_CUDA:
+        simulator.take_its_place()
+        from virtualgpu.numba import hooks
 
-    hooks.activate()
+        hooks.activate()
     if not gpu_is_present():
         from virtualgpu.driver import install
+        from virtualgpu.successor import messages
         from virtualgpu.triton import hooks as triton_hooks
 
         install.install()
+        messages.activate()
         triton_hooks.install()
     tracebacks.shorten()
     if replaced := use_standins(standins):
@@ -86,15 +96,17 @@ def activate_later() -> list[str]:
     ``numba.cuda`` takes two seconds to import, and a program may not need it.
     """
     replaced = use_standins()
+    choice.take()
     if not gpu_is_present():
         simulator.take_its_place()
     for name in COMPILERS:  # a cell between here and there may ask for the simulator
         after_import(name, _activate, None if gpu_is_present() else simulator.take_its_place)
+    after_import(SUCCESSOR, _activate, _activate)
     return replaced
 
 
-def _activate(compiler: ModuleType) -> None:
-    for name in COMPILERS:  # activation imports numba.cuda
+def _activate(compiler: ModuleType | None = None) -> None:
+    for name in (*COMPILERS, SUCCESSOR):  # activation imports numba.cuda
         forget(name)
     if not is_active():
         activate()
@@ -104,7 +116,7 @@ def deactivate() -> None:
     """Undo :func:`activate`; ``sys.modules`` no longer holds stand-ins."""
     import sys
 
-    for name in COMPILERS:
+    for name in (*COMPILERS, SUCCESSOR):
         forget(name)
     scripts.withdraw()
     kernels.stop_waiting()
@@ -113,6 +125,9 @@ def deactivate() -> None:
     tracebacks.undo()
     if frontend := sys.modules.get("virtualgpu.numba.hooks"):
         frontend.deactivate()
+    if successor := sys.modules.get("virtualgpu.successor.messages"):
+        successor.deactivate()
+    choice.give_back()
     if driver := sys.modules.get("virtualgpu.driver.install"):
         driver.remove()
     if triton := sys.modules.get("virtualgpu.triton.hooks"):
@@ -123,8 +138,8 @@ def is_active() -> bool:
     """Whether ``numba.cuda`` talks to the virtual GPU (or another device of ours)."""
     import sys
 
-    frontend = sys.modules.get("virtualgpu.numba.hooks")
-    return frontend is not None and frontend.is_active()
+    frontends = map(sys.modules.get, ("virtualgpu.numba.hooks", "virtualgpu.successor.messages"))
+    return any(frontend.is_active() for frontend in frontends if frontend)
 
 
 def answers() -> bool:

@@ -29,7 +29,8 @@ from virtualgpu.standins.finder import NAMES, chosen
 
 #: What the machine rests on, and what of it is imported; the doctor tells their versions.
 PACKAGES = {"virtualgpu": "virtualgpu", "numpy": "numpy", "numba": "numba",
-            "numba-cuda": "numba_cuda", "cuda-bindings": "cuda.bindings", "llvmlite": "llvmlite"}
+            "numba-cuda": "numba_cuda", "numba-cuda-mlir": "numba_cuda_mlir",
+            "cuda-bindings": "cuda.bindings", "llvmlite": "llvmlite"}
 LIBRARIES = ("nvvm", "nvrtc", "cudart")
 
 

@@ -12,6 +12,7 @@ from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall
 from gpucourse.system import libraries
 from gpucourse.system.libraries import version
 from gpucourse.system.resources import gigabytes
+from virtualgpu import api
 
 _GROUP = "device"
 #: CUDA 13 needs a driver of this branch or a later one (CUDA 13 release notes, table of drivers).
@@ -35,6 +36,11 @@ def device_and_compilers() -> Iterator[Finding]:
     yield Finding(_GROUP, "device", OK, str(found))
     if found.memory:
         yield Finding(_GROUP, "GPU memory", OK, gigabytes(found.memory))
+    try:
+        yield Finding(_GROUP, "numba.cuda", OK, api.numba_package())
+    except ValueError as error:
+        yield Finding(_GROUP, "numba.cuda", FAIL, str(error), f"unset {api.NUMBA_VARIABLE}, or give "
+                      "it one of the two, and start Jupyter again")
     toolkit = install("--upgrade", _TOOLKIT)
     places: dict[str, Path] = {}
     for name, task in (

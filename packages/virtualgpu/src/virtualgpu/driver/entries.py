@@ -52,7 +52,7 @@ _CODES = (
 
 _functions: dict[str, tuple[Callable, list[str]]] = {}
 _pointers: dict[str, Any] = {}  # C's pointers to them, made when first asked for
-_last = threading.local()  # .code and .words of what failed last in this thread
+_last = threading.local()  # .code, .words and .error of what failed last in this thread
 _texts: dict[bytes, ctypes.Array] = {}  # what C was told stays where it is
 #: Where the library has them: there, a call after Python's end does no harm.
 exported: dict[str, int] = {}
@@ -102,6 +102,14 @@ def words_of(code: int) -> str:
     return getattr(_last, "words", "") if getattr(_last, "code", None) == code else ""
 
 
+def error_of(words: str) -> errors.VirtualGPUError | None:
+    """The machine's own error behind a message of another library that quotes it, if it is what
+    failed last in this thread."""
+    error = getattr(_last, "error", None)
+    told = isinstance(error, errors.VirtualGPUError) and str(error) in words
+    return error if told else None
+
+
 def _for_c(name: str, function: Callable, kinds: list[str]) -> Any:
     outs = [(at, _TYPES[kind[1]]) for at, kind in enumerate(kinds) if kind[0] == ">"]
     given = [at for at, kind in enumerate(kinds) if kind[0] != ">"]
@@ -136,7 +144,7 @@ def _failed(name: str, error: BaseException) -> int:
                     else Result.CUDA_ERROR_UNKNOWN)
         words = (str(error) if isinstance(error, errors.VirtualGPUError | NotImplementedError)
                  else f"{name}: {type(error).__name__}: {error}")
-    _last.code, _last.words = int(code), words
+    _last.code, _last.words, _last.error = int(code), words, error
     return int(code)
 
 

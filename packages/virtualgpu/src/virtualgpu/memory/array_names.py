@@ -29,11 +29,15 @@ class ArrayParameter:
         strides in bytes.
     dimensions : int
         At least 1.
+    itemsize : int
+        Bytes of an element, where an offset stands before the shape and PTX is given both the
+        offset and the strides in elements (MLIR's memref); 0 where strides are bytes.
     """
 
     name: str
     position: int
     dimensions: int
+    itemsize: int = 0
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -94,10 +98,12 @@ def _parameters(launch: Any) -> dict[int, int]:
 
 def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> tuple[int, str]:
     """How far ``address`` is from the array, and in words which element it would be."""
-    n, at = array.dimensions, array.position
-    start, *rest = (parameters[at + k] for k in range(1 + 2 * n))
+    n, at, unit = array.dimensions, array.position, array.itemsize or 1
+    start, *rest = (parameters[at + k] for k in range(1 + 2 * n + bool(array.itemsize)))
     signed = np.array(rest, np.uint64).view(np.int64).tolist()
-    shape, strides = signed[:n], signed[n:]
+    if array.itemsize:
+        start += unit * signed.pop(0)
+    shape, strides = signed[:n], [unit * stride for stride in signed[n:]]
     ends = [(many - 1) * stride for many, stride in zip(shape, strides, strict=True)]
     distance = _outside(address, start + sum(e for e in ends if e < 0),
                         start + sum(e for e in ends if e > 0))

@@ -12,7 +12,7 @@ import os
 import sys
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,12 +21,33 @@ from virtualgpu.memory.array_names import ArrayParameter
 from virtualgpu.memory.plain import demand_plain
 
 
-def array_parameters(py_func, argument_types: Iterable) -> tuple[ArrayParameter, ...]:
+class ArrayLayout(NamedTuple):
+    """How a compiler hands an array over: ``fixed`` parameters and two for each dimension.
+
+    ``address`` is the number of the one that holds element 0's address; ``in_elements`` says that
+    an offset follows it and that strides count elements, not bytes.
+    """
+
+    fixed: int
+    address: int
+    in_elements: bool = False
+
+
+#: numba-cuda: meminfo, parent, size, itemsize, data, shape, strides.
+NUMBA_CUDA = ArrayLayout(fixed=5, address=4)
+
+
+def array_parameters(py_func, argument_types: Iterable, layout: ArrayLayout = NUMBA_CUDA,
+                     types: Any = None) -> tuple[ArrayParameter, ...]:
     """Where the arrays among a kernel's arguments lie in its parameters.
 
-    None are told from the first argument on whose parameters only an extension knows.
+    ``types`` are Numba's, or those of its successor. None are told from the first argument on
+    whose parameters only an extension knows.
     """
-    from numba.cuda import types
+    if types is None:
+        from numba.cuda import types as numba_types
+
+        types = numba_types
 
     found: list[ArrayParameter] = []
     position = 0
@@ -36,10 +57,10 @@ def array_parameters(py_func, argument_types: Iterable) -> tuple[ArrayParameter,
         if isinstance(kind, types.BaseTuple):
             return all(add(f"{name}[{k}]", item) for k, item in enumerate(kind))
         if isinstance(kind, types.Array):
-            # As numba-cuda hands it over: meminfo, parent, size, itemsize, data, shape, strides.
             if kind.ndim:
-                found.append(ArrayParameter(name, position + 4, kind.ndim))
-            position += 5 + 2 * kind.ndim
+                size = kind.dtype.bitwidth // 8 if layout.in_elements else 0
+                found.append(ArrayParameter(name, position + layout.address, kind.ndim, size))
+            position += layout.fixed + 2 * kind.ndim
             return True
         position += 2 if isinstance(kind, types.Complex) else 1
         return isinstance(kind, (types.Number, types.Boolean, types.CPointer, types.Record))

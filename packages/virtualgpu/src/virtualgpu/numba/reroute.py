@@ -39,7 +39,9 @@ def reroute() -> Iterator[None]:
     raises :class:`TypeError` for others. Two views of one array are copied apart.
     """
     active = sys.modules.get("virtualgpu.numba.hooks")
-    if "numba.cuda" not in sys.modules or (active and active.is_active()):
+    numba_cuda = getattr(sys.modules.get("numba.cuda"), "__name__", "")
+    # Its successor may answer by its name (virtualgpu.successor.choice).
+    if numba_cuda != "numba.cuda" or (active and active.is_active()):
         yield
         return
     from numba.cuda.dispatcher import CUDADispatcher

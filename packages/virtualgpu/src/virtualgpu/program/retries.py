@@ -7,13 +7,16 @@ round and changes nothing.
 
 The value is followed from register to register, whatever the order of instructions. It may go into
 arithmetic, into both values of a compare-and-swap at the same address, and into a comparison with
-what that returned; nowhere else.
+what that returned; nowhere else. Where a line of Python holds both, the load and the
+compare-and-swap are what numba-cuda-mlir makes of one ``cuda.atomic.max``: the program has no plain
+read there, and the loaded value may also end the loop (the word is large enough already).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from virtualgpu.languages import NUMBA, language_of
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import Data, MemoryAccess, Move, Step
 
@@ -37,12 +40,20 @@ def _of_function(program: Program, steps: list[Step]) -> frozenset[int]:
     return frozenset(
         id(step.instruction) for step in steps
         if isinstance(step, MemoryAccess) and step.site.kind == "load" and not step.site.strong
-        and any(_same_word(step, swap) for swap in swaps) and _only_tries(program, steps, step))
+        and any(_same_word(step, swap) for swap in swaps)
+        and (_only_tries(program, steps, step)
+             or any(_of_one_line(step, swap) for swap in swaps)))
 
 
 def _same_word(load: MemoryAccess, swap: MemoryAccess) -> bool:
     return (load.sources[0] == swap.sources[0] and load.site.offset == swap.site.offset
             and load.site.size == swap.site.size)
+
+
+def _of_one_line(load: MemoryAccess, swap: MemoryAccess) -> bool:
+    source = load.instruction.source
+    return (source is not None and source == swap.instruction.source and _same_word(load, swap)
+            and language_of(source) is NUMBA)
 
 
 def _only_tries(program: Program, steps: list[Step], load: MemoryAccess) -> bool:

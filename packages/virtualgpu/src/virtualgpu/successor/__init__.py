@@ -1,0 +1,1 @@
+"""numba-cuda-mlir, the successor of numba-cuda, on a device of ours and under numba-cuda's name."""

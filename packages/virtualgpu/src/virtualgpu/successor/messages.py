@@ -1,0 +1,131 @@
+"""numba-cuda-mlir on a device of ours: what its kernels say of themselves.
+
+It launches from compiled code through the driver, and so reaches :mod:`virtualgpu.driver` without
+a hook. Changed, once it is imported, are:
+
+- *Lines.* Line information is switched on, so that every message names the line.
+- *Names.* A kernel goes by its function's name, and its arrays by those of its parameters.
+- *Errors.* What a launch raises is the machine's error, and its own ``CUDAError`` too.
+- Of grids that leave a GPU empty it warns no more: here is none.
+
+What it relies on (numba-cuda-mlir 0.6): ``mlir_compiler.mlir_compiler_entry`` takes
+``targetoptions``; ``descriptor.MLIRDispatcher._compile`` gives ``(image, entry, ...)`` and keeps
+what it compiled in ``overloads`` and ``_launch_config_overloads``; a launch that failed goes
+through ``descriptor._raise_as_cuda_error``; an array is MLIR's memref: two addresses, of which the
+second counts, an offset, the shape, the strides in elements.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from types import ModuleType
+from typing import Any
+
+from virtualgpu.after_import import after_import, forget
+from virtualgpu.driver import code, entries
+from virtualgpu.errors import VirtualGPUError
+from virtualgpu.memory import array_names
+from virtualgpu.numba.arguments import ArrayLayout, array_parameters
+
+PACKAGE = "numba_cuda_mlir"
+MODULE = f"{PACKAGE}.cuda"
+_MEMREF = ArrayLayout(fixed=3, address=1, in_elements=True)
+
+_saved: list[tuple[Any, str, Any]] = []
+_on = False
+_arrays: weakref.WeakKeyDictionary[Any, list[array_names.Arrays]] = weakref.WeakKeyDictionary()
+
+
+def activate() -> None:
+    """Adapt the successor, now or when it is imported."""
+    global _on
+    if not _on:
+        _on = True
+        after_import(MODULE, _adapt)
+
+
+def is_active() -> bool:
+    """Whether its launches come to a device of ours."""
+    return _on
+
+
+def deactivate() -> None:
+    """Give the successor its own parts back."""
+    global _on
+    _on = False
+    forget(MODULE)
+    while _saved:
+        owner, name, value = _saved.pop()
+        setattr(owner, name, value)
+
+
+def _replace(owner: Any, name: str, value: Any) -> None:
+    _saved.append((owner, name, getattr(owner, name)))
+    setattr(owner, name, value)
+
+
+def _adapt(cuda: ModuleType) -> None:
+    from numba_cuda_mlir import descriptor, mlir_compiler
+    from numba_cuda_mlir.numba_cuda.core import config
+
+    _replace(mlir_compiler, "mlir_compiler_entry", _with_lines(mlir_compiler.mlir_compiler_entry))
+    dispatcher = descriptor.MLIRDispatcher
+    _replace(dispatcher, "_compile", _named(dispatcher._compile))
+    _replace(descriptor, "_raise_as_cuda_error", _raised(descriptor._raise_as_cuda_error))
+    _replace(config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)
+
+
+def _with_lines(compile_kernel):
+    @functools.wraps(compile_kernel)
+    def with_lines(*arguments, targetoptions, **named):
+        if not (targetoptions.get("debug") or targetoptions.get("lineinfo")):
+            targetoptions = {**targetoptions, "lineinfo": True}
+        return compile_kernel(*arguments, targetoptions=targetoptions, **named)
+
+    return with_lines
+
+
+def _named(compile_kernel):
+    @functools.wraps(compile_kernel)
+    def named(self, args):
+        made = compile_kernel(self, args)
+        image, entry = made[0], made[1]
+        _name(self, bytes(getattr(image, "code", image)).rstrip(b"\0").decode(), entry)
+        return made
+
+    return named
+
+
+def _name(dispatcher: Any, image: str, entry: str) -> None:
+    from numba_cuda_mlir.numba_cuda import types
+
+    function = dispatcher.py_func
+    for text in code.texts(image):
+        code.expressions.setdefault(text, {})[function.__name__] = entry
+    for compiled in [*dispatcher.overloads.values(), *dispatcher._launch_config_overloads.values()]:
+        if compiled.metadata["func_name"] == entry:
+            arrays = array_parameters(function, compiled.signature.args, _MEMREF, types)
+            _arrays.setdefault(dispatcher, []).append(array_names.register(entry, arrays))
+            return
+
+
+def _raised(raise_error):
+    @functools.wraps(raise_error)
+    def raised(failure):
+        if (error := entries.error_of(str(failure))) is not None:
+            raise _both(error) from None
+        raise_error(failure)
+
+    return raised
+
+
+def _both(error: VirtualGPUError) -> Exception:
+    """The machine's error as one of cuda.core too, which a program written for a GPU catches."""
+    from cuda.core._utils.cuda_utils import CUDAError
+
+    kind = type(error)
+    made: Any = type(kind.__name__, (kind, CUDAError), {
+        "__module__": kind.__module__, "__init__": Exception.__init__})(*error.args)
+    made.__dict__.update(error.__dict__)
+    return made

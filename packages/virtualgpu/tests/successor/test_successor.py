@@ -1,0 +1,171 @@
+"""The same programs on numba-cuda and on numba-cuda-mlir: the same results, findings and words."""
+
+from __future__ import annotations
+
+import pytest
+
+from fresh_python import in_fresh_python
+from virtualgpu.driver import library
+from virtualgpu.successor import choice
+
+pytestmark = pytest.mark.skipif(not library.is_possible(), reason="Linux on x86-64 alone")
+
+PROGRAM = """
+import warnings
+warnings.simplefilter("ignore")
+{begin}
+import virtualgpu
+import numpy as np
+from numba import cuda, float32, float64, void
+{imports}
+
+@cuda.jit(device=True)
+def turned(values, t):
+    return values[63 - t]
+
+@cuda.jit
+def turn(x, out):
+    s = cuda.shared.array(64, float32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    out[t] = turned(s, t)
+
+@cuda.jit
+def too_far(grid, k):
+    grid[k + cuda.threadIdx.x, 1] = 1.0
+
+@cuda.jit
+def largest(values, out):
+    cuda.atomic.max(out, 0, values[cuda.grid(1)])
+
+@cuda.jit(void(float64[:], float64[::1]))
+def doubled(x, out):
+    out[cuda.grid(1)] = 2 * x[cuda.grid(1)]
+
+said = []
+x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+with virtualgpu.check() as report:
+    turn[1, 64](x, out)
+said.append(str(report))
+whole = np.zeros((6, 5))
+for grid in (whole, whole[2:, 1:]):  # a part of another: an offset, and gaps
+    try:
+        too_far[1, 32](cuda.to_device(whole)[6 - len(grid):, 5 - grid.shape[1]:], 2)
+    except virtualgpu.MemoryAccessError as error:
+        said.append(str(error))
+try:
+    turn[1, 2048](x, out)
+except virtualgpu.LaunchError as error:
+    said.append(error.message)
+values, top = np.linspace(-3, 5, 64), np.zeros(1)
+with virtualgpu.check() as report:
+    largest[2, 32](values, top)
+said += [str(report), top.tolist()]
+out = np.zeros(64)
+doubled[1, 64](values, out)
+said.append(out.tolist() == (2 * values).tolist())
+result = [type(turn).__name__, cuda.__name__, virtualgpu.is_active(), said]
+"""
+ACTIVATE = "import virtualgpu; virtualgpu.activate()"
+LATER = "from virtualgpu import activation; activation.activate_later()"
+
+
+@pytest.fixture
+def ran(monkeypatch, tmp_path):
+    """What a process says that runs the program, from a file: messages quote its lines."""
+
+    def run(package: str, begin: str = ACTIVATE, imports: str = "") -> list:
+        monkeypatch.setenv(choice.VARIABLE, package)
+        file = tmp_path / "program.py"
+        file.write_text(PROGRAM.format(begin=begin, imports=imports))
+        return in_fresh_python(f"import runpy\nresult = runpy.run_path({str(file)!r})['result']")
+
+    return run
+
+
+def test_the_same_words_from_either(ran):
+    old, new = (ran(package) for package in (choice.NUMBA_CUDA, choice.SUCCESSOR))
+    assert old[:3] == ["CUDADispatcher", "numba.cuda", True]
+    assert new[:3] == ["MLIRDispatcher", "numba_cuda_mlir.cuda", True]
+    assert new[3] == old[3]
+    race, far, part, wide, clean, top, right = new[3]
+    assert "race" in race and "at kernel turn" in race and "out[t] = turned(s, t)" in race
+    assert "the thread writes grid[6, 1] of (6, 5)" in far
+    assert "the thread writes grid[4, 1] of (4, 4)" in part
+    assert "a block has at most 1024" in wide
+    assert clean.endswith("nothing found") and top == [5.0] and right
+
+
+@pytest.mark.parametrize(("package", "begin", "imports"), [
+    (choice.SUCCESSOR, LATER, ""),
+    # By its own name, beside numba-cuda.
+    ("", LATER, "from numba_cuda_mlir import cuda; from numba_cuda_mlir.types import *"),
+])
+def test_wherever_it_is_imported_it_is_on_the_virtual_gpu(ran, package, begin, imports):
+    name, module, active, said = ran(package, begin, imports)
+    assert [name, module, active] == ["MLIRDispatcher", "numba_cuda_mlir.cuda", True]
+    assert "at kernel turn" in said[0]
+
+
+def test_cuda_c_that_a_kernel_calls_is_linked_as_lto_ir(monkeypatch):
+    monkeypatch.setenv(choice.VARIABLE, choice.SUCCESSOR)
+    assert in_fresh_python("""
+import warnings
+warnings.simplefilter("ignore")
+import virtualgpu
+virtualgpu.activate()
+import numpy as np
+from numba import cuda
+
+source = cuda.CUSource('extern "C" __device__ int seven_times(int *out, int x)'
+                       '{ *out = 7 * x; return 0; }')
+seven_times = cuda.declare_device("seven_times", "int32(int32)", link=source)
+
+@cuda.jit
+def f(x):
+    x[cuda.grid(1)] = seven_times(x[cuda.grid(1)])
+
+x = np.arange(4, dtype=np.int32)
+f[1, 4](x)
+result = x.tolist()
+""") == [0, 7, 14, 21]
+
+
+@pytest.mark.parametrize(("value", "words"), [
+    ("numba", "VIRTUALGPU_NUMBA=numba: numba-cuda or numba-cuda-mlir"),
+    ("numba-cuda", ""), ("", ""), ("numba-cuda-mlir", "")])
+def test_the_variable_names_one_of_the_two(monkeypatch, value, words):
+    monkeypatch.setenv(choice.VARIABLE, value)
+    if words:
+        with pytest.raises(ValueError, match=words):
+            choice.chosen()
+    else:
+        assert choice.chosen() == (value or choice.NUMBA_CUDA)
+
+
+@pytest.mark.parametrize(("there", "answers"), [
+    ({"numba_cuda", "numba_cuda_mlir"}, choice.NUMBA_CUDA), ({"numba_cuda"}, choice.NUMBA_CUDA),
+    ({"numba_cuda_mlir"}, choice.SUCCESSOR), (set(), choice.NUMBA_CUDA)])
+def test_what_is_installed_decides(monkeypatch, there, answers):
+    monkeypatch.delenv(choice.VARIABLE, raising=False)
+    monkeypatch.setattr(choice.PathFinder, "find_spec", lambda name: name in there or None)
+    assert choice.chosen() == answers
+
+
+def test_a_package_that_is_not_there_cannot_be_chosen(monkeypatch):
+    monkeypatch.setenv(choice.VARIABLE, choice.SUCCESSOR)
+    monkeypatch.setattr(choice.PathFinder, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="pip install numba-cuda-mlir, or unset"):
+        choice.chosen()
+
+
+def test_numba_cuda_that_was_imported_before_is_named(monkeypatch):
+    monkeypatch.setenv(choice.VARIABLE, choice.SUCCESSOR)
+    told = in_fresh_python("""
+import numba.cuda, virtualgpu
+try:
+    virtualgpu.activate()
+except RuntimeError as error:
+    result = str(error)
+""")
+    assert "start Python anew" in told
