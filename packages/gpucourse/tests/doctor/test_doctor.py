@@ -101,6 +101,18 @@ def test_the_compilers_of_this_environment_are_found_and_a_kernel_runs():
     assert findings[-1].found == "compiled, launched, right answer"
 
 
+@pytest.mark.parametrize(("value", "status", "found"), [
+    ("", OK, "numba-cuda 0."), ("numba-cuda-mlir", OK, "numba-cuda-mlir 0."),
+    ("numba", FAIL, "VIRTUALGPU_NUMBA=numba: ")])
+def test_the_package_behind_numba_cuda_is_told(monkeypatch: pytest.MonkeyPatch, value: str,
+                                               status: str, found: str):
+    monkeypatch.setattr(probes, "run_kernel", lambda: None)
+    monkeypatch.setenv("VIRTUALGPU_NUMBA", value)
+    told = finding(doctor.device_and_compilers, "numba.cuda")
+    assert told.status == status and told.found.startswith(found)
+    assert (told.mend is None) == (status == OK)
+
+
 def test_a_kernel_that_fails_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(probes, "run_kernel", lambda: "it ran, and gave a wrong answer")
     kernel = finding(doctor.device_and_compilers, "a kernel")

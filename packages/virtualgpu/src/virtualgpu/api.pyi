@@ -5,6 +5,7 @@ import virtualgpu.devices as _devices
 import virtualgpu.numba.hooks as _numba_hooks
 import virtualgpu.operations.table as _operations
 import virtualgpu.standins.finder as _finder
+import virtualgpu.successor.choice as _choice
 from virtualgpu.activation import activate_later as activate_later
 from virtualgpu.activation import deactivate as deactivate
 from virtualgpu.after_import import after_import as after_import
@@ -41,8 +42,6 @@ from virtualgpu.numba.machine_array import MachineArray as MachineArray
 from virtualgpu.numba.machine_array import host_copy as host_copy
 from virtualgpu.numba.reroute import reroute as reroute
 from virtualgpu.operations.compiler import Deferred as Deferred
-from virtualgpu.successor.choice import VARIABLE as NUMBA_VARIABLE
-from virtualgpu.successor.choice import said as numba_package
 from virtualgpu.tracebacks import compiled_lines as compiled_lines
 from virtualgpu.watch.counters import LARGEST as LARGEST
 from virtualgpu.watch.counters import Counters as Counters
@@ -60,6 +59,7 @@ from virtualgpu.watch.trace import ThreadStep as ThreadStep
 
 # Names that would say too little alone
 AWKWARD_PARAMETERS = _awkward.PARAMETERS
+NUMBA_VARIABLE = _choice.VARIABLE
 awkward_parameters = _awkward.parameters
 awkward_to_device = _awkward.to_device
 current_device = _devices.current
@@ -67,5 +67,6 @@ is_replaced = _finder.replaced
 keep_no_code_on_disk = _cache.switch_off
 no_longer_after_import = _after_import.forget
 numba_hooks = _numba_hooks
+numba_package = _choice.said
 operation = _operations.lookup
 set_current_device = _devices.set_current

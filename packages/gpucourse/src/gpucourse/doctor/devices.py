@@ -39,8 +39,8 @@ def device_and_compilers() -> Iterator[Finding]:
     try:
         yield Finding(_GROUP, "numba.cuda", OK, api.numba_package())
     except ValueError as error:
-        yield Finding(_GROUP, "numba.cuda", FAIL, str(error), f"unset {api.NUMBA_VARIABLE}, or give "
-                      "it one of the two, and start Jupyter again")
+        yield Finding(_GROUP, "numba.cuda", FAIL, str(error),
+                      f"unset {api.NUMBA_VARIABLE}, and start Jupyter again")
     toolkit = install("--upgrade", _TOOLKIT)
     places: dict[str, Path] = {}
     for name, task in (

@@ -24,7 +24,7 @@ from typing import Any
 
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.driver import code, entries
-from virtualgpu.errors import VirtualGPUError
+from virtualgpu.errors import LaunchError, VirtualGPUError
 from virtualgpu.memory import array_names
 from virtualgpu.numba.arguments import ArrayLayout, array_parameters
 
@@ -124,6 +124,8 @@ def _both(error: VirtualGPUError) -> Exception:
     """The machine's error as one of cuda.core too, which a program written for a GPU catches."""
     from cuda.core._utils.cuda_utils import CUDAError
 
+    if type(error) is LaunchError:  # as for numba-cuda
+        error = LaunchError(f"{error.message} (CUDA_ERROR_INVALID_VALUE)", error.location)
     kind = type(error)
     made: Any = type(kind.__name__, (kind, CUDAError), {
         "__module__": kind.__module__, "__init__": Exception.__init__})(*error.args)
