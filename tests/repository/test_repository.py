@@ -29,6 +29,8 @@ from gpucourse.learner.bundle import changed_notebooks
 FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
 # Files of virtualgpu that serve another library may import that library.
 GUESTS: dict[str, set[str]] = {
+    "successor/messages.py": {"numba_cuda_mlir"},
+    "successor/numba_types.py": {"numba_cuda_mlir"},
     # imported where Awkward Arrays are met
     "awkward/backend.py": {"awkward", "cupy"},
     # imported by pytest alone
