@@ -148,6 +148,14 @@ def test_what_is_installed_decides(monkeypatch, there, answers):
     assert choice.chosen() == answers
 
 
+def test_what_is_said_of_a_package_without_a_version(monkeypatch):
+    monkeypatch.delenv(choice.VARIABLE, raising=False)
+    assert choice.said().startswith("numba-cuda 0.")
+    monkeypatch.setattr(choice.PathFinder, "find_spec", lambda name: None)
+    monkeypatch.setattr(choice, "NUMBA_CUDA", "numba-cuda-of-nobody")
+    assert choice.said() == "numba-cuda-of-nobody"
+
+
 def test_a_package_that_is_not_there_cannot_be_chosen(monkeypatch):
     monkeypatch.setenv(choice.VARIABLE, choice.SUCCESSOR)
     monkeypatch.setattr(choice.PathFinder, "find_spec", lambda name: None)

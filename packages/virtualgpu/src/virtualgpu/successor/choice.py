@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+from contextlib import suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -42,12 +43,15 @@ def _is_installed(package: str) -> bool:
 
 
 def said() -> str:
-    """Which package answers, its version and why. Raises ValueError as :func:`chosen` does."""
+    """Which package answers, its version where it is known, and why. Raises ValueError as
+    :func:`chosen` does."""
     package = chosen()
     why = (f"by {VARIABLE}" if os.environ.get(VARIABLE, "").strip() else
            "numba-cuda is not installed" if package == SUCCESSOR else
            f"{VARIABLE}={SUCCESSOR} takes its successor" if _is_installed(SUCCESSOR) else "")
-    words = f"{package} {importlib.metadata.version(package)}"
+    words = package
+    with suppress(importlib.metadata.PackageNotFoundError):  # not there, or there by PYTHONPATH
+        words += f" {importlib.metadata.version(package)}"
     return f"{words} ({why})" if why else words
 
 
