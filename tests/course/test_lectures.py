@@ -142,6 +142,27 @@ def test_no_answer_to_a_prediction_stands_in_sight(lesson):
     assert [reason for reason in reasons if reason in text] == []
 
 
+def test_a_sentence_stands_in_two_lectures_at_most():
+    """Whoever takes them all reads it once; of what is said again, a link or a title is enough."""
+    where: dict[str, set[str]] = {}
+    for id in LECTURES:
+        for cell in read_source(COURSE, COURSE.lesson(id)).cells:
+            prose = cell.source if cell.kind == "markdown" else ""
+            for part in re.split(r"(?<=[.?!:])\s+|\n\n", prose):
+                if len(words := part.split()) >= 12:
+                    where.setdefault(" ".join(words), set()).add(id)
+    assert [text for text, ids in where.items() if len(ids) > 2] == []
+
+
+TRANSLATED = re.compile(r"\b(in vain|in earnest|hangs? together|fails alike)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_no_lecture_has_words_that_were_translated(lecture):
+    text = "\n".join(cell.source for cell in read_source(COURSE, COURSE.lesson(lecture)).cells)
+    assert TRANSLATED.findall(text) == []
+
+
 def figures() -> list:
     """(alt text, file) of each figure that a lecture shows."""
     found = []

@@ -5,9 +5,7 @@
 # momentum `pt` in GeV. To add them all up, we start one GPU thread per muon and have each thread add
 # its own number to one total. Run the cell.
 #
-# (The events are simulated by `gpucourse.data`, because then nothing has to be downloaded and everybody has the same
-# ones. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which
-# `gpucourse data fetch` brings.)
+# (The events are simulated: "Numba CUDA" says why.)
 
 # %% id="the-question"
 # %load_ext gpucourse

@@ -5,9 +5,7 @@
 # up the `pt` of its muons. Every thread writes to a place of its own, so there is no race, and the sums are right to the
 # last bit. Run the cell, and look at the last two lines.
 #
-# (The events are simulated by `gpucourse.data`, because then nothing has to be downloaded and everybody has the same
-# ones. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which
-# `gpucourse data fetch` brings.)
+# (The events are simulated: "Numba CUDA" says why.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -237,7 +235,7 @@ draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 # ## 2. Coalescing: reading side by side
 #
 # In a grid-stride loop the threads walk through the muons side by side: with 4,096 threads, thread 0 takes elements
-# 0, 4096, 8192 and so on. On a CPU one would rather give each thread a share that hangs together: thread 0
+# 0, 4096, 8192 and so on. On a CPU one would rather give each thread a contiguous share: thread 0
 # takes elements 0 to 17, thread 1 takes 18 to 35. Each core then reads its own stretch of memory from front
 # to back.
 #

@@ -5,9 +5,7 @@
 # follows forty muons for ten metres, one thread for each. Most of it is Python. Sixteen lines are in
 # another language: **CUDA C++**, in a string. Run it first, read it afterwards.
 #
-# (The muons are simulated by `gpucourse.data`, because then nothing has to be downloaded and everybody has the same
-# ones. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which
-# `gpucourse data fetch` brings.)
+# (The muons are simulated: "Numba CUDA" says why.)
 
 # %% id="the-question"
 # %load_ext gpucourse

@@ -5,9 +5,7 @@
 # around the mass of the Z boson. One decorator stands above it. We call it four times with the same data
 # and look at the clock: the clock of this computer's own processor, which is all that this lecture uses.
 #
-# (The muons are simulated by `gpucourse.data`, because then nothing has to be downloaded and the true mass is known.
-# The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which
-# `gpucourse data fetch` brings.)
+# (The muons are simulated: "Numba CUDA" says why.)
 
 # %% id="the-question"
 # %load_ext gpucourse

@@ -380,7 +380,7 @@ print("computed from it:", *misfit(guess, **there).devices())
 # - JAX: [pytrees](https://docs.jax.dev/en/latest/pytrees.html), [control flow](https://docs.jax.dev/en/latest/control-flow.html),
 #   [advanced derivatives](https://docs.jax.dev/en/latest/advanced-autodiff.html), [sharded computation](https://docs.jax.dev/en/latest/sharded-computation.html).
 # - [The autodiff cookbook](https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html): products of a Hessian and a vector, which need no Hessian.
-# - In earnest: [Optimistix](https://docs.kidger.site/optimistix/) (minimisers, roots, least squares), [Optax](https://optax.readthedocs.io) (descents).
+# - For real work: [Optimistix](https://docs.kidger.site/optimistix/) (minimisers, roots, least squares), [Optax](https://optax.readthedocs.io) (descents).
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 40 minutes

@@ -3,9 +3,8 @@
 #
 # The data: 50,000 collisions of protons, called *events*, and the muons that came out of each. `pt` is a muon's
 # momentum across the beam in GeV, `phi` its angle around the beam, and `charge` +1 or -1. `eta`, the *pseudorapidity*,
-# is no angle but stands for one: 0 is straight across the beam, and ±2.4 is 10° away from it. (The events are simulated
-# by `gpucourse.data`, because then nothing has to be downloaded and everybody has the same ones. The real ones:
-# [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data fetch` brings.)
+# is no angle but stands for one: 0 is straight across the beam, and ±2.4 is 10° away from it. (The events are
+# simulated: "Numba CUDA" says why.)
 #
 # The function below is ordinary pandas: in which events do two or more muons of high momentum have charges that add
 # up to 0? It is run twice: once with `pandas`, and once with `cudf` in its place, whose tables lie in the memory of

@@ -5,8 +5,7 @@
 # each thread looks at its own muon, and a thread that keeps it must know *where to write*. Nobody has told it. One way out:
 # draw a ticket, as in "Thinking in threads". Run the cell.
 #
-# (The muons are simulated by `gpucourse.data`, because then nothing has to be downloaded and everybody has the same
-# ones. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), which `gpucourse data fetch` brings.)
+# (The muons are simulated: "Numba CUDA" says why.)
 
 # %% id="the-question"
 # %load_ext gpucourse

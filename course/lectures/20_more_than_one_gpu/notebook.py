@@ -619,7 +619,7 @@ check("pipeline", pipeline)
 
 # %% [markdown] id="pipeline-why"
 # Three streams, three buffers, no event: the order within each stream keeps a buffer's copies and launches
-# apart. It is the pattern of the Numba cell above. (That one lets Numba make a buffer for each chunk. In earnest,
+# apart. It is the pattern of the Numba cell above. (That one lets Numba make a buffer for each chunk. In real work,
 # make three before the loop: on a GPU, allocating memory may wait for everything else.) On a real GPU the units
 # are not alike: where copies take longer than kernels, nothing hides them, and the answer is to copy less.
 #

@@ -39,7 +39,7 @@ def minutes(source: Source, cells: Iterable[Cell] | None = None, *, answers: boo
             continue
         exercise = "exercise" in cell.tags or cell.role in ANSWERS
         if cell.kind == "markdown":
-            total += len(re.findall(r"\w+", _NOT_READ.sub(" ", cell.source))) / WORDS
+            total += words(cell) / WORDS
         elif asked(cell):
             total += PREDICTION
             continue
@@ -50,6 +50,13 @@ def minutes(source: Source, cells: Iterable[Cell] | None = None, *, answers: boo
         if exercise and answers:
             total += EXERCISE if isinstance(source.lesson, Lecture) else STEP
     return total
+
+
+def words(cell: Cell) -> int:
+    """How many words of prose a cell has; a link's address and a picture's words are not read."""
+    if cell.kind != "markdown":
+        return 0
+    return len(re.findall(r"\w+", _NOT_READ.sub(" ", cell.source)))
 
 
 def rounded(counted: float) -> int:

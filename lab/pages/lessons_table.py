@@ -1,0 +1,75 @@
+"""The lessons in a table: minutes claimed and counted, words, exercises, predictions, figures.
+
+    python -m lab.pages.lessons_table
+
+*Counted* minutes are what ``gpucourse.publish.pace`` makes of words, code and exercises: an
+estimate, nobody was timed. *Before* are the words of prose above the first exercise. Figures are
+drawings, and cells of code that draw.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gpucourse.publish import pace
+from gpucourse.publish.questions import asked
+from gpucourse.publish.source import ANSWERS, Cell, Source, read_course
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_DRAWS = re.compile(
+    r"\b(Picture|draw_\w+|picture|gpucourse\.(race|timeline|tree|memory|report|compare))\(")
+
+
+class Row(NamedTuple):
+    """One lesson of the table."""
+
+    lesson: str
+    claimed: int
+    counted: int
+    words: int
+    before: int
+    exercises: int
+    predictions: int
+    figures: int
+
+
+def row(source: Source) -> Row:
+    """What a lesson asks of its learners."""
+    cells = [cell for cell in source.cells if "room" not in cell.tags]
+    first = next((k for k, cell in enumerate(cells) if _is_exercise(cell)), len(cells))
+    return Row(
+        source.lesson.id,
+        source.lesson.minutes,
+        round(pace.minutes(source)),
+        sum(map(pace.words, cells)),
+        sum(map(pace.words, cells[:first])),
+        sum(map(_is_exercise, cells)),
+        sum(asked(cell) is not None for cell in cells),
+        sum(map(_figures, cells)),
+    )
+
+
+def table(sources: list[Source]) -> Iterator[str]:
+    """The lines of the table, in Markdown."""
+    yield "| " + " | ".join(Row._fields) + " |"
+    yield "|---" + "|---:" * (len(Row._fields) - 1) + "|"
+    for source in sources:
+        yield "| " + " | ".join(f"{value:,}" if isinstance(value, int) else value
+                                for value in row(source)) + " |"
+
+
+def _is_exercise(cell: Cell) -> bool:
+    return "exercise" in cell.tags or cell.role in ANSWERS
+
+
+def _figures(cell: Cell) -> int:
+    if cell.kind == "markdown":
+        return cell.source.count("![")
+    return bool(_DRAWS.search(cell.source)) and not asked(cell)
+
+
+if __name__ == "__main__":
+    print("\n".join(table(read_course(REPOSITORY)[1])))
