@@ -44,6 +44,13 @@ def test_four_times_the_side_reads_a_quarter(shown):
     assert 4 * 64 * 1024 == 262_144 > 227 * 1024
 
 
+def test_cutile_agrees_and_check_tells_of_the_missing_mask(shown):
+    text = shown["cutile"].text
+    assert text.startswith("the same to the bit: True\n")
+    assert re.search(r"block 3 loads element 1000, outside of the array of shape \(1000,\), where "
+                     r"no padding was asked for", text)
+
+
 def test_the_chain_is_that_of_xla(shown):
     assert "False" not in shown["chain"].text
 

@@ -124,7 +124,10 @@ def collection(lecture: str) -> tuple[list, Callable]:
                 known = name or answers[0].new.strip() or f"without {answers[0].old.strip()}"
                 given = Edited(lecture, exercise, known, answers)
             else:
-                known, given = name or getattr(answers[0], "py_func", answers[0]).__name__, answers
+                given = answers  # Numba's and cuTile's kernels keep the function they were made of
+                function = next((getattr(answers[0], one) for one in ("py_func", "_pyfunc")
+                                 if hasattr(answers[0], one)), answers[0])
+                known = name or function.__name__
             cases.append(pytest.param(exercise, given, says, id=f"{exercise}:{known}"))
             return answers[0]
 

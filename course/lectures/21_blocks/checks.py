@@ -283,6 +283,75 @@ def _product(kernel: Callable, a: np.ndarray, b: np.ndarray, dtype: type, *, fet
 
 
 @exercise(
+    "tile-sums",
+    hints=(
+        "The idea: load tile i with zeros for what the array doesn't have, and store its sum as a "
+        "tile of one element.",
+        "The shape: `ct.load(x, (i,), (size,), padding_mode=ct.PaddingMode.ZERO)`, `ct.sum`, and "
+        "`.reshape((1,))` before `ct.store(sums, (i,), ...)`.",
+    ),
+)
+def tile_sums(kernel):
+    """Each tile's sum, of what exists and nothing else."""
+    random = np.random.default_rng(166)
+    for n, size in ((1000, 256), (64, 64), (130, 64), (1, 16)):
+        values = random.uniform(1, 2, n).astype(np.float32)
+        blocks = -(-n // size)
+        got = _tiled(kernel, (blocks,), (blocks,), values, size)
+        right = [values[k:k + size].sum(dtype=np.float64) for k in range(0, n, size)]
+        bad = ~np.isclose(got, right, rtol=size * FLOAT32)
+        k = int(np.argmax(bad))
+        require(not bad[k], f"with {n} values in tiles of {size}, the sum of tile {k} is "
+                f"{got[k]:.6g}, not {right[k]:.6g}", look="which tile does block i load, how long "
+                "is it, and where does its sum go?")
+
+
+@exercise(
+    "tile-product",
+    hints=(
+        "The idea: walk along the strips. Turn k multiplies tile (i, k) of A by tile (k, j) of B "
+        "and adds the product to the sums. Beyond the edge, zeros change no sum.",
+        "The shape: in the loop `left = ct.load(a, (i, k), (TILE, TILE), "
+        "padding_mode=ct.PaddingMode.ZERO)`, the same for `right`, `sums = ct.mma(left, right, "
+        "sums)`.",
+    ),
+)
+def tile_product(kernel):
+    """Right for all shapes, on tiles of 16 bits and with sums of 32."""
+    for n, k, m in ((16, 16, 16), (32, 48, 16), (20, 200, 33)):
+        random = np.random.default_rng(167)
+        a, b = (random.uniform(0, 1, shape).astype(np.float16) for shape in ((n, k), (k, m)))
+        grid = (-(-n // TILE), -(-m // TILE))
+        _require_product(_tiled(kernel, grid, (n, m), a, b, last=True), a, b)
+
+
+def _tiled(kernel: object, grid: tuple, shape: tuple, *arguments: object, last: bool = False
+           ) -> np.ndarray:
+    """What a kernel of cuTile's stores to an array of this shape: its last argument, or its
+    second."""
+    import cuda.tile as ct
+    import cupy as cp
+
+    import virtualgpu
+
+    require(isinstance(kernel, ct.kernel), f"this is a {type(kernel).__name__}, not a kernel",
+            look="@ct.kernel stands above it, and check gets its name without parentheses")
+    trial(f"the kernel on a grid of {grid}")
+    given = [cp.asarray(one) if isinstance(one, np.ndarray) else one for one in arguments]
+    result = cp.full(shape, -1, np.float32)
+    given.insert(len(given) if last else 1, result)
+    with virtualgpu.check() as report:
+        ct.launch(cp.cuda.get_current_stream(), grid, kernel, tuple(given))
+    if report.findings:
+        found = report.findings[0]
+        words = {"memory": "does each load say by padding_mode what stands beyond the edge, and "
+                           "is each index counted in tiles?",
+                 "race": "which block's tile is it?"}
+        require(False, f"on a grid of {grid}: {found}", look=words.get(found.kind))
+    return result.get()
+
+
+@exercise(
     "to-half",
     hints=(
         "The idea: divide by a power of two that brings the largest to a few thousand. "

@@ -443,11 +443,97 @@ check("to-half", to_half)
 # clock: it can't say what they gain.)
 
 # %% [markdown] id="others-text"
-# ## 5. The same in Triton and CUDA Tile
+# ## 5. The same in CUDA Tile
 #
-# Two more languages think in blocks. The course installs neither: CUDA Tile needs a GPU, Triton (285 MB) runs on our virtual one too
-# ([how](../docs/virtualgpu.md#triton)). Read them for what is the same. [Triton](https://triton-lang.org), as in its first tutorial,
-# has pointers, and the mask is up to you:
+# [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (`cuda.tile`, called *cuTile*) is NVIDIA's own language of blocks. A block of data is
+# called a *tile*, and blocks are counted as in Pallas. Its compiler makes a code of its own, Tile IR, of which our virtual GPU
+# runs one block after the other ([what it leaves out](../docs/virtualgpu.md#tiles-cutile)).
+
+# %% id="cutile"
+try:
+    import cuda.tile as ct
+except ImportError as missing:
+    raise ImportError("cuda-tile is not installed here: pip install 'virtualgpu[tile]' (Linux alone has it). Without it, "
+                      "read section 5; nothing else in this lecture needs it") from missing
+import cupy as cp
+import virtualgpu
+
+
+def launch(kernel, grid, *arguments):
+    ct.launch(cp.cuda.get_current_stream(), grid, kernel, arguments)
+
+
+@ct.kernel
+def subtract_tile(x, pedestal, out):
+    i = ct.bid(0)
+    value = ct.load(x, index=(i,), shape=(256,)) - ct.load(pedestal, index=(i,), shape=(256,))
+    ct.store(out, index=(i,), tile=value)
+
+
+@ct.kernel
+def careless_sums(x, sums):
+    i = ct.bid(0)
+    ct.store(sums, (i,), ct.sum(ct.load(x, (i,), (256,))).reshape((1,)))
+
+
+result = cp.zeros(raw.size, np.float32)
+launch(subtract_tile, (250,), cp.asarray(raw), cp.asarray(pedestals), result)
+print("the same to the bit:", np.array_equal(result.get(), by_threads))
+
+with virtualgpu.check() as report:
+    launch(careless_sums, (4,), cp.ones(1000, np.float32), cp.zeros(4, np.float32))
+print(report)
+
+# %% [markdown] id="cutile-check"
+# The sums of section 1 once more, and nobody masked them. `ct.load` gives a whole tile, 24 elements of which no array has; `padding_mode=` says
+# what they shall be. A store drops what lies outside, so the subtraction needed none.
+#
+# On a real GPU `check()` watches no tiles, and cuTile wants more: a GPU from Ampere on, a driver for CUDA 13, and its assembler,
+# `pip install 'cuda-tile[tileiras]'`. We have not run this section on one.
+#
+# ### Exercise: sums of tiles
+#
+# Write `tile_sums(x, sums, size)`: block i adds up tile i of `x`, `size` long, and stores it as `sums[i]`. Any number of elements is right.
+
+# %% id="tile-sums-exercise" tags=["exercise"]
+@ct.kernel
+def tile_sums(x, sums, size: ct.Constant[int]):
+    i = ct.bid(0)
+    ### BEGIN SOLUTION
+    tile = ct.load(x, (i,), (size,), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(sums, (i,), ct.sum(tile).reshape((1,)))
+    ### END SOLUTION
+
+
+# %% id="tile-sums-check"
+check("tile-sums", tile_sums)
+
+# %% [markdown] id="tile-product-task"
+# ### Exercise: a product in cuTile
+#
+# Write `tile_product(a, b, c)`: block (i, j) makes one tile of `c`, `TILE` by `TILE`, for `float16` in and `float32` within. `ct.mma(left, right, sums)` is a tensor
+# core's product, added to `sums`; `range(ct.num_tiles(a, axis=1, shape=(TILE, TILE)))` counts the tiles of a strip. Sides need not be multiples of `TILE`.
+
+# %% id="tile-product-exercise" tags=["exercise"]
+@ct.kernel
+def tile_product(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    sums = ct.zeros((TILE, TILE), ct.float32)
+    ### BEGIN SOLUTION
+    for k in range(ct.num_tiles(a, axis=1, shape=(TILE, TILE))):
+        left = ct.load(a, (i, k), (TILE, TILE), padding_mode=ct.PaddingMode.ZERO)
+        right = ct.load(b, (k, j), (TILE, TILE), padding_mode=ct.PaddingMode.ZERO)
+        sums = ct.mma(left, right, sums)
+    ### END SOLUTION
+    ct.store(c, (i, j), sums.astype(c.dtype))
+
+
+# %% id="tile-product-check"
+check("tile-product", tile_product)
+
+# %% [markdown] id="triton-text"
+# **Triton** thinks in blocks too. The course doesn't install it (285 MB); it runs on our virtual GPU ([how](../docs/virtualgpu.md#triton)). Read it for
+# what is the same. [Triton](https://triton-lang.org), as in its first tutorial, has pointers, and the mask is up to you:
 #
 # ```python
 # @triton.jit
@@ -458,16 +544,6 @@ check("to-half", to_half)
 #     tl.store(out + place, value, mask=exists)
 # ```
 #
-# [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (the package `cuda.tile`) is NVIDIA's own; arrays, and blocks counted as in Pallas:
-#
-# ```python
-# @ct.kernel
-# def subtract(x, pedestal, out):
-#     i = ct.bid(0)
-#     value = ct.load(x, index=(i,), shape=(256,)) - ct.load(pedestal, index=(i,), shape=(256,))
-#     ct.store(out, index=(i,), tile=value)
-# ```
-#
 # | | threads (Numba, CUDA C++) | Pallas | Triton | CUDA Tile |
 # |---|---|---|---|---|
 # | you write for | one thread | a block | a block | a block (a *tile*) |
@@ -475,7 +551,7 @@ check("to-half", to_half)
 # | beyond the end | your guard | reads unspecified, writes dropped | your mask | reads undetermined, unless `padding_mode=` says what |
 # | a sum of a block | a tree and barriers | `.sum()` | `tl.sum` | `ct.sum` |
 # | shared memory, barriers | yours | the compiler's (in Mosaic GPU: yours if you like) | the compiler's | the compiler's |
-# | runs on | any GPU; our virtual one | NVIDIA's from Hopper on (by Triton from Ampere on, as far as it goes), TPUs; interpreted anywhere | NVIDIA, AMD; our virtual one | NVIDIA, with a recent driver |
+# | runs on | any GPU; our virtual one | NVIDIA's from Hopper on (by Triton from Ampere on, as far as it goes), TPUs; interpreted anywhere | NVIDIA, AMD; our virtual one | NVIDIA, with a recent driver; our virtual one |
 #
 # Blocks aren't the end of threads. What has no regular shape (a histogram's atomics, a walk through a jagged event, a lock) is still
 # easiest said for one thread. And you now know what stands beneath `.sum()`: when a block program is slow, it's sectors, banks
@@ -502,7 +578,7 @@ check("to-half", to_half)
 # - PTX: [the shapes and types](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#warp-level-matrix-instructions) of matrix instructions.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 50 minutes
+# ## For the room: 65 minutes
 #
 # | minutes | what |
 # |---|---|
@@ -511,9 +587,10 @@ check("to-half", to_half)
 # | 16-23 | section 2; `softmax` in pairs, one of whom wrote the tree in "Trees and barriers" |
 # | 23-33 | section 3; draw the strips on the board |
 # | 33-46 | section 4; `mixed`; `to-half` can be homework |
-# | 46-50 | section 5; read the three kernels side by side, aloud |
+# | 46-62 | section 5; `tile-sums` together, `tile-product` in pairs |
+# | 62-65 | the table; read the three kernels side by side, aloud |
 #
-# *Ten minutes late:* leave out `to-half` and the table of section 5. *Ten minutes early:* have people write the softmax of rows that
+# *Ten minutes late:* leave out `to-half` and `tile-product`. *Ten minutes early:* have people write the softmax of rows that
 # are longer than a block, walking along them as the product does (a running maximum, and sums that are rescaled when it grows: that's the heart
 # of FlashAttention).
 #

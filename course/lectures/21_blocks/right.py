@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cuda.tile as ct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,3 +65,32 @@ def by_ldexp(values):
     largest = float(np.max(np.abs(values)))
     power = np.frexp(largest)[1] - 13 if largest > 0 else 0
     return np.ldexp(values, -power).astype(np.float16), float(np.ldexp(1.0, power))
+
+
+@right("tile-sums")
+@ct.kernel
+def by_where(x, sums, size: ct.Constant[int]):
+    i = ct.bid(0)
+    exists = i * size + ct.arange(size, dtype=ct.int32) < x.shape[0]
+    total = ct.sum(ct.where(exists, ct.load(x, i, size), 0.0))
+    ct.scatter(sums, i, total)
+
+
+@right("tile-sums")
+@ct.kernel
+def by_gather(x, sums, size: ct.Constant[int]):
+    i = ct.bid(0)
+    place = i * size + ct.arange(size, dtype=ct.int32)
+    ct.store(sums, i, ct.sum(ct.gather(x, place), keepdims=True))
+
+
+@right("tile-product")
+@ct.kernel
+def with_an_operator(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    sums = ct.zeros((TILE, TILE), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], TILE)):
+        left = ct.load(a, (i, k), (TILE, TILE), padding_mode=ct.PaddingMode.ZERO)
+        right = ct.load(b, (j, k), (TILE, TILE), order="F", padding_mode=ct.PaddingMode.ZERO)
+        sums = ct.mma(left, ct.transpose(right), sums)
+    ct.store(c, (i, j), sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cuda.tile as ct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -222,3 +223,91 @@ from jax.nn import softmax as under_another_name
 def by_the_library_under_another_name(scores_ref, out_ref, *, kinds):
     exists = jnp.arange(scores_ref.shape[1]) < kinds
     out_ref[...] = under_another_name(jnp.where(exists, scores_ref[...], -jnp.inf), axis=-1)
+
+
+# --- cuTile -------------------------------------------------------------------------------------
+
+ZERO = ct.PaddingMode.ZERO
+
+
+@wrong("tile-sums", "where no padding was asked for.*does each load say by padding_mode")
+@ct.kernel
+def no_padding(x, sums, size: ct.Constant[int]):
+    ct.store(sums, (ct.bid(0),), ct.sum(ct.load(x, (ct.bid(0),), (size,))).reshape((1,)))
+
+
+@wrong("tile-sums", "nothing orders the two.*which block's tile is it")
+@ct.kernel
+def all_into_the_first(x, sums, size: ct.Constant[int]):
+    tile = ct.load(x, (ct.bid(0),), (size,), padding_mode=ZERO)
+    ct.store(sums, (0,), ct.sum(tile).reshape((1,)))
+
+
+@wrong("tile-sums", "is each index counted in tiles|which tile does block i load")
+@ct.kernel
+def index_in_elements(x, sums, size: ct.Constant[int]):
+    i = ct.bid(0)
+    tile = ct.load(x, (i * size,), (size,), padding_mode=ZERO)
+    ct.store(sums, (i,), ct.sum(tile).reshape((1,)))
+
+
+@wrong("tile-sums", "with 64 values in tiles of 64|is each index counted in tiles|how long is it")
+@ct.kernel
+def tiles_of_16(x, sums, size: ct.Constant[int]):
+    tile = ct.load(x, (ct.bid(0),), (16,), padding_mode=ZERO)
+    ct.store(sums, (ct.bid(0),), ct.sum(tile).reshape((1,)))
+
+
+@wrong("tile-sums", "is -1, not")
+@ct.kernel
+def stores_nothing(x, sums, size: ct.Constant[int]):
+    ct.sum(ct.load(x, (ct.bid(0),), (size,), padding_mode=ZERO))
+
+
+@wrong("tile-sums", "not a kernel.*@ct.kernel stands above it")
+def not_decorated(x, sums, size):
+    ct.store(sums, (ct.bid(0),), ct.sum(ct.load(x, (ct.bid(0),), (size,))).reshape((1,)))
+
+
+@wrong("tile-product", "do all tiles of the strips take part")
+@ct.kernel
+def the_first_tiles(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    left = ct.load(a, (i, 0), (TILE, TILE), padding_mode=ZERO)
+    right = ct.load(b, (0, j), (TILE, TILE), padding_mode=ZERO)
+    ct.store(c, (i, j), ct.mma(left, right, ct.zeros((TILE, TILE), ct.float32)))
+
+
+@wrong("tile-product", "where no padding was asked for")
+@ct.kernel
+def edges_not_padded(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    sums = ct.zeros((TILE, TILE), ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(TILE, TILE))):
+        left, right = ct.load(a, (i, k), (TILE, TILE)), ct.load(b, (k, j), (TILE, TILE))
+        sums = ct.mma(left, right, sums)
+    ct.store(c, (i, j), sums)
+
+
+@wrong("tile-product", "is each index counted in tiles|is each product added")
+@ct.kernel
+def strips_of_b_turned(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    sums = ct.zeros((TILE, TILE), ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(TILE, TILE))):
+        left = ct.load(a, (i, k), (TILE, TILE), padding_mode=ZERO)
+        right = ct.load(b, (j, k), (TILE, TILE), padding_mode=ZERO)
+        sums = ct.mma(left, right, sums)
+    ct.store(c, (i, j), sums)
+
+
+@wrong("tile-product", "In which type")
+@ct.kernel
+def sums_in_float16(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    sums = ct.zeros((TILE, TILE), ct.float16)
+    for k in range(ct.num_tiles(a, axis=1, shape=(TILE, TILE))):
+        left = ct.load(a, (i, k), (TILE, TILE), padding_mode=ZERO)
+        right = ct.load(b, (k, j), (TILE, TILE), padding_mode=ZERO)
+        sums = ct.mma(left, right, sums)
+    ct.store(c, (i, j), sums.astype(ct.float32))
