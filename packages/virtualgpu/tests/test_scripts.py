@@ -39,6 +39,7 @@ def said(*arguments, **options) -> str:
     ("import cupy", "'standins' in cupy.__file__ and cupy.arange(4).sum() == 6"),
     ("import cuda.core", "'Virtual GPU' in cuda.core.Device().name"),
     ("from cuda.bindings import driver", "driver.cuInit(0)[0] == 0"),
+    ("import cuda.tile", "cuda.tile._cext.get_compute_capability() == (9, 0)"),
     ("import awkward", "awkward.to_backend([1, 2], 'cuda').nbytes == 16"),
 ])
 def test_an_import_for_the_gpu_switches_it_on(statement: str, holds: str):
