@@ -3,6 +3,8 @@
 Teachers have hub/teacher/ besides, and grading/nbgrader_config.py in the course directory.
 """
 
+import os
+import pwd
 from pathlib import Path
 
 c = get_config()  # noqa: F821
@@ -13,5 +15,6 @@ c.Exchange.root = "/srv/nbgrader/exchange"
 # What nbgitpuller brought along *is* what the teacher releases: Submit takes it from there.
 c.Exchange.assignment_dir = str(Path.home() / "gpu-course" / "projects")
 # The image knows everybody as jovyan; JUPYTERHUB_USER, which nbgrader takes instead, is a name that
-# no file belongs to.
-c.ExchangeCollect.check_owner = False
+# no file belongs to. On one machine (hub/tljh.py) people are users of the system, and collect says
+# whose work came under another's name.
+c.ExchangeCollect.check_owner = pwd.getpwuid(os.getuid()).pw_name != "jovyan"

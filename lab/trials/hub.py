@@ -35,7 +35,6 @@ from lab.trials.hub_place import (
     COURSE,
     CURIOUS,
     EXCHANGE,
-    HOMES,
     RIGHT,
     STARTER,
     TEACHER,
@@ -43,7 +42,6 @@ from lab.trials.hub_place import (
     Hub,
     Walk,
     expect,
-    in_pod,
     memory,
     server_of,
 )
@@ -53,10 +51,10 @@ PROJECT = "01_fill_a_histogram"
 NOTEBOOK = f"projects/{PROJECT}/{PROJECT}.ipynb"
 
 
-def command(user: str, *words: str, cwd: str = f"/home/jovyan/{CHECKOUT}",
+def command(hub: Hub, user: str, *words: str, cwd: str = CHECKOUT,
             within: tuple[str, ...] = ()) -> str:
     """Output of a command in a terminal of the user's server. Raises RuntimeError if it fails."""
-    done = in_pod(user, *words, cwd=cwd, within=within)
+    done = hub.terminal(user, *words, cwd=cwd, within=within)
     expect(done.returncode == 0, f"{user}: {' '.join(words)}: {done.stdout}{done.stderr}")
     return done.stdout + done.stderr
 
@@ -64,9 +62,9 @@ def command(user: str, *words: str, cwd: str = f"/home/jovyan/{CHECKOUT}",
 # --- an assignment ----------------------------------------------------------------------------
 
 
-def answer(user: str) -> None:
+def answer(hub: Hub, user: str) -> None:
     """Write the solution's answers into the learner's own notebook."""
-    file = HOMES / user / CHECKOUT / NOTEBOOK
+    file = hub.home(user) / CHECKOUT / NOTEBOOK
     notebook = json.loads(file.read_text())
     answers = {cell["metadata"]["nbgrader"]["grade_id"]: cell["source"] for cell in json.loads(
         (COURSE / "solutions" / f"{PROJECT}.ipynb").read_text())["cells"]
@@ -79,10 +77,10 @@ def answer(user: str) -> None:
 
 def walk_assignment(walk: Walk, hub: Hub) -> None:
     """Release, two submissions, grades, feedback."""
-    grading = f"/home/jovyan/{CHECKOUT}/grading"
+    grading = f"{CHECKOUT}/grading"
     with walk.step("release") as seen:
-        command(TEACHER, "nbgrader", "generate_assignment", PROJECT, cwd=grading)
-        command(TEACHER, "nbgrader", "release_assignment", PROJECT, cwd=grading)
+        command(hub, TEACHER, "nbgrader", "generate_assignment", PROJECT, cwd=grading)
+        command(hub, TEACHER, "nbgrader", "release_assignment", PROJECT, cwd=grading)
         inbound = EXCHANGE / "gpucourse" / "inbound"
         seen["mode of inbound"] = oct(inbound.stat().st_mode & 0o7777)
     token = hub.token_of(RIGHT)
@@ -90,38 +88,39 @@ def walk_assignment(walk: Walk, hub: Hub) -> None:
         found = hub.page(RIGHT, "assignments?course_id=gpucourse", token).json()["value"]
         expect([(one["assignment_id"], one["status"]) for one in found] == [(PROJECT, "fetched")],
                found)
-    answer(RIGHT)
+    answer(hub, RIGHT)
     with walk.step("Submit, as the button of the assignment list does it"):
         said = hub.page(RIGHT, "assignments/submit", token, "POST",
                         course_id="gpucourse", assignment_id=PROJECT).json()
         expect(said["success"], said)
     with walk.step("nbgrader submit in a terminal, of a project as it was released"):
-        command(STARTER, "nbgrader", "submit", PROJECT)
+        command(hub, STARTER, "nbgrader", "submit", PROJECT)
     with walk.step("collect") as seen:
-        said = command(TEACHER, "nbgrader", "collect", PROJECT, cwd=grading)
+        said = command(hub, TEACHER, "nbgrader", "collect", PROJECT, cwd=grading)
         expect("cheating" not in said, said)
         seen["from"] = sorted(
-            one.name for one in (HOMES / TEACHER / CHECKOUT / "grading" / "submitted").iterdir())
-        expect(seen["from"] == [RIGHT, STARTER], seen)
+            one.name for one in (hub.home(TEACHER) / CHECKOUT / "grading" / "submitted").iterdir())
+        expect(seen["from"] == [hub.student(RIGHT), hub.student(STARTER)], seen)
     with walk.step("gpucourse grade") as seen:
-        command(TEACHER, "gpucourse", "grade", cwd=grading)
-        verdicts = HOMES / TEACHER / CHECKOUT / "grading" / "verdicts"
+        command(hub, TEACHER, "gpucourse", "grade", cwd=grading)
+        verdicts = hub.home(TEACHER) / CHECKOUT / "grading" / "verdicts"
         for user in (RIGHT, STARTER):
-            verdict = json.loads((verdicts / user / PROJECT / f"{PROJECT}.json").read_text())
+            path = verdicts / hub.student(user) / PROJECT / f"{PROJECT}.json"
+            verdict = json.loads(path.read_text())
             seen[user] = verdict["earned"]
             seen["isolation"] = verdict["isolation"]
         # The rest of the project's points is for words, which a person reads.
         expect(seen[RIGHT] == verdict["points"] > 0 == seen[STARTER], seen)
     with walk.step("feedback: generate and release"):
-        command(TEACHER, "nbgrader", "generate_feedback", PROJECT, cwd=grading)
-        command(TEACHER, "nbgrader", "release_feedback", PROJECT, cwd=grading)
+        command(hub, TEACHER, "nbgrader", "generate_feedback", PROJECT, cwd=grading)
+        command(hub, TEACHER, "nbgrader", "release_feedback", PROJECT, cwd=grading)
     with walk.step("feedback: fetched by the learners"):
         said = hub.page(RIGHT, "assignments/fetch_feedback", token, "POST",
                         course_id="gpucourse", assignment_id=PROJECT).json()
         expect(said["success"], said)
-        command(STARTER, "nbgrader", "fetch_feedback", PROJECT)
+        command(hub, STARTER, "nbgrader", "fetch_feedback", PROJECT)
         for user, score in ((RIGHT, f"{verdict['points']:g}"), (STARTER, "0")):
-            project = HOMES / user / CHECKOUT / "projects" / PROJECT
+            project = hub.home(user) / CHECKOUT / "projects" / PROJECT
             pages = list((project / "feedback").rglob("*.html"))
             expect(len(pages) == 1, pages)
             text = re.sub(r"<[^>]+>", "", pages[0].read_text())
@@ -133,7 +132,7 @@ def walk_assignment(walk: Walk, hub: Hub) -> None:
 
 
 def walk_rights(walk: Walk, hub: Hub) -> None:
-    """Formgrader for teachers; what a learner may not do; what the grader does in closed pods."""
+    """Formgrader for teachers; what a learner may not do."""
     own, colleague, curious = (hub.token_of(user) for user in (TEACHER, COLLEAGUE, CURIOUS))
     with walk.step("formgrader: the teacher and a colleague, nobody else") as seen:
         page = "formgrader/manage_assignments"
@@ -148,34 +147,38 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
         expect(counts[PROJECT] == 2, found)
     with walk.step("a learner in the exchange") as seen:
         inbound = EXCHANGE / "gpucourse" / "inbound"
-        theirs = next(inbound.glob(f"{RIGHT}+*"))
+        theirs = next(inbound.glob(f"{hub.student(RIGHT)}+*"))
         for name, words in {
             "list what was handed in": ("ls", str(inbound)),
-            "delete what was handed in": ("sh", "-c", f"rm -r {inbound}/{RIGHT}+*"),
+            "delete what was handed in": ("sh", "-c", f"rm -r {inbound}/{hub.student(RIGHT)}+*"),
             "change a submission whose name is known": ("touch", f"{theirs}/{PROJECT}.ipynb"),
             "change what is released": (
                 "touch", str(EXCHANGE / "gpucourse" / "outbound" / PROJECT / f"{PROJECT}.ipynb")),
         }.items():
-            seen[name] = "refused" if in_pod(CURIOUS, *words).returncode else "ALLOWED"
+            seen[name] = "refused" if hub.terminal(CURIOUS, *words).returncode else "ALLOWED"
         expect(set(seen.values()) == {"refused"}, seen)
     with walk.step("work handed in under another's name shows whose it is"):
         before = set(inbound.iterdir())
-        command(CURIOUS, "nbgrader", "submit", PROJECT, f"--student={RIGHT}")
+        command(hub, CURIOUS, "nbgrader", "submit", PROJECT, f"--student={hub.student(RIGHT)}")
         (forged,) = set(inbound.iterdir()) - before
-        expect(forged.name.startswith(f"{RIGHT}+"), forged.name)
+        expect(forged.name.startswith(f"{hub.student(RIGHT)}+"), forged.name)
         owners = {user: server_of(user).uids().real for user in (RIGHT, CURIOUS)}
         expect(theirs.stat().st_uid == owners[RIGHT] != owners[CURIOUS] == forged.stat().st_uid,
                owners)
+
+
+def walk_isolation(walk: Walk, hub: Hub) -> None:
+    """What the grader does in pods that are more closed."""
     grade = ("gpucourse", "regrade", STARTER)
-    grading = f"/home/jovyan/{CHECKOUT}/grading"
+    grading = f"{CHECKOUT}/grading"
     with walk.step("grading where a pod hides part of /proc, as containers do") as seen:
-        command(TEACHER, *grade, cwd=grading, within=("--tmpfs", "/proc/fs"))
-        verdict = HOMES / TEACHER / CHECKOUT / "grading" / "verdicts" / STARTER / PROJECT
+        command(hub, TEACHER, *grade, cwd=grading, within=("--tmpfs", "/proc/fs"))
+        verdict = hub.home(TEACHER) / CHECKOUT / "grading" / "verdicts" / STARTER / PROJECT
         seen["isolation"] = json.loads((verdict / f"{PROJECT}.json").read_text())["isolation"]
         expect(seen["isolation"] == "namespaces", seen)
     with walk.step("grading where user namespaces are forbidden") as seen:
         closed = ("bwrap", "--unshare-user", "--disable-userns", "--dev-bind", "/", "/")
-        done = in_pod(TEACHER, *closed, *grade, cwd=grading)
+        done = hub.terminal(TEACHER, *closed, *grade, cwd=grading)
         said = " ".join((done.stdout + done.stderr).split())
         seen["said"] = said[said.find("Not graded"):][:160]
         expect(done.returncode != 0 and "only at level 'limits'" in seen["said"], seen)
@@ -187,6 +190,7 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
 def inside(proxy: Path) -> dict:
     """In the namespaces: the whole walk."""
     hub_place.furnish(proxy)
+    hub_place.run("sh", hub_place.COURSE / "hub/set_up.sh")
     folder = Path(tempfile.mkdtemp(prefix="hub-", dir="/srv"))
     walk = Walk()
     with walk.step("hub and proxy answer"):
@@ -206,6 +210,7 @@ def inside(proxy: Path) -> dict:
             hub.start(CURIOUS)
         walk_assignment(walk, hub)
         walk_rights(walk, hub)
+        walk_isolation(walk, hub)
         with walk.step("a server again, upstream not to be reached"):
             hub.stop_server(CURIOUS)
             hub_place.UPSTREAM.rename(hub_place.UPSTREAM.with_suffix(".away"))
@@ -228,7 +233,7 @@ def main() -> None:
     if missing:
         sys.exit("This machine lacks\n- " + "\n- ".join(missing))
     if not options.inside:
-        sys.exit(hub_place.enter(["--proxy", options.proxy]))
+        sys.exit(hub_place.enter("lab.trials.hub", ["--proxy", options.proxy]))
     load = os.getloadavg()[0]
     steps = inside(Path(options.proxy))
     write(NAME, {

@@ -69,11 +69,11 @@ def lacking(proxy: str | None) -> list[str]:
     return missing
 
 
-def enter(arguments: list[str]) -> int:
+def enter(module: str, arguments: list[str]) -> int:
     """Run this command again in namespaces of its own; returns its exit code."""
     return subprocess.run(
         ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable,
-         "-m", "lab.trials.hub", "--inside", *arguments], cwd=REPOSITORY).returncode
+         "-m", module, "--inside", *arguments], cwd=REPOSITORY).returncode
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
@@ -109,7 +109,6 @@ def furnish(proxy: Path) -> None:
         (layers / name).mkdir(parents=True)
     run("mount", "-t", "overlay", "overlay", "-o",
         f"lowerdir=/etc,upperdir={layers}/upper,workdir={layers}/work", "/etc")
-    run("sh", COURSE / "hub/set_up.sh")
     run("git", "clone", "-q", "--bare", REPOSITORY, UPSTREAM)
     run("git", "-C", UPSTREAM, "branch", "-f", "main", "HEAD")
     run("git", "-C", UPSTREAM, "symbolic-ref", "HEAD", "refs/heads/main")
@@ -130,6 +129,9 @@ def free_port() -> int:
 class Hub:
     """JupyterHub with its proxy, and what an administrator may ask it."""
 
+    #: JupyterHub's configuration, beside this file.
+    configuration = "hub_config.py"
+
     def __init__(self, folder: Path, proxy: Path, teacher: str, graders: list[str],
                  users: list[str]) -> None:
         self.folder = folder
@@ -149,8 +151,29 @@ class Hub:
         with (folder / "hub.log").open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "jupyterhub", "-f",
-                 str(Path(__file__).with_name("hub_config.py"))],
+                 str(Path(__file__).with_name(self.configuration))],
                 cwd=folder, env=environment, stdout=log, stderr=log)
+
+    def home(self, user: str) -> Path:
+        """The folder that is the user's home, as seen from here."""
+        return HOMES / user
+
+    def student(self, user: str) -> str:
+        """What nbgrader calls the user."""
+        return user
+
+    def terminal(self, user: str, *command: str, cwd: str = ".",
+                 within: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
+        """Run a command as a terminal of the user's server would, in a folder of the home;
+        ``within`` is put in front of it."""
+        server = server_of(user)
+        uid, gid = server.uids().real, server.gids().real
+        return subprocess.run(
+            ["bwrap", "--dev-bind", "/", "/", "--tmpfs", str(HOMES),
+             "--bind", str(self.home(user)), "/home/jovyan", *within,
+             "--chdir", f"/home/jovyan/{cwd}", "setpriv",
+             f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs", *command],
+            env=server.environ(), text=True, capture_output=True)
 
     def wait_for(self, there: Callable[[], bool]) -> None:
         """Until ``there()`` holds. Raises RuntimeError when it never does, or the hub has ended."""
@@ -216,18 +239,6 @@ def server_of(user: str) -> psutil.Process:
         except (psutil.Error, KeyError):
             continue
     raise RuntimeError(f"no server of {user}")
-
-
-def in_pod(user: str, *command: str, cwd: str = "/home/jovyan",
-           within: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
-    """Run a command as a terminal of the user's server would; ``within`` is put in front of it."""
-    server = server_of(user)
-    uid, gid = server.uids().real, server.gids().real
-    return subprocess.run(
-        ["bwrap", "--dev-bind", "/", "/", "--tmpfs", str(HOMES),
-         "--bind", str(HOMES / user), "/home/jovyan", *within, "--chdir", cwd, "setpriv",
-         f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs", *command],
-        env=server.environ(), text=True, capture_output=True)
 
 
 def notebook_sources(path: Path) -> str:

@@ -310,3 +310,68 @@ def test_everybody_may_write_into_the_exchange_and_its_group_stays(
     subprocess.run([word.replace("/exchange", str(tmp_path)) for word in container["command"]],
                    check=True)
     assert tmp_path.stat().st_mode & 0o7777 == 0o2777
+
+
+# --- The Littlest JupyterHub ------------------------------------------------------------------
+
+
+def littlest(repository: Path) -> Config:
+    return settings(repository / "hub" / "tljh.py")
+
+
+def test_one_machine_gives_the_same_view_as_a_cluster(
+        repository: Path, values: dict, grading: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    c, pod = littlest(repository), Config()
+    monkeypatch.setitem(sys.modules, "z2jh", SimpleNamespace(
+        get_config=lambda path, default=None: {"custom.teacher": "teacher"}.get(path, default)))
+    pod.KubeSpawner.environment = dict(values["singleuser"]["extraEnv"])
+    pod.JupyterHub.load_roles = []
+    for _, code in sorted(grading["hub"]["extraConfig"].items()):
+        exec(code, {"c": pod})
+    assert c.Spawner.default_url == values["singleuser"]["defaultUrl"]
+    assert c.JupyterHub.load_roles == pod.JupyterHub.load_roles
+    assert c.JupyterHub.load_groups == pod.JupyterHub.load_groups
+    for name in ("teacher", "ada"):
+        one = SimpleNamespace(user=SimpleNamespace(id=1, name=name))
+        mine, theirs = ({key: value(one) if callable(value) else value
+                         for key, value in of.items()}
+                        for of in (c.Spawner.environment, pod.KubeSpawner.environment))
+        assert mine == theirs
+    assert c.Spawner.cmd[2] == repository_url(repository)
+
+
+@pytest.mark.sandbox
+def test_one_machines_settings_lie_where_they_are_read_and_names_stay(
+        repository: Path, tmp_path: Path) -> None:
+    places = {name: tmp_path / name for name in ("opt", "srv", "environment")}
+    for place in places.values():
+        place.mkdir()
+    command = ["bwrap", "--dev-bind", "/", "/", "--bind", places["opt"], "/opt",
+               "--bind", places["srv"], "/srv", "sh", repository / "hub" / "tljh_settings.sh",
+               repository, places["environment"]]
+    subprocess.run(command, check=True)
+    config = places["opt"] / "tljh/config/jupyterhub_config.d/gpucourse.py"
+    assert config.read_text() == (repository / "hub" / "tljh.py").read_text()
+    assert sorted(path.name for path in (places["environment"] / "etc/jupyter").iterdir()) == [
+        "jupyter_server_config.json", "nbgrader_config.py"]
+    root = Path(settings(repository / "hub" / "nbgrader_config.py").Exchange.root)
+    exchange = places["srv"] / root.relative_to("/srv")
+    assert exchange.stat().st_mode & 0o777 == 0o777
+    config.write_text("mine")
+    subprocess.run(command, check=True)
+    assert config.read_text() == "mine"
+
+
+def test_one_machines_server_starts_with_a_network_and_without(
+        repository: Path, tmp_path: Path) -> None:
+    for name, text in (("gitpuller", f'echo "$@" > {tmp_path}/asked\nexit 1\n'),
+                       ("jupyterhub-singleuser", f'echo "$@" > {tmp_path}/started\n')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}")
+        (tmp_path / name).chmod(0o755)
+    words = littlest(repository).Spawner.cmd
+    start = repository / Path(words[1]).relative_to(IN_IMAGE)
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    subprocess.run([words[0], start, *words[2:], "--ip=127.0.0.1", "--port=1 2"], check=True,
+                   env={**os.environ, "PATH": path})
+    assert (tmp_path / "asked").read_text().split() == [words[2], "main", hub.FOLDER]
+    assert (tmp_path / "started").read_text() == "--ip=127.0.0.1 --port=1 2\n"

@@ -80,6 +80,8 @@ def test_each_generated_file_is_missed_when_it_changes(copy: Path) -> None:
             path.write_text(before.replace("mybinder.org/v2", "elsewhere.org/v2"))
         elif name == "hub/values.yaml":  # only the repository's address is
             path.write_text(before.replace("gitpuller https://", "gitpuller https://elsewhere/"))
+        elif name == "hub/tljh.py":
+            path.write_text(before.replace('REPOSITORY = "https://', 'REPOSITORY = "https://else/'))
         elif name == "CITATION.cff":
             path.write_text(re.sub(r"(?m)^version: .*$", "version: 99", before))
         elif name.startswith("packages/"):  # links into the repository, addresses of metadata

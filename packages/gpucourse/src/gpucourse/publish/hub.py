@@ -39,11 +39,14 @@ What they have written in their notebooks stays. For your hub:
 """
 
 def files(root: Path, url: str) -> dict[str, str]:
-    """``hub/links.md``, and ``hub/values.yaml`` with the repository's address set: path → text."""
+    """``hub/links.md``, and the settings of both hubs with the repository's address in them:
+    path → text."""
     values = (root / "hub" / "values.yaml").read_text(encoding="utf-8")
+    littlest = (root / "hub" / "tljh.py").read_text(encoding="utf-8")
     table = links_table(load_course(root), url, EXAMPLE)
     return {
         "hub/values.yaml": re.sub(r"(?<=gitpuller )\S+", url, values),
+        "hub/tljh.py": re.sub(r'(?<=^REPOSITORY = ")[^"]+', url, littlest, flags=re.M),
         "hub/links.md": _LINKS.format(generated=binder.GENERATED, table=table),
     }
 
