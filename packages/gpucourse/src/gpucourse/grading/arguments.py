@@ -1,6 +1,6 @@
 """Arguments of a launch as numba-cuda passes them: what the worker is told, what the oracle checks.
 
-The layout is that of ``_Kernel._prepare_args`` in numba-cuda 0.28 to 0.30. Arrays are C-contiguous.
+The layout is that of ``_Kernel._prepare_args`` in numba-cuda 0.30. Arrays are C-contiguous.
 """
 
 from __future__ import annotations

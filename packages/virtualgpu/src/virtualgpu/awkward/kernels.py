@@ -4,7 +4,7 @@
 whose implementation says that it comes from outside Numba, and Numba's decorator ``iternext_impl``
 stamps its own name on Awkward's. So ``for x in event`` and ``enumerate(event)`` fail with "No
 definition for lowering iternext" until the name is put right (seen with awkward 2.8 to 2.14,
-numba-cuda 0.28 to 0.30).
+numba-cuda 0.30).
 
 **Parameters**, for kernels that are not launched by ``extensions=[ak.numba.cuda]``: those on the
 virtual GPU beside a real one (:mod:`virtualgpu.numba.reroute`), and those of another process. They

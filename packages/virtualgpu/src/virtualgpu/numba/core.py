@@ -1,6 +1,6 @@
 """The parts of cuda.core that numba-cuda uses, without the driver that cuda.core asks for.
 
-Each class has the attributes and methods that numba-cuda 0.28 to 0.30 touches, no more.
+Each class has the attributes and methods that numba-cuda 0.30 touches, no more.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``numba.cuda`` on a device of ours: where numba-cuda's internals are replaced.
 
-What it relies on (numba-cuda 0.28 to 0.30):
+What it relies on (numba-cuda 0.30):
 
 - ``numba.cuda.cudadrv.driver`` reaches the CUDA driver through attributes ``cu...`` of one
   object, ``driver``; they become those of :class:`~virtualgpu.cuda.driver_api.DriverAPI`.

@@ -6,7 +6,7 @@ compiled to PTX, its arrays are copied over, and copied back when it is done. Wh
 is active anyway, nothing changes.
 
 Beside :mod:`virtualgpu.numba.hooks` and :mod:`~virtualgpu.numba.kernel_ptx` the only
-module that knows numba-cuda's dispatcher (0.28 to 0.30): every launch goes through
+module that knows numba-cuda's dispatcher (0.30): every launch goes through
 ``CUDADispatcher.call(arguments, configuration)``.
 """
 
