@@ -249,6 +249,12 @@ def test_code_is_lint_free(repository: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_the_hook_lints_with_the_version_that_is_locked(repository: Path) -> None:
+    hooks = (repository / ".pre-commit-config.yaml").read_text()
+    (hook,) = re.findall(r"ruff-pre-commit\n    rev: v([\d.]+)\n", hooks)
+    assert f"\nruff=={hook} " in (repository / "requirements" / "base.txt").read_text()
+
+
 # --- the address of the repository ------------------------------------------------------------
 
 
