@@ -32,11 +32,31 @@ def with_descend(loss, parameters, rate, steps):
     return jax.lax.scan(body, parameters, length=steps)
 
 
+@right("history")
+def into_a_row_of_zeros(loss, parameters, rate, steps):
+    def turn(k, state):
+        now, losses = state
+        value, slopes = jax.value_and_grad(loss)(now)
+        return jax.tree.map(lambda x, s: x - rate * s, now, slopes), losses.at[k].set(value)
+
+    return jax.lax.fori_loop(0, steps, turn, (parameters, jnp.zeros(steps)))
+
+
 @right("errors")
 def by_solving(loss, parameters):
     flat, as_tree = ravel_pytree(parameters)
     bends = jax.jacfwd(jax.grad(lambda flat: loss(as_tree(flat))))(flat)
     return as_tree(jnp.linalg.solve(bends, jnp.eye(flat.size)).diagonal() ** 0.5)
+
+
+@right("errors")
+def by_cholesky(loss, parameters):
+    flat, as_tree = ravel_pytree(parameters)
+    slopes = jax.grad(lambda flat: loss(as_tree(flat)))
+    bends = jax.vmap(lambda way: jax.jvp(slopes, (flat,), (way,))[1])(jnp.eye(len(flat)))
+    root = jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(bends), jnp.eye(len(flat)),
+                                             lower=True)
+    return as_tree(jnp.linalg.norm(root, axis=0))
 
 
 @right("until")
@@ -48,3 +68,15 @@ def with_the_old_one_in_the_state(step, x, tolerance=1e-5, most=50):
     _, x, steps = jax.lax.while_loop(
         goes_on, lambda state: (state[1], step(state[1]), state[2] + 1), (x, x, jnp.int32(0)))
     return x, steps
+
+
+@right("until")
+def counting_down(step, x, tolerance=1e-5, most=50):
+    def once_more(state):
+        after = step(state["x"])
+        return {"x": after, "left": state["left"] - 1,
+                "moves": jnp.any(jnp.abs(after - state["x"]) > tolerance)}
+
+    end = jax.lax.while_loop(lambda state: jnp.logical_and(state["moves"], state["left"] > 0),
+                             once_more, {"x": x, "left": most, "moves": True})
+    return end["x"], most - end["left"]
