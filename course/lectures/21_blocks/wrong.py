@@ -173,7 +173,7 @@ def in_float32(a, b):
 
 wrong("mixed", "of float16 into float32.*In which type", "sums in float16")(
     walking(jnp.float16, in_float32))
-wrong("mixed", "products and sums of tiles are float16 and float32", "products in float16")(
+wrong("mixed", "of float16 into float32.*In which type", "products in float16")(
     walking(jnp.float32, in_float16))
 wrong("mixed", "the tiles are multiplied as float32", "casts the tiles")(
     walking(jnp.float32, to_float32))

@@ -27,8 +27,7 @@ def attach(module: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], l
             raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
         part, original = where[name]
         value = importlib.import_module(part)
-        module[name] = value = getattr(value, original) if original else value
-        return value
+        return getattr(value, original) if original else value
 
     return find, lambda: sorted({*module, *where}), sorted(where)
 

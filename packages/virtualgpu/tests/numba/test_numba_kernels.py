@@ -74,6 +74,27 @@ def test_signatures(cuda):
         text[1, 3](np.zeros((2, 2), np.float32), 1)
 
 
+def test_a_lambda_inside_a_longer_statement(cuda):
+    """Of which the source lines alone are no Python: a kernel, and a device function."""
+    def doubled(function):
+        inner = cuda.jit(device=True)(function)
+
+        @cuda.jit
+        def kernel(out):
+            out[0] = inner(out[0])
+
+        return kernel
+
+    kernels = {
+        "device": doubled(lambda x: 2 * x),
+        "kernel": cuda.jit(lambda out: out.fill(6) if out.size > 9 else None),
+    }
+    out = cuda.to_device(np.array([3.0]))
+    for name in kernels:
+        kernels[name][1, 1](out)
+    assert out.copy_to_host() == [6]
+
+
 def test_device_functions(cuda):
     from numba import int32
 

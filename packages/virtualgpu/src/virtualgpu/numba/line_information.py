@@ -1,9 +1,11 @@
 """Lines of kernels and of device functions in the PTX, though nobody asked numba-cuda for them.
 
 Every message names the line, so what is compiled has ``lineinfo``, the user's device functions
-too. Two things of numba-cuda 0.28 to 0.30 are replaced for it:
+too. Three things of numba-cuda 0.28 to 0.30 are replaced for it:
 
 - ``dispatcher.compile_cuda`` takes ``lineinfo``, of kernels and of device functions.
+- ``lowering.get_func_def_lineno`` parses a function's source lines, which of a lambda inside a
+  longer statement (``{"a": jit(lambda i: i)}``) are no Python by themselves: then it knows no line.
 - ``CUDATargetContext.DIBuilder`` writes debug information. With ``lineinfo`` it also describes
   variables and the types of arguments, which lines have no use for and which may do harm: libNVVM
   13 leaves out the label of a basic block that ``llvm.dbg.declare`` of an inlined function's
@@ -38,11 +40,24 @@ now = _Now()
 
 def replacements() -> Iterator[tuple[Any, str, Any]]:
     """Owner, name and replacement of each."""
-    from numba.cuda import dispatcher
+    from numba.cuda import dispatcher, lowering
     from numba.cuda.target import CUDATargetContext
 
+    yield lowering, "get_func_def_lineno", _line_or_none(lowering.get_func_def_lineno)
     yield dispatcher, "compile_cuda", _with_lines(dispatcher.compile_cuda)
     yield CUDATargetContext, "DIBuilder", _lines_alone()
+
+
+def _line_or_none(find: Callable) -> Callable:
+    @functools.wraps(find)
+    def line(function: Any) -> int | None:
+        try:
+            found: int | None = find(function)
+            return found
+        except SyntaxError:
+            return None
+
+    return line
 
 
 def _with_lines(compile_cuda: Callable) -> Callable:
