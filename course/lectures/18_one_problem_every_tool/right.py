@@ -1,0 +1,107 @@
+"""Right answers to the exercises of "One problem, every tool" in other styles than the lecture's."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wrong_answers import other_styles
+
+import pycuda.autoprimaryctx  # noqa: F401  # isort: skip  (after the virtual GPU is active)
+import pycuda.driver as driver  # isort: skip
+from numba import cuda, float32  # isort: skip
+from pycuda.compiler import SourceModule  # isort: skip
+
+RIGHT, right = other_styles("18_one_problem_every_tool")
+
+# --- ship ---------------------------------------------------------------------------------------
+
+
+@cuda.jit
+def ship_kernel(real, imag, limit, steps):
+    first_column, first_row = cuda.grid(2)
+    across, down = cuda.gridsize(2)
+    for row in range(first_row, imag.size, down):
+        for column in range(first_column, real.size, across):
+            x = y = float32(0)
+            left = limit
+            while left > 0 and x * x + y * y <= float32(4):
+                x, y = x * x - y * y + real[column], abs((x + x) * y) + imag[row]
+                left -= 1
+            steps[row, column] = limit - left
+
+
+@right("ship")
+def by_strides_of_the_grid(real, imag, limit):
+    steps = np.empty((imag.size, real.size), np.int32)
+    ship_kernel[(4, 8), (16, 16)](real, imag, limit, steps)
+    return steps
+
+
+flat_ship = SourceModule("""
+__device__ int stays(float2 c, int limit)
+{
+    float2 z = make_float2(0, 0);
+    for (int k = 0; k < limit; ++k) {
+        if (z.x * z.x + z.y * z.y > 4) return k;
+        z = make_float2(z.x * z.x - z.y * z.y + c.x, fabsf(2 * z.x * z.y) + c.y);
+    }
+    return limit;
+}
+
+__global__ void ship(const float2 *points, int n, int limit, int *steps)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) steps[i] = stays(points[i], limit);
+}
+""").get_function("ship")
+
+
+@right("ship")
+def by_a_list_of_points(real, imag, limit):
+    points = np.stack(np.meshgrid(real, imag), axis=-1)
+    steps = np.zeros(points.shape[:2], np.int32)
+    flat_ship(driver.In(points), np.int32(steps.size), np.int32(limit), driver.Out(steps),
+              grid=(-(-steps.size // 128), 1), block=(128, 1, 1))
+    return steps
+
+
+@partial(jax.jit, static_argnames="limit")
+def scanned(real, imag, limit):
+    def turn(state, _):
+        x, y = state
+        xx, yy = x * x, y * y
+        return (xx - yy + real, abs((x + x) * y) + imag[:, None]), xx + yy <= 4
+
+    zeros = jnp.zeros((imag.size, real.size), jnp.float32)
+    return jax.lax.scan(turn, (zeros, zeros), length=limit)[1].sum(0, dtype=jnp.int32)
+
+
+@right("ship")
+def by_scan(real, imag, limit):
+    return np.asarray(scanned(real, imag, limit))
+
+
+# --- roofline -----------------------------------------------------------------------------------
+
+
+@right("roofline")
+def the_lesser_of_two_pairs(intensity, peak, bandwidth):
+    return min((peak, "arithmetic"), (intensity * bandwidth, "memory"))
+
+
+@right("roofline")
+def by_the_ridge(intensity, peak, bandwidth):
+    ridge = peak / bandwidth
+    names = np.array(["arithmetic", "memory"])
+    return np.minimum(intensity / ridge, 1.0) * peak, names[int(intensity < ridge)]
+
+
+@right("roofline")
+def by_a_table(intensity, peak, bandwidth):
+    bounds = {"arithmetic": peak, "memory": bandwidth * intensity}
+    limit = min(bounds, key=bounds.get)
+    return [bounds[limit], limit]
