@@ -3,7 +3,7 @@
 #
 # The 71,009 muons of "Thinking in threads" again, and the sum that came out right: each thread adds its muon's
 # transverse momentum to one total, by an atomic. `virtualgpu.profile()` *counts* what a launch does; the counts are
-# exact, and the same on each run. Run the cell.
+# exact, and the same on each run. Run the cell. (The muons are simulated: "Numba CUDA" says why.)
 
 # %% id="the-question"
 # %load_ext gpucourse
