@@ -10,6 +10,7 @@ import ast
 import contextlib
 import gc
 import io
+import linecache
 import os
 import pickle
 import subprocess
@@ -117,6 +118,8 @@ def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:
 def _run(source: str, name: str, names: dict) -> object:
     """Run a cell as a notebook does; what its last line gives, if that is an expression."""
     body = ast.parse(source, name)
+    # As in a notebook, the source can be found: cuTile compiles it.
+    linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
     last = body.body.pop() if body.body and isinstance(body.body[-1], ast.Expr) else None
     # This file's own `annotations` must not reach the cell.
     exec(compile(body, name, "exec", dont_inherit=True), names)
