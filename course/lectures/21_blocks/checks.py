@@ -283,6 +283,39 @@ def _product(kernel: Callable, a: np.ndarray, b: np.ndarray, dtype: type, *, fet
 
 
 @exercise(
+    "to-half",
+    hints=(
+        "The idea: divide by a power of two that brings the largest to a few thousand. "
+        "`np.frexp(x)[1]` is the e with x between 2**(e-1) and 2**e.",
+        "The shape: `factor = 2.0 ** (np.frexp(largest)[1] - 12)` where `largest` isn't 0, and "
+        "`(values / factor).astype(np.float16)`.",
+    ),
+)
+def to_half(function):
+    """In range, and exact to the 11 bits, from the smallest to the largest."""
+    random = np.random.default_rng(165)
+    for size, name in ((1.0, "values near 1"), (1e12, "energies in eV"),
+                       (1.7e-27, "masses in kg"), (-3e5, "negative values"), (65_519.0, "65,519")):
+        values = random.uniform(0.1, 1, 50) * size
+        values[7], values[8] = size, 0.0
+        halves, factor = _halves(function, values, name)
+        require(np.isfinite(halves).all(), f"{name}: {np.count_nonzero(~np.isfinite(halves))} of "
+                "50 halves aren't finite", look="is the largest, divided by the factor, below "
+                "65,504?")
+        largest = float(np.abs(halves).max())
+        require(1024 <= largest <= 65_504, f"{name}: the largest half is {largest:.4g}, not "
+                "between 1,024 and 65,504", look="what power of two is the largest value near?")
+        require(np.frexp(factor)[0] == 0.5, f"{name}: the factor {factor:.6g} is no power of two, "
+                "so that scaling rounds too", look="2.0 to the power of a whole number")
+        off = np.abs(halves.astype(np.float64) * factor - values) / np.abs(values).max()
+        require(off.max() <= 2**-11, f"{name}: a value comes back {off.max():.2g} of the largest "
+                "away", look="half * factor has to give the values back")
+    halves, factor = _halves(function, np.zeros(4), "zeros")
+    require(factor == 1 and not halves.any(), f"zeros have the factor {factor}, not 1",
+            look="what is the exponent of 0?")
+
+
+@exercise(
     "tile-sums",
     hints=(
         "The idea: load tile i with zeros for what the array doesn't have, and store its sum as a "
@@ -349,39 +382,6 @@ def _tiled(kernel: object, grid: tuple, shape: tuple, *arguments: object, last: 
                  "race": "which block's tile is it?"}
         require(False, f"on a grid of {grid}: {found}", look=words.get(found.kind))
     return result.get()
-
-
-@exercise(
-    "to-half",
-    hints=(
-        "The idea: divide by a power of two that brings the largest to a few thousand. "
-        "`np.frexp(x)[1]` is the e with x between 2**(e-1) and 2**e.",
-        "The shape: `factor = 2.0 ** (np.frexp(largest)[1] - 12)` where `largest` isn't 0, and "
-        "`(values / factor).astype(np.float16)`.",
-    ),
-)
-def to_half(function):
-    """In range, and exact to the 11 bits, from the smallest to the largest."""
-    random = np.random.default_rng(165)
-    for size, name in ((1.0, "values near 1"), (1e12, "energies in eV"),
-                       (1.7e-27, "masses in kg"), (-3e5, "negative values"), (65_519.0, "65,519")):
-        values = random.uniform(0.1, 1, 50) * size
-        values[7], values[8] = size, 0.0
-        halves, factor = _halves(function, values, name)
-        require(np.isfinite(halves).all(), f"{name}: {np.count_nonzero(~np.isfinite(halves))} of "
-                "50 halves aren't finite", look="is the largest, divided by the factor, below "
-                "65,504?")
-        largest = float(np.abs(halves).max())
-        require(1024 <= largest <= 65_504, f"{name}: the largest half is {largest:.4g}, not "
-                "between 1,024 and 65,504", look="what power of two is the largest value near?")
-        require(np.frexp(factor)[0] == 0.5, f"{name}: the factor {factor:.6g} is no power of two, "
-                "so that scaling rounds too", look="2.0 to the power of a whole number")
-        off = np.abs(halves.astype(np.float64) * factor - values) / np.abs(values).max()
-        require(off.max() <= 2**-11, f"{name}: a value comes back {off.max():.2g} of the largest "
-                "away", look="half * factor has to give the values back")
-    halves, factor = _halves(function, np.zeros(4), "zeros")
-    require(factor == 1 and not halves.any(), f"zeros have the factor {factor}, not 1",
-            look="what is the exponent of 0?")
 
 
 def _halves(function: Callable, values: np.ndarray, name: str) -> tuple[np.ndarray, float]:
