@@ -18,7 +18,8 @@ def attach(module: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], l
     """``__getattr__``, ``__dir__`` and ``__all__`` for the module whose ``globals()`` are given.
 
     Its stub may say ``from PART import NAME as NAME``, or ``import PART as _PART`` and
-    ``OTHER = _PART.NAME`` or ``OTHER = _PART``. A part is imported when a name of it is first used.
+    ``OTHER = _PART.NAME`` or ``OTHER = _PART``. A part is imported when a name of it is first used;
+    the name is looked up there each time, so that what replaces it there is found.
     """
     where = _names(Path(module["__file__"]).with_suffix(".pyi"))
 

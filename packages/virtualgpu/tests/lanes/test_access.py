@@ -1,4 +1,7 @@
-"""Loads and stores of every type, space and width; and the faults, each with its name."""
+"""Loads and stores of every type, space and width; and the faults, each with its name.
+
+Above 500 lines: one text of PTX is varied by type, space, width and fault.
+"""
 
 from __future__ import annotations
 

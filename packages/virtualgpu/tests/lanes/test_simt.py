@@ -1,4 +1,7 @@
-"""Lanes part, loop, meet again, call and return: every lane gets its own right answer."""
+"""Lanes part, loop, meet again, call and return: every lane gets its own right answer.
+
+Above 500 lines: the shapes of control flow, each as PTX of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """``numba.cuda`` on the virtual GPU: arrays, streams, events, memory that host and device share.
 
 Numba's own dispatcher and compiler run; what is tested is that all they reach for answers as a
-real GPU would. Kernels and what they may contain: test_numba_kernels.py.
+real GPU would. Kernels and what they may contain: test_numba_kernels.py. Above 500 lines: a short
+test for each part of Numba's host API.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a Numba kernel may contain and be: compiled by Numba itself, run by the virtual GPU.
 
-Arrays, streams and the device: test_numba_frontend.py.
+Arrays, streams and the device: test_numba_frontend.py. Above 500 lines: a short test for each thing
+that Numba documents of kernels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""cuDF's stand-in: tables on the virtual GPU, and what cuDF refuses."""
+"""cuDF's stand-in: tables on the virtual GPU, and what cuDF refuses.
+
+Above 500 lines: one table of a lesson serves all of it, from reading it to grouping and merging.
+"""
 
 from __future__ import annotations
 
