@@ -327,6 +327,24 @@ def test_numbers_in_arguments_and_arrays():
     assert exchange.done == 2
 
 
+def test_equal_elements_of_a_whole_array_become_those_at_their_own_places():
+    ones, numbers = np.ones(20, np.int64), np.arange(20)
+    np.testing.assert_array_equal(Exchange([(ones, numbers)]).to_device(raw(ones)), raw(numbers))
+
+
+def test_a_table_is_sorted_once_and_not_for_a_few(monkeypatch):
+    sorts, argsort = [], np.argsort
+    monkeypatch.setattr(np, "argsort", lambda known: sorts.append(len(known)) or argsort(known))
+    exchange = Exchange([(VALUES, OTHERS)])
+    for _ in range(3):
+        exchange.parameter(VALUES[7].tobytes())
+        exchange.to_device(raw(VALUES))
+    assert sorts == []
+    for _ in range(3):
+        exchange.to_device(raw(VALUES[::-1]))
+    assert sorts == [40]
+
+
 def test_the_host_reads_what_it_read_without_exchange():
     first = Exchange(room=1000)
     for data in (VALUES, 2 * VALUES):
