@@ -344,6 +344,38 @@ def test_functions_are_found_while_the_driver_is_switched_off():
     assert done.stdout.split() == ["100", "0"], done.stderr
 
 
+LATE = """
+import sys
+import virtualgpu
+virtualgpu.activate(force=True)
+from cuda.core import Device
+device = Device(0)
+device.set_current()
+sys.kept = [device.allocate(100, stream=device.default_stream) for _ in range(2)]
+virtualgpu.deactivate()
+sys.kept.pop()
+"""
+
+
+def test_what_is_freed_without_the_driver_or_without_python_is_freed_in_silence():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LATE], capture_output=True,
+                          text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_drivers_own_wait_for_the_device_is_heard(device, stream):
+    from cuda.bindings import driver
+
+    bytes_, other = device.allocate(8, stream=stream), device.create_stream()
+    for waited in (True, False):
+        with virtualgpu.check(streams=True) as report:
+            driver.cuMemsetD8Async(bytes_.handle, 1, 8, stream.handle)
+            if waited:
+                driver.cuCtxSynchronize()
+            driver.cuMemsetD8Async(bytes_.handle, 2, 8, other.handle)
+        assert bool(report.of_kind("stream")) is not waited, str(report)
+
+
 CLUSTER = r"""
 extern "C" __global__ void around(int *x)
 {

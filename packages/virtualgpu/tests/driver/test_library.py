@@ -14,10 +14,11 @@ pytestmark = pytest.mark.skipif(not library.is_possible(), reason="Linux on x86-
 @pytest.fixture(scope="module")
 def made():
     two = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
-    functions = [two(lambda n: n + 1), two(lambda n: 2 * n)]
+    functions = [two(lambda n: n + 1), two(lambda n: 2 * n), two(lambda n: n), two(lambda n: n)]
     addresses = [ctypes.cast(one, ctypes.c_void_p).value or 0 for one in functions]
-    return (library.Library("libvirtualgputest.so.7", dict(zip(("more", "cuTwiceFree"), addresses,
-                                                              strict=True))), functions)
+    names = ("more", "cuTwiceFree", "cuCtxGetCurrent", "cuCtxSetCurrent")
+    return (library.Library("libvirtualgputest.so.7", dict(zip(names, addresses, strict=True))),
+            functions)
 
 
 def test_its_functions_are_found_by_its_name(made):
@@ -30,4 +31,6 @@ def test_its_functions_are_found_by_its_name(made):
 def test_at_the_end_nothing_is_called_and_what_frees_succeeds(made):
     loaded = ctypes.CDLL("libvirtualgputest.so.7")
     made[0].end()
-    assert (loaded.more(20), loaded.cuTwiceFree(20)) == (4, 0)
+    assert (loaded.more(20), loaded.cuTwiceFree(20), loaded.cuCtxSetCurrent(0)) == (4, 0, 0)
+    context = ctypes.c_uint64(1)
+    assert (loaded.cuCtxGetCurrent(ctypes.byref(context)), context.value) == (0, 0)

@@ -9,11 +9,16 @@ from cuda.bindings import driver as binding
 
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, DriverFailure
-from virtualgpu.driver.entries import Result, entry
+from virtualgpu.driver.entries import Result, entry, forward
 
 # Memory pools are this room's alone: the other front ends have none.
 _ATTRIBUTES = {binding.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: 1}
 _HEAP = binding.CUlimit.CU_LIMIT_MALLOC_HEAP_SIZE
+
+forward(cuDriverGetVersion=">i", cuDeviceGetCount=">i", cuDeviceCanAccessPeer=">i i i",
+        cuDevicePrimaryCtxRelease="i", cuCtxEnablePeerAccess="z I", cuCtxGetCurrent=">z",
+        cuCtxSetCurrent="z", cuCtxPushCurrent="z", cuCtxPopCurrent=">z", cuCtxGetDevice=">i",
+        cuCtxSynchronize="")
 
 
 def device(number: int) -> devices.Device:
@@ -27,16 +32,6 @@ def device(number: int) -> devices.Device:
 @entry("I")
 def cuInit(flags: int) -> None:
     devices.every()
-
-
-@entry(">i")
-def cuDriverGetVersion() -> int:
-    return binding.CUDA_VERSION
-
-
-@entry(">i")
-def cuDeviceGetCount() -> int:
-    return len(devices.every())
 
 
 @entry(">i i")
@@ -76,25 +71,10 @@ def cuDeviceGetAttribute(code: int, number: int) -> int:
     return _ATTRIBUTES.get(attribute) or API.cuDeviceGetAttribute(attribute, number)
 
 
-@entry(">i i i")
-def cuDeviceCanAccessPeer(one: int, other: int) -> int:
-    return API.cuDeviceCanAccessPeer(one, other)
-
-
-@entry("z I")
-def cuCtxEnablePeerAccess(context: int, flags: int) -> None:
-    API.cuCtxEnablePeerAccess(context, flags)
-
-
 @entry(">z i")
 def cuDevicePrimaryCtxRetain(number: int) -> int:
     device(number)
     return number + 1
-
-
-@entry("i")
-def cuDevicePrimaryCtxRelease(number: int) -> None:
-    """A context holds nothing of its own."""
 
 
 @entry("i >I >i")
@@ -108,31 +88,6 @@ def cuGetExportTable(identifier: int) -> int:
     raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuGetExportTable")
 
 
-@entry(">z")
-def cuCtxGetCurrent() -> int:
-    return int(API.cuCtxGetCurrent())
-
-
-@entry("z")
-def cuCtxSetCurrent(context: int) -> None:
-    API.cuCtxSetCurrent(context)
-
-
-@entry("z")
-def cuCtxPushCurrent(context: int) -> None:
-    API.cuCtxPushCurrent(context)
-
-
-@entry(">z")
-def cuCtxPopCurrent() -> int:
-    return int(API.cuCtxPopCurrent())
-
-
-@entry(">i")
-def cuCtxGetDevice() -> int:
-    return devices.number()
-
-
 @entry(">I")
 def cuCtxGetFlags() -> int:
     return 0
@@ -141,11 +96,6 @@ def cuCtxGetFlags() -> int:
 @entry("z >z")
 def cuCtxGetId(context: int) -> int:
     return context or devices.number() + 1
-
-
-@entry("")
-def cuCtxSynchronize() -> None:
-    devices.current().synchronize()
 
 
 @entry(">i >i")

@@ -4,7 +4,8 @@
 over, a letter each: ``i`` int, ``I`` unsigned int, ``z`` size_t, a handle or any pointer, ``B`` and
 ``H`` unsigned char and short, ``f`` float, ``h`` a handle of 64 bytes by value; with ``>`` before,
 a pointer to where a result goes.
-The Python function takes the others and returns the results.
+The Python function takes the others and returns the results. :func:`forward` does the same with
+functions that :mod:`virtualgpu.cuda.driver_api` has already.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from cuda.bindings import driver as binding
 
 from virtualgpu import errors
-from virtualgpu.cuda.driver_api import DriverFailure
+from virtualgpu.cuda.driver_api import API, DriverFailure
 
 Result = binding.CUresult
 
@@ -57,8 +58,10 @@ _texts: dict[bytes, ctypes.Array] = {}  # what C was told stays where it is
 #: Where the library has them: there, a call after Python's end does no harm.
 exported: dict[str, int] = {}
 is_on = False
-# What was taken may be given back at any time; functions are looked up once for all.
-_ALWAYS = ("Free", "Destroy", "Unload", "Release", "GetProcAddress")
+# What was taken may be given back at any time, in its own context (cuda.core makes it current and
+# the other one again afterwards); functions are looked up once for all.
+_ALWAYS = ("Free", "Destroy", "Unload", "Release", "GetProcAddress", "CtxGetCurrent",
+           "CtxSetCurrent")
 
 
 def entry(signature: str) -> Callable[[Callable], Callable]:
@@ -68,6 +71,13 @@ def entry(signature: str) -> Callable[[Callable], Callable]:
         return function
 
     return put
+
+
+def forward(**signatures: str) -> None:
+    """Put into the table, by name, what :data:`~virtualgpu.cuda.driver_api.API` does for every
+    front end alike."""
+    for name, signature in signatures.items():
+        _functions[name] = getattr(API, name), signature.split()
 
 
 def switch(on: bool) -> None:

@@ -19,8 +19,10 @@ _DYNAMIC = 16  # entries of the dynamic table, zeros at its end
 _STUB = 8  # bytes of code for each function
 # Functions of every library, in place of its own once Python ends: what they do, in machine code.
 _ENDED = {"virtualgpu_ended": b"\xb8\x04\x00\x00\x00\xc3",  # mov eax, 4; ret
-          "virtualgpu_freed": b"\x31\xc0\xc3"}  # xor eax, eax; ret
-_FREES = re.compile("Destroy|Free|Release|Unload")
+          "virtualgpu_freed": b"\x31\xc0\xc3",  # xor eax, eax; ret
+          "virtualgpu_none": b"\x31\xc0\x48\x89\x07\xc3"}  # …; mov [rdi], rax; ret
+_FREES = re.compile("Destroy|Free|Release|Unload|CtxSetCurrent")
+_GIVES_NONE = re.compile("CtxGetCurrent")
 
 
 def is_possible() -> bool:
@@ -48,12 +50,14 @@ class Library:
 
     def end(self) -> None:
         """Have every function return 4, CUDA_ERROR_DEINITIALIZED, and call nothing: Python
-        ends, and what is freed after it still calls the driver. To free is right: CUDA_SUCCESS."""
+        ends, and what is freed after it still calls the driver. To free is right: CUDA_SUCCESS,
+        and so is to ask for the current context, which is none, and to change it."""
         first, count = self.address(self._names[0]), len(self._names)
         distance = ctypes.c_int32.from_address(first + 2).value
         table = (ctypes.c_uint64 * count).from_address(first + 6 + distance)
-        ended, freed = map(self.address, _ENDED)
-        table[:] = [freed if _FREES.search(name) else ended for name in self._names]
+        ended, freed, none = map(self.address, _ENDED)
+        table[:] = [none if _GIVES_NONE.search(name) else freed if _FREES.search(name) else ended
+                    for name in self._names]
 
 
 def image(name: str, functions: dict[str, int]) -> bytes:

@@ -10,12 +10,18 @@ from cuda.bindings import driver as binding
 
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, DriverFailure, host_bytes
-from virtualgpu.driver.entries import Handle, Result, entry
+from virtualgpu.driver.entries import Result, entry, forward
 from virtualgpu.memory.mapping import BASE, END
 from virtualgpu.watch import queues
 
 _Attribute = binding.CUpointer_attribute
 managed: set[int] = set()  # where managed allocations begin
+
+forward(cuMemHostAlloc=">z z I", cuMemHostGetDevicePointer=">z z I", cuMemFreeHost="z",
+        cuMemHostRegister="z z I", cuMemHostUnregister="z", cuMemGetInfo=">z >z",
+        cuMemGetAddressRange=">z >z z", cuIpcOpenMemHandle=">z h I", cuIpcCloseMemHandle="z",
+        cuMemcpyHtoD="z z z", cuMemcpyDtoH="z z z", cuMemcpyDtoD="z z z",
+        cuMemcpyHtoDAsync="z z z z", cuMemcpyDtoHAsync="z z z z", cuMemcpyDtoDAsync="z z z z")
 
 
 def on_device(address: int) -> bool:
@@ -51,42 +57,6 @@ def cuMemAllocManaged(nbytes: int, flags: int) -> int:
 @entry(">z z")
 def cuMemAllocHost(nbytes: int) -> int:
     return API.cuMemHostAlloc(nbytes, 0)
-
-
-@entry(">z z I")
-def cuMemHostAlloc(nbytes: int, flags: int) -> int:
-    return API.cuMemHostAlloc(nbytes, flags)
-
-
-@entry(">z z I")
-def cuMemHostGetDevicePointer(host: int, flags: int) -> int:
-    return int(API.cuMemHostGetDevicePointer(host, flags))
-
-
-@entry("z")
-def cuMemFreeHost(host: int) -> None:
-    API.cuMemFreeHost(host)
-
-
-@entry("z z I")
-def cuMemHostRegister(host: int, nbytes: int, flags: int) -> None:
-    API.cuMemHostRegister(host, nbytes, flags)
-
-
-@entry("z")
-def cuMemHostUnregister(host: int) -> None:
-    API.cuMemHostUnregister(host)
-
-
-@entry(">z >z")
-def cuMemGetInfo() -> tuple[int, int]:
-    return API.cuMemGetInfo()
-
-
-@entry(">z >z z")
-def cuMemGetAddressRange(address: int) -> tuple[int, int]:
-    start, nbytes = API.cuMemGetAddressRange(address)
-    return int(start), nbytes
 
 
 def copy(target: int, origin: int, nbytes: int, stream: int = queues.LEGACY) -> None:
@@ -129,14 +99,6 @@ def cuMemcpyPeerAsync(target: int, there: int, origin: int, here: int, nbytes: i
     API.cuMemcpyDtoDAsync(target, origin, nbytes, stream)
 
 
-for _name in ("cuMemcpyHtoD", "cuMemcpyDtoH", "cuMemcpyDtoD"):
-    for _async in ("", "Async"):
-        def _copy(*arguments: int, name: str = _name + _async) -> None:
-            getattr(API, name)(*arguments)
-
-        _copy.__name__ = _name + _async
-        entry("z z z z" if _async else "z z z")(_copy)
-
 for _bits, _letter in ((8, "B"), (16, "H"), (32, "I")):
     for _async in ("", "Async"):
         def _fill(target: int, value: int, count: int, stream: int = 0,
@@ -153,16 +115,6 @@ for _bits, _letter in ((8, "B"), (16, "H"), (32, "I")):
 @entry("z z")
 def cuIpcGetMemHandle(where: int, address: int) -> None:
     ctypes.memmove(where, API.cuIpcGetMemHandle(address).reserved, 64)
-
-
-@entry(">z h I")
-def cuIpcOpenMemHandle(handle: Handle, flags: int) -> int:
-    return int(API.cuIpcOpenMemHandle(handle, flags))
-
-
-@entry("z")
-def cuIpcCloseMemHandle(address: int) -> None:
-    API.cuIpcCloseMemHandle(address)
 
 
 @entry("z i z")

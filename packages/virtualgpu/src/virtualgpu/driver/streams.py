@@ -11,8 +11,11 @@ from typing import NamedTuple
 
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API
-from virtualgpu.driver.entries import entry
+from virtualgpu.driver.entries import entry, forward
 from virtualgpu.watch import queues
+
+forward(cuStreamWaitEvent="z z I", cuEventCreate=">z I", cuEventDestroy="z", cuEventRecord="z z",
+        cuEventQuery="z", cuEventSynchronize="z", cuEventElapsedTime=">f z z")
 
 
 class _Stream(NamedTuple):
@@ -56,12 +59,6 @@ def cuStreamSynchronize(stream: int) -> None:
 def cuStreamQuery(stream: int) -> None:
     """All is done."""
     queues.tell("synchronize", stream)
-
-
-@entry("z z I")
-def cuStreamWaitEvent(stream: int, event: int, flags: int) -> None:
-    """It has happened."""
-    API.cuStreamWaitEvent(stream, event)
 
 
 @entry("z >I")
@@ -112,38 +109,8 @@ def cuLaunchHostFunc(stream: int, function: int, data: int) -> None:
     ctypes.CFUNCTYPE(None, ctypes.c_size_t)(function)(data)
 
 
-@entry(">z I")
-def cuEventCreate(flags: int) -> int:
-    return int(API.cuEventCreate(flags))
-
-
-@entry("z")
-def cuEventDestroy(event: int) -> None:
-    API.cuEventDestroy(event)
-
-
-@entry("z z")
-def cuEventRecord(event: int, stream: int) -> None:
-    API.cuEventRecord(event, stream)
-
-
 @entry("z z I")
 def cuEventRecordWithFlags(event: int, stream: int, flags: int) -> None:
     API.cuEventRecord(event, stream)
 
 
-@entry("z")
-def cuEventQuery(event: int) -> None:
-    """All before it is done."""
-    API.cuEventQuery(event)
-
-
-@entry("z")
-def cuEventSynchronize(event: int) -> None:
-    """All before it is done."""
-    API.cuEventSynchronize(event)
-
-
-@entry(">f z z")
-def cuEventElapsedTime(start: int, end: int) -> float:
-    return API.cuEventElapsedTime(start, end)
