@@ -288,6 +288,11 @@ def test_conda_environment_names_everything_once(repository: Path, project: Proj
     assert "cuda-cccl" not in names
 
 
+def test_bounds_of_two_packages_become_the_narrowest() -> None:
+    bounds = {">=0.62", "<0.69", "<0.65", ">=0.9", "!=0.64.1"}
+    assert environments.interval(bounds) == ">=0.62,<0.65,!=0.64.1"
+
+
 def test_conda_environment_has_nothing_that_learners_do_not_need(
         repository: Path, project: Projects) -> None:
     """Neither what tests nor what linters are made of, unless the course needs it too."""

@@ -18,7 +18,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.specifiers import Specifier
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from gpucourse.course.projects import COURSE, VIRTUALGPU, Projects, read_projects
 from gpucourse.course.registry import load_course
@@ -112,8 +114,12 @@ def conda_environment(project: Projects) -> str:
 
 
 def interval(bounds: Iterable[str]) -> str:
-    """Version bounds as one text, the lower first."""
-    return ",".join(sorted(bounds, reverse=True))
+    """Version bounds as one text, the lower first; of several of a side the narrowest."""
+    ordered = sorted(map(Specifier, bounds), key=lambda bound: Version(bound.version))
+    below = [bound for bound in ordered if bound.operator == "<"][1:]
+    above = [bound for bound in ordered if bound.operator == ">="][:-1]
+    kept = [str(bound) for bound in ordered if bound not in (*below, *above)]
+    return ",".join(sorted(kept, reverse=True))
 
 
 # --- the repository's address -----------------------------------------------------------------
