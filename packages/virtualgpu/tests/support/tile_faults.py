@@ -97,6 +97,12 @@ def asserts(x, tile: ct.Constant[int]):
 
 
 @ct.kernel
+def stores_and_asserts(x, tile: ct.Constant[int]):
+    ct.store(x, (ct.bid(0),), ct.zeros((tile,), ct.float32))
+    ct.assert_(ct.load(x, (ct.bid(0),), (tile,)) > 0, "positive")  # noqa: PT009
+
+
+@ct.kernel
 def waits_for_nobody(flag):
     while ct.atomic_cas(flag, 0, 1, 1) != 1:
         pass

@@ -127,3 +127,47 @@ def collatz(x, steps):
             n = 3 * n + 1
         count += 1
     ct.store(steps, (ct.bid(0),), ct.full((1,), count, ct.int32))
+
+
+@ct.kernel
+def doubled(arrays, tile: ct.Constant[int]):
+    at = ct.bid(0)
+    ct.store(arrays[1], (at,), ct.load(arrays[0], (at,), (tile,)) * 2)
+
+
+@ct.kernel
+def fft(x, y, roots, twiddles, n1: ct.Constant[int], n2: ct.Constant[int]):
+    """Of each row, n1 * n2 numbers, by n1 transforms of n2 and n2 of n1; the last axis holds real
+    and imaginary part. ``roots`` are the matrices of both, ``twiddles`` what lies between."""
+    def product(a, b):
+        zero = ct.zeros((a[0].shape[0], b[0].shape[1]), ct.float32)
+        return (ct.mma(a[0], b[0], zero) - ct.mma(a[1], b[1], zero),
+                ct.mma(a[0], b[1], zero) + ct.mma(a[1], b[0], zero))
+
+    def part(array, at, shape, index):
+        return ct.load(array, (at, 0, 0, index), (1, *shape, 1)).reshape(shape)
+
+    row = ct.bid(0)
+    values = (part(x, row, (n1, n2), 0), part(x, row, (n1, n2), 1))
+    first = (part(roots, 0, (n1, n1), 0), part(roots, 0, (n1, n1), 1))
+    second = (part(roots, 1, (n2, n2), 0), part(roots, 1, (n2, n2), 1))
+    w = (part(twiddles, 0, (n1, n2), 0), part(twiddles, 0, (n1, n2), 1))
+    a = product(first, values)
+    b = (a[0] * w[0] - a[1] * w[1], a[0] * w[1] + a[1] * w[0])
+    c = product(b, second)
+    ct.store(y, (row, 0, 0, 0), ct.transpose(c[0]).reshape((1, n2, n1, 1)))
+    ct.store(y, (row, 0, 0, 1), ct.transpose(c[1]).reshape((1, n2, n1, 1)))
+
+
+@ct.kernel
+def experts(x, weights, rows, shares, y, tokens: ct.Constant[int], width: ct.Constant[int]):
+    """Block (expert, part): some of the tokens that were sent to an expert. ``rows`` names them,
+    -1 where there is none; ``shares`` is what the expert's answer counts for each of them."""
+    expert, part = ct.bid(0), ct.bid(1)
+    row = ct.load(rows, (expert, part), (1, tokens)).reshape((tokens, 1))
+    share = ct.load(shares, (expert, part), (1, tokens)).reshape((tokens, 1))
+    column = ct.arange(width, dtype=ct.int32)[None, :]
+    values = ct.gather(x, (row, column), padding_value=0)
+    weight = ct.load(weights, (expert, 0, 0), (1, width, width)).reshape((width, width))
+    answer = ct.mma(values, weight, ct.zeros((tokens, width), ct.float32))
+    ct.atomic_add(y, (row, column), ct.maximum(answer, 0) * share)

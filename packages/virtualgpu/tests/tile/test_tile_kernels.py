@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import virtualgpu
+
 RNG = np.random.default_rng(37)
 
 
@@ -105,3 +107,46 @@ def test_loops_and_branches(cp, kernels, launch):
     steps = cp.zeros(9, np.int32)
     launch(kernels.collatz, (9,), cp.arange(1, 10, dtype=np.int32), steps)
     assert steps.get().tolist() == [0, 1, 7, 2, 5, 8, 16, 3, 19]
+
+
+@pytest.mark.parametrize(("n1", "n2"), [(4, 8), (16, 16)])
+def test_fft(cp, kernels, launch, n1, n2):
+    def pairs(complex_numbers: np.ndarray):
+        return cp.asarray(np.stack([complex_numbers.real, complex_numbers.imag], -1), np.float32)
+
+    def root(size: int, powers: np.ndarray) -> np.ndarray:
+        return np.exp(-2j * np.pi * powers / size)
+
+    x = RNG.normal(size=(3, n1 * n2)) + 1j * RNG.normal(size=(3, n1 * n2))
+    one, two = np.arange(n1), np.arange(n2)
+    roots = np.zeros((2, max(n1, n2), max(n1, n2)), complex)
+    roots[0, :n1, :n1] = root(n1, np.outer(one, one))
+    roots[1, :n2, :n2] = root(n2, np.outer(two, two))
+    y = cp.zeros((3, n2, n1, 2), np.float32)
+    with virtualgpu.check() as report:
+        launch(kernels.fft, (3,), pairs(x.reshape(3, n1, n2)), y, pairs(roots),
+               pairs(root(n1 * n2, np.outer(one, two))[None]), n1, n2)
+    assert report.ok, report
+    found = y.get().reshape(3, -1, 2)
+    np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], np.fft.fft(x), atol=1e-3)
+
+
+def test_mixture_of_experts(cp, kernels, launch):
+    """Each token goes to the two of four experts that its scores are highest for."""
+    x, weights = RNG.normal(size=(13, 16)), RNG.normal(size=(4, 16, 16))
+    scores = np.exp(RNG.normal(size=(13, 4)))
+    chosen = np.argsort(scores)[:, 2:]
+    shares = np.take_along_axis(scores, chosen, 1)
+    shares /= shares.sum(1, keepdims=True)
+    rows, parts = np.full((4, 16), -1, np.int32), np.zeros((4, 16), np.float32)
+    for expert in range(4):
+        token, place = np.nonzero(chosen == expert)
+        rows[expert, :len(token)], parts[expert, :len(token)] = token, shares[token, place]
+    y = cp.zeros((13, 16), np.float32)
+    with virtualgpu.check() as report:
+        launch(kernels.experts, (4, 2), cp.asarray(x, np.float32), cp.asarray(weights, np.float32),
+               cp.asarray(rows), cp.asarray(parts), y, 8, 16)
+    assert report.ok, report
+    answers = np.maximum(np.einsum("td,edh->teh", x, weights), 0)
+    right = (np.take_along_axis(answers, chosen[..., None], 1) * shares[..., None]).sum(1)
+    np.testing.assert_allclose(y.get(), right, rtol=1e-4, atol=1e-4)

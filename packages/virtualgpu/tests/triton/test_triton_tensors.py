@@ -1,6 +1,6 @@
 """Tensors of the host as arguments: copied to the device for a launch, and back.
 
-PyTorch itself (3 GB) is not there; ``HostTensor`` has what the device asks of its CPU tensors.
+``HostTensor`` has what the device asks of PyTorch's CPU tensors.
 PyTorch 2.15.0's own were tried with Triton 3.9.0: docs/virtualgpu.md, "Triton".
 """
 
@@ -13,30 +13,15 @@ import numpy as np
 import pytest
 
 import virtualgpu
+from host_tensor import HostTensor
 from virtualgpu import devices
+from virtualgpu.devices.host_tensors import copies
 from virtualgpu.errors import MemoryAccessError
-from virtualgpu.triton.arguments import pack
+from virtualgpu.triton.arguments import on_device, pack
 from virtualgpu.triton.lines import mended
-from virtualgpu.triton.tensors import on_device
 
 SOFTMAX = mended((Path(__file__).parent / "emitted" / "softmax.ptx").read_text())
 RNG = np.random.default_rng(36)
-
-
-class HostTensor:
-    """A view of NumPy memory, asked as PyTorch's CPU tensors are."""
-
-    device = SimpleNamespace(type="cpu")
-
-    def __init__(self, storage: np.ndarray, first: int = 0):
-        self.storage, self.first = storage, first
-
-    def data_ptr(self) -> int:
-        return self.storage.ctypes.data + self.first * self.storage.itemsize
-
-    def untyped_storage(self):
-        return SimpleNamespace(data_ptr=lambda: self.storage.ctypes.data,
-                               nbytes=lambda: self.storage.nbytes)
 
 
 @pytest.fixture
@@ -46,7 +31,8 @@ def device():
 
 
 def softmax(device, x: HostTensor, out: HostTensor, rows: int, columns: int) -> None:
-    with on_device((x, out, rows, columns)) as given:
+    with copies() as address:
+        given = [on_device(one, address) for one in (x, out, rows, columns)]
         parameters = pack(["*fp32", "*fp32", "i32", "i32", "*i8", "*i8"], [*given, None, None])
         device.launch(device.load(SOFTMAX), "softmax", (3, 1, 1), (128, 1, 1), parameters, 16)
 
@@ -91,5 +77,6 @@ def test_a_launch_that_fails_leaves_the_tensors_and_says_where(device):
 def test_what_is_no_tensor_of_the_host_goes_through(device):
     empty = HostTensor(np.zeros(0, np.float32))
     there = SimpleNamespace(device=SimpleNamespace(type="cuda"), data_ptr=lambda: 64)
-    with on_device((1, None, 2.5, there, (3, empty))) as given:
+    with copies() as address:
+        given = [on_device(one, address) for one in (1, None, 2.5, there, (3, empty))]
         assert given == [1, None, 2.5, there, (3, 0)]

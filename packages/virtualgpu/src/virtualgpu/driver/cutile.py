@@ -1,5 +1,8 @@
-"""What cuTile needs beside the driver, which it finds by itself: kernels end as Tile IR bytecode,
-in place of a real GPU's machine code, and what goes wrong in them is raised as it is."""
+"""What cuTile needs beside the driver, which it finds by itself.
+
+Kernels end as Tile IR bytecode, in place of a real GPU's machine code; what goes wrong in them is
+raised as it is; PyTorch's CPU tensors are copied to the device for a launch, and back.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import warnings
 from types import ModuleType
 from typing import Any
 
+from virtualgpu.devices.host_tensors import copies
 from virtualgpu.driver import code
+from virtualgpu.driver.tensors import on_device
 
 VERSION = "V_13_4"  # the newest bytecode that virtualgpu.tile reads
 
@@ -23,8 +28,10 @@ def adapt(tile: ModuleType) -> None:
         from cuda.tile._bytecode.version import BytecodeVersion
         from cuda.tile._compile import compile_tile, format_sm_arch
         from cuda.tile._execution import kernel
+        from cuda.tile.compilation import KernelSignature
 
         version, theirs, launch_of_tile = BytecodeVersion[VERSION], kernel._compile, tile.launch
+        signature_of = KernelSignature.from_kernel_args
     except (ImportError, AttributeError, KeyError) as error:  # another version
         warnings.warn(f"the virtual GPU cannot run kernels of this cuda.tile: {error}; "
                       "pip install 'virtualgpu[tile]' gives one that it can", UserWarning,
@@ -42,11 +49,19 @@ def adapt(tile: ModuleType) -> None:
 
     @functools.wraps(launch_of_tile)
     def launch(*arguments, **named):
-        with code.deferring():
-            launch_of_tile(*arguments, **named)
+        with copies() as address, code.deferring():
+            stream_grid_kernel, given = arguments[:3], arguments[3:]
+            launch_of_tile(*stream_grid_kernel, *(on_device(one, address) for one in given),
+                           **{name: on_device(one, address) for name, one in named.items()})
 
-    for where, name, value in ((kernel, "_compile", to_bytecode), (tile, "launch", launch)):
-        _before.append((where, name, getattr(where, name)))
+    @functools.wraps(signature_of)
+    def from_kernel_args(kernel, kernel_args, *arguments, **named):
+        with copies() as address:
+            return signature_of(kernel, on_device(tuple(kernel_args), address), *arguments, **named)
+
+    signed = KernelSignature, "from_kernel_args", staticmethod(from_kernel_args)
+    for where, name, value in ((kernel, "_compile", to_bytecode), (tile, "launch", launch), signed):
+        _before.append((where, name, vars(where)[name]))
         setattr(where, name, value)
 
 

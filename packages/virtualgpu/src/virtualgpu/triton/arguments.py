@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from virtualgpu import devices
+from virtualgpu.devices.host_tensors import is_host_tensor
 
 # Triton's names of scalar types → struct's.
 FORMATS = {"i1": "b", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
            "u1": "B", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
            "fp16": "e", "fp32": "f", "f32": "f", "fp64": "d"}
+
+
+def on_device(argument: Any, address: Callable[[Any], int]) -> Any:
+    """An argument with ``address(tensor)`` in place of each CPU tensor of PyTorch."""
+    if isinstance(argument, tuple):
+        return tuple(on_device(one, address) for one in argument)
+    return address(argument) if is_host_tensor(argument) else argument
 
 
 def pack(types: Iterable[Any], arguments: Iterable[Any]) -> list[bytes]:

@@ -20,9 +20,9 @@ from triton.runtime import _allocation
 from virtualgpu import devices
 from virtualgpu.cuda.device_attributes import ATTRIBUTES
 from virtualgpu.cuda.kernel_resources import resources
-from virtualgpu.triton.arguments import pack
+from virtualgpu.devices.host_tensors import copies
+from virtualgpu.triton.arguments import on_device, pack
 from virtualgpu.triton.lines import mended
-from virtualgpu.triton.tensors import on_device
 
 # What Triton emits for sm_80 the machine has: mma.sync, ldmatrix, cp.async. For sm_90 it emits
 # wgmma, which the machine lacks.
@@ -96,7 +96,8 @@ class VirtualLauncher:
                             has.global_scratch_align, stream)
         profile = _allocate(_allocation._profile_allocator, blocks * has.profile_scratch_size,
                             has.profile_scratch_align, stream)
-        with on_device(arguments) as given:
+        with copies() as address:
+            given = [on_device(one, address) for one in arguments]
             parameters = pack((*self._types, "*i8", "*i8"), (*given, scratch, profile))
             devices.current().launch(
                 function.module, function.name, grid, (has.num_warps * WARP, 1, 1), parameters,

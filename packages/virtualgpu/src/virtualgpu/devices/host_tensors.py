@@ -1,0 +1,63 @@
+"""PyTorch's CPU tensors as arguments of a launch: copied to the device and back.
+
+PyTorch has no device on the virtual GPU, and tests of Triton's and cuTile's kernels make tensors. A
+launch gets a copy of each tensor's whole storage, so that views of one storage stay views of one;
+what the kernel left in it is in the tensors when the launch ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.devices import current
+
+# Kernels are compiled for pointers at multiples of 16 where they are; a copy keeps what is left
+# of its address by more than that.
+_ALIGNMENT = 256
+
+
+def is_host_tensor(argument: Any) -> bool:
+    """Whether it is a tensor that PyTorch keeps on the CPU."""
+    return (hasattr(argument, "untyped_storage")
+            and getattr(getattr(argument, "device", None), "type", None) == "cpu")
+
+
+@contextmanager
+def copies() -> Iterator[Callable[[Any], int]]:
+    """A function that gives a CPU tensor's address on the current device, 0 where it is empty.
+
+    At the end the tensors get back what their copies hold; where it came to an error, they are as
+    they were.
+    """
+    device = current()
+    found: dict[int, tuple[int, int, int]] = {}  # storage → (allocation, address, bytes)
+
+    def address(tensor: Any) -> int:
+        storage = tensor.untyped_storage()
+        start, nbytes = storage.data_ptr(), storage.nbytes()
+        if not start or not nbytes:
+            return 0
+        if start not in found:
+            room = device.allocate(nbytes + _ALIGNMENT)
+            there = room + (start - room) % _ALIGNMENT
+            found[start] = room, there, nbytes
+            device.write(there, _host(start, nbytes))
+        return found[start][1] + tensor.data_ptr() - start
+
+    try:
+        yield address
+        for start, (_, there, nbytes) in found.items():
+            _host(start, nbytes)[:] = device.read(there, nbytes).view(np.uint8)
+    finally:
+        for room, _, _ in found.values():
+            device.free(room)
+
+
+def _host(start: int, nbytes: int) -> np.ndarray:
+    """The host's bytes at an address, without a copy."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(start))

@@ -1,0 +1,41 @@
+"""PyTorch's CPU tensors in a launch of cuTile: what it takes for tensors of the device."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from virtualgpu.devices.host_tensors import is_host_tensor
+
+_CUDA = 2  # kDLCUDA
+
+
+class _Tensor(ctypes.Structure):
+    """The first fields of DLPack's ``DLTensor``; those that follow stay PyTorch's own."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_number", ctypes.c_int32)]
+
+
+class OnDevice:
+    """A CPU tensor that has a copy at ``address``; cuTile asks it by DLPack."""
+
+    def __init__(self, tensor: Any, address: int):
+        self._tensor, self._address = tensor.detach(), address
+
+    def __dlpack__(self, **_) -> Any:
+        capsule = self._tensor.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        told = _Tensor.from_address(pointer(capsule, b"dltensor"))
+        told.data, told.device_type, told.device_number = self._address, _CUDA, 0
+        return capsule
+
+
+def on_device(argument: Any, address: Callable[[Any], int]) -> Any:
+    """An argument of a kernel with its CPU tensors replaced, in tuples and lists too, of which
+    cuTile takes no subclasses."""
+    if type(argument) in (list, tuple):
+        return type(argument)(on_device(one, address) for one in argument)
+    return OnDevice(argument, address(argument)) if is_host_tensor(argument) else argument
