@@ -1,6 +1,7 @@
 """PyTorch's GPU answered by its CPU, for tests that make their tensors on ``cuda``.
 
-A plugin of pytest (``-p lab.evidence.torch_on_host``). On the virtual GPU PyTorch has no device,
+A plugin of pytest (``-p lab.evidence.torch_on_host``); :func:`answer` is for the processes that
+tests start, from a ``sitecustomize``. On the virtual GPU PyTorch has no device,
 and launches take its CPU tensors; so a tensor asked for on ``cuda`` is made on the CPU, and of
 ``torch.cuda`` there is what a test of kernels asks: one device of capability 9.0, a stream,
 ``synchronize``. What has no answer, such as graphs and times, stays PyTorch's own and fails.
@@ -11,6 +12,7 @@ leaves out those that the file ``DONE`` names, and takes at most ``CASES`` of a 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections import defaultdict
@@ -22,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 import virtualgpu
 
-virtualgpu.activate()
+_answered: list[TorchFunctionMode] = []
 
 
 def _there(value: Any) -> Any:
@@ -37,8 +39,10 @@ class _OnHost(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.Tensor.cuda:
             return args[0]
-        return func(*map(_there, args), **{name: _there(one) for name, one
-                                           in (kwargs or {}).items()})
+        named = {name: _there(one) for name, one in (kwargs or {}).items()}
+        if (wide := named.pop("out_dtype", None)) is not None:  # a product that the CPU lacks
+            args = [one.to(wide) for one in args]
+        return func(*map(_there, args), **named)
 
 
 class Stream:
@@ -68,15 +72,25 @@ class Stream:
         pass
 
 
-def pytest_configure() -> None:
-    _OnHost().__enter__()
+def answer() -> None:
+    """Switch the virtual GPU on, and PyTorch to it."""
+    if _answered:
+        return
+    virtualgpu.activate()
+    _answered.append(_OnHost())
+    _answered[0].__enter__()
     answers: dict[str, Any] = {
         "Stream": Stream, "current_stream": Stream, "default_stream": Stream,
         "stream": lambda stream: stream, "synchronize": lambda *_: None, "device_count": lambda: 1,
         "is_available": lambda: True, "current_device": lambda: 0,
+        "device": lambda _: contextlib.nullcontext(),
         "get_device_capability": lambda *_: (9, 0)}
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
+
+
+def pytest_configure() -> None:
+    answer()
 
 
 def pytest_collection_modifyitems(config, items) -> None:

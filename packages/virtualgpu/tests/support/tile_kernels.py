@@ -171,3 +171,36 @@ def experts(x, weights, rows, shares, y, tokens: ct.Constant[int], width: ct.Con
     weight = ct.load(weights, (expert, 0, 0), (1, width, width)).reshape((width, width))
     answer = ct.mma(values, weight, ct.zeros((tokens, width), ct.float32))
     ct.atomic_add(y, (row, column), ct.maximum(answer, 0) * share)
+
+
+@ct.kernel
+def sums_modulo(x, y, running, modulo: int, tile: ct.Constant[int]):
+    """Sums that are kept below a number which the combining function finds around itself."""
+    values = ct.load(x, (ct.bid(0), 0), (1, tile))
+    ct.store(y, (ct.bid(0),), ct.reduce(values, 1, lambda a, b: (a + b) % modulo, 0))
+    ct.store(running, (ct.bid(0), 0),
+             ct.scan(values, 1, lambda a, b: (a + b) % modulo, 0))
+
+
+@ct.kernel
+def takes_where_zero(x, y, tile: ct.Constant[int]):
+    at = ct.bid(0) * tile + ct.arange(tile, dtype=ct.int32)
+    ct.scatter(y, at, ct.atomic_cas(x, at, 0, -at))
+
+
+def converting(to, mode):
+    """A kernel that brings numbers into another format and back."""
+    @ct.kernel
+    def converted(x, y, tile: ct.Constant[int]):
+        part = ct.load(x, (ct.bid(0),), (tile,))
+        ct.store(y, (ct.bid(0),), part.astype(to, rounding_mode=mode).astype(y.dtype))
+
+    return converted
+
+
+@ct.kernel
+def rows_to_rows(x, rows, y, z, first: int, tile: ct.Constant[int]):
+    at = ct.load(rows, (0,), (tile,))
+    part = ct.load_advanced_indexing(x, (at, ct.Slice(first, tile)), padding_mode=ZERO)
+    ct.store(y, (0, 0), part)
+    ct.store_advanced_indexing(z, (at, ct.Slice(first, tile)), part)

@@ -150,3 +150,96 @@ def test_mixture_of_experts(cp, kernels, launch):
     answers = np.maximum(np.einsum("td,edh->teh", x, weights), 0)
     right = (np.take_along_axis(answers, chosen[..., None], 1) * shares[..., None]).sum(1)
     np.testing.assert_allclose(y.get(), right, rtol=1e-4, atol=1e-4)
+
+
+def test_a_combining_function_reads_what_lies_around_it(cp, kernels, launch):
+    x = RNG.integers(0, 10, (5, 32)).astype(np.int32)
+    y, running = cp.zeros(5, np.int32), cp.zeros((5, 32), np.int32)
+    launch(kernels.sums_modulo, (5,), cp.asarray(x), y, running, 7, 32)
+    assert np.array_equal(y.get(), x.sum(1) % 7)
+    assert np.array_equal(running.get(), np.concatenate(
+        [x[:, :1], x.cumsum(1)[:, 1:] % 7], 1)), "the first element is combined with nothing"
+
+
+def test_an_exchange_outside_of_the_array_gives_what_was_expected(cp, kernels, launch):
+    """As cuTile's documentation of ``atomic_cas`` says."""
+    x, y = cp.asarray(np.array([5, 0, 7, 0, 9], np.int32)), cp.full(8, 1, np.int32)
+    launch(kernels.takes_where_zero, (1,), x, y, 8)
+    assert x.get().tolist() == [5, -1, 7, -3, 9]
+    assert y.get().tolist() == [5, 0, 7, 0, 9, 0, 0, 0]
+
+
+def neighbours(name: str, size: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of positive numbers the format's values below and above, and whether the upper one's last
+    bit is 0."""
+    fraction = {"float16": 10, "bfloat16": 7, "tfloat32": 10, "float32": 23}[name]
+    least = -14 if name == "float16" else -126
+    step = np.exp2(np.maximum(np.floor(np.log2(size)), least) - fraction)
+    low, high = np.floor(size / step), np.ceil(size / step)
+    return low * step, high * step, high % 2 == 0
+
+
+@pytest.mark.parametrize(("there", "modes"), [
+    ("float16", "RN RZ"), ("bfloat16", "RN RZ"), ("tfloat32", "RN RZ RA"),
+    ("float32", "RN RZ RM RP")])
+def test_conversions_round_as_asked(cp, kernels, launch, there, modes):
+    """Of random numbers, of those midway between two of the format, and of the format's own; in
+    the modes that cuTile has for them."""
+    import cuda.tile as ct
+
+    numbers = np.exp2(RNG.uniform(-20, 15, 300)).astype(np.float32)
+    if there == "float32":
+        numbers = numbers * (1 + RNG.uniform(size=300) * 2.0**-24)
+    low, high, _ = neighbours(there, numbers.astype(np.float64))
+    x = np.concatenate([numbers, (low + high) / 2, low])[:768].astype(numbers.dtype)
+    x *= RNG.choice([-1, 1], 768)
+    low, high, even = neighbours(there, np.abs(x).astype(np.float64))
+    middle = (low + high) / 2
+    up = {"RN": (np.abs(x) > middle) | ((np.abs(x) == middle) & even), "RA": np.abs(x) >= middle,
+          "RZ": np.zeros(768, bool), "RM": x < 0, "RP": x > 0}
+    for mode in modes.split():
+        y = cp.zeros(768, np.float32)
+        kernel = kernels.converting(getattr(ct, there), ct.RoundingMode[mode])
+        launch(kernel, (12,), cp.asarray(x), y, 64)
+        assert np.array_equal(y.get(), np.copysign(np.where(up[mode], high, low), x)), mode
+
+
+def test_a_kernel_is_compiled_once_for_arguments_of_a_kind(cp, kernels, launch, monkeypatch):
+    """By cuTile's own function, as it is at that time: programs wrap it to count."""
+    from cuda.tile import _compile
+
+    counted, theirs = [], _compile.compile_tile
+
+    def counting(*arguments, **named):
+        counted.append(arguments)
+        return theirs(*arguments, **named)
+
+    monkeypatch.setattr(_compile, "compile_tile", counting)
+    for x in (cp.ones(32, np.int8), cp.ones(64, np.int8), cp.ones(64, np.int16)):
+        y = cp.zeros_like(x)
+        launch(kernels.add, (2,), x, x, y, 16)
+        assert y[:32].get().tolist() == [2] * 32
+    assert len(counted) == 2
+
+
+@pytest.mark.parametrize("first", [0, 1, 3, 6])
+def test_rows_are_gathered_and_scattered_from_any_column(cp, kernels, launch, first):
+    """Where a row's part begins is told in elements, not in tiles."""
+    x, rows = floats(9, 8), np.array([7, 0, 3, 2], np.int32)
+    y, z = cp.full((4, 4), -1, np.float32), cp.zeros((9, 8), np.float32)
+    with virtualgpu.check() as report:
+        launch(kernels.rows_to_rows, (1,), cp.asarray(x), cp.asarray(rows), y, z, first, 4)
+    assert report.ok, report
+    wanted = np.zeros((4, 4), np.float32)
+    wanted[:, :8 - first] = x[rows, first:first + 4]
+    assert np.array_equal(y.get(), wanted)
+    there = np.zeros((9, 8), np.float32)
+    there[rows, first:first + 4] = wanted[:, :8 - first]
+    assert np.array_equal(z.get(), there)
+
+
+def test_rows_from_a_column_outside_are_told(cp, kernels, launch):
+    y, z = cp.zeros((4, 4), np.float32), cp.zeros((9, 8), np.float32)
+    with virtualgpu.check() as report:
+        launch(kernels.rows_to_rows, (1,), z, cp.arange(4, dtype=np.int32), y, z, 8, 4)
+    assert "reaches element 8 along dimension 1, of 8" in str(report)

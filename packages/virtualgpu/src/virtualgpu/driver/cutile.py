@@ -25,8 +25,8 @@ def adapt(tile: ModuleType) -> None:
     if _before:
         return
     try:
+        from cuda.tile import _compile
         from cuda.tile._bytecode.version import BytecodeVersion
-        from cuda.tile._compile import compile_tile, format_sm_arch
         from cuda.tile._execution import kernel
         from cuda.tile.compilation import KernelSignature
 
@@ -40,9 +40,10 @@ def adapt(tile: ModuleType) -> None:
 
     @functools.wraps(theirs)
     def to_bytecode(self, signature, context, compute_capability=None):
-        made = compile_tile(
+        made = _compile.compile_tile(  # as it is by then: tests replace it
             self._annotated_function, (signature,),
-            format_sm_arch(*(compute_capability or (9, 0))), self._compiler_options, context,
+            _compile.format_sm_arch(*(compute_capability or (9, 0))), self._compiler_options,
+            context,
             bytecode_version=version, return_bytecode=True, return_cubin=False)
         [found] = made.kernel_signatures
         return bytes(made.bytecode), found.symbol, None, tuple(made.library_lifecycle_providers)

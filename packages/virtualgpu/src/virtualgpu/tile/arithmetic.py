@@ -244,16 +244,24 @@ def _resize(operation: Operation, a: np.ndarray) -> np.ndarray:
 def _refloat(operation: Operation, a: np.ndarray) -> np.ndarray:
     to, mode = operation.results[0].element, operation.attributes["rounding"]
     nearest = rounded(a, to)
-    if mode in _NEAREST or to.bits >= operation.types[0].element.bits > 8:
+    if mode in _NEAREST:
         return nearest
-    if mode not in _MODES or to.name not in ("f16", "f32"):
+    if mode not in (*_MODES, "nearest_away"):
         raise UnsupportedInstruction(f"{operation}: the virtual GPU does not round to {to} by "
                                      f"{mode}")
-    too_high, too_low = nearest.astype(a.dtype) > a, nearest.astype(a.dtype) < a
-    down = np.nextafter(nearest, to.dtype.type(-np.inf))
-    up = np.nextafter(nearest, to.dtype.type(np.inf))
-    below = np.full(a.shape, mode == "negative_inf") if mode != "zero" else a > 0
-    return np.where(too_high & below, down, np.where(too_low & ~below, up, nearest))
+    # The two values of the format on either side of the number's size: codes are in their order.
+    size = np.abs(np.asarray(a, np.float64))
+    near = rounded(size, to)
+    codes, step = _bits(near, to), 1 << 13 if to.name == "tf32" else 1
+    low, high = (decoded((codes + codes.dtype.type(step) * by).astype(codes.dtype).view(to.stored),
+                         to) for by in (-(near > size).astype(np.int8), near < size))
+    if mode == "nearest_away":
+        upper = np.where(np.isfinite(high), high - size <= size - low, near > size)
+    else:
+        upper = a < 0 if mode == "negative_inf" else (a > 0) & (mode == "positive_inf")
+    found = np.where(upper, high, low)
+    signed = found if to.name == "f8E8M0FNU" else np.copysign(found, a)
+    return np.where(np.isnan(a), nearest, signed).astype(to.dtype)
 
 
 @_does("itof")

@@ -214,7 +214,8 @@ def _atomic(block: Block, operation: Operation, given: list) -> list:
     if mask is None:
         before = access.atomic(block, operation, pointers, value, element, compare)
         return [before.reshape(pointers.shape), None]
-    result = access.fill(element, pointers.shape, None)
+    # Where nothing is compared, cuTile says that it was as expected.
+    result = access.fill(element, pointers.shape, None) if compare is None else compare.copy()
     result[mask] = access.atomic(block, operation, pointers[mask], value[mask], element,
                                  None if compare is None else compare[mask])
     return [result, None]
@@ -345,6 +346,7 @@ MEMORY: dict[str, Callable[[Block, Operation, list], list]] = {
     **dict.fromkeys(("get_tensor_shape", "get_index_space_shape"), _sizes),
     "get_tile_block_id": lambda block, operation, given: _scalars(block.index),
     "get_num_tile_blocks": lambda block, operation, given: _scalars(block.launch.grid),
+    "reduce": folding.reduced, "scan": folding.scanned,
     "alloca": _alloca, "get_global": _global, "assert": _assert, "print_tko": _print,
     **dict.fromkeys(("make_token", "join_tokens", "gdc_launch_dependents_tko", "gdc_wait_tko",
                      "memory_fence_alias_tko"), _nothing),
@@ -356,10 +358,6 @@ def bind(operation: Operation) -> None:
     if operation.name == "constant":
         tile = arithmetic.constant(operation.attributes["value"], operation.results[0])
         operation.run = lambda _, tile=tile: tile
-    elif operation.name == "reduce":
-        operation.run = folding.reduced
-    elif operation.name == "scan":
-        operation.run = folding.scanned
     else:
         operation.run = arithmetic.ELEMENTWISE.get(operation.name) or shapes.SHAPES.get(
             operation.name)

@@ -309,7 +309,9 @@ def _view(module: Module, cursor: Cursor, tag: int, start: int) -> types.View:
     unified = module.version >= (13, 3)
     flags = cursor.number() if unified else 0
     shape = _sizes(cursor, cursor.integers(4), start)
-    steps = tuple(cursor.integers(4)) if tag == 21 else shape
+    # The dense dimensions of gathered rows are told where they begin, in elements.
+    steps = (tuple(cursor.integers(4)) if tag == 21 else shape if tag == 15 else
+             (1,) * len(shape))
     tensor = _known(module, cursor, types.Tensor)
     sparse = cursor.number() if tag == 20 else None
     dims = tuple(range(len(shape))) if tag == 20 else tuple(cursor.integers(4))

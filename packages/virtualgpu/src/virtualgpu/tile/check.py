@@ -135,9 +135,10 @@ class TileCheck:
                 continue
             first = int(window.places[place][0])
             step = window.tiled.type.steps[place]
+            what = "tile" if window.tiled.type.sparse is None else "element"
             if not 0 <= first < array.shape[window.tiled.type.dims[place]]:
                 self.add("memory", block, operation,
-                         f"block {block.index} reaches tile {first // step} along dimension "
+                         f"block {block.index} reaches {what} {first // step} along dimension "
                          f"{place}, of {count}: the tile lies outside of the array of shape "
                          f"{tuple(array.shape)} as a whole, which is undefined; launch fewer "
                          "blocks, or keep the index below ct.num_tiles")

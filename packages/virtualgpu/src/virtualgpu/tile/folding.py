@@ -10,12 +10,18 @@ import numpy as np
 
 from virtualgpu.tile import arithmetic
 from virtualgpu.tile.body import Operation, Region
+from virtualgpu.tile.events import Block
 
 
-def _combined(region: Region, current: list[np.ndarray], before: list[np.ndarray]
+def _combined(block: Block, region: Region, current: list[np.ndarray], before: list[np.ndarray]
               ) -> list[np.ndarray]:
-    """The region's values for arrays of arguments: its operations work on elements alone."""
+    """The region's values for arrays of arguments: its operations work on elements alone, and on
+    numbers from around it."""
     values: dict[int, np.ndarray] = {}
+
+    def value(one: int) -> np.ndarray:
+        return values[one] if one in values else block.values[one]
+
     for place, pair in enumerate(zip(current, before, strict=True)):
         values[region.at + 2 * place], values[region.at + 2 * place + 1] = pair
     for operation in region.operations[:-1]:
@@ -23,32 +29,33 @@ def _combined(region: Region, current: list[np.ndarray], before: list[np.ndarray
             found = arithmetic.constant(operation.attributes["value"], operation.results[0])
         else:
             found = arithmetic.ELEMENTWISE[operation.name](
-                operation, *[values[one] for one in operation.operands])
+                operation, *map(value, operation.operands))
         values[operation.at] = found
     shape = np.shape(current[0])
-    return [np.broadcast_to(values[one], shape) for one in region.operations[-1].operands]
+    return [np.broadcast_to(value(one), shape) for one in region.operations[-1].operands]
 
 
-def reduced(operation: Operation, *tiles: np.ndarray) -> list[np.ndarray]:
+def reduced(block: Block, operation: Operation, tiles: list[np.ndarray]) -> list[np.ndarray]:
     axis, region = operation.attributes["dim"], operation.regions[0]
     left = [np.moveaxis(tile, axis, 0) for tile in tiles]
     while (many := len(left[0])) > 1:
         half = many // 2
-        made = _combined(region, [one[half : 2 * half] for one in left],
+        made = _combined(block, region, [one[half : 2 * half] for one in left],
                          [one[:half] for one in left])
         left = [np.concatenate([new, one[2 * half :]]) if many % 2 else new
                 for new, one in zip(made, left, strict=True)]
     return [one[0] for one in left]
 
 
-def scanned(operation: Operation, *tiles: np.ndarray) -> list[np.ndarray]:
+def scanned(block: Block, operation: Operation, tiles: list[np.ndarray]) -> list[np.ndarray]:
     """Each element combined with those before it, in ``log2`` steps (Hillis and Steele 1986)."""
     axis, region = operation.attributes["dim"], operation.regions[0]
     back = -1 if operation.attributes["reverse"] else 1
     now = [np.moveaxis(tile, axis, 0)[::back] for tile in tiles]
     distance = 1
     while distance < len(now[0]):
-        made = _combined(region, [one[distance:] for one in now], [one[:-distance] for one in now])
+        made = _combined(block, region, [one[distance:] for one in now],
+                         [one[:-distance] for one in now])
         now = [np.concatenate([one[:distance], new]) for one, new in zip(now, made, strict=True)]
         distance *= 2
     return [np.moveaxis(one[::back], 0, axis) for one in now]
