@@ -12,6 +12,7 @@ import pytest
 import jaxpile
 import virtualgpu
 from jaxpile.cuda.codegen import Kernel, generate
+from jaxpile.cuda.launch import Launcher
 from jaxpile.primitives import default_registry
 from jaxpile.program import Nest, walk
 from jaxpile.stages import program_of
@@ -19,7 +20,10 @@ from lab.benchmarks.jit_programs import CHECK, PROGRAMS, arguments, equation_of_
 from lab.benchmarks.jit_speed import too_wrong
 
 #: Loop nests on the CPU, and launches of a call on a GPU: the two scans of the last are one each.
-LOOPS = {"equation_of_state": 1, "isoneutral_mixing": 31, "turbulent_kinetic_energy": 27}
+LOOPS = {"equation_of_state": 1, "isoneutral_mixing": 20, "turbulent_kinetic_energy": 26}
+#: Kernels and copies that XLA makes of them for an H200, of 65,536 elements: JAX 0.10.1, compiled
+#: for that GPU without one, counted in the HLO. Of the last without those in its two loops.
+XLA = {"equation_of_state": 1, "isoneutral_mixing": 13, "turbulent_kinetic_energy": 13}
 SIZE = 900
 
 
@@ -46,7 +50,27 @@ def test_loops(name):
 def test_kernels_and_launches(name):
     plan = generate(program(name, "gpu"))
     assert all(isinstance(step, Kernel) for step in plan.steps)
-    assert len(plan.steps) <= LOOPS[name]
+    assert len(plan.steps) <= min(LOOPS[name], 2 * XLA[name])
+
+
+def test_the_equation_of_state_moves_the_fewest_bytes():
+    args = arguments("equation_of_state", 1024)
+    lowered = jaxpile.jit(equation_of_state).lower(*args)
+    active = virtualgpu.is_active()
+    virtualgpu.activate()
+    try:
+        import cupy
+
+        run = Launcher(program_of(lowered.jaxpr, default_registry(), "density", "gpu"))
+        given = [cupy.asarray(array) for array in args]
+        with virtualgpu.profile() as profile:
+            (found,) = run(given)
+    finally:
+        if not active:
+            virtualgpu.deactivate()
+    (launch,) = profile.launches
+    fewest = sum(array.nbytes for array in (*given, found))
+    assert 32 * launch.counters.global_sectors == fewest
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

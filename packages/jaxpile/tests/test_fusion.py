@@ -7,6 +7,8 @@ import numpy as np
 from jax import lax
 
 import jaxpile
+from jaxpile.expressions import dims_of, linear, var
+from jaxpile.fusion import apart, own_place
 from jaxpile.primitives import default_registry
 from jaxpile.program import Nest, walk
 from jaxpile.stages import program_of
@@ -41,6 +43,48 @@ def test_views_cost_nothing():
 
 def test_several_outputs_of_one_extent_share_a_loop():
     assert made(lambda x: (jnp.sin(x), jnp.cos(x) + 1, x * 2), X) == (1, 0)
+
+
+def test_parts_of_an_array_that_never_meet_are_written_in_one_loop():
+    def columns(x, step):
+        y = jnp.zeros((1000, 4))
+        for k in range(4):
+            y = y.at[:: 1 if step else -1, k].set(jnp.sin(x + k))
+        return y
+
+    assert made(lambda x: columns(x, True), X) == (2, 0)
+    np.testing.assert_allclose(jaxpile.jit(columns, static_argnums=1)(X, True), columns(X, True))
+    np.testing.assert_allclose(jaxpile.jit(columns, static_argnums=1)(X, False),
+                               columns(X, False))
+
+
+def test_parts_that_meet_are_written_one_after_the_other():
+    def overlapping(x):
+        return jnp.zeros((1001, 2)).at[:-1, 0].set(jnp.sin(x)).at[1:, 0].set(jnp.cos(x))
+
+    def turned(x):
+        y = jnp.zeros(2000).at[::2].set(jnp.sin(x))
+        return y.at[1::2].set(y[::2] + y[1::2] + jnp.roll(y, 2)[::2])
+
+    assert made(overlapping, X) == (3, 0)
+    for function in (overlapping, turned):
+        np.testing.assert_allclose(jaxpile.jit(function)(X), function(X), rtol=1e-14)
+
+
+def test_a_place_is_its_own_where_no_two_indices_share_it():
+    i, k = dims_of((6, 5))
+    ranges, turn = ((0, 6), (0, 5)), var("t", 0, 9)
+    for terms, own in ((((i, 5), (k, 1)), True), (((i, 40), (k, 4)), True),
+                       (((i, 1), (k, 6)), True), (((i, -5), (k, 1)), True),
+                       (((i, 5), (k, 1), (turn, 30)), True),
+                       (((i, 4), (k, 1)), False), (((i, 1), (k, 5)), False), (((i, 5),), False),
+                       (((i, 1), (k, 1)), False)):
+        place = linear(terms, 3)
+        assert own_place(place, ranges) == own, terms
+    at = linear([(i, 40), (k, 4)], 3)
+    assert apart(at, linear([(at, 1)], 1)) and apart(at, linear([(at, 1)], -3))
+    assert not apart(at, linear([(at, 1)], 8)) and not apart(at, linear([(at, 1), (turn, 1)]))
+    assert not apart(at, linear([(i, 40), (k, 8)], 2))
 
 
 def test_cheap_stencils_are_recomputed():

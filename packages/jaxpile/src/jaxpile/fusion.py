@@ -12,14 +12,15 @@ from jaxpile.expressions import (
     dim,
     dims_of,
     flattened,
+    linear,
     load,
     ordered,
-    row_major,
     transform,
 )
 from jaxpile.program import (
     Branch,
     Buffer,
+    Loop,
     Nest,
     Program,
     Repeat,
@@ -109,37 +110,56 @@ def mergeable(first: Nest, second: Nest) -> bool:
     """Whether an iteration of the second needs only what the same one of the first wrote."""
     if not first.ranges:
         return True
-    shape = tuple(high for _, high in first.ranges)
-    own = row_major(shape, dims_of(shape))
     writes = writes_of(first.body), writes_of(second.body)
     shared = writes[0] & (reads_of(second.body) | writes[1]) | reads_of(first.body) & writes[1]
     if not shared:
         return True
-    base: dict[Buffer, Expr] = {}
-    for body in (first.body, second.body):
-        for item in walk(body):
-            if isinstance(item, Store) and item.buffer in shared:
-                if not own_place(item.position, own):
-                    return False
-                if base.setdefault(item.buffer, item.position) is not item.position:
-                    return False
+    turns = {item.variable for item in walk(first.body + second.body) if isinstance(item, Loop)}
+    stored: dict[Buffer, set[Expr]] = {}
+    touched: dict[Buffer, set[Expr]] = {}
     for item in walk(first.body + second.body):
-        for node in ordered(expressions(item)):
-            if node.op == "load" and node.attr in shared and node.args[0] is not base[node.attr]:
+        if isinstance(item, Store) and item.buffer in shared:
+            still = [part for part in item.position.args if not part.moves]
+            if not own_place(item.position, first.ranges) or any(
+                    part.op != "var" or part in turns for part in still):
                 return False
+            stored.setdefault(item.buffer, set()).add(item.position)
+        for node in ordered(expressions(item)):
+            if node.op == "load" and node.attr in shared:
+                touched.setdefault(node.attr, set()).add(node.args[0])
+    return all(one is other or apart(one, other)
+               for buffer, places in stored.items() for one in places
+               for other in places | touched.get(buffer, set()))
+
+
+def own_place(position: Expr, ranges: tuple[tuple[int, int], ...]) -> bool:
+    """Whether each index has a place of its own: a step along a dimension leads beyond all that the
+    nearer ones reach."""
+    terms = moving(position)
+    if set(terms) != {at for at in dims_of(high for _, high in ranges) if at.moves}:
+        return False
+    reached = 0
+    for at, factor in sorted(terms.items(), key=lambda term: abs(term[1])):
+        if abs(factor) <= reached:
+            return False
+        reached += abs(factor) * (at.attr[2] - at.attr[1] - 1)
     return True
 
 
-def own_place(position: Expr, own: Expr) -> bool:
-    """Whether each index has a place of its own: row-major order, all moved by one amount."""
-    if position is own:
-        return True
+def apart(one: Expr, other: Expr) -> bool:
+    """Whether two places never meet, at whatever indices: they lie in different columns of a table
+    as wide as what all steps have in common."""
+    between = linear([(one, 1), (other, -1)])
+    width = math.gcd(*moving(one).values())
+    return between.op == "const" and int(between.attr) % width != 0
+
+
+def moving(position: Expr) -> dict[Expr, int]:
+    """The factors of the dimensions in a place; nothing where it is no sum of them."""
     if position.op != "linear":
-        return False
-    moving = {a: f for a, f in zip(position.args, position.attr, strict=False) if a.moves}
-    wanted = ({own: 1} if own.op == "dim" else
-              dict(zip(own.args, own.attr, strict=False)) if own.op == "linear" else {})
-    return moving == wanted
+        return {position: 1} if position.op == "dim" else {}
+    return {at: factor for at, factor in zip(position.args, position.attr, strict=False)
+            if at.moves}
 
 
 def forwarded(first: Nest, body: list) -> list:

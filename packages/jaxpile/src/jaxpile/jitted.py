@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import jax
 import numpy as np
 
+from jaxpile.cuda.arrays import on_device
 from jaxpile.errors import JaxpileError
 from jaxpile.registry import Registry
 from jaxpile.stages import Compiled, Lowered, lower
@@ -29,7 +30,8 @@ def jit(function: Callable | None = None, *, static_argnums: int | Iterable[int]
     the function runs as it is, so that JAX's transformations compose with it. Donating an argument
     permits its memory to be written over: jax.jit's words for it are taken, and none is.
 
-    ``backend``: "llvm" for this CPU, "cuda" for a GPU through CuPy. ``translators``: a Registry in
+    ``backend``: "llvm" for this CPU, "cuda" for a GPU through CuPy: arguments on the device are
+    read there, and results stay there if JAX has that GPU. ``translators``: a Registry in
     place of the default one. ``cache_size``: compiled programs kept, the least recently used go.
 
     Raises UnsupportedPrimitive, UnsupportedType and UnsupportedProgram when a call has to compile.
@@ -112,6 +114,7 @@ class Jitted:
             registry = default_registry()
         elif not isinstance(registry, Registry):
             registry = Registry(registry)
+        args, kwargs = jax.tree_util.tree_map(_traceable, (args, kwargs))
         return lower(self.traced.trace(*args, **kwargs), tree, registry, self.name, self.backend)
 
     def _split(self, args, kwargs) -> tuple[tuple, tuple, dict]:
@@ -152,12 +155,21 @@ def kind_of(leaf) -> tuple:
         return leaf.shape, leaf.dtype, False
     if isinstance(leaf, bool | int | float | complex):
         return (), type(leaf), True
+    if on_device(leaf):
+        return tuple(leaf.shape), leaf.dtype, False
     if hasattr(leaf, "__jax_array__") or hasattr(leaf, "__array__"):
         array = jax.numpy.asarray(leaf)
         return array.shape, array.dtype, array.weak_type
     raise TypeError(
         f"{leaf!r} ({type(leaf).__name__}) is no array. Arguments that are none must be static: "
         "name them in static_argnames.")
+
+
+def _traceable(leaf):
+    """What JAX traces in place of another library's array on a device."""
+    if isinstance(leaf, jax.Array) or not on_device(leaf):
+        return leaf
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
 def _signature(function):

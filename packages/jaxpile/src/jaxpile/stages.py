@@ -76,12 +76,17 @@ class Compiled:
                           else ShapedArray(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
                           for v in lowered.jaxpr.jaxpr.outvars]
         target = "gpu" if lowered.backend == "cuda" else "cpu"
-        self.executable: Callable[[list[np.ndarray]], list[np.ndarray]]
+        self.executable: Callable[[list], list]
+        self.arriving, self.fetched = np.asarray, np.asarray
+        self.staying: Callable | None = None
         program = program_of(lowered.jaxpr, lowered.registry, lowered.name, target)
         if target == "gpu":
+            from jaxpile.cuda.arrays import arriving, staying
             from jaxpile.cuda.launch import Launcher
 
-            self.executable = Launcher(program)
+            self.executable = launcher = Launcher(program)
+            self.arriving, self.fetched = arriving, launcher.cupy.asnumpy
+            self.staying = staying(launcher.cupy)
         else:
             from jaxpile.llvm.executable import Executable
 
@@ -98,7 +103,7 @@ class Compiled:
 
     def run(self, leaves: list):
         """The results for the flat list of array arguments."""
-        arrays = [words_of(leaf) if key else np.asarray(leaf)
+        arrays = [words_of(leaf) if key else self.arriving(leaf)
                   for leaf, key in zip(leaves, self.keys, strict=True)]
         for k, (array, (shape, dtype)) in enumerate(zip(arrays, self.kinds, strict=True)):
             if array.shape != shape:
@@ -106,13 +111,20 @@ class Compiled:
                     f"{self.lowered.name} was compiled for shape {shape} as argument {k} and is "
                     f"called with {array.shape}. Lower and compile it again for that shape.")
             wanted = np.uint64 if self.keys[k] else dtype
-            if array.dtype != wanted or not array.flags.c_contiguous:
+            if isinstance(array, np.ndarray) and (
+                    array.dtype != wanted or not array.flags.c_contiguous):
                 arrays[k] = np.ascontiguousarray(array, wanted).reshape(shape)
-        results = self.executable(arrays)
-        place = _placing()
-        placed = [key_of(result) if aval is None else place(result, aval)
-                  for result, aval in zip(results, self.out_avals, strict=True)]
+        placed = [self.placed(result, aval)
+                  for result, aval in zip(self.executable(arrays), self.out_avals, strict=True)]
         return jax.tree_util.tree_unflatten(self.out_tree, placed)
+
+    def placed(self, result, aval) -> jax.Array:
+        """A result as JAX's: where it lies if JAX can have it there, else on the CPU."""
+        if aval is None:
+            return key_of(self.fetched(result))
+        if self.staying is not None and not aval.weak_type:  # DLPack knows no weak types
+            return self.staying(result)
+        return _placing()(self.fetched(result), aval)
 
     def as_text(self, form: str = "llvm") -> str:
         return self.lowered.as_text(form)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from collections import deque
 from typing import Any
 
 import numpy as np
 
+from jaxpile.cuda.arrays import taken
 from jaxpile.cuda.codegen import BLOCK, Kernel, generate
 from jaxpile.cuda.operations import HELPERS
 from jaxpile.errors import NoGPU
@@ -26,7 +28,7 @@ def cupy():
 
 
 class Launcher:
-    """A program as kernels; call it with NumPy arrays, which are copied to the device and back."""
+    """A program as kernels; arguments that lie on the device are read there, results stay there."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -34,22 +36,40 @@ class Launcher:
         self.text = self.plan.text
         self.cupy = cupy()
         self.compiled: dict[Kernel, Any] = {}  # cupy.RawKernel
-        self.constants: dict[Buffer, object] | None = None
+        self.constants: dict[Buffer, Any] | None = None
+        self.queued: deque[tuple[Any, list]] = deque()
 
-    def __call__(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    def __call__(self, arrays: list) -> list:
+        """The results, CuPy's arrays, for arrays of the host or the device."""
         cp = self.cupy
         if self.constants is None:
             self.constants = {b: cp.asarray(b.contents.reshape(-1)) for b in self.program.buffers
                               if b.kind == "const"}
         memory = dict(self.constants)
         for buffer, array in zip(self.program.inputs, arrays, strict=True):
-            memory[buffer] = cp.asarray(np.array(array).reshape(-1) if array.size
-                                        else np.zeros(1, array.dtype))
+            memory[buffer] = (taken(cp, array, buffer.dtype) if buffer.size
+                              else cp.zeros(1, buffer.dtype))
         for buffer in self.program.buffers:
             if buffer not in memory:
                 memory[buffer] = cp.empty(max(buffer.size, 1), buffer.dtype)
         self.run(self.plan.steps, memory, {})
-        return [cp.asnumpy(memory[b])[:b.size].reshape(b.shape) for b in self.program.outputs]
+        self.keep([memory[buffer] for buffer in self.program.inputs])
+        results = []
+        for k, b in enumerate(self.program.outputs):
+            array = memory[b][:b.size].reshape(b.shape)
+            # A result has memory of its own; arguments and constants are not ours to give away.
+            mine = b.kind == "output" and b not in self.program.outputs[:k]
+            results.append(array if mine else array.copy())
+        return results
+
+    def keep(self, arguments: list) -> None:
+        """Hold arguments until the launches that read them are done: what another library owns it
+        may give to its next array, on a stream that does not wait for CuPy's."""
+        event = self.cupy.cuda.Event(disable_timing=True)
+        event.record()
+        self.queued.append((event, arguments))
+        while self.queued and self.queued[0][0].done:
+            self.queued.popleft()
 
     def run(self, steps: list, memory: dict, variables: dict) -> None:
         for step in steps:
