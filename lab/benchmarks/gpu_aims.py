@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from gpucourse.views.results import NOT_YET, NotMeasured, Results
 
+UNKNOWN = "unknown until run on a GPU"
+
 
 @dataclass(frozen=True)
 class Aim:
-    """What a kernel should reach: ``value`` (None: not run) against ``wanted``, as a ratio."""
+    """What a kernel should reach: ``value`` (None: no times) against ``wanted``, as a ratio."""
 
     name: str
     wanted: float
@@ -18,16 +20,22 @@ class Aim:
 
     @property
     def verdict(self) -> str:
-        """``met``, ``missed`` or ``not run``."""
-        return "not run" if self.value is None else "met" if self.value >= self.wanted else "missed"
+        """``met``, ``missed`` or that it is unknown."""
+        return UNKNOWN if self.value is None else "met" if self.value >= self.wanted else "missed"
 
 
 #: Numba kernels and their CUDA C++ twins: (group, contender, twin).
 TWINS = (("quadratic.float64", "numba", "cpp"), ("reduction", "tree", "cpp"),
-         ("histogram.peaks", "shared", "cpp"), ("mandelbrot.picture", "numba", "cpp"))
+         ("histogram.peaks", "shared", "cpp"), ("mandelbrot.picture", "numba", "cpp"),
+         ("mandelbrot.picture", "narrow", "cpp"))
 #: What streams through memory: (group, contender).
 STREAMING = (("quadratic.float64", "numba"), ("quadratic.float64", "cupy-elementwise"),
-             ("quadratic.float64", "cupy-fuse"), ("copy", "numba"))
+             ("quadratic.float64", "cupy-fuse"), ("quadratic.float64", "cupy-fuse-product"),
+             ("copy", "numba"))
+#: Sums, with what each should reach of CUB's: those that teach may stay behind.
+SUMS = (("tree", 0.95), ("shuffle", 0.95), ("eight", 0.97), ("vectors", 0.97))
+#: jaxpile's three programs, of 1,048,576 elements: at most 1.5 times as long as JAX.
+PROGRAMS = ("equation_of_state", "isoneutral_mixing", "turbulent_kinetic_energy")
 
 
 def aims(results: Results | None) -> list[Aim]:
@@ -43,15 +51,19 @@ def aims(results: Results | None) -> list[Aim]:
     wanted: list[tuple] = [
         (f"{group}/{contender}: share of the copy bandwidth", 0.90, share, (group, contender))
         for group, contender in STREAMING]
-    wanted += [(f"reduction/{one}: times as fast as cupy.sum (CUB)", 0.95, against,
-                ("reduction", one, "cupy")) for one in ("tree", "shuffle", "tuned")]
+    wanted += [(f"reduction/{one}: times as fast as cupy.sum (CUB)", least, against,
+                ("reduction", one, "cupy")) for one, least in SUMS]
     wanted += [(f"{group}/shared: times as fast as cupy.histogram", 1.0, against,
                 (group, "shared", "cupy")) for group in ("histogram.peaks", "histogram.even")]
+    wanted.append(("histogram.peaks/eight: times as fast as CUB's for even bins", 0.8, against,
+                   ("histogram.peaks", "eight", "cub")))
     wanted += [(f"{group}/{one}: times as fast as its CUDA C++ twin", 0.95, against,
                 (group, one, twin)) for group, one, twin in TWINS]
     wanted += [(f"{group}/jax: times as fast as CuPy's fuse", 1.0, against,
                 (group, "jax", "cupy-fuse"))
                for group in ("quadratic.float64", "quadratic.float32")]
+    wanted += [(f"jaxpile.{name}/jaxpile: times as fast as jax.jit", 0.67, against,
+                (f"jaxpile.{name}", "jaxpile", "jax")) for name in PROGRAMS]
     found = []
     for name, least, how, arguments in wanted:
         try:

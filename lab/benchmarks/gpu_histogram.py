@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lab.benchmarks import gpu_cub, gpu_twins
+from lab.benchmarks import gpu_cub, gpu_tuned, gpu_twins
 from lab.benchmarks.gpu_cells import take
 from lab.benchmarks.gpu_quadratic import SCAN
 from lab.benchmarks.gpu_reduction import without_cub
@@ -117,6 +117,20 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
                 def run():
                     kernels.fill_rows[blocks, THREADS](d_values, LOW, HIGH, d_rows)
                     kernels.add_rows[(slots + 63) // 64, 64](d_rows, d_counts)
+                    return counts
+
+                return Ready(run, check)
+
+            @work.add("eight", "Numba, eight loads at once, a product for the quotient",
+                      made_by="tuned")
+            def _():
+                kernel, counts = gpu_tuned.fill_eight(), cp.zeros(slots, np.int32)
+                d_counts = on_numba(counts)
+
+                def run():
+                    counts.fill(0)
+                    kernel[blocks, gpu_tuned.FILL_THREADS](
+                        d_values, LOW, HIGH, bins / (HIGH - LOW), d_counts)
                     return counts
 
                 return Ready(run, check)

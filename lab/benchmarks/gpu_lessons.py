@@ -1,10 +1,13 @@
 """Pairs of kernels whose counts the lectures compare; here are their times.
 
 Coalescing, bank conflicts and turning a table from "Thinking in warps", the matrix product from
-"Numba CUDA: kernels in Python".
+"Numba CUDA: kernels in Python". Two more show where bank conflicts cost, in a column of 32 without
+padding: where nothing else is waited for, and within a table's turning.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 
@@ -71,6 +74,77 @@ def banks(size: int) -> Work:
     return work
 
 
+#: Columns that each thread of :func:`columns` reads, all of a tile: shared memory alone is to be
+#: what it waits for. (Of more, the compiler would take those that it has read from registers.)
+ROUNDS = 32
+
+
+@cache
+def turn_unpadded():
+    """``turn`` of the lecture with a tile of 32 columns, as one writes it first."""
+    from numba import cuda, float32
+
+    @cuda.jit
+    def turn_unpadded(table, turned):
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        first_i, first_j = 32 * cuda.blockIdx.y, 32 * cuda.blockIdx.x
+        tile = cuda.shared.array((32, 32), float32)
+        if first_i + y < table.shape[0] and first_j + x < table.shape[1]:
+            tile[y, x] = table[first_i + y, first_j + x]
+        cuda.syncthreads()
+        if first_j + y < table.shape[1] and first_i + x < table.shape[0]:
+            turned[first_j + y, first_i + x] = tile[x, y]
+
+    return turn_unpadded
+
+
+@cache
+def column_sums(width: int):
+    """A kernel in which each warp reads columns of a shared tile, ``width`` words wide, in turn.
+
+    The tile has 32 rows; with 32 columns a warp's words lie in one bank, with 33 in 32 of them.
+    """
+    from numba import cuda, float32, uint32
+
+    @cuda.jit
+    def sum_columns(values, sums):
+        tile = cuda.shared.array((32, width), float32)
+        lane, row = cuda.threadIdx.x, cuda.threadIdx.y
+        for k in range(row, 32, 8):
+            tile[k, lane] = values[k, lane]
+        cuda.syncthreads()
+        mine = float32(0)
+        column = uint32(row + cuda.blockIdx.x)
+        for _ in range(ROUNDS):
+            mine += tile[uint32(lane), column % uint32(32)]
+            column += uint32(1)
+        sums[cuda.blockIdx.x, row, lane] = mine
+
+    return sum_columns
+
+
+def columns(blocks: int) -> Work:
+    """Columns of a tile in shared memory, without padding and with: 32 turns for a load, or one."""
+    import cupy as cp
+
+    work = Work(blocks * 256 * ROUNDS, "words")
+    values = cp.random.default_rng(4).uniform(0, 1, (32, 32)).astype(np.float32)
+    # Every thread comes by all columns of its row.
+    expected = cp.broadcast_to(values.sum(axis=1), (blocks, 8, 32))
+
+    def kernel(id: str, label: str, width: int) -> None:
+        @work.add(id, label)
+        def _():
+            function, sums = column_sums(width), cp.full((blocks, 8, 32), np.nan, np.float32)
+            arrays = on_numba(values), on_numba(sums)
+            return Ready(lambda: function[blocks, (32, 8)](*arrays),
+                         lambda _: expect_close(sums, expected, 1e-5))
+
+    kernel("padded", "Numba, columns of a tile of 32 × 33: no conflict", 33)
+    kernel("plain", "Numba, columns of a tile of 32 × 32: conflicts of 32", 32)
+    return work
+
+
 def turning(size: int) -> Work:
     """A square table of float32 turned from rows into columns."""
     import cupy as cp
@@ -83,6 +157,13 @@ def turning(size: int) -> Work:
                     lambda turned: expect_close(turned, table.T, 0.0))
     kernel("plain", "Numba, writes scattered", "turn_plainly")
     kernel("tiled", "Numba, by tiles of 32 × 33 in shared memory", "turn")
+
+    @work.add("unpadded", "Numba, by tiles of 32 × 32: the columns are conflicts of 32")
+    def _():
+        function, turned = turn_unpadded(), cp.full((size, size), np.nan, np.float32)
+        arrays = on_numba(table), on_numba(turned)
+        return Ready(lambda: function[blocks, (32, 32)](*arrays),
+                     lambda _: expect_close(turned, table.T, 0.0))
 
     @work.add("cupy", "CuPy, ascontiguousarray(table.T)", made_by="CuPy")
     def _():
@@ -127,6 +208,8 @@ GROUPS = (
     Group("lesson.coalescing", "Reading side by side, or in shares", coalescing, (2**28,), (1009,),
           patience=0.5),
     Group("lesson.banks", "Bank conflicts in a fold", banks, (2**28,), (1024,), patience=0.5),
+    Group("lesson.columns", "Columns of a tile in shared memory, 32 loads each thread", columns,
+          (2**16,), (3,), patience=0.5),
     Group("lesson.turning", "A table turned", turning, (2**14,), (96,), patience=0.5),
     Group("lesson.product", "Matrix product, float32", product, (4096,), (33,), patience=0.8),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lab.benchmarks import gpu_tuned
 from lab.benchmarks.gpu_cells import take
 from lab.benchmarks.gpu_work import (
     Group,
@@ -88,6 +89,12 @@ def picture(width: int, *, cpu: bool = False) -> Work:
     def _():
         kernel, out = take(LECTURE, "stays_cuda").stays_cuda, cp.zeros(shape, np.int32)
         arrays = on_numba(d_real), on_numba(d_imag), LIMIT, on_numba(out)
+        return Ready(lambda: kernel[blocks, (32, 8)](*arrays), lambda _: check(out))
+
+    @work.add("narrow", "Numba, counting in 32 bits", made_by="tuned")
+    def _():
+        kernel, out = gpu_tuned.stays_narrow(), cp.zeros(shape, np.int32)
+        arrays = on_numba(d_real), on_numba(d_imag), np.int32(LIMIT), on_numba(out)
         return Ready(lambda: kernel[blocks, (32, 8)](*arrays), lambda _: check(out))
 
     @work.add("cpp", "CUDA C++ (RawKernel)", made_by="C++")

@@ -95,9 +95,10 @@ class GPUStopwatch:
         return (time.perf_counter() - start) / calls * 1e3
 
     def finish(self, result: Any) -> None:
-        """Wait for a result of JAX's, and for all streams of the device."""
-        if hasattr(result, "block_until_ready"):
-            result.block_until_ready()
+        """Wait for a result of JAX's, or several, and for all streams of the device."""
+        for one in result if isinstance(result, tuple | list) else (result,):
+            if hasattr(one, "block_until_ready"):  # JAX may not have queued it yet
+                one.block_until_ready()
         self._cp.cuda.runtime.deviceSynchronize()
 
 

@@ -72,6 +72,14 @@ def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
             fused = take(LECTURE, "fused_time").fused_time
             return Ready(lambda: fused(a, b, c), check)
 
+        @work.add("cupy-fuse-product", "the same with b * b for b**2", made_by="CuPy")
+        def _():
+            @cp.fuse()
+            def fused_product(a, b, c):  # of b**2 cp.fuse makes a call of pow, not a product
+                return (-b + cp.sqrt(b * b - 4 * a * c)) / (2 * a)
+
+            return Ready(lambda: fused_product(a, b, c), check)
+
         @work.add("cupy-elementwise", "CuPy ElementwiseKernel", made_by="CuPy")
         def _():
             kernel = take(LECTURE, "wall_kernel").wall_kernel

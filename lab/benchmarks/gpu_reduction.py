@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lab.benchmarks import gpu_cub, gpu_twins
+from lab.benchmarks import gpu_cub, gpu_tuned, gpu_twins
 from lab.benchmarks.gpu_cells import take
 from lab.benchmarks.gpu_quadratic import SCAN
 from lab.benchmarks.gpu_work import (
@@ -43,37 +43,6 @@ def without_cub():
         _core.set_reduction_accelerators(before[1])
 
 
-def eight_at_once():
-    """``sum_by_warps`` with eight loads under way in each thread instead of one after the other."""
-    from numba import cuda
-
-    @cuda.jit
-    def sum_eight_at_once(values, total):
-        step = cuda.gridsize(1)
-        i = cuda.grid(1)
-        a = b = c = d = e = f = g = h = 0.0
-        while i + 7 * step < values.size:
-            a += values[i]
-            b += values[i + step]
-            c += values[i + 2 * step]
-            d += values[i + 3 * step]
-            e += values[i + 4 * step]
-            f += values[i + 5 * step]
-            g += values[i + 6 * step]
-            h += values[i + 7 * step]
-            i += 8 * step
-        while i < values.size:
-            a += values[i]
-            i += step
-        mine = ((a + b) + (c + d)) + ((e + f) + (g + h))
-        for k in (16, 8, 4, 2, 1):
-            mine += cuda.shfl_down_sync(0xFFFFFFFF, mine, k)
-        if cuda.threadIdx.x % 32 == 0:
-            cuda.atomic.add(total, 0, mine)
-
-    return sum_eight_at_once
-
-
 def reduction(*, scan: bool = False) -> Callable[[int], Work]:
     """Builds the work: the sum of ``size`` float32 numbers."""
 
@@ -104,7 +73,10 @@ def reduction(*, scan: bool = False) -> Callable[[int], Work]:
         kernel("shuffle", "Numba, shuffles",
                lambda: take(WARPS_LECTURE, "sum_by_warps").sum_by_warps)
         if not scan:
-            kernel("tuned", "Numba, shuffles and eight loads at once", eight_at_once, "tuned")
+            kernel("eight", "Numba, shuffles and eight loads at once", gpu_tuned.sum_eight,
+                   "tuned")
+            kernel("vectors", "Numba, shuffles and four loads of 16 bytes",
+                   gpu_tuned.sum_vectors, "tuned")
 
             @work.add("cpp", "CUDA C++ twin of the tree", made_by="C++")
             def _():

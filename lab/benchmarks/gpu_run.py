@@ -29,7 +29,8 @@ HOPELESS = 2
 
 @dataclass
 class Run:
-    """What the parent knows: what is left to do, and where the worker is."""
+    """What the parent knows: what is left to do, where the worker is, and why the last one could
+    not begin."""
 
     left: deque[Task]
     document: dict
@@ -39,6 +40,7 @@ class Run:
     bar: TaskID
     task: Task | None = None
     contender: str | None = None
+    refused: str = ""
     rows: dict[str, dict] = field(default_factory=dict)
 
     def keep(self, row: dict) -> None:
@@ -113,6 +115,9 @@ def run(todo: list[Task], trial: bool, minutes: float, path: Path | None, consol
             converse(here, trial, deadline, work)
             changed = not here.left or (len(here.left), here.left[0]) != before
             in_vain = 0 if changed else in_vain + 1
+        if in_vain == HOPELESS:
+            here.keep({"id": "machine/start/0", "group": "machine", "title": "", "size": 0,
+                       "contender": "start", "error": here.refused})
     document["left_out"] = [f"{task.group}/{task.size}" for task in here.left]
     document["minutes"] = round((time.time() - begun) / 60, 2)
     if document["gpu"]:
@@ -138,6 +143,7 @@ def converse(here: Run, trial: bool, deadline: float, work) -> None:
         worker.join()
     here.lost(why or f"the process ended with status {worker.exitcode}")
     if worker.exitcode and here.left and here.task is None and why is None:
+        here.refused = f"the process ended with status {worker.exitcode} before its next group"
         here.console.print(f"A worker ended with status {worker.exitcode}.")
 
 
@@ -152,6 +158,9 @@ def listen(here: Run, pipe: Connection, deadline: float) -> str | None:
             message = pipe.recv()
         except EOFError:
             return None
+        if message[0] == "refused":
+            here.refused = message[1]
+            continue
         if message[0] == "broken":
             return f"the device could not be used any more: {message[1]}"
         here.hear(message)

@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from lab.benchmarks import (
     gpu_cub,
     gpu_histogram,
+    gpu_jaxpile,
     gpu_lessons,
     gpu_machine,
     gpu_mandelbrot,
@@ -43,14 +44,15 @@ ENVIRONMENT = {
 
 _ALL = {group.id: group for module in (
     gpu_machine, gpu_quadratic, gpu_reduction, gpu_histogram, gpu_mandelbrot, gpu_sampling,
-    gpu_zmass, gpu_lessons) for group in module.GROUPS}
+    gpu_zmass, gpu_lessons, gpu_jaxpile) for group in module.GROUPS}
 #: The most valuable first: a run that is cut short has what matters most.
 ORDER = (
     "copy", "quadratic.float64", "reduction", "histogram.peaks", "mandelbrot.picture", "launch",
+    "jaxpile.equation_of_state", "jaxpile.isoneutral_mixing", "jaxpile.turbulent_kinetic_energy",
     "sampling.disc", "zmass", "link", "peak.float32", "peak.float64", "quadratic.float32",
     "scaling.quadratic", "scaling.reduction", "scaling.histogram", "histogram.even",
     "mandelbrot.area", "lesson.coalescing", "lesson.product", "lesson.turning", "lesson.banks",
-    "sampling.numbers", "histogram.dial", "mandelbrot.cpu",
+    "lesson.columns", "sampling.numbers", "histogram.dial", "mandelbrot.cpu",
 )
 GROUPS = tuple(_ALL[id] for id in ORDER)
 assert set(ORDER) == set(_ALL), sorted(set(_ALL) ^ set(ORDER))
@@ -81,20 +83,18 @@ def prepare_environment(trial: bool) -> None:
 
 def main(pipe: Connection, todo: list[Task], trial: bool, deadline: float) -> None:
     """Do the tasks; send (kind, …) tuples: "machine", "begin", "making", "row", "done",
-    "broken".
+    "broken", "refused".
 
     ``deadline`` is a time.time(). Output of libraries goes to standard error.
     """
     os.dup2(2, 1)
     prepare_environment(trial)
     warnings.simplefilter("ignore")
-    gpu_work.prepare(virtual=trial)
-    watch = None
-    if not trial:
-        pipe.send(("machine", gpu_provenance.gpu()))
-        watch = gpu_measuring.GPUStopwatch()
-        if any(_ALL[task.group].id in ("reduction", "histogram.peaks") for task in todo):
-            gpu_cub.start(_capability())
+    try:
+        watch = begin(pipe, todo, trial)
+    except Exception as error:  # too old, busy, out of memory: the next one may have more luck
+        pipe.send(("refused", gpu_measuring.told(error)))
+        return
     for task in todo:
         if time.time() > deadline:
             break
@@ -105,6 +105,18 @@ def main(pipe: Connection, todo: list[Task], trial: bool, deadline: float) -> No
         if not trial and (trouble := _trouble()):
             pipe.send(("broken", trouble))
             return
+
+
+def begin(pipe: Connection, todo: list[Task], trial: bool) -> gpu_measuring.Stopwatch | None:
+    """Say which machine this is and have its clock ready; raises what the GPU refuses."""
+    gpu_work.prepare(virtual=trial)
+    if trial:
+        return None
+    pipe.send(("machine", gpu_provenance.gpu()))
+    watch = gpu_measuring.GPUStopwatch()
+    if any(_ALL[task.group].id in ("reduction", "histogram.peaks") for task in todo):
+        gpu_cub.start(_capability())
+    return watch
 
 
 def do(task: Task, send: Callable[[tuple], None], watch: gpu_measuring.Stopwatch | None,

@@ -103,7 +103,7 @@ def test_a_wrong_result_is_never_timed(monkeypatch: pytest.MonkeyPatch) -> None:
               if kind == "row" and "error" in row}
     assert errors["tree"].startswith("AssertionError: the result is ")
     assert errors["shuffle"] == "ImportError: No module named 'numba_something'"
-    assert timed == ["tuned", "cpp", "launches", "cupy", "jax"]
+    assert timed == ["eight", "vectors", "cpp", "launches", "cupy", "jax"]
 
 
 def test_a_group_that_cannot_be_built_is_one_row() -> None:

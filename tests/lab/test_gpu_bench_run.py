@@ -74,7 +74,25 @@ def test_a_hang_costs_its_group(run) -> None:
 
 def test_workers_that_cannot_start_are_not_started_for_ever(run) -> None:
     document = run(workers.never_starts)
-    assert document["rows"] == [] and document["left_out"] == ["one/8", "two/8", "three/8"]
+    assert outcomes(document) == {
+        "machine/start/0": "the process ended with status 1 before its next group"}
+    assert document["left_out"] == ["one/8", "two/8", "three/8"]
+
+
+def test_a_gpu_that_refuses_is_a_row_that_says_so(run) -> None:
+    document = run(workers.is_refused)
+    assert outcomes(document) == {"machine/start/0": workers.BUSY}
+    assert document["left_out"] == ["one/8", "two/8", "three/8"]
+
+
+def test_a_gpu_that_is_lost_leaves_what_was_done_and_why_no_more(run) -> None:
+    document = run(workers.loses_the_gpu)
+    assert outcomes(document) == {
+        "one/a/8": "right", "one/b/8": "right",
+        "two/a/8": "the device could not be used any more: CUDARuntimeError: "
+                   "cudaErrorECCUncorrectable",
+        "machine/start/0": workers.BUSY}
+    assert document["left_out"] == ["two/8", "three/8"]
 
 
 def test_what_there_was_no_time_for_is_listed(run) -> None:

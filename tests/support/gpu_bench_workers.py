@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import time
 
+BUSY = "CUDARuntimeError: cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy"
+
 
 def _row(task, contender: str, ms: float = 2.0) -> dict:
     return {"id": f"{task.group}/{contender}/{task.size}", "group": task.group, "title": "made up",
@@ -69,6 +71,22 @@ def hangs_timing(pipe, todo, trial, deadline) -> None:
 def never_starts(pipe, todo, trial, deadline) -> None:
     """As where a library cannot be imported."""
     os._exit(1)
+
+
+def is_refused(pipe, todo, trial, deadline) -> None:
+    """As where the GPU is too old, another process has it, or its memory is full."""
+    pipe.send(("refused", BUSY))
+
+
+def loses_the_gpu(pipe, todo, trial, deadline) -> None:
+    """The first group is done; then the GPU is gone, for the next workers too."""
+    if todo[0].group != "one":
+        pipe.send(("refused", BUSY))
+        return
+    _do(pipe, todo[0], "a", "b")
+    pipe.send(("begin", todo[1]))
+    pipe.send(("making", "a"))
+    pipe.send(("broken", "CUDARuntimeError: cudaErrorECCUncorrectable"))
 
 
 def stops_early(pipe, todo, trial, deadline) -> None:

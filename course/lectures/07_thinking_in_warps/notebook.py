@@ -513,7 +513,8 @@ recorded(*map(recorded_times, ("lesson.coalescing", "lesson.banks", "lesson.turn
 #
 # - The shares: this GPU's cache of 60 MB kept much of what a lane came back for. Side by side is still twice as fast (`lesson.coalescing`).
 # - The bank conflicts cost **nothing that can be measured** (1.267 and 1.269 ms: `lesson.banks`). Nearly four times the time of just reading these numbers goes by in both kernels, so
-#   what they wait for is something else, barriers we think, and the further turns pass meanwhile. What 32 turns cost, in a column without padding, has no row yet.
+#   what they wait for is something else, barriers we think, and the further turns pass meanwhile. What 32 turns cost, in a column without padding, no GPU has been asked
+#   yet: `make bench-gpu` asks one, with nothing else to wait for, and your `turn` with a tile of 32 columns.
 # - The plain turn: only its writes are scattered, and the tile's way is ahead of CuPy's own (`lesson.turning/cupy`).
 #
 # So: count to find out *what* a kernel does that it needn't do. Then ask the clock whether that's what it waits for, before you mend it.
