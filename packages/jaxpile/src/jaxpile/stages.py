@@ -77,7 +77,8 @@ class Compiled:
                           for v in lowered.jaxpr.jaxpr.outvars]
         target = "gpu" if lowered.backend == "cuda" else "cpu"
         self.executable: Callable[[list], list]
-        self.arriving, self.fetched = np.asarray, np.asarray
+        self.arriving: Callable = np.asarray
+        self.fetched: Callable = np.asarray
         self.staying: Callable | None = None
         program = program_of(lowered.jaxpr, lowered.registry, lowered.name, target)
         if target == "gpu":
