@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test test-quick rehearse bounds coverage build check demo slides site release class bench gpu-check bench-gpu evidence lock clean
+.PHONY: help setup course test test-quick rehearse bounds coverage build check demo slides site release class bench gpu-check bench-gpu gpu-all evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -150,6 +150,12 @@ gpu-check: setup ## Compare this machine's GPU with the virtual one, kernel by k
 # BENCH_ARGS=--try runs every row once, with no times.
 bench-gpu: setup ## Time the kernels against libraries on this machine's GPU
 	$(IN_VENV) -m lab.benchmarks.gpu_bench $(BENCH_ARGS)
+
+# Nine minutes on a GPU, the most valuable first; given again, it goes on. Without a GPU:
+# make gpu-all BENCH_ARGS=--try GPU_ARGS=--rehearse.
+gpu-all: setup ## All that needs a GPU: times, then the comparison
+	$(IN_VENV) -m lab.benchmarks.gpu_bench --go-on --minutes 4 $(BENCH_ARGS)
+	$(IN_VENV) -m lab.gpu_check --minutes 5 $(GPU_ARGS)
 
 evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, the grader's
 	$(IN_VENV) -m lab.evidence.labelled

@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gpucourse.views import results
-from lab.benchmarks import gpu_aims, gpu_run, gpu_worker
+from lab.benchmarks import gpu_aims, gpu_provenance, gpu_run, gpu_worker
 from lab.benchmarks.report import RESULTS
 
 #: Where a run in a checkout writes.
@@ -40,6 +40,9 @@ def main(
     only: Annotated[list[str] | None, typer.Option(
         help="groups whose names begin like this; with --results")] = None,
     path: Annotated[Path, typer.Option("--results", help="where to write")] = PATH,
+    go_on: Annotated[bool, typer.Option(
+        "--go-on", help="keep what a run of this source on this GPU has done, and do the rest",
+    )] = False,
     aims: Annotated[bool, typer.Option("--aims", help="the aims by the recorded run")] = False,
 ) -> None:
     """Time the course's kernels against libraries on this machine's GPU."""
@@ -56,8 +59,12 @@ def main(
             console.print("A part must not stand for the whole: give --only another file to write, "
                           "with --results.")
             raise typer.Exit(2)
+    before = done_before(path) if go_on and not trial else None
+    if before is not None and not before["left_out"]:
+        console.print(f"Done before: {path}")
+        raise typer.Exit(0)
     document = gpu_run.run(gpu_worker.tasks(groups, trial), trial, minutes,
-                           None if trial else path, console)
+                           None if trial else path, console, before=before)
     failed = [row for row in document["rows"] if "error" in row]
     if trial:
         tell_trial(document, failed)
@@ -85,6 +92,13 @@ def refuse_without_gpu() -> None:
         console.print(f"Nothing measured: {found.reason}, and the virtual GPU has no times. --try "
                       "runs every row once and checks what comes out.")
         raise typer.Exit(2)
+
+
+def done_before(path: Path) -> dict | None:
+    """What an earlier run on this GPU has written."""
+    from gpucourse.system.device import find_gpu
+
+    return gpu_run.earlier(path, find_gpu().name, gpu_provenance.state().get("driver_version"))
 
 
 def tell_trial(document: dict, failed: list[dict]) -> None:

@@ -19,12 +19,19 @@ from gpucourse.system.atomic import write_atomically
 from lab.benchmarks import gpu_worker, report
 from lab.benchmarks.gpu_provenance import PACKAGES, state
 from lab.benchmarks.gpu_worker import Task
+from lab.gpu_check.lesson_run import find_root
+from lab.gpu_check.provenance import source_digest
 
 #: Seconds without a word after which a worker counts as lost; and what it gets beyond the deadline
 #: to end what it has begun.
 SILENCE, GRACE = 100.0, 25.0
 #: Workers that may end before their first group, in a row: the next one would, too.
 HOPELESS = 2
+#: What is timed, of the checkout.
+SOURCE = ("packages/virtualgpu/src", "packages/gpucourse/src", "packages/jaxpile/src", "course",
+          "lab/benchmarks")
+#: The row that says why.
+STARTS = "machine/start/0"
 
 
 @dataclass
@@ -86,9 +93,28 @@ class Run:
         self.task = self.contender = None
 
 
+def source() -> str:
+    """A digest of what a run times."""
+    return source_digest(find_root(), SOURCE)
+
+
+def earlier(path: Path, name: str, driver: str | None) -> dict | None:
+    """What a run of the same source on the same GPU has written; None if there is no such file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    gpu = found.get("gpu") or {}
+    same = (gpu.get("name"), gpu.get("driver"), found.get("source")) == (name, driver, source())
+    return found if same else None
+
+
 def run(todo: list[Task], trial: bool, minutes: float, path: Path | None, console: Console,
-        work=gpu_worker.main) -> dict:
-    """Do all tasks with as many workers as it takes; the document, saved to ``path`` row by row."""
+        work=gpu_worker.main, before: dict | None = None) -> dict:
+    """Do all tasks with as many workers as it takes; the document, saved to ``path`` row by row.
+
+    Of what an earlier run has done (``before``) the rows are kept.
+    """
     begun = time.time()
     deadline = begun + 60 * minutes
     document: dict = {
@@ -99,27 +125,34 @@ def run(todo: list[Task], trial: bool, minutes: float, path: Path | None, consol
         "gpu": None,
         "machine": {k: v for k, v in report.machine().items() if k != "gpu"},
         "versions": report.versions(PACKAGES),
+        "source": source(),
         "minutes": None,
         "left_out": [],
         "rows": [],
     }
+    if before is not None:
+        todo = [task for task in todo if f"{task.group}/{task.size}" in before["left_out"]]
+        document["rows"] = [row for row in before["rows"] if row["id"] != STARTS]
+        document["gpu"] = before["gpu"]
     gpu_worker.prepare_environment(trial)  # what a worker inherits, before it imports anything
     columns = (BarColumn(20), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(),
                TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("starting", total=len(todo))
-        here = Run(deque(todo), document, path, console, progress, bar)
+        here = Run(deque(todo), document, path, console, progress, bar,
+                   rows={row["id"]: row for row in document["rows"]})
         in_vain = 0
         while here.left and time.time() < deadline and in_vain < HOPELESS:
-            before = len(here.left), here.left[0]
+            stood = len(here.left), here.left[0]
             converse(here, trial, deadline, work)
-            changed = not here.left or (len(here.left), here.left[0]) != before
+            changed = not here.left or (len(here.left), here.left[0]) != stood
             in_vain = 0 if changed else in_vain + 1
         if in_vain == HOPELESS:
-            here.keep({"id": "machine/start/0", "group": "machine", "title": "", "size": 0,
+            here.keep({"id": STARTS, "group": "machine", "title": "", "size": 0,
                        "contender": "start", "error": here.refused})
     document["left_out"] = [f"{task.group}/{task.size}" for task in here.left]
-    document["minutes"] = round((time.time() - begun) / 60, 2)
+    spent = (before or {}).get("minutes") or 0
+    document["minutes"] = round(spent + (time.time() - begun) / 60, 2)
     if document["gpu"]:
         document["gpu"]["state_after"] = state()
     save(document, path)

@@ -290,7 +290,7 @@ def run_grading(check: Check, seconds: float) -> None:
 #: Name, what it does, and its share of the time that is left when it begins.
 PARTS: dict[str, tuple[Callable[[Check, float], None], float]] = {
     "lessons": (run_lessons, 0.45),
-    "counters": (run_counters, 0.2),
-    "grading": (run_grading, 0.45),
-    "sanitizer": (run_sanitizer, 1.0),
+    "sanitizer": (run_sanitizer, 0.45),
+    "grading": (run_grading, 0.6),
+    "counters": (run_counters, 1.0),
 }

@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from lab.benchmarks import gpu_provenance
@@ -84,11 +85,11 @@ def _commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def source_digest(root: Path) -> str:
+def source_digest(root: Path, folders: Iterable[str] = SOURCE) -> str:
     """A digest of the source that is checked: a copy of a checkout knows no commit, and a checkout
     may have been changed since its commit."""
     digest = hashlib.sha256()
-    for path in sorted(path for folder in SOURCE for path in (root / folder).rglob("*")
+    for path in sorted(path for folder in folders for path in (root / folder).rglob("*")
                        if path.suffix in KINDS and ".ipynb_checkpoints" not in path.parts):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())

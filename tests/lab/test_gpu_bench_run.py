@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import gpu_bench_workers as workers
-from lab.benchmarks import gpu_cub, gpu_provenance, gpu_run, gpu_work, report
+from lab.benchmarks import gpu_aims, gpu_cub, gpu_provenance, gpu_run, gpu_work, report
 from lab.benchmarks.gpu_worker import GROUPS, Task, tasks
 
 pytestmark = pytest.mark.rehearsal
@@ -101,6 +101,21 @@ def test_what_there_was_no_time_for_is_listed(run) -> None:
     assert document["left_out"] == ["two/8", "three/8"]
 
 
+def test_a_second_call_goes_on_where_time_was_up(tmp_path: Path, monkeypatch) -> None:
+    path, quiet = tmp_path / "gpu_bench.json", Console(quiet=True)
+    gpu_run.run(TODO, False, 0.08, path, quiet, work=workers.stops_early)
+    before = gpu_run.earlier(path, "made up", None)
+    assert before is not None and before["left_out"] == ["two/8", "three/8"]
+    document = gpu_run.run(TODO, False, 5.0, path, quiet, work=workers.good, before=before)
+    assert outcomes(document) == {id: right for id, right in ALL_RIGHT.items() if id != "one/b/8"}
+    assert document["left_out"] == [] and document["minutes"] > before["minutes"] > 0
+    assert gpu_run.earlier(path, "made up", None) == document
+    assert gpu_run.earlier(path, "another", None) is None
+    assert gpu_run.earlier(tmp_path / "none.json", "made up", None) is None
+    monkeypatch.setattr(gpu_run, "source", lambda: "changed")
+    assert gpu_run.earlier(path, "made up", None) is None
+
+
 def test_the_most_valuable_comes_first() -> None:
     order = [task.group for task in tasks(GROUPS, trial=False)]
     assert order[:4] == ["copy", "quadratic.float64", "reduction", "histogram.peaks"]
@@ -149,8 +164,8 @@ def test_a_group_that_does_not_exist(repository: Path) -> None:
 def test_the_aims_of_no_run(repository: Path, tmp_path: Path) -> None:
     ran = bench(repository, "--aims", "--results", str(tmp_path / "none.json"))
     assert ran.returncode == 0 and "Not yet measured on a GPU" in ran.stdout
-    verdicts = [line.split()[-2:] for line in ran.stdout.splitlines() if " 0.9" in line]
-    assert verdicts and all(verdict == ["not", "run"] for verdict in verdicts)
+    aims = [line.rstrip() for line in ran.stdout.splitlines() if " 0.9" in line]
+    assert aims and all(line.endswith(gpu_aims.UNKNOWN) for line in aims)
 
 
 # -- CUB by nvcc ------------------------------------------------------------------------------
