@@ -8,6 +8,7 @@ From the ground up; each uses only what stands above it:
 ================  ================================================================================
 ``lesson_run``    a lesson's solution on one device, cell by cell; ``lesson_pair`` compares two
 ``sanitizer``     labelled faults against ``compute-sanitizer``
+``instructions``  each form of instruction, against an H200's bits too
 ``nsight``        the virtual GPU's counters against Nsight Compute's
 ``parts`` …       what ``make gpu-check`` does, in which order, and what it writes
 ================  ================================================================================

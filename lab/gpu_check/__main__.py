@@ -15,7 +15,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def main(
     parts: Annotated[
-        list[str] | None, typer.Argument(help="lessons, sanitizer, grading, counters; default: all")
+        list[str] | None, typer.Argument(
+            help="instructions, lessons, sanitizer, grading, counters; default: all")
     ] = None,
     minutes: Annotated[float, typer.Option(help="when to have finished")] = 9.0,
     out: Annotated[Path | None, typer.Option(
@@ -28,7 +29,7 @@ def main(
         "--rehearse", help="without a GPU: the virtual one plays the part of the real one",
     )] = False,
 ) -> None:
-    """Compare this machine's GPU with the virtual one: lessons, faults, grading, counters.
+    """Compare this machine's GPU with the virtual one: instructions, lessons, faults, counts.
 
     Exit status: 0 everything agrees, 1 something does not, 2 nothing could be done, 3 the time was
     up before the end (the same command goes on).

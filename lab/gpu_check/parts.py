@@ -197,6 +197,24 @@ def _compare(check: Check, id: str) -> Row:
                                again if again.exists() else None)
 
 
+# -- instructions -------------------------------------------------------------------------------
+
+
+def run_instructions(check: Check, seconds: float) -> None:
+    """Each form of instruction alone, against what an H200 gave and the virtual GPU gives."""
+    result = check.folder / "instructions" / "rows.jsonl"
+    result.parent.mkdir(parents=True, exist_ok=True)
+    ended = jobs.run(jobs.python("lab.gpu_check.instructions", result, "--device", check.device),
+                     seconds, environment=check.on_gpu)
+    check.tell(f"instructions: {ended.seconds:.0f} s")
+    found = rows.read(result)
+    if ended.code is None:
+        found.append(Row("the other forms", NOT_RUN, NO_TIME))
+    elif ended.code:
+        found.append(Row("the other forms", FAILS, ended.last))
+    check.save("instructions", found, complete=ended.code == 0)
+
+
 # -- NVIDIA's own tools -------------------------------------------------------------------------
 
 
@@ -289,6 +307,7 @@ def run_grading(check: Check, seconds: float) -> None:
 
 #: Name, what it does, and its share of the time that is left when it begins.
 PARTS: dict[str, tuple[Callable[[Check, float], None], float]] = {
+    "instructions": (run_instructions, 0.2),
     "lessons": (run_lessons, 0.45),
     "sanitizer": (run_sanitizer, 0.45),
     "grading": (run_grading, 0.6),

@@ -145,7 +145,8 @@ def test_times_are_shared_out_and_the_last_gets_the_rest(pretended, monkeypatch)
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
-    (["nothing"], "There is no part nothing; the parts: lessons, sanitizer, grading, counters"),
+    (["nothing"], "There is no part nothing; the parts: instructions, lessons, sanitizer, "
+                  "grading, counters"),
     (["--lesson", "99_x"], "There is no lesson 99_x; the lessons: 01_first_steps"),
     (["--lesson", "08_cupy"], "Some lessons must not stand for all"),
 ])

@@ -66,22 +66,34 @@ def groups() -> list[list[str]]:
         [form for form in recorded().results if matrices(form) == kind] for kind in kinds]
 
 
-def run(forms: Sequence[str], native) -> tuple[dict[str, np.ndarray], str]:
-    """The results of forms of one group, as :class:`Recorded` has them; why native code was
-    refused."""
+def asked(forms: Sequence[str]) -> tuple[str, list[np.ndarray], int, int]:
+    """Forms of one group in a kernel ``k``: its PTX, its arrays, the first for results, and how
+    many blocks of how many threads."""
     kind, inputs = matrices(forms[0]), recorded().inputs
     columns = [kind] if kind else ["b16", "b32", "b64"]
     arrays = [np.zeros((LANES, sum(map(count, forms))), np.uint64),
               *(np.ascontiguousarray(inputs[name]) for name in columns)]
-    contents, error, code = after(_kernel(forms, dict(zip(columns, arrays[1:], strict=True))),
-                                  native, arrays, grid=LANES // 128, block=128)
-    assert error is None, error
-    words = contents[0].view(np.uint64).reshape(LANES, -1).T
+    text = _kernel(forms, dict(zip(columns, arrays[1:], strict=True)))
+    return text, arrays, LANES // 128, 128
+
+
+def results(forms: Sequence[str], contents: np.ndarray) -> dict[str, np.ndarray]:
+    """What the kernel left in its first array, form by form, as :class:`Recorded` has them."""
+    words = contents.view(np.uint64).reshape(LANES, -1).T
     found, at = {}, 0
     for form in forms:
         found[form] = words[at : at + count(form)]
         at += count(form)
-    return found, code if isinstance(code, str) else ""
+    return found
+
+
+def run(forms: Sequence[str], native) -> tuple[dict[str, np.ndarray], str]:
+    """The results of forms of one group, as :class:`Recorded` has them; why native code was
+    refused."""
+    text, arrays, grid, block = asked(forms)
+    contents, error, code = after(text, native, arrays, grid=grid, block=block)
+    assert error is None, error
+    return results(forms, contents[0]), code if isinstance(code, str) else ""
 
 
 def _kernel(forms: Sequence[str], inputs: dict[str, np.ndarray]) -> str:

@@ -1,0 +1,105 @@
+"""Every form of instruction that an H200 was asked for: this GPU's bits and the virtual one's.
+
+    python -m lab.gpu_check.instructions RESULT --device gpu
+
+Operands and the H200's results are those of ``packages/virtualgpu/tests/operations/h200``. A row
+for each form, on the disk at once; those that are there are not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import struct
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from lab.gpu_check import jobs, rows
+from lab.gpu_check.lesson_run import find_root
+from lab.gpu_check.record_labelled import SUPPORT
+from lab.gpu_check.rows import AGREES, DIFFERS, NOT_RUN, Row
+from virtualgpu.devices.gpu import FATAL
+from virtualgpu.devices.gpu_process import GPU, VIRTUAL, open_device
+from virtualgpu.devices.protocol import Device
+from virtualgpu.devices.recorded import Piece, RecordedLaunch, play
+from virtualgpu.errors import VirtualGPUError
+
+#: Where the arrays of a launch are said to lie; no operand is an address there.
+PLACES, APART = 0x5EED_0000_0000, 1 << 32
+
+
+def vectors() -> ModuleType:
+    """What an H200 gave, and the kernels that ask the same."""
+    sys.path.insert(0, str(find_root() / SUPPORT))
+    return importlib.import_module("h200_vectors")
+
+
+def launch_of(text: str, arrays: list[np.ndarray], grid: int, block: int) -> RecordedLaunch:
+    """A kernel ``k`` that takes the arrays' addresses."""
+    pieces = [Piece(PLACES + APART * number, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+              for number, array in enumerate(arrays)]
+    return RecordedLaunch("k", "k", (text,), (grid, 1, 1), (block, 1, 1),
+                          [struct.pack("<Q", piece.address) for piece in pieces], 0, False, pieces)
+
+
+def judge(form: str, there: np.ndarray, here: np.ndarray, recorded: np.ndarray) -> Row:
+    """One form: equal, as on an H200, or neither."""
+    def differing(other: np.ndarray) -> int:
+        return int((there != other).any(axis=0).sum())
+
+    figures = {"threads": there.shape[1], "not as the virtual GPU": differing(here),
+               "not as an H200": differing(recorded)}
+    if not figures["not as the virtual GPU"]:
+        return Row(form, AGREES, "", figures)
+    told = (f"{figures['not as the virtual GPU']} of {figures['threads']} threads have other bits "
+            "than on the virtual GPU")
+    if not figures["not as an H200"]:
+        return Row(form, AGREES, f"{told}, and those of an H200", figures)
+    return Row(form, DIFFERS, f"{told}, {figures['not as an H200']} than an H200's", figures)
+
+
+def compare(known: ModuleType, forms: list[str], device: Device) -> list[Row]:
+    """The rows of forms that one kernel does. Raises what the device raises."""
+    text, arrays, grid, block = known.asked(forms)
+    left = play(launch_of(text, arrays, grid, block), device, poison=False)[0]
+    there = known.results(forms, left)
+    here, _ = known.run(forms, None)
+    return [judge(form, there[form], here[form], known.recorded().results[form]) for form in forms]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--device", choices=(GPU, VIRTUAL), default=GPU)
+    given = parser.parse_args()
+    jobs.end_with_parent()
+    known = vectors()
+    done = {row.what for row in rows.read(given.result)}
+    device = open_device(given.device)
+    for group in known.groups():
+        forms = [form for form in group if form not in done]
+        if not forms:
+            continue
+        try:
+            found = compare(known, forms, device)
+        except VirtualGPUError:
+            found = [row for form in forms for row in alone(known, form, device)]
+        for row in found:
+            rows.append(given.result, row)
+
+
+def alone(known: ModuleType, form: str, device: Device) -> list[Row]:
+    """A form in a kernel of its own: a GPU may lack one of many, and be spoiled by one."""
+    try:
+        return compare(known, [form], device)
+    except VirtualGPUError as error:
+        if getattr(error, "name", "") in FATAL:
+            raise
+        return [Row(form, NOT_RUN, f"{type(error).__name__}: {str(error).splitlines()[0][:300]}")]
+
+
+if __name__ == "__main__":
+    main()
