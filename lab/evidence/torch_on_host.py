@@ -40,7 +40,8 @@ class _OnHost(TorchFunctionMode):
         if func is torch.Tensor.cuda:
             return args[0]
         named = {name: _there(one) for name, one in (kwargs or {}).items()}
-        if (wide := named.pop("out_dtype", None)) is not None:  # a product that the CPU lacks
+        if func in (torch.mm, torch.bmm) and "out_dtype" in named:  # a form that the CPU lacks
+            wide = named.pop("out_dtype")
             args = [one.to(wide) for one in args]
         return func(*map(_there, args), **named)
 

@@ -61,6 +61,12 @@ def test_tensors_in_an_argument_of_several_parts(cp, k, launch, several):
     assert isinstance(given[0], HostTensor), "what the caller has stays the caller's"
 
 
+def test_a_tensor_where_a_number_belongs_is_named_as_what_it_is(cp, k, launch):
+    x = HostTensor(numbers(16))
+    with pytest.raises(TypeError, match="of type 'Tensor' as a constant"):
+        launch(k.add, (1,), x, x, x, x)
+
+
 def test_a_signature_is_made_from_tensors_of_the_host_as_from_the_devices(cp, k):
     from tile_fuzz import bytecode
 

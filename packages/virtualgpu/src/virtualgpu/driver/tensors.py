@@ -11,15 +11,16 @@ from virtualgpu.devices.host_tensors import is_host_tensor
 _CUDA = 2  # kDLCUDA
 
 
-class _Tensor(ctypes.Structure):
+class _Header(ctypes.Structure):
     """The first fields of DLPack's ``DLTensor``; those that follow stay PyTorch's own."""
 
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
                 ("device_number", ctypes.c_int32)]
 
 
-class OnDevice:
-    """A CPU tensor that has a copy at ``address``; cuTile asks it by DLPack."""
+class Tensor:
+    """A CPU tensor that has a copy at ``address``; cuTile asks it by DLPack, and its errors name
+    its class."""
 
     def __init__(self, tensor: Any, address: int):
         self._tensor, self._address = tensor.detach(), address
@@ -28,7 +29,7 @@ class OnDevice:
         capsule = self._tensor.__dlpack__()
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        told = _Tensor.from_address(pointer(capsule, b"dltensor"))
+        told = _Header.from_address(pointer(capsule, b"dltensor"))
         told.data, told.device_type, told.device_number = self._address, _CUDA, 0
         return capsule
 
@@ -38,4 +39,4 @@ def on_device(argument: Any, address: Callable[[Any], int]) -> Any:
     cuTile takes no subclasses."""
     if type(argument) in (list, tuple):
         return type(argument)(on_device(one, address) for one in argument)
-    return OnDevice(argument, address(argument)) if is_host_tensor(argument) else argument
+    return Tensor(argument, address(argument)) if is_host_tensor(argument) else argument
