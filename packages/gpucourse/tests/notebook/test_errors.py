@@ -109,6 +109,10 @@ SAYS = {
     KERNEL.format("x[i / 2] = 1"): [
         "line 4: x[i / 2] = 1", "→ an index is a whole number", "// does not"],
     KERNEL.format("x[0] = x[i / 2]"): ["line 4: x[0] = x[i / 2]", "→ an index is a whole number"],
+    KERNEL.format("x[cuda.grid] = 1"): [
+        "line 4: x[cuda.grid] = 1", "→ grid is named here and not called", "cuda.grid(1)"],
+    KERNEL.format("x[cuda.threadIdx] = 1"): [
+        "line 4: x[cuda.threadIdx]", "have three numbers each: cuda.threadIdx.x"],
     "add[1, 2](np.array([1, None]), x)": [
         "line 1: add[1, 2](np", "pyobject", "→ this array holds Python objects", "np.nan"],
     "cuda.syncthreads()": ["1: cuda.syncthreads()", "→ threads wait there", "cuda.synchronize()"],

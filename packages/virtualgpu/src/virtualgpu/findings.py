@@ -142,7 +142,8 @@ class Report:
     def __str__(self) -> str:
         launches = f"{self.launches} launch{'' if self.launches == 1 else 'es'}"
         if not self.launches and not self.findings:
-            return "no kernel was launched inside check()"
+            return ("no kernel was launched inside check(): a launch has brackets and "
+                    "parentheses, kernel[blocks, threads](x)")
         lines = [f"{number}. {finding}" for number, finding in enumerate(self.findings, 1)]
         many = len(self.findings)
         head = f"{launches}: " + (

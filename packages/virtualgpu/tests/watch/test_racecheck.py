@@ -382,3 +382,106 @@ def test_the_read_before_a_compare_and_swap_of_the_word_races_with_no_other_swap
 def test_a_read_that_does_more_than_try_is_a_race(changes):
     report, _ = swaps(**changes)
     assert {finding.kind for finding in report.findings} == {"race"}
+
+
+@cuda.jit
+def told_done(x, done, first, k):
+    if x[cuda.grid(1)] > 5:
+        done[0] = 1
+    done[1] = first[k] * 2
+
+
+@cuda.jit
+def told_who(x, last, first, k):
+    i = cuda.grid(1)
+    last[0] = i
+    last[1] = first[k + i % 2]
+    last[2] = x[i]
+
+
+@cuda.jit
+def told_from_own_memory(out):
+    mine = cuda.local.array(2, int32)
+    i = cuda.grid(1)
+    mine[i & 1] = i
+    out[0] = mine[0]
+
+
+@pytest.mark.parametrize("ones", [False, True])
+def test_a_store_of_one_value_whatever_the_data_is_a_race_that_says_so(ones):
+    """What the program says, not the data: all stores of told_who are equal where ``ones``."""
+    x = np.ones(64, np.int32) * 9 if ones else np.arange(64, dtype=np.int32)
+    first = np.ones(2, np.int32) if ones else np.arange(2, dtype=np.int32)
+    same = check(told_done, 2, 32, x, np.zeros(2, np.int32), first, 1)
+    assert len(same.of_kind("race")) == len(same.findings) == 2
+    assert all("all threads store the same value here" in one.message for one in same.findings)
+    other = check(told_who, 2, 32, x, np.zeros(3, np.int32), first, 0)
+    other.findings += check(told_from_own_memory, 2, 32, np.zeros(1, np.int32)).findings
+    assert len(other.of_kind("race")) == 4
+    assert not any("same value" in one.message for one in other.findings)
+
+
+@cuda.jit
+def flag_that_a_block_takes_back(x, flag):
+    if x[cuda.grid(1)] > 5:
+        flag[0] = 1
+    cuda.syncthreads()
+    if cuda.grid(1) == 40:
+        flag[0] = 0
+
+
+@cuda.jit
+def first_come(flag, came):
+    i = cuda.grid(1)
+    if flag[0] == 0:
+        flag[0] = 1
+        came[i] = 1
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_equal_values_do_not_make_a_race_harmless(seed):
+    """Why a store of one value is no note: what is read or stored besides depends on the order
+    (docs/decisions/22)."""
+    x, flag = np.full(64, 9, np.int32), np.zeros(1, np.int32)
+    for report in (check(flag_that_a_block_takes_back, 2, 32, x, flag, seed=seed),
+                   check(first_come, 2, 32, flag, np.zeros(64, np.int32), seed=seed)):
+        assert report.of_kind("race")
+
+
+@cuda.jit
+def scan_with_barriers_that_are_not_called(x):
+    s = cuda.shared.array(64, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncthreads  # noqa: B018
+    step = 1
+    while step < 64:
+        if t >= step:
+            s[t] += s[t - step]
+        cuda.syncthreads  # noqa: B018
+        step *= 2
+    x[t] = s[t]
+
+
+@cuda.jit
+def warp_barrier_that_is_not_called(x, out):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncwarp  # noqa: B018
+    out[t] = s[31 - t]
+
+
+def test_a_barrier_without_its_parentheses_is_named():
+    """From a forum: the kernel names the barrier, and nothing said that it does not call it."""
+    ones = np.ones(64, np.int32)
+    first = scan_with_barriers_that_are_not_called.py_func.__code__.co_firstlineno
+    findings = check(scan_with_barriers_that_are_not_called, 1, 64, ones).findings
+    assert findings
+    for one in findings:
+        assert f"line {first + 5} names cuda.syncthreads without ()" in one.message
+    first = warp_barrier_that_is_not_called.py_func.__code__.co_firstlineno
+    [one] = check(warp_barrier_that_is_not_called, 1, 32, ones[:32], ones[:32]).findings
+    assert f"line {first + 5} names cuda.syncwarp without ()" in one.message
+    [one] = check(turned, 1, 64, ones, ones).findings
+    assert "without ()" not in one.message

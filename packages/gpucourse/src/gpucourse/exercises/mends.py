@@ -104,6 +104,10 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
      "only a kernel takes [blocks, threads]: write @cuda.jit above its def, and run that again"),
     (r"found for signature:\s+>>> [gs]etitem\([^\n]*array\([^\n]*, float\d+",
      "an index is a whole number, and this one is a float: / makes one even of 4 / 2, // does not"),
+    (r"found for signature:\s+>>> [^\n]*Function\(<intrinsic (\w+)>\)",
+     r"\1 is named here and not called: write \1(…), as cuda.grid(1) where it is a place"),
+    (r"found for signature:\s+>>> [^\n]*\bDim3\b",
+     "threadIdx, blockIdx, blockDim and gridDim have three numbers each: cuda.threadIdx.x"),
     (r"non-precise type array\(pyobject",
      "this array holds Python objects (dtype=object), which kernels cannot read: give it a dtype "
      "of numbers, np.array(…, dtype=np.float64), with np.nan in place of None"),

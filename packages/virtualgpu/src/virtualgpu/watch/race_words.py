@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from virtualgpu import sources
 from virtualgpu.errors import Location
 from virtualgpu.lanes.events import Access
 from virtualgpu.lanes.wave import WARP, indices
 from virtualgpu.languages import language_of
+from virtualgpu.program.one_value import stores_one_value
 from virtualgpu.ptx import Address, Register, Vector
 from virtualgpu.watch import race_loop
 from virtualgpu.watch.checking import Checker
@@ -127,6 +130,10 @@ def _advice(launch, first: Party, second: Party) -> str:
                 f"use {language.decisive}")
     if first.access.instruction.source == second.access.instruction.source and first.line:
         if kinds == {"store"} and first.access.instruction is second.access.instruction:
+            if stores_one_value(launch.program, first.access.instruction):
+                return ("all threads store the same value here, so that it is the one that stays, "
+                        "as long as nobody stores another or reads before; let one thread store "
+                        "it, or accept the line with this reason")
             return ("let each thread write an element of its own, let one thread write, or use "
                     f"{language.atomic} for sums and counts")
         if _in_place(first.access, second.access):
@@ -193,11 +200,29 @@ def _blocks_differ(launch, first: Party, second: Party) -> bool:
 
 def _barrier(launch, first: Party, second: Party) -> str:
     language = language_of(first.access.instruction.source)
+    named = _uncalled(launch, language.barrier)
     if first.thread is not None and second.thread is not None:
         one, other = (p.thread % launch.threads // WARP for p in (first, second))
         if one == other:
-            return f"{language.barrier} or, within a warp, {language.warp_barrier}"
-    return language.barrier
+            named = named or _uncalled(launch, language.warp_barrier)
+            return f"{language.barrier} or, within a warp, {language.warp_barrier}{named}"
+    return f"{language.barrier}{named}"
+
+
+def _uncalled(launch, barrier: str) -> str:
+    """Where the kernel's source names a barrier and does not call it, in words."""
+    bare = barrier.removesuffix("()")
+    lines: dict[str, list[int]] = {}
+    for instruction in launch.program.entry_code.function.body:
+        if instruction.source and instruction.source.line:
+            lines.setdefault(instruction.source.filename, []).append(instruction.source.line)
+    for filename, known in lines.items():
+        for line in range(min(known), max(known) + 1):
+            code = re.split("#|//", sources.text(filename, line))[0]
+            if code.rstrip(" ;") == bare:
+                return (f" ({'' if len(lines) == 1 else sources.name(filename) + ', '}line {line} "
+                        f"names {bare} without (), which calls nothing)")
+    return ""
 
 
 def other_thread(latest: tuple[Access, np.ndarray] | None, me: int, example: int, several: int,

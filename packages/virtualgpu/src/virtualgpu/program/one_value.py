@@ -1,0 +1,55 @@
+"""Stores by which all threads of a launch store one value, whatever the data.
+
+``done[0] = 1`` and ``total[0] = first[k]``: the value is made of literals and of the kernel's
+parameters, and in a kernel in which nothing orders threads also of global memory at addresses made
+of these. (A write of such memory would race with the reads: a finding of its own.) What a device
+function stores is not looked at: each thread calls it with its own arguments.
+"""
+
+from __future__ import annotations
+
+from virtualgpu.program.program import Program
+from virtualgpu.program.speculation import reads, writes
+from virtualgpu.program.steps import registers_in
+from virtualgpu.ptx import Address, Instruction, Symbol
+from virtualgpu.ptx.opcodes import traits
+
+# The same for all threads of a launch. (%ctaid and %tid are not.)
+_SIZES = ("%ntid", "%nctaid", "WARP_SZ")
+_ORDERLESS = ("data", "move", "address", "memory", "control")
+
+
+def stores_one_value(program: Program, instruction: Instruction) -> bool:
+    """Whether this is such a store."""
+    function = program.entry_code.function
+    if instruction.opcode != "st" or not any(one is instruction for one in function.body):
+        return False
+    makers: dict[str, list[Instruction]] = {}
+    for one in function.body:
+        for name in writes(one):
+            makers.setdefault(name, []).append(one)
+    parameters = {parameter.name for parameter in function.parameters}
+    orderless = all(traits(one).family in _ORDERLESS and one.opcode not in ("atom", "red", "call")
+                    for one in function.body)
+    known: dict[str, bool] = {}
+
+    def same(name: str) -> bool:
+        """Whether a register has one value for all threads, and all the time."""
+        if name not in known:
+            known[name] = False  # one that is made of itself changes
+            made = makers.get(name, [])
+            known[name] = name.startswith(_SIZES) or (
+                len(made) == 1 and made[0].guard is None and given(made[0])
+                and all(map(same, reads(made[0]))))
+        return known[name]
+
+    def given(maker: Instruction) -> bool:
+        if maker.opcode != "ld":
+            return traits(maker).pure and not traits(maker).carry
+        place = maker.operands[1]
+        if "param" in maker.modifiers:  # not what a call returns
+            return (isinstance(place, Address) and isinstance(place.base, Symbol)
+                    and place.base.name in parameters)
+        return orderless and "global" in maker.modifiers
+
+    return all(same(register.name) for register in registers_in(instruction.operands[1:]))
