@@ -76,7 +76,9 @@ PACKAGES = {package.name: package for package in (
                  "a launch of 24,649 blocks takes longer than it was given"))),
     Package("jeffwhunter/reinfocus", "Numba", ("tests",), reasons=(
                 ("fixture 'initialize_from_pytest_config' not found", PACKAGE,
-                 "numba-cuda's `CUDATestCase` asks for a fixture of numba-cuda's own tests"),)),
+                 "numba-cuda's `CUDATestCase` asks for a fixture of numba-cuda's own tests"),
+                ("cannot import name 'vector' from 'gymnasium.experimental'", PACKAGE,
+                 "imports a module of gymnasium that is gone"))),
     Package("DUNE/larnd-sim", "Numba", ("tests/test*.py",), reasons=(
                 ("No module named 'larndsim.cuda_dict'", PACKAGE, "tests a module that is gone"),
                 ("missing 1 required positional argument: 'sim_file'", PACKAGE,
