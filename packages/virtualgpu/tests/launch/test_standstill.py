@@ -173,6 +173,73 @@ def test_a_loop_that_forgets_its_counter_is_told_of_it(machine):
                      str(caught.value))
 
 
+# What the functions that a loop calls add up decides nothing; what they step by does.
+CALLS = """
+__device__ __noinline__ float more(float a, int k) { return a * k + 1; }
+__device__ __noinline__ int next(int k, int step) { return k + step; }
+__device__ __noinline__ void put(float *p, float v) { *p += v; }
+extern "C" __global__ void result(const float *x, float *out, int n, int step) {
+    int i = threadIdx.x, k = i; float sum = 0;
+    while (k < n) { sum = more(sum + x[k], k); k += step; }
+    out[i] = sum; }
+extern "C" __global__ void counter(const float *x, float *out, int n, int step) {
+    int i = threadIdx.x, k = i; float sum = 0;
+    while (k < n) { sum += x[k]; k = next(k, step); }
+    out[i] = sum; }
+extern "C" __global__ void memory(const float *x, float *out, int n, int step) {
+    int i = threadIdx.x, k = i;
+    while (k < n) { put(out + i, x[k]); k += step; } }
+"""
+
+
+@pytest.mark.parametrize("name", ["result", "counter", "memory"])
+def test_a_loop_that_calls_functions_is_named_by_what_decides_its_end(name, machine):
+    module = virtualgpu.Module.from_cuda(CALLS)
+    x, out = np.ones(96, np.float32), np.zeros(96, np.float32)
+    with pytest.raises(EndlessError, match="nothing that decides whether it ends changes"):
+        module.launch(name, 1, 64, [x, out, np.int32(96), np.int32(0)])
+    module.launch(name, 1, 64, [x, out, np.int32(96), np.int32(32)])
+    if name != "result":
+        assert (out[:32] == 3).all() and (out[32:64] == 2).all()
+
+
+# 1,200 rounds of a loop whose step another thread gives, by a function that reads it.
+STEP_GIVEN = """
+__device__ __noinline__ int next(int k, const volatile int *step) { return k + *step; }
+extern "C" __global__ void waits(int *step, int *out) {
+    int i = threadIdx.x, k = 0, rounds = 0;
+    if (i == 63) { for (int r = 0; r < 1200; r++) out[i] = out[i] * 5 + r; *step = 1; }
+    while (k < 9) { k = next(k, step); rounds++; }
+    out[i] = k; }
+"""
+
+
+def test_a_function_that_reads_what_another_thread_stores_is_not_blamed(machine, always_looking):
+    step, out = zeros(1), zeros(64)
+    virtualgpu.Module.from_cuda(STEP_GIVEN).launch("waits", 1, 64, [step, out])
+    assert (out == 9).all()
+
+
+@cuda.jit
+def adds_while_the_step_is_zero(values, step, out):
+    i = k = cuda.grid(1)
+    total = 0.0
+    while k < values.size:
+        total += values[k]
+        k += step[0]
+        out[i] = total
+
+
+@pytest.mark.filterwarnings("ignore:Grid size")
+@pytest.mark.parametrize("seed", range(4))
+def test_what_never_ends_is_named_in_any_order(seed, monkeypatch):
+    """A random order holds some lanes back until the others have come to an end, or wait."""
+    monkeypatch.setenv("VIRTUALGPU_TIME_LIMIT", "20")
+    virtualgpu.activate(force=True)
+    with virtualgpu.schedule(seed), pytest.raises(EndlessError, match=r"step\[0\] of 1"):
+        adds_while_the_step_is_zero[2, 64](np.ones(200), np.zeros(1, np.int64), np.zeros(128))
+
+
 # -- no false alarm ------------------------------------------------------------------------------
 
 

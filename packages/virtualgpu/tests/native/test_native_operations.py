@@ -47,6 +47,21 @@ mul.wide.{s32,u32} @d, $r, {-3,70000}
 mad.wide.{s16,u16} @r, $h, -3, $r
 cvt.{s64.s32,u64.u32,s64.s8,u64.u8} @d, {-5,200}
 add.s64 @d, $d, 0""",
+    # Of which LLVM would leave an operation out, and with it what it does to a NaN.
+    "known floats": """
+{add,sub,mul,div.rn}.f64 @x, $x, {0d3ff0000000000000,0dbff0000000000000,0d4000000000000000}
+{add,sub,mul,div.rn}.f64 @x, $x, {0d0000000000000000,0d8000000000000000,0d7ff0000000000000}
+{add,sub,mul,div.rn}.f64 @x, $x, {0d7ff0000000000001,0dfff8000000000005}
+{add,sub,mul,div.rn}.f64 @x, {0d3ff0000000000000,0dbff0000000000000,0d8000000000000000}, $x
+{add,sub,mul,div.rn}.f64 @x, 0d7ff0000000000000, {0d7ff0000000000000,0d0000000000000000}
+fma.rn.f64 @x, $x, {0d3ff0000000000000,0dbff0000000000000}, $x
+fma.rn.f64 @x, $x, $x, {0d0000000000000000,0d8000000000000000,0d7ff0000000000001}
+fma.rn.f64 @x, {0dbff0000000000000,0dfff8000000000005}, $x, $x
+{add,sub,mul,div.rn}.f64 @x, $x, %x0
+fma.rn.f64 @x, $x, %x0, $x
+fma.rn.f64 @x, $x, %x0, %x0
+fma.rn.f64 @x, $x, $x, {%x0,%x1}
+{min,max}.f64 @x, $x, {%x0,0dfff0000000000001}""",
     "long division": "{div,rem}.{s64,u64} @d, $d, $d",
     "short integers": """
 {add,sub,mul.lo,mul.hi,min,max,div,rem}.{s16,u16} @h, $h, $h
@@ -180,3 +195,32 @@ def test_operations(group, uniform, monkeypatch):
     monkeypatch.setattr(run, "STRICT", True)
     text, results = kernel(group, uniform)
     agree(text, values(), np.zeros(results * 64 * SIZE, np.uint8), grid=2, block=32)
+
+
+def test_what_a_constant_does_to_a_nan_where_it_comes_through_registers(monkeypatch):
+    """Moved in another basic block, computed of constants, put together from halves."""
+    monkeypatch.setattr(run, "STRICT", True)
+    ways = {
+        "moved": "mov.f64 %c, 0dbff0000000000000;",
+        "computed": "sub.f64 %c, 0d4000000000000000, 0d4008000000000000;",
+        "converted": "cvt.rn.f64.s32 %c, -1;",
+        "halves": "mov.b32 %lo, 0; mov.b32 %hi, -1074790400; mov.b64 %c, {%lo, %hi};",
+        "bits": "mov.b64 %rd7, -4616189618054758400; mov.b64 %c, %rd7;",
+        "negated": "mov.f64 %c, 0d3ff0000000000000; neg.f64 %c, %c;",
+        "chosen": "selp.f64 %c, 0dbff0000000000000, 0dbff0000000000000, %p1;",
+    }
+    for made in ways.values():
+        for where in ("", "@%p1 bra Far; st.global.u32 [%rd5+2048], %gid; Far:"):
+            text = entry(f"""{{ .reg .f64 %c, %x<9>; .reg .b32 %lo, %hi;
+              mul.wide.u32 %rd3, %gid, 8; add.u64 %rd4, %rd1, %rd3; add.u64 %rd5, %rd2, %rd3;
+              setp.gt.u32 %p1, %gid, 20; {made} {where}
+              ld.global.f64 %x1, [%rd4]; mul.f64 %x2, %x1, %c; fma.rn.f64 %x3, %x1, %c, %x2;
+              div.rn.f64 %x4, %x1, %c; mul.f64 %x5, %c, %c; mul.f64 %x6, %x5, %x1;
+              add.f64 %x7, %c, %x5; sub.f64 %x7, %x1, %x7; div.rn.f64 %x8, %c, %x1;
+              st.global.f64 [%rd5], %x2; st.global.f64 [%rd5+256], %x3;
+              st.global.f64 [%rd5+512], %x4; st.global.f64 [%rd5+768], %x6;
+              st.global.f64 [%rd5+1024], %x7; st.global.f64 [%rd5+1280], %x8; }}""", 2)
+            numbers = values()[:32].copy()
+            numbers[:6] = [0x7FF0000000000001, 0xFFF0000000000007, 0x7FF8000000000003,
+                           0xFFF8000000000009, 0, 1 << 63]
+            agree(text, numbers, np.zeros(600, np.uint64), grid=1, block=32)

@@ -145,8 +145,8 @@ class Standstill:
         return words
 
     def visited(self, group: Group, head: int) -> bool:
-        """Lanes come back to the head of a loop; whether they shall let others run, as all of
-        their wave go in circles. Raises EndlessError."""
+        """Lanes come back to the head of a loop; whether they shall let others run, as they go in
+        circles: a random order would not let them out of its own accord. Raises EndlessError."""
         loop = self.loops.get(head)
         if loop is None:
             return False
@@ -167,7 +167,7 @@ class Standstill:
         known.snapshot[some], known.taken[some] = digest[renew], self.epoch
         known.visits[lanes], known.due[lanes] = visits, np.where(renew, 2 * visits, due)
         if not self._is_still(group.wave):
-            return False
+            return bool((known.repeats[lanes] == self.epoch).all())
         if self.launch.unstarted:
             return True  # blocks that have not begun may help
         if all(map(self._is_still, self.launch.resident)):

@@ -18,10 +18,12 @@ from virtualgpu.native.decode import Copy
 from virtualgpu.native.operands import BOOL, U64, Registers
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import I1, I64, pointer_to, together, zero
-from virtualgpu.operations.expression import Value, adapt
+from virtualgpu.operations.expression import Value, adapt, opaque
 from virtualgpu.operations.types import DTYPES, UNSIGNED, kind
 from virtualgpu.program.steps import Data, Move, Parameter, Step
+from virtualgpu.ptx import Immediate
 
+F64 = np.dtype("f8")
 _SPACES = {"global", "shared", "local", "const", "param"}
 
 
@@ -51,7 +53,12 @@ def _data(registers: Registers, step: Data) -> None:
     assert operation.body is not None  # else the kernel would have been refused
     results = operation.body(*together(arguments))
     results = results if isinstance(results, tuple) else (results,)
+    # Whether LLVM may find out which float64 it is: one that comes of none.
+    known = all(want != F64 or isinstance(source, Immediate)
+                for source, want in zip(step.sources, operation.sources, strict=True))
     for slot, value, dtype in zip(step.targets, results, operation.destinations, strict=False):
+        if known and value.kind == "f64":
+            value = opaque(value)
         registers.write(slot, value, dtype)
     if operation.carry_out:
         registers.write(step.targets[-1], results[-1], BOOL)
@@ -76,7 +83,10 @@ def _move(registers: Registers, step: Move) -> None:
             piece = value >> 8 * part.itemsize * i if i else value
             registers.write(slot, piece.to(f"u{8 * part.itemsize}"), part)
     else:
-        registers.write(step.targets[0], registers.get(step.sources[0], want), want)
+        value = registers.get(step.sources[0], want)
+        if value.kind == "f64" and isinstance(step.sources[0], Immediate):
+            value = opaque(value)
+        registers.write(step.targets[0], value, want)
 
 
 def _copy(registers: Registers, step: Copy, mask: ir.Value) -> None:

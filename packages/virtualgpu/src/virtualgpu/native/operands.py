@@ -23,7 +23,7 @@ from virtualgpu.native.values import (
     spread,
     zero,
 )
-from virtualgpu.operations.expression import Value, adapt, llvm_type, select
+from virtualgpu.operations.expression import Value, adapt, llvm_type, opaque, select
 from virtualgpu.operations.types import UNSIGNED, kind
 from virtualgpu.program.program import Program
 from virtualgpu.ptx import Immediate, Register, Symbol
@@ -55,6 +55,13 @@ def stored(own: ir.Type) -> ir.Type:
     if own == I1:
         return ir.IntType(8)
     return I32 if own == ir.VectorType(I1, LANES) else own
+
+
+def _adapted(value: Value, have: np.dtype, want: np.dtype) -> Value:
+    """As :func:`adapt`; a float64 made of integers is hidden from LLVM, which may know them, and
+    leave out an operation that makes a NaN quiet (:func:`~.formats.passed_on`)."""
+    adapted = adapt(value, have, want)
+    return opaque(adapted) if adapted.kind == "f64" != value.kind else adapted
 
 
 class Registers:
@@ -126,7 +133,7 @@ class Registers:
         for slot in sorted(self.written & live):
             value, have = self.read(slot)
             declared = self.program.dtypes[slot]
-            value = adapt(value, have, declared)
+            value = _adapted(value, have, declared)
             if slot in self.varying:
                 value = spread(value)
                 if mask is not None and slot in needed:
@@ -186,9 +193,9 @@ class Registers:
             return ~self.get(Register(name[1:]), want)
         code = self.place.block.function
         if name in code.function.registers:
-            return adapt(*self.read(self.program.register(code, operand)), want)
+            return _adapted(*self.read(self.program.register(code, operand)), want)
         if name in code.slots:  # a function's parameter
-            return adapt(*self.read(code.slots[name]), want)
+            return _adapted(*self.read(code.slots[name]), want)
         value = self._special(name)
         return adapt(value, U32 if value.kind == "u32" else U64, want)
 
@@ -199,8 +206,11 @@ class Registers:
     def _literal(self, array: np.ndarray) -> Value:
         if array.dtype.kind == "b":
             return Value(self.build, ir.Constant(ir.IntType(1), int(array[0])), "pred")
+        if array.dtype == np.float64 and np.isfinite(array[0]):
+            return Value(self.build, ir.Constant(ir.DoubleType(), float(array[0])), "f64")
         bits = int(array.view(UNSIGNED[array.itemsize])[0])
-        return self._number(bits, 8 * array.itemsize).view(kind(array.dtype))
+        value = self._number(bits, 8 * array.itemsize).view(kind(array.dtype))
+        return opaque(value) if value.kind == "f64" else value
 
     def _symbol(self, symbol: Symbol) -> Value:
         program, code = self.program, self.place.block.function

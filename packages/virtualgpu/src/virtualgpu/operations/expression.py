@@ -95,6 +95,13 @@ class Value:
         number = node.constant if isinstance(node, ir.Constant) else None
         return number if isinstance(number, int) else None
 
+    @property
+    def constant(self) -> float | None:
+        """The float that it is in every lane, where that is known while code is written."""
+        node = self.node.element if isinstance(self.node, Splat) else self.node
+        number = node.constant if isinstance(node, ir.Constant) else None
+        return number if isinstance(number, float) else None
+
     def number(self, value: float, kind: str | None = None) -> Value:
         """The same plain number in every lane, of this kind unless told otherwise."""
         kind = kind or self.kind
@@ -198,6 +205,10 @@ class Value:
         """Neither is NaN."""
         return self._compare("ord", other)
 
+    def unordered(self, other: Number) -> Value:
+        """One of them is NaN, or both are."""
+        return self._compare("uno", other, unordered=True)
+
     def view(self, kind: str) -> Value:
         """The same bits as another kind of the same width."""
         if bits_of(kind) != bits_of(self.kind):
@@ -295,6 +306,12 @@ def sqrt(x: Value) -> Value:
 def integral(x: Value, mode: str) -> Value:
     """The float rounded to an integer: ``n`` nearest even, ``z``, ``m`` down or ``p`` up."""
     return call({"n": "rint", "z": "trunc", "m": "floor", "p": "ceil"}[mode], [x])
+
+
+def opaque(x: Value) -> Value:
+    """The same float, of which LLVM does not know that it is a constant: it makes ``-x`` of
+    ``x * -1`` and ``x`` of ``x * 1``, whose NaN have other bits."""
+    return call("arithmetic.fence", [x])
 
 
 def count_ones(x: Value) -> Value:

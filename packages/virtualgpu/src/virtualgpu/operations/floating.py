@@ -29,6 +29,8 @@ from virtualgpu.operations.formats import (
     flush,
     inherited,
     is_nan,
+    passed_on,
+    quiet,
     saturate,
 )
 from virtualgpu.operations.table import Form, Operation, operation
@@ -102,6 +104,17 @@ def passing(body: Body, *order: int) -> Body:
     return whole
 
 
+def _settling(body: Body) -> Body:
+    """``abs``, ``neg``, ``min`` or ``max`` of f64, which give a NaN only where the last operand is
+    one, and that one."""
+    def whole(*operands: Value) -> Value:
+        last = operands[-1]
+        result = body(*(operand.loose for operand in operands))
+        settled = select(is_nan(result), quiet(last), result)
+        return Value(result.builder, settled.node, result.kind, loose=result)
+    return whole
+
+
 def _rounded(form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str,
              operands: int) -> Operation:
     """An operation that IEEE 754 defines, in one of its rounding modes."""
@@ -114,7 +127,9 @@ def _rounded(form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str
             return exact(*values, mode[1])
     tiny = _tiny_product if opcode == "mul" else None
     if kind == "f64":
-        whole = passing(body, *((0, 1) if opcode == "div" else _NAN_ORDER[operands]))
+        order = (0, 1) if opcode == "div" else _NAN_ORDER[operands]
+        whole = passing(body, *order) if mode != "rn" else (
+            lambda *values: passed_on(body, *values, order=order))
     else:
         whole = treated(body, ftz=ftz, sat=sat, tiny=tiny)
     return form.compiled(whole, [kind] * operands, [kind])
@@ -229,7 +244,7 @@ def abs_neg(form: Form) -> Operation:
     ftz, _, kind = _modifiers(form, saturates=False)
     form.end(1)
     body = magnitude if form.opcode == "abs" else Value.__neg__
-    whole = passing(body, 0) if kind == "f64" else treated(body, ftz=ftz)
+    whole = _settling(body) if kind == "f64" else treated(body, ftz=ftz)
     return form.compiled(whole, [kind], [kind])
 
 
@@ -273,5 +288,5 @@ def min_max(form: Form) -> Operation:
     kind = form.choice("f32") if ftz or nan or xorsign else form.choice(*FLOATS)
     form.end(2)
     body = extreme(form.opcode, nan, xorsign)
-    whole = passing(body, 1) if kind == "f64" else treated(body, ftz=ftz)
+    whole = _settling(body) if kind == "f64" else treated(body, ftz=ftz)
     return form.compiled(whole, [kind, kind], [kind])

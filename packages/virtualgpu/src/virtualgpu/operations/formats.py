@@ -8,12 +8,15 @@ processors without conversion instructions it calls functions that may not be th
 from __future__ import annotations
 
 import math
+import platform
+from collections.abc import Sequence
 
 from virtualgpu.operations.expression import (
     Body,
     Value,
     bits_of,
     magnitude,
+    opaque,
     select,
     sign_bit,
     with_sign_of,
@@ -39,19 +42,65 @@ def canonical(x: Value) -> Value:
     return Value(x.builder, settled.node, x.kind, loose=x)
 
 
+def is_quiet(x: Value) -> bool:
+    """Whether the f64 ``x`` is known to be no signalling NaN: what has a looser form was
+    computed."""
+    return x.loose is not x
+
+
+def quiet(x: Value) -> Value:
+    """The f64 ``x``, a NaN, with its quiet bit set."""
+    return x if is_quiet(x) else (x.view("u64") | QUIET_F64).view("f64")
+
+
 def inherited(x: Value, *operands: Value) -> Value:
     """The f64 ``x`` with NaN's bits as instructions of f64 have them: those of the first of
-    ``operands`` that is a NaN, made quiet, its sign with them; where none is, the one of 0/0.
-
-    Processors pass one on, too, but not always that one, and LLVM makes ``-x`` of ``x * -1``. So it
-    is asked for: a loop of sums takes 2.7 times as long as with one NaN for all, one of the
-    Mandelbrot set 2.1 times, kernels that wait for memory as long.
-    """
+    ``operands`` that is a NaN, made quiet, its sign with them; where none is, the one of 0/0."""
     bits = x.number(NAN_F64, "u64")
     for operand in reversed(operands):
         bits = select(is_nan(operand.loose), operand.view("u64"), bits)
     settled = select(is_nan(x), (bits | QUIET_F64).view("f64"), x)
     return Value(x.builder, settled.node, x.kind, loose=x)
+
+
+# Whether the processor's own instructions of f64 pass on the NaN of the one operand that is one,
+# made quiet, and else give 0xfff8000000000000: AMD64 Architecture Programmer's Manual, volume 1,
+# 4.7.1, and Intel's SDM, volume 1, 4.8.3.5 and table 4-7. (An ARM processor's is positive.)
+PASSES_NAN_ON = platform.machine().lower() in ("x86_64", "amd64")
+
+
+def passed_on(body: Body, *operands: Value, order: Sequence[int]) -> Value:
+    """``body(*operands)``, one instruction of f64 on the processor, with the bits of
+    :func:`inherited`; ``order`` is that in which it looks for a NaN.
+
+    Of one NaN the processor does the same. Of several it may take another one, and LLVM may have
+    exchanged operands. So it is asked whether those are NaN that go before the last of ``order``:
+    of a sum, one comparison and one choice, where :func:`inherited` takes three of each.
+    """
+    if not PASSES_NAN_ON:
+        return inherited(body(*(one.loose for one in operands)), *(operands[i] for i in order))
+    asked: list[Value] = []  # in this order; one that comes again (x * x) needs no second look
+    for one in (operands[i] for i in order):
+        if all(one.node is not other.node for other in asked):
+            asked.append(one)
+    *before, last = asked
+    x = body(*(_no_identity(one if one.node is last.node else one.loose) for one in operands))
+    settled = x
+    if len(before) == 1:
+        settled = select(is_nan(before[0].loose), quiet(before[0]), x)
+    elif before:
+        first, second = (one.loose for one in before)
+        chosen = select(is_nan(first), *before)
+        if not all(is_quiet(one) for one in before):
+            chosen = quiet(chosen)
+        settled = select(first.unordered(second), chosen, x)
+    return Value(x.builder, settled.node, x.kind, loose=x)
+
+
+def _no_identity(x: Value) -> Value:
+    """The operand, hidden from LLVM if it is a constant by which it would leave out a product, a
+    quotient or a sum, and with them that a NaN keeps its sign and becomes quiet."""
+    return opaque(x) if x.constant in (0.0, 1.0, -1.0) else x
 
 
 def converted(x: Value, kind: str, rounded: Value) -> Value:

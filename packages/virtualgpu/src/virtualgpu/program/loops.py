@@ -2,8 +2,9 @@
 
 A loop is a strongly connected part of a function's blocks, the largest one. The registers that
 its branches depend on, directly or through others, are its *slice* (Weiser, "Program Slicing",
-1981). Where these are at its head what they were in an earlier round, and so is the memory that
-they are loaded from, the lane goes the same way again and again.
+1981), in the functions that the loop calls too. Where these are at its head what they were in an
+earlier round, and so is the memory that they are loaded from, the lane goes the same way again and
+again.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def heads(program: Program) -> dict[int, Loop]:
         onward = [{index - first for index in some if 0 <= index - first < len(onward)}
                   for some in onward]
         for part in cycles(dict(enumerate(onward))):
-            loop = _loop(code, [code.blocks[index] for index in part], timely)
+            loop = _loop(program, code, [code.blocks[index] for index in part], timely)
             if loop is not None:
                 found |= dict.fromkeys(
                     (first + target for index in part for target in onward[index] & part
@@ -65,20 +66,30 @@ def heads(program: Program) -> dict[int, Loop]:
     return found
 
 
-def _loop(code: FunctionCode, blocks: list[Block], timely: bool) -> Loop | None:
-    steps = [step for block in blocks for step in block.steps]
-    body = [step.instruction for step in steps]
-    if any(block.kind == "call" for block in blocks):  # what it calls may see anything
+def _loop(program: Program, code: FunctionCode, blocks: list[Block], timely: bool) -> Loop | None:
+    called = _called(program, blocks)
+    if called is None:  # what it calls may see anything
+        body = [step.instruction for block in blocks for step in block.steps]
         slots = frozenset[int]().union(*(block.live_in for block in blocks))
         return None if timely else Loop(
             tuple(sorted(slots)), True, True, frozenset(id(one) for one in body if _looks(one)))
-    wanted = _slots(code, _deciding(body))
-    wanted |= {block.warp_mask for block in blocks if isinstance(block.warp_mask, int)}
-    made = [(step.instruction, set(step.writes), step.reads) for step in steps]
+    inside = [(code, blocks), *((function, function.blocks) for function in called)]
+    body, wanted = [], set[int]()
+    made: list[tuple[Instruction | None, set[int], Collection[int]]] = []
+    for function, some in inside:
+        steps = [step for block in some for step in block.steps]
+        own = [step.instruction for step in steps]
+        body += own
+        wanted |= _slots(function, _deciding(own))
+        wanted |= {block.warp_mask for block in some if isinstance(block.warp_mask, int)}
+        made.extend((step.instruction, set(step.writes), step.reads) for step in steps)
+        made.extend((None, {after}, {before})
+                    for block in some for before, after in _handed(program, block))
     deciding: dict[int, Instruction] = {}
     while True:
-        more = {id(one): one for one, writes, _ in made if writes & wanted}
-        grown = wanted.union(*(reads for one, _, reads in made if id(one) in more))
+        moving = [(one, reads) for one, writes, reads in made if writes & wanted]
+        more = {id(one): one for one, _ in moving if one is not None}
+        grown = wanted.union(*(reads for _, reads in moving))
         if grown == wanted and len(more) == len(deciding):
             break
         wanted, deciding = grown, more
@@ -89,6 +100,47 @@ def _loop(code: FunctionCode, blocks: list[Block], timely: bool) -> Loop | None:
     sees = bool(looks) or any(map(_meets, deciding.values()))
     stores = any(traits(one).stores and "param" not in one.modifiers for one in body)
     return Loop(tuple(sorted(wanted)), sees, stores, looks)
+
+
+# -- calls ---------------------------------------------------------------------------------------
+
+
+def _called(program: Program, blocks: list[Block]) -> list[FunctionCode] | None:
+    """The functions that blocks call, and those that these call; None where it is not known which,
+    or where one is handed memory."""
+    found: list[FunctionCode] = []
+    todo = list(blocks)
+    while todo:
+        block = todo.pop()
+        if block.kind != "call":
+            continue
+        site = block.call
+        if site is None or site.target is None:
+            return None
+        callee = program.functions[site.target]
+        handed = (*site.arguments, *site.returns)
+        if not all(name in block.function.slots for name in handed):
+            return None
+        if callee not in found:
+            found.append(callee)
+            todo += callee.blocks
+    return found
+
+
+def _handed(program: Program, block: Block) -> list[tuple[int, int]]:
+    """From which register to which a call hands its arguments and its results."""
+    site = block.call if block.kind == "call" else None
+    if site is None or site.target is None:
+        return []
+    here = block.function.slots
+    callee = program.functions[site.target]
+    formal = [variable.name for variable in callee.function.parameters]
+    results = [variable.name for variable in callee.function.returns]
+    return [(here[given], callee.slots[wanted])
+            for given, wanted in zip(site.arguments, formal, strict=False)
+            if wanted in callee.slots] + [
+        (callee.slots[given], here[wanted])
+        for given, wanted in zip(results, site.returns, strict=False) if given in callee.slots]
 
 
 # -- single instructions -------------------------------------------------------------------------
@@ -121,7 +173,8 @@ def _deciding(body: Iterable[Instruction]) -> list[Operand]:
     """Predicates of all that may be left out, what a jump by a table goes by, and addresses: an
     illegal one ends the kernel as well."""
     found: list[Operand] = [
-        operand.base for one in body for operand in one.operands if isinstance(operand, Address)]
+        operand.base for one in body for operand in one.operands
+        if isinstance(operand, Address) and isinstance(operand.base, Register)]
     found += [one.operands[has_result(one)] for one in body
               if traits(one).family == "texture" and len(one.operands) > 1]
     for one in _branches(body):
