@@ -32,3 +32,12 @@ def test_each_name_of_the_api_is_there_and_none_is_imported_before_it_is_asked_f
         assert getattr(virtualgpu.api, name) is not None
     with pytest.raises(AttributeError, match=r"'virtualgpu\.api' has no attribute 'nothing'"):
         virtualgpu.api.nothing  # noqa: B018
+
+
+def test_what_runs_tiles_and_native_code_is_imported_when_it_is_needed():
+    """They are a tenth of what `activate()` would import, and most processes need neither."""
+    lists = "import sys, virtualgpu; virtualgpu.activate(force=True); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", lists], check=True, text=True,
+                            capture_output=True).stdout.split()
+    assert "virtualgpu.launch.launch" in loaded
+    assert not {"virtualgpu.tile.module", "virtualgpu.native.run"} & set(loaded)

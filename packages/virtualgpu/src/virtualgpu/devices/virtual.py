@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory import textures
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.textures import Sampler, Texels
-from virtualgpu.tile.module import TileModule
 from virtualgpu.watch import instruments, queues
+
+if TYPE_CHECKING:
+    from virtualgpu.tile.module import TileModule
 
 # How much work (Program.work) pays for compiling an instruction of a kernel. Compiling takes 1 to 4
 # ms of processor time for each, and the interpreter does 10**9 units of work in a second.
@@ -169,6 +171,8 @@ class VirtualDevice:
 
     def load_tiles(self, bytecode: bytes) -> TileModule:
         """Read and prove Tile IR. Raises BytecodeError, UnsupportedInstruction."""
+        from virtualgpu.tile.module import TileModule  # a tenth of what activate() imports
+
         return TileModule(bytecode, self.memory)
 
     def launch_tiles(self, module: TileModule, entry: str, grid: Triple,
