@@ -15,6 +15,7 @@ from numba.core.extending import intrinsic
 
 #: Threads in a block of :func:`sum_eight` and :func:`sum_vectors`, and of :func:`fill_eight`.
 SUM_THREADS, FILL_THREADS = 128, 256
+SUM_WARPS = SUM_THREADS // 32
 MAX_SLOTS = 1024
 
 
@@ -39,10 +40,17 @@ def four_at(typing, array, start):
 
 @cuda.jit(device=True)
 def add_to(total, mine):
-    """The sum of a warp's numbers, added to ``total[0]`` by one lane."""
+    """The sum of a block's numbers, added to ``total[0]`` by one thread: shuffles within the warps,
+    shared memory among them. (An atomic for each warp makes them queue: ``reduction/shuffle``.)"""
+    place = cuda.shared.array(SUM_WARPS, float64)
     for k in (16, 8, 4, 2, 1):
         mine += cuda.shfl_down_sync(0xFFFFFFFF, mine, k)
     if cuda.threadIdx.x % 32 == 0:
+        place[cuda.threadIdx.x // 32] = mine
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        for warp in range(1, SUM_WARPS):
+            mine += place[warp]
         cuda.atomic.add(total, 0, mine)
 
 
