@@ -38,6 +38,15 @@ def largest(values, out):
 def doubled(x, out):
     out[cuda.grid(1)] = 2 * x[cuda.grid(1)]
 
+@cuda.jit
+def from_the_next_block(x):
+    i = cuda.grid(1)
+    x[i] = i
+    cuda.cg.this_grid().sync()
+    taken = x[(i + 32) % 64]
+    cuda.cg.this_grid().sync()
+    x[i] = taken
+
 said = []
 x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
 with virtualgpu.check() as report:
@@ -60,6 +69,9 @@ said += [str(report), top.tolist()]
 out = np.zeros(64)
 doubled[1, 64](values, out)
 said.append(out.tolist() == (2 * values).tolist())
+with virtualgpu.check() as report:
+    from_the_next_block[2, 32](out)
+said += [str(report), out.tolist()]
 result = [type(turn).__name__, cuda.__name__, virtualgpu.is_active(), said]
 """
 ACTIVATE = "import virtualgpu; virtualgpu.activate()"
@@ -84,12 +96,13 @@ def test_the_same_words_from_either(ran):
     assert old[:3] == ["CUDADispatcher", "numba.cuda", True]
     assert new[:3] == ["MLIRDispatcher", "numba_cuda_mlir.cuda", True]
     assert new[3] == old[3]
-    race, far, part, wide, clean, top, right = new[3]
+    race, far, part, wide, clean, top, right, together, turned = new[3]
     assert "race" in race and "at kernel turn" in race and "out[t] = s[63 - t]" in race
     assert "the thread writes grid[6, 1] of (6, 5)" in far
     assert "the thread writes grid[4, 1] of (4, 4)" in part
     assert "a block has at most 1024" in wide
     assert clean.endswith("nothing found") and top == [5.0] and right
+    assert together.endswith("nothing found") and turned == [*range(32, 64), *range(32)]
 
 
 @pytest.mark.parametrize(("package", "begin", "imports"), [

@@ -1,6 +1,7 @@
 """Linking (CUDA Driver API, section "Module Management", ``cuLink...``): PTX with PTX.
 
-What comes out is what :mod:`.code` loads: the texts, one behind the other.
+What comes out is what :mod:`.code` loads: the texts, one behind the other. The device runtime
+(``libcudadevrt.a``) is left out: the machine itself has what a grid's barrier asks of it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from virtualgpu.cuda.driver_api import DriverFailure
 from virtualgpu.driver import code
 from virtualgpu.driver.entries import Result, entry
 
-_PTX = 1  # CU_JIT_INPUT_PTX
+_PTX, _LIBRARY = 1, 4  # CU_JIT_INPUT_PTX, CU_JIT_INPUT_LIBRARY
+_DEVICE_RUNTIME = b"__CNPRT_VERSION_NUMBER__"  # a symbol of it
 _handles = itertools.count(0xB000, 16)
 _states: dict[int, list[str]] = {}
 _images: dict[int, ctypes.Array] = {}  # they live as long as their state
@@ -28,6 +30,8 @@ def cuLinkCreate(count: int, options: int, values: int) -> int:
 
 @entry("z i z z z I z z")
 def cuLinkAddData(state: int, kind: int, data: int, nbytes: int, *options: int) -> None:
+    if kind == _LIBRARY and _DEVICE_RUNTIME in ctypes.string_at(data, nbytes):
+        return
     if kind != _PTX:
         raise DriverFailure(
             Result.CUDA_ERROR_INVALID_IMAGE, "cuLinkAddData",
