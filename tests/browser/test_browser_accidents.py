@@ -93,6 +93,8 @@ def tab(request: pytest.FixtureRequest, context: BrowserContext, server: Server)
     ("docmanager-extension:plugin", "autosaveInterval", 30),
     # Else it asks whether to fetch news of the Jupyter project, over the first notebook.
     ("apputils-extension:notification", "fetchNews", "false"),
+    # Else lectures are called "04_thinking_in_…" and "07_thinking_in_…".
+    ("filebrowser-extension:browser", "showLastModifiedColumn", False),
 ])
 def test_jupyterlab_is_set_as_the_package_says(
     server: Server, plugin: str, setting: str, value: object
