@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from virtualgpu.errors import Index, Location, VirtualGPUError
 
@@ -149,6 +150,10 @@ class Report:
         head = f"{launches}: " + (
             "nothing found" if not many else f"{many} finding{'' if many == 1 else 's'}")
         return "\n".join([head, *lines, *self.notes])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Where a cell of a notebook ends with it, its words and not its fields."""
+        printer.text(str(self))
 
 
 def from_error(error: VirtualGPUError, kernel: str, launch: int) -> Finding:

@@ -485,3 +485,10 @@ def test_a_barrier_without_its_parentheses_is_named():
     assert f"line {first + 5} names cuda.syncwarp without ()" in one.message
     [one] = check(turned, 1, 64, ones, ones).findings
     assert "without ()" not in one.message
+
+
+def test_a_report_at_the_end_of_a_cell_is_shown_in_its_words():
+    from IPython.lib.pretty import pretty
+
+    report = check(turned, 1, 64, np.ones(64, np.int32), np.ones(64, np.int32))
+    assert pretty(report) == str(report) != repr(report)
