@@ -1,0 +1,86 @@
+"""What the first, second and tenth launch of a kernel take: interpreted, native, and by default.
+
+    python -m lab.benchmarks.first_launches
+
+The kernels of :mod:`.native_kernels`, each in a process of its own with nothing on disk, three
+times: never native, native from the first launch on, and as a process is that sets nothing, where
+a kernel earns its native code by work. Milliseconds that the device spends on loading and on the
+launch, without what Numba does before it hands over PTX: processor time of all threads, which
+other work on the machine changes little, and the clock on the wall.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+WAYS = {"interpreted": "0", "native": "always", "by default": None}
+ASKED = (1, 2, 10)
+
+LAUNCHES = """
+import json, sys, time, warnings
+warnings.simplefilter("ignore")
+import numpy as np, virtualgpu
+from numba import cuda
+from virtualgpu import devices
+virtualgpu.activate(force=True)
+spent = np.zeros(2)
+def timed(method):
+    def run(self, *arguments, **options):
+        begin = np.array([time.process_time(), time.perf_counter()])
+        try:
+            return method(self, *arguments, **options)
+        finally:
+            spent[:] += [time.process_time(), time.perf_counter()] - begin
+    return run
+for name in ("load", "launch"):
+    setattr(devices.VirtualDevice, name, timed(getattr(devices.VirtualDevice, name)))
+from lab.benchmarks.native_kernels import cases
+case = cases()[sys.argv[1]]
+there = [cuda.to_device(one) if isinstance(one, np.ndarray) else one for one in case.arrays]
+found = []
+for _ in range(10):
+    spent[:] = 0
+    case.kernel[case.blocks, case.threads](*there)
+    found.append(spent.tolist())
+print(json.dumps(found))
+"""
+
+
+def launches(name: str, native: str | None) -> list[list[float]]:
+    """Seconds of each of ten launches: of processor time, on the wall."""
+    settings = {key: value for key, value in os.environ.items() if key != "VIRTUALGPU_NATIVE"}
+    with tempfile.TemporaryDirectory() as folder:
+        settings |= {"VIRTUALGPU_CACHE": folder} | ({"VIRTUALGPU_NATIVE": native} if native else {})
+        ran = subprocess.run([sys.executable, "-c", LAUNCHES, name], check=True, text=True,
+                             stdout=subprocess.PIPE, env=settings)
+    found: list[list[float]] = json.loads(ran.stdout)
+    return found
+
+
+def main() -> None:
+    os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
+    import virtualgpu
+
+    virtualgpu.activate(force=True)
+    from lab.benchmarks.native_kernels import cases
+    from lab.benchmarks.report import write
+
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for name in cases():
+        for way, native in WAYS.items():
+            taken = launches(name, native)
+            found.setdefault(name, {})[way] = {
+                f"launch {number}": [round(one * 1e3, 1) for one in taken[number - 1]]
+                for number in ASKED}
+        print(name, json.dumps(found[name]), flush=True)
+    print(write("first_launches", {
+        "ms of a launch: processor time, wall": found, "cores": os.cpu_count(),
+        "load average (1 min), where 1 is this benchmark's own": round(os.getloadavg()[0], 1)}))
+
+
+if __name__ == "__main__":
+    main()
