@@ -24,8 +24,8 @@ class CustomBuildHook(BuildHookInterface):
         prefix = "" if self.target_name == "wheel" else "src/"
         # Of a lesson's folder what its notebook asks for while it runs: no answer, no hidden test.
         lessons = {
-            str(path.relative_to(checkout)): f"gpucourse/lessons/{path.parent.name}/{name}"
-            for name in ("checks.py", "predictions.toml")
+            str(path.relative_to(checkout)): f"gpucourse/lessons/{path.parent.name}/{path.name}"
+            for name in ("checks.py", "predictions.toml", "*.po")
             for path in sorted(checkout.glob(f"course/*/*/{name}"))
         }
         lessons |= puzzles_without_answers(checkout)

@@ -109,6 +109,7 @@ def test_what_is_in_the_distributions(built: Path) -> None:
                "gpucourse/lessons/04_thinking_in_threads/checks.py",
                "gpucourse/lessons/01_fill_a_histogram/predictions.toml",
                "gpucourse/lessons/01_first_steps/puzzles/01_add_ten.toml",
+               "gpucourse/lessons/01_first_steps/de.po", "gpucourse/languages/de.po",
                "gpucourse/recorded/fuzz.json", "gpucourse/data/dimuons.root"}
     assert lessons <= names["gpucourse", "wheel"]
     assert not any(re.search(r"(^|/)tests?/|gpu_check/", name)

@@ -30,6 +30,7 @@ from gpucourse.course.registry import load_course
 from gpucourse.exercises.checks import load_lesson
 from gpucourse.exercises.outcomes import Outcome
 from gpucourse.publish.source import read_source
+from gpucourse.system.language import speaking
 from gpucourse.views.page import View
 from gpucourse.views.picture import Picture
 from wrong_answers import REPOSITORY, answers_of, made
@@ -59,9 +60,9 @@ def free_what_earlier_tests_left() -> None:
 
 
 @cache
-def solved(repository: Path, id: str) -> dict[str, SimpleNamespace]:
-    """By cell: ``text`` printed, ``picture`` (whether it showed one), ``error`` raised, and
-    ``names``, the namespace after it.
+def solved(repository: Path, id: str, language: str = "") -> dict[str, SimpleNamespace]:
+    """By cell of the lecture in that language: ``text`` printed, ``picture`` (whether it showed
+    one), ``error`` raised, and ``names``, the namespace after it.
 
     Only errors that a cell announces with ``raises=`` are caught. From a process of its own come
     numbers, texts and arrays (as NumPy's) among the names, and an :class:`Exception` with the
@@ -69,7 +70,8 @@ def solved(repository: Path, id: str) -> dict[str, SimpleNamespace]:
     """
     if id in OWN_PROCESS:
         return _in_own_process("cells", id, {})
-    return _run_cells(repository, id)
+    with speaking(language):
+        return _run_cells(repository, id)
 
 
 def outcome(id: str, exercise: str, answers: tuple) -> Outcome:

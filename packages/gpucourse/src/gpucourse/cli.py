@@ -228,11 +228,27 @@ def build(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite notebooks that have been run.")
     ] = False,
+    language: Annotated[str, typer.Option(
+        help="make those of another language, as de, into languages/de/")] = "",
 ) -> None:
     """Make the notebooks from course/."""
     from gpucourse.publish import commands
 
-    raise typer.Exit(commands.check_current() if check else commands.build(force=force))
+    raise typer.Exit(commands.check_current() if check
+                     else commands.build(force=force, language=language))
+
+
+@app.command()
+def translate(
+    language: Annotated[str, typer.Argument(help="two or three letters, as de")],
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="ids as in course.toml; default: fixed words alone")
+    ] = None,
+) -> None:
+    """Write or update the catalogues of another language (docs/translating.md)."""
+    from gpucourse.publish import commands
+
+    raise typer.Exit(commands.translate(language, lessons or []))
 
 
 @app.command()
@@ -240,11 +256,13 @@ def check(
     lessons: Annotated[
         list[str] | None, typer.Argument(help="ids as in course.toml; default: all")
     ] = None,
+    language: Annotated[str, typer.Option(
+        help="run the lessons named in another language, as de")] = "",
 ) -> None:
     """Run the course's tests of itself: every notebook, starter and solution."""
     from gpucourse.publish import commands
 
-    raise typer.Exit(commands.check(lessons or []))
+    raise typer.Exit(commands.check(lessons or [], language))
 
 
 @data.command()

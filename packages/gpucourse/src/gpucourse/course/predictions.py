@@ -16,12 +16,14 @@ which a learner reads them, and the reasons here, out of their sight.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gpucourse.course.checkout import prediction_files
-from gpucourse.course.puzzles import puzzle_folder, read_puzzles
+from gpucourse.course.puzzles import puzzle_folder, read_puzzle
+from gpucourse.system.language import catalogue
 
 #: Fewer choices are no question, more are no choice.
 FEWEST, MOST = 2, 4
@@ -31,11 +33,26 @@ _REASON_LETTERS = 30
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """``right`` is one of the choices; ``wrong`` says of each other why it tempts and fails."""
+    """``right`` is one of the choices; ``wrong`` says of each other why it tempts and fails.
+
+    ``shown`` has by its English words each choice that a learner reads in another language;
+    records keep the English.
+    """
 
     name: str
     right: str
     wrong: dict[str, str]
+    shown: dict[str, str] = field(default_factory=dict)
+
+    def worded(self, say: Callable[[str], str]) -> Prediction:
+        """The same in the words that ``say`` has for each text."""
+        shown = {choice: say(choice) for choice in (self.right, *self.wrong)}
+        wrong = {shown[choice]: say(reason) for choice, reason in self.wrong.items()}
+        return Prediction(self.name, shown[self.right], wrong, shown)
+
+    def recorded(self, choice: str) -> str:
+        """The English words of a choice."""
+        return next((english for english, shown in self.shown.items() if shown == choice), choice)
 
     @property
     def choices(self) -> frozenset[str]:
@@ -57,15 +74,16 @@ class Prediction:
 
 
 def read_predictions(path: Path) -> dict[str, Prediction]:
-    """A lesson's predictions by name, those of its puzzles first; none where there is no file.
+    """A lesson's predictions by name, those of its puzzles first, in the learner's language; none
+    where there is no file.
 
     Raises :class:`ValueError` naming the file and the entry that has another form.
     """
+    puzzles = map(read_puzzle, sorted(puzzle_folder(path).glob("*.toml")))
     found = {puzzle.name: Prediction(puzzle.name, puzzle.right, puzzle.reasons)
-             for puzzle in read_puzzles(puzzle_folder(path)).values()}
-    if not path.is_file():
-        return found
-    for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
+             for puzzle in puzzles}
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    for name, entry in tomllib.loads(text).items():
         match entry:
             case {"right": str(right), "wrong": dict(wrong), **rest} if not rest and all(
                 isinstance(reason, str) for reason in wrong.values()
@@ -74,7 +92,8 @@ def read_predictions(path: Path) -> dict[str, Prediction]:
             case _:
                 raise ValueError(f"{path}: [{name}] needs right = \"…\" and a table [{name}.wrong] "
                                  "of texts, and nothing else")
-    return found
+    words = catalogue(path.parent)
+    return {name: one.worded(partial(words.pgettext, name)) for name, one in found.items()}
 
 
 def find_predictions(id: str) -> dict[str, Prediction]:

@@ -30,13 +30,14 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, field, fields
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from gpucourse.course.regions import SOLUTION, replace_regions, unwrap_regions
+from gpucourse.system.language import _, catalogue
 
 #: Letters of a code line that a notebook shows without scrolling.
 _WIDEST = 88
@@ -157,7 +158,19 @@ class Puzzle:
     @property
     def heading(self) -> str:
         """What it is called in its notebook and on the board."""
-        return f"Broken: {self.title}" if self.broken else self.title
+        return _("Broken: {title}").format(title=self.title) if self.broken else self.title
+
+    def worded(self, say: Callable[[str], str]) -> Puzzle:
+        """The same in the words that ``say`` has for each text; code stays as it is."""
+        def says(bounds: tuple) -> tuple:
+            return tuple((counter, bound, say(words)) for counter, bound, words in bounds)
+
+        return replace(
+            self, title=say(self.title), text=say(self.text), question=say(self.question),
+            choices=tuple(map(say, self.choices)), right=say(self.right), why=say(self.why),
+            reasons={say(choice): say(reason) for choice, reason in self.reasons.items()},
+            hints=tuple(map(say, self.hints)), last=say(self.last) if self.last else "",
+            budget=says(self.budget), needs=says(self.needs))
 
     @property
     def solved(self) -> bool:
@@ -195,11 +208,14 @@ def puzzle_folder(checks: Path) -> Path:
 
 
 def read_puzzles(where: Path) -> dict[str, Puzzle]:
-    """The puzzles of a folder by name, in order; none where there is no folder.
+    """The puzzles of a folder by name, in order, in the learner's language; none where there is no
+    folder.
 
     Raises :class:`PuzzleError` naming the file that has another form.
     """
-    return {puzzle.name: puzzle for puzzle in map(read_puzzle, sorted(where.glob("*.toml")))}
+    words = catalogue(where.parent)
+    return {puzzle.name: puzzle.worded(partial(words.pgettext, puzzle.name))
+            for puzzle in map(read_puzzle, sorted(where.glob("*.toml")))}
 
 
 def read_puzzle(path: Path) -> Puzzle:
@@ -239,6 +255,11 @@ def _frozen(value: Any) -> Any:
 # -- cells --------------------------------------------------------------------------------------
 
 
+def is_marker(line: str) -> bool:
+    """Whether a line of a lesson's text is the place of a puzzle."""
+    return _MARKER.match(line) is not None
+
+
 def expanded(text: str, puzzles: dict[str, Puzzle]) -> tuple[list[str], list[int]]:
     """A lesson's lines with its puzzles' cells in their places, and the line that each is from.
 
@@ -274,7 +295,7 @@ def _whole(puzzle: Puzzle, number: int) -> Iterator[str]:
     name = puzzle.name
     yield f'# %% [markdown] id="{name}-task" tags=["predict"]'
     yield from _markdown(f"## {number}. {puzzle.heading}\n\n{puzzle.text}\n\n"
-                         f"```python\n{puzzle.spec}\n```\n\n*Predict:* {puzzle.question}")
+                         f"```python\n{puzzle.spec}\n```\n\n{_('*Predict:*')} {puzzle.question}")
     yield from ("", f'# %% id="{name}-guess"', f'picture("{name}")')
     yield from _asked(puzzle)
     yield from ("", f'# %% id="{name}-exercise" tags=["exercise"]', puzzle.kernel)
@@ -287,7 +308,7 @@ def _broken(puzzle: Puzzle, number: int) -> Iterator[str]:
     raises = f' raises="{puzzle.raises}"' if puzzle.raises else ""
     yield f'# %% [markdown] id="{name}-task" tags=["predict"]'
     yield from _markdown(f"## {number}. {puzzle.heading}\n\n{puzzle.text}\n\n"
-                         f"```python\n{puzzle.spec}\n```\n\n*Predict:* {puzzle.question}")
+                         f"```python\n{puzzle.spec}\n```\n\n{_('*Predict:*')} {puzzle.question}")
     yield from ("", f'# %% id="{name}-guess"')
     yield from _asked(puzzle)
     yield from ("", f'# %% id="{name}"{raises}', puzzle.broken)
@@ -295,7 +316,7 @@ def _broken(puzzle: Puzzle, number: int) -> Iterator[str]:
     yield from ("", "", f'replay("{name}", {function})')
     yield from _why(puzzle)
     yield from ("", f'# %% [markdown] id="{name}-mend"')
-    yield from _markdown("Mend it: copy the lines from above, and take the fault out.")
+    yield from _markdown(_("Mend it: copy the lines from above, and take the fault out."))
     yield from ("", f'# %% id="{name}-exercise" tags=["exercise"]', puzzle.kernel)
     yield from ("", f'# %% id="{name}-check"', f'check("{name}", {puzzle.function})', "")
 
@@ -314,7 +335,7 @@ def _asked(puzzle: Puzzle) -> Iterator[str]:
 
 def _why(puzzle: Puzzle) -> Iterator[str]:
     yield from ("", f'# %% [markdown] id="{puzzle.name}-why" tags=["why"]')
-    last = f"\n\n*Last question:* {puzzle.last}" if puzzle.last else ""
+    last = f"\n\n{_('*Last question:*')} {puzzle.last}" if puzzle.last else ""
     yield from _markdown(puzzle.why + last)
     yield ""
 

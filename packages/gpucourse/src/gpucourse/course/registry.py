@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 
 from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.puzzles import Puzzle, puzzle_folder, read_puzzles
+from gpucourse.system.language import catalogue, language
 
 #: Files of a lesson's folder, ``course/lectures/ID`` or ``course/projects/ID``.
 SOURCE, CHECKS, PREDICTIONS = "notebook.py", "checks.py", "predictions.toml"
@@ -143,7 +144,24 @@ def load_course(root: Path, path: Path | None = None) -> Course:
             report(f"[course] first has {id!r}, which is not listed")
     if problems:
         raise CourseError(problems)
+    if language():
+        lessons[:] = [_worded(course, lesson, path.parent) for lesson in lessons]
     return course
+
+
+def _worded(course: Course, lesson: Lesson, registry: Path) -> Lesson:
+    """The lesson's entry in the learner's language; a wheel's registry has lessons beside it."""
+    folder = course.folder(lesson)
+    words = catalogue(folder if folder.is_dir() else registry / lesson.id)
+
+    def say(text: str) -> str:
+        return words.pgettext("course.toml", text) if text else text
+
+    return replace(
+        lesson, title=say(lesson.title), why=say(lesson.why),
+        objectives=[*map(say, lesson.objectives)],
+        prerequisites=[need if _ID.fullmatch(need) else say(need)
+                       for need in lesson.prerequisites])
 
 
 def find_root(start: Path | None = None) -> Path:

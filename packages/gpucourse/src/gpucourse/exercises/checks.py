@@ -37,7 +37,7 @@ import importlib.util
 import reprlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,6 +48,8 @@ from gpucourse.exercises.outcomes import Outcome, describe_error, show_hints
 from gpucourse.exercises.waiting import going_on, waiting
 from gpucourse.judging.orders import OF_A_LAUNCH
 from gpucourse.learner import records
+from gpucourse.system import language
+from gpucourse.system.language import _, catalogue
 from virtualgpu.api import hurried
 
 Check = Callable[..., str | None]
@@ -80,7 +82,7 @@ class Exercise:
     @property
     def praise(self) -> str:
         """What a passed check shows: the first line of the check's docstring."""
-        return (self.function.__doc__ or "Right.").strip().split("\n")[0]
+        return (self.function.__doc__ or _("Right.")).strip().split("\n")[0]
 
 
 def exercise(name: str, *, hints: tuple[str, ...]) -> Callable[[Check], Exercise]:
@@ -132,8 +134,10 @@ def require_readable() -> None:
     shell = ipython.get_ipython() if ipython is not None else None
     error = getattr(getattr(shell, "last_execution_result", None), "error_before_exec", None)
     if isinstance(error, SyntaxError):
-        raise CheckFailed("the cell that you ran last cannot be read, so your answer is still as "
-                          "it was before", f"its line {error.lineno}, and the error below it")
+        raise CheckFailed(
+            _("the cell that you ran last cannot be read, so your answer is still as it was "
+              "before"),
+            _("its line {line}, and the error below it").format(line=error.lineno))
 
 
 def lecture(id: str) -> tuple[Callable[..., None], Callable[[str], None]]:
@@ -150,9 +154,10 @@ def project(id: str) -> Callable[[str], None]:
 class Lesson:
     """The exercises of one lesson, and how far its hints are unfolded."""
 
-    def __init__(self, id: str, exercises: dict[str, Exercise]):
+    def __init__(self, id: str, exercises: dict[str, Exercise], *folders: Path):
         self.id = id
         self.exercises = exercises
+        self.folders = folders
         self._unfolded: dict[str, int] = {}
 
     def check(self, name: str, *answers: object) -> None:
@@ -176,11 +181,14 @@ class Lesson:
         try:
             require_readable()
             if not answered:
-                raise CheckFailed("nothing here yet", "write your answer above and run its cell")
+                raise CheckFailed(_("nothing here yet"),
+                                  _("write your answer above and run its cell"))
             with hurried(OF_A_LAUNCH):
-                return Outcome(name, True, exercise.function(*answers) or exercise.praise)
+                praise = exercise.function(*answers) or exercise.praise
+                return Outcome(name, True, language.said(praise, *self.folders))
         except CheckFailed as failure:
-            message, look = failure.message, failure.look
+            message = language.said(failure.message, *self.folders)
+            look = language.said(failure.look or "", *self.folders) or None
         except Exception as error:  # the learner's code may raise anything
             message, look = describe_error(error)
         unseen = self._unfolded.get(name, 0) < len(exercise.hints)
@@ -211,12 +219,16 @@ def load_lesson(id: str) -> Lesson:
     A notebook with an earlier name of the lesson gets the checks of today's.
     """
     found: dict[str, Exercise] = {}
+    folders = []
     for one in renamed.lessons(id):
         where = list(check_files(one))
         path = next((path for path in where if path.is_file()), None)
-        found |= read_exercises(path) if path else {}
+        if path:
+            found |= read_exercises(path)
+            folders.append(path.parent)
+            language.opened(path.parent)
     if found:
-        return Lesson(id, found)
+        return Lesson(id, found, *folders)
     looked = "\n".join(f"  {path}" for path in where)
     raise FileNotFoundError(
         f"no checks for {id!r}. Keep the notebook inside the course's folder, or install the "
@@ -225,11 +237,14 @@ def load_lesson(id: str) -> Lesson:
 
 
 def read_exercises(path: Path) -> dict[str, Exercise]:
-    """The exercises that a file of checks defines, each or in a list, by name."""
+    """The exercises that a file of checks defines, each or in a list, by name; hints in the
+    learner's language."""
     module = _load(path, f"course_checks_{path.parent.name}")
     lists = [value if isinstance(value, list) else [value] for value in vars(module).values()]
     found = [one for values in lists for one in values if isinstance(one, Exercise)]
-    return {exercise.name: exercise for exercise in found}
+    say = catalogue(path.parent).pgettext
+    return {one.name: replace(one, hints=tuple(say(one.name, hint) for hint in one.hints))
+            for one in found}
 
 
 def _load(path: Path, name: str) -> ModuleType:

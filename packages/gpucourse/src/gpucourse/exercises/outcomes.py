@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucourse.exercises.reasons import places, told
+from gpucourse.exercises import reasons
+from gpucourse.exercises.reasons import places
+from gpucourse.system.language import _
 
 #: The machine-readable part of a check's output, for tests that run notebooks.
 CHECK_MIME = "application/vnd.gpucourse.check+json"
@@ -34,9 +36,9 @@ class Outcome:
     def __str__(self) -> str:
         lines = [f"{'✓' if self.passed else '✗'} {self.name}: {self.message}"]
         if self.look:
-            lines.append(f"  Where to look: {self.look}")
+            lines.append(f"  {_('Where to look:')} {self.look}")
         if self.next_step:
-            lines.append(f"  For a hint: {self.next_step}")
+            lines.append(f"  {_('For a hint:')} {self.next_step}")
         return "\n".join(lines)
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
@@ -47,9 +49,9 @@ class Outcome:
         sign = "✓" if self.passed else "✗"
         body = f"<b>{sign} {html.escape(self.name)}:</b> {marked_up(self.message)}"
         if self.look:
-            body += f"<br><i>Where to look:</i> {marked_up(self.look)}"
+            body += f"<br><i>{_('Where to look:')}</i> {marked_up(self.look)}"
         if self.next_step:
-            body += f"<br><i>For a hint:</i> <code>{html.escape(self.next_step)}</code>"
+            body += f"<br><i>{_('For a hint:')}</i> <code>{html.escape(self.next_step)}</code>"
         return edged(body, _PASSED if self.passed else _FAILED)
 
 
@@ -85,16 +87,15 @@ def show(shown: object, place: Any = None) -> Any:
 def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | None) -> None:
     """Show the hints unfolded so far, of ``total``, and what comes after them."""
     if len(hints) < total:
-        more = f'hint("{name}") once more shows the next one'
+        more = _('hint("{name}") once more shows the next one').format(name=name)
     elif solution is not None:
-        more = f"that was the last hint; the answer is in {solution.as_posix()}"
+        more = _("that was the last hint; the answer is in {path}").format(path=solution.as_posix())
     else:
-        more = "that was the last hint; your teacher has the answer"
-    lines = [f"Hint {number} of {total}: {hint}" for number, hint in enumerate(hints, start=1)]
-    markup = "<br>".join(
-        f"<b>Hint {number} of {total}:</b> {marked_up(hint)}"
-        for number, hint in enumerate(hints, start=1)
-    )
+        more = _("that was the last hint; your teacher has the answer")
+    told = [(_("Hint {number} of {total}:").format(number=number, total=total), hint)
+            for number, hint in enumerate(hints, start=1)]
+    lines = [f"{which} {hint}" for which, hint in told]
+    markup = "<br>".join(f"<b>{which}</b> {marked_up(hint)}" for which, hint in told)
     markup += f"<br><small>{html.escape(more)}</small>"
     show(_Hints("\n".join([*lines, f"({more})"]), edged(markup, _HINT)))
 
@@ -102,7 +103,7 @@ def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | N
 def describe_error(error: Exception) -> tuple[str, str | None]:
     """An exception out of the learner's code as (what is wrong, where to look)."""
     where = places(error)[-1:]
-    return "\n".join(told(error)), str(where[0]) if where else None
+    return "\n".join(reasons.told(error)), str(where[0]) if where else None
 
 
 def marked_up(text: str) -> str:

@@ -33,8 +33,8 @@ from gpucourse.course import renamed
 from gpucourse.course.predictions import Prediction, find_predictions
 from gpucourse.exercises.outcomes import ASKED, edged, marked_up, show
 from gpucourse.learner import records, room
+from gpucourse.system.language import _
 
-_NEXT = "Now see what comes out. Then open this:"
 #: What buttons are in an output; it means something while their kernel runs.
 WIDGET = "application/vnd.jupyter.widget-view+json"
 # ipywidgets marks what belongs to a kernel that is gone with the last of these classes.
@@ -43,8 +43,7 @@ _GONE = """<style>
 .gpucourse-asked.jupyter-widgets-disconnected::before { content: none }
 .gpucourse-asked.jupyter-widgets-disconnected .gpucourse-gone { display: inline }
 .gpucourse-asked.jupyter-widgets-disconnected .jupyter-button { display: none }
-</style><span class="gpucourse-gone">The Python behind these buttons was restarted: run this cell
-again, then choose.</span>"""
+</style>"""
 
 
 class UnknownPrediction(LookupError):
@@ -69,17 +68,19 @@ def predictions(id: str) -> Callable[..., None]:
             hint = f"did you mean {close[0]!r}?" if close else "see its predictions.toml"
             raise UnknownPrediction(f"{id} has no prediction {name!r}: {hint}")
         asked = known[name]
+        choices = tuple(asked.shown.get(choice, choice) for choice in choices)
         for mistake in asked.mistakes(choices):
             raise UnknownPrediction(f"{name!r} {mistake}")
         lesson = renamed.today(id, name)
         counted = records.asked_by_a_learner()
         before = records.read().guesses.get(lesson, {}).get(name) if counted else None
+        before = asked.shown.get(str(before), before)
 
         def keep(given: str) -> None:
             """Record the first answer, and share it with the room that the learner has joined."""
             if counted and name not in records.read().guesses.get(lesson, ()):
-                records.note(lesson=lesson, asked=name, guess=given)
-                room.share(lesson, name, given)
+                records.note(lesson=lesson, asked=name, guess=asked.recorded(given))
+                room.share(lesson, name, asked.recorded(given))
 
         if guess is None and before in choices:
             show(Answered(asked, str(before)))
@@ -87,7 +88,7 @@ def predictions(id: str) -> Callable[..., None]:
         if guess is None:
             _ask(Question(asked, choices), keep, live=counted)
             return
-        given = str(guess)
+        given = asked.shown.get(str(guess), str(guess))
         if given not in choices:
             raise UnknownPrediction(f"{given!r} is no choice here: {', '.join(map(repr, choices))}")
         keep(given)
@@ -105,8 +106,8 @@ class Question:
     live: dict[str, Any] | None = None
 
     def __str__(self) -> str:
-        return (f"Your guess: {' · '.join(self.choices)}\n(Settle on one, then run the next cell; "
-                'or answer here: predict(…, guess="…"))')
+        return (f"{_('Your guess:')} {' · '.join(self.choices)}\n" + _(
+            '(Settle on one, then run the next cell; or answer here: predict(…, guess="…"))'))
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         bundle: dict = {"text/plain": str(self), "text/html": self.html()}
@@ -116,8 +117,8 @@ class Question:
         """Without a kernel: one fold for each choice."""
         folds = "".join(_fold(marked_up(choice), _verdict(self.asked, choice))
                         for choice in self.choices)
-        return edged(f"<b>Your guess?</b> Settle on one and see what comes out; then open it."
-                     f"{folds}", ASKED)
+        asks = _("<b>Your guess?</b> Settle on one and see what comes out; then open it.")
+        return edged(f"{asks}{folds}", ASKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +130,18 @@ class Answered:
 
     def __str__(self) -> str:
         if self.guess == self.asked.right:
-            return f"Your guess: {self.guess}. Yes."
-        return (f"Your guess: {self.guess}. {self.guess}? {self.asked.wrong[self.guess]} "
-                f"Right: {self.asked.right}.")
+            return f"{_('Your guess:')} {self.guess}. {_('Yes.')}"
+        return (f"{_('Your guess:')} {self.guess}. {self.guess}? {self.asked.wrong[self.guess]} "
+                f"{_('Right:')} {self.asked.right}.")
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         return {"text/plain": str(self), "text/html": self.html()}
 
     def html(self) -> str:
         """The guess, and behind a fold what to say to it."""
-        folded = _fold("Was it right?", _verdict(self.asked, self.guess))
-        return edged(f"<b>Your guess:</b> {marked_up(self.guess)}. {_NEXT}{folded}", ASKED)
+        folded = _fold(_("Was it right?"), _verdict(self.asked, self.guess))
+        return edged(f"<b>{_('Your guess:')}</b> {marked_up(self.guess)}. "
+                     f"{_('Now see what comes out. Then open this:')}{folded}", ASKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ class Told:
     question: Question
 
     def __str__(self) -> str:
-        return f"It is: {self.question.asked.right}"
+        return f"{_('It is:')} {self.question.asked.right}"
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         return {"text/plain": str(self), "text/html": self.html()}
@@ -190,15 +192,17 @@ def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | Non
     wide = ipywidgets.Layout(width="auto", height="auto", min_height="2em")
     made = {choice: ipywidgets.Button(description=choice.replace("`", ""), layout=wide)
             for choice in question.choices}
-    told = ipywidgets.Button(description="show me", layout=wide,
-                             tooltip="without a guess")
+    told = ipywidgets.Button(description=_("show me"), layout=wide,
+                             tooltip=_("without a guess"))
     row = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
-    label = ipywidgets.HTML(f"<b>Your guess:</b>&nbsp;{_GONE}")
+    gone = _("The Python behind these buttons was restarted: run this cell again, then choose.")
+    label = ipywidgets.HTML(f"<b>{_('Your guess:')}</b>&nbsp;{_GONE}"
+                            f'<span class="gpucourse-gone">{gone}</span>')
 
     def pressed(answer: Callable) -> None:
         for choice, button in made.items():
-            button.on_click(lambda _, choice=choice: answer(choice))
-        told.on_click(lambda _: answer(None))
+            button.on_click(lambda button, choice=choice: answer(choice))
+        told.on_click(lambda button: answer(None))
 
     box = ipywidgets.Box([label, *made.values(), told], layout=row)
     box.add_class("gpucourse-asked")
@@ -208,9 +212,10 @@ def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | Non
 def _verdict(asked: Prediction, choice: str) -> str:
     """What there is to say to a choice; HTML. A reason's *it* or *that* means the choice."""
     if choice == asked.right:
-        return f"<b>{marked_up(choice)}: yes.</b> The reason is folded below the cell."
+        return _("<b>{choice}: yes.</b> The reason is folded below the cell.").format(
+            choice=marked_up(choice))
     return (f"<b>{marked_up(choice)}?</b> {marked_up(asked.wrong[choice])} "
-            f"<b>Right:</b> {marked_up(asked.right)}.")
+            f"<b>{_('Right:')}</b> {marked_up(asked.right)}.")
 
 
 def _fold(summary: str, body: str) -> str:

@@ -16,6 +16,7 @@ from gpucourse.exercises.checks import require
 from gpucourse.exercises.waiting import trial
 from gpucourse.judging.orders import checked, order_matters
 from gpucourse.judging.parallel import uneven
+from gpucourse.system.language import _
 from virtualgpu import sources
 from virtualgpu.api import Counters, awkward_to_device
 
@@ -45,8 +46,8 @@ def launched(
     """
     require(
         hasattr(kernel, "py_func") and hasattr(kernel, "forall"),
-        f"this is a {type(kernel).__name__}, not a kernel",
-        look="the name of the function under @cuda.jit, without parentheses",
+        _("this is a {type}, not a kernel").format(type=type(kernel).__name__),
+        look=_("the name of the function under @cuda.jit, without parentheses"),
     )
     what = in_words(getattr(kernel, "__name__", "kernel"), blocks, threads, arguments)
     return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds, what)
@@ -59,23 +60,24 @@ def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2), what: str
     For launches by other libraries than Numba: see :func:`launched`, and
     :mod:`gpucourse.exercises.cpp_trials`. A learner who waits long is told ``what`` it is.
     """
-    trial(f"{what}, under every checker and in {len(seeds) + 1} orders")
+    trial(_("{launch}, under every checker and in {orders} orders").format(
+        launch=what, orders=len(seeds) + 1))
     after, found, orderless = checked(launch)
     if found is not None:
         both = (found.location, found.other)
         places = [place for place in both if place is not None and place.filename]
-        require(False, found.message, look="\nand ".join(map(_place, places)) or None)
+        require(False, found.message, look=f"\n{_('and')} ".join(map(_place, places)) or None)
     require(
         not order_matters(launch, after, seeds, _same, orderless),
-        "the answer changes with the order in which the threads run",
-        look="what must have happened before this line runs, and what makes sure of it?",
+        _("the answer changes with the order in which the threads run"),
+        look=_("what must have happened before this line runs, and what makes sure of it?"),
     )
     return after
 
 
 def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Counters:
     """What one launch on copies does, counted; up to the error if it fails."""
-    trial("a launch whose work is counted")
+    trial(_("a launch whose work is counted"))
     with virtualgpu.profile() as profile:
         try:
             _launch(kernel, blocks, threads, arguments)
@@ -100,15 +102,17 @@ def require_shared(counters: Counters, grid: tuple[int, ...], block: tuple[int, 
                    look: str, **asked: Any) -> None:
     """The same of a launch that was counted; `asked` as of :func:`gpucourse.expect_parallel`."""
     if found := uneven(counters, grid, block, items, **asked):
-        require(False, f"the answer is right, but the work is not shared: {found.counted}",
-                look=look)
+        require(False, _("the answer is right, but the work is not shared: {counted}").format(
+            counted=found.counted), look=look)
 
 
 def in_words(name: str, blocks: object, threads: object, arguments: Sequence) -> str:
     """A launch for those who wait for it."""
     sizes = [f"{getattr(one, 'size', len(one)):,}" for one in arguments
              if hasattr(one, "__len__") and len(one)]
-    return f"{name}[{blocks}, {threads}]" + (f" with {', '.join(sizes)} elements" if sizes else "")
+    launch = f"{name}[{blocks}, {threads}]"
+    return _("{launch} with {sizes} elements").format(
+        launch=launch, sizes=", ".join(sizes)) if sizes else launch
 
 
 def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:
@@ -166,4 +170,5 @@ def _place(location: Location) -> str:
     where = f"{sources.name(location.filename)} line {location.line}: `{code}`"
     if location.block is None or location.thread is None:
         return where
-    return f"{where} (thread {location.thread} of block {location.block})"
+    return f"{where} " + _("(thread {thread} of block {block})").format(
+        thread=location.thread, block=location.block)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gpucourse.exercises.outcomes import show
+from gpucourse.system.language import _
 
 #: Seconds of silence that a check may keep.
 PATIENCE = 2.0
@@ -25,7 +26,7 @@ class Waiting:
     def trial(self, what: str) -> None:
         """The check comes to its next trial, ``what`` in words."""
         self.trials += 1
-        self.now = f"; trial {self.trials}: {what}"
+        self.now = _("; trial {number}: {what}").format(number=self.trials, what=what)
         self.going_on()
 
     def going_on(self) -> None:
@@ -33,7 +34,8 @@ class Waiting:
         now = time.monotonic()
         if now - self.spoken >= PATIENCE:
             self.spoken = now
-            said = f"… {self.name}: still checking, for {now - self.started:.0f} s{self.now}"
+            said = _("… {name}: still checking, for {seconds:.0f} s").format(
+                name=self.name, seconds=now - self.started) + self.now
             self.place = show(_Said(said), self.place)
 
     def end(self, outcome: object) -> None:

@@ -18,6 +18,7 @@ from gpucourse.course.puzzles import puzzle_folder, read_puzzles
 from gpucourse.course.registry import Lecture, Lesson
 from gpucourse.learner import records
 from gpucourse.learner.records import Records
+from gpucourse.system.language import _
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,14 @@ class LessonProgress:
         return "✓" if self.finished else "◐" if self.done or self.points else "○"
 
     def __str__(self) -> str:
-        text = f"{self.done} of {self.parts} {self.what}" if self.parts else ""
+        text = _("{done} of {parts} {what}").format(
+            done=self.done, parts=self.parts, what=self.what) if self.parts else ""
         if self.guessed:
-            text += f", {self.guessed} of {self.asked} predictions"
+            text += _(", {guessed} of {asked} predictions").format(
+                guessed=self.guessed, asked=self.asked)
         if self.points:
-            text += f", {self.points[0]:g} of {self.points[1]:g} points by `gpucourse grade`"
+            text += _(", {earned:g} of {points:g} points by `gpucourse grade`").format(
+                earned=self.points[0], points=self.points[1])
         return text
 
 
@@ -96,18 +100,19 @@ class CourseMap:
         ]
         shown = (
             "<table><thead><tr><th></th>"
-            '<th style="text-align: left">lesson</th><th style="text-align: left">done</th>'
+            f'<th style="text-align: left">{_("lesson")}</th>'
+            f'<th style="text-align: left">{_("done")}</th>'
             f"</tr></thead><tbody>{''.join(rows)}</tbody></table>"
             f"<p>{self._go_on(self._link(self.next) if self.next else '')}</p>"
-            f"<p><small>As of {self.when:%H:%M}. Run this cell again to see what is done "
-            "since.</small></p>"
+            "<p><small>" + _("As of {time}. Run this cell again to see what is done since.").format(
+                time=f"{self.when:%H:%M}") + "</small></p>"
         )
         if self.trouble:
             shown += f"<p>! {html.escape(self.trouble)}</p>"
         return shown
 
     def _go_on(self, where: str) -> str:
-        return f"Go on with: {where}" if where else "Everything is done."
+        return f"{_('Go on with:')} {where}" if where else _("Everything is done.")
 
     def _link(self, lesson: LessonProgress) -> str:
         target = Path(os.path.relpath(self.root / lesson.path, Path.cwd())).as_posix()
@@ -133,11 +138,11 @@ def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgre
     if isinstance(lesson, Lecture):
         parts = set(_exercises(lesson.id))
         done = parts & known.exercises.get(lesson.id, set())
-        what = "exercise" if len(parts) == 1 else "exercises"
+        what = _("exercise") if len(parts) == 1 else _("exercises")
     else:
         parts = set(_tests(root / path))
         done = parts & known.cells
-        what = "tests"
+        what = _("tests")
     points = known.points.get(lesson.id)
     asked = find_predictions(lesson.id).keys()
     guessed = asked & known.guesses.get(lesson.id, {}).keys()

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gpucourse.exercises.reasons import CUT, MOST_LINES, advised, explained, places
+from gpucourse.system.language import _, said
 from virtualgpu import sources
 
 if TYPE_CHECKING:
@@ -73,7 +74,11 @@ def _lines(shell: InteractiveShell, value: BaseException, tb: TracebackType,
     if hasattr(value, "_render_traceback_"):
         # Errors of the course's own tools say it all; those of a launch get the line of the launch.
         if type(value).__module__.startswith("gpucourse."):
-            return value._render_traceback_()
+            shown = value._render_traceback_()
+            # A test's: its reason may stand in the lesson's catalogue.
+            reason = getattr(value, "reason", "")
+            return [line.replace(f"Not yet: {reason}", f"{_('Not yet:')} {said(reason)}", 1)
+                    for line in shown] if reason else shown
         shown = explained(value)
         return [*shown, _KEY] if CUT in shown else shown
     if sum(1 for _ in traceback.walk_tb(tb)) <= _MOST_FRAMES:

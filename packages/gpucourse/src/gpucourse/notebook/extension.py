@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from gpucourse.adapters import without_pycuda
 from gpucourse.notebook import errors, figures, last_kernel
 from gpucourse.system.device import DeviceInfo, device
+from gpucourse.system.language import _
 from virtualgpu.api import (
     after_import,
     mend_iteration,
@@ -253,8 +254,8 @@ def tick_cells(shell: InteractiveShell) -> None:
 
             if running and records.asked_by_a_learner():
                 records.note(cell=running)
-            show(Outcome("passed", True, "what this cell expects holds" if count == 1 else
-                         f"all {count} things that this cell expects hold"))
+            show(Outcome(_("passed"), True, _("what this cell expects holds") if count == 1 else
+                         _("all {count} things that this cell expects hold").format(count=count)))
 
     for (event, known), callback in zip(TICKS.items(), (start, tick), strict=True):
         if previous := getattr(shell, known, None):

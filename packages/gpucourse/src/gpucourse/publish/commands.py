@@ -13,6 +13,7 @@ from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.registry import find_root, load_course
 from gpucourse.publish.outputs import plan, write
 from gpucourse.publish.rehearsal import rehearse
+from gpucourse.system.language import speaking
 from virtualgpu.processors import usable
 
 # Lessons run at a time, at most: a kernel takes up to 1 GB.
@@ -35,9 +36,11 @@ def _tells_mistakes(command: Callable[..., int]) -> Callable[..., int]:
 
 
 @_tells_mistakes
-def build(*, force: bool = False) -> int:
-    """Bring the generated notebooks in step with ``course/``."""
-    state = plan(find_root())
+def build(*, force: bool = False, language: str = "") -> int:
+    """Bring the generated notebooks in step with ``course/``: English ones, or another language's,
+    as far as it is translated."""
+    with speaking(""):
+        state = plan(find_root(), language)
     if state.used and not force:
         for path in state.used:
             _console.print(f"{path}: has been run, so it may hold somebody's work")
@@ -55,7 +58,8 @@ def build(*, force: bool = False) -> int:
 @_tells_mistakes
 def check_current() -> int:
     """List generated notebooks that are not what their source gives."""
-    state = plan(find_root())
+    with speaking(""):
+        state = plan(find_root())
     for path in state.changed:
         what = "differs from its source"
         if not (state.root / path).exists():
@@ -73,9 +77,17 @@ def check_current() -> int:
 
 
 @_tells_mistakes
-def check(ids: list[str]) -> int:
-    """Inspect and rehearse the lessons named; where none is, all, and see that all is current."""
-    from gpucourse.publish import syllabi
+def check(ids: list[str], language: str = "") -> int:
+    """Inspect and rehearse the lessons named; where none is, all, and see that all is current.
+
+    With a ``language``, rehearse its notebooks of the lessons named.
+    """
+    with speaking(language):
+        return _check(ids)
+
+
+def _check(ids: list[str]) -> int:
+    from gpucourse.publish import syllabi, translating
     from gpucourse.publish.gallery import read_gallery
     from gpucourse.publish.inspection import inspect
     from gpucourse.publish.source import read_course, read_source
@@ -107,6 +119,23 @@ def check(ids: list[str]) -> int:
                 problems += found
     for problem in problems:
         _console.print(str(problem))
+    for remark in translating.remarks(root, [source.lesson.id for source in sources]):
+        _console.print(f"remark: {remark}")
     if not problems:
         _console.print(f"{len(sources)} rehearsed: everything as it should be.")
     return 1 if problems else code
+
+
+@_tells_mistakes
+def translate(language: str, ids: list[str]) -> int:
+    """Make the catalogues of a language, or bring them in step with the English texts."""
+    from gpucourse.publish import translating
+
+    try:
+        with speaking(""):
+            for line in translating.update(find_root(), language, ids):
+                _console.print(line)
+    except LookupError as error:
+        _console.print(str(error))
+        return 1
+    return 0

@@ -38,15 +38,9 @@ from gpucourse.course.regions import (
 from gpucourse.course.registry import Course, Lecture, Lesson, Project
 from gpucourse.course.released import digest
 from gpucourse.publish.source import ANSWERS, SET_UP, Cell, Source
+from gpucourse.system.language import _
 
-#: Runs, so that a lecture goes on with its starters in place.
-LECTURE_STUB = "# your code here"
-#: The same in CUDA C++, where a line with # is for the preprocessor.
-CPP_STUB = "// your code here"
 _CPP_STRING = re.compile(r"(\"{3}|'{3})(?:(?!\1).)*__(?:global|device)__.*?\1", re.DOTALL)
-
-#: What stands in sight of the answer to a prediction, below the cell that shows it.
-WHY = "What came out, and why"
 
 #: Jupyter's tag for a cell whose error does not stop Run All.
 RAISES = "raises-exception"
@@ -84,7 +78,7 @@ def project_source(course: Course, source: Source) -> NotebookNode:
         cells.append(_cell(source, cell, cell.source, metadata))
     notebook = _notebook(course, source.lesson, cells)
     # nbgrader hands a notebook's metadata on, and its release is what learners start from.
-    return _mark(notebook, digest(_released(copy.deepcopy(notebook))))
+    return mark(notebook, digest(_released(copy.deepcopy(notebook))))
 
 
 def project_release(course: Course, source: Source) -> NotebookNode:
@@ -130,7 +124,7 @@ def project_solution(course: Course, source: Source) -> NotebookNode:
     notebook.cells[0].source = _title(course, source.lesson, _SOLUTIONS)
     if notebook.cells[-1].id == cell_id(source.lesson.id, STRIP):
         notebook.cells[-1].source = strip(course, source.lesson, _SOLUTIONS)
-    return _mark(notebook, digest(notebook))
+    return mark(notebook, digest(notebook))
 
 
 def released(course: Course, source: Source) -> NotebookNode:
@@ -180,11 +174,14 @@ def starter_source(source: str) -> str:
 
     In a string of CUDA C++ the starter is a comment of C++.
     """
-    starter = replace_regions(source, SOLUTION, [LECTURE_STUB])
+    # It runs, so that a lecture goes on with its starters in place.
+    stub = f"# {_('your code here')}"
+    starter = replace_regions(source, SOLUTION, [stub])
     if _is_python(starter):
-        return _CPP_STRING.sub(lambda code: code[0].replace(LECTURE_STUB, CPP_STUB), starter)
+        # In C++ a line with # is for the preprocessor.
+        return _CPP_STRING.sub(lambda code: code[0].replace(stub, f"//{stub[1:]}"), starter)
     # The region was all there is in a block, and a comment alone is no block.
-    return replace_regions(source, SOLUTION, [f"pass  {LECTURE_STUB}"])
+    return replace_regions(source, SOLUTION, [f"pass  {stub}"])
 
 
 def _starter_cell(source: Source, cell: Cell) -> NotebookNode:
@@ -231,7 +228,8 @@ def fold(summary: str, body: str) -> str:
 
 def _cell(source: Source, cell: Cell, text: str, metadata: dict) -> NotebookNode:
     if "why" in cell.tags:
-        text = fold(WHY, text)
+        # What stands in sight of the answer to a prediction, below the cell that shows it.
+        text = fold(_("What came out, and why"), text)
     id = cell_id(source.lesson.id, cell.name)
     return new_cell(cell.kind, text, id, metadata)
 
@@ -279,17 +277,18 @@ def strip(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
     def link(other: Lesson) -> str:
         path = Path(f"{other.id}.ipynb") if folder else notebook_path(other)
         target = path.as_posix() if folder else os.path.relpath(path, here)
-        kind = "" if isinstance(other, Lecture) else "project "
-        return f"{kind}[{other.title}]({target})"
+        linked = f"[{other.title}]({target})"
+        return linked if isinstance(other, Lecture) else _("project {title}").format(title=linked)
 
     parts = [f"← {link(course.lessons[place - 1])}"] if place else []
-    parts.append(f"**{place + 1} of {len(course.lessons)}**")
+    parts.append(_("**{place} of {lessons}**").format(place=place + 1, lessons=len(course.lessons)))
     if place + 1 < len(course.lessons):
         after = course.lessons[place + 1]
         why = f": {after.why}" if after.why else ""
-        parts.append(f"next: {link(after)}, {after.minutes} min{why}")
+        parts.append(_("next: {lesson}, {minutes} min").format(
+            lesson=link(after), minutes=after.minutes) + why)
     else:
-        parts.append("the last one")
+        parts.append(_("the last one"))
     return " · ".join(parts)
 
 
@@ -307,10 +306,10 @@ def new_notebook_of(id: str, cells: list[NotebookNode]) -> NotebookNode:
             "gpucourse": {"id": id},
         },
     )
-    return _mark(notebook, digest(notebook))
+    return mark(notebook, digest(notebook))
 
 
-def _mark(notebook: NotebookNode, released: str) -> NotebookNode:
+def mark(notebook: NotebookNode, released: str) -> NotebookNode:
     """Write into the notebook which cells it was released with; see :mod:`..course.released`."""
     notebook.metadata["gpucourse"]["released"] = released
     return notebook
@@ -319,14 +318,15 @@ def _mark(notebook: NotebookNode, released: str) -> NotebookNode:
 def _title(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
     """The first cell: title, time, needs and objectives, all from the registry."""
     needs = [_need(course, need) for need in lesson.prerequisites]
-    facts = [f"**{lesson.minutes} minutes**"]
+    facts = [_("**{minutes} minutes**").format(minutes=lesson.minutes)]
     if isinstance(lesson, Project):
-        facts.append(f"**{lesson.points:g} points**")
-    facts.append("needs: " + ("; ".join(needs) if needs else "nothing but Python"))
+        facts.append(_("**{points:g} points**").format(points=lesson.points))
+    facts.append(_("needs: {lessons}").format(
+        lessons="; ".join(needs) if needs else _("nothing but Python")))
     lines = [f"# {lesson.title}", "", " · ".join(facts), ""]
     if where := strip(course, lesson, folder):
         lines += [where, ""]
-    lines += ["After this you can", ""]
+    lines += [_("After this you can"), ""]
     lines += [f"- {objective}" for objective in lesson.objectives]
     return "\n".join(lines)
 
@@ -336,7 +336,9 @@ def _need(course: Course, need: str) -> str:
     if not re.match(r"\d\d_", need):
         return need
     lesson = course.lesson(need)
-    return f"the {'lecture' if isinstance(lesson, Lecture) else 'project'} “{lesson.title}”"
+    if isinstance(lesson, Lecture):
+        return _("the lecture “{title}”").format(title=lesson.title)
+    return _("the project “{title}”").format(title=lesson.title)
 
 
 def _is_python(source: str) -> bool:

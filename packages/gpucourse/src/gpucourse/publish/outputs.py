@@ -13,7 +13,7 @@ from pathlib import Path
 from gpucourse.course.checkout import notebook_path
 from gpucourse.course.projects import repository_url
 from gpucourse.course.registry import Project
-from gpucourse.publish import faq, notebooks, stitched, welcome
+from gpucourse.publish import abroad, faq, notebooks, stitched, welcome
 from gpucourse.publish.colab_copies import colab_copies
 from gpucourse.publish.gallery import NOTEBOOK, read_gallery
 from gpucourse.publish.source import read_course
@@ -51,11 +51,15 @@ class Plan:
         return not self.changed and not self.superfluous
 
 
-def plan(root: Path) -> Plan:
-    """Derive everything from ``course/`` and compare. Raises ``CourseError``; writes nothing."""
-    texts = derive(root)
+def plan(root: Path, language: str = "") -> Plan:
+    """Derive everything from ``course/`` and compare. Raises ``CourseError``; writes nothing.
+
+    With a ``language``, what there is in that one, which has a folder of its own.
+    """
+    texts = abroad.derive(root, language) if language else derive(root)
+    folder = abroad.FOLDER / language if language else Path()
     changed = [path for path, text in texts.items() if _read(root / path) != text]
-    found = {path.relative_to(root) for glob in GENERATED for path in root.glob(glob)}
+    found = {path.relative_to(root) for glob in GENERATED for path in root.glob(f"{folder}/{glob}")}
     superfluous = [path for path in sorted(found - texts.keys()) if _is_ours(root / path)]
     used = [path for path in [*changed, *superfluous] if _has_been_run(root / path)]
     return Plan(root, texts, changed, superfluous, used)

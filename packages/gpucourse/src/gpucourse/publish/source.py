@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 import jupytext
 from jupytext.magics import is_magic
 from nbformat import NotebookNode
 
+from gpucourse.course.predictions import read_predictions
 from gpucourse.course.problems import CourseError, Problem
-from gpucourse.course.puzzles import PuzzleError, expanded
+from gpucourse.course.puzzles import PuzzleError, expanded, is_marker
 from gpucourse.course.regions import (
     HIDDEN_TESTS,
     SOLUTION,
@@ -25,7 +26,17 @@ from gpucourse.course.regions import (
     find_regions,
     remove_regions,
 )
-from gpucourse.course.registry import SOURCE, Course, Lecture, Lesson, Project, load_course
+from gpucourse.course.registry import (
+    PREDICTIONS,
+    SOURCE,
+    Course,
+    Lecture,
+    Lesson,
+    Project,
+    load_course,
+)
+from gpucourse.publish import wording
+from gpucourse.system.language import catalogue, language
 
 #: Tags a cell may carry, and what each means.
 TAGS = {
@@ -103,13 +114,17 @@ def read_course(root: Path) -> tuple[Course, list[Source]]:
 
 
 def read_source(course: Course, lesson: Lesson, path: Path | None = None) -> Source:
-    """Read one lesson's source. Raises :class:`CourseError` with every mistake in it."""
+    """Read one lesson's source, in the learner's language.
+
+    Raises :class:`CourseError` with every mistake in it.
+    """
     path = path or course.source(lesson)
     shown = path.relative_to(course.root)
     if not path.is_file():
         raise CourseError([Problem(shown, None, "missing: write it")])
+    written = path.read_text(encoding="utf-8")
     try:
-        lines, origins = expanded(path.read_text(encoding="utf-8"), course.puzzles(lesson))
+        lines, origins = expanded(written, course.puzzles(lesson))
     except PuzzleError as error:
         raise CourseError([Problem(shown, None, str(error))]) from error
     text = "\n".join(lines)
@@ -132,7 +147,24 @@ def read_source(course: Course, lesson: Lesson, path: Path | None = None) -> Sou
     problems.extend(Problem(shown, line, text) for line, text in _source_mistakes(cells, lesson))
     if problems:
         raise CourseError(sorted(problems, key=lambda problem: problem.line or 0))
+    if language():
+        cells = _worded(cells, path, written.split("\n"))
     return Source(lesson, path, tuple(cells))
+
+
+def _worded(cells: list[Cell], path: Path, written: list[str]) -> list[Cell]:
+    """The cells in the learner's language, after one that sets it. A puzzle's have it already."""
+    words, predictions = catalogue(path.parent), read_predictions(path.with_name(PREDICTIONS))
+    worded = [Cell("language", "code", wording.setting(), 1)]
+    for cell in cells:
+        say = partial(words.pgettext, cell.name)
+        text = cell.source
+        if cell.kind == "code" and cell.role is None:
+            text = wording.code(text, say, predictions)
+        elif cell.role is None and not is_marker(written[cell.line - 1]):
+            text = wording.markdown(text, say)
+        worded.append(replace(cell, source=text))
+    return worded
 
 
 @lru_cache(maxsize=64)

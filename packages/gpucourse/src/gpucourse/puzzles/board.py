@@ -19,6 +19,7 @@ from gpucourse.course import renamed
 from gpucourse.course.puzzles import Puzzle
 from gpucourse.learner import records
 from gpucourse.system.atomic import write_atomically
+from gpucourse.system.language import _
 from gpucourse.views.page import View, box, escape, head, note
 
 #: No kernel of a puzzle is longer than a screen; a text beyond this is not kept.
@@ -122,10 +123,11 @@ def view(lesson: str, puzzles: Iterable[Puzzle], ours: dict[str, int]) -> View:
         cells.append(f"<tr><td>{escape(puzzle.heading)}</td>"
                      + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
     total = len(cells)
-    title = f"The board: {solved} of {total} solved"
-    said = ("Bytes are counted on the virtual GPU, in one size for all. Times are a GPU's; where "
-            "there is none, the column stays empty. Both are kept on this machine only.")
-    table = ("<table><tr><th>puzzle</th><th>fewest bytes</th><th>shortest time</th><th></th></tr>"
+    title = _("The board: {solved} of {total} solved").format(solved=solved, total=total)
+    said = _("Bytes are counted on the virtual GPU, in one size for all. Times are a GPU's; where "
+             "there is none, the column stays empty. Both are kept on this machine only.")
+    heads = (_("puzzle"), _("fewest bytes"), _("shortest time"), "")
+    table = ("<table><tr>" + "".join(f"<th>{one}</th>" for one in heads) + "</tr>"
              + "".join(cells) + "</table>")
     return View(box(head(title), table, note(said)), "\n".join([title, *lines, said]))
 
@@ -134,15 +136,19 @@ def _row(winners: Winners | None, ours: int | None) -> tuple[str, str, str]:
     if winners is None:
         return "–", "–", ""
     fewest, quick = winners.fewest, winners.shortest
-    bytes_ = f"{fewest.bytes:,}" + (f" (ours {ours:,})" if ours is not None else "")
+    bytes_ = f"{fewest.bytes:,}" + (
+        " " + _("(ours {bytes:,})").format(bytes=ours) if ours is not None else "")
     return (bytes_, f"{quick.ms:.3g} ms, {quick.gpu}" if quick else "–",
-            "two kernels: why?" if winners.parted else "")
+            _("two kernels: why?") if winners.parted else "")
 
 
 def parting(puzzle: Puzzle, winners: Winners) -> str:
     """The last question, where the fewest bytes and the shortest time are two kernels'."""
     if not winners.parted:
         return ""
-    return (f"Your kernel with the fewest bytes ({winners.fewest.bytes:,}) isn't your quickest "
-            f"({winners.shortest.bytes:,}). Why? "  # type: ignore[union-attr]
-            + (puzzle.last or "What does the quick one do less of, that bytes don't count?"))
+    asked = _("Your kernel with the fewest bytes ({fewest:,}) isn't your quickest ({quickest:,}). "
+              "Why?")
+    return asked.format(
+        fewest=winners.fewest.bytes,
+        quickest=winners.shortest.bytes,  # type: ignore[union-attr]
+    ) + " " + (puzzle.last or _("What does the quick one do less of, that bytes don't count?"))

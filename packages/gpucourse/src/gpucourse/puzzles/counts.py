@@ -4,37 +4,42 @@ from __future__ import annotations
 
 from gpucourse.puzzles.board import Winners, parting
 from gpucourse.puzzles.judge import Judged, rows
+from gpucourse.system.language import _
 from gpucourse.views.page import View, box, escape, head, note
 
-_ROWS = {"global_loads": "reads, global", "global_stores": "writes, global",
-         "shared_loads": "reads, shared", "shared_stores": "writes, shared",
-         "bank_conflicts": "bank conflicts",
-         "global_sectors": "sectors of 32 bytes", "atomics": "atomics", "barriers": "barriers",
-         "bytes": "bytes moved"}
+
+def _rows() -> dict[str, str]:
+    return {"global_loads": _("reads, global"), "global_stores": _("writes, global"),
+            "shared_loads": _("reads, shared"), "shared_stores": _("writes, shared"),
+            "bank_conflicts": _("bank conflicts"), "global_sectors": _("sectors of 32 bytes"),
+            "atomics": _("atomics"), "barriers": _("barriers"), "bytes": _("bytes moved")}
 
 
 def view(judged: Judged, winners: Winners | None, ms: float | None, library_ms: float | None,
          gpu: str | None) -> View:
     """The counts beside the solution's, the time beside the library's, and the last question."""
-    heads = ["", "yours", *(["ours"] if judged.ours else [])]
-    table = [[_ROWS[name], *(f"{one:,}" for one in (mine, ours) if one is not None)]
+    named = _rows()
+    heads = ["", _("yours"), *([_("ours")] if judged.ours else [])]
+    table = [[named[name], *(f"{one:,}" for one in (mine, ours) if one is not None)]
              for name, mine, ours in rows(judged) if mine or ours]
     if judged.library is not None:
-        heads.append("CuPy's")
+        heads.append(_("CuPy's"))
         for row in table:
-            row.append(f"{judged.library:,}" if row[0] == _ROWS["bytes"] else "")
-    atomics = " An atomic counts as one sector." if judged.mine.global_atomics else ""
-    notes = [f"Counted on the virtual GPU, {judged.case}.{atomics}"]
+            row.append(f"{judged.library:,}" if row[0] == named["bytes"] else "")
+    notes = [_("Counted on the virtual GPU, {case}.").format(case=judged.case)]
+    if judged.mine.global_atomics:
+        notes[0] += " " + _("An atomic counts as one sector.")
     if ms is not None:
-        beside = f"; CuPy's lines {library_ms:.3g} ms" if library_ms is not None else ""
-        notes.append(f"{ms:.3g} ms on the {gpu}, in a larger launch{beside}.")
+        beside = "" if library_ms is None else _("; CuPy's lines {ms:.3g} ms").format(ms=library_ms)
+        notes.append(_("{ms:.3g} ms on the {gpu}, in a larger launch").format(ms=ms, gpu=gpu)
+                     + f"{beside}.")
     else:
-        notes.append("No time: there is no GPU here.")
+        notes.append(_("No time: there is no GPU here."))
     if winners is not None and (asked := parting(judged.puzzle, winners)):
         notes.append(asked)
     body = "".join("<tr>" + "".join(f'<td class="{"n" * (at > 0)}">{escape(cell)}</td>'
                                      for at, cell in enumerate(row)) + "</tr>" for row in table)
-    title = f"{judged.puzzle.heading}: what it cost"
+    title = _("{puzzle}: what it cost").format(puzzle=judged.puzzle.heading)
     markup = box(head(title), "<table><tr>" + "".join(f'<th class="n">{one}</th>' for one in heads)
                  + f"</tr>{body}</table>", *map(note, notes))
     lines = ["".join(f"{cell:>14}" if at else f"  {cell:22}" for at, cell in enumerate(row))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpucourse.course.puzzles import Puzzle
+from gpucourse.system.language import _
 
 #: What an output holds before a launch: nothing may depend on it.
 LEFTOVER = -999
@@ -41,8 +42,9 @@ class Case:
     def __str__(self) -> str:
         sizes = " × ".join(f"{size:,}" for name, size in self.sizes.items() if name != "T")
         blocks, threads = (one[0] if len(one) == 1 else one for one in (self.grid, self.block))
-        what = "element" if self.items == 1 else "elements"
-        return f"with {sizes} {what} and [{blocks}, {threads}]"
+        what = _("element") if self.items == 1 else _("elements")
+        return _("with {sizes} {elements} and [{blocks}, {threads}]").format(
+            sizes=sizes, elements=what, blocks=blocks, threads=threads)
 
 
 def draw(puzzle: Puzzle, sizes: tuple[int, ...], threads: int, random: np.random.Generator) -> Case:
@@ -66,7 +68,7 @@ def draw(puzzle: Puzzle, sizes: tuple[int, ...], threads: int, random: np.random
 
 def redrawn(case: Case, name: str, random: np.random.Generator) -> Case | None:
     """The case with another value of one input; None where the expected answer stays the same."""
-    for _ in range(20):
+    for _trial in range(20):
         scope = _scope(random) | case.sizes
         for other, expression in case.puzzle.inputs.items():
             scope[other] = (evaluate(expression, scope) if other == name

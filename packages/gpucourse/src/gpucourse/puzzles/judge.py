@@ -25,6 +25,7 @@ from gpucourse.exercises.waiting import trial
 from gpucourse.judging.parallel import uneven
 from gpucourse.puzzles import clock
 from gpucourse.puzzles.inputs import LEFTOVER, Case, draw, evaluate, library_bytes, redrawn
+from gpucourse.system.language import _
 from virtualgpu.api import Counters
 
 #: Bytes of a sector: what memory moves at least. An atomic counts as one.
@@ -67,8 +68,8 @@ def _exercise(puzzle: Puzzle) -> Exercise:
 def praise(judged: Judged) -> str:
     """One line: what it was given, and what it moved."""
     sizes = len(judged.puzzle.sizes)
-    return (f"right in {sizes} sizes, no race, no bad address. It moves "
-            f"{moved(judged.mine):,} bytes {judged.case}")
+    return _("right in {sizes} sizes, no race, no bad address. It moves {bytes:,} bytes "
+             "{case}").format(sizes=sizes, bytes=moved(judged.mine), case=judged.case)
 
 
 def moved(counters: Counters) -> int:
@@ -84,7 +85,7 @@ def judge(puzzle: Puzzle, kernel: Any) -> Judged:
         case = draw(puzzle, sizes, puzzle.threads[at % len(puzzle.threads)], random)
         _try(kernel, case, random, first=at == 0)
     case = measured(puzzle)
-    trial(f"a launch whose work is counted, {case}")
+    trial(f"{_('a launch whose work is counted')}, {case}")
     after, mine = counted(kernel, case)
     _compare(kernel, case, after, random)
     ours = _solution_counts(puzzle) if puzzle.solved else None
@@ -111,14 +112,16 @@ def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
     from numba.cuda.dispatcher import CUDADispatcher
 
     require(type(kernel) is CUDADispatcher,
-            f"this is a {type(kernel).__name__}, not a kernel: a function under `@cuda.jit` is "
-            "asked for",
-            look=f"`@cuda.jit` above `def {puzzle.function}`, its name without parentheses here")
+            _("this is a {type}, not a kernel: a function under `@cuda.jit` is asked for").format(
+                type=type(kernel).__name__),
+            look=_("`@cuda.jit` above `def {name}`, its name without parentheses here").format(
+                name=puzzle.function))
     given = kernel.py_func.__code__
     names = given.co_varnames[: given.co_argcount]
     require(len(names) == len(puzzle.parameters),
-            f"the kernel takes {', '.join(names) or 'nothing'}; it is given "
-            f"{', '.join(puzzle.parameters)}", look="the line with `def`")
+            _("the kernel takes {names}; it is given {parameters}").format(
+                names=", ".join(names) or _("nothing"), parameters=", ".join(puzzle.parameters)),
+            look=_("the line with `def`"))
 
 
 def _try(kernel: Any, case: Case, random: np.random.Generator, *, first: bool) -> None:
@@ -126,7 +129,8 @@ def _try(kernel: Any, case: Case, random: np.random.Generator, *, first: bool) -
     after = watched(lambda: launch(kernel, case), SEEDS if first else SEEDS[:1], f"{name} {case}")
     if first:
         # Once more with outputs in which nothing was ever written: reading them is a finding.
-        watched(lambda: launch(kernel, case, bare=True), (), f"{name} {case}, outputs left empty")
+        watched(lambda: launch(kernel, case, bare=True), (),
+                f"{name} {case}, {_('outputs left empty')}")
     _compare(kernel, case, after, random)
 
 
@@ -190,8 +194,10 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
     got = dict(zip(arrays, after, strict=True))
     for name, value in case.values.items():
         if name in got and name not in case.expected and name not in case.puzzle.scratch:
-            require(np.array_equal(got[name], value), f"{case}, the kernel changes {name}, which "
-                    "is there to be read", look=f"the line that writes `{name}[…]`")
+            require(np.array_equal(got[name], value),
+                    _("{case}, the kernel changes {name}, which is there to be read").format(
+                        case=case, name=name),
+                    look=_("the line that writes `{name}[…]`").format(name=name))
     for name, expected in case.expected.items():
         wrong = _wrong(got[name], expected, case.puzzle.tolerance)
         if not len(wrong):
@@ -199,20 +205,25 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
         place = tuple(int(one) for one in wrong[0])
         here = f"{name}[{', '.join(map(str, place))}]"
         if got[name][place] == LEFTOVER and _is_leftover(case, name):
-            many = f", nor are {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
-            require(False, f"{case}, {here} is never written{many}",
-                    look="which thread should write it, and is there one?")
+            many = _(", nor are {count:,} more").format(count=len(wrong) - 1) * (len(wrong) > 1)
+            never = _("{case}, {place} is never written").format(case=case, place=here)
+            require(False, never + many,
+                    look=_("which thread should write it, and is there one?"))
+        differs = _("{case}, {place} is {value:g}, not {expected:g}").format(
+            case=case, place=here, value=got[name][place], expected=expected[place])
         if ignored := _ignored(kernel, case, got, random):
-            require(False, f"{case}, {here} is {got[name][place]:g}, not {expected[place]:g}: the "
-                    f"answer stays the same whatever {ignored} is",
-                    look=f"where does the kernel read `{ignored}`? The check brings other numbers "
-                    "than the picture's")
-        require(False, f"{case}, {here} is {got[name][place]:g}, not {expected[place]:g}",
-                look=f"which thread writes {here}, and from which values?")
+            require(False, differs + _(": the answer stays the same whatever {name} is").format(
+                name=ignored), look=_(
+                    "where does the kernel read `{name}`? The check brings other numbers than the "
+                    "picture's").format(name=ignored))
+        require(False, differs, look=_(
+            "which thread writes {place}, and from which values?").format(place=here))
     for name, expression in case.puzzle.after.items():
         held = evaluate(expression, _scope(case))
-        require(np.array_equal(got[name], held), f"{case}, {name} holds {got[name]} in the end, "
-                f"and should hold {held}", look=f"who changes `{name}`, and how often?")
+        require(np.array_equal(got[name], held),
+                _("{case}, {name} holds {got} in the end, and should hold {held}").format(
+                    case=case, name=name, got=got[name], held=held),
+                look=_("who changes `{name}`, and how often?").format(name=name))
 
 
 def _wrong(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
@@ -249,36 +260,43 @@ def _scope(case: Case) -> dict[str, Any]:
 def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
     asked = {name: evaluate(text, _scope(case)) for name, text in puzzle.share.items()}
     items = asked.pop("items", case.items)
-    require(mine.global_stores + mine.global_atomics, "the answer is there, but no thread wrote it",
-            look="the kernel's line that writes the result")
+    require(mine.global_stores + mine.global_atomics,
+            _("the answer is there, but no thread wrote it"),
+            look=_("the kernel's line that writes the result"))
     if found := uneven(mine, case.grid, case.block, items, **asked):
-        require(False, f"the answer is right, but the work is not shared: {found[0]} ({found[1]})",
-                look="a thread for each element: no loop over all of them in one thread")
+        require(False, _("the answer is right, but the work is not shared: {counted}").format(
+            counted=f"{found[0]} ({found[1]})"),
+            look=_("a thread for each element: no loop over all of them in one thread"))
 
 
 def _demand_better(puzzle: Puzzle, kernel: Any, mine: int, library: int) -> None:
     """Fewer bytes than the library's, or, on a GPU, less time."""
     if mine < library:
         return
-    message = f"right, but the library moves {library:,} bytes, and this {mine:,}"
+    message = _("right, but the library moves {library:,} bytes, and this {mine:,}").format(
+        library=library, mine=mine)
     ms, library_ms = clock.kernel_ms(puzzle, kernel), clock.library_ms(puzzle)
     if ms is not None and library_ms is not None:
         if ms < library_ms:
             return
-        message += f"; and it takes {library_ms:.3g} ms, and this {ms:.3g}"
-    require(False, message, look="which values are fetched more than once, and do the threads of a "
-            "warp stand side by side?")
+        message += _("; and it takes {library:.3g} ms, and this {mine:.3g}").format(
+            library=library_ms, mine=ms)
+    require(False, message, look=_("which values are fetched more than once, and do the threads of "
+                                   "a warp stand side by side?"))
 
 
 def _demand_budget(puzzle: Puzzle, case: Case, mine: Counters) -> None:
     for counter, allowed, words in puzzle.budget:
         found, most = amount(counter, mine), int(evaluate(allowed, _scope(case)))
-        require(found <= most, f"right, but it makes {found:,} {spoken(counter)} {case}; {most:,} "
-                "are enough", look=words)
+        require(found <= most, _("right, but it makes {found:,} {what} {case}; {most:,} are "
+                                 "enough").format(found=found, what=spoken(counter), case=case,
+                                                  most=most), look=words)
     for counter, asked, words in puzzle.needs:
         found, least = amount(counter, mine), int(evaluate(asked, _scope(case)))
-        require(found >= least, f"right, but it makes {found:,} {spoken(counter)} {case}, and the "
-                f"way that is asked for makes {least:,} or more", look=words)
+        require(found >= least, _("right, but it makes {found:,} {what} {case}, and the way that "
+                                  "is asked for makes {least:,} or more").format(
+                                      found=found, what=spoken(counter), case=case, least=least),
+                look=words)
 
 
 def amount(counter: str, counters: Counters) -> int:
@@ -286,14 +304,13 @@ def amount(counter: str, counters: Counters) -> int:
     return moved(counters) if counter == "bytes" else getattr(counters, counter)
 
 
-_SPOKEN = {"bytes": "bytes of global memory moved", "global_sectors": "sectors of global memory",
-           "global_loads": "reads of global memory", "global_stores": "writes of global memory",
-           "shared_loads": "reads of shared memory", "shared_stores": "writes of shared memory"}
-
-
 def spoken(counter: str) -> str:
     """A count in words."""
-    return _SPOKEN.get(counter, counter.replace("_", " "))
+    words = {
+        "bytes": _("bytes of global memory moved"), "global_sectors": _("sectors of global memory"),
+        "global_loads": _("reads of global memory"), "global_stores": _("writes of global memory"),
+        "shared_loads": _("reads of shared memory"), "shared_stores": _("writes of shared memory")}
+    return words.get(counter, counter.replace("_", " "))
 
 
 def rows(judged: Judged) -> Iterator[tuple[str, int, int | None]]:

@@ -14,6 +14,7 @@ import numpy as np
 from gpucourse.course.puzzles import Puzzle
 from gpucourse.puzzles.inputs import Case, spec
 from gpucourse.puzzles.judge import pictured
+from gpucourse.system.language import _
 from gpucourse.views.page import ORANGE, SKY, View, box, head, label, rect, svg
 
 #: Width and height of a cell, the room for an array's name, and between two arrays.
@@ -157,12 +158,16 @@ def _place(place: Index) -> str:
 
 def _from(name: str, place: Index, sources: Sources) -> str:
     found = [f"{one}[{_place(at)}]" for one, at in sources[name, place]]
-    few = ", ".join(found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
-    return f"{name}[{_place(place)}] comes from {few or 'no array: from its place alone'}"
+    few = ", ".join(found[:6])
+    if len(found) > 6:
+        few += " " + _("and {count} more").format(count=len(found) - 6)
+    return _("{result} comes from {inputs}").format(
+        result=f"{name}[{_place(place)}]", inputs=few or _("no array: from its place alone"))
 
 
 def _words(case: Case, sources: Sources, chosen) -> str:
-    arrays = [f"{name} holds {' '.join(map(_number, array.ravel()))}" for name, array in
+    arrays = [_("{name} holds {numbers}").format(
+        name=name, numbers=" ".join(map(_number, array.ravel()))) for name, array in
               [*((one, case.values[one]) for one in case.puzzle.inputs), *case.expected.items()]
               if isinstance(array, np.ndarray) and array.size <= 40]
     return ". ".join([*arrays, *(_from(name, place, sources) for name, place in chosen)]) + "."

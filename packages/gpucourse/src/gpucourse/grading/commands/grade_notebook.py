@@ -20,6 +20,7 @@ from gpucourse.grading.submission.ingest import ingest_file
 from gpucourse.grading.submission.reading import Unreadable, read_cells
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
 from gpucourse.learner import records
+from gpucourse.system.language import _, said
 
 # Exit codes of `gpucourse grade`.
 ALL_POINTS, NOT_ALL_POINTS, NOT_GRADED = 0, 1, 2
@@ -42,35 +43,44 @@ def grade(notebook: Path, console: Console | None = None) -> int:
     except SandboxError as error:
         console.print(f"The grader could not start: {error}", style="red", markup=False)
         return NOT_GRADED
-    show(verdict, console)
+    show(verdict, console, *_texts(source))
     if verdict.kind != INFRASTRUCTURE_FAULT:
         records.note(lesson=source.stem, points=verdict.earned, of=verdict.points)
     by_hand = [cell for cell in assignment.solutions if cell.points]
     if by_hand and verdict.kind != INFRASTRUCTURE_FAULT:
         names = ", ".join(cell.grade_id for cell in by_hand)
-        console.print(f"{sum(cell.points for cell in by_hand):g} points more are for a person to "
-                      f"give: {names}", markup=False)
+        more = _("{points:g} points more are for a person to give: {names}")
+        console.print(more.format(points=sum(cell.points for cell in by_hand), names=names),
+                      markup=False)
     if verdict.kind == INFRASTRUCTURE_FAULT:
         return NOT_GRADED
     return ALL_POINTS if verdict.earned == verdict.points else NOT_ALL_POINTS
 
 
-def show(verdict: Verdict, console: Console) -> None:
-    """The verdict as a table, one line for each test cell."""
+def _texts(source: Path) -> list[Path]:
+    """Where the project's own words lie, which may be there in the learner's language."""
+    return [folder / "course" / "projects" / source.stem for folder in checkouts(source)]
+
+
+def show(verdict: Verdict, console: Console, *texts: Path) -> None:
+    """The verdict as a table, one line for each test cell; reasons in the learner's language, as
+    far as a catalogue, of those in the folders ``texts`` among them, has them."""
     if verdict.kind == INFRASTRUCTURE_FAULT:
         console.print("The grader failed, not your notebook:", style="red")
         console.print(verdict.reason, markup=False)
         return
-    title = f"{verdict.notebook}: {verdict.earned:g} of {verdict.points:g} points"
+    title = _("{notebook}: {earned:g} of {points:g} points").format(
+        notebook=verdict.notebook, earned=verdict.earned, points=verdict.points)
     table = Table(title=title, title_justify="left", show_lines=False)
-    table.add_column("test")
-    table.add_column("points", justify="right")
-    table.add_column("which property fails")
+    table.add_column(_("test"))
+    table.add_column(_("points"), justify="right")
+    table.add_column(_("which property fails"))
     for outcome in verdict.tests:
         colour = "green" if outcome.passed else "red"
         mark = "✓" if outcome.passed else "✗"
         table.add_row(f"[{colour}]{mark}[/] {escape(outcome.test)}",
-                      f"{outcome.earned:g}/{outcome.points:g}", escape(outcome.reason))
+                      f"{outcome.earned:g}/{outcome.points:g}",
+                      escape(said(outcome.reason, *texts)))
     console.print(table)
     for notice in verdict.notices:
         console.print(f"• {notice}", markup=False)

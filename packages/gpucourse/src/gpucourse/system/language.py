@@ -1,0 +1,113 @@
+"""The language that learners read: English, or the one that ``GPUCOURSE_LANGUAGE`` names.
+
+Code and course are written in English, and their English words are the keys of catalogues in
+gettext's format: ``gpucourse/languages/de.po`` for the fixed words, ``de.po`` in a lesson's folder
+for its texts. What a catalogue lacks, or has marked as fuzzy, stays English.
+``docs/translating.md`` says how to make one. Catalogues are read as they are; nothing has to be
+compiled before.
+"""
+
+from __future__ import annotations
+
+import gettext
+import io
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+SETTING = "GPUCOURSE_LANGUAGE"
+#: Where the catalogues of the fixed words lie.
+FIXED = Path(__file__).resolve().parents[1] / "languages"
+
+#: Folders of the lessons that a notebook has opened: an error of its tests may be in their words.
+_opened: dict[Path, None] = {}
+_recorders: dict[Path, Recorder] = {}
+
+
+class Recorder(gettext.NullTranslations):
+    """In the place of a catalogue: notes what is looked up, as (context, message)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: dict[tuple[str, str], None] = {}
+
+    def pgettext(self, context: str, message: str) -> str:
+        self.asked[context, message] = None
+        return message
+
+
+def language() -> str:
+    """Two or three letters, as ``de``; nothing for English. ``de_AT.UTF-8`` is ``de``."""
+    code = re.split(r"[_.@-]", os.environ.get(SETTING, ""))[0].lower()
+    return code if re.fullmatch("[a-z]{2,3}", code) and code != "en" else ""
+
+
+@contextmanager
+def speaking(code: str) -> Iterator[None]:
+    """Set the language of this process, in the ``with``; ``""`` is English."""
+    before = os.environ.get(SETTING)
+    os.environ[SETTING] = code
+    try:
+        yield
+    finally:
+        del os.environ[SETTING]
+        if before is not None:
+            os.environ[SETTING] = before
+
+
+@contextmanager
+def recording(folder: Path) -> Iterator[Recorder]:
+    """Have the messages of a folder noted in place of translated, in the ``with``."""
+    _recorders[folder] = recorder = Recorder()
+    try:
+        with speaking("zxx"):  # ISO 639-2: no linguistic content
+            yield recorder
+    finally:
+        del _recorders[folder]
+
+
+def catalogue(folder: Path) -> gettext.NullTranslations:
+    """What of a folder's messages is translated; one that is empty where there is none."""
+    if not (code := language()):
+        return gettext.NullTranslations()
+    if folder in _recorders:
+        return _recorders[folder]
+    path = folder / f"{code}.po"
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except OSError:  # there is none, or it may not be read: the grader speaks English
+        return gettext.NullTranslations()
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, _changed: int) -> gettext.GNUTranslations:
+    from babel.messages.mofile import write_mo
+    from babel.messages.pofile import read_po
+
+    compiled = io.BytesIO()
+    with path.open("rb") as file:
+        write_mo(compiled, read_po(file))
+    compiled.seek(0)
+    return gettext.GNUTranslations(compiled)
+
+
+def _(message: str) -> str:
+    """A fixed word or message in the learner's language; its ``{…}`` are filled in afterwards."""
+    return catalogue(FIXED).gettext(message) if message and language() else message
+
+
+def opened(folder: Path) -> None:
+    """The notebook that runs in this process is of the lesson in ``folder``."""
+    _opened[folder] = None
+
+
+def said(message: str, *lessons: Path) -> str:
+    """What a test or check says, as one of ``lessons`` or the opened ones has it translated."""
+    for folder in (*lessons, *_opened) if message and language() else ():
+        for context in ("check", "test"):
+            if (found := catalogue(folder).pgettext(context, message)) != message:
+                return found
+    return _(message)
