@@ -122,13 +122,13 @@ RIGHT = [pytest.param(*case.values, id=case.id, marks=[pytest.mark.rehearsal])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "kernel"), WRONG)
-def test_wrong_answers_are_refused_in_german(name, kernel):
+@pytest.mark.parametrize(("name", "answers"), WRONG)
+def test_wrong_answers_are_refused_in_german(name, answers):
     with speaking("de"):
-        heard = outcome(LECTURE, name, (kernel,))
-    assert not heard.passed and "Wo du suchen kannst:" not in heard.message
-    with speaking("de"):
-        assert "Ein Tipp:" in str(heard)
+        heard = outcome(LECTURE, name, answers)
+        assert not heard.passed and "Ein Tipp:" in str(heard)
+    english = r"^(race|uninitialised)|^\w+Error: "  # what the virtual GPU finds
+    assert re.search(rf"\b(ist|wird|nicht|bekommt)\b|{english}", heard.message), heard
 
 
 @pytest.mark.slow
