@@ -10,6 +10,8 @@ from gpucourse.course.predictions import Prediction, read_predictions
 from gpucourse.course.problems import CourseError
 from gpucourse.course.registry import load_course
 from gpucourse.exercises.checks import Lesson, read_exercises
+from gpucourse.grading.contract import PropertyFailed
+from gpucourse.notebook import errors
 from gpucourse.publish import abroad, commands, translating
 from gpucourse.publish.notebooks import project_release
 from gpucourse.publish.source import read_source
@@ -78,6 +80,14 @@ def test_what_is_told_by_a_test_is_looked_up_in_its_lessons_words(root: Path):
         assert said("the factor", root / WHERE) == "den Faktor"
         assert said("nobody translated this", root / WHERE) == "nobody translated this"
     assert said("the factor", root / WHERE) == "the factor"
+
+
+def test_a_failing_test_of_a_notebook_is_told_in_the_learners_language(root: Path, monkeypatch):
+    monkeypatch.setattr("gpucourse.system.language._opened", {root / WHERE: None})
+    failed = PropertyFailed("the factor", "3, not 2")
+    with speaking("de"):
+        assert errors._lines(None, failed, None, None) == ["Noch nicht: den Faktor: 3, not 2"]
+    assert errors._lines(None, failed, None, None) == ["Not yet: the factor: 3, not 2"]
 
 
 def test_records_keep_the_english_words_of_a_guess(root: Path):
