@@ -25,10 +25,10 @@ class CustomBuildHook(BuildHookInterface):
         # Of a lesson's folder what its notebook asks for while it runs: no answer, no hidden test.
         lessons = {
             str(path.relative_to(checkout)): f"gpucourse/lessons/{path.parent.name}/{path.name}"
-            for name in ("checks.py", "predictions.toml", "*.po")
+            for name in ("checks.py", "predictions.toml")
             for path in sorted(checkout.glob(f"course/*/*/{name}"))
         }
-        lessons |= puzzles_without_answers(checkout)
+        lessons |= puzzles_without_answers(checkout) | catalogues(checkout)
         for origin, place in (TAKEN | lessons).items():
             build_data["force_include"][str(checkout / origin)] = prefix + place
 
@@ -44,6 +44,25 @@ def puzzles_without_answers(checkout: Path) -> dict[str, str]:
         (made / inside).write_text(text, encoding="utf-8")
         found[str(made / inside)] = f"gpucourse/lessons/{inside}"
     return found
+
+
+def catalogues(checkout: Path) -> dict[str, str]:
+    """Copies of the lessons' translations without what hidden tests say."""
+    made = Path(tempfile.mkdtemp(prefix="catalogues-"))
+    found = {}
+    for path in sorted(checkout.glob("course/*/*/*.po")):
+        inside = f"{path.parent.name}/{path.name}"
+        (made / inside).parent.mkdir(parents=True, exist_ok=True)
+        (made / inside).write_text(without_hidden_tests(path.read_text(encoding="utf-8")),
+                                   encoding="utf-8")
+        found[str(made / inside)] = f"gpucourse/lessons/{inside}"
+    return found
+
+
+def without_hidden_tests(text: str) -> str:
+    """A lesson's catalogue, of which each entry ends with an empty line."""
+    return "\n\n".join(entry for entry in text.split("\n\n")
+                       if 'msgctxt "hidden test"' not in entry)
 
 
 def without_answers(text: str) -> str:

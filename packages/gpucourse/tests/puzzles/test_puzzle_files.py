@@ -102,6 +102,8 @@ def test_what_a_wheel_brings_holds_no_answer(file: Path, monkeypatch: pytest.Mon
     assert spec is not None and spec.loader is not None
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
+    catalogue = 'msgctxt "test"\nmsgid "wrong"\n\nmsgctxt "hidden test"\nmsgid "for 33"\n\n'
+    assert hook.without_hidden_tests(catalogue) == 'msgctxt "test"\nmsgid "wrong"\n\n'
     text = hook.without_answers(TEXT)
     assert "a[i] + 10" not in text and "[[wrong]]" not in text and "[predict.wrong]" in text
     file.write_text(text)

@@ -17,6 +17,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
 from gpucourse.course.predictions import read_predictions
+from gpucourse.course.regions import HIDDEN_TESTS, remove_regions
 from gpucourse.course.registry import Course, Lesson, load_course
 from gpucourse.exercises.checks import read_exercises
 from gpucourse.publish.links import links
@@ -52,9 +53,12 @@ def lesson_messages(root: Path, id: str) -> list[Message]:
         cells = read_source(course, lesson).cells
         read_predictions(course.predictions(lesson))
         read_exercises(course.checks(lesson))
-    told = [("test", text) for cell in cells if cell.role == "test" for text in _told(cell.source)]
+    tests = [cell.source for cell in cells if cell.role == "test"]
+    shown = {text: None for test in tests for text in _told(remove_regions(test, HIDDEN_TESTS))}
+    hidden = {text: None for test in tests for text in _told(test) if text not in shown}
     checks = course.checks(lesson).read_text(encoding="utf-8")
-    return [*dict.fromkeys([*recorder.asked, *told, *(("check", text) for text in _told(checks))])]
+    told = {"test": shown, "hidden test": hidden, "check": dict.fromkeys(_told(checks))}
+    return [*recorder.asked, *((place, text) for place, texts in told.items() for text in texts)]
 
 
 def _told(source: str) -> Iterator[str]:

@@ -107,7 +107,7 @@ def opened(folder: Path) -> None:
 def said(message: str, *lessons: Path) -> str:
     """What a test or check says, as one of ``lessons`` or the opened ones has it translated."""
     for folder in (*lessons, *_opened) if message and language() else ():
-        for context in ("check", "test"):
+        for context in ("check", "test", "hidden test"):
             if (found := catalogue(folder).pgettext(context, message)) != message:
                 return found
     return _(message)
