@@ -30,6 +30,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     [WITHOUT, *filter(None, [os.environ.get("PYTHONPATH")])])
 # Figures are drawn to files, never to a window.
 os.environ["MPLBACKEND"] = "agg"
+os.environ.pop("GPUCOURSE_LANGUAGE", None)  # tests read English, unless one says otherwise
 
 
 @pytest.fixture(scope="session")
