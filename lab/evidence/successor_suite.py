@@ -82,6 +82,7 @@ def pytest_runtest_logreport(report):
 # float32, activemask is asked once before two branches, and no division is checked under debug. Its
 # extension ends the process where the driver has no kernel of that name.
 WHO = (
+    ("test data that no wheel has", "FileNotFoundError"),
     ("the virtual GPU: managed memory, which has one address for host and device",
      "cuMemAllocManaged"),
     ("the virtual GPU: CUDA IPC", "cuIpc"),
@@ -98,7 +99,6 @@ WHO = (
     ("the successor: its compiler accepts what the test has refused, or refuses it in its own way",
      r"TypingError not raised|test_record_alignment_error|debug=True requires opt_level=0|"
      r"Runtime error in kernel|test_device_func_as_kernel_disallowed"),
-    ("test data that no wheel has", "FileNotFoundError"),
     ("the successor: other words, PTX, LLVM or classes than the test looks for",
      r"not found in|Regex didn't match|_dump_failed_filechecks|ImportError|AttributeError|"
      r"inspect_|criterion\.check|No matching definition|test_declare_device_cabi_propagate|"
