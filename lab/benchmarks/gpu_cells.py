@@ -56,6 +56,9 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
         yield statement.name
     elif isinstance(statement, ast.Import | ast.ImportFrom):
         yield from (alias.asname or alias.name.split(".")[0] for alias in statement.names)
+    elif isinstance(statement, ast.Try):  # an import that may fail
+        for inner in statement.body:
+            yield from _bound(inner)
     elif isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:

@@ -13,6 +13,7 @@ from gpucourse.course.registry import Lecture, load_course
 from gpucourse.exercises.checks import load_lesson
 from gpucourse.publish import notebooks, questions
 from gpucourse.publish.source import read_source
+from lab.pages.lessons_table import row
 from lecture_cells import OWN_PROCESS, outcome, solved
 from wrong_answers import Edited, EditError, answers_of, swap
 
@@ -217,3 +218,17 @@ def test_times_of_a_gpu_stand_in_one_place(lecture):
     cells = read_source(COURSE, COURSE.lesson(lecture)).cells
     showing = [cell.name for cell in cells if re.search(r"\brecorded_\w+\(", cell.source)]
     assert len(showing) <= 1
+
+
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_three_hundred_words_at_most_before_the_first_thing_to_type(lecture):
+    """Of prose, what is folded included; the cell that lists the lesson's aims is generated."""
+    before = row(read_source(COURSE, COURSE.lesson(lecture))).before
+    assert before <= 300, "put the first exercise earlier, or background behind it"
+
+
+def test_checks_ask_whether_the_virtual_gpu_answers():
+    """``is_active`` says no until Numba is imported, although CuPy's kernels run here."""
+    asking = [path.parent.name for path in (REPOSITORY / "course/lectures").glob("*/checks.py")
+              if "is_active" in path.read_text(encoding="utf-8")]
+    assert asking == []

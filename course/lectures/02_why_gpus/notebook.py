@@ -2,8 +2,7 @@
 # ## A GPU loses against a Python loop
 #
 # A GPU adds and multiplies tens of trillions of times a second. Plain Python takes about a tenth of a microsecond
-# for one step of a pendulum. Which of them finishes a thousand steps first? Run the cell: it's the same function, once with
-# Python's numbers and once with arrays on a GPU.
+# for one step of a pendulum. Which finishes a thousand steps first? Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -47,9 +46,9 @@ with virtualgpu.launches() as launched:
 print(f"angle: {in_python:.6f} and {float(on_device[0]):.6f} rad")
 
 # %% [markdown] id="the-race-text"
-# Both give the same angle. And the times? One step is five operations on arrays (a sine, two products, a difference, a sum), and
-# CuPy, which is NumPy for GPUs, has the GPU start a small program for each of them. Starting one takes a few
-# microseconds, whatever it does ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019). We take 4 µs.
+# Both give the same angle. And the times? One step is five operations on arrays, and CuPy, which is NumPy for GPUs, has
+# the GPU start a small program for each. That takes a few microseconds
+# ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019); we take 4 µs.
 
 # %% id="the-race"
 START = 4e-6  # s, to start one program on the GPU, or one copy: our assumption throughout
@@ -64,32 +63,16 @@ else:
 
 # %% [markdown] id="the-question-stands"
 # The plain Python loop wins by far. So a GPU is not "a faster computer". **What is it fast at, then, and how can
-# one tell before porting anything?**
-#
-# You'll see how a GPU is made and what it costs to carry data there. Then you'll take three jobs at which a GPU loses,
-# and work out how large each must become for it to win. You don't need to know CUDA; you'll see your first few lines of it.
-#
-# (No GPU? That's fine: programs for the GPU run on a *virtual* one, which counts what they do and has no clock. Where
-# this page then shows arithmetic instead of a measurement, it says so.)
+# one tell before porting anything?** (No GPU? A *virtual* one runs the programs and counts; it has no clock.)
 
 # %% [markdown] id="throughput-predict" tags=["predict"]
 # ## 1. Latency and throughput
 #
-# **Latency** is how long one thing takes. **Throughput** is how many things get done per second. A courier on a
-# bicycle has low latency; a container ship arrives after weeks, with ten thousand containers. CPU cores are
-# couriers: each does one thing after the other, as soon as possible. A GPU is the ship.
+# **Latency** is how long one thing takes; **throughput** is how many get done per second. CPU cores are couriers
+# on bicycles: one thing after the other. A GPU is a container ship: slow, and with ten thousand containers.
 #
-# | | CPU: AMD EPYC 9654 (2022) | GPU: NVIDIA H100 SXM (2023) |
-# |---|---|---|
-# | processors | 96 cores | 132 *multiprocessors* |
-# | threads under way at once | 192 | 270,336 (2,048 on each) |
-# | its memory delivers | 0.46 TB/s | 3.35 TB/s |
-# | its memory holds | up to 6 TB | 80 GB |
-#
-# (Makers' figures.) A number from the GPU's memory takes some 400 cycles of its clock to arrive, at 1.755 GHz: 0.23 µs
-# ([table 3 of a study of 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). *Predict:* if each thread asks for
-# one number of 8 bytes and waits, how many threads must be waiting at any moment to keep 3.35 TB/s busy: 100, 10,000
-# or 100,000? (Settle on an answer before you run a cell. The wrong ones teach most.)
+# An H100's memory delivers 3.35 TB/s, but each number takes 0.23 µs to arrive. *Predict:* if each thread
+# asks for one number of 8 bytes and waits, how many must be waiting to keep the memory busy: 100, 10,000 or 100,000?
 
 # %% id="throughput-guess"
 predict("throughput", "100", "10,000", "100,000")
@@ -101,20 +84,14 @@ for threads in (1, 100, 10_000, 100_000):
     print(f"{threads:7,} threads: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
 
 # %% [markdown] id="throughput-why" tags=["why"]
-# Nearly 100,000. The ship isn't faster than the bicycle, but it is *full*. Bytes under way = latency × throughput: that
-# is Little's law, and it holds for water pipes too. A CPU hides latency with caches and guesses;
-# a GPU with other threads that are ready to go on. With one thread it has nothing to hide behind: 0.035 GB/s.
-
-# %% [markdown] id="throughput-then"
-# So the first question about any job is: **are there a hundred thousand things to do at once?** Steps in time that
-# need the step before them are one thing.
+# Nearly 100,000. Bytes under way = latency × throughput: that is Little's law, and it holds for water pipes too. A CPU hides
+# latency with caches and guesses; a GPU with other threads that are ready to go on.
 
 # %% [markdown] id="in-flight-task"
 # ### Exercise: how many threads?
 #
 # Write `threads_needed(latency, bandwidth, bytes_each)`: how many threads must be waiting for `bytes_each` bytes each
-# to keep the memory busy, rounded up. `hint("in-flight")` gives a first hint, and called again, a
-# second one.
+# to keep the memory busy, rounded up. `hint("in-flight")` gives a first hint, and called again, a second one.
 
 # %% id="in-flight-exercise" tags=["exercise"]
 def threads_needed(latency, bandwidth, bytes_each):
@@ -129,6 +106,21 @@ print("numbers of 4 bytes:", threads_needed(LATENCY, BANDWIDTH, 4))
 
 # %% id="in-flight-check"
 check("in-flight", threads_needed)
+
+# %% [markdown] id="throughput-then"
+# So the first question about any job is: **are there a hundred thousand things to do at once?** Steps in time that
+# need the step before them are one thing. Here is the ship beside the bicycles (makers' figures; the 0.23 µs are 400 cycles at
+# 1.755 GHz, from [table 3 of a study of 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)):
+#
+# | | CPU: AMD EPYC 9654 (2022) | GPU: NVIDIA H100 SXM (2023) |
+# |---|---|---|
+# | processors | 96 cores | 132 *multiprocessors* |
+# | threads under way at once | 192 | 270,336 (2,048 on each) |
+# | its memory delivers | 0.46 TB/s | 3.35 TB/s |
+# | its memory holds | up to 6 TB | 80 GB |
+#
+# You'll see next how a GPU is made and what it costs to carry data there. Then you'll take three jobs at which a GPU
+# loses, and work out how large each must become for it to win. You don't need to know CUDA.
 
 # %% [markdown] id="warps-predict" tags=["predict"]
 # ## 2. Thirty-two at a time

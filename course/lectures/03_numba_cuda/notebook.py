@@ -1,13 +1,11 @@
 # %% [markdown] id="the-question-asked"
 # ## How much of Python can a GPU run?
 #
-# Here is a Python function: the mass that a particle must have had, if it fell apart into two muons. `pt`
-# is a muon's momentum across the beam in GeV, and `phi` its angle around the beam. `eta`, the *pseudorapidity*, is no
-# angle but stands for one: 0 is straight across the beam, and ±2.4 is 10° away from it.
+# Here is a Python function: the mass of a particle that fell apart into two muons. `pt` is a muon's momentum across the
+# beam in GeV, `phi` its angle around it; `eta`, the *pseudorapidity*, is 0 straight across the beam and ±2.4 at 10° from it.
 #
-# Of the 50,000 events that come with the course, 13,114 have just two muons of opposite charge. Run the cell: it
-# runs *this function* on a GPU, once for each of them. (The events are simulated by `gpucourse.data`, because then
-# nothing has to be downloaded and the true masses are known. The real ones:
+# Run the cell: it runs *this function* on a GPU, once for each of 13,114 pairs. (The events are simulated by
+# `gpucourse.data`, because then nothing has to be downloaded and the true masses are known. The real ones:
 # [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data fetch` brings.)
 
 # %% id="the-question"
@@ -51,7 +49,7 @@ mass = d_mass.copy_to_host()
 print(f"{mass.size:,} masses; the first is {mass[0]:.4f} GeV")
 
 # %% [markdown] id="the-spectrum-text"
-# One number for each pair. Look at them, and call the same function the ordinary way for the first:
+# One number for each pair. And in ordinary Python:
 
 # %% id="the-spectrum"
 print(f"in Python, the first is {pair_mass(*(column[0] for column in columns)):.4f} GeV")
@@ -65,19 +63,14 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
                 f"{peaks[2]} GeV, few pairs below and hardly any between.")
 
 # %% [markdown] id="the-question-stands"
-# The peak at 91 GeV is the Z boson; those at 3 and at 9.5 GeV are the J/ψ and the Υ. The GPU has no Python interpreter, no `math` module, no objects; and
+# The peak at 91 GeV is the Z boson. The GPU has no Python interpreter, no `math` module, no objects; and
 # yet it ran your function, unchanged. **How? And how much of Python would it have run?**
 
-# %% [markdown] id="the-way" tags=["whole"]
-# You will see what the function became, meet what cannot be compiled, and write kernels in one and two
-# dimensions, up to a matrix product that reads its data sixteen times less often.
-
-# %% [markdown] id="launch-predict" tags=["predict"]
+# %% [markdown] id="launch-text"
 # ## 1. From a loop to a kernel
 #
 # Two decorators did it. `@cuda.jit` makes a **kernel**: what the host (your Python) may launch.
-# `cuda.jit(device=True)` makes a **device function**: what kernels may call. Both are compiled the first
-# time they are needed.
+# `cuda.jit(device=True)` makes a **device function**: what kernels may call.
 #
 # A kernel is the body of a loop. `kernel[blocks, threads](…)` starts `blocks` **blocks** of `threads`
 # **threads** each, and each thread runs the body once:
@@ -88,30 +81,7 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # GPU.](../img/grid_of_blocks.svg)
 #
 # `cuda.grid(1)` is the thread's number in the whole grid. 103 × 128 is 13,184, so 70 threads have no
-# pair: they find `i < mass.size` to be false, and end. That `if` is the **bounds guard**.
-#
-# *Predict:* a kernel that ends in `return mass[0]`: does its caller get a number, an array, or an error?
-
-# %% id="kernel-returns-guess"
-predict("kernel-returns", "a number", "an array, a number for each thread", "an error")
-
-# %% id="kernel-returns" raises="TypingError"
-@cuda.jit
-def first_mass(mass):
-    return mass[0]
-
-
-first_mass[1, 32](d_mass)
-
-# %% [markdown] id="kernel-returns-why" tags=["why"]
-# An error, and before anything ran: first the lines of the cell, the launch's and the kernel's, then the
-# reason. `No conversion from float32 to none`: the function gives a `float32`, and a kernel must give
-# *nothing*. (Outside of this course the reason stands among some hundred lines from inside Numba; `%tb`
-# shows them here. Read such messages from the end.)
-#
-# There are 32 threads here: whose number should the caller get? And the caller wouldn't be waiting for it: a
-# launch returns at once, and the GPU does the work in its own time. So a kernel writes its results into
-# arrays, and `copy_to_host` waits for it and fetches them.
+# pair: for them `i < mass.size` is false. That `if` is the **bounds guard**.
 
 # %% [markdown] id="loop-to-kernel-task"
 # ### Exercise: from a loop to a kernel
@@ -139,6 +109,36 @@ def along_the_beam(pt, eta, pz):
 
 # %% id="loop-to-kernel-check"
 check("loop-to-kernel", along_the_beam)
+
+# %% [markdown] id="the-way" tags=["whole"]
+# From here on you will meet what cannot be compiled, and write kernels in one and two dimensions, up to a matrix product
+# that reads its data sixteen times less often.
+
+# %% [markdown] id="launch-predict" tags=["predict"]
+# Both decorators compile the first time they are needed.
+#
+# *Predict:* a kernel that ends in `return mass[0]`: does its caller get a number, an array, or an error?
+
+# %% id="kernel-returns-guess"
+predict("kernel-returns", "a number", "an array, a number for each thread", "an error")
+
+# %% id="kernel-returns" raises="TypingError"
+@cuda.jit
+def first_mass(mass):
+    return mass[0]
+
+
+first_mass[1, 32](d_mass)
+
+# %% [markdown] id="kernel-returns-why" tags=["why"]
+# An error, and before anything ran: first the lines of the cell, the launch's and the kernel's, then the
+# reason. `No conversion from float32 to none`: the function gives a `float32`, and a kernel must give
+# *nothing*. (Outside of this course the reason stands among some hundred lines from inside Numba; `%tb`
+# shows them here. Read such messages from the end.)
+#
+# There are 32 threads here: whose number should the caller get? And the caller wouldn't be waiting for it: a
+# launch returns at once, and the GPU does the work in its own time. So a kernel writes its results into
+# arrays, and `copy_to_host` waits for it and fetches them.
 
 # %% [markdown] id="launch-ways-predict" tags=["predict"]
 # How many blocks? Enough to give each element a thread; or any number, if the kernel has a **grid-stride

@@ -1,9 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## Where did the momentum go?
 #
-# The course comes with 50,000 collision events, and in them about 71,000 muons. Each has a transverse
-# momentum `pt` in GeV. To add them all up, we start one GPU thread per muon and have each thread add
-# its own number to one total. Run the cell.
+# The course comes with 50,000 collision events, and in them about 71,000 muons, each with a transverse momentum `pt` in
+# GeV. To add them all up, we start one GPU thread per muon and have each add its own number to one total. Run the cell.
 #
 # (The events are simulated: "Numba CUDA" says why.)
 
@@ -41,18 +40,12 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 # %% [markdown] id="the-question-stands"
 # There's no error and no warning, yet nearly all of it is missing. Every muon had its thread, and every thread ran
 # the line that adds. **So where did the momentum go?**
-#
-# You will find the line that loses it, have a machine point at it, and mend it. ("Trees and barriers" then mends it
-# without a queue; how fast a right kernel is, and why, is the question of "Thinking in warps".)
 
 # %% [markdown] id="who-am-i-predict" tags=["predict"]
 # ## 1. Who am I?
 #
-# What the cell did: `@cuda.jit` compiles a Python function for the GPU when it is first launched. A GPU
-# has a memory of its own: `cuda.to_device` copies an array there, `copy_to_host` copies one back, and
-# `cuda.device_array` reserves room for one without filling it.
-#
-# The function is a **kernel**: every thread runs it from top to bottom. It has no loop over the data, for
+# A GPU has a memory of its own: `cuda.to_device` copies an array there, `copy_to_host` copies one back.
+# The function under `@cuda.jit` is a **kernel**: every thread runs it from top to bottom. It has no loop over the data, for
 # the launch is the loop. `kernel[blocks, threads_per_block](…)` starts `blocks` groups, called
 # **blocks**, of `threads_per_block` **threads** each; all blocks together are the **grid**.
 #
@@ -80,6 +73,29 @@ draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
 # %% [markdown] id="who-am-i-why" tags=["why"]
 # Eight: two blocks of four.
 
+# %% [markdown] id="launch-shape-task"
+# ### Exercise: the shape of a launch
+#
+# Blocks come whole, so the threads rarely match the data: 71,009 muons take 555 blocks of 128, and 31 threads are left over. Write
+# the function that every launch needs: for `n` elements and blocks of `threads` threads, how many
+# blocks are just enough, and how many threads will be *loose*? (No elements need no block.)
+#
+# Run the check as often as you like. `hint("launch-shape")` gives a first hint, and called again, a second one.
+
+# %% id="launch-shape-exercise" tags=["exercise"]
+def launch_shape(n, threads):
+    """(blocks, loose threads) to give each of n elements a thread."""
+    blocks, loose = None, None
+    ### BEGIN SOLUTION
+    blocks = (n + threads - 1) // threads
+    loose = blocks * threads - n
+    ### END SOLUTION
+    return blocks, loose
+
+
+# %% id="launch-shape-check"
+check("launch-shape", launch_shape)
+
 # %% [markdown] id="who-am-i-then"
 # All threads run the same text, and only three numbers tell them apart:
 #
@@ -94,11 +110,9 @@ draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
 # block has at most 1024 threads; a grid may have about two billion blocks.
 
 # %% [markdown] id="loose-threads-predict" tags=["predict"]
-# Blocks come whole, so the threads rarely match the data. There are 71,009 muons; with blocks of 128,
-# 555 blocks are needed.
-#
 # Here is a kernel that does something useful: the energy of a muon follows from its `pt` and its `eta`, the
-# pseudorapidity, which says how far forward it flies (0 is straight across the beam).
+# pseudorapidity, which says how far forward it flies (0 is straight across the beam). `cuda.device_array` reserves
+# room on the device without filling it.
 #
 # *Predict:* 555 × 128 is 71,040. What do the last 31 threads do?
 
@@ -125,31 +139,8 @@ energies[555, 128](d_muon_pt, d_muon_eta, d_energy)
 print("NumPy agrees:", np.allclose(d_energy.copy_to_host(), muon_pt * np.cosh(muon_eta)))
 
 # %% [markdown] id="loose-threads-why" tags=["why"]
-# They ask `if i < pt.size`, find no element, and end. We call them *loose threads*; that `if` is the
+# They ask `if i < pt.size`, find no element, and end: they are the loose ones. That `if` is the
 # **bounds guard**.
-
-# %% [markdown] id="launch-shape-task"
-# ### Exercise: the shape of a launch
-#
-# Write the function that every launch needs: for `n` elements and blocks of `threads` threads, how many
-# blocks are just enough, and how many threads will be loose? (No elements need no block.)
-#
-# Run the check as often as you like. `hint("launch-shape")` gives a first hint, and called again, a
-# second one.
-
-# %% id="launch-shape-exercise" tags=["exercise"]
-def launch_shape(n, threads):
-    """(blocks, loose threads) to give each of n elements a thread."""
-    blocks, loose = None, None
-    ### BEGIN SOLUTION
-    blocks = (n + threads - 1) // threads
-    loose = blocks * threads - n
-    ### END SOLUTION
-    return blocks, loose
-
-
-# %% id="launch-shape-check"
-check("launch-shape", launch_shape)
 
 # %% [markdown] id="dial-text"
 # How large should a block be, then? Give 21 elements their threads, in blocks of 1 to 32, and turn the dial (click on a

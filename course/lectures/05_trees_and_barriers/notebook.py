@@ -39,8 +39,7 @@ print(f"{d_total.copy_to_host()[0]:,.1f} GeV, by {profile.counters.global_atomic
 # One address can take one update at a time. So **71,009 threads stand in a queue, and what was to be done in parallel
 # is done one after the other. How do a thousand threads add up without one?**
 #
-# You will write two trees, one across launches and one inside a block, break each of them, and end with the sum that
-# libraries are made of: 32 atomics instead of 71,009.
+# You will write two trees, break each of them, and end with the sum that libraries are made of: 32 atomics instead of 71,009.
 
 # %% [markdown] id="tree-predict" tags=["predict"]
 # ## 1. A tree of sums
@@ -82,8 +81,30 @@ draw_levels(levels)
 # Four: 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events, as your kernel
 # left them after each launch. Twice as many values need only one launch more.
 
+# %% [markdown] id="fold-task"
+# ### Exercise: fold towards the Z
+#
+# A tree works for any operation where neither order nor grouping matters. Write a fold that keeps, of the two
+# values, the one closer to `target` (of two equally close ones, either will do). At the end, the first
+# element is the mass closest to that of the Z boson.
+
+# %% id="fold-exercise" tags=["exercise"]
+@cuda.jit
+def fold_closest(values, n, target):
+    """One level: of values[i] and values[i + half], keep the one closer to target."""
+    i = cuda.grid(1)
+    ### BEGIN SOLUTION
+    half = (n + 1) // 2
+    if i + half < n and abs(values[i + half] - target) < abs(values[i] - target):
+        values[i] = values[i + half]
+    ### END SOLUTION
+
+
+# %% id="fold-check"
+check("fold", fold_closest)
+
 # %% [markdown] id="tree-then"
-# All 71,009 muons:
+# The sum of all 71,009 muons, by such a tree:
 
 # %% id="tree-real"
 def tree_sum(values):
@@ -168,28 +189,6 @@ print(report)
 # same element at the same level. They must *wait for each other* between levels, and the end of a launch
 # does just that: the next launch begins when every thread of the last one is done, in every block. In an
 # ordinary kernel, nothing else makes the whole grid wait.
-
-# %% [markdown] id="fold-task"
-# ### Exercise: fold towards the Z
-#
-# A tree works for any operation where neither order nor grouping matters. Write a fold that keeps, of the two
-# values, the one closer to `target` (of two equally close ones, either will do). At the end, the first
-# element is the mass closest to that of the Z boson.
-
-# %% id="fold-exercise" tags=["exercise"]
-@cuda.jit
-def fold_closest(values, n, target):
-    """One level: of values[i] and values[i + half], keep the one closer to target."""
-    i = cuda.grid(1)
-    ### BEGIN SOLUTION
-    half = (n + 1) // 2
-    if i + half < n and abs(values[i + half] - target) < abs(values[i] - target):
-        values[i] = values[i + half]
-    ### END SOLUTION
-
-
-# %% id="fold-check"
-check("fold", fold_closest)
 
 # %% [markdown] id="shared-text"
 # ## 2. Shared memory and barriers

@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Right. And how much of it was of use?
 #
-# The muons of "Thinking in threads" again, 71,009 of them in 50,000 events. This time a thread takes one *event* and adds
-# up the `pt` of its muons. Every thread writes to a place of its own, so there is no race, and the sums are right to the
-# last bit. Run the cell, and look at the last two lines.
+# The 71,009 muons of "Thinking in threads" again. This time a thread takes one *event* and adds up the `pt` of its muons.
+# Each writes to a place of its own, so there is no race, and the sums are right to the last bit. Run the cell, and look
+# at the last two lines.
 #
 # (The events are simulated: "Numba CUDA" says why.)
 
@@ -53,17 +53,78 @@ print(f"of what the lanes were there for, they did {worked:.0%}; of the bytes mo
 
 # %% [markdown] id="the-question-stands"
 # The sums are right, but half the work was wasted: lanes sat idle, and bytes were moved that no thread had asked for. **Where did
-# they go?** Both have one cause: threads don't go alone. They go in **warps** of 32, and so does what they fetch. You'll see
-# how, count it, and mend it; the last two sections are for when there is time.
+# they go?** Both have one cause: threads don't go alone. They go in **warps** of 32, and so does what they fetch.
 
-# %% [markdown] id="divergence-predict" tags=["predict"]
+# %% [markdown] id="divergence-text"
 # ## 1. Divergence: when lanes part
 #
 # The hardware runs threads in **warps** of 32. The threads of a warp, its **lanes**, share one
 # instruction at a time. So a thread is less like a thread of a CPU, which goes its own way, and more like one
 # number in a vector register.
 #
-# *Predict:* at an `if`, half of a warp's lanes go one way and half the other. Does the warp run one of the
+# In a loop, then, a warp goes round until its *busiest* lane is done. Here are the sums from the beginning, where an event
+# has 0 to 7 muons. Which event a thread takes now stands in `order`, and each thread notes how often it goes round.
+
+# %% id="divergence"
+from gpucourse.views.threads import draw_lanes
+
+
+muon_pt = rows[:, 0].copy()
+d_muon_pt = cuda.to_device(muon_pt)
+
+
+@cuda.jit
+def event_sums(first, pt, order, sums, turns):
+    i = cuda.grid(1)
+    if i < order.size:
+        event = order[i]
+        mine, count = 0.0, 0
+        for k in range(first[event], first[event + 1]):
+            mine += pt[k]
+            count += 1
+        sums[event] = mine
+        turns[i] = count
+
+
+def run_events(order):
+    """Sums of pt per event, and the turns that each thread took."""
+    d_sums, d_turns = cuda.device_array(order.size), cuda.device_array(order.size, np.int64)
+    blocks = (order.size + 127) // 128
+    event_sums[blocks, 128](first_muon, d_muon_pt, cuda.to_device(order), d_sums, d_turns)
+    return d_sums.copy_to_host(), d_turns.copy_to_host()
+
+
+as_recorded = np.arange(muons_per_event.size)
+sums, turns = run_events(as_recorded)
+draw_lanes(turns[:64], per="muon")
+
+# %% [markdown] id="lanes-task"
+# Blue is work, grey is waiting. A slow lane does not pay alone: all 32 do.
+#
+# ### Exercise: what divergence costs
+#
+# Given the turns that each thread needs, in the order of the threads, count the turns that are `useful`
+# (blue) and those that are `paid` for (blue and grey: 32 lanes for every turn of a warp; a last warp that
+# is not full has 32 lanes all the same).
+
+# %% id="lanes-exercise" tags=["exercise"]
+def lane_turns(work):
+    """(useful, paid) turns for an array with the turns that each thread needs."""
+    useful, paid = None, None
+    ### BEGIN SOLUTION
+    useful = int(work.sum())
+    paid = 0
+    for start in range(0, len(work), 32):
+        paid += 32 * int(work[start : start + 32].max())
+    ### END SOLUTION
+    return useful, paid
+
+
+# %% id="lanes-check"
+check("lane-turns", lane_turns)
+
+# %% [markdown] id="divergence-predict" tags=["predict"]
+# An `if` parts the lanes too. *Predict:* half of a warp's lanes go one way and half the other. Does the warp run one of the
 # two ways, or both?
 #
 # In this kernel the ways alternate: with `run = 1` from thread to thread, with `run = 32` from warp to
@@ -89,8 +150,6 @@ def two_ways(values, run, out):
             out[i] = math.sqrt(values[i])
 
 
-muon_pt = rows[:, 0].copy()
-d_muon_pt = cuda.to_device(muon_pt)
 d_out = cuda.device_array(4096)
 d_values = cuda.to_device(muon_pt[:4096].astype(np.float64))  # 128 warps
 print("run   divergent branches   instructions of warps   lanes that idled")
@@ -150,64 +209,6 @@ print(*(line.strip() for line in ptx.splitlines() if "setp" in line or "selp" in
 # At none. The compiler saw that both ways are short, and made one instruction of them, `selp`: *select by a
 # predicate*. Every lane computes both values and keeps one, which is what masking comes to, without the
 # branch. Divergence costs where the ways are long.
-
-# %% [markdown] id="short-if-then"
-# A loop diverges too: a warp goes round until its *busiest* lane is done. Here are the sums from the beginning, where an event
-# has 0 to 7 muons. Which event a thread takes now stands in `order`, and each thread notes its turns.
-
-# %% id="divergence"
-from gpucourse.views.threads import draw_lanes
-
-
-@cuda.jit
-def event_sums(first, pt, order, sums, turns):
-    i = cuda.grid(1)
-    if i < order.size:
-        event = order[i]
-        mine, count = 0.0, 0
-        for k in range(first[event], first[event + 1]):
-            mine += pt[k]
-            count += 1
-        sums[event] = mine
-        turns[i] = count
-
-
-def run_events(order):
-    """Sums of pt per event, and the turns that each thread took."""
-    d_sums, d_turns = cuda.device_array(order.size), cuda.device_array(order.size, np.int64)
-    blocks = (order.size + 127) // 128
-    event_sums[blocks, 128](first_muon, d_muon_pt, cuda.to_device(order), d_sums, d_turns)
-    return d_sums.copy_to_host(), d_turns.copy_to_host()
-
-
-as_recorded = np.arange(muons_per_event.size)
-sums, turns = run_events(as_recorded)
-draw_lanes(turns[:64], per="muon")
-
-# %% [markdown] id="lanes-task"
-# Blue is work, grey is waiting. A slow lane does not pay alone: all 32 do.
-#
-# ### Exercise: what divergence costs
-#
-# Given the turns that each thread needs, in the order of the threads, count the turns that are `useful`
-# (blue) and those that are `paid` for (blue and grey: 32 lanes for every turn of a warp; a last warp that
-# is not full has 32 lanes all the same).
-
-# %% id="lanes-exercise" tags=["exercise"]
-def lane_turns(work):
-    """(useful, paid) turns for an array with the turns that each thread needs."""
-    useful, paid = None, None
-    ### BEGIN SOLUTION
-    useful = int(work.sum())
-    paid = 0
-    for start in range(0, len(work), 32):
-        paid += 32 * int(work[start : start + 32].max())
-    ### END SOLUTION
-    return useful, paid
-
-
-# %% id="lanes-check"
-check("lane-turns", lane_turns)
 
 # %% [markdown] id="sorted-predict" tags=["predict"]
 # The same events, sorted by their number of muons, so that the lanes of a warp get equally long ones.

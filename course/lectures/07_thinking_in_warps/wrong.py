@@ -97,6 +97,17 @@ def tile_without_guards(table, turned):
 
 
 @cuda.jit
+def one_thread_turns_all(table, turned):
+    if cuda.threadIdx.x == 0 and cuda.threadIdx.y == 0:
+        for i in range(32 * cuda.blockIdx.y, min(32 * cuda.blockIdx.y + 32, table.shape[0])):
+            for j in range(32 * cuda.blockIdx.x, min(32 * cuda.blockIdx.x + 32, table.shape[1])):
+                turned[j, i] = table[i, j]
+
+
+wrong("turn", "enough|sectors|turns", "one_thread_turns_all")(one_thread_turns_all)
+
+
+@cuda.jit
 def one_block_turns_all(table, turned):
     tile = cuda.shared.array((32, 33), float32)
     x, y = cuda.threadIdx.x, cuda.threadIdx.y

@@ -2,9 +2,8 @@
 # ## One line of NumPy: how often is each number fetched?
 #
 # Particles start near the middle of a barrel of 1.1 m radius and fly off in straight lines, at the speed of
-# light. When does each of them hit the wall? A straight line meets a circle where $a t^2 + b t + c = 0$, so
-# it takes the formula from school. Here it stands, in NumPy. Run the cell: it calls the *same function* with
-# arrays in the computer's memory, and with arrays in a GPU's.
+# light. When does each hit the wall? Where $a t^2 + b t + c = 0$: the formula from school, here in NumPy. Run the
+# cell: it calls the *same function* with arrays in the computer's memory, and with arrays in a GPU's.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -40,15 +39,72 @@ print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(time
 
 # %% [markdown] id="the-question-stands"
 # The function is the same, to the letter. That is CuPy's promise: NumPy's names, NumPy's rules, arrays on the
-# device. The function looks as if it went over its data once. **How often does the GPU fetch each number, and
-# how few times would do?**
+# device. **But how often does the GPU fetch each number, and how few times would do?**
+
+# %% [markdown] id="differences-predict" tags=["predict"]
+# ## 1. Nearly NumPy
+#
+# *Predict:* the cell runs five lines with both libraries. Where do they differ? One of the differences is dangerous.
+
+# %% id="differences-guess"
+predict("differences",
+        "nowhere: CuPy is NumPy",
+        "sums, lists of indices, lists, texts; an index out of bounds is quiet",
+        "only in speed")
+
+# %% id="differences"
+lines = {
+    "layers.sum()": lambda xp: xp.arange(4).sum(),
+    "layers[7]": lambda xp: xp.arange(4)[7],
+    "layers[[1, 7]]": lambda xp: xp.arange(4)[[1, 7]],
+    "sum([1, 2])": lambda xp: xp.sum([1, 2]),
+    "array(['barrel'])": lambda xp: xp.array(["barrel"]),
+}
+for line, run in lines.items():
+    for xp in (np, cp):
+        try:
+            answer = repr(run(xp))
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}"
+        print(f"{line:18} {xp.__name__:6} {answer}")
+
+# %% [markdown] id="differences-why" tags=["why"]
+# - **Sums are arrays** without dimensions, still on the device. Go on calculating with them, and say `float(…)` at the
+#   very end.
+# - **Indices in a list aren't checked.** Element 7 of 4 is element 3: indices wrap around, no error, no
+#   warning. An error would have to travel to the host, for every lookup. A single number is known on the
+#   host; there, CuPy complains.
+# - Lists are not arrays, and arrays hold numbers only: no text, no objects.
+
+# %% [markdown] id="lookup-task"
+# ### Exercise: a lookup that says so
+#
+# Each hit in a detector has the number of its layer, and each layer an offset in time. Where a hit's layer is
+# not in the table (a damaged file), `offsets[layers]` gives the offset of some *other* layer.
+# Write `offsets_of(layers, offsets)`: the offset of every hit's layer, and NaN where there is no such layer.
+# Stay on the device: no `.get()`, no loop. `hint("lookup")` gives a first hint, and called again, a second one.
+
+# %% id="lookup-exercise" tags=["exercise"]
+def offsets_of(layers, offsets):
+    """offsets[layer] [ns] for each of layers, two CuPy arrays; NaN where the table has no such layer."""
+    ### BEGIN SOLUTION
+    known = (layers >= 0) & (layers < offsets.size)
+    return cp.where(known, offsets[layers], cp.nan)
+    ### END SOLUTION
+
+
+# %% id="lookup-check"
+check("lookup", offsets_of)
 
 # %% [markdown] id="the-way" tags=["whole"]
-# On the way you will meet what CuPy does *not* promise: five differences from NumPy, one of them a silent wrong
-# answer. And you will write kernels of three kinds, with less and less done for you.
+# You will meet more of what CuPy does *not* promise, and write kernels of three kinds, with less and less done for you.
+
+# %% [markdown] id="differences-then"
+# Another difference this page cannot show: with `a[indices] = values` and an index that occurs twice, NumPy keeps
+# the last value. On a GPU, any of the threads may come last.
 
 # %% [markdown] id="mixing-predict" tags=["predict"]
-# ## 1. Arrays that live elsewhere
+# ## 2. Arrays that live elsewhere
 #
 # `cp.asarray` copies a NumPy array to the device, `.get()` copies one back. *Predict:* `d_a` is on the
 # device, `a` is not. What is `d_a - a`: a CuPy array, a NumPy array, or an error?
@@ -94,66 +150,6 @@ axes.set(xlabel="time to the wall [ns]", ylabel="particles per 0.1 ns", xlim=(3,
 peak = edges[counts.argmax()]
 Picture(figure, f"Histogram of times to the wall from 3 to 13 ns: a sharp rise to its peak of {counts.max()} "
                 f"particles at {peak:.1f} ns, those that fly straight at the wall, then a long fall.")
-
-# %% [markdown] id="differences-predict" tags=["predict"]
-# ## 2. Nearly NumPy
-#
-# *Predict:* the cell runs five lines with both libraries. Where do they differ? One of the differences is dangerous.
-
-# %% id="differences-guess"
-predict("differences",
-        "nowhere: CuPy is NumPy",
-        "sums, lists of indices, lists, texts; an index out of bounds is quiet",
-        "only in speed")
-
-# %% id="differences"
-lines = {
-    "layers.sum()": lambda xp: xp.arange(4).sum(),
-    "layers[7]": lambda xp: xp.arange(4)[7],
-    "layers[[1, 7]]": lambda xp: xp.arange(4)[[1, 7]],
-    "sum([1, 2])": lambda xp: xp.sum([1, 2]),
-    "array(['barrel'])": lambda xp: xp.array(["barrel"]),
-}
-for line, run in lines.items():
-    for xp in (np, cp):
-        try:
-            answer = repr(run(xp))
-        except Exception as error:
-            answer = f"{type(error).__name__}: {error}"
-        print(f"{line:18} {xp.__name__:6} {answer}")
-
-# %% [markdown] id="differences-why" tags=["why"]
-# - **Sums are arrays.** A `np.int64` lives on the host; to make one, CuPy would have to wait for the device.
-#   So `sum`, `max`, `mean` give arrays without dimensions, still on the device. Go on calculating with them, and
-#   say `float(…)` at the very end.
-# - **Indices in a list aren't checked.** Element 7 of 4 is element 3: indices wrap around, no error, no
-#   warning. An error would have to travel to the host, for every lookup. A single number is known on the
-#   host; there, CuPy can and does complain.
-# - Lists are not arrays, and arrays hold numbers only: no text, no objects.
-
-# %% [markdown] id="differences-then"
-# And one that this page cannot show: with `a[indices] = values` and an index that occurs twice, NumPy keeps
-# the last value. On a GPU, any of the threads may come last.
-
-# %% [markdown] id="lookup-task"
-# ### Exercise: a lookup that says so
-#
-# Each hit in a detector has the number of its layer, and each layer an offset in time. Where a hit's layer is
-# not in the table (a damaged file, -1 for "none"), `offsets[layers]` gives the offset of some *other* layer.
-# Write `offsets_of(layers, offsets)`: the offset of every hit's layer, and NaN where there is no such layer.
-# Stay on the device: no `.get()`, no loop. `hint("lookup")` gives a first hint, and called again, a second one.
-
-# %% id="lookup-exercise" tags=["exercise"]
-def offsets_of(layers, offsets):
-    """offsets[layer] [ns] for each of layers, two CuPy arrays; NaN where the table has no such layer."""
-    ### BEGIN SOLUTION
-    known = (layers >= 0) & (layers < offsets.size)
-    return cp.where(known, offsets[layers], cp.nan)
-    ### END SOLUTION
-
-
-# %% id="lookup-check"
-check("lookup", offsets_of)
 
 # %% [markdown] id="pool-predict" tags=["predict"]
 # ## 3. Who holds the memory?

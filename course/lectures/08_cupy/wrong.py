@@ -232,6 +232,8 @@ wrong("raw", "race: ", "a loop in every thread")(
     raw("for (i = 0; i < n - 1; ++i) gap[i] = time[i + 1] - time[i];"))
 wrong("raw", "element 0 was never written|element 64 was never written", "one block only")(
     raw("i = threadIdx.x; if (i < n - 1 && blockIdx.x == 0) gap[i] = time[i + 1] - time[i];"))
+wrong("raw", "this is a function, not a RawKernel", "by_numpy")(
+    lambda time, gap, n: np.subtract(time[1:n], time[: n - 1], out=gap))
 wrong("raw", "this is a str, not a RawKernel", "its text")("void gaps() {}")
 
 

@@ -15,6 +15,29 @@ from gpucourse.exercises.trials import LEFTOVER, LENGTHS, held, require_shared
 
 
 @exercise(
+    "scale-all",
+    hints=(
+        "The idea: two lines, as in `increment`: which number is this thread's, and what becomes of "
+        "it.",
+        "The shape: `int i = blockIdx.x * blockDim.x + threadIdx.x;` and `values[i] = …;`, with a "
+        "semicolon. `factor` is one number for all: no `[i]`.",
+    ),
+)
+def scale_all(source):
+    """Each number once, by a thread of its own."""
+    random = np.random.default_rng(20)
+    for blocks, threads in ((2, 4), (1, 1), (3, 32), (1, 33), (13, 77), (5, 128)):
+        n = blocks * threads
+        values, factor = random.uniform(1, 9, n).astype(np.float32), np.float32(random.uniform(2, 5))
+        scaled, _ = launched_cpp(source, "scale_all", blocks, threads, values, factor)
+        _close(scaled, values * factor, f"with {n} numbers, {blocks} blocks of {threads} threads and "
+               f"a factor of {factor:.3f}", "each number times `factor`, once")
+    some = np.ones(1001, np.float32)
+    work = counted_cpp(source, "scale_all", 13, 77, some, np.float32(2))
+    require_shared(work, (13,), (77,), 1001, "each thread scales one number", rounds=0)
+
+
+@exercise(
     "first-kernel",
     hints=(
         "The idea: the same three parts as in `follow`, without its loop: which muon is this "
@@ -121,7 +144,7 @@ def fitting_types(scaled):
         )
         _close(result, expected, f"with {case}", "are there enough threads, and all elements?")
         require(
-            profile.launches or not virtualgpu.is_active(),
+            profile.launches or not virtualgpu.answers(),
             "the numbers are right, but no kernel was launched",
             look="let `scale` do the work",
         )
@@ -197,7 +220,7 @@ def copy_once(after_layers):
                 look="what stands inside the loop?",
             )
         require(
-            len(profile.launches) == layers or not virtualgpu.is_active(),
+            len(profile.launches) == layers or not virtualgpu.answers(),
             f"{case}, there were {len(profile.launches)} launches",
             look="one launch of `scale` for each factor",
         )

@@ -2,8 +2,8 @@
 # ## How much C++ do you need?
 #
 # A muon flies through a magnetic field and its path bends; the smaller its momentum, the more. The cell below
-# follows forty muons for ten metres, one thread for each. Most of it is Python. Sixteen lines are in
-# another language: **CUDA C++**, in a string. Run it first, read it afterwards.
+# follows forty muons for ten metres, one thread for each. Most of it is Python. Sixteen lines are **CUDA C++**, in a
+# string. Run it first, read it afterwards.
 #
 # (The muons are simulated: "Numba CUDA" says why.)
 
@@ -68,20 +68,17 @@ def draw_tracks(x, y, title):
 draw_tracks(x, y, "Muons in a field of 3.8 T")
 
 # %% [markdown] id="the-question-stands"
-# [PyCUDA](https://documen.tician.de/pycuda/) has done this since 2008: Python gives a compiler a string, the
-# GPU runs what comes out, and NumPy arrays go there and back. Many tools of today offer the same (section 6),
-# and the string is the same in all of them. **So how much C++ is it, really?**
-#
-# You will write such kernels, read what the compiler says of them, and meet the mistakes that *no message*
-# tells you about. (No GPU? Then a *virtual* one runs what the real compiler makes of your strings, on the CPU.)
+# [PyCUDA](https://documen.tician.de/pycuda/) has done this since 2008, and the tools of today take the same strings
+# (section 6). **So how much C++ is it, really?** (No GPU? Then a *virtual* one runs what the real compiler makes of your
+# strings.)
 
 # %% [markdown] id="launch-predict" tags=["predict"]
 # ## 1. Compile, launch, copy
 #
-# A **kernel** is a function that many threads run at once, each with numbers of its own. Here is about the
-# smallest that does something. Three steps: `SourceModule` **compiles** the text, `get_function` finds the
-# kernel in it by its name, and calling that **launches** it: `grid` says how many blocks, `block` how many
-# threads in each. `drv.InOut` **copies** the array to the GPU before the launch, and back after it.
+# A **kernel** is a function that many threads run at once, each with numbers of its own. Three steps: `SourceModule`
+# **compiles** the text, `get_function` finds the kernel in it by its name, and calling that **launches** it: `grid` says
+# how many blocks, `block` how many threads in each. `drv.InOut` **copies** the array to the GPU before the launch, and
+# back after it.
 #
 # *Predict:* two blocks of four threads, ten numbers. What is printed?
 
@@ -103,13 +100,31 @@ increment(drv.InOut(counts), block=(4, 1, 1), grid=(2, 1))
 print(counts)
 
 # %% [markdown] id="launch-why" tags=["why"]
-# Eight ones: there were eight threads, and each ran the body *once*. The kernel has no loop because
-# the launch is the loop. `threadIdx.x` is a thread's number in its block, `blockIdx.x` the block's number,
-# `blockDim.x` how many threads a block has, so `i` runs from 0 to 7 over the grid. (`block` has always three
-# numbers, for blocks may have three dimensions. A `grid` left out is one block. "Thinking in threads" has more on all this.)
+# Eight ones: there were eight threads, and each ran the body *once*. The launch is the loop: `i` runs from 0 to 7 over the grid.
+
+# %% [markdown] id="scale-task"
+# ### Exercise: your first lines
+#
+# Change one line of `increment`: write `scale_all`, which multiplies each number by `factor`. The check launches just
+# as many threads as there are numbers. `hint("scale-all")` gives a first hint, and called again, a second one.
+
+# %% id="scale-exercise" tags=["exercise"]
+scale_all_source = r"""
+__global__ void scale_all(float *values, float factor)
+{
+    ### BEGIN SOLUTION
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    values[i] = values[i] * factor;
+    ### END SOLUTION
+}
+"""
+
+# %% id="scale-check"
+check("scale-all", scale_all_source)
 
 # %% [markdown] id="launch-then"
-# What there is to know of C++ for such a kernel, if you know Python:
+# `threadIdx.x` is a thread's number in its block, `blockIdx.x` the block's number, `blockDim.x` how many threads a block
+# has. (`block` has always three numbers, for blocks may have three dimensions; a `grid` left out is one block.) What else there is to know of C++ for such a kernel, if you know Python:
 #
 # | C++ | what it says |
 # |---|---|
@@ -161,7 +176,7 @@ increment(drv.InOut(counts), block=(4, 1, 1), grid=(3, 1))
 # $$ R = \frac{p_T}{0.3\,B} \text{ metres.} $$
 #
 # Write the body of `radius_of`. The check tries it with many lengths, and with more threads than muons.
-# `hint("first-kernel")` gives a first hint, and called again, a second one.
+#
 
 # %% id="first-kernel-exercise" tags=["exercise"]
 radius_source = r"""
@@ -673,7 +688,7 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 # | minutes | what |
 # |---|---|
 # | 0-6 | the question; have somebody who knows no C++ read the kernel aloud |
-# | 6-20 | section 1 and `first-kernel` |
+# | 6-20 | section 1, with `scale-all` and `first-kernel` |
 # | 20-32 | section 2; `mend` in pairs |
 # | 32-46 | section 3; `fitting-types` alone. Take time for the silence |
 # | 46-56 | section 4; `copy-once` |

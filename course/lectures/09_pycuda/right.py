@@ -15,6 +15,21 @@ drv, scale = known.drv, known.scale
 RIGHT, right = other_styles("09_pycuda")
 
 
+def scaling(body: str) -> str:
+    return f"__global__ void scale_all(float *values, float factor)\n{{ {body} }}"
+
+
+right("scale-all", "by a pointer")(
+    scaling("float *mine = values + blockIdx.x * blockDim.x + threadIdx.x; *mine *= factor;"))
+right("scale-all", "with a guard and a loop")(scaling("""
+    unsigned n = gridDim.x * blockDim.x;
+    for (unsigned k = threadIdx.x + blockIdx.x * blockDim.x; k < n; k += n) {
+        float before = values[k];
+        values[k] = factor * before;
+    }
+"""))
+
+
 HEAD = "__global__ void radius_of(const float *pt, float field, float *radius, int n)\n"
 right("first-kernel", "leaves early")(HEAD + """{
     const int i = threadIdx.x + blockDim.x * blockIdx.x;

@@ -36,10 +36,34 @@ def of_the_lecture(kernel: str, *options: str):
                  if f"void {kernel}(" in one.split('"""')[0]]
     return SourceModule(source.split('"""')[0], options=list(options))
 
+NUMBER = "int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+
+# --- scale-all ----------------------------------------------------------------------------------
+
+
+def scaling(body: str) -> str:
+    return f"__global__ void scale_all(float *values, float factor)\n{{\n{body}\n}}\n"
+
+
+wrong("scale-all", "element 0 is .*each number times `factor`", "starter")(scaling("// your code here"))
+wrong("scale-all", "element 0 is", "twice as much")(scaling(NUMBER + "values[i] = values[i] * 2;"))
+wrong("scale-all", "race: ", "always the first")(
+    scaling("values[0] = values[0] * factor;"))
+wrong("scale-all", "race: ", "number in the block")(
+    scaling("int i = threadIdx.x; values[i] = values[i] * factor;"))
+wrong("scale-all", "your busiest thread makes .*, and .* are enough", "one thread")(
+    scaling(NUMBER + "int n = gridDim.x * blockDim.x;\n"
+            "if (i == 0) for (int k = 0; k < n; k++) values[k] *= factor;"))
+wrong("scale-all", "race: |element 8 is", "the example's eight")(
+    scaling("if (blockIdx.x < 2) { int i = blockIdx.x * 4 + threadIdx.x; values[i] *= factor; }"))
+wrong("scale-all", "element .* is", "adds one, too")(
+    scaling(NUMBER + "values[i] = values[i] * factor + 1;"))
+wrong("scale-all", 'expected a ";"', "no semicolon")(scaling(NUMBER + "values[i] = values[i] * factor"))
+wrong("scale-all", "not a string", "the work of NumPy")(lambda values, factor: values * factor)
+
 # --- first-kernel -------------------------------------------------------------------------------
 
 HEAD = "__global__ void radius_of(const float *pt, float field, float *radius, int n)\n"
-NUMBER = "int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
 
 
 def kernel(body: str) -> str:

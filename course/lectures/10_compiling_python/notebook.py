@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## The same call, four times
 #
-# The function below is a plain Python loop: it works out the masses of 13,114 pairs of muons and adds up those
-# around the mass of the Z boson. One decorator stands above it. We call it four times with the same data
-# and look at the clock: the clock of this computer's own processor, which is all that this lecture uses.
+# The function below is a plain Python loop: it adds up the masses of those of 13,114 pairs of muons that lie around the
+# mass of the Z boson. One decorator stands above it. We call it four times with the same data, and look at the clock of
+# this computer's own processor, the only one in this lecture.
 #
 # (The muons are simulated: "Numba CUDA" says why.)
 
@@ -56,12 +56,11 @@ for _ in range(4):
 # %% [markdown] id="first-call-predict" tags=["predict"]
 # ## 1. Compile once, run often
 #
-# `@njit` (*no-Python JIT*) does not look at your function until it is called. Then Numba takes the types of
-# the arguments, works out the type of every variable, and lets LLVM make machine code of it: *just in time*.
-# The next call with the same types finds that code and runs it.
+# `@njit` (*no-Python JIT*) does not look at your function until it is called. Then Numba works out the type of every
+# variable from those of the arguments, and LLVM makes machine code of it: *just in time*. The next call with the same types
+# runs that code.
 #
-# *Predict:* how long does the loop take without the decorator, as plain Python: less than the first call, or
-# more? `py_func` is the function as you wrote it.
+# *Predict:* how long does the loop take without the decorator (`py_func`), as plain Python: less than the first call, or more?
 
 # %% id="first-call-guess"
 predict("first-call", "less than the first call", "more than the first call")
@@ -76,9 +75,8 @@ print(f"later calls  {min(numba_ms[1:]):8.1f} ms")
 print("compiled for", mass_around_z.signatures)
 
 # %% [markdown] id="first-call-why" tags=["why"]
-# Most likely it takes less: for one pass over thirteen thousand pairs, compiling doesn't pay. From the second call
-# on, it pays very well. So **never time the first call** unless you want to know what compiling costs, and
-# compile what is called often or loops long.
+# Most likely less: for one pass over thirteen thousand pairs, compiling doesn't pay. From the second call
+# on, it pays very well. So **never time the first call**.
 
 # %% [markdown] id="types-predict" tags=["predict"]
 # *Predict:* which of these calls compile again: `float32` arrays; arrays of half the length; arrays of every
@@ -104,15 +102,13 @@ for what, arguments in {
 
 # %% [markdown] id="types-why" tags=["why"]
 # The type of an array is that of its elements, its number of dimensions, and whether it lies in memory without
-# gaps; its length is not part of it. That makes three versions of the function by now. (With
-# `@njit(cache=True)` they are kept on disk for the next session.)
+# gaps; not its length.
 
 # %% [markdown] id="count-window-task"
 # ### Exercise: count in a window
 #
-# Write `count_window`: how many of the values lie strictly between `low` and `high`? Write it as a loop, and
-# have Numba compile it. NaN lies nowhere. `hint("count-window")` gives a first hint, and called again, a
-# second one.
+# Write `count_window`, a loop that Numba compiles: how many of the values lie strictly between `low` and `high`? NaN lies
+# nowhere. `hint("count-window")` gives a first hint, and called again, a second one.
 
 # %% id="count-window-exercise" tags=["exercise"]
 count_window = None
@@ -132,6 +128,8 @@ check("count-window", count_window)
 
 # %% [markdown] id="passes-predict" tags=["predict"]
 # ## 2. One pass instead of nine
+#
+# (With `@njit(cache=True)` what was compiled is kept on disk for the next session.)
 #
 # NumPy needs no compiler: each of its operations is compiled code already. *Predict:* how many arrays does the
 # expression in `masses_by_numpy` make, and how many bytes are that for 13,114 pairs?

@@ -74,6 +74,15 @@ wrong("vectorize", "the signs of the step", "of the other side")(
     swap("- e * math.sin(E) - M) / (1 -", "+ e * math.sin(E) - M) / (1 +"))
 
 
+@wrong("vectorize", "E is")
+@vectorize
+def the_orbit_of_the_example(M, e):
+    E = math.pi
+    for _ in range(60):
+        E -= compiled_newton(E, M, 0.2)
+    return E
+
+
 @wrong("vectorize", "M = 0.10 and e = 0.2, E is 0.104720")
 @vectorize
 def a_circle(M, e):

@@ -56,8 +56,7 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
                 "largest.")
 
 # %% [markdown] id="the-question-stands"
-# With drag it isn't 45°. (The wiggles on the left are the steps of 0.02 s: a flat throw has few of them, and
-# the derivative is that of the function as it is written.) But look at what isn't in the code: no loop over the thousand angles, and no formula for
+# With drag it isn't 45°. But look at what isn't in the code: no loop over the thousand angles, and no formula for
 # the derivative. **`distance` is a function of two numbers. What made it one of arrays, and what made its
 # derivative?**
 
@@ -66,9 +65,9 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
 #
 # `jax.jit`, `jax.vmap` and `jax.grad` take a function and give back another. All three begin alike: they
 # **trace** yours. They call it with stand-ins that have a shape and a type, write down each operation, and
-# work on that list. The Python text is run for the tracing, and then no more.
+# work on that list.
 #
-# So how often is it run? Here is a function that counts. *Predict:* which of these calls make it trace again?
+# Here is a function that counts how often it is run. *Predict:* which of these calls make it trace again?
 
 # %% id="trace-guess"
 predict("trace",
@@ -101,9 +100,33 @@ for what, speed in {
     print(f"{what:24}", "traced and compiled" if traced > before else "known already")
 
 # %% [markdown] id="trace-why" tags=["why"]
-# A *new type or a new shape* means a new trace and a new compilation, which takes from a tenth of a second to
-# minutes; a new value does not. (The last was known: JAX makes `float32` of NumPy's `float64`, unless you
-# set `jax.config.update("jax_enable_x64", True)` at the start.)
+# A *new type or a new shape* means a new trace and a new compilation, of a tenth of a second to minutes; a new value
+# does not.
+
+# %% [markdown] id="trace-then"
+# So a program whose arrays have another length each time compiles each time. The cure is to *pad*: give all the
+# same length, and say which elements count.
+
+# %% [markdown] id="pad-task"
+# ### Exercise: one shape for all
+#
+# Here come batches of throws, each of another length. Write `masked_mean(values, n)`: the mean of the first `n`
+# elements of `values`, which has a fixed length; what stands after them is rubbish. `n` is a traced number, so
+# `values[:n]` has no shape; `jnp.arange` and `where` help. (`n` is at least 1.) The check counts how often
+# JAX compiles it. `hint("pad")` gives a hint, and called again, a second one.
+
+# %% id="pad-exercise" tags=["exercise"]
+def masked_mean(values, n):
+    result = None
+    ### BEGIN SOLUTION
+    counts = jnp.arange(values.size) < n
+    result = jnp.sum(values, where=counts) / n
+    ### END SOLUTION
+    return result
+
+
+# %% id="pad-check"
+check("pad", masked_mean)
 
 # %% [markdown] id="tracing-picture"
 # ![Four stages from left to right. Your Python function is traced into a jaxpr, a list of three
@@ -112,6 +135,10 @@ for what, speed in {
 # a product with 0.5. LLVM compiles the loop for a CPU or a GPU. All of it happens at the first
 # call with new types, shapes or static values; every other call goes straight to the machine
 # code.](../img/tracing.svg)
+#
+# (The last array was known: JAX makes `float32` of NumPy's `float64`, unless you set
+# `jax.config.update("jax_enable_x64", True)` at the start. And the wiggles in the first picture are the steps of 0.02 s: a flat
+# throw has few of them, and the derivative is that of the function as it is written.)
 #
 # The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. If you wonder what JAX has made of a function, look there.
 
@@ -138,31 +165,6 @@ print(jax.make_jaxpr(slowed)(jnp.ones(3)))
 # %% [markdown] id="stale-why" tags=["why"]
 # 0.02 (to `float32`'s precision), a number like the 2.0 in the picture. While tracing, Python looked `slowing` up; the list has no place for a name. A new shape would be traced
 # anew and see 0.5. So what may change is an **argument**.
-
-# %% [markdown] id="trace-then"
-# A program whose arrays have another length each time compiles each time. The cure is to *pad*: give all the
-# same length, and say which elements count.
-
-# %% [markdown] id="pad-task"
-# ### Exercise: one shape for all
-#
-# Here come batches of throws, each of another length. Write `masked_mean(values, n)`: the mean of the first `n`
-# elements of `values`, which has a fixed length; what stands after them is rubbish. `n` is a traced number, so
-# `values[:n]` has no shape; `jnp.arange` and `where` help. (`n` is at least 1.) The check counts how often
-# JAX compiles it. `hint("pad")` gives a first hint, and called again, a second one.
-
-# %% id="pad-exercise" tags=["exercise"]
-def masked_mean(values, n):
-    result = None
-    ### BEGIN SOLUTION
-    counts = jnp.arange(values.size) < n
-    result = jnp.sum(values, where=counts) / n
-    ### END SOLUTION
-    return result
-
-
-# %% id="pad-check"
-check("pad", masked_mean)
 
 # %% [markdown] id="static-predict" tags=["predict"]
 # Some arguments *should* be built in: a number of steps, a method, a flag that an `if` asks for. These are

@@ -30,12 +30,16 @@ def descend(function):
     """Every leaf of every tree a step downhill."""
     import jax
 
+    random = np.random.default_rng(131)
     for name, tree in TREES.items():
         tree = jax.tree.map(np.float32, tree)
-        before = copy.deepcopy(tree)
+        before, rate, middle = copy.deepcopy(tree), *map(float, random.uniform(0.1, 0.9, 2))
         called: list = []
-        after = function(_counting(called), tree, 0.25)
-        _require_tree(after, jax.tree.map(lambda x: x - 0.25 * (x - 1), before), f"of {name}",
+        after = function(_counting(called, middle), tree, rate)
+        require(len(called) <= 2, f"the loss of {name} was computed {len(called)} times",
+                look="jax.grad gives all slopes from one call, without differences")
+        _require_tree(after, jax.tree.map(lambda x, r=rate, m=middle: x - r * (x - m), before),
+                      f"of {name} and with a rate of {rate:.3f}",
                       "each leaf less the rate times its slope: downhill, so minus")
         require(
             all(np.array_equal(a, b) for a, b in
@@ -43,26 +47,24 @@ def descend(function):
             f"of {name}, the parameters themselves were changed",
             look="make a new tree by jax.tree.map: who called may need the old one",
         )
-        require(len(called) <= 2, f"right, but the loss of {name} was computed {len(called)} times",
-                look="jax.grad gives all slopes from one call, without differences")
 
 
-def _counting(called: list) -> Callable:
+def _counting(called: list, middle: float = 1.0) -> Callable:
     """The bowl, which notes in ``called`` each time that Python runs it."""
 
     def loss(tree: Any) -> Any:
         called.append(1)
-        return _bowl(tree)
+        return _bowl(tree, middle)
 
     return loss
 
 
-def _bowl(tree: Any) -> Any:
-    """Half the squared distance of all leaves from 1: the slope is x - 1."""
+def _bowl(tree: Any, middle: float = 1.0) -> Any:
+    """Half the squared distance of all leaves from the middle: the slope is x - middle."""
     import jax
     import jax.numpy as jnp
 
-    return sum(jnp.sum((leaf - 1) ** 2) for leaf in jax.tree.leaves(tree)) / 2
+    return sum(jnp.sum((leaf - middle) ** 2) for leaf in jax.tree.leaves(tree)) / 2
 
 
 def _require_tree(found: Any, expected: Any, case: str, look: str, bound: float = 1e-4) -> None:
@@ -96,25 +98,28 @@ def history(function):
     """The way down, misfit by misfit, from a loss that was traced once or twice."""
     import jax
 
+    random = np.random.default_rng(132)
     for (name, tree), steps in zip(TREES.items(), (6, 40, 1, 3), strict=True):
         tree = jax.tree.map(np.float32, tree)
         called: list = []
-        loss = _counting(called)
-        case = f"after {steps} steps of {name}"
-        after, losses = pair(function(loss, tree, 0.1, steps), "the parameters and the misfits",
+        rate, middle = float(random.uniform(0.05, 0.2)), float(random.uniform(0.1, 0.9))
+        loss = _counting(called, middle)
+        case = f"after {steps} steps of {name}, with a rate of {rate:.3f}"
+        after, losses = pair(function(loss, tree, rate, steps), "the parameters and the misfits",
                              "return after, losses")
         losses = np.asarray(losses)
         require(losses.shape == (steps,),
                 f"{case}, the misfits have the shape {losses.shape}, not ({steps},)",
                 look="what the body gives as its second result is stacked, one for each turn")
-        shrink = 0.9 ** np.arange(steps)
-        right = float(_bowl(tree)) * shrink**2
+        shrink = (1 - rate) ** np.arange(steps)
+        right = float(_bowl(tree, middle)) * shrink**2
         k = int(np.argmax(~np.isclose(losses, right, rtol=1e-3, atol=1e-7)))
         require(np.isclose(losses[k], right[k], rtol=1e-3, atol=1e-7),
                 f"{case}, misfit {k} is {losses[k]:.5g}, not {right[k]:.5g}",
                 look="the misfit *before* each step; and do the parameters of one turn go into "
                      "the next?")
-        _require_tree(after, jax.tree.map(lambda x, s=0.9**steps: 1 + (x - 1) * s, tree), case,
+        left = (1 - rate) ** steps
+        _require_tree(after, jax.tree.map(lambda x, m=middle, s=left: m + (x - m) * s, tree), case,
                       "the parameters after the last step", 1e-3)
         require(len(called) <= max(4, steps // 4),
                 f"right, but the loss was traced {len(called)} times for {steps} steps",

@@ -2,8 +2,8 @@
 # ## How sure are you of the period?
 #
 # A torsion pendulum swings out, a mirror on a thin wire: 200 angles in a minute, each with an error of 0.2 mrad. Five numbers describe
-# it: where it rests, how far it swings, how fast that dies away, the period and the phase. (The angles are simulated, with a fixed seed, so that
-# we know the five numbers that a fit has to find.) Run the cell.
+# it: where it rests, how far it swings, how fast that dies away, the period and the phase. (The angles are simulated, so that
+# we know what a fit has to find.) Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -44,7 +44,7 @@ print("its derivative:", jax.tree.map(lambda value: f"{value:,.0f}", jax.grad(lo
 
 # %% [markdown] id="the-question-stands"
 # Look at the last line: `parameters` is a dictionary with a dictionary in it, and so is the derivative. From here it's a few lines to the best
-# five numbers, to their errors, and to five hundred such fits at once. **What does JAX make of your own data structures, and of loops that
+# five numbers and their errors. **What does JAX make of your own data structures, and of loops that
 # don't know when they end?**
 
 # %% [markdown] id="leaves-predict" tags=["predict"]
@@ -76,7 +76,7 @@ print(structure)
 jax.tree.map(lambda value, slope: value - 0.1 * slope, guess, {"rest": 1.0, "swing": {"size": 1.0}})
 
 # %% [markdown] id="two-trees-why"
-# Read it from the *key path*: under `['swing']` there are four keys in one tree and one in the other, and the missing ones are named.
+# Read it from the *key path*: under `['swing']` one tree has four keys, the other one.
 
 # %% [markdown] id="descend-task"
 # ### Exercise: one step downhill

@@ -1,14 +1,12 @@
 # %% [markdown] id="the-question-asked"
 # ## How much of your pandas would run on a GPU?
 #
-# The data: 50,000 collisions of protons, called *events*, and the muons that came out of each. `pt` is a muon's
-# momentum across the beam in GeV, `phi` its angle around the beam, and `charge` +1 or -1. `eta`, the *pseudorapidity*,
-# is no angle but stands for one: 0 is straight across the beam, and ±2.4 is 10° away from it. (The events are
+# The data: 50,000 collisions of protons, called *events*, and the muons of each. `pt` is a muon's
+# momentum across the beam in GeV, `phi` its angle around it, `eta` stands for the angle to it, and `charge` is +1 or -1. (The events are
 # simulated: "Numba CUDA" says why.)
 #
 # The function below is ordinary pandas: in which events do two or more muons of high momentum have charges that add
-# up to 0? It is run twice: once with `pandas`, and once with `cudf` in its place, whose tables lie in the memory of
-# the GPU.
+# up to 0? It is run with `pandas`, and with `cudf` in its place, whose tables lie in the memory of the GPU.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -42,26 +40,20 @@ for library in (pd, cudf):
     print(library.__name__, hardest_balanced(library), sep="\n")
 
 # %% [markdown] id="the-question-stands"
-# It's the same answer from the same lines. cuDF took over pandas' verbs, and most of its habits.
-# **So where does it stop? What in your pandas would not run, would run differently, or would run slower?**
-#
-# You will find out by groups, joins, missing values, loops and functions of your own, and learn to tell
-# beforehand whether a table is worth the journey.
-#
-# (Without a GPU, this course's stand-in for cuDF does the table work with pandas. It gives cuDF's answers and
-# refuses what cuDF refuses; it has no times to show.)
+# It's the same answer from the same lines. **So where does it stop? What in your pandas would not run, would run differently, or
+# would run slower?** (Without a GPU, this course's stand-in for cuDF does the table work with pandas. It answers and
+# refuses as cuDF does; it has no times to show.)
 
 # %% [markdown] id="the-table-text"
 # ## 1. The same verbs
 #
-# Here is the table of all 71,009 muons, on the device, one row for each. From here on it stays there.
+# Here is the table of all 71,009 muons, on the device, one row for each:
 
 # %% id="the-table"
 table = cudf.DataFrame(columns)
 print(table.head(4), table.dtypes, sep="\n")
 
 # %% [markdown] id="groups-predict" tags=["predict"]
-# A *columnar* table: each column is one array on the device, in [Arrow's](https://arrow.apache.org) layout.
 # *Predict:* five muons of three events, in no order. Of the sums by event, which comes first with pandas, and
 # which with cuDF?
 
@@ -78,11 +70,8 @@ print("cuDF:  ", few.groupby("event")["pt"].sum().to_pandas().to_dict())
 print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict())
 
 # %% [markdown] id="groups-why" tags=["why"]
-# pandas sorts the groups. cuDF does not unless asked: on a GPU thousands of threads throw rows into a hash table, and
-# the groups come out as they happen to lie there, in another order tomorrow. (Without a GPU they come in the order in
-# which they first occur, here 7, 3, 5: do not count on that either.) The same is true for the rows of a
-# join, and for the order in which a group's floats are added: the last digit of a sum may change.
-# So: never rely on the order; say `sort=True`, or sort afterwards.
+# pandas sorts the groups. cuDF does not unless asked: thousands of threads throw rows into a hash table, and
+# the groups come out as they happen to lie there. So: never rely on the order; say `sort=True`, or sort afterwards.
 
 # %% [markdown] id="groups-then"
 # ### Exercise: one row for each event
@@ -105,6 +94,11 @@ print(events_of(table).head(3))
 
 # %% id="per-event-check"
 check("per-event", events_of)
+
+# %% [markdown] id="order-text"
+# (Without a GPU the groups come in the order in which they first occur: do not count on that either. Nor on the order of a
+# join's rows, or that in which a group's floats are added: the last digit of a sum may change. The table is *columnar*: each column is one
+# array on the device, in [Arrow's](https://arrow.apache.org) layout.)
 
 # %% [markdown] id="joins-predict" tags=["predict"]
 # ## 2. Joins
@@ -486,6 +480,7 @@ for name, operation in operations.items():
 # So ask:
 #
 # ```python
+
 # %%cudf.pandas.profile
 # events = muons.groupby("event").agg(…)
 # rows = muons.apply(list, axis=1)

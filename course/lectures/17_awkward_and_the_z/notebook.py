@@ -1,15 +1,13 @@
 # %% [markdown] id="the-question-asked"
 # ## How do you hand a list of lists to a GPU?
 #
-# A collision of two protons leaves no muon in the detector, or one, or seven. Among the 50,000 events that
-# come with the course are thousands in which a Z boson, the heaviest of the particles here, fell apart into
-# two muons. (Masses, energies and momenta are given in GeV.) To find it you need the muons of each event
-# *together*: a list of lists. NumPy has no array for that, and a GPU needs numbers side by side. Run the
-# cell, and look at what a rectangle would cost.
+# A collision of two protons leaves no muon in the detector, or one, or seven. In thousands of the 50,000 events here, a Z
+# boson fell apart into two muons. To find it you need the muons of each event *together*: a list of lists.
+# NumPy has no array for that, and a GPU needs numbers side by side. Run the cell, and look at what a rectangle would cost.
 #
 # (The events are simulated by `gpucourse.data`, because then nothing has to be downloaded and the true mass of the Z is
-# known. The file is laid out as CMS lays out its own. The real ones:
-# [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data fetch` brings.)
+# known. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data
+# fetch` brings. Masses, energies and momenta are given in GeV.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -45,56 +43,10 @@ Picture(figure, f"Bars: {', '.join(f'{n:,} events with {k}' for k, n in enumerat
 # %% [markdown] id="the-question-stands"
 # A rectangle for up to seven muons would have 350,000 places for 71,009 muons: four of five would be
 # empty, and each calculation would have to step around them. **So what does a GPU get instead, and which
-# thread does what?** At the end stands a peak at 91 GeV. On the way there you'll take the same step
-# twice: with operations on whole arrays, and with a kernel that gives each thread an event.
-
-# %% [markdown] id="file-text"
-# ## 1. From a file to columns
-#
-# Physics keeps its events in **ROOT files**. A file holds *trees*; a tree is a table whose columns, the
-# *branches*, are stored apart from each other, compressed, in pieces called *baskets*.
-# [uproot](https://uproot.readthedocs.io) reads them without ROOT. Here are our branches (`[]` marks a list
-# for each event):
-
-# %% id="branches"
-print(f"the file has {path.stat().st_size:,} bytes; its tree has {tree.num_entries:,} events\n")
-print(f"{'branch':14}{'type':12}{'compressed':>12}{'bytes':>10}{'baskets':>9}")
-for branch in tree.branches:
-    print(f"{branch.name:14}{branch.typename:12}{branch.compressed_bytes:12,}"
-          f"{branch.uncompressed_bytes:10,}{branch.num_baskets:9}")
-
-# %% [markdown] id="read-predict" tags=["predict"]
-# *Predict:* how many bytes of the file are read for the `pt` of all events? And for the `pt` of the first
-# hundred?
-
-# %% id="what-is-read-guess"
-predict("what-is-read",
-        "all of it, both times",
-        "one branch; a hundredth of it or less",
-        "one branch; and the same again")
-
-# %% id="what-is-read"
-def bytes_read(branches, **limits):
-    with uproot.open(path) as fresh:
-        fresh_tree, source = fresh["Events"], fresh.file.source
-        before = source.num_requested_bytes  # opening it has read the table of contents
-        fresh_tree.arrays(branches, **limits)
-        return source.num_requested_bytes - before
-
-
-print(f"all branches:        {bytes_read(None):10,} bytes")
-print(f"pt:                  {bytes_read(['Muon_pt']):10,} bytes")
-print(f"pt, 100 events:      {bytes_read(['Muon_pt'], entry_stop=100):10,} bytes")
-
-# %% [markdown] id="what-is-read-why" tags=["why"]
-# One branch costs just its own bytes: ask for the columns that you need, and the rest stays on the disk.
-# But 100 events cost as much as all. A basket is compressed as one piece, and this small file has one for
-# each branch; a real file of gigabytes has hundreds, and there `entry_stop`, or `uproot.iterate`, which goes
-# through a file in steps, does save. (Decompressing is work for the CPU; what then goes to the GPU are plain
-# columns.)
+# thread does what?**
 
 # %% [markdown] id="layout-text"
-# ## 2. What a jagged array is
+# ## 1. What a jagged array is
 #
 # An **Awkward Array** keeps all muons of all events in one flat column for each field, the **content**, and
 # beside it the **offsets**: event `i` owns the muons from `offsets[i]` up to, not including,
@@ -136,6 +88,26 @@ def figure_box(corner, colour):
 
 draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 
+# %% [markdown] id="owners-task"
+# ### Exercise: whose muon?
+#
+# A kernel that reads muon number `k` has to know whose it is. Write `owners(offsets)`: for each muon between the first
+# offset (of a slice, it need not be 0) and the last, the number of its event, as a NumPy array. `[0, 2, 2, 3]` gives
+# `[0, 0, 2]`: event 1 has none. No loop needed. `hint("owners")` gives a first hint, and called again, a second one.
+
+# %% id="owners-exercise" tags=["exercise"]
+def owners(offsets):
+    event_of_muon = None
+    ### BEGIN SOLUTION
+    counts = np.diff(offsets)
+    event_of_muon = np.repeat(np.arange(counts.size), counts)
+    ### END SOLUTION
+    return event_of_muon
+
+
+# %% id="owners-check"
+check("owners", owners)
+
 # %% [markdown] id="views-predict" tags=["predict"]
 # There is nothing else: 16 bytes for each muon, 8 for each event, no empty places. The objects that
 # `muons[3][0]` seems to give are made when you ask.
@@ -165,26 +137,53 @@ print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4]
 # read it many times, `ak.to_packed` writes what is left side by side.
 
 # %% [markdown] id="views-then" tags=["whole"]
-# A kernel that reads muon number `k` has to know whose it is. That is the first exercise.
+# At the end of this lecture stands a peak at 91 GeV. On the way there you'll take the same step twice: with operations on
+# whole arrays, and with a kernel that gives each thread an event. First, where the columns came from.
 
-# %% [markdown] id="owners-task"
-# ### Exercise: whose muon?
+# %% [markdown] id="file-text"
+# ## 2. From a file to columns
 #
-# Write `owners(offsets)`: for each muon between the first offset and the last, the number of its event, as a
-# NumPy array. `[0, 2, 2, 3]` gives `[0, 0, 2]`: event 1 has none. No loop needed. The check tries slices too.
+# Physics keeps its events in **ROOT files**. A file holds *trees*; a tree is a table whose columns, the
+# *branches*, are stored apart from each other, compressed, in pieces called *baskets*.
+# [uproot](https://uproot.readthedocs.io) reads them without ROOT. The file is laid out as CMS lays out its own. Here are our branches (`[]` marks a list
+# for each event):
 
-# %% id="owners-exercise" tags=["exercise"]
-def owners(offsets):
-    event_of_muon = None
-    ### BEGIN SOLUTION
-    counts = np.diff(offsets)
-    event_of_muon = np.repeat(np.arange(counts.size), counts)
-    ### END SOLUTION
-    return event_of_muon
+# %% id="branches"
+print(f"the file has {path.stat().st_size:,} bytes; its tree has {tree.num_entries:,} events\n")
+print(f"{'branch':14}{'type':12}{'compressed':>12}{'bytes':>10}{'baskets':>9}")
+for branch in tree.branches:
+    print(f"{branch.name:14}{branch.typename:12}{branch.compressed_bytes:12,}"
+          f"{branch.uncompressed_bytes:10,}{branch.num_baskets:9}")
+
+# %% [markdown] id="read-predict" tags=["predict"]
+# *Predict:* how many bytes of the file are read for the `pt` of all events? And for the `pt` of the first
+# hundred?
+
+# %% id="what-is-read-guess"
+predict("what-is-read",
+        "all of it, both times",
+        "one branch; a hundredth of it or less",
+        "one branch; and the same again")
+
+# %% id="what-is-read"
+def bytes_read(branches, **limits):
+    with uproot.open(path) as fresh:
+        fresh_tree, source = fresh["Events"], fresh.file.source
+        before = source.num_requested_bytes  # opening it has read the table of contents
+        fresh_tree.arrays(branches, **limits)
+        return source.num_requested_bytes - before
 
 
-# %% id="owners-check"
-check("owners", owners)
+print(f"all branches:        {bytes_read(None):10,} bytes")
+print(f"pt:                  {bytes_read(['Muon_pt']):10,} bytes")
+print(f"pt, 100 events:      {bytes_read(['Muon_pt'], entry_stop=100):10,} bytes")
+
+# %% [markdown] id="what-is-read-why" tags=["why"]
+# One branch costs just its own bytes: ask for the columns that you need, and the rest stays on the disk.
+# But 100 events cost as much as all. A basket is compressed as one piece, and this small file has one for
+# each branch; a real file of gigabytes has hundreds, and there `entry_stop`, or `uproot.iterate`, which goes
+# through a file in steps, does save. (Decompressing is work for the CPU; what then goes to the GPU are plain
+# columns.)
 
 # %% [markdown] id="masks-predict" tags=["predict"]
 # ## 3. Whole arrays at a time: cuts
@@ -797,14 +796,14 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 #
 # | minutes | what |
 # |---|---|
-# | 0-9 | the question and section 1; ask who has read a ROOT file, and with what |
-# | 9-22 | section 2 on the board, with offsets drawn by hand; `owners` in pairs |
+# | 0-13 | the question, and section 1 on the board, with offsets drawn by hand; `owners` in pairs |
+# | 13-22 | section 2; ask who has read a ROOT file, and with what |
 # | 22-36 | sections 3 and 4; `clean-pairs` alone |
 # | 36-43 | section 5; stop at the list of kernels and have someone count |
 # | 43-57 | section 6 and `count-pairs` |
 # | 57-65 | section 7's idea, the peak, and the real one where there is a network; `fill-hard` is good homework |
 #
-# *Ten minutes late:* leave out section 1 after `branches`, and section 7 whole.
+# *Ten minutes late:* leave out section 2 after `branches`, and section 7 whole.
 #
 # *Where people stall.* In `owners`, empty events: `np.searchsorted` on the wrong side gives the empty event its
 # neighbour's muon. In `clean-pairs`, the count is taken before the cut on muons, and events with a soft third

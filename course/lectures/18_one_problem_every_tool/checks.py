@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dis
 import math
+import sys
+from collections import deque
+from functools import partial
+from types import ModuleType
 
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
+from gpucourse.exercises.methods import inner_codes, lines_run
 from gpucourse.exercises.trials import require_shared
-
 
 #: Few enough that an fma hardly shows: after 60, XLA's ship differs from NumPy's in 1 pixel of 100.
 STEPS = 20
@@ -27,12 +32,12 @@ def ship(burning_ship):
     """The ship, all but a few pixels of its edge, in one launch."""
     import virtualgpu
 
-    for width, height in ((97, 61), (64, 32), (33, 1), (1, 33), (1, 1)):
+    for width, height, limit in ((97, 61, STEPS), (64, 32, 13), (33, 1, STEPS), (1, 33, 7), (1, 1, 4)):
         real = np.linspace(-1.87, 1.23, width, dtype=np.float32)
         imag = np.linspace(-1.57, 0.61, height, dtype=np.float32)
-        case = f"with {width} × {height} pixels"
+        case = f"with {width} × {height} pixels and {limit} steps at most"
         with virtualgpu.profile() as profile, virtualgpu.launches() as listed:
-            steps = burning_ship(real.copy(), imag.copy(), STEPS)
+            steps = burning_ship(real.copy(), imag.copy(), limit)
         require(
             isinstance(steps, np.ndarray),
             f"{case}, the function returns a {type(steps).__module__.split('.')[0]}."
@@ -44,9 +49,9 @@ def ship(burning_ship):
             f"{case}, the picture has the shape {steps.shape}, not {(height, width)}",
             look="imag.size rows and real.size columns",
         )
-        expected = _ship(real, imag, STEPS)
+        expected = _ship(real, imag, limit)
         wrong = np.argwhere(np.asarray(steps) != expected)
-        plain = _ship(real, imag, STEPS, sign_lost=False)
+        plain = _ship(real, imag, limit, sign_lost=False)
         require(
             not np.array_equal(steps, plain) or np.array_equal(plain, expected),
             f"{case}, this is the Mandelbrot set",
@@ -83,10 +88,15 @@ def ship(burning_ship):
     require(
         launches == 1
         or _on_a_gpu()
-        or (_asks_jax(burning_ship) and _numpy_operations(burning_ship, real, imag) < STEPS),
+        or (_asks_jax(burning_ship) and _numpy_operations(burning_ship, real, imag) < STEPS
+            and lines_run(burning_ship, *_LARGE, STEPS) < _LARGE[0].size * _LARGE[1].size),
         "the picture is right, but nothing was launched: it was computed on the CPU",
         look="Numba CUDA, ElementwiseKernel, RawKernel, PyCUDA or JAX",
     )
+
+
+#: Points whose loop in Python would run more lines than any program of JAX has.
+_LARGE = np.linspace(-1.87, 1.23, 97, dtype=np.float32), np.linspace(-1.57, 0.61, 61, dtype=np.float32)
 
 
 def _on_a_gpu() -> bool:
@@ -116,26 +126,38 @@ def _numpy_operations(function, real, imag) -> int:
 
 
 def _asks_jax(function) -> bool:
-    """Whether the function, or one that it calls by name, is compiled by JAX, and none by Numba."""
-    from collections import deque
-
+    """Whether the function, or one that it calls by name, asks JAX, and none asks Numba's compiler
+    for the processor, or has JAX call Python back."""
     seen, waiting, asked = set(), deque([function]), False
     while waiting:
         one = waiting.popleft()
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if type(one).__module__.startswith("numba.") and not hasattr(one, "forall"):
+        of = {type(one).__module__, str(getattr(one, "__module__", "")), getattr(one, "__name__", "")
+              if isinstance(one, ModuleType) else ""}
+        if _of(of, "numba") and not _of(of, "numba.cuda") and not hasattr(one, "forall"):
             return False  # compiled for the processor: nothing says that JAX does the work
-        if type(one).__module__.startswith("jaxlib"):
-            asked = True
-            continue
-        code = getattr(one, "__code__", None)
-        if code is not None:
+        asked |= _of(of, "jax") or _of(of, "jaxlib")
+        if _of(of, "jax"):
+            continue  # its own functions need not be looked through
+        one = getattr(one, "__wrapped__", one)  # compiled by JAX
+        for code in inner_codes(getattr(one, "__code__", None)):
+            steps = list(dis.get_instructions(code))
+            if any(str(step.argval).endswith("_callback") for step in steps):
+                return False
+            waiting.extend(sys.modules[step.argval] for step in steps
+                           if step.opname == "IMPORT_NAME" and step.argval in sys.modules)
             scope = getattr(one, "__globals__", {})
-            waiting.extend(scope[name] for name in code.co_names if name in scope)
-            waiting.extend(cell.cell_contents for cell in getattr(one, "__closure__", None) or ())
+            waiting.extend(scope[step.argval] for step in steps
+                           if step.opname == "LOAD_GLOBAL" and step.argval in scope)
+        waiting.extend(cell.cell_contents for cell in getattr(one, "__closure__", None) or ())
+        waiting.extend(one.func for _ in range(isinstance(one, partial)))
     return asked
+
+
+def _of(modules: set[str], package: str) -> bool:
+    return any(f"{name}.".startswith(f"{package}.") for name in modules)
 
 
 def _ship(real, imag, limit, sign_lost=True):

@@ -45,18 +45,17 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
                 "halo of points that take long to leave.")
 
 # %% [markdown] id="the-question-stands"
-# That was NumPy, in a dozen lines. There are seven more ways to the same picture: Numba on the CPU, Numba CUDA,
-# CuPy with arrays, with an `ElementwiseKernel` and with a `RawKernel`, PyCUDA, and JAX. Each has a lecture of its
+# That was NumPy, in a dozen lines. There are seven more ways to the same picture, and each has a lecture of its
 # own; this one puts them side by side. **Do they agree? What does each cost? And which of them would you
 # maintain for five years?**
 
 # %% [markdown] id="arrays-predict" tags=["predict"]
 # ## 1. Whole arrays
 #
-# `whole_picture` takes its array library as an argument. CuPy speaks NumPy, so nothing else changes; the
-# arrays lie on the device, and `.get()` copies the result back.
+# `whole_picture` takes its array library as an argument; with CuPy, the arrays lie on the device, and `.get()` copies the
+# result back.
 #
-# *Predict:* the loop has 100 turns. How many kernels does CuPy launch?
+# *Predict:* the loop has 100 rounds. How many kernels does CuPy launch?
 
 # %% id="cupy-arrays-guess"
 predict("cupy-arrays", "1: CuPy compiles the loop", "100, one for each turn", "1,000")
@@ -76,45 +75,13 @@ if device().virtual:  # with a GPU, a profiler such as Nsight Systems lists them
     print(f"{len(launched):,} launches; the first ten:", *launched[:10], sep="\n")
 
 # %% [markdown] id="arrays-why" tags=["why"]
-# A thousand: ten for each turn, one for each operation. CuPy does not look ahead. (Without a GPU,
-# `virtualgpu.launches()` lists what it would launch.) Each of them reads whole arrays from memory and writes one
-# back.
-
-# %% [markdown] id="arrays-then"
-# JAX takes the same text too, with two changes: the loop becomes `lax.fori_loop`, because otherwise a hundred
-# copies of its body would be compiled, and `jit` compiles the whole.
-
-# %% id="jax"
-from functools import partial
-
-import jax
-import jax.numpy as jnp
-
-
-@partial(jax.jit, static_argnames="limit")
-def jax_picture(real, imag, limit):
-    cx, cy = real[None, :], imag[:, None]
-
-    def turn(_, state):
-        x, y, steps = state
-        xx, yy = x * x, y * y
-        return xx - yy + cx, (x + x) * y + cy, steps + (xx + yy <= 4)
-
-    zeros = jnp.zeros((imag.size, real.size), jnp.float32)
-    return jax.lax.fori_loop(0, limit, turn, (zeros, zeros, zeros.astype(jnp.int32)))[2]
-
-
-def by_jax(real, imag, limit):
-    return np.asarray(jax_picture(real, imag, limit))
-
-
-by_jax(real, imag, LIMIT).shape
+# A thousand: ten for each turn, one for each operation. Each reads whole arrays from memory and writes one
+# back. (Without a GPU, `virtualgpu.launches()` lists what CuPy would launch.)
 
 # %% [markdown] id="pixel-text"
 # ## 2. One point at a time
 #
-# The other way to see it: a function of *one* point, with a loop that stops when the point leaves. This is
-# how one would write it in Python, and Numba takes it as it is, for the CPU and for the GPU.
+# The other way: a function of *one* point, with a loop that stops when the point leaves. Numba takes it as it is.
 
 # %% id="numba"
 from numba import cuda, float32, njit, prange
@@ -144,25 +111,11 @@ def numba_picture(real, imag, limit):
 
 print("the same picture:", np.array_equal(numba_picture(real, imag, LIMIT), picture))
 
-# %% [markdown] id="numba-why" tags=["predict"]
-# It isn't the same. Keep that in mind for section 3; first come the others.
-#
-# *Predict:* `jax.vmap` maps a function over an axis. Does it take `stays`?
+# %% [markdown] id="numba-why"
+# It isn't the same: keep that in mind for section 3.
 
-# %% id="jax-refuses-guess"
-predict("jax-refuses", "yes", "no")
-
-# %% id="jax-refuses" raises="TracerBoolConversionError"
-jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
-
-# %% [markdown] id="jax-refuses-why" tags=["why"]
-# No: `Attempted boolean conversion of traced array`. JAX does not compile Python; it runs it once with
-# stand-ins for the numbers, and asks `while` for a decision that depends on them. The loop has to be JAX's
-# own, `lax.while_loop`: see "JAX in depth".
-
-# %% [markdown] id="jax-refuses-then"
-# Now CUDA C++, which two libraries take. CuPy's `ElementwiseKernel` takes the body alone, and does indices,
-# guards and shapes itself:
+# %% [markdown] id="elementwise-text"
+# CuPy's `ElementwiseKernel` takes the body in CUDA C++, and does indices, guards and shapes itself:
 
 # %% id="elementwise"
 BODY = """
@@ -186,8 +139,81 @@ def by_elementwise(real, imag, limit):
 
 by_elementwise(real, imag, LIMIT).shape
 
+# %% [markdown] id="ship-task"
+# ### Exercise: port a ship
+#
+# The *burning ship* is the same loop with one change: before each step, `x` and `y` lose their signs. In NumPy's terms:
+#
+# ```python
+# x, y = xx - yy + cx, abs(2 * x * y) + cy
+# ```
+#
+# Write `burning_ship(real, imag, limit)`, from NumPy arrays to a NumPy array of `int32`, **with
+# the tool you like best**, on the GPU or by JAX, in one launch. The check tries odd
+# sizes, and allows for last digits that differ. `hint("ship")` gives a first hint, and called again, a second one.
+
+# %% id="ship-exercise" tags=["exercise"]
+def burning_ship(real, imag, limit):
+    """Steps that each point of the burning ship stays, as an array of imag.size rows."""
+    steps = np.zeros((imag.size, real.size), np.int32)
+    ### BEGIN SOLUTION
+    kernel = cp.ElementwiseKernel(
+        "float32 cx, float32 cy, int32 limit", "int32 steps",
+        BODY.replace("(x + x) * y + cy", "abs((x + x) * y) + cy"), "ship")
+    steps = kernel(cp.asarray(real)[None, :], cp.asarray(imag)[:, None], limit).get()
+    ### END SOLUTION
+    return steps
+
+
+# %% id="ship-check"
+check("ship", burning_ship)
+
+# %% [markdown] id="arrays-then"
+# JAX takes the text of section 1 too, with two changes: the loop becomes `lax.fori_loop`, because otherwise a hundred
+# copies of its body would be compiled, and `jit` compiles the whole.
+
+# %% id="jax"
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+
+@partial(jax.jit, static_argnames="limit")
+def jax_picture(real, imag, limit):
+    cx, cy = real[None, :], imag[:, None]
+
+    def turn(_, state):
+        x, y, steps = state
+        xx, yy = x * x, y * y
+        return xx - yy + cx, (x + x) * y + cy, steps + (xx + yy <= 4)
+
+    zeros = jnp.zeros((imag.size, real.size), jnp.float32)
+    return jax.lax.fori_loop(0, limit, turn, (zeros, zeros, zeros.astype(jnp.int32)))[2]
+
+
+def by_jax(real, imag, limit):
+    return np.asarray(jax_picture(real, imag, limit))
+
+
+by_jax(real, imag, LIMIT).shape
+
+# %% [markdown] id="jax-refuses-predict" tags=["predict"]
+# Back to the function of one point. *Predict:* `jax.vmap` maps a function over an axis. Does it take `stays`?
+
+# %% id="jax-refuses-guess"
+predict("jax-refuses", "yes", "no")
+
+# %% id="jax-refuses" raises="TracerBoolConversionError"
+jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
+
+# %% [markdown] id="jax-refuses-why" tags=["why"]
+# No: `Attempted boolean conversion of traced array`. JAX does not compile Python; it runs it once with
+# stand-ins for the numbers, and asks `while` for a decision that depends on them. The loop has to be JAX's
+# own, `lax.while_loop`: see "JAX in depth".
+
 # %% [markdown] id="raw-text"
-# A `RawKernel` is a whole kernel: you find your point, you guard the bounds, you choose the launch. PyCUDA
+# A `RawKernel` is a whole kernel in CUDA C++: you find your point, you guard the bounds, you choose the launch. PyCUDA
 # takes the same source, and copies the arrays that are marked `In` and `Out`.
 
 # %% id="raw"
@@ -384,35 +410,6 @@ for name, answer in {
 # differences less. In production, leave the fma on, and compare with a tolerance that you can defend: here
 # "fewer than one pixel in a thousand". If you insist on equal bits from all tools, every update of a compiler can break
 # your tests.
-
-# %% [markdown] id="ship-task"
-# ### Exercise: port a ship
-#
-# The *burning ship* is the same loop with one change: before each step, `x` and `y` lose their signs,
-# `z = (|x| + i |y|)² + c`. In NumPy's terms:
-#
-# ```python
-# x, y = xx - yy + cx, abs(2 * x * y) + cy
-# ```
-#
-# Write `burning_ship(real, imag, limit)`, which takes NumPy arrays and returns a NumPy array of `int32`, **with
-# the tool you like best**, in one launch. The check compares with NumPy, allows for fma, and tries odd sizes.
-
-# %% id="ship-exercise" tags=["exercise"]
-def burning_ship(real, imag, limit):
-    """Steps that each point of the burning ship stays, as an array of imag.size rows."""
-    steps = np.zeros((imag.size, real.size), np.int32)
-    ### BEGIN SOLUTION
-    kernel = cp.ElementwiseKernel(
-        "float32 cx, float32 cy, int32 limit", "int32 steps",
-        BODY.replace("(x + x) * y + cy", "abs((x + x) * y) + cy"), "ship")
-    steps = kernel(cp.asarray(real)[None, :], cp.asarray(imag)[:, None], limit).get()
-    ### END SOLUTION
-    return steps
-
-
-# %% id="ship-check"
-check("ship", burning_ship)
 
 # %% [markdown] id="cost-predict" tags=["predict"]
 # ## 4. What does each cost?
@@ -842,8 +839,8 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # | minutes | what |
 # |---|---|
 # | 0-3 | the question; let each choose a favourite now, and again at the end |
-# | 3-15 | sections 1 and 2; read the eight programs, do not type them |
-# | 15-27 | section 3; `ship` alone, each with the tool they chose |
+# | 3-21 | sections 1 and 2; read the eight programs, do not type them; `ship` alone, each with the tool they choose |
+# | 21-27 | section 3 |
 # | 27-37 | section 4 |
 # | 37-50 | sections 5 and 6 |
 # | 50-55 | sections 7 and 8; end with the second vote |

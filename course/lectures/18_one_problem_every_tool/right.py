@@ -69,6 +69,40 @@ def by_a_list_of_points(real, imag, limit):
     return steps
 
 
+@right("ship")
+def compiled_where_it_is_used(real, imag, limit):
+    @jax.jit
+    def whole(cx, cy):
+        def one_more(_, state):
+            x, y, steps = state
+            inside = x * x + y * y <= 4
+            return x * x - y * y + cx, jnp.abs(2 * x * y) + cy, steps + inside
+
+        zeros = jnp.zeros((cy.shape[0], cx.shape[1]), jnp.float32)
+        return jax.lax.fori_loop(0, limit, one_more, (zeros, zeros, zeros.astype(jnp.int32)))[2]
+
+    return np.array(whole(real[None, :], imag[:, None]))
+
+
+@right("ship")
+def a_while_loop_mapped_twice(real, imag, limit):
+    from jax import lax, vmap
+
+    def stays(cx, cy):
+        def more(state):
+            x, y, k = state
+            return (k < limit) & (x * x + y * y <= 4)
+
+        def step(state):
+            x, y, k = state
+            return x * x - y * y + cx, abs((x + x) * y) + cy, k + 1
+
+        return lax.while_loop(more, step, (jnp.float32(0), jnp.float32(0), 0))[2]
+
+    by_row = vmap(vmap(stays, (0, None)), (None, 0))
+    return np.asarray(jax.jit(by_row)(real, imag)).astype(np.int32)
+
+
 @partial(jax.jit, static_argnames="limit")
 def scanned(real, imag, limit):
     def turn(state, _):

@@ -109,6 +109,16 @@ def launches_for_show(real, imag, limit):
     return numpy_alone(real, imag, limit)
 
 
+@njit
+def ship_of_one_point(cx, cy, limit):
+    x = y = float32(0)
+    steps = 0
+    while steps < limit and x * x + y * y <= float32(4):
+        x, y = x * x - y * y + cx, abs((x + x) * y) + cy
+        steps += 1
+    return steps
+
+
 copy_kernel = cp.ElementwiseKernel("float32 x", "float32 y", "y = x + x", "copy_kernel")
 double_by_jax = jax.jit(lambda x: x + x)
 
@@ -117,6 +127,38 @@ double_by_jax = jax.jit(lambda x: x + x)
 def calls_jax_for_show(real, imag, limit):
     double_by_jax(real)
     return numpy_alone(real, imag, limit)
+
+
+@wrong("ship", "nothing was launched: it was computed on the CPU")
+def in_plain_python_and_jax_for_show(real, imag, limit):
+    double_by_jax(real)
+    steps = np.zeros((imag.size, real.size), np.int32)
+    for row, cy in enumerate(imag.tolist()):
+        for column, cx in enumerate(real.tolist()):
+            x, y = np.float32(0).item(), 0.0
+            while steps[row, column] < limit and x * x + y * y <= 4:
+                x, y = x * x - y * y + cx, abs(2 * x * y) + cy
+                steps[row, column] += 1
+    return steps
+
+
+@wrong("ship", "nothing was launched: it was computed on the CPU")
+def numba_inside_and_jax_for_show(real, imag, limit):
+    from numba import njit as compiled
+
+    double_by_jax(real)
+    fast = compiled(lambda cx, cy, limit: ship_of_one_point(cx, cy, limit))
+    return np.array([[fast(cx, cy, limit) for cx in real] for cy in imag], np.int32)
+
+
+@wrong("ship", "nothing was launched: it was computed on the CPU")
+def jax_calls_numpy_back(real, imag, limit):
+    shape = jax.ShapeDtypeStruct((imag.size, real.size), jnp.int32)
+
+    def by_numpy(real, imag):
+        return numpy_alone(np.asarray(real), np.asarray(imag), limit)
+
+    return np.asarray(jax.jit(lambda a, b: jax.pure_callback(by_numpy, shape, a, b))(real, imag))
 
 
 @wrong("ship", "returns a cupy.ndarray, not a NumPy array.*\\.get")

@@ -2,11 +2,8 @@
 # ## Forty lines, and a telescope waits
 #
 # A telescope sweeps to and fro across the sky, and its detectors drift as it goes. So before a sweep is added to the map, a
-# straight line is fitted to it and subtracted. The loop that does this is old C++. It's right, it's trusted, and it runs on
-# one core. You've been asked to bring it to the GPU. Here's the data it works on; run the cell.
-#
-# (The signal is simulated in this cell, because then the true sky is known. The task is modelled on a real port, that of
-# the telescope software [TOAST](https://github.com/hpc4cmb/toast), which you may have met in "One problem, every tool".)
+# straight line is fitted to it and subtracted. The loop that does this is old C++: right, trusted, and on
+# one core. You've been asked to bring it to the GPU. Here's the data; run the cell. (Simulated, because then the true sky is known.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -49,8 +46,7 @@ Picture(figure, f"The signal of one detector drifts up and down. Coloured: {star
                 f"{(stops - starts).min()} to {(stops - starts).max()} samples, with gaps between them.")
 
 # %% [markdown] id="loop-text"
-# The sweeps differ in length, some samples are missing, and each sweep of each detector has its own line. Here's the loop,
-# line by line as it was in C++:
+# The sweeps differ in length, and some samples are missing. Here's the loop, line by line as it was in C++:
 
 # %% id="loop"
 def make_map(signal, good, pixels, starts, stops, weights, sky, hits):
@@ -102,14 +98,12 @@ def by_loop(signal, good, pixels, starts, stops, weights, loop=make_map):
 
 
 # %% [markdown] id="question-stands"
-# **How do you rewrite this so that you'd bet your map on it?** In small steps: first a test, then NumPy, then JAX; and then, by
-# another road, Numba CUDA. After each step we look at how many lines it takes and how long it runs.
+# **How do you rewrite this so that you'd bet your map on it?** In small steps, each with a test.
 
 # %% [markdown] id="twice-predict" tags=["predict"]
 # ## 1. The test comes first
 #
-# Before you change a line, find out what the loop does. *Predict:* somebody calls `make_map` a second time with the same arrays. What
-# is in `sky` and `hits` then?
+# *Predict:* somebody calls `make_map` a second time with the same arrays. What is in `sky` and `hits` then?
 
 # %% id="twice-guess"
 predict("twice", "the same: both are written anew", "twice as much, both", "twice the hits, and another sky")
@@ -126,12 +120,10 @@ print("signal changed:", not np.array_equal(arrays[0], night[0], equal_nan=True)
 
 # %% [markdown] id="twice-why" tags=["why"]
 # Twice as much: the loop *adds* to the map, so several nights can go into one. It changes the signal too, in place; but once a sweep
-# has lost its line, the next fit gives zero, so the second pass takes nothing more away. So there are **three** results to
-# compare, and one of them is an argument. A test that looks only at the map would pass a port that never changes the signal.
+# has lost its line, the next fit gives zero. So there are **three** results to compare, and one of them is an argument.
 
 # %% [markdown] id="same-text"
-# `same` compares a port with the loop, in all three results. A port may add in another order, so "equal" means to about nine
-# digits. And `so_far` draws where we stand, in lines and in time on this machine:
+# `same` compares a port with the loop in all three, to about nine digits. `so_far` draws where we stand:
 
 # %% id="same"
 def same(port, data):
@@ -182,10 +174,9 @@ so_far("the loop, Python", milliseconds(lambda: by_loop(*night), best_of=1), mak
 # %% [markdown] id="test-task"
 # ### Exercise: a test worth having
 #
-# On a night like ours, no sweep is without a good sample, none has just one, and none has length zero. The loop knows what to do
-# with such sweeps; does a port? Write `passes(port)`: true for a port that does what the loop does, false for any other. One case
-# is there. Add the missing ones: `observe` makes a small observation, and its arrays are yours to change. The check tries ports
-# that have one mistake each.
+# On a night like ours, no sweep is without a good sample, none has just one, and none has length zero. Does a port know what to
+# do with such sweeps? Write `passes(port)`: true for a port that does what the loop does, false for any other. One case
+# is there. Add the missing ones: `observe` makes a small observation, and its arrays are yours to change. The check tries ports with one mistake each.
 
 # %% id="test-exercise" tags=["exercise"]
 def passes(port):
@@ -207,6 +198,9 @@ check("test", passes)
 
 # %% [markdown] id="lost-predict" tags=["predict"]
 # ## 2. NumPy: the loop over samples goes
+#
+# (The task is modelled on a real port, that of the telescope software [TOAST](https://github.com/hpc4cmb/toast), which you
+# may have met in "One problem, every tool". First NumPy, then JAX; and then, by another road, Numba CUDA.)
 #
 # In NumPy a whole sweep is one array, for all detectors together. Adding it to the map looks easy too: `sky[pixels] += rest`.
 # *Predict:* three samples of 1.0 lie in pixel 2. What does pixel 2 hold afterwards?

@@ -14,6 +14,70 @@ DEVICES = (8, 1, 2, 4)
 
 
 @exercise(
+    "cut",
+    hints=(
+        "The idea: a spec names, in the place of each axis of the array, the axis of the mesh along "
+        "which it is cut; `None` is for an axis that stays whole.",
+        "The shape: `P(*[None] * axis, mesh.axis_names[0])`, and `jax.device_put(array, "
+        "NamedSharding(mesh, …))`.",
+    ),
+)
+def cut(function):
+    """Every device holds its own part, along any axis."""
+    import jax
+    from jax.sharding import AxisType, NamedSharding
+    from jax.sharding import PartitionSpec as P
+
+    random = np.random.default_rng(120)
+    for count, name in zip(DEVICES, ("rows", "x", "strips", "parts"), strict=True):
+        mesh = jax.make_mesh((count,), (name,), axis_types=(AxisType.Auto,),
+                             devices=_devices(count))
+        for shape in ((16,), (8, 24), (24, 8, 16)):
+            for axis in range(len(shape)):
+                array = random.normal(size=shape).astype(np.float32)
+                got = function(array, mesh, axis)
+                case = f"with an array of {shape} and {count} devices, axis {axis}"
+                require(
+                    isinstance(got, jax.Array),
+                    f"{case}: what comes back is a {type(got).__name__}, not an array of JAX",
+                    look="`jax.device_put(array, …)` gives one: return it",
+                )
+                require(
+                    got.shape == shape and np.array_equal(np.asarray(got), array),
+                    f"{case}: the array has changed",
+                    look="it should lie elsewhere, not be another",
+                )
+                wanted = NamedSharding(mesh, P(*[None] * axis, name))
+                parts = {one.device: one.data.shape for one in got.addressable_shards}
+                require(
+                    len(parts) == count,
+                    f"{case}: it lies on {len(parts)} device{'s' * (len(parts) > 1)}",
+                    look="a NamedSharding takes the mesh that comes in",
+                )
+                require(
+                    got.sharding.is_equivalent_to(wanted, len(shape)),
+                    f"{case}: each device has {next(iter(parts.values()))}, not "
+                    f"{wanted.shard_shape(shape)}",
+                    look="in which place of the spec does the name of the mesh's axis stand?",
+                )
+
+
+def _devices(count):
+    """So many devices of JAX."""
+    import jax
+
+    devices = jax.devices()
+    if len(devices) < count:
+        devices = jax.devices("cpu")
+    require(
+        len(devices) >= count,
+        f"JAX has started with {len(devices)} device{'s' * (len(devices) > 1)}",
+        look="restart the kernel and run the first cell before anything else",
+    )
+    return devices[:count]
+
+
+@exercise(
     "spread",
     hints=(
         "The idea: which sums over all devices does the mean need? With it known everywhere, each "
@@ -180,15 +244,7 @@ def _mapped(function, count, in_specs, out_specs):
     from jax.sharding import AxisType, NamedSharding
     from jax.sharding import PartitionSpec as P
 
-    devices = jax.devices()
-    if len(devices) < count:
-        devices = jax.devices("cpu")
-    require(
-        len(devices) >= count,
-        f"JAX has started with {len(devices)} device{'s' * (len(devices) > 1)}",
-        look="restart the kernel and run the first cell before anything else",
-    )
-    mesh = jax.make_mesh((count,), ("rows",), axis_types=(AxisType.Auto,), devices=devices[:count])
+    mesh = jax.make_mesh((count,), ("rows",), axis_types=(AxisType.Auto,), devices=_devices(count))
     mapped = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs))
     try:
         mapped.lower(jax.ShapeDtypeStruct((4 * count, 7), np.float32))

@@ -4,10 +4,9 @@
 # A hot spot on a cold plate: 512 × 512 temperatures, and heat that flows from each cell to its four
 # neighbours. Cut the plate into eight strips of rows, and give each strip to a device of its own.
 #
-# You don't need eight GPUs for it. JAX can make **eight devices of one CPU**, if it is told to *before it
-# starts*: that is what the first lines do, and why they stand first. (Has this notebook imported JAX
-# already? Restart the kernel.) What the eight compute, and what they must tell each other, is the same as on
-# eight GPUs; how long it takes is not, so this lecture counts bytes, and no seconds.
+# You don't need eight GPUs for it. JAX makes **eight devices of one CPU**, if it is told to *before it
+# starts*: the first lines do that. (JAX is imported already? Restart the kernel.) What they must tell
+# each other is the same as on eight GPUs; how long it takes is not, so this lecture counts bytes.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -41,18 +40,15 @@ print(f"each has {plate.addressable_shards[0].data.shape}: {plate.addressable_sh
 print(f"mean temperature {jnp.mean(plate):.3f}, of all eight")
 
 # %% [markdown] id="the-question-stands"
-# `jnp.mean(plate)` treated eight pieces as one array, so the devices must have sent each other something. **What
-# do the devices have to tell each other, how much is it, and when does it eat up the gain?** That question
-# decides about two GPUs in one box and about ten thousand in a computing centre alike.
+# `jnp.mean(plate)` treated eight pieces as one array. **What
+# do they have to tell each other, how much is it, and when does it eat up the gain?**
 
 # %% [markdown] id="mesh-predict" tags=["predict"]
 # ## 1. One array, eight devices
 #
-# Three things say where an array lies. A **mesh** puts the devices in rows and columns and names its axes
-# (`jax.make_mesh`). A **partition spec** says, for each axis of the *array*, along which axis of the mesh it
-# is cut: `P("rows")` cuts axis 0, `P(None, "rows")` axis 1, and `P()` none, so that every device has all of it.
-# A `NamedSharding` is the two together. (`AxisType.Auto` leaves it to the compiler how results are cut. Without
-# it, today's JAX takes `Explicit`, and makes the cuts a part of every array's type.)
+# A **mesh** puts the devices in rows and columns and names its axes (`jax.make_mesh`). A **partition spec** says, for each
+# axis of the *array*, along which axis of the mesh it is cut: `P("rows")` cuts axis 0, `P(None, "rows")` axis 1, and `P()`
+# none, so that every device has all of it. A `NamedSharding` is the two together.
 #
 # *Predict:* how many bytes does the plate of 1,048,576 occupy on all devices together, for each of the
 # three?
@@ -76,10 +72,30 @@ grid = jax.make_mesh((4, 2), ("y", "x"), axis_types=(AxisType.Auto,) * 2, device
 where("P('y', 'x') on 4 × 2", jax.device_put(plate, NamedSharding(grid, P("y", "x"))))
 
 # %% [markdown] id="mesh-why" tags=["why"]
-# However you cut an array, its pieces together have as many bytes as it has. `P()` *replicates* it: eight times the bytes. For a few
-# constants that is right; for what fills a GPU's memory it is not.
+# However you cut an array, its pieces together have as many bytes as it has. `P()` *replicates* it: right for a few
+# constants, not for what fills a GPU's memory.
+
+# %% [markdown] id="cut-task"
+# ### Exercise: cut it so
+#
+# Write `cut(array, mesh, axis)`: the array on all devices of the mesh, cut along its axis `axis`. The mesh has one
+# axis, named `mesh.axis_names[0]`. `hint("cut")` gives a hint, and called again, a second one.
+
+# %% id="cut-exercise" tags=["exercise"]
+def cut(array, mesh, axis):
+    ### BEGIN SOLUTION
+    spec = P(*[None] * axis, mesh.axis_names[0])
+    array = jax.device_put(array, NamedSharding(mesh, spec))
+    ### END SOLUTION
+    return array
+
+# %% id="cut-check"
+check("cut", cut)
 
 # %% [markdown] id="indivisible-predict" tags=["predict"]
+# (`AxisType.Auto` above leaves it to the compiler how results are cut. Without it, today's JAX takes `Explicit`, and makes the cuts
+# a part of every array's type.)
+#
 # *Predict:* 500 rows instead of 512, on eight devices?
 
 # %% id="indivisible-guess"
@@ -780,16 +796,16 @@ cluster.close()
 #   *Reevaluating Amdahl's law* (1988), two.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 65 minutes
+# ## For the room: 70 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-9 | the question and section 1; let people place a plate on a 2 × 4 mesh on the board |
-# | 9-20 | section 2: vote on every line of the table before the cell runs |
-# | 20-35 | sections 3 and 4; `spread` alone, `halo` in pairs |
-# | 35-45 | section 5; `step-time`, and the plot |
-# | 45-58 | section 6; `pipeline` in threes, one for each engine |
-# | 58-65 | sections 7 and 8, shown |
+# | 0-13 | the question and section 1, with `cut`; let people place a plate on a 2 × 4 mesh on the board |
+# | 13-24 | section 2: vote on every line of the table before the cell runs |
+# | 24-39 | sections 3 and 4; `spread` alone, `halo` in pairs |
+# | 39-49 | section 5; `step-time`, and the plot |
+# | 49-62 | section 6; `pipeline` in threes, one for each engine |
+# | 62-70 | sections 7 and 8, shown |
 #
 # *Ten minutes late:* leave out the matrix product and section 7.
 #

@@ -11,9 +11,36 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
 from wrong_answers import other_styles
 
 RIGHT, right = other_styles("20_more_than_one_gpu")
+
+# --- cut ----------------------------------------------------------------------------------------
+
+
+@right("cut")
+def with_a_name_for_each_axis(array, mesh, axis):
+    (name,) = mesh.axis_names
+    spec = P(*(name if k == axis else None for k in range(array.ndim)))
+    return jax.device_put(array, NamedSharding(mesh, spec))
+
+
+@right("cut")
+def by_the_parts(array, mesh, axis):
+    parts = np.split(np.asarray(array), mesh.size, axis)
+    sharding = NamedSharding(mesh, P(*(None,) * axis, *mesh.axis_names))
+    return jax.make_array_from_single_device_arrays(
+        array.shape, sharding, [*map(jax.device_put, parts, mesh.devices.flat)])
+
+
+@right("cut")
+def compiled(array, mesh, axis):
+    sharding = NamedSharding(mesh, P(*[None] * axis, *mesh.axis_names))
+    return jax.jit(lambda x: x + 0, out_shardings=sharding)(array)
+
 
 # --- spread -------------------------------------------------------------------------------------
 

@@ -11,9 +11,41 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wrong_answers import collection
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from wrong_answers import collection, swap
 
 WRONG, wrong = collection("20_more_than_one_gpu")
+
+# --- cut ----------------------------------------------------------------------------------------
+
+wrong("cut", "each device has .*in which place of the spec", "always along the rows")(
+    swap("P(*[None] * axis, mesh.axis_names[0])", "P(mesh.axis_names[0])"))
+wrong("cut", "is not found in mesh", "the name of the example")(
+    swap("P(*[None] * axis, mesh.axis_names[0])", 'P(*[None] * axis, "rows")'))
+wrong("cut", "each device has", "all of it on each")(
+    swap("P(*[None] * axis, mesh.axis_names[0])", "P()"))
+wrong("cut", "lies on 8 devices", "the mesh of the example")(
+    swap("NamedSharding(mesh, spec)",
+         "NamedSharding(jax.make_mesh((8,), (spec[-1],), axis_types=(AxisType.Auto,)), spec)"))
+
+
+@wrong("cut", "is a ndarray, not an array of JAX")
+def on_the_host(array, mesh, axis):
+    return np.concatenate(np.array_split(array, mesh.size, axis), axis)
+
+
+@wrong("cut", "lies on 1 device")
+def on_one_device(array, mesh, axis):
+    return jnp.asarray(array)
+
+
+@wrong("cut", "the array has changed")
+def turned_over(array, mesh, axis):
+    rows = jax.device_put(np.moveaxis(array, axis, 0), NamedSharding(mesh, P(*mesh.axis_names)))
+    return rows if axis else rows[::-1]
+
 
 # --- spread -------------------------------------------------------------------------------------
 

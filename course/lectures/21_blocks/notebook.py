@@ -1,10 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Do you have to think in threads?
 #
-# 1,000 tracks have crossed a detector, with 64 readings each; a small classifier gives each track a score for each of ten
-# kinds of particle. (All of it is made up here: random numbers with a fixed seed.) First, every reading loses its pedestal, what
-# the detector shows when nothing is there: one subtraction for each reading, the simplest kernel there is. Run the cell: it's
-# written twice.
+# 1,000 tracks have crossed a detector, with 64 readings each (random numbers with a fixed seed).
+# First, every reading loses its pedestal, what the detector shows when nothing is there: one
+# subtraction each. Run the cell: it's written twice.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -56,35 +55,12 @@ print("the same to the bit:", np.array_equal(subtract(raw, pedestals), by_thread
 # whole *block* of 256 elements, and which block that is stands beside it. **How far does one get without threads: to a sum? To
 # a product of matrices? And what does a GPU gain?**
 
-# %% [markdown] id="traced-predict" tags=["predict"]
+# %% [markdown] id="programs-text"
 # ## 1. A block for each program
 #
 # `grid=(250,)` asks for 250 **programs**. A `BlockSpec` has the shape of a block and an *index map*: from a program's number to
 # the number of its block, counted in blocks, not in elements. The kernel gets **references** to its blocks: `x_ref[...]` reads,
 # `out_ref[...] = …` writes.
-#
-# *Predict:* here are 250 programs of 256 elements. How often does the kernel's Python text run?
-
-# %% id="traced-guess"
-predict("traced", "250 times, once for each program", "64,000 times", "once")
-
-# %% id="traced"
-times_run = 0
-
-
-def counting_block(x_ref, out_ref):
-    global times_run
-    times_run += 1
-    out_ref[...] = x_ref[...] + 1
-
-
-pl.pallas_call(counting_block, grid=(250,), in_specs=[block], out_specs=block,
-               out_shape=jax.ShapeDtypeStruct(raw.shape, jnp.float32), interpret=True)(raw)
-print("the text ran", times_run, "time(s)")
-
-# %% [markdown] id="traced-why" tags=["why"]
-# Once: it's traced, like everything in JAX, and what was traced is run 250 times. With `interpret=True` it becomes an ordinary JAX
-# program: slow, and right on any machine, so you can develop and test without a GPU. For a GPU you leave that out.
 
 # %% [markdown] id="edge-predict" tags=["predict"]
 # 64,000 is a multiple of 256. Most numbers aren't. Let each program add up its block: of 1,000 values, in four blocks of 256.
@@ -112,16 +88,15 @@ def block_sums(kernel, values, block=256):
 print(block_sums(careless_sum, raw[:1000]))
 
 # %% [markdown] id="edge-why" tags=["why"]
-# `nan`. All blocks have the same shape, so the last one reaches beyond the end. *Written* there is nothing: that much of a guard you
-# get for nothing, and a subtraction needs no more. What is *read* there is unspecified. Interpret mode fills it with `nan` so
-# that you notice (a virtual GPU does the same with shared memory); a GPU gives whatever is there. As soon as elements of a block
-# meet, you need a **mask**.
+# `nan`. All blocks have the same shape, so the last one reaches beyond the end. *Written* there is nothing; a subtraction needs no
+# more of a guard. What is *read* there is unspecified: `nan` here, so that you notice, and on a GPU whatever is there. As soon
+# as elements of a block meet, you need a **mask**.
 
 # %% [markdown] id="edge-task"
 # ### Exercise: sum with a mask
 #
-# Write `masked_sum(x_ref, sum_ref, *, n)`: a block's sum of those of its elements that are among the first `n` values of all. `pl.program_id(0)`
-# is the program's number, and `x_ref.shape` the block's shape.
+# Write `masked_sum(x_ref, sum_ref, *, n)`: the sum of those elements of a block that are among the first `n` values of all.
+# `pl.program_id(0)` is the program's number, `x_ref.shape` the block's shape.
 
 # %% id="edge-exercise" tags=["exercise"]
 def masked_sum(x_ref, sum_ref, *, n):
@@ -149,10 +124,34 @@ check("masked-sum", masked_sum)
 # output block comes out right. On a TPU it would too: there the grid goes in order. On a GPU programs run at the same time, and it's
 # a race. So **give each program an output block of its own.**
 
+# %% [markdown] id="traced-predict" tags=["predict"]
+# The cells above had 250 programs of 256 elements. *Predict:* how often does a kernel's Python text run?
+
+# %% id="traced-guess"
+predict("traced", "250 times, once for each program", "64,000 times", "once")
+
+# %% id="traced"
+times_run = 0
+
+
+def counting_block(x_ref, out_ref):
+    global times_run
+    times_run += 1
+    out_ref[...] = x_ref[...] + 1
+
+
+pl.pallas_call(counting_block, grid=(250,), in_specs=[block], out_specs=block,
+               out_shape=jax.ShapeDtypeStruct(raw.shape, jnp.float32), interpret=True)(raw)
+print("the text ran", times_run, "time(s)")
+
+# %% [markdown] id="traced-why" tags=["why"]
+# Once: it's traced, like everything in JAX, and what was traced is run 250 times. With `interpret=True` it becomes an ordinary JAX
+# program: slow, and right on any machine, so you can develop and test without a GPU. For a GPU you leave that out.
+
 # %% [markdown] id="softmax-text"
 # ## 2. Softmax: a row for each program, or eight
 #
-# Ten scores become ten probabilities: the exponentials, divided by their sum. Scores of 100 have exponentials beyond `float32`, so one
+# A small classifier gives each track ten scores, one for each kind of particle. They become ten probabilities: the exponentials, divided by their sum. Scores of 100 have exponentials beyond `float32`, so one
 # first takes the largest off: it cancels. By threads that is two trees with their barriers, one for the maximum and one for the
 # sum. In blocks it's arithmetic on a table.
 #

@@ -53,6 +53,42 @@ def sums_in_the_output(a_ref, b_ref, c_ref):
         c_ref[...] += jnp.dot(a_ref[:, k:k + TILE], b_ref[k:k + TILE, :])
 
 
+@right("product")
+def by_dot_general(a_ref, b_ref, c_ref):
+    sums = None
+    for start in range(0, a_ref.shape[1], TILE):
+        left, right = a_ref[:, start:start + TILE], b_ref[start:start + TILE, :]
+        tile = jax.lax.dot_general(left, right, (((1,), (0,)), ((), ())))
+        sums = tile if sums is None else sums + tile
+    c_ref[...] = sums
+
+
+@right("mixed")
+def by_while(a_ref, b_ref, c_ref):
+    def step(state):
+        k, sums = state
+        left = a_ref[:, pl.ds(k * TILE, TILE)]
+        right = b_ref[pl.ds(k * TILE, TILE), :]
+        return k + 1, sums + jnp.matmul(left, right, preferred_element_type=jnp.float32)
+
+    tiles = a_ref.shape[1] // TILE
+    _, sums = jax.lax.while_loop(lambda state: state[0] < tiles, step,
+                                 (0, jnp.zeros(c_ref.shape, jnp.float32)))
+    c_ref[:, :] = sums.astype(c_ref.dtype)
+
+
+@right("mixed")
+def by_scan(a_ref, b_ref, c_ref):
+    def step(sums, k):
+        part = pl.ds(k * TILE, TILE)
+        tile = jax.lax.dot_general(a_ref[:, part], b_ref[part, :], (((1,), (0,)), ((), ())),
+                                   preferred_element_type=jnp.float32)
+        return sums + tile, None
+
+    sums, _ = jax.lax.scan(step, jnp.zeros((TILE, TILE)), jnp.arange(a_ref.shape[1] // TILE))
+    c_ref[...] = jnp.asarray(sums, c_ref.dtype)
+
+
 @right("to-half")
 def by_logarithm(values):
     largest = np.abs(values).max(initial=0)
@@ -94,3 +130,17 @@ def with_an_operator(a, b, c):
         right = ct.load(b, (j, k), (TILE, TILE), order="F", padding_mode=ct.PaddingMode.ZERO)
         sums = ct.mma(left, ct.transpose(right), sums)
     ct.store(c, (i, j), sums)
+
+
+@right("tile-product")
+@ct.kernel
+def from_the_last_to_the_first(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    zero = ct.PaddingMode.ZERO
+    sums = ct.full((TILE, TILE), 0.0, ct.float32)
+    count = ct.num_tiles(b, axis=0, shape=(TILE, TILE))
+    for k in range(count):
+        at = count - 1 - k
+        sums = ct.mma(ct.load(a, index=(i, at), shape=(TILE, TILE), padding_mode=zero),
+                      ct.load(b, index=(at, j), shape=(TILE, TILE), padding_mode=zero), sums)
+    ct.store(c, index=(i, j), tile=sums)

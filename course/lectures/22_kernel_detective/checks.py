@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.host_side import HOST, with_other_values
+from virtualgpu.errors import EndlessError
 from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
@@ -93,6 +95,10 @@ def crash(maxima_of):
         _require_loads(lambda values=values: maxima_of(_to_carry(values)), n,
                        f"with {n} values, the maxima", "keep_maxima finds them, a thread for each "
                        "value: the function only makes room and launches")
+    values, others = random.uniform(-90.0, -10.0, (2, 1000))
+    _require_of_others(lambda: maxima_of(values.copy()), values, others,
+                       [run.max() for run in np.split(others, range(BLOCK, 1000, BLOCK))],
+                       "keep_maxima finds them: hand it what came in")
 
 
 class _OnTheWay(np.ndarray):
@@ -100,8 +106,18 @@ class _OnTheWay(np.ndarray):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         require(False, f"the host computes with the values: numpy.{ufunc.__name__}",
-                look="the host makes room, copies and launches; what is worked out of the values "
-                     "belongs into kernels")
+                look=_IN_KERNELS)
+
+
+    def __iter__(self):
+        require(False, "the host goes through the values one by one", look=_IN_KERNELS)
+
+    def tolist(self):
+        return self.__iter__()
+
+
+_IN_KERNELS = ("the host makes room, copies and launches; what is worked out of the values belongs "
+               "into kernels")
 
 
 def _to_carry(values: np.ndarray) -> np.ndarray:
@@ -110,9 +126,11 @@ def _to_carry(values: np.ndarray) -> np.ndarray:
 
 def _require_loads(run: Callable[[], object], loads: int, what: str, look: str) -> None:
     """Require that the kernels which `run` launches load so many numbers, shared among threads."""
-    with virtualgpu.profile() as profile:
+    with virtualgpu.profile() as profile, virtualgpu.launches() as listed:
         run()
     counters = profile.counters
+    if any("grid" not in one.details for one in listed):
+        return  # CuPy's operations on whole arrays: they are listed, and their loads are not counted
     require(
         counters.global_loads + counters.global_atomics >= loads,
         f"{what} are right, but kernels did not make them: they load {counters.global_loads:,} "
@@ -126,6 +144,15 @@ def _require_loads(run: Callable[[], object], loads: int, what: str, look: str) 
     )
 
 
+def _require_of_others(call: Callable[[], object], values: np.ndarray, others: np.ndarray,
+                       expected: Sequence[float] | np.ndarray, look: str) -> None:
+    """Require an answer that follows the device, which gets other values than the host."""
+    got = with_other_values(call, [(values, others)], f"with {len(values):,} values", look)
+    require(got is None or np.allclose(np.asarray(got), expected, rtol=1e-12, atol=0.0),
+            f"with {len(values):,} values, the answer is right, but {HOST}: the device was given "
+            "other values, and the answer did not change with them", look=look)
+
+
 @exercise(
     "hang",
     hints=(
@@ -137,19 +164,21 @@ def _require_loads(run: Callable[[], object], loads: int, what: str, look: str) 
 )
 def hang(kernel):
     """The best one above the cut, in every order, and the lock is free again."""
-    counters = counted(kernel, 1, 32, np.ones(32), 0.0, np.zeros(1), np.zeros(1, np.int32))
+    # One value, so the lock is taken once; whoever has it waits for nobody.
+    counters = counted(kernel, 1, 32, np.ones(1), 0.0, np.zeros(1), np.zeros(1, np.int32))
     look = ("take the lock with cuda.atomic.cas, give it back with cuda.atomic.exch, a "
             "cuda.threadfence() after the one and before the other")
-    locked = counters.global_atomics >= 64  # each of 32 lanes takes it and gives it back
+    locked = _waits_for_the_lock(kernel)
     # Before the trials: their checkers see a race where a fence is missing, and advise an atomic.
-    require(not locked or counters.fences >= 64,
+    require(not locked or counters.fences >= 2,
             "the lock is there, but one of its two fences is not", look=look)
     random = np.random.default_rng(3)
-    for n in (33, 1, 0, 70):  # lanes that spin make a launch long
+    for n, threads in ((33, 32), (1, 64), (0, 32), (70, 24)):  # lanes that spin make a launch long
         for cut in (-math.inf, 50.0, 200.0):
             values = random.uniform(1.0, 100.0, n)
-            case = f"with {n} values and a cut at {cut:g}"
-            *_, best, lock = launched(kernel, n // 32 + 1, 32, values, cut, np.zeros(1),
+            values[n * 2 // 5:][:1] = 300.0  # in none of the elements of blocks of 32
+            case = f"with {n} values, {threads} threads in a block and a cut at {cut:g}"
+            *_, best, lock = launched(kernel, n // threads + 1, threads, values, cut, np.zeros(1),
                                       np.zeros(1, np.int32))
             expected = values[values >= cut].max(initial=0.0)
             require(
@@ -160,9 +189,26 @@ def hang(kernel):
             require(lock[0] == 0, f"{case}, lock[0] is {lock[0]} at the end",
                     look="who gives the lock back, and on which ways?")
     require(locked, "the answer is right, but the lock is gone", look=look)
+    # Above all values, so that nobody need wait: what is counted is who looks at them.
+    counters_of_all = counted(kernel, 2, 32, np.ones(64), 2.0, np.zeros(1), np.zeros(1, np.int32))
+    require(counters_of_all.threads_at_work >= 32,
+            f"right, but {counters_of_all.threads_at_work} of 64 threads look at the 64 values",
+            look="each thread has a value of its own, as before")
     require(counters.global_stores >= 1,
             "the answer is right, but the lock guards nothing: best[0] is changed by an atomic",
             look="between taking the lock and giving it back, compare with best[0] and write it")
+
+
+def _waits_for_the_lock(kernel) -> bool:
+    """Whether no thread gets past a lock that somebody else holds."""
+    from numba import cuda
+
+    try:
+        kernel[2, 32](cuda.to_device(np.ones(64)), 0.0, cuda.to_device(np.zeros(1)),
+                      cuda.to_device(np.ones(1, np.int32)))
+    except EndlessError:
+        return True
+    return False
 
 
 @exercise(
@@ -231,6 +277,14 @@ def most_days(shares):
         _require_loads(lambda values=values: shares(_to_carry(values)), 2 * n,
                        f"with {n} values, the shares",
                        "the adding and the dividing belong on the device, a thread for each value")
+    values, others = random.uniform(1, 100, (2, 1000))
+
+    def of_one():  # a total may have come to the host, which reads that of its own values
+        found = np.asarray(shares(values.copy()))
+        return found / found.sum()
+
+    _require_of_others(of_one, values, others, others / others.sum(),
+                       "the adding and the dividing belong on the device")
 
 
 @exercise(

@@ -55,21 +55,8 @@ for n in (1024, 1000):
 #
 # 1. **Reproduce** it, with as little data as you can.
 # 2. **Let a tool name a place.** Guess first which tool will.
-# 3. **Explain** the symptom, all of it, by what stands there. Why this number? Why at *this* size?
+# 3. **Explain** the symptom, all of it, by what stands there.
 # 4. **Mend one thing**, and try what had worked before too.
-#
-# | the symptom | the tool | what it tells |
-# |---|---|---|
-# | a wrong number, a crash | `with virtualgpu.check() as report:` | races, bad addresses, memory that was never written, barriers that threads miss |
-# | right on most days | `with virtualgpu.schedule(seed):` | the same launch in another order, one that a GPU may take |
-# | it never comes back | the stop button, a limit of time | the line on which a thread stands |
-# | slow | `gpucourse.report`, `with virtualgpu.profile()` | counts: sectors, turns, barriers, and whose they are |
-# | wrong between launches | `PaperGPU` and its orders | what was queued, and what nothing orders |
-#
-# All of them work without a GPU. With one, NVIDIA's `compute-sanitizer` and Nsight play these parts; see the end.
-#
-# In each case you mend a *copy*: paste the kernel into the exercise's cell, give it the name that stands there, and change
-# what must change. The check runs it under all the tools.
 
 # %% [markdown] id="sum-predict" tags=["predict"]
 # ## Case 1: the sum of 1,000
@@ -90,14 +77,13 @@ print(report)
 
 # %% [markdown] id="sum-why" tags=["why"]
 # Places of `tile` that were never written: the last 24 threads have no value, skip the line that fills, and still take part in the
-# tree. That explains the size (1,024 is eight whole blocks) and the number: shared memory doesn't start at zero. The virtual
-# GPU fills it with something absurd so that you notice. A real one leaves what the block before left there, and then the
-# sum is wrong by a *little*.
+# tree. That explains the size (1,024 is eight whole blocks) and the number: shared memory doesn't start at zero.
 
 # %% [markdown] id="sum-task"
 # ### Exercise: close case 1
 #
-# Write `mended_sums`: right for every length, and for blocks without a single value.
+# Write `mended_sums`: right for every length, and for blocks without a single value. In each case you mend a *copy*: paste the
+# kernel into the exercise's cell, give it the name that stands there, and change what must change. The check runs it under all the tools.
 
 # %% id="sum-exercise" tags=["exercise"]
 mended_sums = block_sums  # a mended copy in its place: @cuda.jit, def mended_sums(values, sums): …
@@ -122,6 +108,20 @@ def mended_sums(values, sums):
 
 # %% id="sum-check"
 check("wrong-sum", mended_sums)
+
+# %% [markdown] id="tools"
+# (The virtual GPU fills shared memory with something absurd so that you notice. A real one leaves what the block before left
+# there, and then the sum is wrong by a *little*.) These are the tools of all six cases:
+#
+# | the symptom | the tool | what it tells |
+# |---|---|---|
+# | a wrong number, a crash | `with virtualgpu.check() as report:` | races, bad addresses, memory that was never written, barriers that threads miss |
+# | right on most days | `with virtualgpu.schedule(seed):` | the same launch in another order, one that a GPU may take |
+# | it never comes back | the stop button, a limit of time | the line on which a thread stands |
+# | slow | `gpucourse.report`, `with virtualgpu.profile()` | counts: sectors, instructions, barriers, and whose they are |
+# | wrong between launches | `PaperGPU` and its orders | what was queued, and what nothing orders |
+#
+# All of them work without a GPU. With one, NVIDIA's `compute-sanitizer` and Nsight play these parts; see the end.
 
 # %% [markdown] id="crash-predict" tags=["predict"]
 # ## Case 2: the crash at 129

@@ -8,7 +8,8 @@ import numpy as np
 
 from wrong_answers import other_styles
 
-from numba import cuda, float64  # isort: skip  (after the virtual GPU is active)
+import cupy as cp  # isort: skip  (after the virtual GPU is active)
+from numba import cuda, float64  # isort: skip
 
 THREADS = 128
 ALL = 0xFFFFFFFF
@@ -107,6 +108,14 @@ def nothing_to_fill(values):
 
 
 @right("crash")
+def a_row_of_cupy_for_each_run(values):
+    runs = -(-values.size // THREADS)
+    rows = cp.full(runs * THREADS, -math.inf)
+    rows[:values.size] = cp.asarray(values)
+    return rows.reshape(runs, THREADS).max(axis=1).get()
+
+
+@right("crash")
 def whole_runs(values):
     runs = -(-values.size // THREADS)
     padded = np.full(runs * THREADS, -math.inf)
@@ -145,6 +154,23 @@ def both_questions_under_the_lock(values, cut, best, lock):
         cuda.threadfence()
         if values[i] >= cut and values[i] > best[0]:
             best[0] = values[i]
+        cuda.threadfence()
+        cuda.atomic.exch(lock, 0, 0)
+
+
+@right("hang")
+@cuda.jit
+def the_best_of_a_warp_takes_it(values, cut, best, lock):
+    i = cuda.grid(1)
+    mine = values[i] if i < values.size and values[i] >= cut else 0.0
+    for k in (16, 8, 4, 2, 1):
+        mine = max(mine, cuda.shfl_down_sync(0xFFFFFFFF, mine, k))
+    if cuda.threadIdx.x == 0:
+        while cuda.atomic.cas(lock, 0, 0, 1):
+            pass
+        cuda.threadfence()
+        if mine > best[0]:
+            best[0] = mine
         cuda.threadfence()
         cuda.atomic.exch(lock, 0, 0)
 
@@ -236,6 +262,12 @@ def an_atomic_for_each_block(values):
     add_blocks[launch](d_values, d_total)
     over_the_total[launch](d_values, d_total)
     return d_values.copy_to_host()
+
+
+@right("most-days")
+def two_operations_of_cupy(values):
+    d_values = cp.asarray(values)
+    return (d_values / d_values.sum()).get()
 
 
 # --- two-streams --------------------------------------------------------------------------------

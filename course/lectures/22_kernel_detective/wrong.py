@@ -132,9 +132,17 @@ def numpy_finds_them(values):
     return np.array([values[k:k + THREADS].max() for k in range(0, values.size, THREADS)])
 
 
-@wrong("crash", "kernels did not make them: they load 0")
+@wrong("crash", "the host goes through the values")
 def python_finds_them(values):
     return np.array([max(values[k:k + THREADS]) for k in range(0, values.size, THREADS)])
+
+
+@wrong("crash", "computed on the host, not by a kernel")
+def numpy_of_a_plain_array_and_a_kernel_for_show(values):
+    plain = np.asarray(values).view(np.ndarray)
+    if values.size:
+        maxima(up, up, -math.inf)(values)
+    return np.array([run.max() for run in np.split(plain, range(128, plain.size, 128)) if run.size])
 
 
 # --- hang ---------------------------------------------------------------------------------------
@@ -289,7 +297,7 @@ def numpy_adds(values):
     return d_values.copy_to_host()
 
 
-@wrong("most-days", "kernels did not make them: they load 0")
+@wrong("most-days", "the host goes through the values")
 def python_adds(values):
     total = sum(values)
     return np.array([value / total for value in values])
@@ -329,6 +337,16 @@ def in_one_block(values, total):
 @wrong("most-days", "share 0 is")
 def equal_shares(values):
     return np.full_like(values, 1 / values.size)
+
+
+@wrong("most-days", "computed on the host, not by a kernel")
+def numpy_of_a_plain_array(values):
+    plain = np.asarray(values).view(np.ndarray)
+    d_values = cuda.to_device(plain / plain.sum())
+    for _ in range(2):
+        d_copy = cuda.device_array_like(d_values)
+        copy_over[up(values.size), THREADS](d_values, d_copy)
+    return d_copy.copy_to_host()
 
 
 # --- two-streams --------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def walk(interpret):
     import jax.numpy as jnp
 
     table = np.array([3.0, 1.0, 2.0], np.float32)
-    x, y = jnp.array([0.5, -1.0, 4.0]), jnp.array([2.0, 8.0, -3.0])
+    random = np.random.default_rng(231)
     programs = {
         "x * y + x": (lambda x, y: x * y + x, "operands and results"),
         "x - y": (lambda x, y: x - y, "operands in the order in which the equation has them"),
@@ -48,6 +48,7 @@ def walk(interpret):
         ),
     }
     for name, (function, look) in programs.items():
+        x, y = (jnp.array(one, jnp.float32) for one in random.uniform(0.5, 9, (2, 3)))
         closed = jax.make_jaxpr(function)(x, y)
 
         def whole(first, *others, closed=closed):
@@ -111,7 +112,7 @@ def power(power):
     exponents = (2, 3, 1, 0, 5, 7, 8, 11, 16, 33, -1, -2, -3, -9)
     lines = []
     for place, y in enumerate(exponents):
-        texts = _texts_of(power, f"p{place}_", y)
+        texts = _texts_of(power, f"p{place}_", ("base", "x")[place % 2], y)
         whole = " ".join(texts)
         case = f"for x**{y}, the text is {' ; '.join(texts)!r}, which"
         called = re.search(r"\b[A-Za-z_]\w*(?=\s*\()", whole)
@@ -133,21 +134,22 @@ def power(power):
         lines.append(f"out[{len(exponents)} * i + {place}] = {texts[-1]};")
     source = ('extern "C" __global__ void powers(const float *in, float *out, int n)\n{\n'
               "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i >= n) return;\n"
-              "    const float x = in[i];\n    " + "\n    ".join(lines) + "\n}\n")
+              "    const float x = in[i], base = x + 0.25f;\n    " + "\n    ".join(lines) + "\n}\n")
     x = np.array([1.5, -1.25, 0.75, -2.0, 1.0], np.float32)
     out = np.zeros((x.size, len(exponents)), np.float32)
     _, got, _ = launched_cpp(source, "powers", 1, 32, x, out, np.int32(x.size), seeds=())
     for place, y in enumerate(exponents):
-        right = x.astype(np.float64) ** y
+        base = x + np.float32(0.25) * (1 - place % 2)
+        right = base.astype(np.float64) ** y
         k = int(np.argmax(~np.isclose(got[:, place], right, rtol=1e-5)))
         require(
             np.isclose(got[k, place], right[k], rtol=1e-5),
-            f"{x[k]} ** {y} is {got[k, place]:.6g}, not {right[k]:.6g}",
+            f"{base[k]} ** {y} is {got[k, place]:.6g}, not {right[k]:.6g}",
             look="which squares does the exponent ask for, in binary?",
         )
 
 
-def _texts_of(power, prefix: str, y: int) -> list[str]:
+def _texts_of(power, prefix: str, x: str, y: int) -> list[str]:
     """The texts that ``power`` names, in order, and the one it returns."""
     texts: list[str] = []
 
@@ -158,7 +160,7 @@ def _texts_of(power, prefix: str, y: int) -> list[str]:
             texts.append(text)
         return f"{prefix}{texts.index(text)}"
 
-    text = power(name, "x", y)
+    text = power(name, x, y)
     require(isinstance(text, str), f"for x**{y}, the function returns {_briefly(text)}, not a text",
             look="a text of C++, for 0 and below too")
     return [*texts, text]
@@ -263,8 +265,9 @@ def nested(build):
         "one within another": (lambda x, y: deeper(x, y) - plain(x, y), "a scope for each"),
         "jax.nn.relu": (lambda x, y: jax.nn.relu(x) + y, "a call in a call"),
     }
-    x, y = np.array([0.5, -1.0, 4.0, 2.5], np.float32), np.array([2.0, 8.0, -3.0, 1.0], np.float32)
+    random = np.random.default_rng(234)
     for name, (function, look) in programs.items():
+        x, y = random.uniform(-4, 9, (2, 4)).astype(np.float32)
         closed = jax.make_jaxpr(function)(x, y)
         try:
             built = build(closed)

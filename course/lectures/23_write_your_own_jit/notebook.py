@@ -2,9 +2,8 @@
 # ## What stands between your Python and a kernel?
 #
 # A float dives to 2,000 m and measures salinity, temperature and pressure on its way. How dense is the
-# water? There is a formula with 41 coefficients, the *equation of state* of sea water of 1980 (since 2010
-# there is a longer one, TEOS-10). Here it is in `jax.numpy`, and below are 4,096 measurements: simulated,
-# smooth curves with some noise, so that the notebook needs no network. Run both cells.
+# water? There is a formula with 41 coefficients, the *equation of state* of sea water of 1980 (TEOS-10, of 2010, is longer).
+# Here it is in `jax.numpy`, with 4,096 simulated measurements: smooth curves with some noise. Run both cells.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -63,22 +62,8 @@ equations = jax.make_jaxpr(density)(dive).eqns
 print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len(equations)} operations")
 
 # %% [markdown] id="the-question-stands"
-# NumPy would run 82 loops, one for each operation, and write 82 arrays. `jax.jit` makes **one** loop of it,
-# and it would do the same for the derivative, or for a dictionary in place of an array. **What does
+# NumPy would run 82 loops, one for each operation, and write 82 arrays. `jax.jit` makes **one** loop of it. **What does
 # `jax.jit` do between your function and that loop? And could you write it?**
-#
-# You can, in an hour. This lecture's compiler has six small parts, in about 125 lines of Python; four
-# pieces of it you write yourself, after a fifth exercise that shows the way. It makes a CUDA C++ kernel,
-# which `cupy.RawKernel` compiles and launches.
-#
-# | part | from | to |
-# |---|---|---|
-# | tracing | your function | a *jaxpr*: JAX does it for us |
-# | templates | one operation | a line of C++ |
-# | the walk | a jaxpr | lines, each value named |
-# | views | slices, broadcasts | arithmetic on the index |
-# | kernel | lines | CUDA C++, compiled and launched |
-# | `my_jit` | a call | a look into the cache, and trees of arrays |
 
 # %% [markdown] id="jaxpr-predict" tags=["predict"]
 # ## 1. A program as a list
@@ -147,9 +132,7 @@ Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced
 # Eight equations, and salinity is an operand of three. That is all that a jaxpr is: **equations in an order
 # in which they can be computed**. Each has a *primitive* (`mul`), *operands* in `invars`, *parameters* in
 # `params`, and new variables in `outvars`. An operand is a variable or a `Literal`, a number with its value
-# in `.val`. No names of yours, no Python, no loops.
-#
-# So a program that reads a jaxpr keeps a dictionary from variables to what they stand for. If they stand for
+# in `.val`. So a program that reads a jaxpr keeps a dictionary from variables to what they stand for. If they stand for
 # arrays, that is an interpreter.
 
 # %% [markdown] id="walk-task"
@@ -157,8 +140,7 @@ Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced
 #
 # Write `interpret(closed, *arguments)`: the list of the results. A closed jaxpr has `closed.jaxpr` with
 # `invars`, `outvars`, `eqns` and `constvars`, whose values are in `closed.consts`. `run` computes one
-# equation. An output can be a literal too. `hint("walk")` gives a first hint, and called again, a second
-# one.
+# equation. An output can be a literal too. `hint("walk")` gives a hint, and called again, another.
 
 # %% id="walk-exercise" tags=["exercise"]
 def run(equation, operands):
@@ -187,6 +169,19 @@ def interpret(closed, *arguments):
 
 # %% id="walk-check"
 check("walk", interpret)
+
+# %% [markdown] id="the-parts"
+# That was the first of five pieces. This lecture's compiler has six small parts, in about 125 lines of Python, and makes a
+# CUDA C++ kernel, which `cupy.RawKernel` compiles and launches:
+#
+# | part | from | to |
+# |---|---|---|
+# | tracing | your function | a *jaxpr*: JAX does it for us |
+# | templates | one operation | a line of C++ |
+# | the walk | a jaxpr | lines, each value named |
+# | views | slices, broadcasts | arithmetic on the index |
+# | kernel | lines | CUDA C++, compiled and launched |
+# | `my_jit` | a call | a look into the cache, and trees of arrays |
 
 # %% [markdown] id="templates-text"
 # ## 2. The same walk, with text

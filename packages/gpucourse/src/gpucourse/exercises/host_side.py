@@ -18,7 +18,7 @@ import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import require
-from gpucourse.judging.exchange import Diverged, Exchange
+from gpucourse.judging.exchange import CASTS, Diverged, Exchange
 from virtualgpu.api import VirtualDevice
 
 #: Bytes that the host may read in the first of two calls, to read them again in the second.
@@ -93,7 +93,29 @@ def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
         exchange.launched()
         launch(device, *arguments, **options)
 
+    def handed(way: Callable) -> Callable:
+        def call(values: Any, *arguments: Any, **options: Any) -> Any:
+            return way(exchanged(values), *arguments, **options)
+
+        return call
+
+    def exchanged(values: Any) -> Any:
+        """What CuPy gets, whose copies do not pass through the device's own."""
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in CASTS:
+            return values
+        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        return exchange.to_device(raw).view(values.dtype).reshape(values.shape)
+
     with ExitStack() as patches:
+        if (cupy := sys.modules.get("cupy")) is not None:
+            for name in ("asarray", "array", "ascontiguousarray"):
+                patches.enter_context(
+                    mock.patch.object(cupy, name, handed(getattr(cupy, name))))
+            put = cupy.ndarray.set
+            patches.enter_context(mock.patch.object(
+                cupy.ndarray, "set",
+                lambda array, values, *arguments, **options: put(
+                    array, exchanged(values), *arguments, **options)))
         for name, own in (("write", written), ("read", got), ("launch", started)):
             patches.enter_context(mock.patch.object(VirtualDevice, name, own))
         yield

@@ -64,7 +64,7 @@ def has_loop(function: Any) -> bool:
     waiting, seen = [as_python(function)], set()
     while waiting:
         one = waiting.pop()
-        for code in _with_inner(one.__code__):
+        for code in inner_codes(one.__code__):
             if any(step.opname == "FOR_ITER" or "JUMP_BACKWARD" in step.opname
                    for step in dis.get_instructions(code)):
                 return True
@@ -76,14 +76,18 @@ def has_loop(function: Any) -> bool:
     return False
 
 
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
+def inner_codes(code: CodeType | None) -> Iterator[CodeType]:
+    """The code of a function, and of the functions that it defines; of None, none."""
+    if code is None:
+        return
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
-            yield from _with_inner(one)
+            yield from inner_codes(one)
 
 
 def _code(function: Any) -> CodeType:
+    function = getattr(function, "func", function)  # of a partial
     function = getattr(function, "__wrapped__", function)
     return getattr(function, "py_func", function).__code__
 
