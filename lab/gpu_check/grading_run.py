@@ -84,7 +84,7 @@ def grade_class(result: Path, device: str, workers: int = 0) -> None:
 
 def _launches(lines: list[dict]) -> Row:
     """All launches of the class that ran on the GPU, as one row."""
-    from virtualgpu.devices.agreement import FINE
+    from virtualgpu.devices.comparison import FINE
 
     counts = Counter(line["verdict"] for line in lines)
     bad = [line for line in lines if line["verdict"] not in FINE]

@@ -9,7 +9,7 @@ import numpy as np
 
 from lab.gpu_check.lesson_run import Ran, read
 from lab.gpu_check.rows import AGREES, DIFFERS, FAILS, NOT_RUN, Row
-from virtualgpu.devices.agreement import close
+from virtualgpu.devices.comparison import close
 
 _NOTES = 12  # kept of one lesson
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lab.gpu_check import jobs, rows
 from lab.gpu_check.rows import AGREES, DIFFERS, FAILS, Row
-from virtualgpu.devices import agreement
+from virtualgpu.devices import comparison
 from virtualgpu.devices.gpu_process import GPU, VIRTUAL, GPUFault, GPUProcess
 from virtualgpu.devices.recorded import RecordedLaunch
 
@@ -28,9 +28,9 @@ def replay(path: Path, gpu: GPUProcess) -> Row:
         got = gpu.play(launch, SECONDS)
     except GPUFault as fault:
         return Row(what, FAILS, str(fault), {"bytes": launch.nbytes})
-    found = agreement.compare(launch, got)
+    found = comparison.compare(launch, got)
     figures = {"agreement": found.verdict, "bytes": found.nbytes}
-    if found.verdict != agreement.EQUAL:
+    if found.verdict != comparison.EQUAL:
         figures |= {"why": found.reasons, "differing": found.differing, "worst": found.worst}
     if found.unknown:
         figures["not known"] = found.unknown

@@ -9,16 +9,16 @@ import pytest
 
 from conftest import REPOSITORY
 from gpucourse.exercises.checks import read_exercises
-from gpucourse.publish import notebooks, pages, slides, stitched, syllabi
+from gpucourse.publish import notebooks, pages, slides, syllabi, three_hours
 from gpucourse.publish.execution import execute
+from gpucourse.publish.needed_cells import set_up
 from gpucourse.publish.questions import asked
-from gpucourse.publish.set_up import set_up
 from gpucourse.publish.showcase import Shown
 from gpucourse.publish.source import read_course
 
 COURSE, SOURCES = read_course(REPOSITORY)
 LESSONS = {source.lesson.id: source for source in SOURCES}
-TUTORIAL = stitched.read_tutorial(COURSE, SOURCES)
+TUTORIAL = three_hours.read_tutorial(COURSE, SOURCES)
 ROWS = syllabi.read(REPOSITORY / syllabi.FOLDER / "three_hours.md")
 
 
@@ -100,7 +100,7 @@ def test_it_runs_from_top_to_bottom(notebook):
               for output in cell.get("outputs", ()) if output.output_type == "error"]
     assert failed == []
     ran = {cell.id for cell in done.cells if cell.get("outputs")}
-    made = stitched.LESSON.id
+    made = three_hours.LESSON.id
     questions = [notebooks.cell_id(made, f"{row.start // 60}:{row.start % 60:02}/{id}/{cell.name}")
                  for row in ROWS for id, section in row.links
                  for cell in syllabi.part(LESSONS[id], section) if asked(cell)]

@@ -24,7 +24,7 @@ import gpu_driver_stub as stub
 stub.start()
 import numpy as np
 from lab.gpu_check import recorder
-from virtualgpu.devices import agreement, cubin, gpu, recorded
+from virtualgpu.devices import comparison, cubin, gpu, recorded
 
 link = cubin.link
 def linked(texts, architecture="sm_90", *, contract=True):

@@ -13,7 +13,7 @@ import pytest
 import virtualgpu
 from gpu_launches import launches, of_cpp
 from lab.gpu_check import replay
-from virtualgpu.devices import VirtualDevice, agreement, cubin
+from virtualgpu.devices import VirtualDevice, comparison, cubin
 from virtualgpu.devices.gpu_process import VIRTUAL, GPUFault, GPUProcess
 from virtualgpu.devices.recorded import Piece, RecordedLaunch, play
 from virtualgpu.errors import LinkError
@@ -34,8 +34,8 @@ def test_a_launch_comes_out_the_same_from_its_file(name, tmp_path):
     # Another device has the arrays at other addresses.
     other = VirtualDevice()
     other.allocate(5 << 20)
-    found = agreement.compare(again, play(again, other))
-    assert found.verdict == agreement.EQUAL, found
+    found = comparison.compare(again, play(again, other))
+    assert found.verdict == comparison.EQUAL, found
 
 
 def changed(launch: RecordedLaunch, element: int, change) -> list[np.ndarray]:
@@ -53,34 +53,34 @@ def one_bit(value: np.float32) -> np.float32:
 
 
 @pytest.mark.parametrize(("name", "change", "verdict", "reason"), [
-    ("exact", one_bit, agreement.DIFFERS, None),
-    ("approximate", one_bit, agreement.BOUNDED, "approximate (sin.approx"),
-    ("approximate", lambda value: value + 1, agreement.DIFFERS, "approximate"),
-    ("fused", one_bit, agreement.BOUNDED, "contraction"),
-    ("collect", lambda value: value + 1, agreement.DIFFERS, "order"),
+    ("exact", one_bit, comparison.DIFFERS, None),
+    ("approximate", one_bit, comparison.BOUNDED, "approximate (sin.approx"),
+    ("approximate", lambda value: value + 1, comparison.DIFFERS, "approximate"),
+    ("fused", one_bit, comparison.BOUNDED, "contraction"),
+    ("collect", lambda value: value + 1, comparison.DIFFERS, "order"),
 ])
 def test_one_wrong_number_is_excused_by_a_reason_or_named(name, change, verdict, reason):
     launch = launches()[name]
     # The end of the list that `collect` fills is decided by no order: it is never written.
     element = 999 if name == "collect" else 3
-    found = agreement.compare(launch, changed(launch, element, change))
+    found = comparison.compare(launch, changed(launch, element, change))
     assert found.verdict == verdict, found
-    assert found.fine == (verdict != agreement.DIFFERS)
+    assert found.fine == (verdict != comparison.DIFFERS)
     if reason is None:
         assert not found.reasons
     else:
         assert any(one.startswith(reason) for one in found.reasons)
-    if verdict == agreement.DIFFERS:
+    if verdict == comparison.DIFFERS:
         assert found.detail.startswith(f"element {element} of ")
         assert "on the virtual GPU" in found.detail
 
 
 def test_another_order_of_threads_is_no_fault():
-    for name, verdict in (("total", agreement.BOUNDED), ("collect", agreement.ORDER)):
+    for name, verdict in (("total", comparison.BOUNDED), ("collect", comparison.ORDER)):
         for seed in range(50, 80):
             with virtualgpu.schedule(seed):
                 got = play(launches()[name], VirtualDevice())
-            found = agreement.compare(launches()[name], got)
+            found = comparison.compare(launches()[name], got)
             if found.differing:
                 break
         assert found.verdict == verdict and found.differing, found
@@ -90,8 +90,8 @@ def test_a_kernel_that_is_wrong_itself_is_called_so():
     launch = launches()["racing"]
     after = [piece.after.copy() for piece in launch.pieces]
     after[-1].view(np.float32)[0] += 7
-    found = agreement.compare(launch, after)
-    assert found.verdict == agreement.FAULT and found.detail.startswith("race: ")
+    found = comparison.compare(launch, after)
+    assert found.verdict == comparison.FAULT and found.detail.startswith("race: ")
 
 
 def test_instruments_of_others_see_nothing_of_a_comparison():
@@ -99,7 +99,7 @@ def test_instruments_of_others_see_nothing_of_a_comparison():
     after = [piece.after.copy() for piece in launch.pieces]
     after[-1].view(np.float32)[0] += 7
     with virtualgpu.check() as report, virtualgpu.profile() as profile:
-        agreement.compare(launch, after)
+        comparison.compare(launch, after)
     assert report.launches == 0 and not profile.launches
 
 
@@ -122,7 +122,7 @@ def test_pointers_in_memory_are_translated_both_ways():
     finish(launch, device)
     other = VirtualDevice()
     other.allocate(9 << 20)
-    assert agreement.compare(launch, play(launch, other)).verdict == agreement.EQUAL
+    assert comparison.compare(launch, play(launch, other)).verdict == comparison.EQUAL
 
 
 def test_unwritten_bytes_can_be_left_alone():
@@ -161,8 +161,8 @@ def with_last(launch: RecordedLaunch, dtype: type, change) -> list[np.ndarray]:
 
 def test_bounds_follow_the_least_exact_step():
     """Of a float64 made by an approximation in float32, as a GPU's cosh is, and of another."""
-    for step, verdict in (("__expf((float)x[i])", agreement.BOUNDED),
-                          ("1 / x[i]", agreement.DIFFERS)):
+    for step, verdict in (("__expf((float)x[i])", comparison.BOUNDED),
+                          ("1 / x[i]", comparison.DIFFERS)):
         launch = of_cpp('extern "C" __global__ void k(double *x) { int i = threadIdx.x; '
                         f"x[i] = {step}; }}", np.linspace(1, 3, 32))
 
@@ -171,8 +171,8 @@ def test_bounds_follow_the_least_exact_step():
 
         near = with_last(launch, np.float64, partial(scale, by=1 + 4e-8))
         far = with_last(launch, np.float64, partial(scale, by=1 + 4e-3))
-        assert agreement.compare(launch, near).verdict == verdict, step
-        assert agreement.compare(launch, far).verdict == agreement.DIFFERS
+        assert comparison.compare(launch, near).verdict == verdict, step
+        assert comparison.compare(launch, far).verdict == comparison.DIFFERS
 
 
 def test_an_assembler_that_fails_is_told(monkeypatch):
@@ -181,10 +181,10 @@ def test_an_assembler_that_fails_is_told(monkeypatch):
 
     launch = launches()["fused"]
     got = changed(launch, 3, one_bit)
-    assert not agreement.compare(launch, got).unknown
+    assert not comparison.compare(launch, got).unknown
     monkeypatch.setattr(cubin, "contracts", fails)
-    found = agreement.compare(launch, got)
-    assert found.verdict == agreement.DIFFERS
+    found = comparison.compare(launch, got)
+    assert found.verdict == comparison.DIFFERS
     assert found.detail.endswith("is not known: LinkError: nvJitLink: no such option")
 
 
@@ -203,7 +203,7 @@ def test_steps_that_contraction_decides_are_a_reason():
         def one_more(steps, many=many):
             steps[:many] += 1
 
-        found = agreement.compare(launch, with_last(launch, np.int64, one_more))
+        found = comparison.compare(launch, with_last(launch, np.int64, one_more))
         assert found.fine == fine, (body, many, found)
 
 
@@ -254,7 +254,7 @@ def test_a_process_plays_launches_and_a_wrong_one_is_named(tmp_path):
         threading.Timer(0.3, gpu.child.process.kill).start()
         with pytest.raises(GPUFault, match="ended"):
             gpu.play(good)
-        assert agreement.compare(good, gpu.play(good)).verdict == agreement.EQUAL
+        assert comparison.compare(good, gpu.play(good)).verdict == comparison.EQUAL
         os.kill(gpu.child.process.pid, signal.SIGSTOP)  # as a kernel that never ends
         with pytest.raises(GPUFault, match="did not finish in time") as late:
             gpu.play(good, seconds=0.1)

@@ -35,7 +35,7 @@ GUESTS: dict[str, set[str]] = {
     "awkward/backend.py": {"awkward", "cupy"},
     # imported by pytest alone
     "pytest_plugin/__init__.py": {"pytest"},
-    "pytest_plugin/settings.py": {"pytest"},
+    "pytest_plugin/options.py": {"pytest"},
     "pytest_plugin/summary.py": {"pytest"},
     "pytest_plugin/watching.py": {"pytest"},
     "standins/cupy/testing/_against_numpy.py": {"pytest"},

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from rich.console import Console
 
-from gpucourse.grading.classes import cluster, station
+from gpucourse.grading.classes import cluster, remote
 from gpucourse.grading.classes.batch import Grader, Job
 from gpucourse.grading.commands import grade_class
 from gpucourse.grading.limits import Limits
@@ -113,11 +113,11 @@ def test_a_station_ends_with_the_worker_that_asked_it(source):
     import subprocess
     import sys
 
-    process = subprocess.Popen([sys.executable, "-m", "gpucourse.grading.classes.station"],
+    process = subprocess.Popen([sys.executable, "-m", "gpucourse.grading.classes.remote"],
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     (job,) = work(source, 1)
-    described = station.describe(job, SEED, Limits(), False)
-    process.stdin.write(station.order(source.read_text(), described) + "\n")
+    described = remote.describe(job, SEED, Limits(), False)
+    process.stdin.write(remote.order(source.read_text(), described) + "\n")
     process.stdin.flush()
     verdict = Verdict.from_json(json.loads(process.stdout.readline()))
     assert (verdict.student, verdict.earned) == ("s0", 5.0)
@@ -160,8 +160,8 @@ def test_below_the_floor_a_station_grades_nothing(tmp_path, monkeypatch, source)
 
     monkeypatch.setattr(Grader, "__enter__", refuse)
     (job,) = work(source, 1)
-    line = station.order(source.read_text(), station.describe(job, SEED, Limits(), False))
-    verdict = Verdict.from_json(station.Station(tmp_path).grade(line))
+    line = remote.order(source.read_text(), remote.describe(job, SEED, Limits(), False))
+    verdict = Verdict.from_json(remote.Station(tmp_path).grade(line))
     assert verdict.kind == INFRASTRUCTURE_FAULT
     assert "bubblewrap" in verdict.reason
 

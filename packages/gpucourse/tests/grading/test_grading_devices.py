@@ -7,7 +7,7 @@ import numpy as np
 from fresh_python import in_fresh_python
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.devices import new_device
-from gpucourse.grading.oracle.untrusting import UntrustingDevice
+from gpucourse.grading.oracle.untrusted_ptx import UntrustingDevice
 from virtualgpu.memory.mapping import BASE
 
 READS_AND_WRITES = """.version 8.0

@@ -12,7 +12,7 @@ import pytest
 
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.limits import MEGABYTE, Limits, limits_from
-from gpucourse.grading.submission import slim
+from gpucourse.grading.submission import without_outputs
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import ingest_cells, ingest_file
 from gpucourse.grading.submission.reading import Unreadable, parse_cells
@@ -163,7 +163,7 @@ def test_what_is_left_out_is_that_and_nothing_else(document, indent):
                 cell[name] = type(cell[name])()
     expected["metadata"] = {}
     text = json.dumps(document, indent=indent)
-    assert json.loads(slim.without_outputs(text)) == expected
+    assert json.loads(without_outputs.without_outputs(text)) == expected
 
 
 @pytest.mark.parametrize("text", [
@@ -171,12 +171,12 @@ def test_what_is_left_out_is_that_and_nothing_else(document, indent):
     '{"cells": [{"outputs": ]}]', '{"metadata": {"a": [}}', "\\\"\\"])
 def test_what_is_no_json_stays_so_and_is_no_accident(text):
     with pytest.raises(json.JSONDecodeError):
-        json.loads(slim.without_outputs(text))
+        json.loads(without_outputs.without_outputs(text))
 
 
 def test_a_file_of_many_small_values_takes_bounded_memory(monkeypatch):
     """Python would keep each at 60 bytes: only so many are looked at, and none is kept."""
-    monkeypatch.setattr(slim, "MOST_PARTS", 100_000)
+    monkeypatch.setattr(without_outputs, "MOST_PARTS", 100_000)
     hostile = ('{"nbformat": 4, "cells": [{"outputs": [' + "[],[]," * 400_000).encode()
     tracemalloc.start()
     with pytest.raises(Unreadable, match="more than 100000 values"):

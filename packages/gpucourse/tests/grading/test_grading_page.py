@@ -13,10 +13,10 @@ import pytest
 from rich.console import Console
 
 from gpucourse.grading.classes import report
-from gpucourse.grading.classes.alike import MOST_TOKENS, Pair, alike, tokens
 from gpucourse.grading.classes.batch import Job
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.classes.page import page
+from gpucourse.grading.classes.similarity import MOST_TOKENS, Pair, alike, tokens
 from gpucourse.grading.contract import Launched
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.testing import verbs

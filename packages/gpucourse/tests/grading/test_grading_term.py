@@ -145,7 +145,7 @@ def test_without_a_due_date_a_missing_time_is_not_worth_a_word(term):
 
 def test_a_clock_in_the_future_is_named_and_stays_refused(term, monkeypatch):
     """Its time comes one day; the grade must not change on that day."""
-    from gpucourse.grading.classes import stamps
+    from gpucourse.grading.classes import timestamps
 
     term.due(DUE)
     tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
@@ -154,7 +154,7 @@ def test_a_clock_in_the_future_is_named_and_stays_refused(term, monkeypatch):
     said = term.grade()
     assert "ann (timestamp.txt says" in said and "still to come" in said
     assert term.scores() == {"ann": (5.0, 0.0), "bob": (5.0, 5.0)}
-    monkeypatch.setattr(stamps, "APART", datetime.timedelta(days=2))  # as two days later
+    monkeypatch.setattr(timestamps, "APART", datetime.timedelta(days=2))  # as two days later
     assert "ann (timestamp.txt says" in term.grade()
     assert term.scores() == {"ann": (5.0, 0.0), "bob": (5.0, 5.0)}
     path.with_name("timestamp.txt").write_text("2020-01-03 12:00:00 UTC")
@@ -164,9 +164,9 @@ def test_a_clock_in_the_future_is_named_and_stays_refused(term, monkeypatch):
 
 def test_similar_holds_submissions_against_what_is_published(term, monkeypatch):
     """The solution in the source, and other styles of it where course/ lies beside grading/."""
-    from gpucourse.grading.classes import alike
+    from gpucourse.grading.classes import similarity
 
-    monkeypatch.setattr(alike, "FEWEST_TOKENS", 5)  # the toy's answers are short
+    monkeypatch.setattr(similarity, "FEWEST_TOKENS", 5)  # the toy's answers are short
     path = term.hand_in("ann")
     other = term.root.parent / "course" / "projects" / "toy"
     other.mkdir(parents=True)

@@ -18,8 +18,8 @@ from virtualgpu.compilers.nvrtc import compile_to_ptx as compile_to_ptx
 from virtualgpu.compilers.nvrtc import source_path as source_path
 from virtualgpu.devices import Triple as Triple
 from virtualgpu.devices import VirtualDevice as VirtualDevice
-from virtualgpu.devices.agreement import TOLERANCE as TOLERANCE
-from virtualgpu.devices.agreement import compare as compare
+from virtualgpu.devices.comparison import TOLERANCE as TOLERANCE
+from virtualgpu.devices.comparison import compare as compare
 from virtualgpu.devices.gpu_process import GPU as GPU
 from virtualgpu.devices.gpu_process import GPUFault as GPUFault
 from virtualgpu.devices.gpu_process import GPUProcess as GPUProcess
@@ -35,7 +35,7 @@ from virtualgpu.launch.limits import Budget as Budget
 from virtualgpu.launch.linker import LoadedModule as LoadedModule
 from virtualgpu.memory.global_memory import POISON as POISON
 from virtualgpu.memory.global_memory import GlobalMemory as GlobalMemory
-from virtualgpu.memory.plain import is_plain as is_plain
+from virtualgpu.memory.plain_dtypes import is_plain as is_plain
 from virtualgpu.numba.kernel_ptx import compile_kernel as compile_kernel
 from virtualgpu.numba.kernel_ptx import is_kernel as is_kernel
 from virtualgpu.numba.machine_array import MachineArray as MachineArray

@@ -7,7 +7,7 @@ import pytest
 
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.compilers.loops import I32, I64, U8, U32, U64, compiled
-from virtualgpu.watch import race_loop, warp_loops, written_loop
+from virtualgpu.watch import memory_traffic, race_loop, written_loop
 
 LIMIT = 7
 
@@ -107,17 +107,18 @@ def test_counting_loops(seed):
     addresses = (random.integers(0, 200, 90) * 8).astype(np.uint64)
     seen, more = np.zeros(64, np.uint64), np.zeros(64, np.uint64)
     banks, result = np.zeros(32, np.int64), np.zeros(4, np.int64)
-    one, two = both(warp_loops.sectors, addresses, lanes, warp_of, 90, 8, seen, more, result)
+    one, two = both(memory_traffic.sectors, addresses, lanes, warp_of, 90, 8, seen, more, result)
     assert one == two
-    one, two = both(warp_loops.banks, addresses, lanes, warp_of, thread_of, 90, 8, 16, seen, banks,
-                    result)
+    one, two = both(memory_traffic.banks, addresses, lanes, warp_of, thread_of, 90, 8, 16, seen,
+                    banks, result)
     assert one == two
-    one, two = both(warp_loops.contention, addresses, lanes, warp_of, 90, seen, banks, result)
+    one, two = both(memory_traffic.contention, addresses, lanes, warp_of, 90, seen, banks, result)
     assert one == two
     block_of, counts = thread_of * 0, np.zeros(500, np.uint32)
-    one, two = both(warp_loops.tally, addresses, lanes, block_of, 90, 0, 1600, 0, counts, result)
+    one, two = both(memory_traffic.tally, addresses, lanes, block_of, 90, 0, 1600, 0, counts,
+                    result)
     assert one == two
-    one, two = both(warp_loops.raise_by, 7, lanes, 90, warp_of, np.zeros(128, np.uint32),
+    one, two = both(memory_traffic.raise_by, 7, lanes, 90, warp_of, np.zeros(128, np.uint32),
                     np.zeros(4, np.uint32))
     assert one == two
 

@@ -9,7 +9,7 @@ import pytest
 
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.lanes.events import Access
-from virtualgpu.watch import warp_loops
+from virtualgpu.watch import memory_traffic
 from virtualgpu.watch.profiling import Profile, Profiler
 
 
@@ -24,11 +24,11 @@ def test_a_lane_alone(space, kind, size):
     result, room = np.zeros(4, np.int64), np.zeros((2, 64), np.uint64)
     seen, more = map(pointer, room)
     if kind == "atomic":
-        warp_loops.contention(*start, 1, seen, more, pointer(result))
+        memory_traffic.contention(*start, 1, seen, more, pointer(result))
     elif space == "global":
-        warp_loops.sectors(*start, 1, size, seen, more, pointer(result))
+        memory_traffic.sectors(*start, 1, size, seen, more, pointer(result))
     else:
         share = 32 if size <= 4 else 128 // size
-        warp_loops.banks(*start, pointer(wave.thread_of), 1, size, share, seen, more,
+        memory_traffic.banks(*start, pointer(wave.thread_of), 1, size, share, seen, more,
                          pointer(result))
     assert Profiler(Profile())._turns(access, addresses, lanes, None) == tuple(result[:3])

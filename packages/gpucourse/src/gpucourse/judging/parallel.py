@@ -1,7 +1,7 @@
 """Whether the threads of a launch share its work, by what the busiest of them did.
 
 A right sum tells nothing of who added it up. What threads and warps did is counted in the launch
-that is judged (:mod:`virtualgpu.watch.shares`), and held against an even share. One element a
+that is judged (:mod:`virtualgpu.watch.work_shares`), and held against an even share. One element a
 thread or many, grid-stride loops, trees, shuffles, warp-aggregated atomics, thread 0 that sets a
 few slots to zero: all stay within the bounds. Serial work is beyond them as soon as a launch is
 large enough to tell, and in a smaller one nothing is asked.

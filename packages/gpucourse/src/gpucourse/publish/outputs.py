@@ -13,7 +13,7 @@ from pathlib import Path
 from gpucourse.course.checkout import notebook_path
 from gpucourse.course.projects import repository_url
 from gpucourse.course.registry import Project
-from gpucourse.publish import abroad, faq, notebooks, stitched, welcome
+from gpucourse.publish import abroad, faq, notebooks, three_hours, welcome
 from gpucourse.publish.colab_copies import colab_copies
 from gpucourse.publish.gallery import NOTEBOOK, read_gallery
 from gpucourse.publish.source import read_course
@@ -79,7 +79,7 @@ def derive(root: Path) -> dict[Path, str]:
     derived[welcome.NOTEBOOK] = welcome.welcome_notebook(course)
     if gallery := read_gallery(course):
         derived[NOTEBOOK] = notebooks.lecture_notebook(course, gallery)
-    if tutorial := stitched.read_tutorial(course, sources):
+    if tutorial := three_hours.read_tutorial(course, sources):
         derived[notebook_path(tutorial.lesson)] = notebooks.lecture_notebook(course, tutorial)
     if url := repository_url(root):
         derived |= colab_copies(derived, url)

@@ -25,7 +25,7 @@ from gpucourse.publish.notebooks import STRIP, cell_id, fold, starter
 from gpucourse.publish.questions import asked
 from gpucourse.publish.showcase import Shown
 from gpucourse.publish.source import ANSWERS, SET_UP, Cell, Source
-from gpucourse.publish.stitched import LESSON as TUTORIAL
+from gpucourse.publish.three_hours import LESSON as TUTORIAL
 
 #: Documents of the repository that are pages, as globs.
 DOCUMENTS = ("docs/*.md", "docs/syllabi/*.md", "docs/decisions/*.md", "grading/README.md",

@@ -26,7 +26,7 @@ from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.projects import PACKAGES, read_projects
 from gpucourse.course.regions import find_regions
 from gpucourse.course.registry import load_course
-from gpucourse.publish import stitched, welcome
+from gpucourse.publish import three_hours, welcome
 from gpucourse.publish.environments import version
 from gpucourse.publish.links import dead_links
 from gpucourse.publish.notebooks import notebook_text
@@ -52,7 +52,7 @@ def files(root: Path, wheels: Iterable[Path], *, graded: bool = False) -> dict[s
     found: dict[str, bytes] = {wheel.name: wheel.read_bytes() for wheel in wheels}
     for path, text in derive(root).items():
         # The tutorial's notebook reviews the projects with our answers, and sets up with them.
-        if path.parts[0] in ("lectures", "projects") and path.stem != stitched.LESSON.id and (
+        if path.parts[0] in ("lectures", "projects") and path.stem != three_hours.LESSON.id and (
                 path.parts[1] != "colab"):
             found[path.as_posix()] = text.encode()
     welcome_page = welcome.welcome_notebook(load_course(root), handout=True)

@@ -17,7 +17,7 @@ from gpucourse.publish.gallery import read_gallery
 from gpucourse.publish.notebooks import solution
 from gpucourse.publish.rehearsal import judge_solved
 from gpucourse.publish.source import Source, read_course
-from gpucourse.publish.stitched import read_tutorial
+from gpucourse.publish.three_hours import read_tutorial
 
 #: Lessons that run at a time: each takes a core and up to 1 GB.
 JOBS = max(1, min(4, os.cpu_count() or 1))

@@ -27,7 +27,7 @@ from gpucourse.exercises.checks import Exercise, read_exercises
 from gpucourse.publish import pages, reference, release, slides
 from gpucourse.publish.offline import mistakes
 from gpucourse.publish.showcase import Shown, show_course
-from gpucourse.publish.stitched import LESSON as TUTORIAL
+from gpucourse.publish.three_hours import LESSON as TUTORIAL
 
 #: What Sphinx reads, and its own cache, relative to the folder for such things.
 _SOURCE, _DOCTREES = "site-source", "site-doctrees"

@@ -15,7 +15,7 @@ import numpy as np
 from virtualgpu.compilers.signatures import ParameterType
 from virtualgpu.findings import Finding
 from virtualgpu.memory.global_memory import POISON
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.ptx import Function
 from virtualgpu.watch import instruments
 from virtualgpu.watch.checking import Recorder

@@ -17,7 +17,7 @@ import numpy as np
 from virtualgpu.devices import cubin
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import LaunchError, LinkError, OutOfMemory, VirtualGPUError
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 
 # What a block gets of shared memory without being asked for more by name (CUDA C++ Programming
 # Guide, "Technical Specifications per Compute Capability").

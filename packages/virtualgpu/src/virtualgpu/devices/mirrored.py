@@ -17,7 +17,7 @@ from virtualgpu.devices.protocol import Triple
 from virtualgpu.devices.remote import Ask, RemoteDevice
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.memory.global_memory import POISON
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 
 
 class _Copy:

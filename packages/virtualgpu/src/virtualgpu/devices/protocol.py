@@ -46,7 +46,7 @@ class Device(Protocol):
     def write(self, address: int, data: np.ndarray) -> None:
         """Host to device: the bytes of ``data``, of any shape, in C order.
 
-        Raises TypeError for a dtype with Python objects (:mod:`virtualgpu.memory.plain`).
+        Raises TypeError for a dtype with Python objects (:mod:`virtualgpu.memory.plain_dtypes`).
         """
 
     def read(self, address: int, nbytes: int) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 
 #: What sends a request, ``{"device": verb, ...}`` and arrays, and brings the reply: values that
 #: JSON has, and arrays. A reply may be ``{"device_error": ...}``.

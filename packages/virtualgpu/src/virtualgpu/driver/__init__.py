@@ -3,7 +3,7 @@
 ``cuda.core`` and its like reach the CUDA driver through C function pointers. Where there is no GPU
 this room gives them a shared library under the driver's own name (:mod:`.library`) whose functions
 are Python's (:mod:`.entries`), written by subject: :mod:`.contexts`, :mod:`.memory`, :mod:`.pools`,
-:mod:`.code`, :mod:`.streams`. :mod:`.core` is what ``cuda.core`` needs beside.
+:mod:`.kernels`, :mod:`.streams`. :mod:`.cuda_core` is what ``cuda.core`` needs beside.
 
 Names, arguments and result codes are those of the CUDA Driver API reference (CUDA 13).
 """

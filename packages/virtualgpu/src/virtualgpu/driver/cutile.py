@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from virtualgpu.devices.host_tensors import copies
-from virtualgpu.driver import code
+from virtualgpu.driver import kernels
 from virtualgpu.driver.tensors import on_device
 
 VERSION = "V_13_4"  # the newest bytecode that virtualgpu.tile reads
@@ -50,7 +50,7 @@ def adapt(tile: ModuleType) -> None:
 
     @functools.wraps(launch_of_tile)
     def launch(*arguments, **named):
-        with copies() as address, code.deferring():
+        with copies() as address, kernels.deferring():
             stream_grid_kernel, given = arguments[:3], arguments[3:]
             launch_of_tile(*stream_grid_kernel, *(on_device(one, address) for one in given),
                            **{name: on_device(one, address) for name, one in named.items()})

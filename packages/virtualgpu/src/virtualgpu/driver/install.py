@@ -6,11 +6,11 @@ import atexit
 
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.driver import (  # noqa: F401  (they fill the table)
-    code,
     contexts,
-    core,
+    cuda_core,
     cutile,
     entries,
+    kernels,
     library,
     linking,
     memory,
@@ -38,7 +38,7 @@ def install() -> bool:
         entries.exported.update((name, made.address(name)) for name in entries.names())
         atexit.register(made.end)
         _loaded.append(made)
-    after_import("cuda.core", core.adapt)
+    after_import("cuda.core", cuda_core.adapt)
     after_import("cuda.tile", cutile.adapt)
     return True
 
@@ -53,5 +53,5 @@ def remove() -> None:
     entries.switch(False)
     forget("cuda.core")
     forget("cuda.tile")
-    core.restore()
+    cuda_core.restore()
     cutile.restore()

@@ -1,6 +1,6 @@
 """Linking (CUDA Driver API, section "Module Management", ``cuLink...``): PTX with PTX.
 
-What comes out is what :mod:`.code` loads: the texts, one behind the other. The device runtime
+What comes out is what :mod:`.kernels` loads: the texts, one behind the other. The device runtime
 (``libcudadevrt.a``) is left out: the machine itself has what a grid's barrier asks of it.
 """
 
@@ -11,7 +11,7 @@ import itertools
 
 from virtualgpu import devices
 from virtualgpu.cuda.driver_api import DriverFailure
-from virtualgpu.driver import code
+from virtualgpu.driver import kernels
 from virtualgpu.driver.entries import Result, entry
 
 _PTX, _LIBRARY = 1, 4  # CU_JIT_INPUT_PTX, CU_JIT_INPUT_LIBRARY
@@ -42,8 +42,8 @@ def cuLinkAddData(state: int, kind: int, data: int, nbytes: int, *options: int) 
 
 @entry("z >z >z")
 def cuLinkComplete(state: int) -> tuple[int, int]:
-    raw = code.joined(_states[state]).encode()
-    code.Library(_states[state]).module(devices.current())  # what does not link is said now
+    raw = kernels.joined(_states[state]).encode()
+    kernels.Library(_states[state]).module(devices.current())  # what does not link is said now
     _images[state] = ctypes.create_string_buffer(raw)
     return ctypes.addressof(_images[state]), len(raw)
 

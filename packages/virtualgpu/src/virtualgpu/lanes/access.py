@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from virtualgpu.errors import MemoryAccessError
-from virtualgpu.lanes import access_words, atomics, clusters, wide
+from virtualgpu.lanes import access_messages, atomics, b128, clusters
 from virtualgpu.lanes.events import Access
 from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.registers import Registers
@@ -76,7 +76,7 @@ def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -
     if space is None:
         return _mixed(site, group, address, values)
     if site.whole:
-        return wide.atomic(site, group, space, address, *locate(site, group, space, address),
+        return b128.atomic(site, group, space, address, *locate(site, group, space, address),
                            values)
     if site.width == 1:
         view, index = locate(site, group, space, address)
@@ -194,7 +194,7 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
         low, high = int(address.min()), int(address.max())
         merged = int(np.bitwise_or.reduce(address)) if site.size > 1 else 0
     if merged & (site.size - 1):
-        access_words.misaligned(site, group, space, address)
+        access_messages.misaligned(site, group, space, address)
     if space == "global":
         memory = wave.launch.memory
         if not (site.low <= low and high <= site.high and site.version == memory.version):
@@ -205,7 +205,7 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
             else:
                 bad = memory.bad_lanes(address, site.size)
                 if bad.any():
-                    access_words.illegal(site, group, space, address, bad)
+                    access_messages.illegal(site, group, space, address, bad)
         index = ((address - _BASE) >> site.shift).view(np.int64)
         view = memory.views[site.dtype]
     elif space == "shared":
@@ -214,7 +214,7 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
             low, high = int(address.min()), int(address.max())
         bad = wave.launch.shared_layout.outside(address, low, high, site.size)
         if bad is not None:
-            access_words.illegal(site, group, space, address, bad)
+            access_messages.illegal(site, group, space, address, bad)
         index = address.view(np.int64)
         if wave.blocks > 1:
             owner = group.take(wave.block_of) if blocks is None else blocks
@@ -230,7 +230,7 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
                 address = group.spread(address)
                 bad = bad & ~wave.on_stack(address, group.lanes, site.size)
             if bad.any():
-                access_words.illegal(site, group, space, address, bad)
+                access_messages.illegal(site, group, space, address, bad)
         wave.grow_local(limit)
         own = wave.local_offset(address).view(np.int64)
         index = (group.lanes * wave.local_stride + own) >> np.int64(site.shift)

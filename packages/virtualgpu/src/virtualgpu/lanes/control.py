@@ -14,7 +14,7 @@ import numpy as np
 
 from virtualgpu import operations
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.lanes import clusters, stack, warp
+from virtualgpu.lanes import clusters, stack, warp_exchange
 from virtualgpu.lanes.families import asynchronous, tensor, texture_decode
 from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.intrinsics import INTRINSICS
@@ -166,7 +166,7 @@ def _vote(emitter: Emitter, instruction: Instruction) -> None:
     target, source, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
     mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
-    function = emitter.put(partial(exchange, partial(warp.vote, mode)), "f")
+    function = emitter.put(partial(exchange, partial(warp_exchange.vote, mode)), "f")
     have = U32 if mode == "ballot" else BOOL
     emitter.set(target, f"{function}(group, {mask}, {emitter.get(source, BOOL)})", have)
 
@@ -175,7 +175,7 @@ def _shuffle(emitter: Emitter, instruction: Instruction) -> None:
     target, a, b, c, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
     mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
-    function = emitter.put(partial(exchange, partial(warp.shuffle, mode)), "f")
+    function = emitter.put(partial(exchange, partial(warp_exchange.shuffle, mode)), "f")
     emitter.lines.append(
         f" shuffled, inside, given = {function}(group, {mask}, {emitter.get(a, U32)}, "
         f"{emitter.get(b, U32)}, {emitter.get(c, U32)})")
@@ -200,10 +200,10 @@ def _match(emitter: Emitter, instruction: Instruction) -> None:
     mask = _synchronised(emitter, instruction, rest)
     dtype = DTYPES[instruction.modifiers[-1]]
     if "any" in instruction.modifiers:
-        function = emitter.put(partial(exchange, warp.match_any), "f")
+        function = emitter.put(partial(exchange, warp_exchange.match_any), "f")
         emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", U32)
         return
-    function = emitter.put(partial(exchange, warp.match_all), "f")
+    function = emitter.put(partial(exchange, warp_exchange.match_all), "f")
     emitter.lines.append(f" matched, agree = {function}(group, {mask}, {emitter.get(a, dtype)})")
     emitter.set(target, "matched", U32)
     if instruction.second is not None:
@@ -217,14 +217,14 @@ def _redux(emitter: Emitter, instruction: Instruction) -> None:
     if dtype.kind == "f":
         raise UnsupportedInstruction(instruction.name)
     mode = next(m for m in instruction.modifiers if m in ("add", "min", "max", "and", "or", "xor"))
-    function = emitter.put(partial(exchange, partial(warp.reduce, mode)), "f")
+    function = emitter.put(partial(exchange, partial(warp_exchange.reduce, mode)), "f")
     emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", dtype)
 
 
 def _elect(emitter: Emitter, instruction: Instruction) -> None:
     target, *rest = instruction.operands
     mask = _synchronised(emitter, instruction, rest)
-    function = emitter.put(partial(exchange, warp.elect), "f")
+    function = emitter.put(partial(exchange, warp_exchange.elect), "f")
     emitter.lines.append(f" leader, chosen = {function}(group, {mask})")
     emitter.set(target, "leader", U32)
     if instruction.second is not None:
@@ -232,7 +232,8 @@ def _elect(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def _activemask(emitter: Emitter, instruction: Instruction) -> None:
-    emitter.set(instruction.operands[0], f"{emitter.put(warp.activemask, 'f')}(group)", U32)
+    function = emitter.put(warp_exchange.activemask, "f")
+    emitter.set(instruction.operands[0], f"{function}(group)", U32)
 
 
 def _nanosleep(emitter: Emitter, instruction: Instruction) -> None:

@@ -17,10 +17,10 @@ import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.lanes import control, memory_access
+from virtualgpu.lanes.b128 import halves, join
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.special import SPECIAL
 from virtualgpu.lanes.wave import WARP
-from virtualgpu.lanes.wide import halves, join
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.program.decode import decoding
 from virtualgpu.program.program import Block, Program

@@ -8,7 +8,7 @@ import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError
 from virtualgpu.lanes import access
-from virtualgpu.lanes.wide import halves, join
+from virtualgpu.lanes.b128 import halves, join
 from virtualgpu.program.site import Site
 from virtualgpu.program.speculation import Condition
 from virtualgpu.program.steps import WIDE, MemoryAccess

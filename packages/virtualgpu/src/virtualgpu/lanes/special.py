@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from virtualgpu.lanes.group import Group
-from virtualgpu.lanes.warp import ONE, lane_ids
+from virtualgpu.lanes.warp_exchange import ONE, lane_ids
 from virtualgpu.lanes.wave import WARP
 
 

@@ -22,7 +22,7 @@ class _Asked(Exception):
 
 def exchange(function: Callable[..., Any], group: Group, *operands: np.ndarray) -> Any:
     """Lanes tell each other something: ``function(group, mask, ...)`` of
-    :mod:`virtualgpu.lanes.warp`, an array of shape (n,) or a tuple of such.
+    :mod:`virtualgpu.lanes.warp_exchange`, an array of shape (n,) or a tuple of such.
 
     Lanes that met others at another instruction have it from :func:`_exchange_apart`.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from virtualgpu.lanes.events import Observer
 from virtualgpu.lanes.schedule import Lockstep, Schedule
 from virtualgpu.launch.limits import Budget
-from virtualgpu.launch.patience import Patience
+from virtualgpu.launch.progress import Patience
 
 
 @dataclass(frozen=True, slots=True)

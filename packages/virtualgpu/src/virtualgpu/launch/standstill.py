@@ -20,7 +20,7 @@ import numpy as np
 from virtualgpu.lanes import barriers, clusters
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import Wave
-from virtualgpu.launch import standstill_words
+from virtualgpu.launch import standstill_messages
 from virtualgpu.memory.mapping import BASE
 from virtualgpu.memory.windows import WINDOW
 from virtualgpu.program import loops
@@ -158,7 +158,7 @@ class Standstill:
         stands = taken == self.epoch if sees else taken > 0  # where memory has no say, for ever
         again = stands & (known.snapshot[lanes] == digest)
         if again.any() and not sees:
-            raise standstill_words.goes_round(group.subset(np.flatnonzero(again), group.block))
+            raise standstill_messages.goes_round(group.subset(np.flatnonzero(again), group.block))
         known.repeats[lanes[again]] = self.epoch
         visits = np.where(stands, known.visits[lanes], 0) + 1
         due = np.where(stands, known.due[lanes], 1)
@@ -171,7 +171,7 @@ class Standstill:
         if self.launch.unstarted:
             return True  # blocks that have not begun may help
         if all(map(self._is_still, self.launch.resident)):
-            raise standstill_words.all_wait(self, group)
+            raise standstill_messages.all_wait(self, group)
         return True
 
     # -- who goes in circles -------------------------------------------------------------------

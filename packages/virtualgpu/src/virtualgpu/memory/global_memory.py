@@ -17,7 +17,7 @@ import numpy as np
 
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
 from virtualgpu.memory.mapping import BASE, PAGE, Mapping
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.memory.written import Written
 
 ALIGN = 512  # cudaMalloc promises at least 256

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.errors import OutOfMemory
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 
 BASE = 0x7_0000_0000  # first device address; everything below is never mapped
 # Python names the flag from 3.13 on; its value on Linux is older than that.

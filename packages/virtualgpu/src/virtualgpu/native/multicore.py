@@ -20,7 +20,7 @@ from virtualgpu.errors import (
 )
 from virtualgpu.lanes import access, calls, simt
 from virtualgpu.lanes.group import Group
-from virtualgpu.launch import standstill_words
+from virtualgpu.launch import standstill_messages
 from virtualgpu.launch.launch import Launch
 from virtualgpu.native.compiled import NativeKernel
 from virtualgpu.native.context import AT, STOPPED
@@ -217,7 +217,7 @@ class Run:
         if core is self.cores[0]:
             self._say_where(core)
         if core.circles.head is not None and self._is_endless(core, core.circles.head):
-            raise standstill_words.goes_round(core.stand()[1])
+            raise standstill_messages.goes_round(core.stand()[1])
         return True
 
     def _is_endless(self, core: Core, head: Head) -> bool:

@@ -1,4 +1,4 @@
-"""What the lanes of a warp tell each other, as LLVM values (:mod:`virtualgpu.lanes.warp`).
+"""What the lanes of a warp tell each other, as LLVM values (:mod:`virtualgpu.lanes.warp_exchange`).
 
 All lanes that are here take part: a kernel is refused where some may be missing or where lanes
 name other companions.
@@ -54,7 +54,7 @@ def _vote(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 def sources(registers: Registers, step: Step) -> tuple[Value, Value]:
     """Which lane each lane of ``shfl.sync`` reads (s32), and whether that one is in range (pred),
-    as :func:`virtualgpu.lanes.warp.shuffle` has it."""
+    as :func:`virtualgpu.lanes.warp_exchange.shuffle` has it."""
     build = registers.build
     b = spread(registers.get(step.sources[1], U32)).view("s32") & 31
     c = spread(registers.get(step.sources[2], U32)).view("s32")

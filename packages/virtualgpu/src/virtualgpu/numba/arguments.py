@@ -18,7 +18,7 @@ import numpy as np
 
 from virtualgpu import devices
 from virtualgpu.memory.array_names import ArrayParameter
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 
 
 class ArrayLayout(NamedTuple):

@@ -12,7 +12,7 @@ from virtualgpu import devices
 from virtualgpu.compilers.nvrtc import CompilationError, compile_to_ptx
 from virtualgpu.cuda.driver_api import API
 from virtualgpu.cuda.kernel_resources import find_kernel, resources
-from virtualgpu.devices.each import PerDevice
+from virtualgpu.devices.per_device import PerDevice
 from virtualgpu.memory import array_names
 
 kernel_names: dict[str, str] = {}  # entry in the PTX → the Python function's name

@@ -42,7 +42,7 @@ from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.cuda.interprocess_api import MemoryHandle
 from virtualgpu.errors import LaunchError, MemoryAccessError, MisalignedAddressError
 from virtualgpu.memory import array_names
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.numba import arguments, line_information, remembered
 from virtualgpu.numba.core import (
     CoreDevice,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.devices import Device
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 
 
 class MachineArray:

@@ -15,8 +15,8 @@ import numpy as np
 from virtualgpu import operations
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction, VirtualGPUError
 from virtualgpu.operations.types import REGISTER_DTYPES
+from virtualgpu.program.intrinsics import PROVIDED
 from virtualgpu.program.program import Block, Program
-from virtualgpu.program.provided import PROVIDED
 from virtualgpu.program.site import Site, site_of
 from virtualgpu.program.speculation import predicates
 from virtualgpu.program.steps import (

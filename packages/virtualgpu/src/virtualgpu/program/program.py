@@ -15,8 +15,8 @@ import numpy as np
 from virtualgpu.errors import LinkError, Location, PTXSyntaxError
 from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.program import shared_layout, speculation
+from virtualgpu.program.intrinsics import GRID_BARRIER, PROVIDED
 from virtualgpu.program.linked import Linked
-from virtualgpu.program.provided import GRID_BARRIER, PROVIDED
 from virtualgpu.program.shared_accesses import shared_accesses
 from virtualgpu.program.steps import Step
 from virtualgpu.ptx import (

@@ -92,7 +92,7 @@ class Barrier(Step):
 
 @dataclass(slots=True, kw_only=True)
 class Call(Step):
-    """A call of a function that the device provides (:mod:`.provided`)."""
+    """A call of a function that the device provides (:mod:`.intrinsics`)."""
 
     function: str
 

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.ptx.body import Body, Declarations
+from virtualgpu.ptx.function_body import Body, Declarations
 from virtualgpu.ptx.module import (
     Function,
     InitialValue,

@@ -23,8 +23,8 @@ from collections.abc import Generator
 
 import pytest
 
-from virtualgpu.pytest_plugin import settings
-from virtualgpu.pytest_plugin.settings import pytest_addoption  # noqa: F401  (a hook)
+from virtualgpu.pytest_plugin import options
+from virtualgpu.pytest_plugin.options import pytest_addoption  # noqa: F401  (a hook)
 
 _RUN = "virtualgpu-run"
 
@@ -32,16 +32,16 @@ _RUN = "virtualgpu-run"
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """A conftest.py may ask ``cuda.is_available()``, declare kernels and launch them."""
-    if not settings.known_options(early_config).virtual_gpu:
+    if not options.known_options(early_config).virtual_gpu:
         return (yield)
     with _start(early_config).around_conftests():
         return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for marker in settings.MARKERS:
+    for marker in options.MARKERS:
         config.addinivalue_line("markers", marker)
-    settings.refuse_without_switch(config)
+    options.refuse_without_switch(config)
     # A plugin that a conftest.py names was not asked to load the initial conftest.py.
     if config.getoption("virtual_gpu") and not config.pluginmanager.has_plugin(_RUN):
         _start(config)
@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _start(config: pytest.Config):
     """Switch the virtual GPU on and register what watches the run, which is returned."""
-    chosen = settings.of_run(config)
+    chosen = options.of_run(config)
 
     import virtualgpu
     from virtualgpu.numba import simulator

@@ -14,7 +14,7 @@ import pytest
 from virtualgpu import sources
 from virtualgpu.findings import Finding, Report
 from virtualgpu.pytest_plugin.accepting import Acceptance
-from virtualgpu.pytest_plugin.settings import Settings, known_options
+from virtualgpu.pytest_plugin.options import Settings, known_options
 
 _NUMBER = re.compile(r"\d[\d,]*")
 

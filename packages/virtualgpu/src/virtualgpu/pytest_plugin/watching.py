@@ -14,9 +14,9 @@ from virtualgpu.errors import BudgetExceeded, EndlessError, VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
 from virtualgpu.lanes.events import Observer
 from virtualgpu.launch.limits import Budget
-from virtualgpu.pytest_plugin import settings
+from virtualgpu.pytest_plugin import options
 from virtualgpu.pytest_plugin.accepting import Acceptance, split
-from virtualgpu.pytest_plugin.settings import SEED, Settings
+from virtualgpu.pytest_plugin.options import SEED, Settings
 from virtualgpu.pytest_plugin.summary import heading, note
 from virtualgpu.watch import instruments
 
@@ -72,10 +72,10 @@ class Watching:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            chosen = settings.of_test(item, self._run)
+            chosen = options.of_test(item, self._run)
             parameters = getattr(getattr(item, "callspec", None), "params", {})
             # Tests that take no parameters, those of unittest, run with the first seed.
-            seeds = (settings.seed(parameters[SEED]),) if SEED in parameters else chosen.seeds[:1]
+            seeds = (options.seed(parameters[SEED]),) if SEED in parameters else chosen.seeds[:1]
             item.stash[_CHOSEN] = replace(chosen, seeds=seeds)
 
     @pytest.hookimpl(wrapper=True)

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from virtualgpu.after_import import after_import, forget
-from virtualgpu.driver import code, entries
+from virtualgpu.driver import entries, kernels
 from virtualgpu.errors import LaunchError, VirtualGPUError
 from virtualgpu.memory import array_names
 from virtualgpu.numba.arguments import ArrayLayout, array_parameters
@@ -101,8 +101,8 @@ def _name(dispatcher: Any, image: str, entry: str) -> None:
     from numba_cuda_mlir.numba_cuda import types
 
     function = dispatcher.py_func
-    for text in code.texts(image):
-        code.expressions.setdefault(text, {})[function.__name__] = entry
+    for text in kernels.texts(image):
+        kernels.expressions.setdefault(text, {})[function.__name__] = entry
     for compiled in [*dispatcher.overloads.values(), *dispatcher._launch_config_overloads.values()]:
         if compiled.metadata["func_name"] == entry:
             arrays = array_parameters(function, compiled.signature.args, _MEMREF, types)

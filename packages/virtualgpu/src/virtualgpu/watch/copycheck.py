@@ -14,7 +14,7 @@ from virtualgpu.lanes.events import Access
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.languages import language_of
 from virtualgpu.watch.checking import Checker, at_line
-from virtualgpu.watch.race_words import element
+from virtualgpu.watch.race_messages import element
 
 
 class Copycheck(Checker):

@@ -21,7 +21,7 @@ from virtualgpu.lanes.events import Access
 from virtualgpu.languages import Language, language_of
 from virtualgpu.watch import written_loop
 from virtualgpu.watch.checking import Checker, at_line
-from virtualgpu.watch.race_words import element
+from virtualgpu.watch.race_messages import element
 
 
 def _advice(space: str, language: Language) -> str:

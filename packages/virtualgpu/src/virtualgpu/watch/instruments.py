@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from virtualgpu.lanes.events import Observer
 from virtualgpu.lanes.schedule import Adversarial, Lockstep
 from virtualgpu.launch.conditions import Conditions
-from virtualgpu.launch.patience import Patience
+from virtualgpu.launch.progress import Patience
 
 if TYPE_CHECKING:
     from virtualgpu.errors import Location

@@ -32,7 +32,7 @@ from virtualgpu.native.counting import (
 )
 from virtualgpu.ptx.opcodes import BARRIERS, FENCES
 from virtualgpu.watch.counters import add_access
-from virtualgpu.watch.warp_loops import WORD, banks, contention, sectors
+from virtualgpu.watch.memory_traffic import WORD, banks, contention, sectors
 
 if TYPE_CHECKING:
     from virtualgpu.native.compiled import NativeKernel
@@ -128,7 +128,7 @@ def most(work: I64, count: int) -> int:
 
 @compiled
 def end_stretch(instructions: I64, accesses: I64, span: I64, warps: int, ended: int) -> int:
-    """A block passes a barrier, or has ended: as :class:`.shares.Shares` counts."""
+    """A block passes a barrier, or has ended: as :class:`.work_shares.Shares` counts."""
     done = most(instructions, warps)
     reached = most(accesses, warps)
     if ended == 0:

@@ -10,9 +10,9 @@ import numpy as np
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.lanes.events import Access, Observer
 from virtualgpu.lanes.wave import WARP, Wave
-from virtualgpu.watch import warp_loops
+from virtualgpu.watch import memory_traffic
 from virtualgpu.watch.counters import Counters, add_access, class_of, flops_of
-from virtualgpu.watch.shares import Shares
+from virtualgpu.watch.work_shares import Shares
 
 Line = tuple[str | None, int | None]  # of the source
 
@@ -229,7 +229,7 @@ class Profiler(Observer):
         wave, lanes = group.wave, np.ascontiguousarray(group.lanes)
         jumped = np.ascontiguousarray(taken, np.uint32)
         self._result[:] = 0
-        warp_loops.divergent(pointer(jumped), pointer(lanes), pointer(wave.warp_of), len(lanes),
+        memory_traffic.divergent(pointer(jumped), pointer(lanes), pointer(wave.warp_of), len(lanes),
                              self._output)
         branches, parted = self._result[:2].tolist()
         counters.branches += branches
@@ -290,17 +290,17 @@ class Profiler(Observer):
         kind, size, many = access.kind, access.size, len(lanes)
         in_global = access.space == "global"
         if many == 1:  # no other to share with or to wait for
-            return 1, 1, -(-size // warp_loops.SECTOR) if in_global and kind != "atomic" else 1
+            return 1, 1, -(-size // memory_traffic.SECTOR) if in_global and kind != "atomic" else 1
         start = pointer(addresses), pointer(lanes), places.warps
         seen, more, banks, each = self._room
         self._result[:] = 0
         if kind == "atomic":
-            warp_loops.contention(*start, many, seen, each, self._output)
+            memory_traffic.contention(*start, many, seen, each, self._output)
         elif in_global:
-            warp_loops.sectors(*start, many, size, seen, more, self._output)
+            memory_traffic.sectors(*start, many, size, seen, more, self._output)
         else:
             share = WARP if size <= 4 else 128 // size
-            warp_loops.banks(
+            memory_traffic.banks(
                 *start, places.threads, many, size, share, seen, banks, self._output)
         requests, moved, least, _ = self._result.tolist()
         return requests, moved, least
@@ -311,7 +311,7 @@ class Profiler(Observer):
         while done < len(lanes):
             if access.space == "shared":
                 key, start, span = wave, 0, wave.shared_stride
-                stride = span // warp_loops.WORD
+                stride = span // memory_traffic.WORD
                 words = wave.blocks * stride
             else:
                 key, end = self.launch.memory.extent(int(addresses[done]))
@@ -326,7 +326,7 @@ class Profiler(Observer):
                 counts = self.hot[key] = np.zeros(words, np.uint32)
             rest, their = addresses[done:], lanes[done:]
             self._result[:] = 0
-            done += warp_loops.tally(
+            done += memory_traffic.tally(
                 pointer(rest), pointer(their), parts, len(rest), start, span, stride,
                 pointer(counts), self._output)
             most = max(most, int(self._result[0]))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from virtualgpu.lanes.events import Observer
 from virtualgpu.lanes.wave import Wave
-from virtualgpu.watch import race_loop, shadow
+from virtualgpu.watch import race_loop, shadow_memory
 from virtualgpu.watch.clocks import TIME as _time
 from virtualgpu.watch.clocks import has_count
 from virtualgpu.watch.cluster_order import ClusterOrder
@@ -68,7 +68,7 @@ class RaceOrder(Observer):
     def tick(self) -> int:
         if _time.now >= race_loop.MAXIMUM_TIME:
             _time.restart()
-            shadow.forget()
+            shadow_memory.forget()
         if self.generation != _time.generation:  # perhaps by a check() around this one
             self._forget()
         return _time.passes()

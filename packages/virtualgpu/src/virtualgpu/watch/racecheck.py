@@ -29,16 +29,16 @@ import numpy as np
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.findings import Report
 from virtualgpu.lanes.events import Access
+from virtualgpu.program.compare_and_swap_loops import retried_loads
 from virtualgpu.program.program import Program
-from virtualgpu.program.retries import retried_loads
 from virtualgpu.ptx.module import ONE_STORE
 from virtualgpu.watch import race_loop
 from virtualgpu.watch.clocks import TIME as _time
 from virtualgpu.watch.clocks import joins_some
+from virtualgpu.watch.race_messages import Party, Races, older_party
 from virtualgpu.watch.race_order import RaceOrder
-from virtualgpu.watch.race_words import Party, Races, older_party
 from virtualgpu.watch.release_acquire import Messages, orders_memory
-from virtualgpu.watch.shadow import Shadow
+from virtualgpu.watch.shadow_memory import Shadow
 from virtualgpu.watch.wave_state import WaveState
 
 ROOM = 1 << 16  # conflicts of one instruction that are looked at one by one

@@ -7,7 +7,7 @@ from virtualgpu.lanes.wave import Wave
 from virtualgpu.watch.clocks import TIME, Knowledge
 from virtualgpu.watch.cluster_order import ClusterOrder
 from virtualgpu.watch.phases import Phases
-from virtualgpu.watch.shadow import Shadow
+from virtualgpu.watch.shadow_memory import Shadow
 
 
 class WaveState:

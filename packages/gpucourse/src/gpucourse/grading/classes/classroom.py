@@ -23,7 +23,7 @@ from pathlib import Path
 import nbformat
 
 from gpucourse.grading.classes.batch import Grader, Job
-from gpucourse.grading.classes.stamps import (
+from gpucourse.grading.classes.timestamps import (
     TIMESTAMP,
     Stamp,
     copy_stamps,

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gpucourse.grading.classes.batch import ATTEMPTS, Job, copied, fault, identical, new_seed
-from gpucourse.grading.classes.station import describe, order
+from gpucourse.grading.classes.remote import describe, order
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
@@ -48,7 +48,7 @@ def grade_text(source: str, described: str) -> str:
         station = _idle.get_nowait()
     except queue.Empty:
         station = subprocess.Popen(
-            [sys.executable, "-m", "gpucourse.grading.classes.station"], stdin=subprocess.PIPE,
+            [sys.executable, "-m", "gpucourse.grading.classes.remote"], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, encoding="utf-8")
         atexit.register(station.kill)
     try:

@@ -12,7 +12,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gpucourse.grading.classes.alike import LEAST, Pair
+from gpucourse.grading.classes.similarity import LEAST, Pair
 from gpucourse.grading.verdict import (
     GRADED,
     INFRASTRUCTURE_FAULT,

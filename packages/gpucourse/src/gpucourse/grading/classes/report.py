@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gpucourse.grading.classes.alike import Pair
 from gpucourse.grading.classes.page import page, reasons
+from gpucourse.grading.classes.similarity import Pair
 from gpucourse.grading.oracle.confined import lacking
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from gpucourse.system.atomic import write_atomically

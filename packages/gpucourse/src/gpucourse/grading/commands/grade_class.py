@@ -25,9 +25,9 @@ from rich.progress import (
 
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.grading.classes import report
-from gpucourse.grading.classes.alike import PUBLISHED, Pair, alike
 from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied, identical
 from gpucourse.grading.classes.classroom import Classroom
+from gpucourse.grading.classes.similarity import PUBLISHED, Pair, alike
 from gpucourse.grading.limits import limits_from
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import Assignment
@@ -119,7 +119,7 @@ class Class:
         run for it.
         Raises NotReady, FloorError or SandboxError before anything has been run.
         """
-        from gpucourse.grading.nbgrader.following import CannotFollow
+        from gpucourse.grading.nbgrader.changed_source import CannotFollow
         from gpucourse.grading.nbgrader.gradebook import GradebookWriter
 
         with GradebookWriter(self.classroom, self.config) as book:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from rich.console import Console
 
 from gpucourse.grading.classes.classroom import STUDENT, Classroom
-from gpucourse.grading.classes.stamps import STAMPS
+from gpucourse.grading.classes.timestamps import STAMPS
 from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.nbgrader.gradebook import GradebookWriter, configuration
 from gpucourse.grading.verdict import as_text

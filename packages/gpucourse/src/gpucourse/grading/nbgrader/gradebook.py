@@ -29,8 +29,8 @@ from traitlets.config import Config, PyFileConfigLoader
 
 from gpucourse.grading.classes.batch import Job
 from gpucourse.grading.classes.classroom import Classroom
-from gpucourse.grading.classes.stamps import STAMPS, TIMESTAMP
-from gpucourse.grading.nbgrader import following
+from gpucourse.grading.classes.timestamps import STAMPS, TIMESTAMP
+from gpucourse.grading.nbgrader import changed_source
 from gpucourse.grading.nbgrader.filling import fill_in
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import rebuild
@@ -111,7 +111,7 @@ class GradebookWriter:
     def follow(self, assignment: str) -> list[str]:
         """Bring the gradebook in step with the assignment's source; what was done, in sentences.
 
-        Raises :class:`.following.CannotFollow`, with nothing written.
+        Raises :class:`.changed_source.CannotFollow`, with nothing written.
         """
         sentences, copy = [], ""
         for path in self.classroom.sources(assignment):
@@ -122,11 +122,11 @@ class GradebookWriter:
                 sentences.append(f"{source.name}: the gradebook does not know this notebook. Run: "
                                  f"nbgrader generate_assignment {assignment} --force")
                 continue
-            if following.recorded(notebook) == following.wanted(source, self.config):
+            if changed_source.recorded(notebook) == changed_source.wanted(source, self.config):
                 continue
-            copy = copy or following.copied(self.course.db_url)
+            copy = copy or changed_source.copied(self.course.db_url)
             with one_transaction(self.gradebook):
-                told = following.follow(self.gradebook, assignment, source, self.config)
+                told = changed_source.follow(self.gradebook, assignment, source, self.config)
             generated = self.classroom.root / "release" / assignment / path.name
             released = Version.of(nbformat.read(generated, as_version=4)) if (
                 generated.is_file()) else None
@@ -134,7 +134,7 @@ class GradebookWriter:
                 f"{source.name} has changed since the gradebook was made: "
                 + ("; ".join(told) or "a detail that changes no grade") + ". The gradebook follows"
                 + (f" (as it was: {copy})" if copy else "") + ", and work whose tests changed is "
-                "graded anew. " + following.advice(assignment, source, released))
+                "graded anew. " + changed_source.advice(assignment, source, released))
         return sentences
 
     def forget_time(self, assignment: str, student: str) -> None:

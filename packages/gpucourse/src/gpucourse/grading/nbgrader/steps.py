@@ -39,8 +39,8 @@ _prepared: set[tuple[str, str]] = set()
 def configure(c: Config) -> None:
     """Set every trait, and do what has to be done before nbgrader begins.
 
-    Raises :class:`.following.CannotFollow` alone. ``nbgrader_config.py`` ends the command with it:
-    nbgrader would go on with its own, unsafe steps.
+    Raises :class:`.changed_source.CannotFollow` alone. ``nbgrader_config.py`` ends the command with
+    it: nbgrader would go on with its own, unsafe steps.
     """
     os.environ["PATH"] = search_path()  # a new gradebook needs `alembic`, by its bare name
     c.ClearSolutions.code_stub = {"python": "\n".join(NBGRADER_STUB)}

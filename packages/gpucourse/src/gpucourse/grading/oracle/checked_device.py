@@ -6,7 +6,7 @@ count. One that gets through runs on the GPU as well, in a process apart
 (:mod:`virtualgpu.devices.gpu_process`), from the same memory, and what the GPU computed is what the
 tests see. Launches in a random order are the virtual GPU's alone: hardware cannot be told one.
 
-Where the two disagree and nothing excuses it (:mod:`virtualgpu.devices.agreement`), the grader
+Where the two disagree and nothing excuses it (:mod:`virtualgpu.devices.comparison`), the grader
 is at fault and not the answer: that is an infrastructure fault, never a zero.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from gpucourse.grading.contract import InfrastructureFault
-from gpucourse.grading.oracle.untrusting import UntrustingDevice
+from gpucourse.grading.oracle.untrusted_ptx import UntrustingDevice
 from virtualgpu.api import (
     GPU,
     Budget,

@@ -19,9 +19,9 @@ import numpy as np
 
 from gpucourse.grading.contract import PropertyFailed
 from gpucourse.grading.limits import MEGABYTE, Limits
-from gpucourse.grading.oracle import telling
+from gpucourse.grading.oracle import fault_reasons
+from gpucourse.grading.oracle.data_origins import Origins
 from gpucourse.grading.oracle.devices import new_device
-from gpucourse.grading.oracle.origins import Origins
 from gpucourse.grading.oracle.provenance import Copied, made_by_kernels
 from gpucourse.grading.sandbox.wire import ProtocolError, announced, numbers
 from gpucourse.grading.testing.watching import ANOTHER_COURSE, explain, machine_at_work
@@ -94,7 +94,7 @@ class DeviceService:
         verb = request["device"]
         try:
             # The device itself tells the observer what the host writes and copies.
-            with watch(self.origins), telling.quietly(lambda: self.secret):
+            with watch(self.origins), fault_reasons.quietly(lambda: self.secret):
                 answer: tuple[dict, list[np.ndarray]] = method(request, arrays)
                 return answer
         except errors.VirtualGPUError as error:
@@ -207,7 +207,7 @@ class DeviceService:
         return {"module": len(self.modules) - 1}, []
 
     def _shown(self, name: str) -> str:
-        return telling.kernel_name(name, self.words) if self.secret else name[:100]
+        return fault_reasons.kernel_name(name, self.words) if self.secret else name[:100]
 
     def _symbol(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         module = self.modules[_count(request["module"])]

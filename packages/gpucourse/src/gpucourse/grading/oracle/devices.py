@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.checked_device import CheckedDevice
-from gpucourse.grading.oracle.untrusting import UntrustingDevice
+from gpucourse.grading.oracle.untrusted_ptx import UntrustingDevice
 from virtualgpu.api import Budget, VirtualDevice
 
 

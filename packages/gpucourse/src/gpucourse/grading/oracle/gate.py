@@ -4,7 +4,7 @@ The student's process may say anything on the wire. What comes in here is None, 
 numbers of at most 64 bits, text, arrays of numbers, and lists, tuples and dictionaries of these, so
 many and so deep. NumPy makes arrays of numbers or of text of them, unless None or lists of unequal
 lengths are among them: the arrays of Python objects that it makes of those get no further than the
-test (:mod:`virtualgpu.memory.plain`).
+test (:mod:`virtualgpu.memory.plain_dtypes`).
 """
 
 from __future__ import annotations

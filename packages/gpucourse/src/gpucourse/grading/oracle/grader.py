@@ -16,7 +16,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.oracle import telling
+from gpucourse.grading.oracle import fault_reasons
 from gpucourse.grading.oracle.clocks import SubmissionClock
 from gpucourse.grading.oracle.conversation import TOO_LONG
 from gpucourse.grading.oracle.judge import OracleJudge
@@ -83,7 +83,7 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
     try:
         # What kernels print is nobody's to read, and nobody's to keep.
         with (open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere),
-              contextlib.redirect_stderr(nowhere), telling.naming(known)):
+              contextlib.redirect_stderr(nowhere), fault_reasons.naming(known)):
             setup = run_setup(assignment)
             for cell in assignment.tests:
                 verdict.tests.append(run_test(cell, setup, judge, limits, detailed))

@@ -20,7 +20,7 @@ from gpucourse.grading.contract import (
     seed_words,
 )
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.oracle import telling
+from gpucourse.grading.oracle import fault_reasons
 from gpucourse.grading.oracle.clocks import SubmissionClock, resident_bytes
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.cuda_source import compile_source
@@ -265,7 +265,7 @@ class OracleJudge:
         ptx = compile_source(self._side.apart, source, kernel, self.limits,
                              told=not self.student.knows_inputs)
         try:
-            with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
+            with fault_reasons.quietly(lambda: self.student.knows_inputs), machine_at_work():
                 module = self._side.device.load([ptx], {kernel: kernel})
                 function = module.function(kernel)
                 if function is not None:
@@ -287,7 +287,7 @@ class OracleJudge:
         if key not in self._side.kernels:
             compiled = self.student.compile(name, types)
             try:
-                with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
+                with fault_reasons.quietly(lambda: self.student.knows_inputs), machine_at_work():
                     module = self._side.device.load(compiled["texts"], {compiled["entry"]: name})
                     module.program(compiled["entry"])
                 function = module.function(compiled["entry"])
@@ -330,7 +330,7 @@ class OracleJudge:
                     parameters += awkward_parameters(value, store)
                 else:
                     parameters.append(scalar_parameter(value))
-            with telling.quietly(lambda: self.student.knows_inputs), machine_at_work():
+            with fault_reasons.quietly(lambda: self.student.knows_inputs), machine_at_work():
                 device.launch(module, entry, grid, block, parameters, shared, cooperative)
                 device.synchronize()
             for value, there in arrays:

@@ -14,12 +14,12 @@ import numpy as np
 from gpucourse.adapters.awkward_arguments import EXTENSIONS
 from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime, PropertyFailed
 from gpucourse.grading.limits import Limits
-from gpucourse.grading.oracle import gate, telling
+from gpucourse.grading.oracle import fault_reasons, gate
 from gpucourse.grading.oracle.clocks import SubmissionClock, resident_bytes
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.device_service import DeviceService
-from gpucourse.grading.oracle.heard import Heard
 from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
+from gpucourse.grading.oracle.words_heard import Heard
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.sandbox.jax_programs import operation_in
 from gpucourse.grading.sandbox.levels import ForkServer
@@ -69,7 +69,8 @@ class Student:
         self._test = ""
         # Until a hidden input has been sent, the text of an exception cannot give one away.
         self.knows_inputs = False
-        self._words = telling.words([*ingested.sources.values(), *assignment.starters.values()])
+        known = [*ingested.sources.values(), *assignment.starters.values()]
+        self._words = fault_reasons.words(known)
         # What it said since, which reasons are not to repeat.
         self.heard = Heard(self._words, (cell.source for cell in assignment.having(SETUP)))
         self._talk = Conversation(server, limits, clock, self._words)
@@ -176,7 +177,7 @@ class Student:
         if "refused" in reply:
             what = _clean(str(reply.get("what")), 60)
             if self.knows_inputs:
-                what = telling.type_name(what)
+                what = fault_reasons.type_name(what)
             raise PropertyFailed(f"'{name}' is not a CUDA kernel but a {what}: decorate the "
                                  "function with @cuda.jit")
         done = reply.get("done")
@@ -281,14 +282,14 @@ class Student:
             return PropertyFailed("the answer failed without saying how")
         kind = _clean(str(error.get("type")), 60)
         if self.knows_inputs:
-            kind = telling.error_name(kind)
+            kind = fault_reasons.error_name(kind)
         message = _clean(str(error.get("message")), 400)
         line, cell = error.get("line"), error.get("cell")
         lines = self._lines(cell)
         place, near = "", self._words
         if type(line) is int and 0 < line <= len(lines):
             place = f" (cell '{cell}', line {line})"
-            near = telling.words([lines[line - 1]])
+            near = fault_reasons.words([lines[line - 1]])
         undefined = UNDEFINED.search(message)
         if kind in ("NameError", "TypingError") and undefined and (
                 not self.knows_inputs or undefined[1] == name or undefined[1] in near):
@@ -325,7 +326,7 @@ class Student:
             return PropertyFailed(f"'{name}' returns what cannot be read as numbers: {kind}{told}")
         because = ""
         if kind == "TypingError" and not told:
-            used = telling.words(lines)
+            used = fault_reasons.words(lines)
             because = next((f": it uses '{kernel}', and {self._undefined(missing)}"
                             for kernel, missing in self.unmade.items() if kernel in used), "")
         return PropertyFailed(f"'{name}' raises {kind}{place}{told}{because}")

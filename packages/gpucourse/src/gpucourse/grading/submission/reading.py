@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from gpucourse.grading.limits import MEGABYTE, Limits
-from gpucourse.grading.submission.slim import without_outputs
+from gpucourse.grading.submission.without_outputs import without_outputs
 
 
 def read_bytes(path: Path, limit: int) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from virtualgpu.lanes import access, access_words
+from virtualgpu.lanes import access, access_messages
 from virtualgpu.lanes.events import Access
 from virtualgpu.lanes.families import mbarrier
 from virtualgpu.lanes.group import Group
@@ -158,7 +158,7 @@ def _begin(source: Site, group: Group, copy: Copy) -> Copy:
         access.checked(to, some, copy.targets[row], tell=False)
         origin = copy.sources[row]
         if (origin & np.uint64(to.size - 1)).any():
-            access_words.misaligned(source, some, "global", origin)
+            access_messages.misaligned(source, some, "global", origin)
         read = copy.read[row]
         for nbytes in np.unique(read).tolist():
             chosen, ahead = np.flatnonzero(read == nbytes), 0

@@ -21,7 +21,7 @@ from virtualgpu.errors import BarrierError, MemoryAccessError, MisalignedAddress
 from virtualgpu.lanes import access
 from virtualgpu.lanes.families.fragments import Fragment
 from virtualgpu.lanes.group import Group
-from virtualgpu.lanes.warp import lane_ids
+from virtualgpu.lanes.warp_exchange import lane_ids
 from virtualgpu.lanes.wave import WARP
 from virtualgpu.memory import windows
 from virtualgpu.operations.formats import NAN_16, NAN_F32, NAN_F64

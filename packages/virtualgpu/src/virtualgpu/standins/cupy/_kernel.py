@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from virtualgpu.cuda.kernel_arguments import Argument
-from virtualgpu.devices.each import PerDevice
+from virtualgpu.devices.per_device import PerDevice
 
 from . import _core
 from ._creation import asarray

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from virtualgpu.compilers.headers import HOST_HEADERS
 from virtualgpu.cuda.module import Module
-from virtualgpu.devices.each import PerDevice
+from virtualgpu.devices.per_device import PerDevice
 
 from ._kernel_code import HEADERS
 from ._kernel_errors import as_cupy_does

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.devices import current_shared
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 
 from . import _memory
 from ._errors import LogicError

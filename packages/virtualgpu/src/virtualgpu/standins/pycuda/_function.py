@@ -13,7 +13,7 @@ from cuda.bindings import driver as binding
 from virtualgpu.cuda import module
 from virtualgpu.cuda.function import CudaFunction
 from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.watch import queues
 
 from ._context import Context, Event, need_context, number

@@ -10,7 +10,7 @@ import numpy as np
 
 from virtualgpu import devices as machines
 from virtualgpu.devices import current_shared
-from virtualgpu.memory.plain import demand_plain
+from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.watch import queues
 from virtualgpu.watch.host_arrays import watched
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpucourse.publish.set_up import names, quiet, set_up
+from gpucourse.publish.needed_cells import names, quiet, set_up
 from gpucourse.publish.source import Cell
 
 

@@ -1,6 +1,6 @@
 """Grades submissions for a grader elsewhere: a process that reads and writes lines.
 
-    python -m gpucourse.grading.classes.station
+    python -m gpucourse.grading.classes.remote
 
 Each line of standard input is a job as JSON, each line of standard output its verdict as JSON. A
 worker of a cluster keeps one for each of its threads. It is a process of its own because a worker's

@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterable
 
-from gpucourse.grading.oracle.telling import NOTHING_MORE, words
+from gpucourse.grading.oracle.fault_reasons import NOTHING_MORE, words
 from gpucourse.grading.sandbox import cells
 
 # In place of what is not told.

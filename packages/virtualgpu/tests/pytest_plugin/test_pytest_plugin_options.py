@@ -198,7 +198,7 @@ def test_a_wrong_value_in_the_environment(tmp_path: Path):
     ('virtual_gpu(accept=["a.py:3: "])', "is no entry"),
 ])
 def test_a_wrong_marker_is_a_usage_error(marker: str, says: str):
-    from virtualgpu.pytest_plugin import settings
+    from virtualgpu.pytest_plugin import options
 
     mark = eval(f"mark.{marker}", {"mark": pytest.mark}).mark
 
@@ -212,7 +212,7 @@ def test_a_wrong_marker_is_a_usage_error(marker: str, says: str):
             return [mark] if mark.name == name else []
 
     with pytest.raises(pytest.UsageError, match=rf"test_a\.py::test_b: .*{says}"):
-        settings.of_test(Test(), settings.Settings())
+        options.of_test(Test(), options.Settings())
 
 
 def test_a_wrong_marker_stops_the_run(tmp_path: Path):

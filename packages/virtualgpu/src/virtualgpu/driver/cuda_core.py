@@ -26,7 +26,7 @@ from virtualgpu.compilers.messages import explain
 from virtualgpu.compilers.nvjitlink import link_to_ptx
 from virtualgpu.compilers.nvrtc import source_path
 from virtualgpu.cuda.driver_api import API
-from virtualgpu.driver import code, entries
+from virtualgpu.driver import entries, kernels
 
 _saved: list[tuple[ModuleType, str, Any]] = []
 
@@ -111,7 +111,7 @@ def _program_class(core: Any, utils: Any) -> type:
             names = {key if isinstance(key, str) else key.decode():
                      value if isinstance(value, str) else value.decode()
                      for key, value in made.symbol_mapping.items()}
-            code.expressions[text] = names
+            kernels.expressions[text] = names
             if target == "ptx":
                 return made
             return core.ObjectCode.from_cubin(bytes(made.code), name=made.name,

@@ -20,7 +20,7 @@ from virtualgpu.cuda.device_attributes import SHARED_PER_MULTIPROCESSOR
 from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.cuda.function import CudaFunction
 from virtualgpu.cuda.module import Module
-from virtualgpu.devices.each import PerDevice
+from virtualgpu.devices.per_device import PerDevice
 from virtualgpu.driver.entries import Result, entry
 from virtualgpu.driver.tiles import TileCode, TileFunction
 from virtualgpu.driver.tiles import image as tile_image

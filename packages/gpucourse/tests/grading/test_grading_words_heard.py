@@ -7,9 +7,9 @@ import re
 import pytest
 
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.oracle.fault_reasons import NOTHING_MORE
 from gpucourse.grading.oracle.grader import grade
-from gpucourse.grading.oracle.heard import ROOM, WITHHELD, Heard
-from gpucourse.grading.oracle.telling import NOTHING_MORE
+from gpucourse.grading.oracle.words_heard import ROOM, WITHHELD, Heard
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell

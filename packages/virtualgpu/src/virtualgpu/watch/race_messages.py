@@ -17,7 +17,7 @@ from virtualgpu.program.one_value import stores_one_value
 from virtualgpu.ptx import Address, Register, Vector
 from virtualgpu.watch import race_loop
 from virtualgpu.watch.checking import Checker
-from virtualgpu.watch.shadow import Shadow
+from virtualgpu.watch.shadow_memory import Shadow
 
 _DOES = {"load": "reads", "store": "writes", "atomic": "updates"}
 

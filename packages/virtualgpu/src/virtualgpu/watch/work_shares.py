@@ -12,7 +12,7 @@ import numpy as np
 
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.lanes.wave import WARP
-from virtualgpu.watch import warp_loops
+from virtualgpu.watch import memory_traffic
 from virtualgpu.watch.counters import Counters
 
 
@@ -75,7 +75,7 @@ class _Counts:
             self.warps += np.uint32(amount)
         else:
             lanes = np.ascontiguousarray(lanes)
-            warp_loops.raise_by(amount, pointer(lanes), len(lanes), *self._places)
+            memory_traffic.raise_by(amount, pointer(lanes), len(lanes), *self._places)
 
     def end_stretch(self, blocks: np.ndarray) -> None:
         # Even one in which nothing is done costs the barrier.

@@ -20,8 +20,8 @@ from dataclasses import replace
 from gpucourse.course.regions import HIDDEN_TESTS, SOLUTION, remove_regions, unwrap_regions
 from gpucourse.course.registry import Course, Lecture, Project
 from gpucourse.publish import syllabi
+from gpucourse.publish.needed_cells import quiet, set_up
 from gpucourse.publish.questions import asked
-from gpucourse.publish.set_up import quiet, set_up
 from gpucourse.publish.source import SET_UP, Cell, Source
 from gpucourse.publish.syllabi import Row
 
