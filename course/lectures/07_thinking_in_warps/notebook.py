@@ -498,25 +498,36 @@ def turn(table, turned):
 check("turn", turn)
 gpucourse.report(turn, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32))
 
-# %% [markdown] id="clock-text"
-# ### And by the clock?
+# %% [markdown] id="clock-predict" tags=["predict"]
+# ### What a count can tell, and what it can't
 #
-# Three counts, three promises: the shares move eight times as much; the neighbours' fold takes two turns, four and more for a request where the other takes one; turning plainly writes
-# eight times the sectors. Write down three ratios of times. Then look at what an H200 took (rows `lesson.coalescing`, `lesson.banks`, `lesson.turning`):
+# Three counts, three promises: the shares move eight times as much; the neighbours' fold takes two turns, four and more for a
+# request where the other takes one; turning plainly writes eight times the sectors.
+#
+# *Predict:* which of these ratios does the clock of an H200 show in full (rows `lesson.coalescing`, `lesson.banks`, `lesson.turning`)?
+
+# %% id="clock-guess"
+predict("clock", "all three", "the first and the last: banks matter less", "none of them")
 
 # %% id="clock"
 from gpucourse.views.measured import recorded, recorded_times
 
 recorded(*map(recorded_times, ("lesson.coalescing", "lesson.banks", "lesson.turning")))
 
-# %% [markdown] id="clock-why"
-# 1.9, 1.00 and 2.5. The counts are right; what a count can't tell is *who waits for it*.
+# %% [markdown] id="clock-why" tags=["why"]
+# None: 1.9, 1.00 and 2.5. The counts are right; what a count can't tell is *who waits for it*.
 #
 # - The shares: this GPU's cache of 60 MB kept much of what a lane came back for. Side by side is still twice as fast (`lesson.coalescing`).
 # - The bank conflicts cost **nothing that can be measured** (1.267 and 1.269 ms: `lesson.banks`). Nearly four times the time of just reading these numbers goes by in both kernels, so
 #   what they wait for is something else, barriers we think, and the further turns pass meanwhile. What 32 turns cost, in a column without padding, no GPU has been asked
 #   yet: `make bench-gpu` asks one, with nothing else to wait for, and your `turn` with a tile of 32 columns.
 # - The plain turn: only its writes are scattered, and the tile's way is ahead of CuPy's own (`lesson.turning/cupy`).
+
+# %% [markdown] id="clock-then"
+# You'll meet the same parting again, and each time for a reason of its own:
+#
+# - equal bytes, unequal times: CuPy's `fuse` takes 1.57 times as long as an `ElementwiseKernel` (rows `quadratic.float64/cupy-fuse`, `quadratic.float64/cupy-elementwise`);
+# - fewer atomics and sectors, and yet slower: the golf of project 1 takes 1.20 times as long as its plainer kernel (rows `histogram.peaks/golf`, `histogram.peaks/shared`).
 #
 # So: count to find out *what* a kernel does that it needn't do. Then ask the clock whether that's what it waits for, before you mend it.
 
