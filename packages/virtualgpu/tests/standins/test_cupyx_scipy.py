@@ -40,6 +40,7 @@ CASES = [
     ("linalg", "lu", (IMAGE[:6, :6],)), ("linalg", "toeplitz", (IMAGE[0],)),
     ("linalg", "solve_triangular", (np.tril(IMAGE[:6, :6]) + 4 * np.eye(6), IMAGE[0, :6])),
     ("fft", "dctn", (IMAGE,)), ("fft", "rfft", (IMAGE,)), ("fft", "next_fast_len", (1009,)),
+    ("fftpack", "rfft", (IMAGE,)), ("fftpack", "ifftn", (IMAGE.astype(np.complex64),)),
     ("stats", "zscore", (IMAGE,)), ("stats", "entropy", (POSITIVE,)),
 ]
 
@@ -97,6 +98,9 @@ def test_what_lies_on_the_host_and_what_is_missing_is_refused():
         _ = ndimage.generic_filter
     with pytest.raises(NotImplementedError, match=r"cupyx\.scipy\.interpolate is not in"):
         _ = cupyx.scipy.interpolate
+    for module in (cupyx.scipy.fft, cupyx.scipy.fftpack):
+        with pytest.raises(NotImplementedError, match=r"get_fft_plan .* without a plan"):
+            _ = module.get_fft_plan
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = ndimage.nothing
 

@@ -18,7 +18,7 @@ except ImportError as _error:
 
 from cupy import get_array_module as _get_array_module
 
-_MODULES = ("fft", "linalg", "ndimage", "signal", "sparse", "special", "stats")
+_MODULES = ("fft", "fftpack", "linalg", "ndimage", "signal", "sparse", "special", "stats")
 #: What CuPy has here and the stand-in lacks: name → what to use.
 MISSING = {"interpolate": "scipy.interpolate on x.get()", "spatial": "scipy.spatial on x.get()",
            "integrate": "scipy.integrate on x.get()", "optimize": "scipy.optimize"}

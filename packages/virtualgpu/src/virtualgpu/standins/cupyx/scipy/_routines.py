@@ -27,10 +27,12 @@ def functions(names: str, module: Any, where: str, *, first_on_device: bool) -> 
 
 
 def absent(where: str, lacking: Collection[str], library: str) -> Callable[[str], Any]:
-    """``__getattr__`` of a module: NotImplementedError for what CuPy has and this has not."""
+    """``__getattr__`` of a module: NotImplementedError for what CuPy has and this has not. It says
+    what to use: what `lacking` says, if it is a dictionary, else SciPy's."""
     def look_up(name: str) -> Any:
         if name in lacking:
-            raise missing(where, name, f"{library}.{name} on x.get()")
+            there = f"{library}.{name} on x.get()"
+            raise missing(where, name, lacking[name] if isinstance(lacking, dict) else there)
         raise AttributeError(f"module {where!r} has no attribute {name!r}")
 
     return look_up
