@@ -23,10 +23,17 @@ def test_imports_are_the_successors():
 
 
 @pytest.mark.parametrize(("message", "words"), [
+    ("E   FileNotFoundError: jitlink.ptx", "test data"),
     ("Call to cuMemAllocManaged results in CUDA_ERROR_NOT_SUPPORTED", "virtual GPU: managed"),
     ("E   NotImplementedError: vectorize is not implemented", "successor: not implemented"),
     ("E   AssertionError: 'cvt.rni.s8.f16' not found in '//", "successor: other words"),
     ("E   AssertionError: np.int64(-3) != -2", "a result"),
 ])
 def test_failures_are_sorted_by_who_is_meant(message: str, words: str):
-    assert words in successor_suite.who(message)
+    assert words in successor_suite.who("test_x.py::Test::test_x", message)
+
+
+def test_some_are_known_by_their_name():
+    message = "E   AssertionError: np.int64(-3) != -2"
+    assert "successor: its PTX" in successor_suite.who("test_x.py::Test::test_round_f4", message)
+    assert successor_suite.who("test_x.py::Test::test_round_f4x", message) == successor_suite.ELSE
