@@ -90,8 +90,8 @@ def test_launches_of_every_kind_come_out_as_recorded(driver):
         assert [len(launch.pieces) for launch in kept] == [2, 2, 3]
         assert {p.variable for p in kept[2].pieces} == {"weights", "count", ""}
         for launch in kept:
-            found = agreement.compare(launch, recorded.play(launch, real))
-            assert found.verdict == agreement.EQUAL, (str(launch), found)
+            found = comparison.compare(launch, recorded.play(launch, real))
+            assert found.verdict == comparison.EQUAL, (str(launch), found)
         assert {"cuLaunchKernel", "cuLaunchCooperativeKernel", "cuFuncSetAttribute",
                 "cuModuleGetGlobal", "cuMemFree"} <= set(stub.calls)
     """)
