@@ -28,3 +28,14 @@ pygments_dark_style = "a11y-high-contrast-dark"
 # One file that needs neither fonts nor other files: pages of the file system may not load fonts
 # from a folder beside them in every browser.
 mathjax_path = "mathjax.js"
+
+
+def _reached_by_keyboard(app, pagename, templatename, context, doctree):
+    """Code that is wider than the page scrolls, with the arrow keys too once Tab has led there."""
+    if "body" in context:
+        context["body"] = context["body"].replace(
+            '<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
+
+
+def setup(app):
+    app.connect("html-page-context", _reached_by_keyboard)

@@ -88,6 +88,12 @@ def test_the_theme_has_light_and_dark_and_mathjax_is_here(built: Path, lessons: 
         built / "_static" / "styles" / "furo.css").read_text(encoding="utf-8")
 
 
+def test_code_is_reached_by_keyboard(built: Path, lessons: list[Shown]):
+    text = page(built, notebook_path(lessons[0].source.lesson))
+    assert '<pre tabindex="0">' in text
+    assert '<div class="highlight"><pre>' not in text
+
+
 def test_a_word_is_found_without_a_server(built: Path):
     index = (built / "searchindex.js").read_text(encoding="utf-8")
     assert index.startswith("Search.setIndex(") and "barrier" in index
