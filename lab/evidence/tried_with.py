@@ -65,7 +65,7 @@ PACKAGES = {package.name: package for package in (
             ("xrspatial/tests", "-k", "cupy or gpu")),
     Package("holoviz/datashader", "Numba, CuPy, cuDF", ("datashader/tests", "--gpu")),
     Package("ccam80/cubie", "Numba, generated code",
-            ("tests/integrators/norms", "tests/memory", "tests/test_buffer_registry.py"),
+            ("tests/integrators/test_norms.py", "tests/memory", "tests/test_buffer_registry.py"),
             ("src",)),
     Package("liltommy142/cuda-nms-numba", "Numba", ("tests", "-k", "gpu or v1 or v2"), reasons=(
                 ("has no attribute 'copy_to_host'", PACKAGE,
