@@ -346,8 +346,8 @@ def test_a_table_is_sorted_once_and_not_for_a_few(monkeypatch):
 
 
 def test_what_is_known_by_chance_stays():
-    # 8.0 has the bytes of the float32 0.0 and 2.5: project 1's solution lost points with one seed
-    # in twelve.
+    # 8.0 has the bytes of the float32 0.0 and 2.5: project 1's solution lost points with 2 seeds
+    # of 25.
     many, others = np.random.default_rng(2).uniform(0, 8, (2, 400_000))
     many[17] = 2.5
     exchange = Exchange([(many, others)])
