@@ -39,6 +39,8 @@ msgstr ""
 "Content-Transfer-Encoding: 8bit\\n"
 
 """
+#: The package, whose code has the fixed words.
+_CODE = FIXED.parent
 #: Calls of the course's own tests and checks whose texts learners read.
 _TELLING = re.compile(r"expect|require|CheckFailed")
 
@@ -78,7 +80,7 @@ def _told(source: str) -> Iterator[str]:
 def fixed_messages() -> list[Message]:
     """Every message of the package's code: what is handed to ``_``, f-strings included."""
     found: dict[Message, None] = {}
-    for path in sorted(FIXED.parent.rglob("*.py")):
+    for path in sorted(_CODE.rglob("*.py")):
         if "_(" in (text := path.read_text(encoding="utf-8")):
             for node in ast.walk(ast.parse(text)):
                 match node:
