@@ -5,6 +5,7 @@ An sdist has these files in place already, and a wheel made from it finds nothin
 
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -28,34 +29,22 @@ class CustomBuildHook(BuildHookInterface):
             for name in ("checks.py", "predictions.toml")
             for path in sorted(checkout.glob(f"course/*/*/{name}"))
         }
-        lessons |= puzzles_without_answers(checkout) | catalogues(checkout)
+        lessons |= copies(checkout, "lectures/*/puzzles/*.toml", without_answers)
+        lessons |= copies(checkout, "*/*/*.po", without_hidden_tests)
         for origin, place in (TAKEN | lessons).items():
             build_data["force_include"][str(checkout / origin)] = prefix + place
 
 
-def puzzles_without_answers(checkout: Path) -> dict[str, str]:
-    """Copies of the puzzles without solution and answers: file, and path in the package."""
-    made = Path(tempfile.mkdtemp(prefix="puzzles-"))
+def copies(checkout: Path, pattern: str, reduced: Callable[[str], str]) -> dict[str, str]:
+    """Copies of files of lessons, their text reduced: file, and path in the package."""
+    made = Path(tempfile.mkdtemp(prefix="lessons-"))
     found = {}
-    for path in sorted(checkout.glob("course/lectures/*/puzzles/*.toml")):
-        inside = f"{path.parts[-3]}/puzzles/{path.name}"
+    for path in sorted(checkout.glob(f"course/{pattern}")):
+        # What comes behind course/lectures or course/projects: the lesson's name first.
+        inside = Path(*path.relative_to(checkout).parts[2:])
         (made / inside).parent.mkdir(parents=True, exist_ok=True)
-        text = without_answers(path.read_text(encoding="utf-8"))
-        (made / inside).write_text(text, encoding="utf-8")
-        found[str(made / inside)] = f"gpucourse/lessons/{inside}"
-    return found
-
-
-def catalogues(checkout: Path) -> dict[str, str]:
-    """Copies of the lessons' translations without what hidden tests say."""
-    made = Path(tempfile.mkdtemp(prefix="catalogues-"))
-    found = {}
-    for path in sorted(checkout.glob("course/*/*/*.po")):
-        inside = f"{path.parent.name}/{path.name}"
-        (made / inside).parent.mkdir(parents=True, exist_ok=True)
-        (made / inside).write_text(without_hidden_tests(path.read_text(encoding="utf-8")),
-                                   encoding="utf-8")
-        found[str(made / inside)] = f"gpucourse/lessons/{inside}"
+        (made / inside).write_text(reduced(path.read_text(encoding="utf-8")), encoding="utf-8")
+        found[str(made / inside)] = f"gpucourse/lessons/{inside.as_posix()}"
     return found
 
 
