@@ -15,6 +15,7 @@ from gpucourse.exercises.trials import (
     require_equal,
     require_parallel,
 )
+from gpucourse.views.words import many
 
 
 @exercise(
@@ -42,8 +43,9 @@ def launch_shape(shape):
             enough = -(-n // threads)
             require(
                 blocks * threads >= n,
-                f"for {case}, {blocks} blocks have {blocks * threads} threads: "
-                f"{n - blocks * threads} elements get none",
+                f"for {case}, {many(blocks, 'block')} of {threads} threads "
+                f"{'is' if blocks == 1 else 'are'} too few: "
+                f"{many(n - blocks * threads, 'element')} without a thread",
                 look="do you round up or down?",
             )
             require(

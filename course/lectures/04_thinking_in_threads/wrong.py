@@ -16,7 +16,7 @@ WRONG, wrong = collection("04_thinking_in_threads")
 # --- launch-shape -------------------------------------------------------------------------------
 
 
-@wrong("launch-shape", "elements get none.*round up or down")
+@wrong("launch-shape", "elements? without a thread.*round up or down")
 def rounds_down(n, threads):
     return n // threads, n % threads
 
