@@ -71,6 +71,13 @@ def test_the_environment_is_set_unless_the_user_has_set_it():
     assert in_ipython(code)["result"] == list(extension.ENVIRONMENT.values())
 
 
+def test_stock_nbgrader_grades_on_the_virtual_gpu_beside_a_real_one():
+    code = "import os; result = os.environ['CUDA_VISIBLE_DEVICES']"
+    for execution, seen in (("autograde", ""), ("validate", "0")):
+        ran = in_ipython(code, CUDA_VISIBLE_DEVICES="0", NBGRADER_EXECUTION=execution)
+        assert ran["result"] == seen
+
+
 def test_the_virtual_gpu_answers_once_numba_cuda_is_imported():
     ran = in_ipython(
         "import virtualgpu\n"
