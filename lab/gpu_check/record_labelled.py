@@ -1,5 +1,7 @@
 """Every labelled kernel's first launch, and its label, for tools that need a real GPU.
 
+Into FOLDER:
+
     python -m lab.gpu_check.record_labelled FOLDER
 """
 

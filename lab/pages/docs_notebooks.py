@@ -1,6 +1,8 @@
 """Notebooks of ``docs/``, made from the Python files beside them (jupytext's percent format).
 
-    python -m lab.pages.docs_notebooks      docs/NAME.py → docs/NAME.ipynb, without outputs
+docs/NAME.py becomes docs/NAME.ipynb, without outputs:
+
+    python -m lab.pages.docs_notebooks
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ HERE = str(Path(__file__).resolve().parent)
 
 
 def line_of(equation) -> str:
-    """"file.py:12 (function)"; empty where JAX does not tell, and for equations made here."""
+    """As "file.py:12 (function)"; empty where JAX does not tell, and for equations made here."""
     try:
         from jax._src import source_info_util
 

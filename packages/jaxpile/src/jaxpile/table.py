@@ -1,6 +1,8 @@
 """The table of primitives for the README, from the registry.
 
-    python -m jaxpile.table         # prints it
+Prints it:
+
+    python -m jaxpile.table
 """
 
 from __future__ import annotations

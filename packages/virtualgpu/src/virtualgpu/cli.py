@@ -1,5 +1,7 @@
 """The command ``virtualgpu``: run a script under all checkers, read its PTX, look at the machine.
 
+Its verbs:
+
     virtualgpu run script.py ARGUMENTS…    exit status 1 if a kernel has a fault, else the script's
     virtualgpu run --streams script.py     missing synchronisation between streams is a fault too
     virtualgpu run --seed 3 script.py      threads in the random order number 3

@@ -1,6 +1,8 @@
 """The locks in ``requirements/``: what each is resolved for, and how to read one.
 
-    python -m gpucourse.course.locks    # name and uv's options of each, as `make lock` reads them
+Name and uv's options of each, as `make lock` reads them:
+
+    python -m gpucourse.course.locks
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ from gpucourse.exercises.predictions import predictions
 
 
 def lesson(id: str) -> tuple[Callable[..., None], Callable[[str], None], Callable[..., None]]:
-    """``check``, ``hint`` and ``predict`` of a lecture::
+    """``check``, ``hint`` and ``predict`` of a lecture.
+
+    In its first cell::
 
         from gpucourse import lesson
         check, hint, predict = lesson("04_thinking_in_threads")

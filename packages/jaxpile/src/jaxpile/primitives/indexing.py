@@ -41,7 +41,7 @@ def missing(dtype: np.dtype):
 
 
 def mode_of(equation) -> str:
-    """"clip", "fill" or "promise"."""
+    """One of "clip", "fill" and "promise"."""
     name = str(equation.params["mode"]).rpartition(".")[2].lower()
     return {"fill_or_drop": "fill", "promise_in_bounds": "promise"}.get(name, name)
 
