@@ -123,6 +123,29 @@ def test_a_long_check_changes_over_between_two_waves(first_blocks, monkeypatch):
     assert kernel.native is None
 
 
+def test_an_array_may_be_freed_while_a_launch_is_watched(monkeypatch):
+    """Python's collector runs when it likes: an array of an earlier launch goes meanwhile."""
+    monkeypatch.setattr(virtual, "WATCHED", 30_000)
+    kernel = Kernel(ADD, 10 * WAVE_LANES)
+    earlier = kernel.device.allocate(256)
+    kernel.device.fill(earlier, 0, 256)
+    original = native.natively
+
+    def collected(launch, first):
+        kernel.device.free(earlier)
+        monkeypatch.setattr(native, "natively", original)
+        return original(launch, first)
+
+    with check() as report:
+        kernel.device.launch(kernel.module, "k", (2, 1, 1), (32, 1, 1),
+                             [earlier.to_bytes(8, "little")])
+        monkeypatch.setattr(native, "natively", collected)
+        sums = kernel(10 * WAVE_LANES // 256, 256)
+    assert sums.tolist() == list(range(10 * WAVE_LANES))
+    assert native.natively is original
+    assert report.ok
+
+
 def test_under_a_random_schedule_nothing_is_compiled(first_blocks, monkeypatch):
     monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
     kernel = Kernel(ADD, 64)

@@ -80,7 +80,9 @@ class Watch:
     def __init__(self, launch: Launch, kernel: NativeKernel, space: Space, first: int):
         assert kernel.checked is not None
         self.launch, self.space, self.grain = launch, space, kernel.checked.grain
-        self.memory, self.starts = launch.memory, list(launch.memory.starts)
+        # Copies: Python's collector may free arrays of earlier launches while this one runs.
+        self.memory = launch.memory
+        self.starts, self.ends = list(launch.memory.starts), list(launch.memory.ends)
         self.words = words = np.zeros(len(FIELDS), np.int64)
         self.floor = space.now + TICK
         self._kept = [words]
@@ -102,7 +104,7 @@ class Watch:
         for name, value in fields.items():
             words[WORD[name]] = value
         self.numbers = {start: number for number, start in enumerate(self.starts)}
-        for start, known in self.memory.unwritten.items():
+        for start, known in list(self.memory.unwritten.items()):
             state = self.states[self.numbers[start]]
             state[WRITTEN] = NONE if known.left == known.nbytes else pointer(known.map()) - start
         for start in kernel.checked.tracked & self.numbers.keys():
@@ -126,8 +128,9 @@ class Watch:
         size = 1 << self.grain.global_
         for observer in self.launch.observers:
             for start, granule, touched in observer.touched():
-                at = self.numbers[start]
-                nbytes = self.memory.ends[at] - start
+                if (at := self.numbers.get(start)) is None:
+                    continue  # freed since the launch began
+                nbytes = self.ends[at] - start
                 for kind, here in zip(RECORDS, touched, strict=True):
                     if not here.any():
                         continue
@@ -154,7 +157,7 @@ class Watch:
     def undo(self) -> None:
         """Take back what the run has stored."""
         raw, backup = self.memory.mapping.raw, self.space.backup
-        for start, end, state in zip(self.starts, self.memory.ends, self.states, strict=False):
+        for start, end, state in zip(self.starts, self.ends, self.states, strict=False):
             if state[KEPT]:
                 raw[start - BASE : end - BASE] = backup[start - BASE : end - BASE]
         self._leave()
