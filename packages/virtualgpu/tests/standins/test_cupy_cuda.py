@@ -221,7 +221,8 @@ def test_names_that_other_packages_use(cp):
 
     device, stream = cp.cuda.Device(0), cp.cuda.Stream()
     assert device.uuid == f"GPU-{numba.cuda.get_current_device().uuid}".replace("GPU-GPU", "GPU")
-    assert cp.cuda.Stream.from_external(stream) == stream
+    external = cp.cuda.Stream.from_external(stream)
+    assert external == stream and isinstance(external, cp.cuda.Stream)
     pool = cp.cuda.MemoryAsyncPool()
     assert pool.malloc(100).mem.size == 512 and isinstance(pool, cp.cuda.MemoryPool)
 

@@ -119,11 +119,13 @@ class Stream(BaseStream):
         if non_blocking and self.ptr > 2:
             queues.non_blocking.add(self.ptr)
 
-    @staticmethod
-    def from_external(stream) -> ExternalStream:
+    @classmethod
+    def from_external(cls, stream) -> Stream:
         """The stream of an object that has ``__cuda_stream__()``, of another library."""
         _, handle = stream.__cuda_stream__()
-        return ExternalStream(handle)
+        made = cls.__new__(cls)
+        BaseStream.__init__(made, int(handle))
+        return made
 
 
 Stream.null = Stream(null=True)
