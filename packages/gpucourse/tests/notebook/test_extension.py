@@ -236,6 +236,16 @@ def test_why_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, driver, hidden, re
     assert str(caught.value) == reason
 
 
+def test_a_driver_without_a_device_is_let_go_before_cuda_bindings_keeps_it(
+        monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("virtualgpu.api.driver_without_device", lambda: 100)
+    monkeypatch.delitem(sys.modules, "virtualgpu.driver.install", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("cuda.bindings.driver.cuInit", lambda flags: pytest.fail("was asked"))
+    with pytest.raises(NoGPU, match=r"^no GPU found$"):
+        device.find_gpu.__wrapped__()
+
+
 def test_the_driver_of_the_virtual_gpu_is_no_gpu():
     code = (
         "import virtualgpu; virtualgpu.activate()\n"

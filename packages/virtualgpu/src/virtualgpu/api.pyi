@@ -24,6 +24,7 @@ from virtualgpu.devices.gpu_process import GPU as GPU
 from virtualgpu.devices.gpu_process import GPUFault as GPUFault
 from virtualgpu.devices.gpu_process import GPUProcess as GPUProcess
 from virtualgpu.devices.mirrored import MirroredDevice as MirroredDevice
+from virtualgpu.devices.presence import driver_without_device as driver_without_device
 from virtualgpu.devices.recorded import RecordedLaunch as RecordedLaunch
 from virtualgpu.devices.recorded import capture as capture
 from virtualgpu.devices.recorded import finish as finish

@@ -81,6 +81,10 @@ def find_gpu() -> DeviceInfo:
         from cuda.bindings import driver
     except ImportError as error:
         raise NoGPU("the package cuda-bindings is not installed") from error
+    from virtualgpu.api import driver_without_device
+
+    if status := driver_without_device():
+        raise NoGPU(_explain(driver.CUresult(status).name))
 
     def ask(result: tuple):
         status, *values = result

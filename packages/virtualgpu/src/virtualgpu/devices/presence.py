@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from functools import cache
+
+_NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
+
+
+@cache
+def driver_without_device() -> int:
+    """What an NVIDIA driver that has no device for this process answers: a ``CUresult``, as 100 for
+    CUDA_ERROR_NO_DEVICE; 0 where there is a device, or no driver (or no Linux).
+
+    A login node has such a driver, and so has a machine whose GPUs ``CUDA_VISIBLE_DEVICES`` hides.
+    It is asked and let go again: who opens ``libcuda.so.1`` by this name would else find it before
+    the virtual GPU's, and cuda.bindings keeps what it found first.
+    """
+    if sys.platform != "linux":
+        return 0
+    import _ctypes
+
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int()
+    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if not status and count.value > 0:
+        return 0
+    _ctypes.dlclose(driver._handle)
+    return status or _NO_DEVICE
 
 
 @cache
 def gpu_is_present() -> bool:
     """Whether this machine has an NVIDIA driver with a device behind it."""
+    if driver_without_device():
+        return False
     try:
         from cuda.bindings import driver
     except ImportError:  # macOS

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
+import warnings
 
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.driver import (  # noqa: F401  (they fill the table)
@@ -18,8 +20,9 @@ from virtualgpu.driver import (  # noqa: F401  (they fill the table)
     streams,
 )
 
-NAME = "libcuda.so.1"
-_loaded: list[object] = []
+#: As programs open it. numba-cuda-mlir tries the second first, which not every driver brings.
+NAMES = ("libcuda.so.1", "libcuda.so")
+_loaded: list[library.Library] = []
 
 
 def install() -> bool:
@@ -32,15 +35,27 @@ def install() -> bool:
     entries.switch(True)
     if not _loaded:
         try:
-            made = library.Library(NAME, {name: entries.address(name) for name in entries.names()})
+            functions = {name: entries.address(name) for name in entries.names()}
+            _loaded.extend(library.Library(name, functions) for name in NAMES)
         except (OSError, MemoryError):
             return False  # a sandbox that loads no code from memory; Numba works without
-        entries.exported.update((name, made.address(name)) for name in entries.names())
-        atexit.register(made.end)
-        _loaded.append(made)
+        entries.exported.update((name, _loaded[0].address(name)) for name in functions)
+        for made in _loaded:
+            atexit.register(made.end)
+        _tell_of_another()
     after_import("cuda.core", cuda_core.adapt)
     after_import("cuda.tile", cutile.adapt)
     return True
+
+
+def _tell_of_another() -> None:
+    """Warn where who opens the library by its name finds one that was loaded before."""
+    found = ctypes.cast(ctypes.CDLL(NAMES[0])["cuInit"], ctypes.c_void_p).value
+    if found != _loaded[0].address("cuInit"):
+        warnings.warn(
+            f"this program has loaded NVIDIA's {NAMES[0]}, which has no device here: cuda.core, "
+            "cuTile and numba-cuda-mlir find that one, and no device. Let virtualgpu.activate() or "
+            "%load_ext gpucourse come before what loads it", UserWarning, stacklevel=4)
 
 
 def is_loaded() -> bool:

@@ -40,6 +40,7 @@ from virtualgpu import devices
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.cuda.interprocess_api import MemoryHandle
+from virtualgpu.devices.presence import driver_without_device
 from virtualgpu.errors import LaunchError, MemoryAccessError, MisalignedAddressError
 from virtualgpu.memory import array_names
 from virtualgpu.memory.plain_dtypes import demand_plain
@@ -76,6 +77,8 @@ def activate() -> None:
     from numba.cuda.memory_management import nrt
 
     driver = module.driver
+    if driver_without_device():
+        _let_go(driver)
     _replace(driver, "is_initialized", True)
     _replace(driver, "initialization_error", None)
     _replace(driver, "pid", os.getpid())
@@ -148,6 +151,15 @@ def _plain_init(init):
         init(self, shape, strides, dtype, *more, **named)
 
     return plain_init
+
+
+def _let_go(driver) -> None:
+    """Close the library that numba-cuda opened when it was imported, and which has no device: its
+    calls go through cuda.bindings."""
+    import _ctypes
+
+    if (library := vars(driver).pop("lib", None)) is not None:
+        _ctypes.dlclose(library._handle)
 
 
 def deactivate() -> None:
