@@ -43,6 +43,7 @@ from virtualgpu.numba.machine_array import MachineArray as MachineArray
 from virtualgpu.numba.machine_array import host_copy as host_copy
 from virtualgpu.numba.reroute import reroute as reroute
 from virtualgpu.operations.compiler import Deferred as Deferred
+from virtualgpu.tile.counts import TileProfile as TileProfile
 from virtualgpu.tracebacks import compiled_lines as compiled_lines
 from virtualgpu.watch.counters import LARGEST as LARGEST
 from virtualgpu.watch.counters import Counters as Counters

@@ -161,6 +161,36 @@ def test_profile_counts_bytes_and_sectors_of_each_block(cp, launch):
     assert "each byte 4.00 times" in str(profile)
 
 
+def test_profile_says_which_block_reaches_which_tile(cp, launch):
+    import tile_kernels
+
+    a, b = cp.ones((24, 32), np.float32), cp.ones((32, 16), np.float32)
+    c = cp.zeros((24, 16), np.float32)
+    with virtualgpu.profile() as profile:
+        launch(tile_kernels.matmul, (2, 1), a, b, c, 16, 16, 16)
+        launch(tile_kernels.matmul, (2, 1), a, b, cp.zeros((24, 16), np.float32), 16, 16, 16)
+    of_a, of_b, of_c = ([(one.kind, one.block, one.first) for one in profile.launches[0].tiles
+                         if one.base == array.data.ptr] for array in (a, b, c))
+    assert of_a == [("load", 0, (0, 0)), ("load", 0, (0, 16)),
+                    ("load", 1, (16, 0)), ("load", 1, (16, 16))]  # rows 16 to 32, of 24
+    assert of_b == [("load", block, (k, 0)) for block in (0, 1) for k in (0, 16)]
+    assert of_c == [("store", 0, (0, 0)), ("store", 1, (16, 0))]
+    assert {(one.sizes, one.shape) for one in profile.launches[0].tiles} == {
+        ((24, 32), (16, 16)), ((32, 16), (16, 16)), ((24, 16), (16, 16))}
+    assert profile.launches[0] == profile.launches[1]
+
+
+def test_profile_names_so_many_tiles_and_counts_the_others(cp, launch, monkeypatch):
+    import tile_kernels
+    from virtualgpu.tile import counts
+
+    monkeypatch.setattr(counts, "MOST_TILES", 3)
+    x = cp.ones((16, 16), np.float32)
+    with virtualgpu.profile() as profile:
+        launch(tile_kernels.transpose, (2, 2), x, cp.zeros_like(x), 8, 8)
+    assert (len(profile.launches[0].tiles), profile.launches[0].tiles_left_out) == (3, 5)
+
+
 def test_profile_tells_narrow_tiles_from_wide_ones(cp, launch):
     import tile_kernels
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from gpucourse.views import listing, words
+from gpucourse.views import listing, tiles, words
 from gpucourse.views.page import View, box, escape, head, note, wide
 from gpucourse.views.runs import Observed
 from virtualgpu import sources
-from virtualgpu.api import LaunchProfile
+from virtualgpu.api import LaunchProfile, TileProfile
 from virtualgpu.errors import Location
 from virtualgpu.findings import Finding
 
@@ -35,23 +35,30 @@ def card(observed: Observed, timing: str = "") -> View:
     """The card of a launch that was watched; ``timing`` is a sentence about its time."""
     profile = observed.profile
     findings, source = observed.findings, timing or COUNTED
-    title = observed.kernel
-    if observed.grid:
+    title, of_tiles = observed.kernel, isinstance(profile, TileProfile)
+    if of_tiles:
+        title += f"[{_dimensions(observed.grid)}]"
+    elif observed.grid:
         title += f"[{_dimensions(observed.grid)}, {_dimensions(observed.block)}]"
     empty = min((*observed.grid, *observed.block), default=0) < 1
-    shape = "nothing was launched" if profile is None or empty else words.geometry(
-        observed.grid, observed.block)
+    shape = "nothing was launched" if profile is None or empty else (
+        tiles.geometry(observed.grid) if of_tiles else
+        words.geometry(observed.grid, observed.block))
     markup = [head(title, shape), _findings_markup(findings)]
     text = [f"{title}  {shape}", _findings_text(findings)]
     if profile is not None:
-        remarks = words.remarks(profile.counters, profile.grid, profile.block)
+        remarks = (tiles.remarks(profile) if isinstance(profile, TileProfile) else
+                   words.remarks(profile.counters, profile.grid, profile.block))
         parts = listing.parts(profile.counters, profile.kernel)
         columns = listing.columns(profile.counters)
         if profile.failed:
             markup.append(note("The launch was stopped: what follows was counted up to there."))
             text.append("The launch was stopped: what follows was counted up to there.")
-        markup += [_remarks_markup(remarks), _listing_markup(parts, columns), note(source)]
-        text += [_remarks_text(remarks), _listing_text(parts, columns), source]
+        drawn, told = tiles.picture(profile) if isinstance(profile, TileProfile) else ("", "")
+        markup += [_remarks_markup(remarks), wide(drawn, "tiles") if drawn else "",
+                   _listing_markup(parts, columns), note(source)]
+        text += [_remarks_text(remarks), *map(_filled, told.splitlines()),
+                 _listing_text(parts, columns), source]
     return View(box(*markup, label=f"Report of {title}"), "\n\n".join(text))
 
 
@@ -184,6 +191,10 @@ def _remarks_text(remarks: list[words.Remark]) -> str:
     return "\n".join(
         textwrap.fill(f"{r.sign} {r.topic:14} {r.text}", 90, subsequent_indent=" " * 17)
         for r in remarks)
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 90, subsequent_indent="  ")
 
 
 # -- source -------------------------------------------------------------------------------------

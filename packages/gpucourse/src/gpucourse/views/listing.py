@@ -168,9 +168,9 @@ def _lost(counters: Counters) -> str:
 
 
 _COLUMNS = (
-    ("instructions", "issued by warps", lambda c: True),
-    ("sectors/request", "32-byte pieces of global memory that a warp's access touched, in "
-     "brackets how few would do", lambda c: c.global_requests),
+    ("instructions", "issued by warps", lambda c: c.warp_instructions),
+    ("sectors/request", "32-byte pieces of global memory that an access of a warp, or of a block "
+     "over tiles, touched, in brackets how few would do", lambda c: c.global_requests),
     ("conflicts", "extra turns of shared memory", lambda c: c.bank_conflicts),
     ("lanes lost", "share of the lanes that were masked off or not there", lambda c: c.lanes_lost),
     ("atomics", "updates by threads", lambda c: c.atomics),

@@ -14,15 +14,35 @@ import numpy as np
 
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.lanes.events import Observer
+from virtualgpu.tile.access import verb
 from virtualgpu.tile.body import Operation
 from virtualgpu.tile.events import Block, Launch
+from virtualgpu.tile.views import Window
 from virtualgpu.watch.counters import Counters, add_access
 from virtualgpu.watch.profiling import LaunchProfile, Profile, Profiler
 
 SECTOR = 32
+MOST_TILES = 4096  # that a profile names, with the block of each
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A tile that a block loads, stores or updates by an atomic (``kind``), at a kernel's line.
+
+    ``first`` is the index of its first element in the array, ``shape`` its extent along the array's
+    dimensions: it may reach beyond the array's own ``sizes``. ``base`` is the array's address.
+    """
+
+    kind: str
+    line: int | None
+    base: int
+    sizes: tuple[int, ...]
+    block: int
+    first: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+@dataclass(eq=False)
 class TileProfile(LaunchProfile):
     """One launch over tiles; ``block`` is (1, 1, 1), as it is launched.
 
@@ -32,12 +52,26 @@ class TileProfile(LaunchProfile):
         Loaded and stored by each block, in the grid's order.
     distinct_loaded, distinct_stored : int
         Bytes that the launch loaded, and stored, at least once.
+    tiles : list of Reach
+        Each once; those that ``ct.gather`` and ``ct.scatter`` reach are no tiles of an array.
+    tiles_left_out : int
+        Tiles beyond the first 4,096, counted each time they were reached.
     """
 
     bytes_by_block: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     sectors_by_block: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     distinct_loaded: int = 0
     distinct_stored: int = 0
+    tiles: list[Reach] = field(default_factory=list)
+    tiles_left_out: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all counts are the same; where the arrays lay is none."""
+        return (isinstance(other, TileProfile) and super().__eq__(other)
+                and np.array_equal(self.bytes_by_block, other.bytes_by_block)
+                and np.array_equal(self.sectors_by_block, other.sectors_by_block)
+                and self.distinct_loaded == other.distinct_loaded
+                and self.distinct_stored == other.distinct_stored)
 
     @property
     def redundancy(self) -> float:
@@ -79,6 +113,8 @@ class TileCounts:
         self.sectors = np.zeros((launch.blocks, 2), np.int64)
         self.seen: tuple[dict, dict] = ({}, {})  # allocation → its bytes that were loaded, stored
         self.hot: dict[int, int] = {}
+        self.tiles: dict[Reach, None] = {}
+        self.left_out = 0
         self.memory, self.failure = launch.memory, False
 
     def accessed(self, block: Block, kind: str, operation: Operation, addresses: np.ndarray,
@@ -121,8 +157,19 @@ class TileCounts:
                 seen[extent[0]][offsets + byte] = True
             left = left[~here]
 
-    def windowed(self, *_: object) -> None:
-        pass
+    def windowed(self, block: Block, operation: Operation, window: Window) -> None:
+        array, dims = window.tiled.array, window.tiled.type.dims
+        if not window.dense:
+            return
+        first, shape = [0] * len(array.shape), [1] * len(array.shape)
+        for dim, places in zip(dims, window.places, strict=True):
+            first[dim], shape[dim] = int(places[0]), len(places)
+        reach = Reach(verb(operation), operation.source.line if operation.source else None,
+                      array.base, array.shape, block.number, tuple(first), tuple(shape))
+        if len(self.tiles) < MOST_TILES or reach in self.tiles:
+            self.tiles[reach] = None
+        else:
+            self.left_out += 1
 
     def loaded(self, *_: object) -> None:
         pass
@@ -144,4 +191,4 @@ class TileCounts:
         loaded, stored = (sum(int(one.sum()) for one in seen.values()) for seen in self.seen)
         self.profile.launches.append(TileProfile(
             launch.kernel, launch.grid, (1, 1, 1), total, self.failure, self.bytes, self.sectors,
-            loaded, stored))
+            loaded, stored, list(self.tiles), self.left_out))
