@@ -115,6 +115,7 @@ check: setup ## Lint, and see that what is generated is current and that the cou
 	$(VENV)/bin/mypy
 	$(IN_VENV) -m gpucourse.publish.environments --check
 	$(VENV)/bin/gpucourse check
+	$(VENV)/bin/gpucourse check --successor
 
 demo: setup ## Grade a class of right and wrong submissions and print the table
 	$(VENV)/bin/gpucourse demo $(DEMO_ARGS)
@@ -139,6 +140,7 @@ bench: setup ## Measure the virtual GPU, the stand-in for CuPy, the pictures, an
 	$(IN_VENV) -m lab.benchmarks.virtualgpu_speed
 	$(IN_VENV) -m lab.benchmarks.native_speed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(IN_VENV) -m lab.benchmarks.cupy_arrays
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(IN_VENV) -m lab.benchmarks.tile_speed
 	$(IN_VENV) -m lab.benchmarks.views_speed
 	JAX_PLATFORMS=cpu $(IN_VENV) -m lab.benchmarks.jit_speed --write
 

@@ -51,6 +51,20 @@ def test_cutile_agrees_and_check_tells_of_the_missing_mask(shown):
                      r"no padding was asked for", text)
 
 
+def test_the_card_tells_of_the_tiles_that_three_blocks_load(shown):
+    import cupy as cp
+
+    assert shown["tile-report"].picture
+    names = shown["tile-report"].names
+    card = str(names["report"](
+        names["tile_product"], (3, 3), 1, cp.ones((40, 32), np.float16),
+        cp.ones((32, 48), np.float16), cp.zeros((40, 48), np.float32)))
+    text = " ".join(card.split())
+    assert text.startswith("tile_product[(3, 3)] 9 blocks in a grid of 3 × 3")
+    assert "(0, 0) by blocks (0, 0), (0, 1), (0, 2);" in text  # of a: a row of tiles of c
+    assert "(0, 0) by blocks (0, 0), (1, 0), (2, 0);" in text  # of b: a column
+
+
 def test_the_chain_is_that_of_xla(shown):
     assert "False" not in shown["chain"].text
 

@@ -12,7 +12,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gpucourse import lesson
+from gpucourse import lesson, report
 from gpucourse.views.picture import COLOURS, PALE, Picture, canvas
 from jax.experimental import pallas as pl
 from numba import cuda
@@ -479,9 +479,9 @@ result = cp.zeros(raw.size, np.float32)
 launch(subtract_tile, (250,), cp.asarray(raw), cp.asarray(pedestals), result)
 print("the same to the bit:", np.array_equal(result.get(), by_threads))
 
-with virtualgpu.check() as report:
+with virtualgpu.check() as found:
     launch(careless_sums, (4,), cp.ones(1000, np.float32), cp.zeros(4, np.float32))
-print(report)
+print(found)
 
 # %% [markdown] id="cutile-check"
 # The sums of section 1 once more, and nobody masked them. `ct.load` gives a whole tile, 24 elements of which no array has; `padding_mode=` says
@@ -529,6 +529,14 @@ def tile_product(a, b, c):
 
 # %% id="tile-product-check"
 check("tile-product", tile_product)
+
+# %% [markdown] id="tile-report-text"
+# `report` counts a launch over tiles too, and draws which block reaches which tile. Nine blocks: each tile of `a` goes to three of
+# them, a row of tiles of `c`, and each tile of `b` to three, a column.
+
+# %% id="tile-report"
+report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48), np.float16),
+       cp.zeros((40, 48), np.float32))
 
 # %% [markdown] id="triton-text"
 # **Triton** thinks in blocks too. The course doesn't install it (285 MB); it runs on our virtual GPU ([how](../docs/virtualgpu.md#triton)). Read it for

@@ -258,11 +258,14 @@ def check(
     ] = None,
     language: Annotated[str, typer.Option(
         help="run the lessons named in another language, as de")] = "",
+    successor: Annotated[bool, typer.Option(
+        "--successor", help="run on numba-cuda-mlir those that course/successor.toml lists")
+    ] = False,
 ) -> None:
     """Run the course's tests of itself: every notebook, starter and solution."""
     from gpucourse.publish import commands
 
-    raise typer.Exit(commands.check(lessons or [], language))
+    raise typer.Exit(commands.check(lessons or [], language, successor=successor))
 
 
 @data.command()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import virtualgpu
+from gpucourse import report
 from gpucourse.views import card, tiles
 
 if sys.platform != "linux":
@@ -55,6 +56,21 @@ def test_it_draws_which_block_reaches_which_tile(products):
     assert store.endswith("(0, 0) by block 0; (16, 0) by block 1.")
     assert markup in shown(products[0]).markup
     assert markup.startswith("<svg") and 'role="img"' in markup and "(0, 16) by block 0" in markup
+
+
+def test_report_launches_on_copies(products, monkeypatch):
+    import cupy as cp
+
+    import tile_products
+
+    out = cp.zeros((24, 16), np.float32)
+    given = (cp.ones((24, 32), np.float16), np.ones((32, 16), np.float16), out)
+    assert str(report(tile_products.product, 2, 1, *given)) == shown(products[0]).text
+    assert not out.get().any()
+    with pytest.raises(TypeError, match="the block of a kernel over tiles is 1"):
+        report(tile_products.product, 2, 32, *given)
+    monkeypatch.setattr(virtualgpu, "answers", lambda: False)  # a real GPU
+    assert "on the virtual GPU alone" in str(report(tile_products.product, 2, 1, *given))
 
 
 def test_launches_that_are_alike_share_a_card(products):

@@ -43,8 +43,10 @@ print(*(one.message for one in told))
 def python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Run a program where ``libcuda.so.1`` is a library whose cuInit gives CUDA_ERROR_NO_DEVICE."""
     no_device = b"\xb8\x64\x00\x00\x00\xc3"  # mov eax, 100; ret
-    monkeypatch.setitem(library._ENDED, "cuInit", no_device)
-    (tmp_path / "libcuda.so.1").write_bytes(library.image("libcuda.so.1", {"cuInit": 0}))
+    functions = dict.fromkeys(("cuInit", "cuDeviceGetCount"), 0)
+    for name in functions:
+        monkeypatch.setitem(library._ENDED, name, no_device)
+    (tmp_path / "libcuda.so.1").write_bytes(library.image("libcuda.so.1", functions))
     (tmp_path / "libcuda.so").symlink_to("libcuda.so.1")
     environment = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
     environment.pop("CUDA_VISIBLE_DEVICES", None)

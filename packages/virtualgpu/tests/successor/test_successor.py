@@ -14,7 +14,7 @@ PROGRAM = """
 import warnings
 warnings.simplefilter("ignore")
 {begin}
-import virtualgpu
+import virtualgpu.api
 import numpy as np
 from numba import cuda, float32, float64, void
 {imports}
@@ -72,6 +72,8 @@ said.append(out.tolist() == (2 * values).tolist())
 with virtualgpu.check() as report:
     from_the_next_block[2, 32](out)
 said += [str(report), out.tolist()]
+helper = cuda.jit(device=True)(lambda x: x)
+said.append([virtualgpu.api.is_kernel(one) for one in (turn, helper, abs)])
 result = [type(turn).__name__, cuda.__name__, virtualgpu.is_active(), said]
 """
 ACTIVATE = "import virtualgpu; virtualgpu.activate()"
@@ -96,12 +98,13 @@ def test_the_same_words_from_either(ran):
     assert old[:3] == ["CUDADispatcher", "numba.cuda", True]
     assert new[:3] == ["MLIRDispatcher", "numba_cuda_mlir.cuda", True]
     assert new[3] == old[3]
-    race, far, part, wide, clean, top, right, together, turned = new[3]
+    race, far, part, wide, clean, top, right, together, turned, kernels = new[3]
     assert "race" in race and "at kernel turn" in race and "out[t] = s[63 - t]" in race
     assert "the thread writes grid[6, 1] of (6, 5)" in far
     assert "the thread writes grid[4, 1] of (4, 4)" in part
     assert "a block has at most 1024" in wide
     assert clean.endswith("nothing found") and top == [5.0] and right
+    assert kernels == [True, False, False]
     assert together.endswith("nothing found") and turned == [*range(32, 64), *range(32)]
 
 

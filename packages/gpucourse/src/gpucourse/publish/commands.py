@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gpucourse.course.problems import CourseError, Problem
-from gpucourse.course.registry import find_root, load_course
+from gpucourse.course.registry import Course, find_root, load_course
 from gpucourse.publish.outputs import plan, write
 from gpucourse.publish.rehearsal import rehearse
+from gpucourse.publish.source import Source
 from gpucourse.system.language import speaking
+from virtualgpu.api import NUMBA_VARIABLE, numba_package
 from virtualgpu.processors import usable
 
 # Lessons run at a time, at most: a kernel takes up to 1 GB.
 MOST_KERNELS = 4
+SUCCESSOR = "numba-cuda-mlir"
 _console = Console(highlight=False, soft_wrap=True, markup=False)
 
 
@@ -77,13 +82,50 @@ def check_current() -> int:
 
 
 @_tells_mistakes
-def check(ids: list[str], language: str = "") -> int:
+def check(ids: list[str], language: str = "", *, successor: bool = False) -> int:
     """Inspect and rehearse the lessons named; where none is, all, and see that all is current.
 
-    With a ``language``, rehearse its notebooks of the lessons named.
+    With a ``language``, rehearse its notebooks of the lessons named. With ``successor``, rehearse
+    on numba-cuda-mlir those that ``course/successor.toml`` lists, of those named where some are.
     """
     with speaking(language):
-        return _check(ids)
+        return _check_successor(ids) if successor else _check(ids)
+
+
+def _check_successor(ids: list[str]) -> int:
+    from gpucourse.publish import successor
+    from gpucourse.publish.source import read_source
+
+    root = find_root()
+    listed = successor.lessons(root)
+    if unknown := [id for id in ids if id not in listed]:
+        _console.print(f"{successor.REGISTRY} does not list {', '.join(unknown)}; it lists: "
+                       f"{', '.join(listed)}")
+        return 1
+    if sys.platform != "linux":
+        _console.print("numba-cuda-mlir reaches the virtual GPU on Linux alone: nothing was run.")
+        return 0
+    course = load_course(root)
+    sources = [read_source(course, course.lesson(id)) for id in ids or listed]
+    before = os.environ.get(NUMBA_VARIABLE)
+    os.environ[NUMBA_VARIABLE] = SUCCESSOR  # the kernels inherit it
+    try:
+        answers = numba_package()
+        problems = [problem for source, found in zip(sources, _rehearsed(course, sources),
+                                                     strict=True)
+                    for problem in successor.unexpected(root, source.lesson.id, found)]
+    except ValueError as not_installed:
+        _console.print(str(not_installed))
+        return 1
+    finally:
+        os.environ.pop(NUMBA_VARIABLE)
+        if before is not None:
+            os.environ[NUMBA_VARIABLE] = before
+    for problem in problems:
+        _console.print(str(problem))
+    if not problems:
+        _console.print(f"{len(sources)} rehearsed on {answers}: everything as it should be.")
+    return 1 if problems else 0
 
 
 def _check(ids: list[str]) -> int:
@@ -110,13 +152,8 @@ def _check(ids: list[str]) -> int:
         problems += syllabi.problems(course, sources)
         if gallery := read_gallery(course):
             problems += inspect(course, gallery)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None)
-        with ThreadPoolExecutor(max(1, min(MOST_KERNELS, int(usable())))) as pool:
-            for found in pool.map(lambda source: rehearse(
-                    course, source, lambda text: progress.update(task, description=text)), sources):
-                problems += found
+    for found in _rehearsed(course, sources):
+        problems += found
     for problem in problems:
         _console.print(str(problem))
     for remark in translating.remarks(root, [source.lesson.id for source in sources]):
@@ -124,6 +161,16 @@ def _check(ids: list[str]) -> int:
     if not problems:
         _console.print(f"{len(sources)} rehearsed: everything as it should be.")
     return 1 if problems else code
+
+
+def _rehearsed(course: Course, sources: Sequence[Source]) -> Iterator[list[Problem]]:
+    """What the rehearsal of each lesson finds, in their order; the terminal shows which run."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        with ThreadPoolExecutor(max(1, min(MOST_KERNELS, int(usable())))) as pool:
+            yield from pool.map(lambda source: rehearse(
+                course, source, lambda text: progress.update(task, description=text)), sources)
 
 
 @_tells_mistakes

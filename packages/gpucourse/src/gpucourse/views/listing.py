@@ -92,8 +92,10 @@ def parts(counters: Counters, kernel: str) -> list[Part]:
 
 
 def columns(counters: Counters) -> list[Column]:
-    """Those that have anything to say about this launch."""
-    return [Column(title, explained) for title, explained, wanted in _COLUMNS if wanted(counters)]
+    """Those that have anything to say about this launch; of one over tiles no warp is known."""
+    who = "warp's" if counters.warp_instructions else "block's"
+    return [Column(title, explained.replace("warp's", who))
+            for title, explained, wanted in _COLUMNS if wanted(counters)]
 
 
 def _functions(text: list[str], lines: dict) -> Iterator[tuple[str, range]]:
@@ -169,8 +171,8 @@ def _lost(counters: Counters) -> str:
 
 _COLUMNS = (
     ("instructions", "issued by warps", lambda c: c.warp_instructions),
-    ("sectors/request", "32-byte pieces of global memory that an access of a warp, or of a block "
-     "over tiles, touched, in brackets how few would do", lambda c: c.global_requests),
+    ("sectors/request", "32-byte pieces of global memory that a warp's access touched, in "
+     "brackets how few would do", lambda c: c.global_requests),
     ("conflicts", "extra turns of shared memory", lambda c: c.bank_conflicts),
     ("lanes lost", "share of the lanes that were masked off or not there", lambda c: c.lanes_lost),
     ("atomics", "updates by threads", lambda c: c.atomics),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import virtualgpu
 from gpucourse.system.device import device
 from gpucourse.views import real_gpu
 from gpucourse.views.card import card
-from gpucourse.views.page import View
-from gpucourse.views.runs import Launch, observe
+from gpucourse.views.page import View, box, note
+from gpucourse.views.runs import Launch, is_tiled, observe
+
+TILES = ("Launches over tiles are counted on the virtual GPU alone: to see this card here, start "
+         "Jupyter with CUDA_VISIBLE_DEVICES= (nothing).")
 
 
 def report(kernel: object, grid: object = None, block: object = None, *arguments: object,
@@ -15,9 +19,10 @@ def report(kernel: object, grid: object = None, block: object = None, *arguments
 
     Parameters
     ----------
-    kernel : a kernel of ``@cuda.jit``, or a ``cupy.RawKernel``
+    kernel : a kernel of ``@cuda.jit`` or ``@ct.kernel``, or a ``cupy.RawKernel``
     grid, block : int or tuple of up to three ints
-        Blocks in the grid, threads in a block: what stands in the brackets of a launch.
+        Blocks in the grid, threads in a block: what stands in the brackets of a launch. Over tiles
+        the block is 1.
     *arguments
         The kernel's arguments. Arrays are copied: yours stay as they are.
     shared_bytes : int
@@ -35,6 +40,8 @@ def report(kernel: object, grid: object = None, block: object = None, *arguments
         What was given is no kernel, no grid or no block; the message says what to write.
     """
     launch = Launch.of(kernel, grid, block, arguments, shared_bytes)
+    if is_tiled(kernel) and not virtualgpu.answers():
+        return View(box(note(TILES)), TILES)
     observed = observe(launch)
     timing = "" if device().virtual else real_gpu.sentence(launch, observed)
     return card(observed, timing=timing)

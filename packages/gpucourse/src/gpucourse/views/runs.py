@@ -74,8 +74,11 @@ class Launch:
            shared_bytes: int = 0) -> Launch:
         """Check what a learner gave. Raises TypeError that says what to write instead."""
         check_kernel(kernel)
-        return cls(kernel, dimensions(grid, "grid"), dimensions(block, "block"), arguments,
+        made = cls(kernel, dimensions(grid, "grid"), dimensions(block, "block"), arguments,
                    shared_bytes)
+        if is_tiled(kernel) and made.block != (1, 1, 1):
+            raise TypeError("the block of a kernel over tiles is 1: nothing is said of threads")
+        return made
 
     @property
     def blocks(self) -> int:
@@ -87,9 +90,11 @@ class Launch:
         return math.prod(self.block)
 
     def run(self, kernel: Any, arguments: list) -> None:
-        """Launch by the kernel's own convention: Numba's brackets or CuPy's tuples."""
+        """Launch by the kernel's own convention: Numba's brackets, cuTile's or CuPy's tuples."""
         if hasattr(kernel, "py_func"):
             kernel[self.grid, self.block, 0, self.shared_bytes](*arguments)
+        elif is_tiled(kernel):
+            sys.modules["cuda.tile"].launch(0, self.grid, kernel, tuple(arguments))
         else:
             kernel(self.grid, self.block, tuple(arguments), shared_mem=self.shared_bytes)
 
@@ -176,6 +181,8 @@ def check_kernel(kernel: Any) -> str:
         return kernel.py_func.__name__
     if _is_raw(kernel):
         return kernel.name
+    if is_tiled(kernel):
+        return kernel._pyfunc.__name__
     if hasattr(kernel, "dispatcher") and _is_numba(kernel.dispatcher):
         raise TypeError(
             "this kernel has its brackets on already: give the kernel, the grid and the block one "
@@ -216,6 +223,11 @@ def _is_numba(kernel: Any) -> bool:
 
 def _is_raw(kernel: Any) -> bool:
     return type(kernel).__name__ == "RawKernel" and hasattr(kernel, "name")
+
+
+def is_tiled(kernel: Any) -> bool:
+    """Whether it is a kernel over tiles (``@ct.kernel``)."""
+    return type(kernel).__module__.startswith("cuda.tile.") and hasattr(kernel, "_pyfunc")
 
 
 @contextmanager
@@ -269,9 +281,10 @@ def copy_arguments(arguments: tuple, copy: Callable[[object], object] | None = N
 
 
 def copies_for(kernel: Any, arguments: tuple) -> list:
-    """Copies on the device as the kernel takes them: a RawKernel refuses all arrays but CuPy's."""
+    """Copies on the device as the kernel takes them: a RawKernel refuses all arrays but CuPy's,
+    and one over tiles those of Numba."""
     copies = copy_arguments(arguments)
-    if not _is_raw(kernel):
+    if not _is_raw(kernel) and not is_tiled(kernel):
         return copies
     import cupy
 

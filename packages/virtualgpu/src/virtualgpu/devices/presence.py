@@ -24,10 +24,11 @@ def driver_without_device() -> int:
 
     try:
         driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
+        initialise, count_devices = driver.cuInit, driver.cuDeviceGetCount
+    except (OSError, AttributeError):  # none, or one whose functions cuda.bindings alone can find
         return 0
     count = ctypes.c_int()
-    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    status = initialise(0) or count_devices(ctypes.byref(count))
     if not status and count.value > 0:
         return 0
     _ctypes.dlclose(driver._handle)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+#: Of kernels, beside numba-cuda's own: its successor's, once that is adapted.
+classes: list[type] = []
+
 
 class CompiledKernel(NamedTuple):
     """PTX texts to be loaded together, the kernel's name in them, and how it must be launched."""
@@ -21,7 +24,8 @@ def is_kernel(value: object) -> bool:
     """Whether ``value`` came out of ``@cuda.jit`` and can be launched."""
     from numba.cuda.dispatcher import CUDADispatcher
 
-    return isinstance(value, CUDADispatcher) and not value.targetoptions.get("device")
+    return (isinstance(value, (CUDADispatcher, *classes))
+            and not value.targetoptions.get("device"))  # type: ignore[attr-defined]
 
 
 def compile_kernel(dispatcher: Any, types: tuple) -> CompiledKernel:

@@ -26,6 +26,7 @@ from virtualgpu.after_import import after_import, forget
 from virtualgpu.driver import entries, kernels
 from virtualgpu.errors import LaunchError, VirtualGPUError
 from virtualgpu.memory import array_names
+from virtualgpu.numba import kernel_ptx
 from virtualgpu.numba.arguments import ArrayLayout, array_parameters
 
 PACKAGE = "numba_cuda_mlir"
@@ -71,6 +72,7 @@ def _adapt(cuda: ModuleType) -> None:
 
     _replace(mlir_compiler, "mlir_compiler_entry", _with_lines(mlir_compiler.mlir_compiler_entry))
     dispatcher = descriptor.MLIRDispatcher
+    _replace(kernel_ptx, "classes", [dispatcher])
     _replace(dispatcher, "_compile", _named(dispatcher._compile))
     _replace(descriptor, "_raise_as_cuda_error", _raised(descriptor._raise_as_cuda_error))
     _replace(config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)

@@ -196,4 +196,6 @@ class TileCounts:
 def _distinct(values: np.ndarray) -> int:
     """How many different ones; those of a tile by rows ascend, and need no sorting."""
     steps = np.diff(values)
-    return 1 + np.count_nonzero(steps) if steps.min(initial=0) >= 0 else len(np.unique(values))
+    if steps.min(initial=0) < 0:
+        return len(np.unique(values))
+    return 1 + int(np.count_nonzero(steps))
