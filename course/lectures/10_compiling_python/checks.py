@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.compiled_loops import ended
 from gpucourse.exercises.methods import as_python, has_loop, lines_run, require_all_at_once
 from gpucourse.exercises.trials import LENGTHS
 
@@ -29,7 +30,7 @@ def count_window(count):
             values = random.integers(70, 110, n).astype(dtype)
             if n > 2:
                 values[n // 2] = np.nan
-            got = count(values, low, high)
+            got = ended(count, values, low, high)
             expected = ((values > low) & (values < high)).sum()
             closed = ((values >= low) & (values <= high)).sum()
             case = f"with {n} {np.dtype(dtype).name} values"
@@ -68,7 +69,7 @@ def vectorize(kepler):
         look="@vectorize above the function, instead of @njit or nothing",
     )
     times, e = np.linspace(0, 2 * math.pi, 61), np.array([0.0, 0.2, 0.9, 0.99])
-    table = kepler(times, e[:, None])
+    table = ended(kepler, times, e[:, None])
     require(
         table.shape == (4, 61),
         f"61 times for 4 orbits give a result of shape {table.shape}",
@@ -99,7 +100,7 @@ def fresh_cuts(count):
     _require_compiled(count)
     values = np.random.default_rng(42).uniform(0, 120, 1009)
     drawn = map(float, np.random.default_rng(44).uniform(10, 110, 4))
-    got = {cut: int(count(values, cut)) for cut in (30.0, 85.0, 60.0, *drawn, 30.0)}
+    got = {cut: int(ended(count, values, cut)) for cut in (30.0, 85.0, 60.0, *drawn, 30.0)}
     for cut, number in got.items():
         expected = int((values > cut).sum())
         require(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
+from gpucourse.exercises.compiled_loops import while_loops_end
 
 TREES = {
     "a dictionary in a dictionary": {"rest": 0.5, "swing": {"size": 2.0, "period": -1.0}},
@@ -189,7 +190,8 @@ def until(function):
     for name, step, start, options, count in cases:
         x = jnp.asarray(start, jnp.float32)
         compiled = jax.jit(lambda x, step=step, options=options: function(step, x, **options))
-        found, steps = pair(compiled(x), "x and the number of steps", "return x, steps")
+        with while_loops_end():
+            found, steps = pair(compiled(x), "x and the number of steps", "return x, steps")
         right = x
         for _ in range(count):
             right = step(right)

@@ -42,6 +42,7 @@ from virtualgpu.numba.kernel_ptx import is_kernel as is_kernel
 from virtualgpu.numba.machine_array import MachineArray as MachineArray
 from virtualgpu.numba.machine_array import host_copy as host_copy
 from virtualgpu.numba.reroute import reroute as reroute
+from virtualgpu.numba.reroute import without_reroute as without_reroute
 from virtualgpu.operations.compiler import Deferred as Deferred
 from virtualgpu.tile.counts import TileProfile as TileProfile
 from virtualgpu.tracebacks import compiled_lines as compiled_lines

@@ -172,3 +172,23 @@ def test_instruments_keep_their_documentation():
     assert "Look for mistakes" in virtualgpu.check.__doc__
     assert "Count what" in virtualgpu.profile.__doc__
     assert "random order" in virtualgpu.schedule.__doc__
+
+
+def test_what_is_timed_goes_to_the_real_gpu_inside_of_it_too():
+    run("""
+        from numba.cuda.dispatcher import CUDADispatcher
+        from virtualgpu.numba.reroute import without_reroute
+
+        before = CUDADispatcher.call
+        with without_reroute():
+            assert CUDADispatcher.call is before
+        with reroute(), virtualgpu.profile():
+            inside = CUDADispatcher.call
+            with without_reroute():
+                assert CUDADispatcher.call is before
+                with virtualgpu.check():
+                    assert CUDADispatcher.call is inside
+                assert CUDADispatcher.call is before
+            assert CUDADispatcher.call is inside
+        assert CUDADispatcher.call is before
+    """)

@@ -44,15 +44,18 @@ from typing import Any
 
 from gpucourse.course import renamed
 from gpucourse.course.checkout import check_files, solution_path
+from gpucourse.exercises import bounds, unusable
 from gpucourse.exercises.outcomes import Outcome, describe_error, show_hints
 from gpucourse.exercises.waiting import going_on, waiting
 from gpucourse.judging.orders import OF_A_LAUNCH
 from gpucourse.learner import records
 from gpucourse.system import language
 from gpucourse.system.language import _, catalogue
-from virtualgpu.api import hurried
+from virtualgpu.api import hurried, reroute
 
 Check = Callable[..., str | None]
+#: Of a message, what is shown: the longest of ours have 700.
+MOST_CHARACTERS = 2_000
 
 
 class CheckFailed(AssertionError):
@@ -183,14 +186,20 @@ class Lesson:
             if not answered:
                 raise CheckFailed(_("nothing here yet"),
                                   _("write your answer above and run its cell"))
-            with hurried(OF_A_LAUNCH):
-                praise = exercise.function(*answers) or exercise.praise
+            with bounds.bounded(), bounds.printing_little():
+                praise = _judged(exercise.function, answers) or exercise.praise
                 return Outcome(name, True, language.said(praise, *self.folders))
         except CheckFailed as failure:
             message = language.said(failure.message, *self.folders)
             look = language.said(failure.look or "", *self.folders) or None
-        except Exception as error:  # the learner's code may raise anything
+        except KeyboardInterrupt as error:
+            if not bounds.raised_on_purpose(error):
+                raise
             message, look = describe_error(error)
+        except BaseException as error:  # the learner's code may raise anything, and exit
+            message, look = describe_error(error)
+        if len(message) > MOST_CHARACTERS:  # it has a value of the learner's in it
+            message = message[: MOST_CHARACTERS - 1] + "…"
         unseen = self._unfolded.get(name, 0) < len(exercise.hints)
         return Outcome(name, False, message, look, f'hint("{name}")' if unseen else None)
 
@@ -211,6 +220,21 @@ class Lesson:
             raise UnknownExercise(f"the name of the exercise comes first, in quotes: {wanted}")
         known = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(self.exercises)}"
         raise UnknownExercise(f"{self.id} has no exercise {name!r}: {known}")
+
+
+def _judged(function: Check, answers: tuple) -> str | None:
+    """What a check says of the answers. Raises what it raises, or :class:`CheckFailed` where it
+    cannot use what they give."""
+    # A wrong kernel must not reach a real GPU: no check could free it from an endless one.
+    with reroute(), hurried(OF_A_LAUNCH):
+        try:
+            return function(*answers)
+        except CheckFailed:
+            raise
+        except Exception as error:
+            if told := unusable.said(error, function, answers):
+                raise CheckFailed(*told) from error
+            raise
 
 
 def load_lesson(id: str) -> Lesson:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucourse.exercises import reasons
+from gpucourse.exercises import bounds, reasons
 from gpucourse.exercises.reasons import places
 from gpucourse.system.language import _
 
@@ -100,10 +100,14 @@ def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | N
     show(_Hints("\n".join([*lines, f"({more})"]), edged(markup, _HINT)))
 
 
-def describe_error(error: Exception) -> tuple[str, str | None]:
+def describe_error(error: BaseException) -> tuple[str, str | None]:
     """An exception out of the learner's code as (what is wrong, where to look)."""
     where = places(error)[-1:]
-    return "\n".join(reasons.told(error)), str(where[0]) if where else None
+    look = str(where[0]) if where else None
+    if isinstance(error, bounds.NeverEnds):
+        return _("your code was still running after {seconds:g} s, and was stopped").format(
+            seconds=bounds.SECONDS), look
+    return "\n".join(reasons.told(error)), look
 
 
 def marked_up(text: str) -> str:

@@ -35,6 +35,7 @@ _NO_IMPLEMENTATION = re.compile(
     r"No implementation of function .* found for signature:\s+>>> (.+)")
 # Where Numba turns from the reason to its own progress and to the sources, which are told apart.
 _PROGRESS = re.compile(r"^(During: |File \"|There (is|are) \d+ candidate)", re.MULTILINE)
+_JAX_ON_ITSELF = re.compile("JAX has removed its internal frames")
 _FAILED = re.compile(r"^Failed in \w+ mode pipeline .*\n?", re.MULTILINE)
 _ARGUMENTS = re.compile(r"^This error may have been caused by .*", re.MULTILINE | re.DOTALL)
 
@@ -61,7 +62,8 @@ def explained(error: BaseException) -> list[str]:
 
 def told(error: BaseException, most: int = _MOST_REASON) -> list[str]:
     """The kind of error, its reason in ``most`` lines, and the mend."""
-    lines = [reason(error), *getattr(error, "__notes__", ())]
+    notes = [note for note in getattr(error, "__notes__", ()) if not _JAX_ON_ITSELF.search(note)]
+    lines = [reason(error), *notes]
     lines = [line for text in lines for line in text.split("\n") if line.strip()]
     first = ": ".join([type(error).__name__, *lines[:1]])
     if len(lines) > most:

@@ -44,13 +44,18 @@ def launched(
     seed (:func:`virtualgpu.schedule`). Fails the check for whatever the checkers find, and if one
     of these orders gives another answer, however little: not for sums of floats.
     """
+    require_kernel(kernel)
+    what = in_words(getattr(kernel, "__name__", "kernel"), blocks, threads, arguments)
+    return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds, what)
+
+
+def require_kernel(kernel: object) -> None:
+    """Require a kernel of Numba's."""
     require(
         hasattr(kernel, "py_func") and hasattr(kernel, "forall"),
         _("this is a {type}, not a kernel").format(type=type(kernel).__name__),
         look=_("the name of the function under @cuda.jit, without parentheses"),
     )
-    what = in_words(getattr(kernel, "__name__", "kernel"), blocks, threads, arguments)
-    return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds, what)
 
 
 def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2), what: str = "a launch"
@@ -77,6 +82,7 @@ def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2), what: str
 
 def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Counters:
     """What one launch on copies does, counted; up to the error if it fails."""
+    require_kernel(kernel)
     trial(_("a launch whose work is counted"))
     with virtualgpu.profile() as profile:
         try:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gpucourse.exercises.bounds import progress
 from gpucourse.exercises.outcomes import show
 from gpucourse.system.language import _
 
@@ -66,11 +67,13 @@ def waiting(name: str) -> Iterator[Waiting]:
 
 def trial(what: str) -> None:
     """Called before each trial of an answer; says nothing while no learner waits."""
+    progress()
     if _now is not None:
         _now.trial(what)
 
 
 def going_on() -> None:
     """Called wherever a check has found something in order: checks without trials speak too."""
+    progress()
     if _now is not None:
         _now.going_on()

@@ -44,14 +44,33 @@ def reroute() -> Iterator[None]:
     if numba_cuda != "numba.cuda" or (active and active.is_active()):
         yield
         return
+    with _calling(_call):
+        yield
+
+
+@contextmanager
+def without_reroute() -> Iterator[None]:
+    """Inside :func:`reroute`, launches go to the real GPU all the same: those that are timed."""
+    if not _before:
+        yield
+        return
+    with _calling(_before[0]):
+        yield
+
+
+_before: list[Any] = []
+
+
+@contextmanager
+def _calling(call: Any) -> Iterator[None]:
     from numba.cuda.dispatcher import CUDADispatcher
 
-    before = CUDADispatcher.call
-    CUDADispatcher.call = _call
+    _before.append(CUDADispatcher.call)
+    CUDADispatcher.call = call
     try:
         yield
     finally:
-        CUDADispatcher.call = before
+        CUDADispatcher.call = _before.pop()
 
 
 def _call(dispatcher, arguments: tuple, configuration) -> None:

@@ -1,0 +1,121 @@
+"""Bounds for a learner's code on the host, so that no check waits or prints for ever.
+
+A launch on the virtual GPU has its own, :func:`virtualgpu.api.hurried`; compiled loops, which no
+signal ends, are first run as Python (:mod:`gpucourse.exercises.compiled_loops`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import io
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from gpucourse.system.language import _
+
+#: Seconds that an answer may take from one sign that the check goes on to the next.
+SECONDS = 60.0
+#: Seconds between two looks at the clock.
+TICK = 0.5
+#: Characters that an answer may print during a check: some hundred lines.
+CHARACTERS = 10_000
+
+_last = 0.0
+
+
+class NeverEnds(BaseException):
+    """The learner's code is still running; no ``except Exception`` of theirs is to take this."""
+
+
+def progress() -> None:
+    """The check goes on: the learner's code has come back."""
+    global _last
+    _last = time.monotonic()
+
+
+@contextlib.contextmanager
+def bounded() -> Iterator[None]:
+    """Raise :class:`NeverEnds` where :data:`SECONDS` pass without :func:`progress`.
+
+    In the main thread alone, and not on Windows, which has no such signal.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+    progress()
+    rung, ended = False, False
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        nonlocal rung
+        if ended or time.monotonic() - _last < SECONDS:
+            return
+        if rung:  # an `except:` without a type took it: raise at the next line as well, its own
+            while frame is not None:
+                frame.f_trace = at_each_line
+                frame = frame.f_back
+            sys.settrace(at_each_line)
+        rung = True
+        raise NeverEnds
+
+    def at_each_line(frame: FrameType, event: str, argument: Any) -> Any:
+        if ended or event != "line":
+            return at_each_line
+        raise NeverEnds
+
+    traced = sys.gettrace()
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
+    try:
+        yield
+    finally:
+        ended = True
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if rung:
+            sys.settrace(traced)
+
+
+class _Bounded(io.TextIOBase):
+    """Hands on what is printed, :data:`CHARACTERS` at most."""
+
+    def __init__(self, to: Any) -> None:
+        self.to = to
+        self.printed = 0
+
+    def write(self, text: str) -> int:
+        if (room := CHARACTERS - self.printed) > 0:
+            self.to.write(text[:room])
+        self.printed += len(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self.to.flush()
+
+
+@contextlib.contextmanager
+def printing_little() -> Iterator[None]:
+    """Of what is printed inside the ``with``, hand on the beginning; say how much is left out."""
+    out = _Bounded(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(out):
+            yield
+    finally:
+        if (more := out.printed - CHARACTERS) > 0:
+            said = _("… {more:,} characters more were printed during this check")
+            print("\n" + said.format(more=more))
+
+
+def raised_on_purpose(error: BaseException) -> bool:
+    """Whether a ``raise`` raised it, and not a signal: who interrupts a check means it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and (
+        trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"])

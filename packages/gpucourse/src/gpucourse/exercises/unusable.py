@@ -1,0 +1,84 @@
+"""What a check says of an answer that it cannot use: what the answer is, or gives.
+
+A check goes on with what the learner's function returns. Where that is None, a text or an array of
+another shape, NumPy or the check's own lines fail on it, far from anything that the learner wrote.
+Then the check runs once more, with what their functions return written down.
+"""
+
+from __future__ import annotations
+
+import reprlib
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from gpucourse.exercises.reasons import is_compilers, places, reason
+from gpucourse.system.language import _
+
+#: What lines of a check raise about a value that is not what they expect.
+_ABOUT_VALUES = (TypeError, ValueError, AttributeError, LookupError, AssertionError,
+                 ArithmeticError)
+_LENGTH = 200
+
+
+def said(error: BaseException, check: Callable[..., object], answers: tuple
+         ) -> tuple[str, str | None] | None:
+    """(what is wrong, where to look), or None where ``error`` comes out of the learner's code."""
+    if not isinstance(error, _ABOUT_VALUES) or is_compilers(error) or places(error):
+        return None
+    why = reason(error)
+    if why.endswith("object is not callable") and (
+            other := next((one for one in answers if not callable(one)), None)) is not None:
+        return (_("this is {what}, not a function").format(what=described(other)),
+                _("the function's name, without quotes and parentheses"))
+    first = f"{type(error).__name__}: {why}".splitlines()[0][:_LENGTH]
+    if handed := [described(one) for one in answers if not callable(one)]:
+        return _("the check cannot use what it was handed: {what} ({why})").format(
+            what=", ".join(handed), why=first), None
+    given = _given(check, answers)
+    if not given:
+        return None
+    return (_("your function returns {what}, which the check cannot use ({why})").format(
+        what=described(given[-1]), why=first),
+        _("its `return`: what does the exercise ask for?"))
+
+
+def described(value: object) -> str:
+    """A value in a few words: its type, its shape, itself where it is short."""
+    if value is None:
+        return "None"
+    kind = type(value).__name__
+    if isinstance(value, np.ndarray):
+        return _("an array of {dtype} with the shape {shape}").format(
+            dtype=value.dtype, shape=value.shape)
+    return f"{reprlib.repr(value)} ({kind})"
+
+
+def _given(check: Callable[..., object], answers: tuple) -> list:
+    """What the learner's functions return while the check runs again."""
+    codes = {code for one in answers if (code := _code(one))}
+    found: list = []
+
+    def heard(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "return" and frame.f_code in codes:
+            found.append(argument)
+
+    if not codes:
+        return found
+    before = sys.getprofile()
+    sys.setprofile(heard)
+    try:
+        check(*answers)
+    except Exception:
+        pass  # as the first time
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def _code(answer: object) -> CodeType | None:
+    answer = getattr(answer, "__wrapped__", answer)  # of jax.jit
+    return getattr(answer, "__code__", None)

@@ -1,0 +1,36 @@
+"""On a machine with a GPU a check launches on the virtual one: a kernel that never ends would hang
+the learner's GPU, and nothing but a restart would free it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import REPOSITORY
+from gpucourse.course.registry import Lecture, load_course
+from lecture_cells import OWN_PROCESS
+
+pytestmark = pytest.mark.slow
+
+COURSE = load_course(REPOSITORY)
+LECTURES = [lesson.id for lesson in COURSE.lessons
+            if isinstance(lesson, Lecture) and not COURSE.puzzles(lesson)]
+#: Its check launches by itself, outside of all trials, with a lock that nobody gives back.
+ALWAYS = "22_kernel_detective"
+
+
+@pytest.mark.parametrize("lecture", [
+    pytest.param(one, marks=() if one == ALWAYS else pytest.mark.rehearsal) for one in LECTURES])
+def test_no_check_launches_an_answer_on_a_real_gpu(lecture):
+    code = REPOSITORY / "tests" / "support" / "checks_beside_a_gpu.py"
+    found = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ran = subprocess.run([sys.executable, code, lecture], capture_output=True, text=True,
+                         env=os.environ | found | OWN_PROCESS.get(lecture, {}))
+    assert ran.returncode == 0, ran.stderr[-8000:]
+    said = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert said
+    assert [one for one in said if one["launched"] or not one["passed"]] == []

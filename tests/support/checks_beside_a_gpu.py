@@ -1,0 +1,52 @@
+"""The checks of a lecture's exercises as on a machine with a GPU: what they launch on it.
+
+``python checks_beside_a_gpu.py LECTURE`` writes a line of JSON for each exercise. Memory, CuPy and
+PyCUDA of the virtual GPU stand for the real one's. What differs is what our packages go by:
+numba.cuda is not hooked, as they see it, and a launch that no check has led to the virtual GPU
+comes to ``CUDADispatcher.call``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import virtualgpu
+from answers_of_a_kind import solution
+from gpucourse.exercises.checks import load_lesson
+from virtualgpu import activation
+
+
+def _pretend() -> list[str]:
+    """Kernels that are launched on the pretended GPU, from here on."""
+    from numba.cuda.dispatcher import CUDADispatcher
+
+    from virtualgpu.numba import hooks
+
+    launched: list[str] = []
+    launch = CUDADispatcher.call
+
+    def on_the_gpu(dispatcher, arguments, configuration):
+        launched.append(dispatcher.py_func.__name__)
+        return launch(dispatcher, arguments, configuration)
+
+    CUDADispatcher.call = on_the_gpu
+    hooks.is_active = activation.is_active = lambda: False
+    virtualgpu.answers = activation.answers = virtualgpu.is_active = lambda: False
+    return launched
+
+
+def _main(lecture: str) -> None:
+    to, sys.stdout = sys.stdout, sys.stderr
+    lesson = load_lesson(lecture)
+    answers = {name: solution(lecture, name) for name in lesson.exercises}
+    launched = _pretend()
+    for name in lesson.exercises:
+        launched.clear()
+        heard = lesson.outcome(name, *answers[name])
+        print(json.dumps({"exercise": name, "launched": launched, "passed": heard.passed,
+                          "says": str(heard)}), file=to, flush=True)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
