@@ -18,8 +18,10 @@ from lecture_cells import OWN_PROCESS
 pytestmark = [pytest.mark.slow, pytest.mark.rehearsal]
 
 LECTURES = [lesson.id for lesson in load_course(REPOSITORY).lectures]
-#: Python's words about a line that is none of the learner's; of arguments they are plain.
-_FOREIGN = re.compile(r"(Type|Value|Attribute|Key|Index|Assertion|ZeroDivision)Error(?!.*argument)")
+#: Python's words about a line that is none of the learner's, without a mend; of arguments they
+#: are plain.
+_FOREIGN = re.compile(
+    r"(Type|Value|Attribute|Key|Index|Assertion|ZeroDivision)Error(?!.*(argument|→))", re.DOTALL)
 
 
 @pytest.mark.parametrize("lecture", LECTURES)

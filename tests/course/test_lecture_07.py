@@ -81,8 +81,8 @@ def test_only_neighbours_have_bank_conflicts(shown):
         names["fold_neighbours"], 1, 128, names["some"], np.zeros(1, np.float32), array="shared",
         steps=10,
     ))
-    assert told.count("2 turns") == 6  # both warps: two loads and a store of the first level
-    assert "4 turns" in told
+    assert told.count("2 wavefronts") == 6  # both warps: two loads and a store of the first level
+    assert "4 wavefronts" in told
 
 
 def test_33_columns_spread_a_column_over_all_banks(shown):

@@ -53,7 +53,7 @@ REVIEWED = {
         "what the first call takes longer than the best": PROCESSOR,
         "as NumPy does plain Python take": QUESTION,
         "22.3 ms with NumPy, 6.86 ms with": PUBLISHED,
-        "A comet takes more turns than the Earth": OTHER,
+        "A comet takes more iterations than the Earth": OTHER,
         "Is Numba as fast as C": QUESTION,
         "Why is my JAX slower than NumPy": PROCESSOR,
     },

@@ -246,8 +246,8 @@ who_visits[2, 4](d_turn)
 draw_visits(d_turn.copy_to_host())
 
 # %% [markdown] id="stride-why" tags=["why"]
-# Elements 5 and 13, in its first turn and its second (the numbers in the picture). Look along a column:
-# every element has one visitor. Look at one colour: in each turn, neighbouring threads stand at
+# Elements 5 and 13, in its first iteration and its second (the numbers in the picture). Look along a column:
+# every element has one visitor. Look at one colour: in each iteration, neighbouring threads stand at
 # neighbouring elements, which is how the memory of a GPU likes to be read.
 
 # %% [markdown] id="stride-then"

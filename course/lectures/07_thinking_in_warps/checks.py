@@ -21,7 +21,7 @@ from gpucourse.exercises.trials import (
 @exercise(
     "lane-turns",
     hints=(
-        "The idea: a warp takes as many turns as its busiest lane, and every one of its 32 lanes "
+        "The idea: a warp makes as many iterations as its busiest lane, and every one of its 32 lanes "
         "is paid for in each. A last warp that is not full pays for 32 lanes too.",
         "The shape: for each slice `work[start:start + 32]`, add `32 * slice.max()` to what is "
         "paid. Useful is the plain sum.",
@@ -38,8 +38,8 @@ def lane_turns(count):
         case = f"with {n} threads"
         require(
             useful == work.sum(),
-            f"{case} that need {work.sum()} turns together, useful is {useful}",
-            look="useful turns are those in which a thread works",
+            f"{case} that need {work.sum()} iterations together, useful is {useful}",
+            look="useful iterations are those in which a thread works",
         )
         require(
             paid == expected or paid != _without_padding(work),
@@ -48,8 +48,8 @@ def lane_turns(count):
         )
         require(
             paid == expected,
-            f"{case} in {len(padded)} warps, {expected} turns are paid for; yours are {paid}",
-            look="how many turns does a warp take, and how many lanes has it?",
+            f"{case} in {len(padded)} warps, {expected} iterations are paid for; yours are {paid}",
+            look="how many iterations does a warp make, and how many lanes has it?",
         )
 
 
@@ -65,7 +65,7 @@ def lane_turns(count):
     ),
 )
 def turn(kernel):
-    """Turned, for any size, side by side in both directions and without a conflict."""
+    """Transposed, for any size, side by side in both directions and without a conflict."""
     random = np.random.default_rng(12)
     for rows, columns in ((40, 64), (32, 32), (1, 1), (31, 33), (33, 31), (1, 65), (65, 1)):
         table = random.uniform(1.0, 99.0, (rows, columns)).astype(np.float32)
@@ -99,7 +99,7 @@ def turn(kernel):
     conflicts = counts.shared_load_conflicts + counts.shared_store_conflicts
     require(
         not conflicts,
-        f"right, and side by side, but shared memory takes {conflicts:,} turns more than it has "
+        f"right, and side by side, but shared memory takes {conflicts:,} wavefronts more than it has "
         "requests",
         look="how far apart in the tile are the words of neighbouring lanes?",
     )

@@ -36,7 +36,7 @@ def sums_by_event(first, pt, sums):
 
 
 def shares_of_use(kernel, *arguments):
-    """What the launch counts: (share of the lanes' turns with work, of the bytes moved that were read)."""
+    """What the launch counts: (share of the lanes' iterations with work, of the bytes moved that were read)."""
     with virtualgpu.profile() as profile:
         kernel[(muons_per_event.size + THREADS - 1) // THREADS, THREADS](*arguments)
     counts = profile.counters
@@ -87,7 +87,7 @@ def event_sums(first, pt, order, sums, turns):
 
 
 def run_events(order):
-    """Sums of pt per event, and the turns that each thread took."""
+    """Sums of pt per event, and the iterations that each thread made."""
     d_sums, d_turns = cuda.device_array(order.size), cuda.device_array(order.size, np.int64)
     blocks = (order.size + 127) // 128
     event_sums[blocks, 128](first_muon, d_muon_pt, cuda.to_device(order), d_sums, d_turns)
@@ -103,13 +103,13 @@ draw_lanes(turns[:64], per="muon")
 #
 # ### Exercise: what divergence costs
 #
-# Given the turns that each thread needs, in the order of the threads, count the turns that are `useful`
-# (blue) and those that are `paid` for (blue and grey: 32 lanes for every turn of a warp; a last warp that
+# Given the iterations that each thread needs, in the order of the threads, count those that are `useful`
+# (blue) and those that are `paid` for (blue and grey: 32 lanes for every iteration of a warp; a last warp that
 # is not full has 32 lanes all the same).
 
 # %% id="lanes-exercise" tags=["exercise"]
 def lane_turns(work):
-    """(useful, paid) turns for an array with the turns that each thread needs."""
+    """(useful, paid) iterations for an array with those that each thread needs."""
     useful, paid = None, None
     ### BEGIN SOLUTION
     useful = int(work.sum())
@@ -228,7 +228,7 @@ for name, order_of_events in (("as recorded", as_recorded), ("sorted", by_length
 draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 
 # %% [markdown] id="sorted-why" tags=["why"]
-# The sums are the same to the last bit; what is paid for fell from more than twice the useful turns to
+# The sums are the same to the last bit; what is paid for fell from more than twice the useful iterations to
 # hardly more than those. The picture shows where, in the sorted list, the events with one muon end and
 # those with two begin. Sorting is not free either: it pays where the work of a thread is long and uneven.
 
@@ -348,15 +348,15 @@ for name, (worked_so, used_so) in {"at first": (worked, used), "mended": again}.
 # The kernel is the same, to the letter. What changed is where its data lie. (Why are not all bytes read at once? A warp
 # whose events have two muons each reads every second number, then the ones between.)
 #
-# That leaves the question how to *turn* a table from rows into columns on the device: a warp that reads a row side by side
+# That leaves the question how to *transpose* a table, rows into columns, on the device: a warp that reads a row side by side
 # writes down a column, far apart, and the other way round. The way out is shared memory, and shared memory has a trap of its own.
 
 # %% [markdown] id="banks-predict" tags=["predict"]
 # ## 3. Bank conflicts
 #
 # Shared memory has no sectors. It has 32 **banks**: the word of 4 bytes with the number `k` lies in bank
-# `k % 32`, and each bank hands out one word in a turn. If two lanes want different words of the same bank,
-# one of them waits. (If they want the same word, both get it.)
+# `k % 32`, and each bank hands out one word at a time. If two lanes want different words of the same bank,
+# one of them waits: the request takes one *wavefront* more. (If they want the same word, both get it.)
 #
 # Two ways to fold 128 numbers, both right. One adds the far half onto the near half, as "Trees and barriers"
 # does; the other adds neighbours, then neighbours of neighbours. *Predict:* which has bank conflicts?
@@ -401,14 +401,14 @@ def fold_neighbours(values, sums):
 # %% id="banks-counts"
 full = d_muon_pt[: 554 * THREADS]  # whole blocks only: this is about banks, not about guards
 d_sums = cuda.device_array(554, np.float32)
-print(f"{'':18}{'requests':>10}{'turns':>8}{'conflicts':>11}")
+print(f"{'':18}{'requests':>10}{'wavefronts':>12}{'conflicts':>11}")
 for kernel in (fold_halves, fold_neighbours):
     with virtualgpu.profile() as profile:
         kernel[554, THREADS](full, d_sums)
     counts = profile.counters
     requests = counts.shared_load_requests + counts.shared_store_requests
-    turns = counts.shared_load_wavefronts + counts.shared_store_wavefronts
-    print(f"{kernel.py_func.__name__:18}{requests:10,}{turns:8,}{turns - requests:11,}")
+    wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts
+    print(f"{kernel.py_func.__name__:18}{requests:10,}{wavefronts:12,}{wavefronts - requests:11,}")
 
 some = muon_pt[:THREADS]
 gpucourse.beside(*(
@@ -418,16 +418,16 @@ gpucourse.beside(*(
 
 # %% [markdown] id="banks-why" tags=["why"]
 # The neighbours. In their first level lane `t` wants word `2t`: lanes 0 and 16 both want bank 0, and so on, so
-# every request takes two turns; in the second level four. Click on requests 3 and 9 to see the rows pile up. In the
+# every request takes two wavefronts; in the second level four. Click on requests 3 and 9 to see the rows pile up. In the
 # other fold, lane `t` wants word `t`, and each lane has a bank to itself.
 
 # %% [markdown] id="padding-predict" tags=["predict"]
 # The worst case is the column of a square tile. In an array of 32 × 32 words, `tile[0, 3]`, `tile[1, 3]`,
-# `tile[2, 3]` … lie 32 words apart: all in bank 3. A warp that reads a column takes 32 turns. *Predict:*
+# `tile[2, 3]` … lie 32 words apart: all in bank 3. A warp that reads a column takes 32 wavefronts. *Predict:*
 # what becomes of it if the tile is declared with 33 columns, of which the last is never used?
 
 # %% id="padding-guess"
-predict("padding", "still 32 turns: the last column is unused", "2 turns", "1 turn")
+predict("padding", "still 32 wavefronts: the last column is unused", "2 wavefronts", "1 wavefront")
 
 # %% id="padding"
 bank = np.arange(32 * 32).reshape(32, 32) % 32
@@ -436,17 +436,17 @@ print("32 columns: the banks of tile[:, 3] are", *bank[:, 3])
 print("33 columns: the banks of tile[:, 3] are", *padded[:, 3])
 
 # %% [markdown] id="padding-why" tags=["why"]
-# One turn. 33 is one more than 32, so each row begins one bank further than the row above it: the words of a
+# One wavefront. 33 is one more than 32, so each row begins one bank further than the row above it: the words of a
 # column lie in 32 different banks.
 
 # %% [markdown] id="turn-task"
-# ### Exercise: turn a table
+# ### Exercise: transpose a table
 #
 # Write `turn`, which transposes a table: `turned[j, i] = table[i, j]`, for tables of any size. Reading *and* writing must be coalesced,
 # and no bank may be in conflict. Below is the plain way, whose writes are scattered.
 #
 # The way out: a block of 32 × 32 threads reads a tile of the table side by side into shared memory, waits,
-# and writes it as a tile of the turned table, side by side again. The check counts sectors and conflicts.
+# and writes it as a tile of the transposed table, side by side again. The check counts sectors and conflicts.
 
 # %% id="turn-plain"
 @cuda.jit
@@ -501,8 +501,8 @@ gpucourse.report(turn, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32))
 # %% [markdown] id="clock-predict" tags=["predict"]
 # ### What a count can tell, and what it can't
 #
-# Three counts, three promises: the shares move eight times as much; the neighbours' fold takes two turns, four and more for a
-# request where the other takes one; turning plainly writes eight times the sectors.
+# Three counts, three promises: the shares move eight times as much; the neighbours' fold takes two wavefronts, four and more for a
+# request where the other takes one; transposing plainly writes eight times the sectors.
 #
 # *Predict:* which of these ratios does the clock of an H200 show in full (rows `lesson.coalescing`, `lesson.banks`, `lesson.turning`)?
 
@@ -519,9 +519,9 @@ recorded(*map(recorded_times, ("lesson.coalescing", "lesson.banks", "lesson.turn
 #
 # - The shares: this GPU's cache of 60 MB kept much of what a lane came back for. Side by side is still twice as fast (`lesson.coalescing`).
 # - The bank conflicts cost **nothing that can be measured** (1.267 and 1.269 ms: `lesson.banks`). Nearly four times the time of just reading these numbers goes by in both kernels, so
-#   what they wait for is something else, barriers we think, and the further turns pass meanwhile. What 32 turns cost, in a column without padding, no GPU has been asked
+#   what they wait for is something else, barriers we think, and the further wavefronts pass meanwhile. What 32 of them cost, in a column without padding, no GPU has been asked
 #   yet: `make bench-gpu` asks one, with nothing else to wait for, and your `turn` with a tile of 32 columns.
-# - The plain turn: only its writes are scattered, and the tile's way is ahead of CuPy's own (`lesson.turning/cupy`).
+# - The plain transposition: only its writes are scattered, and the tile's way is ahead of CuPy's own (`lesson.turning/cupy`).
 
 # %% [markdown] id="clock-then"
 # You'll meet the same parting again, and each time for a reason of its own:
@@ -785,7 +785,7 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # - Memory moves in sectors of 32 bytes. In one instruction, neighbouring lanes should read neighbouring addresses: columns, not rows.
 # - Shared memory has 32 banks; lanes that ask one bank for different words wait for each other. A column of padding spreads them.
 # - Lanes can hand each other numbers by shuffles, and all that the mask names must be there.
-# - All of this can be counted, without a clock: idle lanes, sectors, turns of shared memory, warps that fit. Whether anybody waits for it, only a clock tells.
+# - All of this can be counted, without a clock: idle lanes, sectors, wavefronts of shared memory, warps that fit. Whether anybody waits for it, only a clock tells.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -811,7 +811,7 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # *Ten minutes late:* leave out section 5. *Ten minutes early:* ask for `turn` with a tile of 16 × 16 and
 # without padding, and what the report says of its banks.
 #
-# *Where people stall.* In `turn`, they move `x` and `y` on both sides, which turns the table twice: the *tile* is
+# *Where people stall.* In `turn`, they move `x` and `y` on both sides, which transposes twice: the *tile* is
 # indexed crosswise, and the rest goes by rows. In `warp-max`, the shuffle stands inside the guard. In `occupancy`,
 # one big register file in place of four parts. Let them stall: the messages say so.
 #

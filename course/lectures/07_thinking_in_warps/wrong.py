@@ -26,12 +26,12 @@ def short_warps_pay_less(work):
     return int(work.sum()), sum(len(warp) * int(warp.max()) for warp in warps_of(work))
 
 
-@wrong("lane-turns", "turns are paid for; yours are.*how many lanes")
+@wrong("lane-turns", "iterations are paid for; yours are.*how many lanes")
 def turns_of_warps(work):
     return int(work.sum()), sum(int(warp.max()) for warp in warps_of(work))
 
 
-@wrong("lane-turns", "turns are paid for; yours are")
+@wrong("lane-turns", "iterations are paid for; yours are")
 def one_big_warp(work):
     return int(work.sum()), -(-len(work) // 32) * 32 * int(work.max(initial=0))
 
@@ -41,7 +41,7 @@ def useful_is_threads(work):
     return int((work > 0).sum()), sum(32 * int(warp.max()) for warp in warps_of(work))
 
 
-@wrong("lane-turns", "turns are paid for; yours are")
+@wrong("lane-turns", "iterations are paid for; yours are")
 def only_what_is_useful(work):
     return int(work.sum()), int(work.sum())
 
@@ -104,7 +104,7 @@ def one_thread_turns_all(table, turned):
                 turned[j, i] = table[i, j]
 
 
-wrong("turn", "enough|sectors|turns", "one_thread_turns_all")(one_thread_turns_all)
+wrong("turn", "enough|sectors|wavefronts", "one_thread_turns_all")(one_thread_turns_all)
 
 
 @cuda.jit
@@ -127,7 +127,7 @@ for name, answer, says in (
     ("one block", one_block_turns_all, "the work is not shared.*a tile for each block"),
     ("the plain way", scattered_writes, "the writes move .* sectors.*changes with x"),
     ("the other plain way", scattered_reads, "the reads move .* sectors.*changes with x"),
-    ("32 columns", turned_by(columns=32), "shared memory takes 3,968 turns more.*how far apart"),
+    ("32 columns", turned_by(columns=32), "shared memory takes 3,968 wavefronts more.*how far apart"),
     ("turned twice", turned_by(crosswise=False), r"uninitialised|turned\[0, 1\] is"),
     ("no barrier", turned_by(barrier=False), "race: .*shared memory"),
     ("one guard for both", turned_by(same_guard=True), "never written.*guarded by itself"),

@@ -179,12 +179,12 @@ back_to_back = pair_mass(np.linspace(10, 60, 6), 0, 0, np.array([[30], [45]]), 0
 print("a table of two rows and six columns, in GeV:", back_to_back, sep="\n")
 
 # %% [markdown] id="vectorize-task"
-# ### Exercise: each element its own number of turns
+# ### Exercise: each element its own number of iterations
 #
 # What NumPy's operations can hardly say is a *loop for each element*. A planet's place on its orbit is such a case: Kepler's
 # equation, `E - e * sin(E) = M`, gives the angle `E` from the time `M` (2π is a year) and the eccentricity `e`, and has no
 # formula. Newton's steps do it: begin with `E = π`, subtract `(E - e * sin(E) - M) / (1 - e * cos(E))`, and again, until a step
-# is smaller than 1e-12. A comet takes more turns than the Earth.
+# is smaller than 1e-12. A comet takes more iterations than the Earth.
 #
 # Write `kepler(M, e)` for single numbers with `@vectorize`, for `M` from 0 to 2π and `e` from 0 to 0.99.
 
@@ -661,7 +661,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # - Numba reads your code and needs a type for every variable; JAX runs your code once on stand-ins without
 #   values, and needs a shape for every array.
 # - A global is built in as a constant. What may change is an argument.
-# - `prange` takes your word for it that the turns of the loop do not disturb each other.
+# - `prange` takes your word for it that the iterations of the loop do not disturb each other.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

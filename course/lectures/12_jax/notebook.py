@@ -298,7 +298,7 @@ for steps in (1, 10, 100):
 # %% [markdown] id="loops-why" tags=["why"]
 # A Python loop is *unrolled*: a hundred steps are a hundred copies of the body to compile, and the time
 # that takes grows with them. Short loops over fixed things are fine. For long ones there are `fori_loop` (a known number of
-# turns), `scan` (the same, and it collects what each turn gives) and `while_loop` (until something holds; it has
+# iterations), `scan` (the same, and it collects what each gives) and `while_loop` (until something holds; it has
 # no reverse derivative).
 
 # %% [markdown] id="where-trap-predict" tags=["predict"]

@@ -88,7 +88,7 @@ def _require_tree(found: Any, expected: Any, case: str, look: str, bound: float 
 @exercise(
     "history",
     hints=(
-        "The idea: one turn takes the parameters and gives two things: the parameters after a "
+        "The idea: one iteration takes the parameters and gives two things: the parameters after a "
         "step, which go round, and the misfit before it, which is collected. "
         "`jax.value_and_grad(loss)` computes the misfit and the slopes together.",
         "The shape: `def body(parameters, _):` returns `(jax.tree.map(…), value)`; then "
@@ -111,24 +111,24 @@ def history(function):
         losses = np.asarray(losses)
         require(losses.shape == (steps,),
                 f"{case}, the misfits have the shape {losses.shape}, not ({steps},)",
-                look="what the body gives as its second result is stacked, one for each turn")
+                look="what the body gives as its second result is stacked, one for each iteration")
         shrink = (1 - rate) ** np.arange(steps)
         right = float(_bowl(tree, middle)) * shrink**2
         k = int(np.argmax(~np.isclose(losses, right, rtol=1e-3, atol=1e-7)))
         require(np.isclose(losses[k], right[k], rtol=1e-3, atol=1e-7),
                 f"{case}, misfit {k} is {losses[k]:.5g}, not {right[k]:.5g}",
-                look="the misfit *before* each step; and do the parameters of one turn go into "
+                look="the misfit *before* each step; and do the parameters of one iteration go into "
                      "the next?")
         left = (1 - rate) ** steps
         _require_tree(after, jax.tree.map(lambda x, m=middle, s=left: m + (x - m) * s, tree), case,
                       "the parameters after the last step", 1e-3)
         require(len(called) <= max(4, steps // 4),
                 f"right, but the loss was traced {len(called)} times for {steps} steps",
-                look="jax.lax.scan traces its body once or twice, a Python loop each turn")
+                look="jax.lax.scan traces its body once or twice, a Python loop each iteration")
     sizes = [len(str(jax.make_jaxpr(lambda x, n=n: function(_bowl, x, 0.1, n))(np.float32(3))))
              for n in (4, 40)]
     require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of steps: a "
-            "Python loop was unrolled", look="jax.lax.scan is one loop, however many turns it has")
+            "Python loop was unrolled", look="jax.lax.scan is one loop, however many iterations it has")
 
 
 @exercise(

@@ -115,7 +115,7 @@ def collect(seen, x):
 jax.lax.scan(collect, jnp.zeros(0), jnp.array([3.0, 1.0, 2.0]))
 
 # %% [markdown] id="grow-why" tags=["why"]
-# `carry input and carry output must have equal types`: `float32[0]` went in, `float32[1]` came out. The body is traced *once*, for all turns, so what
+# `carry input and carry output must have equal types`: `float32[0]` went in, `float32[1]` came out. The body is traced *once*, for all iterations, so what
 # goes round keeps its shape and type. (A sum that starts as `jnp.int32(0)` and adds 0.5 fails for the same reason.) What is to be *collected* goes
 # out as the second result, `y`, and `scan` stacks it.
 
@@ -283,7 +283,7 @@ for inputs in (1.0, 2.0, 1e8, jnp.array([1.0, 2.0, 1e8])):
 
 # %% [markdown] id="slowest-why" tags=["why"]
 # 48. A mapped loop goes on until the *slowest* element is done; the others keep their value and compute along. It's a warp with one busy lane, by another
-# name. (So sort what takes long together, or give all the same number of turns.)
+# name. (So sort what takes long together, or give all the same number of iterations.)
 
 # %% id="cond"
 def safe_root(x):
@@ -299,14 +299,14 @@ print("its slopes at 0 and 4, mapped:", jax.vmap(jax.grad(safe_root))(jnp.array(
 # `cond` runs one of two functions; under `vmap` there is no `cond` left, and both sides are computed, with a `select_n` at the end. Its derivative at 0 is right all the same: JAX
 # keeps the bad values out by itself there, which with `where` is up to you ("JAX: arrays, compiled").
 #
-# | | how many turns | collects | its derivative |
+# | | how many iterations | collects | its derivative |
 # |---|---|---|---|
 # | `fori_loop` | known | nothing | backwards only if the number is fixed while tracing |
 # | `scan` | known | yes | forwards and backwards |
 # | `while_loop` | until something holds | nothing | forwards only (`jax.jacfwd`, `jax.jvp`) |
 # | `cond`, `switch` | one branch | | of the branch that was taken |
 #
-# (Backwards, every turn's values are needed again in reverse, and `while_loop` doesn't know for how many it must keep room.)
+# (Backwards, every iteration's values are needed again in reverse, and `while_loop` doesn't know for how many it must keep room.)
 
 # %% [markdown] id="fits-text"
 # Now all of it together. A fit is Newton's steps until nothing changes; and 500 fits, each of data with noise of its own, are `vmap` of one.

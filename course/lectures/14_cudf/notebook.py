@@ -286,7 +286,7 @@ for mass in pairs["mass"]:
     heaviest = max(heaviest, mass)
 
 # %% [markdown] id="loop-why" tags=["why"]
-# It refuses. Each turn of the loop would fetch four bytes over the slowest path of the machine, and there are tens of
+# It refuses. Each iteration of the loop would fetch four bytes over the slowest path of the machine, and there are tens of
 # thousands of pairs; `pairs["mass"].max()` does it in one go and fetches four bytes in all. cuDF makes you say that you want the whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where one can see it. The
 # same goes for `iterrows`, `itertuples`, `tolist`, and for handing a column to a NumPy function that needs an array of
 # the host, such as `np.histogram`.

@@ -502,7 +502,7 @@ print(f"whole arrays  > {moved / 1e6:6.1f} MB, {kernels} launches and Awkward's 
 
 # %% [markdown] id="turns-predict" tags=["predict"]
 # The kernel pays elsewhere. *Predict:* a warp takes 32 events and loops until the one with the most muons is
-# done. An event has 1.4 muons on average. How many turns does a warp make, on average?
+# done. An event has 1.4 muons on average. How many iterations does a warp make, on average?
 
 # %% id="turns-guess"
 predict("turns", "1.4", "7, as in the largest event", "nearly 4")
@@ -512,7 +512,7 @@ per_warp = np.zeros(391 * 4 * 32, int)
 per_warp[: len(muons)] = ak.num(muons)
 per_warp = per_warp.reshape(-1, 32)  # a row for each warp
 turns = per_warp.max(axis=1)
-print(f"muons per event: {ak.mean(ak.num(muons)):.2f}; turns per warp: {turns.mean():.2f}")
+print(f"muons per event: {ak.mean(ak.num(muons)):.2f}; iterations per warp: {turns.mean():.2f}")
 print(f"busy lanes in the loop: {per_warp.sum() / (32 * turns.sum()):.0%}")
 print(f"lanes lost in the whole kernel: {kernel_lost:.0%}")
 

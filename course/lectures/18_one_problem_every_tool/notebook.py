@@ -58,7 +58,7 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
 # *Predict:* the loop has 100 rounds. How many kernels does CuPy launch?
 
 # %% id="cupy-arrays-guess"
-predict("cupy-arrays", "1: CuPy compiles the loop", "100, one for each turn", "1,000")
+predict("cupy-arrays", "1: CuPy compiles the loop", "100, one for each iteration", "1,000")
 
 # %% id="cupy-arrays"
 import cupy as cp
@@ -75,7 +75,7 @@ if device().virtual:  # with a GPU, a profiler such as Nsight Systems lists them
     print(f"{len(launched):,} launches; the first ten:", *launched[:10], sep="\n")
 
 # %% [markdown] id="arrays-why" tags=["why"]
-# A thousand: ten for each turn, one for each operation. Each reads whole arrays from memory and writes one
+# A thousand: ten for each iteration, one for each operation. Each reads whole arrays from memory and writes one
 # back. (Without a GPU, `virtualgpu.launches()` lists what CuPy would launch.)
 
 # %% [markdown] id="pixel-text"
@@ -460,7 +460,7 @@ for name, (launches, flops, nbytes) in work.items():
 # %% [markdown] id="cost-why" tags=["why"]
 # Nearly a thousand times as many. (And more operations: whole arrays cannot stop early for the points that have
 # left.) The kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and writes one number.
-# That is what *fusing* is about. JAX, which fuses each turn of the loop into a few passes over memory, lies between
+# That is what *fusing* is about. JAX, which fuses each iteration of the loop into a few passes over memory, lies between
 # the two.
 
 # %% [markdown] id="cost-then"
@@ -571,7 +571,7 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
         print(f"{name:24}{counts.global_stores:10,} stores{moved / 1000:10,.1f} kB moved")
 
 # %% [markdown] id="outlier-why" tags=["why"]
-# `++steps` stores into global memory in every turn. With a variable of its own the loop stays in registers, and one
+# `++steps` stores into global memory in every iteration. With a variable of its own the loop stays in registers, and one
 # store at the end is enough. The answer was right all along; only the count showed it. (The RawKernel had it by luck:
 # its `steps` was a local variable.)
 

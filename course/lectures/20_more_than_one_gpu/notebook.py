@@ -593,7 +593,7 @@ for pipeline in (hasty, one_wait, two_waits):
 # %% [markdown] id="race-why" tags=["why"]
 # It's hardly ever right, and one wait isn't enough. A buffer has *two* hazards: to be read before it is filled, and to be
 # **filled again before it was read**. The second is the one that people forget. With both waits it is right in
-# every order. (In the first turn `done` has no mark yet: such a wait waits for nothing.) And what has become of
+# every order. (In the first iteration `done` has no mark yet: such a wait waits for nothing.) And what has become of
 # the overlap?
 
 # %% id="no-overlap"

@@ -156,7 +156,7 @@ def softmax(kernel):
 @exercise(
     "product",
     hints=(
-        "The idea: turn `t` of the loop multiplies the t-th tile of A's strip (all rows, columns "
+        "The idea: iteration `t` of the loop multiplies the t-th tile of A's strip (all rows, columns "
         "from t · TILE on) by the t-th of B's, and adds the product to what goes round.",
         "The shape: `def step(turn, sums):` with `part = pl.ds(turn * TILE, TILE)` and `return "
         "sums + jnp.dot(a_ref[:, part], b_ref[part, :])`; then `sums = jax.lax.fori_loop(0, "
@@ -342,7 +342,7 @@ def tile_sums(kernel):
 @exercise(
     "tile-product",
     hints=(
-        "The idea: walk along the strips. Turn k multiplies tile (i, k) of A by tile (k, j) of B "
+        "The idea: walk along the strips. Iteration k multiplies tile (i, k) of A by tile (k, j) of B "
         "and adds the product to the sums. Beyond the edge, zeros change no sum.",
         "The shape: in the loop `left = ct.load(a, (i, k), (TILE, TILE), "
         "padding_mode=ct.PaddingMode.ZERO)`, the same for `right`, `sums = ct.mma(left, right, "

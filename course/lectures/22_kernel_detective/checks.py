@@ -17,6 +17,7 @@ from gpucourse.exercises.trials import (
     counted,
     held,
     launched,
+    require_kernel,
     require_parallel,
     watched,
 )
@@ -164,6 +165,7 @@ def _require_of_others(call: Callable[[], object], values: np.ndarray, others: n
 )
 def hang(kernel):
     """The best one above the cut, in every order, and the lock is free again."""
+    require_kernel(kernel)
     # One value, so the lock is taken once; whoever has it waits for nobody.
     counters = counted(kernel, 1, 32, np.ones(1), 0.0, np.zeros(1), np.zeros(1, np.int32))
     look = ("take the lock with cuda.atomic.cas, give it back with cuda.atomic.exch, a "

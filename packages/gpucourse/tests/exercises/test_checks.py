@@ -126,14 +126,6 @@ def test_an_endless_kernel_in_a_check_is_stopped_soon(lesson: Lesson):
     assert ", thread 0 of block 0\n" in outcome.message
 
 
-def test_stopping_a_check_stops_it(lesson: Lesson):
-    def interrupted(x):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        lesson.outcome("double", interrupted)
-
-
 def test_hints_unfold_one_by_one(lesson: Lesson, capsys: pytest.CaptureFixture[str]):
     lesson.hint("double")
     first = capsys.readouterr().out

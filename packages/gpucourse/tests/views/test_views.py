@@ -100,7 +100,7 @@ def test_lanes_counts_useful_and_paid_turns():
     work[:3] = 5, 1, 2
     work[39] = 3
     picture = draw_lanes(work)
-    assert "need 11 turns" in picture.alt
+    assert "need 11 iterations" in picture.alt
     assert f"{32 * 5 + 32 * 3} are paid for" in picture.alt
     assert draw_lanes(np.zeros(32, int)).alt.endswith("0 are paid for.")
 

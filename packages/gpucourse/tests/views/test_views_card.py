@@ -79,7 +79,7 @@ def test_plain_words_say_what_would_do():
                      r"4 would do", text)
     assert re.search(r"✓ global stores +.*touched 4 sectors of 32 bytes: as few", text)
     conflicts = told(LAUNCHES[3])
-    assert "took 32 turns; 1 would do: bank conflicts cost 992 extra" in conflicts
+    assert "took 32 wavefronts; 1 would do: bank conflicts cost 992 extra" in conflicts
     lanes = told(LAUNCHES[4])
     assert "blocks of 48 threads do not fill their last warp" in lanes
     assert "parted a warp" in lanes

@@ -111,6 +111,9 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
     (r"non-precise type array\(pyobject",
      "this array holds Python objects (dtype=object), which kernels cannot read: give it a dtype "
      "of numbers, np.array(…, dtype=np.float64), with np.nan in place of None"),
+    (r"^user defined function compilation failed",
+     "cuDF compiles the function for a GPU: it is given one row, or one number, and returns a "
+     "number; arithmetic, `if` and loops are there, Python's objects and texts are not"),
     (r"getitem\([^\n]*\[unichr|\(\[unichr x \d+\]",
      "kernels have no text: hand over numbers, one for each word"),
 )

@@ -82,7 +82,6 @@ def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2), what: str
 
 def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Counters:
     """What one launch on copies does, counted; up to the error if it fails."""
-    require_kernel(kernel)
     trial(_("a launch whose work is counted"))
     with virtualgpu.profile() as profile:
         try:

@@ -30,8 +30,10 @@ def said(error: BaseException, check: Callable[..., object], answers: tuple
     if not isinstance(error, _ABOUT_VALUES) or is_compilers(error) or places(error):
         return None
     why = reason(error)
-    if why.endswith("object is not callable") and (
-            other := next((one for one in answers if not callable(one)), None)) is not None:
+    other = next((one for one in answers if isinstance(one, type)), None)
+    if why.endswith("object is not callable"):
+        other = next((one for one in answers if not callable(one)), other)
+    if other is not None:
         return (_("this is {what}, not a function").format(what=described(other)),
                 _("the function's name, without quotes and parentheses"))
     first = f"{type(error).__name__}: {why}".splitlines()[0][:_LENGTH]
@@ -68,7 +70,9 @@ def _given(check: Callable[..., object], answers: tuple) -> list:
 
     if not codes:
         return found
-    before = sys.getprofile()
+    before, jax = sys.getprofile(), sys.modules.get("jax")
+    if jax is not None:
+        jax.clear_caches()  # what it has traced, it does not call again
     sys.setprofile(heard)
     try:
         check(*answers)

@@ -173,7 +173,7 @@ _COLUMNS = (
     ("instructions", "issued by warps", lambda c: c.warp_instructions),
     ("sectors/request", "32-byte pieces of global memory that a warp's access touched, in "
      "brackets how few would do", lambda c: c.global_requests),
-    ("conflicts", "extra turns of shared memory", lambda c: c.bank_conflicts),
+    ("conflicts", "extra wavefronts of shared memory", lambda c: c.bank_conflicts),
     ("lanes lost", "share of the lanes that were masked off or not there", lambda c: c.lanes_lost),
     ("atomics", "updates by threads", lambda c: c.atomics),
 )

@@ -1,8 +1,8 @@
 """Which thread touched which element of an array, request by request.
 
 An array in global memory is drawn in the pieces that move: sectors of 32 bytes, four of them in a
-line. Shared memory is drawn by its 32 banks, a row for each turn that a request takes. What the
-pictures show is what the counters count: :mod:`virtualgpu.watch.counters` defines it.
+line. Shared memory is drawn by its 32 banks, a row for each wavefront that a request takes. What
+the pictures show is what the counters count: :mod:`virtualgpu.watch.counters` defines it.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ _BANK = 18
 
 
 def banks(request: Request) -> tuple[str, str]:
-    """The banks that a request needs, a row for each turn, and what that means in words."""
+    """The banks that a request needs, a row for each wavefront, and what that means in words."""
     turns: list[dict[int, tuple[int, list[int]]]] = []  # of each turn: bank → (word, threads)
     lanes_at_once = WARP if request.size <= WORD else BANKS * WORD // request.size
     least = 0
@@ -267,7 +267,7 @@ def banks(request: Request) -> tuple[str, str]:
             text = threads[0] if len(threads) == 1 else f"×{len(threads)}"
             parts.append(label(bank * _BANK + _BANK / 2 - 0.5, y + 12, text, 10, "middle",
                                'class="ink" pointer-events="none"'))
-    words = f"{many(len(turns), 'turn')}" + (
+    words = f"{many(len(turns), 'wavefront')}" + (
         f"; {least} would do: threads want different words of one bank" if len(turns) > least
         else ": no bank is wanted twice" if least == 1 else ": as few as this size allows")
     alt = f"{_caption(request)}: {words}."

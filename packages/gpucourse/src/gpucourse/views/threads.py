@@ -46,13 +46,13 @@ def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None)
 
 
 def draw_visits(turn: np.ndarray) -> Picture:
-    """Which thread visited which element, and in which turn of its loop.
+    """Which thread visited which element, and in which iteration of its loop.
 
     Parameters
     ----------
     turn : ndarray, int, shape (threads, elements)
-        1 for the thread's first turn, 2 for its second, …; 0 where it never came. Elements that no
-        thread visited, or more than one, are marked below.
+        1 for the thread's first iteration, 2 for its second, …; 0 where it never came. Elements
+        that no thread visited, or more than one, are marked below.
     """
     turn = np.asarray(turn)
     threads, elements = turn.shape
@@ -83,15 +83,15 @@ def draw_visits(turn: np.ndarray) -> Picture:
     return Picture(figure, alt)
 
 
-def draw_lanes(work: np.ndarray, per: str = "turn", first: int = 0) -> Picture:
+def draw_lanes(work: np.ndarray, per: str = "iteration", first: int = 0) -> Picture:
     """What the lanes of each warp do, and how long they wait for the busiest of them.
 
     Parameters
     ----------
     work : ndarray, int, shape (threads,)
-        Turns of its loop that each thread needs, in the order of ``cuda.grid(1)``.
+        Iterations of its loop that each thread needs, in the order of ``cuda.grid(1)``.
     per : str
-        What one turn handles, for the axis.
+        What one iteration handles, for the axis.
     first : int
         The number of the first of these threads; it must be the first of its warp.
     """
@@ -114,15 +114,15 @@ def draw_lanes(work: np.ndarray, per: str = "turn", first: int = 0) -> Picture:
         middle = first + start + (WARP - 1) / 2
         axes.text(middle, top * 1.04, f"warp {(first + start) // WARP}", ha="center")
     axes.set(xlim=(first - 0.6, threads[-1] + 0.6), ylim=(0, top * 1.18))
-    axes.set(xlabel="thread", ylabel=f"turns (one {per} each)")
+    axes.set(xlabel="thread", ylabel=f"iterations (one {per} each)")
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_xticks(range(first, first + len(work) + 1, 8))
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
     useful, total = int(work.sum()), WARP * int(busiest.sum())
     alt = (
-        f"Bars of {len(work)} threads in {len(busiest)} warps: they need {useful} turns in all; "
-        f"because each warp takes as many turns as its busiest lane, {total} are paid for."
+        f"Bars of {len(work)} threads in {len(busiest)} warps: they need {useful} iterations in "
+        f"all; because each warp makes as many as its busiest lane, {total} are paid for."
     )
     return Picture(figure, alt)
 

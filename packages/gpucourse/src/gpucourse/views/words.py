@@ -95,12 +95,13 @@ def _memory(counters: Counters) -> list[Remark]:
             continue
         waves = getattr(counters, f"shared_{kind}_wavefronts")
         conflicts = getattr(counters, f"shared_{kind}_conflicts")
-        turns = number(waves / requests)
-        text = f"each request of a warp took {turns} {'turn' if turns == '1' else 'turns'}"
+        each = number(waves / requests)
+        text = (f"each request of a warp took {each} "
+                f"{'wavefront' if each == '1' else 'wavefronts'}")
         if conflicts:
             least = number((waves - conflicts) / requests)
             text += (f"; {least} would do: bank conflicts cost "
-                     f"{many(conflicts, 'extra turn')}")
+                     f"{many(conflicts, 'extra wavefront')}")
         else:
             text += ": no bank conflicts"
         found.append(Remark(f"shared {kind}s", f"{text} ({many(requests, 'request')})",
