@@ -351,6 +351,47 @@ def test_what_waits_is_not_blamed(kernel, machine, always_looking):
     assert total[0] == 32 * blocks
 
 
+class Sorted(np.ndarray):
+    """An array that is not sorted again."""
+
+    def __array_function__(self, function, types, arguments, options):
+        assert function not in (np.isin, np.union1d, np.unique, np.sort), function.__name__
+        return super().__array_function__(function, types, arguments, options)
+
+
+class SortedOnce(dict):
+    def __setitem__(self, space, words):
+        super().__setitem__(space, words.view(Sorted))
+
+
+@cuda.jit
+def first_below_zero(values, out):
+    k = cuda.grid(1)
+    while k < values.size and values[k] >= 0:
+        k += cuda.gridsize(1)
+    out[cuda.grid(1)] = k
+
+
+@pytest.mark.filterwarnings("ignore:Grid size")
+@pytest.mark.parametrize("machine", MACHINES[:1], indirect=True)
+def test_a_look_sorts_nothing_that_earlier_ones_have(machine, always_looking, monkeypatch):
+    """Of jagged masses in 200,000 events a launch took six times as long."""
+    looking = []
+
+    class Looks(standstill.Standstill):
+        def __init__(self, launch, takes_back=False):
+            super().__init__(launch, takes_back)
+            self.words = SortedOnce()
+            looking.append(self)
+
+    monkeypatch.setattr(standstill, "Standstill", Looks)
+    values, out = np.ones(64 * 300, np.int64), zeros(64)
+    first_below_zero[2, 32](values, out)
+    assert (out >= values.size).all()
+    words = np.asarray(looking[0].words["global"])
+    assert len(words) > 64 and (np.diff(words) > 0).all()
+
+
 CLOCKS = {"clock": "%clock64", "low half": "%clock", "time": "%globaltimer"}
 
 
