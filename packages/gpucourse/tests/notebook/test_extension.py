@@ -280,3 +280,41 @@ def test_a_test_cell_whose_expectations_hold_gets_a_tick():
     assert texts == ["✓ passed: all 2 things that this cell expects hold"]
     assert all("✓" not in str(output) for output in (*imports, *plain, *failing))
     assert "adds wrongly" in str(failing)
+
+
+STARTER = "def answer():\n    return 1"
+
+
+@pytest.mark.parametrize(("broken", "error"), [
+    ("def answer():\n    return 1 +", "SyntaxError"),
+    ("@cuda.jitt\ndef answer():\n    return 2", "NameError"),
+])
+def test_a_test_cell_below_an_answer_that_failed_says_that_it_tried_the_older(broken, error):
+    runs = [("setup", "from gpucourse import expect\n%reload_ext gpucourse"),
+            ("answer", STARTER), ("test", "expect(answer() == 1, 'differs')"),
+            ("answer", broken), ("test", "expect(answer() == 1, 'differs')"),
+            ("answer", STARTER), ("test", "expect(answer() == 1, 'differs')")]
+    code = (
+        "from IPython import get_ipython\nfrom contextlib import redirect_stdout\nimport io\n"
+        f"result = []\nfor cell, text in {runs!r}:\n"
+        "    with redirect_stdout(io.StringIO()) as out:\n"
+        "        get_ipython().run_cell(text, store_history=True, cell_id=cell)\n"
+        "    result.append(out.getvalue())")
+    _, _, first, _, second, _, third = in_ipython(code)["result"]
+    assert "✓ passed" in first
+    assert "✓" not in second
+    assert f"✗ passed, but not your last answer: cell In[4] ended with {error}" in second
+    assert "✓ passed" in third
+
+
+@pytest.mark.parametrize("scratch", ["print(", "note = 3\nnote / 0"])
+def test_a_cell_that_fails_and_defines_nothing_more_takes_no_tick_away(scratch):
+    runs = [("setup", "from gpucourse import expect\n%reload_ext gpucourse"),
+            ("scratch", "note = 3"), ("scratch", scratch), ("test", "expect(True, 'no')")]
+    code = (
+        "from IPython import get_ipython\nfrom contextlib import redirect_stdout\nimport io\n"
+        f"for cell, text in {runs!r}:\n"
+        "    with redirect_stdout(io.StringIO()) as out:\n"
+        "        get_ipython().run_cell(text, store_history=True, cell_id=cell)\n"
+        "result = out.getvalue()")
+    assert "✓ passed" in in_ipython(code)["result"]

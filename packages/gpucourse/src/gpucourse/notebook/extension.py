@@ -13,8 +13,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import shutil
 import sys
+import traceback
 import warnings
 from contextlib import suppress
 from types import ModuleType
@@ -46,6 +48,8 @@ ENVIRONMENT = {
 
 #: Bytes below which ``%load_ext gpucourse`` warns of a full disk.
 ENOUGH_DISK = 20_000_000
+
+_DEFINES = re.compile(r"@|def |class |\w+ = ")
 
 #: IPython's events, and where the shell keeps our callbacks.
 TICKS = {"pre_run_cell": "_gpucourse_start", "post_run_cell": "_gpucourse_tick"}
@@ -237,9 +241,26 @@ def still_running(location: Location, seconds: float) -> None:
           f"still {f'in {place}' if place else 'running'}{STOPS_IT}", file=sys.stderr, flush=True)
 
 
+def defined(shell: InteractiveShell, result: ExecutionResult) -> bool:
+    """Whether a cell that failed got beyond each function, class and value that it defines."""
+    last = 0  # of a cell that Python can't read, no line ran
+    if result.error_in_exec is not None:
+        last = next((line for frame, line in traceback.walk_tb(result.error_in_exec.__traceback__)
+                     if shell.compile.format_code_name(frame.f_code.co_filename)), 0)
+    text: str = result.info.raw_cell if result.info else ""
+    return not any(_DEFINES.match(line) for line in text.split("\n")[max(last - 1, 0):])
+
+
 def tick_cells(shell: InteractiveShell) -> None:
-    """Show a ✓ under a project's test cell when everything it expects holds."""
+    """Show a ✓ under a project's test cell when everything it expects holds.
+
+    An answer that failed as a whole, mostly with a SyntaxError, leaves what it had defined before:
+    then there is a ✗ that says so.
+    """
     before, running = 0, None
+    ran: set[str] = set()  # cells that defined what they define
+    # Those that did not when they last ran: the number in In[…], the error.
+    stale: dict[str, tuple[int | None, str]] = {}
 
     def met() -> int:
         verbs = sys.modules.get("gpucourse.grading.testing.verbs")
@@ -251,10 +272,23 @@ def tick_cells(shell: InteractiveShell) -> None:
 
     def tick(result: ExecutionResult) -> None:
         count = met() - before
+        if running and result.success:
+            ran.add(running)
+            stale.pop(running, None)
+        elif running in ran and not defined(shell, result):
+            error = result.error_before_exec or result.error_in_exec
+            stale[running] = result.execution_count, type(error).__name__
         if count and result.success:
             from gpucourse.exercises.outcomes import Outcome, show
             from gpucourse.learner import records
 
+            if stale:
+                number, name = next(iter(stale.values()))
+                show(Outcome(_("passed, but not your last answer"), False, _(
+                    "cell In[{number}] ended with {error} when it last ran, so what was tried here "
+                    "is what it defined before; mend it, run it, then run this cell again"
+                ).format(number=number, error=name)))
+                return
             if running and records.asked_by_a_learner():
                 records.note(cell=running)
             show(Outcome(_("passed"), True, _("what this cell expects holds") if count == 1 else
