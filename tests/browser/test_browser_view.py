@@ -32,6 +32,7 @@ CELLS = {
         "from gpucourse.views.threads import draw_threads\n"
         "dial('threads in a block', {n: draw_threads(np.arange(8) // n, np.arange(8) % n)\n"
         "                            for n in (2, 4, 8)})"),
+    "locked": "given = 3",
     "check": (
         "from gpucourse.exercises.outcomes import Outcome, show\n"
         "show(Outcome('double', False, 'doubled(3) is 3, not 6'));"),
@@ -50,10 +51,12 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     """A tab with a notebook as the course makes them, of one cell of each kind."""
     folder = tmp_path_factory.mktemp("learner")
     notebook = new_notebook(
-        cells=[new_code_cell(text, id=f"c{n}") for n, text in enumerate(CELLS.values())],
+        cells=[new_code_cell(text, id=f"c{n}", metadata={"editable": name != "locked"})
+               for n, (name, text) in enumerate(CELLS.items())],
         metadata={"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python",
                                  "name": "python3"},
-                  "language_info": {"name": "python"}, "gpucourse": {"id": "welcome"}})
+                  "language_info": {"name": "python", "version": "3.9.1"},
+                  "gpucourse": {"id": "welcome"}})
     (folder / "welcome.ipynb").write_text(notebook_text(notebook))
     notebook.cells = [new_code_cell(CELLS["dial"], outputs=[new_output("display_data", turned())])]
     (folder / "elsewhere.ipynb").write_text(nbformat.writes(notebook))
@@ -74,6 +77,8 @@ def saved(tab: Tab) -> Path:
 
 def test_a_notebook_that_is_only_opened_stays_as_it_was(tab: Tab) -> None:
     before = saved(tab).read_bytes()
+    tab.page.wait_for_timeout(1000)  # the kernel has told which Python it is
+    expect(tab.unsaved()).to_have_count(0)
     tab.page.keyboard.press("Control+s")
     expect(tab.unsaved()).to_have_count(0)
     tab.menu("File", "Save Notebook")
@@ -117,6 +122,47 @@ def test_words_are_not_broken(tab: Tab, name: str) -> None:
     broken = [word for line in lines for word in re.findall(r"[a-zA-Z]+", line)
               if word not in words]
     assert broken == []
+
+
+# WCAG 2.1, contrast (minimum): 4.5 between the luminance of text and of what is behind it.
+CONTRASTS = """pre => {
+    const numbers = colour => colour.match(/[0-9.]+/g).map(Number);
+    const light = colour => colour.slice(0, 3).map(c => c / 255)
+        .map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, c, n) => sum + c * [0.2126, 0.7152, 0.0722][n], 0);
+    const over = area => {  // colours that let some of what is behind them through
+        const [r, g, b, share = 1] = numbers(getComputedStyle(area).backgroundColor);
+        if (share === 1 || !area.parentElement) return [r, g, b];
+        return over(area.parentElement).map((c, n) => c * (1 - share) + [r, g, b][n] * share);
+    };
+    const behind = light(over(pre));
+    return [pre, ...pre.querySelectorAll("span")].map(span => {
+        const text = light(numbers(getComputedStyle(span).color));
+        return (Math.max(text, behind) + 0.05) / (Math.min(text, behind) + 0.05);
+    });
+}"""
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Dark", "JupyterLab Light"])
+def test_a_traceback_can_be_read(tab: Tab, theme: str) -> None:
+    tab.menu("Settings", "Theme", theme)
+    expect(tab.page.locator("body")).to_have_attribute(
+        "data-jp-theme-light", "true" if theme.endswith("Light") else "false")
+    traceback = ran(tab, "error").locator("pre").first
+    tab.picture(f"view-traceback-{theme[-5:].strip().lower()}")
+    found = traceback.evaluate(CONTRASTS)
+    assert len(found) > 5 and min(found) >= 4.5
+
+
+def test_a_locked_cell_says_so_where_one_types(tab: Tab) -> None:
+    editor = tab.cells().nth(list(CELLS).index("locked")).locator(".cm-editor")
+    editor.locator(".cm-content").click()
+    tab.picture("view-locked")
+    said = "el => getComputedStyle(el, '::after').content"
+    assert "try things in a cell of your own" in editor.evaluate(said)
+    other = tab.cells().nth(0).locator(".cm-editor")
+    other.locator(".cm-content").click()
+    assert other.evaluate(said) == editor.evaluate(said) == "none"
 
 
 def test_the_arrow_keys_step_a_picture(tab: Tab) -> None:

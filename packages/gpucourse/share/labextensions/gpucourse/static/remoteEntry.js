@@ -1,19 +1,57 @@
 // What JupyterLab loads of a prebuilt extension: a container as webpack's module federation makes
-// one, written by hand, because what it does takes a few lines.
+// one, written by hand, because what it does is short.
 // https://jupyterlab.readthedocs.io/en/stable/extension/extension_dev.html#prebuilt-extensions
 
 // JupyterLab breaks printed text and errors at the last letter that fits (word-break: break-all).
+// A locked cell takes the cursor and swallows what is typed: it says so where it is typed.
 const STYLE = `
 .jp-RenderedText pre { word-break: normal; overflow-wrap: anywhere; }
+.jp-Notebook .cm-editor.jp-mod-readOnly.cm-focused::after {
+  content: "locked: try things in a cell of your own (Esc, then B)";
+  padding: 0 0.4em; color: var(--jp-ui-font-color1); background: var(--jp-layout-color2);
+}
 `;
+
+// JupyterLab's colours of tracebacks have a contrast of 1.1 to 4 on the red behind them, for a
+// light and a dark page alike; these have 4.5 at least. IPython's own for source have 3.7 there: source has the text's colour.
+const COLOURS = {
+  true: { red: "#a8191f", green: "#006322", yellow: "#6b4a00", blue: "#004fa3",
+          magenta: "#8c2483", cyan: "#005e66" },
+  false: { red: "#ff9d97", green: "#5fd38d", yellow: "#e8c547", blue: "#8cc4ff",
+           magenta: "#f0a6e6", cyan: "#7fd9db" },
+};
+
+function readable() {
+  const text = `.jp-RenderedText[data-mime-type^="application/vnd.jupyter"] pre`;
+  return `${text} span[style*="color"] { color: inherit !important; }\n`
+    + Object.entries(COLOURS).flatMap(([light, colours]) =>
+      Object.entries(colours).map(([name, colour]) => `[data-jp-theme-light="${light}"] ${text}`
+        + ` :is(.ansi-${name}-fg, .ansi-${name}-intense-fg) { color: ${colour}; }`)).join("\n");
+}
+
+// A kernel tells which Python it is as soon as a notebook is opened, and JupyterLab notes that in
+// the notebook: this alone is nothing to save (gpucourse.notebook.server keeps it out of the file).
+const watched = new WeakSet();
+
+function unsavedByReading(model) {
+  if (!model?.metadataChanged || watched.has(model)) return;
+  watched.add(model);
+  model.metadataChanged.connect((_, change) => {
+    if (!model.dirty && ["language_info", "kernelspec"].includes(change.key)
+        && model.getMetadata("gpucourse"))
+      queueMicrotask(() => { model.dirty = false; });
+  });
+}
 
 // The steps of a picture are radio buttons (gpucourse.views.page.stepper).
 const STEPS = ".gpuc-steps > input[type=radio]";
 
-function activate() {
+function activate(app) {
   const sheet = document.createElement("style");
-  sheet.textContent = STYLE;
+  sheet.textContent = STYLE + readable();
   document.head.append(sheet);
+  app.shell.currentChanged?.connect((_, { newValue }) =>
+    unsavedByReading(newValue?.context?.model));
   // A click in an output gives the notebook the focus; here the button keeps it.
   window.addEventListener("click", (event) => {
     const button = event.target.closest?.(".gpuc-steps > .scale > label")?.control;
