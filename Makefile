@@ -111,6 +111,7 @@ build: setup ## Make the notebooks from course/, and binder/ and environment.yml
 
 check: setup ## Lint, and see that what is generated is current and that the course tests itself
 	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check --quiet
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/mypy
 	$(IN_VENV) -m gpucourse.publish.environments --check
