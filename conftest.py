@@ -26,8 +26,7 @@ os.environ["VIRTUALGPU_CACHE"] = str(REPOSITORY / "build" / "code")
 # No Python of the tests builds a grammar that none of them uses: see the folder's one module.
 WITHOUT = str(REPOSITORY / "tests" / "support" / "without")
 sys.path.insert(0, WITHOUT)
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [WITHOUT, *filter(None, [os.environ.get("PYTHONPATH")])])
+os.environ["PYTHONPATH"] = os.pathsep.join([WITHOUT, *filter(None, [os.environ.get("PYTHONPATH")])])
 # Figures are drawn to files, never to a window.
 os.environ["MPLBACKEND"] = "agg"
 os.environ.pop("GPUCOURSE_LANGUAGE", None)  # tests read English, unless one says otherwise

@@ -24,11 +24,14 @@ c.Spawner.start_timeout = c.Spawner.http_timeout = 600
 c.Spawner.environment = {
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "JUPYTER_CONFIG_PATH": lambda spawner: (
-        f"{COURSE}/hub/" + ("teacher" if spawner.user.name == TEACHER else "learner")),
+        f"{COURSE}/hub/" + ("teacher" if spawner.user.name == TEACHER else "learner")
+    ),
 }
 c.JupyterHub.load_groups = {"graders": {"users": GRADERS}}
-c.JupyterHub.load_roles = [{
-    "name": "graders",
-    "groups": ["graders"],
-    "scopes": [f"{scope}!user={TEACHER}" for scope in ("access:servers", "servers")],
-}]
+c.JupyterHub.load_roles = [
+    {
+        "name": "graders",
+        "groups": ["graders"],
+        "scopes": [f"{scope}!user={TEACHER}" for scope in ("access:servers", "servers")],
+    }
+]

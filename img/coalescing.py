@@ -19,13 +19,29 @@ def sectors(axes, y: float, wanted: set[int]) -> None:
         used = any(8 * sector + k in wanted for k in range(8))
         for k in range(8):
             element = 8 * sector + k
-            sketch.box(axes, x + k * CELL, y, CELL, 0.3, SKY if element in wanted else "white",
-                       FAINT, boxstyle="square,pad=0", linewidth=0.6)
-        sketch.box(axes, x - 0.02, y - 0.03, 8 * CELL + 0.04, 0.36, "none",
-                   INK if used else FAINT, boxstyle="square,pad=0",
-                   linewidth=2 if used else 0.8)
-        sketch.say(axes, x + 4 * CELL, y - 0.17, f"sector {sector}", SMALL,
-                   INK if used else FAINT)
+            sketch.box(
+                axes,
+                x + k * CELL,
+                y,
+                CELL,
+                0.3,
+                SKY if element in wanted else "white",
+                FAINT,
+                boxstyle="square,pad=0",
+                linewidth=0.6,
+            )
+        sketch.box(
+            axes,
+            x - 0.02,
+            y - 0.03,
+            8 * CELL + 0.04,
+            0.36,
+            "none",
+            INK if used else FAINT,
+            boxstyle="square,pad=0",
+            linewidth=2 if used else 0.8,
+        )
+        sketch.say(axes, x + 4 * CELL, y - 0.17, f"sector {sector}", SMALL, INK if used else FAINT)
 
 
 def pattern(axes, top: float, title: str, stride: int, verdict: str, colour: str) -> None:
@@ -46,8 +62,9 @@ def pattern(axes, top: float, title: str, stride: int, verdict: str, colour: str
 def draw():
     figure, axes = sketch.sheet(8.2, 3.6, 10)
     pattern(axes, 4.15, "coalesced: x[i]", 1, "1 sector moves, all of it is used", INK)
-    pattern(axes, 1.98, "strided: x[8 * i]", 8, "8 sectors move, 7/8 of each for nothing",
-            VERMILION)
+    pattern(
+        axes, 1.98, "strided: x[8 * i]", 8, "8 sectors move, 7/8 of each for nothing", VERMILION
+    )
     return figure
 
 

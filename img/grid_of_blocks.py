@@ -16,11 +16,21 @@ def warp(axes, x: float, y: float, first: int, fill: str, marked: int | None) ->
     """32 lanes in a row."""
     for lane in range(32):
         edge = INK if lane + first == marked else "white"
-        sketch.box(axes, x + lane * 0.082, y, 0.08, 0.34, fill, edge,
-                   boxstyle="square,pad=0", linewidth=1.6 if edge == INK else 0.4,
-                   zorder=3 if edge == INK else 2)
-    sketch.say(axes, x, y + 0.5, f"warp {first // 32}: threads {first} to {first + 31}", SMALL,
-               ha="left")
+        sketch.box(
+            axes,
+            x + lane * 0.082,
+            y,
+            0.08,
+            0.34,
+            fill,
+            edge,
+            boxstyle="square,pad=0",
+            linewidth=1.6 if edge == INK else 0.4,
+            zorder=3 if edge == INK else 2,
+        )
+    sketch.say(
+        axes, x, y + 0.5, f"warp {first // 32}: threads {first} to {first + 31}", SMALL, ha="left"
+    )
 
 
 def draw():
@@ -35,10 +45,17 @@ def draw():
         warp(axes, x + 0.13, 2.15, 0, FILLS[block], None)
         warp(axes, x + 0.13, 1.3, 32, FILLS[block], marked)
     sketch.arrow(axes, (7.6, 0.6), (7.53, 1.28))
-    sketch.say(axes, 5.0, 0.42, "i = blockIdx.x · blockDim.x + threadIdx.x = 2 · 64 + 40 = 168, "
-               "which is what cuda.grid(1) gives", NORMAL)
-    sketch.say(axes, 5.0, 0.14, "blocks start in any order, and none waits for another", SMALL,
-               "#555555")
+    sketch.say(
+        axes,
+        5.0,
+        0.42,
+        "i = blockIdx.x · blockDim.x + threadIdx.x = 2 · 64 + 40 = 168, "
+        "which is what cuda.grid(1) gives",
+        NORMAL,
+    )
+    sketch.say(
+        axes, 5.0, 0.14, "blocks start in any order, and none waits for another", SMALL, "#555555"
+    )
     return figure
 
 

@@ -42,18 +42,33 @@ def draw():
     x = device = work(axes, 1.15, 1.25, 1.1, "copy there", COPY)
     for number in (1, 2, 3):
         end = work(axes, x, 1.25, 0.3, "", SKY)
-        sketch.arrow(axes, (x + 0.13, 1.25), (max(device, x) + 0.1, 1.1), linewidth=0.9,
-                     mutation_scale=7)
+        sketch.arrow(
+            axes, (x + 0.13, 1.25), (max(device, x) + 0.1, 1.1), linewidth=0.9, mutation_scale=7
+        )
         device = work(axes, max(device, x + 0.05), 0.75, 0.55, f"k{number}", KERNEL)
         x = end
     x = work(axes, x, 1.25, device - x, "waits", "#E4E4E4")
     work(axes, x, 1.25, 1.1, "copy back", COPY)
-    sketch.say(axes, 5.55, 1.4, "a launch (blue) returns at once; the copy back waits", SMALL, INK,
-               ha="left")
+    sketch.say(
+        axes,
+        5.55,
+        1.4,
+        "a launch (blue) returns at once; the copy back waits",
+        SMALL,
+        INK,
+        ha="left",
+    )
     sketch.arrow(axes, (1.1, 0.42), (9.2, 0.42))
     sketch.say(axes, 9.3, 0.42, "time", SMALL, ha="left")
-    sketch.say(axes, 5, 0.15, "a clock that stops before the device is done measures the launch, "
-               "not the kernel: synchronise first", SMALL, INK)
+    sketch.say(
+        axes,
+        5,
+        0.15,
+        "a clock that stops before the device is done measures the launch, "
+        "not the kernel: synchronise first",
+        SMALL,
+        INK,
+    )
     return figure
 
 

@@ -22,19 +22,36 @@ def sequence(axes, y: float, title: str, verdict: str, starts: list[float], good
         axes.plot([0.3 + tick * 0.1] * 2, [y - 0.04, y], color="#777777", linewidth=0.6)
     for thread, start in enumerate(starts):
         level = sum(abs(other - start) < 1.3 for other in starts[:thread])
-        sketch.box(axes, start, y + 0.05 + 0.19 * level, 1.25, 0.16, THREADS[thread],
-                   linewidth=0)
+        sketch.box(axes, start, y + 0.05 + 0.19 * level, 1.25, 0.16, THREADS[thread], linewidth=0)
         sketch.say(axes, start + 0.625, y + 0.13 + 0.19 * level, f"thread {thread}", 7.5)
 
 
 def draw():
     figure, axes = sketch.sheet(8.2, 3.4, 10)
-    sequence(axes, 2.93, "the same seed in every thread", "every thread has the same numbers",
-             [1.0, 1.0, 1.0, 1.0], False)
-    sequence(axes, 1.6, "a seed drawn for each thread", "stretches may overlap, unseen",
-             [0.8, 4.1, 4.9, 7.6], False)
-    sequence(axes, 0.3, "one seed, and a jump for each thread", "2⁶⁴ numbers apart: no overlap",
-             [0.6, 3.0, 5.4, 7.8], True)
+    sequence(
+        axes,
+        2.93,
+        "the same seed in every thread",
+        "every thread has the same numbers",
+        [1.0, 1.0, 1.0, 1.0],
+        False,
+    )
+    sequence(
+        axes,
+        1.6,
+        "a seed drawn for each thread",
+        "stretches may overlap, unseen",
+        [0.8, 4.1, 4.9, 7.6],
+        False,
+    )
+    sequence(
+        axes,
+        0.3,
+        "one seed, and a jump for each thread",
+        "2⁶⁴ numbers apart: no overlap",
+        [0.6, 3.0, 5.4, 7.8],
+        True,
+    )
     for start in (0.6, 3.0, 5.4):
         sketch.arrow(axes, (start + 1.3, 0.43), (start + 2.37, 0.43), linewidth=1)
         sketch.say(axes, start + 1.83, 0.55, "jump", SMALL)

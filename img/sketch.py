@@ -28,25 +28,60 @@ def sheet(width: float, height: float, across: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def box(axes: Axes, x: float, y: float, width: float, height: float, fill: str = "white",
-        edge: str = "none", **style) -> None:
+def box(
+    axes: Axes,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    fill: str = "white",
+    edge: str = "none",
+    **style,
+) -> None:
     """A rectangle with slightly rounded corners, its lower left corner at (x, y)."""
-    axes.add_patch(FancyBboxPatch((x, y), width, height, facecolor=fill, edgecolor=edge, **{
-        "boxstyle": "round,pad=0,rounding_size=0.08", "linewidth": 1.1, **style}))
+    axes.add_patch(
+        FancyBboxPatch(
+            (x, y),
+            width,
+            height,
+            facecolor=fill,
+            edgecolor=edge,
+            **{"boxstyle": "round,pad=0,rounding_size=0.08", "linewidth": 1.1, **style},
+        )
+    )
 
 
-def say(axes: Axes, x: float, y: float, text: str, size: float = NORMAL, colour: str = INK,
-        ha: str = "center", **style) -> None:
+def say(
+    axes: Axes,
+    x: float,
+    y: float,
+    text: str,
+    size: float = NORMAL,
+    colour: str = INK,
+    ha: str = "center",
+    **style,
+) -> None:
     """Text around (x, y)."""
     axes.text(x, y, text, size=size, color=colour, ha=ha, va="center", **style)
 
 
-def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = INK,
-          **style) -> None:
+def arrow(
+    axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = INK, **style
+) -> None:
     """An arrow from one point to another."""
-    axes.annotate("", end, start, arrowprops={
-        "arrowstyle": "-|>", "color": colour, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0,
-        **style})
+    axes.annotate(
+        "",
+        end,
+        start,
+        arrowprops={
+            "arrowstyle": "-|>",
+            "color": colour,
+            "linewidth": 1.2,
+            "shrinkA": 0,
+            "shrinkB": 0,
+            **style,
+        },
+    )
 
 
 def save(figure: Figure, script: str, alt: str) -> None:
@@ -57,8 +92,10 @@ def save(figure: Figure, script: str, alt: str) -> None:
     # A fixed salt and no date: drawing twice gives the same bytes. Text is drawn as outlines, so
     # that it fits wherever it is shown.
     with mpl.rc_context({"svg.hashsalt": "gpucourse", "svg.fonttype": "path"}):
-        figure.savefig(target, metadata={
-            "Date": None, "Title": alt, "Creator": f"matplotlib {mpl.__version__}"})
+        figure.savefig(
+            target,
+            metadata={"Date": None, "Title": alt, "Creator": f"matplotlib {mpl.__version__}"},
+        )
     # matplotlib leaves blanks at the ends of some lines
     lines = target.read_text(encoding="utf-8").splitlines()
     target.write_text("".join(line.rstrip() + "\n" for line in lines), encoding="utf-8")

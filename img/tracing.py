@@ -28,18 +28,31 @@ def draw():
         sketch.say(axes, x + WIDTH / 2, 2.98, name, NORMAL, weight="bold")
         sketch.box(axes, x, 1.75, WIDTH, 1.02, fill)
         for row, line in enumerate(lines):
-            sketch.say(axes, x + 0.1, 2.52 - 0.28 * row, line, 7, INK, ha="left",
-                       family="monospace")
+            sketch.say(
+                axes, x + 0.1, 2.52 - 0.28 * row, line, 7, INK, ha="left", family="monospace"
+            )
         if k:
             sketch.arrow(axes, (x - GAP + 0.05, 2.26), (x - 0.05, 2.26))
             sketch.say(axes, x - GAP / 2, 2.45, STEPS[k - 1], SMALL)
     gone = 0.15 + WIDTH + GAP / 2
     axes.plot([gone, gone], [1.15, 2.15], color=VERMILION, linewidth=1.4, linestyle=(0, (4, 3)))
-    sketch.say(axes, gone + 0.12, 1.4, "no Python beyond this line: no values, no print, no loops "
-               "or ifs, no names of globals", SMALL, VERMILION, ha="left")
+    sketch.say(
+        axes,
+        gone + 0.12,
+        1.4,
+        "no Python beyond this line: no values, no print, no loops or ifs, no names of globals",
+        SMALL,
+        VERMILION,
+        ha="left",
+    )
     axes.plot([0.15, 10.05], [0.92, 0.92], color=INK, linewidth=0.9)
-    sketch.say(axes, 5.1, 0.68, "all of this: at the first call with new types, shapes or static "
-               "values", SMALL)
+    sketch.say(
+        axes,
+        5.1,
+        0.68,
+        "all of this: at the first call with new types, shapes or static values",
+        SMALL,
+    )
     sketch.arrow(axes, (0.15, 0.3), (8.05, 0.3), linewidth=1.6)
     sketch.say(axes, 8.15, 0.3, "every other call", SMALL, ha="left")
     return figure

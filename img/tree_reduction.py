@@ -21,8 +21,9 @@ def draw():
             sketch.box(axes, 1.55 + k, y, 0.7, 0.42, ORANGE if fresh else SKY)
             sketch.say(axes, 1.9 + k, y + 0.21, str(value), 11)
         for k in range(len(row), len(VALUES) if len(row) > 1 else 1):
-            sketch.box(axes, 1.55 + k, y, 0.7, 0.42, "white", FAINT, linewidth=0.8,
-                       linestyle=(0, (2, 2)))
+            sketch.box(
+                axes, 1.55 + k, y, 0.7, 0.42, "white", FAINT, linewidth=0.8, linestyle=(0, (2, 2))
+            )
         if len(row) == 1:
             break
         for k in range(step):
@@ -33,12 +34,12 @@ def draw():
         sketch.say(axes, 0.15, y - 0.5, threads, SMALL, ha="left")
         row = [row[k] + row[k + step] for k in range(step)]
         y -= 1.06
-        axes.plot([0.15, 9.6], [y - 0.1, y - 0.1], color=BLUE, linewidth=1.6,
-                  linestyle=(0, (5, 2)))
+        axes.plot([0.15, 9.6], [y - 0.1, y - 0.1], color=BLUE, linewidth=1.6, linestyle=(0, (5, 2)))
         sketch.say(axes, 9.6, y - 0.21, "syncthreads()", SMALL, BLUE, ha="right")
         step //= 2
-    sketch.say(axes, 2.6, y + 0.21, "the sum of the block, after log₂ 8 = 3 steps", NORMAL, INK,
-               ha="left")
+    sketch.say(
+        axes, 2.6, y + 0.21, "the sum of the block, after log₂ 8 = 3 steps", NORMAL, INK, ha="left"
+    )
     return figure
 
 

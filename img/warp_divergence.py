@@ -14,9 +14,13 @@ LANES = 8
 
 def draw():
     figure, axes = sketch.sheet(8.2, 3.1, 10)
-    spans = (("x = a[i]", 1.1, 1.8, "all"), ("if i % 2:", 2.95, 0.9, "all"),
-             ("x = sin(x)", 3.9, 2.1, "odd"), ("x = x + 1", 6.05, 1.3, "even"),
-             ("a[i] = x", 7.4, 1.8, "all"))
+    spans = (
+        ("x = a[i]", 1.1, 1.8, "all"),
+        ("if i % 2:", 2.95, 0.9, "all"),
+        ("x = sin(x)", 3.9, 2.1, "odd"),
+        ("x = x + 1", 6.05, 1.3, "even"),
+        ("a[i] = x", 7.4, 1.8, "all"),
+    )
     for code, x, width, _ in spans:
         sketch.say(axes, x + width / 2, 3.42, code, SMALL, family="monospace")
     for lane in range(LANES):
@@ -28,16 +32,23 @@ def draw():
             if busy:
                 sketch.box(axes, x, y, width, 0.23, fill)
             else:
-                sketch.box(axes, x, y, width, 0.23, "white", FAINT, linewidth=0.7,
-                           linestyle=(0, (2, 2)))
+                sketch.box(
+                    axes, x, y, width, 0.23, "white", FAINT, linewidth=0.7, linestyle=(0, (2, 2))
+                )
     axes.plot([3.88, 3.88], [0.83, 3.25], color=VERMILION, linewidth=2)
     axes.plot([7.37, 7.37], [0.83, 3.25], color=VERMILION, linewidth=2)
     sketch.say(axes, 3.88, 0.68, "the lanes part", SMALL, VERMILION)
     sketch.say(axes, 7.37, 0.68, "and meet again", SMALL, VERMILION)
     sketch.arrow(axes, (1.1, 0.42), (9.2, 0.42))
     sketch.say(axes, 9.3, 0.42, "time", NORMAL, ha="left")
-    sketch.say(axes, 5, 0.15, "dashed: masked off. The warp takes the time of both sides, "
-               "whichever a lane needs.", SMALL, INK)
+    sketch.say(
+        axes,
+        5,
+        0.15,
+        "dashed: masked off. The warp takes the time of both sides, whichever a lane needs.",
+        SMALL,
+        INK,
+    )
     return figure
 
 

@@ -39,8 +39,15 @@ def draw():
     axes.plot([0.15, 9.85], [1.32, 1.32], color=VERMILION, linewidth=3)
     sketch.say(axes, 5, 1.1, "end of the launch: waits for the whole grid", 9)
     sketch.box(axes, 0.15, 0.15, 9.7, 0.75, GREEN)
-    sketch.say(axes, 5, 0.52, "global memory: the arrays; every thread reaches it, and it outlives "
-               "the launch", 10, "white", weight="bold")
+    sketch.say(
+        axes,
+        5,
+        0.52,
+        "global memory: the arrays; every thread reaches it, and it outlives the launch",
+        10,
+        "white",
+        weight="bold",
+    )
     return figure
 
 

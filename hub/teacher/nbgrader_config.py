@@ -10,5 +10,7 @@ c = get_config()  # noqa: F821
 
 checkout = Path.cwd() / "grading"
 c.CourseDirectory.root = str(
-    checkout if (checkout / "nbgrader_config.py").is_file()
-    else Path.home() / "gpu-course" / "grading")
+    checkout
+    if (checkout / "nbgrader_config.py").is_file()
+    else Path.home() / "gpu-course" / "grading"
+)

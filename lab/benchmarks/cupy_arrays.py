@@ -52,9 +52,13 @@ EXPRESSIONS = {
 def ratios(cp) -> dict:
     """Milliseconds of both and their ratio, for each expression."""
     random = np.random.default_rng(1)
-    host = {"a": random.uniform(5, 10, N), "b": random.uniform(10, 20, N),
-            "c": random.uniform(-0.1, 0.1, N), "s": random.uniform(0, 1, N).astype(np.float32),
-            "i": random.integers(0, N, N)}
+    host = {
+        "a": random.uniform(5, 10, N),
+        "b": random.uniform(10, 20, N),
+        "c": random.uniform(-0.1, 0.1, N),
+        "s": random.uniform(0, 1, N).astype(np.float32),
+        "i": random.integers(0, N, N),
+    }
     device = {name: cp.asarray(values) for name, values in host.items()}
     found = {}
     for name, run in EXPRESSIONS.items():
@@ -70,8 +74,11 @@ def ratios(cp) -> dict:
                 times[0].clear()
                 times[1].clear()
         numpy_ms, ours_ms = (1e3 * statistics.median(took) for took in times)
-        found[name] = {"numpy_ms": round(numpy_ms, 3), "cupy_standin_ms": round(ours_ms, 3),
-                       "ratio": round(ours_ms / numpy_ms, 2)}
+        found[name] = {
+            "numpy_ms": round(numpy_ms, 3),
+            "cupy_standin_ms": round(ours_ms, 3),
+            "ratio": round(ours_ms / numpy_ms, 2),
+        }
     return found
 
 
@@ -120,17 +127,25 @@ def main() -> None:
     with np.errstate(all="ignore"):
         names = coverage(cp)
     times = ratios(cp)
-    path = report.write("cupy_arrays", {
-        "elements": N, "clock": "CPU time of the process, median, in turns",
-        "expressions": times,
-        "largest_ratio": max(one["ratio"] for one in times.values()),
-        "namespace": names,
-    })
+    path = report.write(
+        "cupy_arrays",
+        {
+            "elements": N,
+            "clock": "CPU time of the process, median, in turns",
+            "expressions": times,
+            "largest_ratio": max(one["ratio"] for one in times.values()),
+            "namespace": names,
+        },
+    )
     for name, one in times.items():
-        print(f"{name:<24} NumPy {one['numpy_ms']:8.3f} ms   stand-in "
-              f"{one['cupy_standin_ms']:8.3f} ms   {one['ratio']:.2f}")
-    print(f"{names['give_numpys_results']} of {names['names_shared_by_cupy_and_numpy']} names "
-          f"give NumPy's results; {path}")
+        print(
+            f"{name:<24} NumPy {one['numpy_ms']:8.3f} ms   stand-in "
+            f"{one['cupy_standin_ms']:8.3f} ms   {one['ratio']:.2f}"
+        )
+    print(
+        f"{names['give_numpys_results']} of {names['names_shared_by_cupy_and_numpy']} names "
+        f"give NumPy's results; {path}"
+    )
 
 
 if __name__ == "__main__":

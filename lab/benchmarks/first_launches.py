@@ -55,8 +55,13 @@ def launches(name: str, native: str | None) -> list[list[float]]:
     settings = {key: value for key, value in os.environ.items() if key != "VIRTUALGPU_NATIVE"}
     with tempfile.TemporaryDirectory() as folder:
         settings |= {"VIRTUALGPU_CACHE": folder} | ({"VIRTUALGPU_NATIVE": native} if native else {})
-        ran = subprocess.run([sys.executable, "-c", LAUNCHES, name], check=True, text=True,
-                             stdout=subprocess.PIPE, env=settings)
+        ran = subprocess.run(
+            [sys.executable, "-c", LAUNCHES, name],
+            check=True,
+            text=True,
+            stdout=subprocess.PIPE,
+            env=settings,
+        )
     found: list[list[float]] = json.loads(ran.stdout)
     return found
 
@@ -75,11 +80,21 @@ def main() -> None:
             taken = launches(name, native)
             found.setdefault(name, {})[way] = {
                 f"launch {number}": [round(one * 1e3, 1) for one in taken[number - 1]]
-                for number in ASKED}
+                for number in ASKED
+            }
         print(name, json.dumps(found[name]), flush=True)
-    print(write("first_launches", {
-        "ms of a launch: processor time, wall": found, "cores": os.cpu_count(),
-        "load average (1 min), where 1 is this benchmark's own": round(os.getloadavg()[0], 1)}))
+    print(
+        write(
+            "first_launches",
+            {
+                "ms of a launch: processor time, wall": found,
+                "cores": os.cpu_count(),
+                "load average (1 min), where 1 is this benchmark's own": round(
+                    os.getloadavg()[0], 1
+                ),
+            },
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -25,13 +25,21 @@ class Aim:
 
 
 #: Numba kernels and their CUDA C++ twins: (group, contender, twin).
-TWINS = (("quadratic.float64", "numba", "cpp"), ("reduction", "tree", "cpp"),
-         ("histogram.peaks", "shared", "cpp"), ("mandelbrot.picture", "numba", "cpp"),
-         ("mandelbrot.picture", "narrow", "cpp"))
+TWINS = (
+    ("quadratic.float64", "numba", "cpp"),
+    ("reduction", "tree", "cpp"),
+    ("histogram.peaks", "shared", "cpp"),
+    ("mandelbrot.picture", "numba", "cpp"),
+    ("mandelbrot.picture", "narrow", "cpp"),
+)
 #: What streams through memory: (group, contender).
-STREAMING = (("quadratic.float64", "numba"), ("quadratic.float64", "cupy-elementwise"),
-             ("quadratic.float64", "cupy-fuse"), ("quadratic.float64", "cupy-fuse-product"),
-             ("copy", "numba"))
+STREAMING = (
+    ("quadratic.float64", "numba"),
+    ("quadratic.float64", "cupy-elementwise"),
+    ("quadratic.float64", "cupy-fuse"),
+    ("quadratic.float64", "cupy-fuse-product"),
+    ("copy", "numba"),
+)
 #: Sums, with what each should reach of CUB's: those that teach may stay behind.
 SUMS = (("tree", 0.95), ("shuffle", 0.95), ("eight", 0.97), ("vectors", 0.97))
 #: jaxpile's three programs, of 1,048,576 elements: at most 1.5 times as long as JAX.
@@ -50,20 +58,51 @@ def aims(results: Results | None) -> list[Aim]:
 
     wanted: list[tuple] = [
         (f"{group}/{contender}: share of the copy bandwidth", 0.90, share, (group, contender))
-        for group, contender in STREAMING]
-    wanted += [(f"reduction/{one}: times as fast as cupy.sum (CUB)", least, against,
-                ("reduction", one, "cupy")) for one, least in SUMS]
-    wanted += [(f"{group}/shared: times as fast as cupy.histogram", 1.0, against,
-                (group, "shared", "cupy")) for group in ("histogram.peaks", "histogram.even")]
-    wanted.append(("histogram.peaks/eight: times as fast as CUB's for even bins", 0.8, against,
-                   ("histogram.peaks", "eight", "cub")))
-    wanted += [(f"{group}/{one}: times as fast as its CUDA C++ twin", 0.95, against,
-                (group, one, twin)) for group, one, twin in TWINS]
-    wanted += [(f"{group}/jax: times as fast as CuPy's fuse", 1.0, against,
-                (group, "jax", "cupy-fuse"))
-               for group in ("quadratic.float64", "quadratic.float32")]
-    wanted += [(f"jaxpile.{name}/jaxpile: times as fast as jax.jit", 0.67, against,
-                (f"jaxpile.{name}", "jaxpile", "jax")) for name in PROGRAMS]
+        for group, contender in STREAMING
+    ]
+    wanted += [
+        (
+            f"reduction/{one}: times as fast as cupy.sum (CUB)",
+            least,
+            against,
+            ("reduction", one, "cupy"),
+        )
+        for one, least in SUMS
+    ]
+    wanted += [
+        (
+            f"{group}/shared: times as fast as cupy.histogram",
+            1.0,
+            against,
+            (group, "shared", "cupy"),
+        )
+        for group in ("histogram.peaks", "histogram.even")
+    ]
+    wanted.append(
+        (
+            "histogram.peaks/eight: times as fast as CUB's for even bins",
+            0.8,
+            against,
+            ("histogram.peaks", "eight", "cub"),
+        )
+    )
+    wanted += [
+        (f"{group}/{one}: times as fast as its CUDA C++ twin", 0.95, against, (group, one, twin))
+        for group, one, twin in TWINS
+    ]
+    wanted += [
+        (f"{group}/jax: times as fast as CuPy's fuse", 1.0, against, (group, "jax", "cupy-fuse"))
+        for group in ("quadratic.float64", "quadratic.float32")
+    ]
+    wanted += [
+        (
+            f"jaxpile.{name}/jaxpile: times as fast as jax.jit",
+            0.67,
+            against,
+            (f"jaxpile.{name}", "jaxpile", "jax"),
+        )
+        for name in PROGRAMS
+    ]
     found = []
     for name, least, how, arguments in wanted:
         try:
@@ -77,10 +116,16 @@ def aims(results: Results | None) -> list[Aim]:
 def aims_table(results: Results | None) -> str:
     """The aims as Markdown."""
     where = f"On {results.where}." if results else NOT_YET
-    lines = ["# What the kernels should reach on a GPU", "",
-             "Ratios of medians in one run, from `gpu_bench.json`; `make bench-gpu` writes both "
-             "files.", "", where, "", "| row and aim | at least | measured | |",
-             "|---|---|---|---|"]
+    lines = [
+        "# What the kernels should reach on a GPU",
+        "",
+        "Ratios of medians in one run, from `gpu_bench.json`; `make bench-gpu` writes both files.",
+        "",
+        where,
+        "",
+        "| row and aim | at least | measured | |",
+        "|---|---|---|---|",
+    ]
     for aim in aims(results):
         measured = "–" if aim.value is None else f"{aim.value:.3f}"
         lines.append(f"| {aim.name} | {aim.wanted:.2f} | {measured} | {aim.verdict} |")

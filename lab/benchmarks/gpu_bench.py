@@ -28,21 +28,29 @@ from lab.benchmarks.report import RESULTS
 PATH = RESULTS / results.NAME
 
 #: A log has no width of its own, and the tables need one.
-console = Console(soft_wrap=True, highlight=False,
-                  width=None if sys.stdout.isatty() else 150)
+console = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 150)
 
 
 def main(
-    trial: Annotated[bool, typer.Option(
-        "--try", help="run every row once, small, on the virtual GPU; no times, nothing written",
-    )] = False,
+    trial: Annotated[
+        bool,
+        typer.Option(
+            "--try",
+            help="run every row once, small, on the virtual GPU; no times, nothing written",
+        ),
+    ] = False,
     minutes: Annotated[float, typer.Option(help="begin nothing after so many minutes")] = 9.0,
-    only: Annotated[list[str] | None, typer.Option(
-        help="groups whose names begin like this; with --results")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="groups whose names begin like this; with --results")
+    ] = None,
     path: Annotated[Path, typer.Option("--results", help="where to write")] = PATH,
-    go_on: Annotated[bool, typer.Option(
-        "--go-on", help="keep what a run of this source on this GPU has done, and do the rest",
-    )] = False,
+    go_on: Annotated[
+        bool,
+        typer.Option(
+            "--go-on",
+            help="keep what a run of this source on this GPU has done, and do the rest",
+        ),
+    ] = False,
     aims: Annotated[bool, typer.Option("--aims", help="the aims by the recorded run")] = False,
 ) -> None:
     """Time the course's kernels against libraries on this machine's GPU."""
@@ -56,24 +64,34 @@ def main(
     if not trial:
         refuse_without_gpu()
         if only and path == PATH:
-            console.print("A part must not stand for the whole: give --only another file to write, "
-                          "with --results.")
+            console.print(
+                "A part must not stand for the whole: give --only another file to write, "
+                "with --results."
+            )
             raise typer.Exit(2)
     before = done_before(path) if go_on and not trial else None
     if before is not None and not before["left_out"]:
         console.print(f"Done before: {path}")
         raise typer.Exit(0)
-    document = gpu_run.run(gpu_worker.tasks(groups, trial), trial, minutes,
-                           None if trial else path, console, before=before)
+    document = gpu_run.run(
+        gpu_worker.tasks(groups, trial),
+        trial,
+        minutes,
+        None if trial else path,
+        console,
+        before=before,
+    )
     failed = [row for row in document["rows"] if "error" in row]
     if trial:
         tell_trial(document, failed)
     else:
         path.with_name("gpu_aims.md").write_text(
-            gpu_aims.aims_table(results.Results(document)), encoding="utf-8")
+            gpu_aims.aims_table(results.Results(document)), encoding="utf-8"
+        )
         tell(results.Results(document), failed)
-        console.print(f"Written: {path} and gpu_aims.md beside it, after "
-                      f"{document['minutes']:.1f} minutes")
+        console.print(
+            f"Written: {path} and gpu_aims.md beside it, after {document['minutes']:.1f} minutes"
+        )
     if document["left_out"]:
         console.print(f"Left out, because time ran out: {', '.join(document['left_out'])}")
     raise typer.Exit(1 if failed and trial else 0)
@@ -89,8 +107,10 @@ def refuse_without_gpu() -> None:
         console.print(f"The driver was not understood ({type(error).__name__}: {error}); going on.")
         return
     if found.virtual:
-        console.print(f"Nothing measured: {found.reason}, and the virtual GPU has no times. --try "
-                      "runs every row once and checks what comes out.")
+        console.print(
+            f"Nothing measured: {found.reason}, and the virtual GPU has no times. --try "
+            "runs every row once and checks what comes out."
+        )
         raise typer.Exit(2)
 
 
@@ -107,19 +127,30 @@ def tell_trial(document: dict, failed: list[dict]) -> None:
     untried = [row for row in document["rows"] if "untried" in row]
     for row in untried:
         console.print(f"untried: {row['id']}: {row['untried']}")
-    console.print(f"{right} rows right, {len(failed)} failed, {len(untried)} need a GPU; nothing "
-                  "timed, nothing written")
+    console.print(
+        f"{right} rows right, {len(failed)} failed, {len(untried)} need a GPU; nothing "
+        "timed, nothing written"
+    )
 
 
 def tell(found: results.Results, failed: list[dict]) -> None:
     """Medians of a run, its failures, and the aims."""
-    table = Table("", "device, ms", "queue, ms", "call, ms", "GB/s", title=escape(found.where),
-                  box=None, pad_edge=False)
+    table = Table(
+        "",
+        "device, ms",
+        "queue, ms",
+        "call, ms",
+        "GB/s",
+        title=escape(found.where),
+        box=None,
+        pad_edge=False,
+    )
     for row in found.rows.values():
         if not row.measured or row.group.startswith(("scaling.", "histogram.dial")):
             continue
-        times = [f"{row.median(clock):.4g}" if row.samples(clock) else "" for clock in
-                 results.CLOCKS]
+        times = [
+            f"{row.median(clock):.4g}" if row.samples(clock) else "" for clock in results.CLOCKS
+        ]
         rate = f"{row.bandwidth(row.clocks[0]) / 1e9:,.0f}" if row.bytes else ""
         table.add_row(row.id, *times, rate)
     console.print(table)
@@ -130,8 +161,15 @@ def tell(found: results.Results, failed: list[dict]) -> None:
 
 def show_aims(found: results.Results | None) -> None:
     """The table of aims, as ratios."""
-    table = Table("aim", "at least", "measured", "", box=None, pad_edge=False,
-                  title=escape(found.where) if found else results.NOT_YET)
+    table = Table(
+        "aim",
+        "at least",
+        "measured",
+        "",
+        box=None,
+        pad_edge=False,
+        title=escape(found.where) if found else results.NOT_YET,
+    )
     for aim in gpu_aims.aims(found):
         measured = "–" if aim.value is None else f"{aim.value:.3f}"
         table.add_row(escape(aim.name), f"{aim.wanted:.2f}", measured, aim.verdict)

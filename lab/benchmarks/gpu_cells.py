@@ -47,8 +47,11 @@ class Missing(LookupError):
 @cache
 def _of_cell(cell: str, text: str) -> list[tuple[frozenset[str], ast.stmt, str]]:
     """The top-level statements of a cell that bind names: (names, statement, cell)."""
-    return [(names, statement, cell) for statement in ast.parse(text).body
-            if (names := frozenset(_bound(statement)))]
+    return [
+        (names, statement, cell)
+        for statement in ast.parse(text).body
+        if (names := frozenset(_bound(statement)))
+    ]
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
@@ -104,8 +107,12 @@ def _take(lesson: str, names: tuple[str, ...], replaced: tuple) -> SimpleNamespa
     return SimpleNamespace(**run(lesson, code_cells(lesson), names, dict(replaced)))
 
 
-def run(lesson: str, cells: Mapping[str, str], names: Sequence[str],
-        given: Mapping[str, object] | None = None) -> dict[str, object]:
+def run(
+    lesson: str,
+    cells: Mapping[str, str],
+    names: Sequence[str],
+    given: Mapping[str, object] | None = None,
+) -> dict[str, object]:
     """What :func:`take` gives, by name, from these cells instead of the lesson's own."""
     given = given or {}
     statements = [one for cell, text in cells.items() for one in _of_cell(cell, text)]

@@ -36,11 +36,22 @@ def start(capability: tuple[int, int]) -> None:
     folder = tempfile.TemporaryDirectory(prefix="gpu_bench_")
     source = Path(folder.name, "cub.cu")
     source.write_text(CUB)
-    command = [compiler, "-O3", "-std=c++17", "-arch=sm_{}{}".format(*capability), "-shared",
-               "-Xcompiler", "-fPIC", "-o", str(source.with_suffix(".so")), str(source)]
+    command = [
+        compiler,
+        "-O3",
+        "-std=c++17",
+        "-arch=sm_{}{}".format(*capability),
+        "-shared",
+        "-Xcompiler",
+        "-fPIC",
+        "-o",
+        str(source.with_suffix(".so")),
+        str(source),
+    ]
     with contextlib.suppress(OSError):  # library() then says that there is no compiler
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         _compiling.update(folder=folder, process=process, path=source.with_suffix(".so"))
 
 

@@ -42,9 +42,13 @@ def values_of(kind: str, n: int):
         return even
     which, small = random.random(n), random.standard_normal(n)
     falling = cp.minimum(random.exponential(20.0, n), 119.9)
-    peaks = cp.where(which < 0.25, 3.1 + 0.03 * small,  # J/psi: narrower than a bin
-                     cp.where(which < 0.35, 9.5 + 0.1 * small,
-                              cp.where(which < 0.65, 91.2 + 1.8 * small, falling)))
+    peaks = cp.where(
+        which < 0.25,
+        3.1 + 0.03 * small,  # J/psi: narrower than a bin
+        cp.where(
+            which < 0.35, 9.5 + 0.1 * small, cp.where(which < 0.65, 91.2 + 1.8 * small, falling)
+        ),
+    )
     return cp.clip(peaks, 0.0, 119.9)
 
 
@@ -64,8 +68,9 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
         expected = cp.bincount(slot, minlength=slots)
         few = cp.asnumpy(values[:10_000])
         counted = np.histogram(few, bins, (LOW, HIGH))[0]
-        assert abs(cp.asnumpy(cp.bincount(slot[:10_000], minlength=slots))[1:-1]
-                   - counted).sum() <= 2, "the reference disagrees with NumPy"
+        assert (
+            abs(cp.asnumpy(cp.bincount(slot[:10_000], minlength=slots))[1:-1] - counted).sum() <= 2
+        ), "the reference disagrees with NumPy"
         del slot
 
         def check(counts, without_slots=False):
@@ -92,6 +97,7 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
         if scan != "values":
             adding("atomic", "Numba, one for all, global atomics", "fill_atomic")
         if not scan:
+
             @work.add("private", "Numba, one for each thread, then a tree")
             def _():
                 kernels = take(PROJECT, "fill_private", "merge_rows")
@@ -102,7 +108,8 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
 
                 def run():
                     kernels.fill_private[max(1, rows // THREADS), THREADS](
-                        d_values, LOW, HIGH, d_private)
+                        d_values, LOW, HIGH, d_private
+                    )
                     kernels.merge_rows[slots, THREADS](d_private, d_counts)
                     return counts
 
@@ -121,8 +128,9 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
 
                 return Ready(run, check)
 
-            @work.add("eight", "Numba, eight loads at once, a product for the quotient",
-                      made_by="tuned")
+            @work.add(
+                "eight", "Numba, eight loads at once, a product for the quotient", made_by="tuned"
+            )
             def _():
                 kernel, counts = gpu_tuned.fill_eight(), cp.zeros(slots, np.int32)
                 d_counts = on_numba(counts)
@@ -130,7 +138,8 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
                 def run():
                     counts.fill(0)
                     kernel[blocks, gpu_tuned.FILL_THREADS](
-                        d_values, LOW, HIGH, bins / (HIGH - LOW), d_counts)
+                        d_values, LOW, HIGH, bins / (HIGH - LOW), d_counts
+                    )
                     return counts
 
                 return Ready(run, check)
@@ -142,18 +151,31 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
 
                 def run():
                     counts.fill(0)
-                    twin((blocks,), (THREADS,), (values, np.int64(n), np.float64(LOW),
-                                                 np.float64(HIGH), counts, np.int32(slots)))
+                    twin(
+                        (blocks,),
+                        (THREADS,),
+                        (
+                            values,
+                            np.int64(n),
+                            np.float64(LOW),
+                            np.float64(HIGH),
+                            counts,
+                            np.int32(slots),
+                        ),
+                    )
                     return counts
 
                 return Ready(run, check)
 
         @work.add("cupy", "cupy.histogram (CUB, by edges)", made_by="CuPy")
         def _():
-            return Ready(lambda: cp.histogram(values, bins, (LOW, HIGH))[0],
-                         lambda counts: check(counts, True))
+            return Ready(
+                lambda: cp.histogram(values, bins, (LOW, HIGH))[0],
+                lambda counts: check(counts, True),
+            )
 
         if not scan:
+
             @work.add("cupy-own", "cupy.histogram without CUB", made_by="CuPy")
             def _():
                 needs_gpu("CuPy without CUB")
@@ -168,9 +190,14 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
             def _():
                 counts = cp.zeros(bins, np.int32)
                 call = gpu_cub.with_scratch(
-                    gpu_cub.library().histogram_even, ctypes.c_void_p(values.data.ptr),
-                    ctypes.c_void_p(counts.data.ptr), ctypes.c_int(bins), ctypes.c_double(LOW),
-                    ctypes.c_double(HIGH), ctypes.c_int(n))
+                    gpu_cub.library().histogram_even,
+                    ctypes.c_void_p(values.data.ptr),
+                    ctypes.c_void_p(counts.data.ptr),
+                    ctypes.c_int(bins),
+                    ctypes.c_double(LOW),
+                    ctypes.c_double(HIGH),
+                    ctypes.c_int(n),
+                )
                 return Ready(call, lambda _: check(counts, True))
 
             @work.add("bincount", "CuPy, bins as an array, then bincount", made_by="CuPy")
@@ -189,11 +216,14 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
                 return Ready(lambda: fill(array), lambda counts: check(counts, True))
 
         if scan == "values":
+
             @work.add("numpy", "NumPy, one core", "call", "CPU")
             def _():
                 array = cp.asnumpy(values)
-                return Ready(lambda: np.histogram(array, bins, (LOW, HIGH))[0],
-                             lambda counts: check(counts, True))
+                return Ready(
+                    lambda: np.histogram(array, bins, (LOW, HIGH))[0],
+                    lambda counts: check(counts, True),
+                )
 
         return work
 
@@ -201,13 +231,39 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
 
 
 GROUPS = (
-    Group("histogram.peaks", "Histogram of 240 bins, values in peaks", histogram("peaks"),
-          (2**27,), (4099,), x64=True),
-    Group("histogram.even", "Histogram of 240 bins, values spread evenly", histogram("even"),
-          (2**27,), (4099,), patience=0.8, x64=True),
-    Group("scaling.histogram", "Histogram of 240 bins, by size",
-          histogram("peaks", scan="values"), tuple(n for n in SCAN if n < 2**23), (4099,),
-          patience=0.15, x64=True),
-    Group("histogram.dial", "Histogram of values in peaks, by number of bins",
-          histogram("peaks", scan="bins"), (1, 10, 100, 1000), (3,), patience=0.4, x64=True),
+    Group(
+        "histogram.peaks",
+        "Histogram of 240 bins, values in peaks",
+        histogram("peaks"),
+        (2**27,),
+        (4099,),
+        x64=True,
+    ),
+    Group(
+        "histogram.even",
+        "Histogram of 240 bins, values spread evenly",
+        histogram("even"),
+        (2**27,),
+        (4099,),
+        patience=0.8,
+        x64=True,
+    ),
+    Group(
+        "scaling.histogram",
+        "Histogram of 240 bins, by size",
+        histogram("peaks", scan="values"),
+        tuple(n for n in SCAN if n < 2**23),
+        (4099,),
+        patience=0.15,
+        x64=True,
+    ),
+    Group(
+        "histogram.dial",
+        "Histogram of values in peaks, by number of bins",
+        histogram("peaks", scan="bins"),
+        (1, 10, 100, 1000),
+        (3,),
+        patience=0.4,
+        x64=True,
+    ),
 )

@@ -28,8 +28,12 @@ def program(name: str) -> Callable[[int], Work]:
         function, host = PROGRAMS[name], arguments(name, size)
         on_jax = [jax.numpy.asarray(array) for array in host]
         results = jax.eval_shape(function, *host)
-        work = Work(size, "elements", bytes=sum(array.nbytes for array in host) + sum(
-            array.size * array.dtype.itemsize for array in jax.tree.leaves(results)))
+        work = Work(
+            size,
+            "elements",
+            bytes=sum(array.nbytes for array in host)
+            + sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(results)),
+        )
 
         exact = jax.tree.leaves(function(*host))
 
@@ -57,6 +61,9 @@ def program(name: str) -> Callable[[int], Work]:
 
 GROUPS = tuple(
     Group(f"jaxpile.{name}", title, program(name), (2**16, 2**20), (900,), patience=0.5, x64=True)
-    for name, title in (("equation_of_state", "Equation of state of sea water"),
-                        ("isoneutral_mixing", "Isoneutral mixing"),
-                        ("turbulent_kinetic_energy", "Turbulent kinetic energy")))
+    for name, title in (
+        ("equation_of_state", "Equation of state of sea water"),
+        ("isoneutral_mixing", "Isoneutral mixing"),
+        ("turbulent_kinetic_energy", "Turbulent kinetic energy"),
+    )
+)

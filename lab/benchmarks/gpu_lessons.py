@@ -33,6 +33,7 @@ def adding(work: Work, lesson: str, blocks, threads, given: tuple, fresh, check)
 
     It is launched on the arrays ``given`` and on one that ``fresh()`` makes, which ``check`` gets.
     """
+
     def kernel(id: str, label: str, name: str) -> None:
         @work.add(id, label)
         def _():
@@ -51,8 +52,15 @@ def coalescing(size: int) -> Work:
     work = Work(n, "numbers", bytes=4 * n, flops=n)
     values = cp.random.default_rng(4).uniform(0, 1, n).astype(np.float32)
     expected, blocks = float(values.sum(dtype=np.float64)), full_grid(128)
-    kernel = adding(work, WARPS_LECTURE, blocks, 128, (values,), lambda: cp.zeros(blocks * 128),
-                    lambda partial: expect_number(partial.sum(), expected, 1e-9))
+    kernel = adding(
+        work,
+        WARPS_LECTURE,
+        blocks,
+        128,
+        (values,),
+        lambda: cp.zeros(blocks * 128),
+        lambda partial: expect_number(partial.sum(), expected, 1e-9),
+    )
     kernel("side-by-side", "Numba, neighbouring lanes read neighbours", "partial_sums")
     kernel("shares", "Numba, each lane reads a share of its own", "sums_of_shares")
     return work
@@ -66,9 +74,15 @@ def banks(size: int) -> Work:
     work = Work(n, "numbers", bytes=4 * n, flops=n)
     values = cp.random.default_rng(4).uniform(0, 1, n).astype(np.float32)
     expected = values.reshape(-1, 128).sum(axis=1)
-    kernel = adding(work, WARPS_LECTURE, n // 128, 128, (values,),
-                    lambda: cp.full(n // 128, np.nan, np.float32),
-                    lambda sums: expect_close(sums, expected, 1e-5))
+    kernel = adding(
+        work,
+        WARPS_LECTURE,
+        n // 128,
+        128,
+        (values,),
+        lambda: cp.full(n // 128, np.nan, np.float32),
+        lambda sums: expect_close(sums, expected, 1e-5),
+    )
     kernel("halves", "Numba, the far half onto the near half", "fold_halves")
     kernel("neighbours", "Numba, neighbours, with bank conflicts", "fold_neighbours")
     return work
@@ -137,8 +151,10 @@ def columns(blocks: int) -> Work:
         def _():
             function, sums = column_sums(width), cp.full((blocks, 8, 32), np.nan, np.float32)
             arrays = on_numba(values), on_numba(sums)
-            return Ready(lambda: function[blocks, (32, 8)](*arrays),
-                         lambda _: expect_close(sums, expected, 1e-5))
+            return Ready(
+                lambda: function[blocks, (32, 8)](*arrays),
+                lambda _: expect_close(sums, expected, 1e-5),
+            )
 
     kernel("padded", "Numba, columns of a tile of 32 × 33: no conflict", 33)
     kernel("plain", "Numba, columns of a tile of 32 × 32: conflicts of 32", 32)
@@ -152,9 +168,15 @@ def turning(size: int) -> Work:
     work = Work(size * size, "numbers", bytes=8 * size * size, flops=0)
     table = cp.random.default_rng(4).uniform(0, 1, (size, size)).astype(np.float32)
     blocks = ((size + 31) // 32,) * 2
-    kernel = adding(work, WARPS_LECTURE, blocks, (32, 32), (table,),
-                    lambda: cp.full((size, size), np.nan, np.float32),
-                    lambda turned: expect_close(turned, table.T, 0.0))
+    kernel = adding(
+        work,
+        WARPS_LECTURE,
+        blocks,
+        (32, 32),
+        (table,),
+        lambda: cp.full((size, size), np.nan, np.float32),
+        lambda turned: expect_close(turned, table.T, 0.0),
+    )
     kernel("plain", "Numba, writes scattered", "turn_plainly")
     kernel("tiled", "Numba, by tiles of 32 × 33 in shared memory", "turn")
 
@@ -162,13 +184,16 @@ def turning(size: int) -> Work:
     def _():
         function, turned = turn_unpadded(), cp.full((size, size), np.nan, np.float32)
         arrays = on_numba(table), on_numba(turned)
-        return Ready(lambda: function[blocks, (32, 32)](*arrays),
-                     lambda _: expect_close(turned, table.T, 0.0))
+        return Ready(
+            lambda: function[blocks, (32, 32)](*arrays),
+            lambda _: expect_close(turned, table.T, 0.0),
+        )
 
     @work.add("cupy", "CuPy, ascontiguousarray(table.T)", made_by="CuPy")
     def _():
-        return Ready(lambda: cp.ascontiguousarray(table.T),
-                     lambda turned: expect_close(turned, table.T, 0.0))
+        return Ready(
+            lambda: cp.ascontiguousarray(table.T), lambda turned: expect_close(turned, table.T, 0.0)
+        )
 
     return work
 
@@ -183,9 +208,15 @@ def product(size: int) -> Work:
     blocks = ((size + 15) // 16,) * 2
     expected = a.astype(np.float64) @ b.astype(np.float64)
     rtol = 1e-4  # float32, sums of positive numbers: no cancellation
-    kernel = adding(work, NUMBA_LECTURE, blocks, (16, 16), (a, b),
-                    lambda: cp.full((size, size), np.nan, np.float32),
-                    lambda out: expect_close(out, expected, rtol))
+    kernel = adding(
+        work,
+        NUMBA_LECTURE,
+        blocks,
+        (16, 16),
+        (a, b),
+        lambda: cp.full((size, size), np.nan, np.float32),
+        lambda out: expect_close(out, expected, rtol),
+    )
     kernel("naive", "Numba, a thread for each element", "matmul")
     kernel("tiled", "Numba, by tiles of 16 × 16 in shared memory", "matmul_any")
 
@@ -205,11 +236,23 @@ def product(size: int) -> Work:
 
 
 GROUPS = (
-    Group("lesson.coalescing", "Reading side by side, or in shares", coalescing, (2**28,), (1009,),
-          patience=0.5),
+    Group(
+        "lesson.coalescing",
+        "Reading side by side, or in shares",
+        coalescing,
+        (2**28,),
+        (1009,),
+        patience=0.5,
+    ),
     Group("lesson.banks", "Bank conflicts in a fold", banks, (2**28,), (1024,), patience=0.5),
-    Group("lesson.columns", "Columns of a tile in shared memory, 32 loads each thread", columns,
-          (2**16,), (3,), patience=0.5),
+    Group(
+        "lesson.columns",
+        "Columns of a tile in shared memory, 32 loads each thread",
+        columns,
+        (2**16,),
+        (3,),
+        patience=0.5,
+    ),
     Group("lesson.turning", "A table turned", turning, (2**14,), (96,), patience=0.5),
     Group("lesson.product", "Matrix product, float32", product, (4096,), (33,), patience=0.8),
 )

@@ -47,8 +47,7 @@ def copies(size: int) -> Work:
     @work.add("memcpy", "cudaMemcpy, on the device", made_by="CuPy")
     def _():
         target = cp.zeros_like(source)
-        return Ready(lambda: cp.copyto(target, source),
-                     lambda _: expect_close(target, source, 0.0))
+        return Ready(lambda: cp.copyto(target, source), lambda _: expect_close(target, source, 0.0))
 
     @work.add("cupy", "CuPy ElementwiseKernel y = x", made_by="CuPy")
     def _():
@@ -66,8 +65,9 @@ def copies(size: int) -> Work:
 
         target = cp.zeros_like(source)
         x, y, blocks = on_numba(source), on_numba(target), blocks_for(n, 256)
-        return Ready(lambda: copy_each[blocks, 256](x, y),
-                     lambda _: expect_close(target, source, 0.0))
+        return Ready(
+            lambda: copy_each[blocks, 256](x, y), lambda _: expect_close(target, source, 0.0)
+        )
 
     return work
 
@@ -171,8 +171,7 @@ def peak(real: str):
 
         threads, blocks = 256, 4 * full_grid(256)
         rounds = 4 if virtual() else FMA_ROUNDS
-        work = Work(threads * blocks, "threads",
-                    flops=2 * FMA_CHAINS * rounds * threads * blocks)
+        work = Work(threads * blocks, "threads", flops=2 * FMA_CHAINS * rounds * threads * blocks)
         kind = {"float": np.float32, "double": np.float64}[real]
 
         @work.add("fma", f"chains of fma, {real}", made_by="C++")

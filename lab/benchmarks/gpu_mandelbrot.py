@@ -27,8 +27,10 @@ AREA, BOX = 1.5065918849, 6.25  # as project 2 has them, with its source
 def axes(width: int):
     """The lecture's window in width × 2/3 width points, float32."""
     height = 2 * width // 3
-    return (np.linspace(-2.2, 0.8, width, dtype=np.float32),
-            np.linspace(-1.0, 1.0, height, dtype=np.float32))
+    return (
+        np.linspace(-2.2, 0.8, width, dtype=np.float32),
+        np.linspace(-1.0, 1.0, height, dtype=np.float32),
+    )
 
 
 def picture(width: int, *, cpu: bool = False) -> Work:
@@ -44,13 +46,18 @@ def picture(width: int, *, cpu: bool = False) -> Work:
     blocks = (real.size + 31) // 32, (imag.size + 7) // 8
     numbers = np.int32(real.size), np.int32(imag.size)
     cp.RawKernel(source, "stays", options=("--fmad=false",))(
-        blocks, (32, 8), (d_real, d_imag, np.int32(LIMIT), expected, *numbers))
+        blocks, (32, 8), (d_real, d_imag, np.int32(LIMIT), expected, *numbers)
+    )
     few = slice(None, None, max(1, width // 96))
     with np.errstate(all="ignore"):  # points that have left run on to infinity
         small = take(LECTURE, "whole_picture").whole_picture(np, real[few], imag[few], LIMIT)
     assert np.array_equal(cp.asnumpy(expected)[few, few], small), "the reference is not NumPy's"
-    work = Work(expected.size, "pixels", bytes=4 * expected.size,
-                flops=FLOPS * int(expected.sum(dtype=np.int64)))
+    work = Work(
+        expected.size,
+        "pixels",
+        bytes=4 * expected.size,
+        flops=FLOPS * int(expected.sum(dtype=np.int64)),
+    )
 
     def check(result):
         result = on_cupy(result)
@@ -60,6 +67,7 @@ def picture(width: int, *, cpu: bool = False) -> Work:
         assert off <= 1e-3 * expected.size, f"{off:,} of {expected.size:,} pixels differ"
 
     if cpu:
+
         @work.add("numba-cpu", "Numba on the CPU, all cores", "call", "CPU")
         def _():
             draw = take(LECTURE, "numba_picture").numba_picture
@@ -100,9 +108,10 @@ def picture(width: int, *, cpu: bool = False) -> Work:
     @work.add("cpp", "CUDA C++ (RawKernel)", made_by="C++")
     def _():
         kernel, out = cp.RawKernel(source, "stays"), cp.zeros(shape, np.int32)
-        return Ready(lambda: kernel(blocks, (32, 8),
-                                    (d_real, d_imag, np.int32(LIMIT), out, *numbers)),
-                     lambda _: check(out))
+        return Ready(
+            lambda: kernel(blocks, (32, 8), (d_real, d_imag, np.int32(LIMIT), out, *numbers)),
+            lambda _: check(out),
+        )
 
     elementwise("cupy-elementwise", "CuPy ElementwiseKernel", "stays_elementwise")
     elementwise("cupy-register", "the same, counting in a register", "frugal")
@@ -153,10 +162,27 @@ def area(size: int) -> Work:
 
 
 GROUPS = (
-    Group("mandelbrot.picture", "Picture of the Mandelbrot set, 100 steps", picture,
-          (3072, 1536), (96,)),
-    Group("mandelbrot.area", "Area of the Mandelbrot set by sampling, 500 turns", area,
-          (10_000_000,), (2000,), patience=0.8),
-    Group("mandelbrot.cpu", "Picture of the Mandelbrot set, on the CPU",
-          lambda width: picture(width, cpu=True), (1536,), (96,), patience=0.8),
+    Group(
+        "mandelbrot.picture",
+        "Picture of the Mandelbrot set, 100 steps",
+        picture,
+        (3072, 1536),
+        (96,),
+    ),
+    Group(
+        "mandelbrot.area",
+        "Area of the Mandelbrot set by sampling, 500 turns",
+        area,
+        (10_000_000,),
+        (2000,),
+        patience=0.8,
+    ),
+    Group(
+        "mandelbrot.cpu",
+        "Picture of the Mandelbrot set, on the CPU",
+        lambda width: picture(width, cpu=True),
+        (1536,),
+        (96,),
+        patience=0.8,
+    ),
 )

@@ -55,7 +55,9 @@ class GPUStopwatch:
         self._cp = cp
         self._spin = cp.RawKernel(
             'extern "C" __global__ void spin(long long cycles)'
-            " { long long start = clock64(); while (clock64() - start < cycles) { } }", "spin")
+            " { long long start = clock64(); while (clock64() - start < cycles) { } }",
+            "spin",
+        )
         self.device(lambda: None, 0.0)
 
     def device(self, run: Callable[[], Any], spin: float) -> float:
@@ -139,8 +141,12 @@ def plan(timed: Timed, watch: Stopwatch, patience: float) -> None:
     timed.rounds = max(fewest, min(MOST, int(patience * 1e3 / a_round)))
 
 
-def measure(contenders: list[Timed], watch: Stopwatch, patience: float,
-            time_left: Callable[[], float] = lambda: math.inf) -> None:
+def measure(
+    contenders: list[Timed],
+    watch: Stopwatch,
+    patience: float,
+    time_left: Callable[[], float] = lambda: math.inf,
+) -> None:
     """Time contenders in turns; one that raises is left out from then on and keeps its error.
 
     With no time left, the rounds end after the third.

@@ -6,13 +6,35 @@ import contextlib
 import subprocess
 
 PACKAGES = (
-    "numpy", "numba", "numba-cuda", "llvmlite", "cupy-cuda13x", "cupy-cuda12x", "cupy", "jax",
-    "jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin", "awkward", "vector", "cuda-bindings",
-    "nvidia-cuda-nvrtc", "nvidia-nvvm",
+    "numpy",
+    "numba",
+    "numba-cuda",
+    "llvmlite",
+    "cupy-cuda13x",
+    "cupy-cuda12x",
+    "cupy",
+    "jax",
+    "jaxlib",
+    "jax-cuda13-plugin",
+    "jax-cuda12-plugin",
+    "awkward",
+    "vector",
+    "cuda-bindings",
+    "nvidia-cuda-nvrtc",
+    "nvidia-nvvm",
 )
 #: What nvidia-smi tells of the card: only read, never set.
-STATE = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem",
-         "temperature.gpu", "power.limit", "persistence_mode", "ecc.mode.current")
+STATE = (
+    "driver_version",
+    "clocks.sm",
+    "clocks.mem",
+    "clocks.max.sm",
+    "clocks.max.mem",
+    "temperature.gpu",
+    "power.limit",
+    "persistence_mode",
+    "ecc.mode.current",
+)
 
 
 def state() -> dict[str, str]:

@@ -93,8 +93,10 @@ def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
                 source = source.replace("double", "float")
             kernel, out = cp.RawKernel(source, "wall"), cp.full(n, np.nan, kind)
             blocks = blocks_for(n, 256)
-            return Ready(lambda: kernel((blocks,), (256,), (a, b, c, out, np.int32(n))),
-                         lambda _: check(None, out))
+            return Ready(
+                lambda: kernel((blocks,), (256,), (a, b, c, out, np.int32(n))),
+                lambda _: check(None, out),
+            )
 
         @work.add("jax", "JAX, jit", "queue", "JAX")
         def _():
@@ -109,6 +111,7 @@ def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
             return Ready(lambda: formula(a, b, c), check)
 
         if with_cpu:
+
             @work.add("numpy", "NumPy, one core", "call", "CPU")
             def _():
                 arrays = [cp.asnumpy(x) for x in (a, b, c)]
@@ -123,10 +126,24 @@ def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
 SCAN = tuple(4**k for k in range(4, 13))
 
 GROUPS = (
-    Group("quadratic.float64", "Quadratic formula, float64", quadratic(np.float64),
-          (2**26,), (1009,), x64=True),
-    Group("quadratic.float32", "Quadratic formula, float32", quadratic(np.float32),
-          (2**27,), (1009,)),
-    Group("scaling.quadratic", "Quadratic formula, float64, by size",
-          quadratic(np.float64, with_cpu=True), SCAN, (33,), patience=0.15, x64=True),
+    Group(
+        "quadratic.float64",
+        "Quadratic formula, float64",
+        quadratic(np.float64),
+        (2**26,),
+        (1009,),
+        x64=True,
+    ),
+    Group(
+        "quadratic.float32", "Quadratic formula, float32", quadratic(np.float32), (2**27,), (1009,)
+    ),
+    Group(
+        "scaling.quadratic",
+        "Quadratic formula, float64, by size",
+        quadratic(np.float64, with_cpu=True),
+        SCAN,
+        (33,),
+        patience=0.15,
+        x64=True,
+    ),
 )

@@ -70,13 +70,17 @@ def reduction(*, scan: bool = False) -> Callable[[int], Work]:
                 return Ready(run, lambda result: expect_number(result, expected, 1e-9))
 
         kernel("tree", "Numba, tree in shared memory", lambda: take(LECTURE, "sum_all").sum_all)
-        kernel("shuffle", "Numba, shuffles",
-               lambda: take(WARPS_LECTURE, "sum_by_warps").sum_by_warps)
+        kernel(
+            "shuffle", "Numba, shuffles", lambda: take(WARPS_LECTURE, "sum_by_warps").sum_by_warps
+        )
         if not scan:
-            kernel("eight", "Numba, shuffles and eight loads at once", gpu_tuned.sum_eight,
-                   "tuned")
-            kernel("vectors", "Numba, shuffles and four loads of 16 bytes",
-                   gpu_tuned.sum_vectors, "tuned")
+            kernel("eight", "Numba, shuffles and eight loads at once", gpu_tuned.sum_eight, "tuned")
+            kernel(
+                "vectors",
+                "Numba, shuffles and four loads of 16 bytes",
+                gpu_tuned.sum_vectors,
+                "tuned",
+            )
 
             @work.add("cpp", "CUDA C++ twin of the tree", made_by="C++")
             def _():
@@ -108,6 +112,7 @@ def reduction(*, scan: bool = False) -> Callable[[int], Work]:
             return Ready(values.sum, lambda result: expect_number(result, expected, 1e-4))
 
         if not scan:
+
             @work.add("cupy-own", "cupy.sum without CUB", made_by="CuPy")
             def _():
                 needs_gpu("CuPy without CUB")
@@ -122,18 +127,21 @@ def reduction(*, scan: bool = False) -> Callable[[int], Work]:
             def _():
                 total = cp.zeros(1, np.float32)
                 call = gpu_cub.with_scratch(
-                    gpu_cub.library().reduce_sum, ctypes.c_void_p(values.data.ptr),
-                    ctypes.c_void_p(total.data.ptr), ctypes.c_longlong(n))
+                    gpu_cub.library().reduce_sum,
+                    ctypes.c_void_p(values.data.ptr),
+                    ctypes.c_void_p(total.data.ptr),
+                    ctypes.c_longlong(n),
+                )
                 return Ready(call, lambda _: expect_number(total, expected, 1e-4))
 
         @work.add("jax", "JAX, jit of sum", "queue", "JAX")
         def _():
             jax = jax_ready()
             total, array = jax.jit(jax.numpy.sum), on_jax(values)
-            return Ready(lambda: total(array),
-                         lambda result: expect_number(result, expected, 1e-4))
+            return Ready(lambda: total(array), lambda result: expect_number(result, expected, 1e-4))
 
         if scan:
+
             @work.add("numpy", "NumPy, one core", "call", "CPU")
             def _():
                 array = cp.asnumpy(values)
@@ -150,6 +158,12 @@ def _expect_float(got, expected: float, rtol: float) -> None:
 
 GROUPS = (
     Group("reduction", "Sum of float32 numbers", reduction(), (2**28,), (1009,)),
-    Group("scaling.reduction", "Sum of float32 numbers, by size", reduction(scan=True),
-          SCAN, (33,), patience=0.15),
+    Group(
+        "scaling.reduction",
+        "Sum of float32 numbers, by size",
+        reduction(scan=True),
+        SCAN,
+        (33,),
+        patience=0.15,
+    ),
 )

@@ -28,8 +28,13 @@ SILENCE, GRACE = 100.0, 25.0
 #: Workers that may end before their first group, in a row: the next one would, too.
 HOPELESS = 2
 #: What is timed, of the checkout.
-SOURCE = ("packages/virtualgpu/src", "packages/gpucourse/src", "packages/jaxpile/src", "course",
-          "lab/benchmarks")
+SOURCE = (
+    "packages/virtualgpu/src",
+    "packages/gpucourse/src",
+    "packages/jaxpile/src",
+    "course",
+    "lab/benchmarks",
+)
 #: The row that says why.
 STARTS = "machine/start/0"
 
@@ -55,8 +60,15 @@ class Run:
         self.rows[row["id"]] = row
         self.document["rows"] = list(self.rows.values())
         save(self.document, self.path)
-        said = ("error: " + row["error"] if "error" in row else "untried" if "untried" in row
-                else "right" if self.path is None else shortly(row))
+        said = (
+            "error: " + row["error"]
+            if "error" in row
+            else "untried"
+            if "untried" in row
+            else "right"
+            if self.path is None
+            else shortly(row)
+        )
         self.console.print(f"{row['id']}: {escape(said)}")
 
     def hear(self, message: tuple) -> None:
@@ -83,8 +95,16 @@ class Run:
         group, size = self.task.group, self.task.size
         id = f"{group}/{self.contender or 'timing'}/{size}"
         if "error" not in self.rows.get(id, {}):
-            self.keep({"id": id, "group": group, "title": "", "size": size,
-                       "contender": self.contender or "", "error": why})
+            self.keep(
+                {
+                    "id": id,
+                    "group": group,
+                    "title": "",
+                    "size": size,
+                    "contender": self.contender or "",
+                    "error": why,
+                }
+            )
         if self.contender:
             self.left[0] = replace(self.task, without=self.task.without | {self.contender})
         else:
@@ -109,8 +129,15 @@ def earlier(path: Path, name: str, driver: str | None) -> dict | None:
     return found if same else None
 
 
-def run(todo: list[Task], trial: bool, minutes: float, path: Path | None, console: Console,
-        work=gpu_worker.main, before: dict | None = None) -> dict:
+def run(
+    todo: list[Task],
+    trial: bool,
+    minutes: float,
+    path: Path | None,
+    console: Console,
+    work=gpu_worker.main,
+    before: dict | None = None,
+) -> dict:
     """Do all tasks with as many workers as it takes; the document, saved to ``path`` row by row.
 
     Of what an earlier run has done (``before``) the rows are kept.
@@ -119,8 +146,8 @@ def run(todo: list[Task], trial: bool, minutes: float, path: Path | None, consol
     deadline = begun + 60 * minutes
     document: dict = {
         "about": "Times of the course's kernels and of libraries on a GPU, in milliseconds; "
-                 "written by lab/benchmarks/gpu_bench.py, read by gpucourse.views.results; the "
-                 "clocks are explained in lab/benchmarks/gpu_measuring.py",
+        "written by lab/benchmarks/gpu_bench.py, read by gpucourse.views.results; the "
+        "clocks are explained in lab/benchmarks/gpu_measuring.py",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "gpu": None,
         "machine": {k: v for k, v in report.machine().items() if k != "gpu"},
@@ -135,12 +162,23 @@ def run(todo: list[Task], trial: bool, minutes: float, path: Path | None, consol
         document["rows"] = [row for row in before["rows"] if row["id"] != STARTS]
         document["gpu"] = before["gpu"]
     gpu_worker.prepare_environment(trial)  # what a worker inherits, before it imports anything
-    columns = (BarColumn(20), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(),
-               TextColumn("{task.description}"))
+    columns = (
+        BarColumn(20),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("starting", total=len(todo))
-        here = Run(deque(todo), document, path, console, progress, bar,
-                   rows={row["id"]: row for row in document["rows"]})
+        here = Run(
+            deque(todo),
+            document,
+            path,
+            console,
+            progress,
+            bar,
+            rows={row["id"]: row for row in document["rows"]},
+        )
         in_vain = 0
         while here.left and time.time() < deadline and in_vain < HOPELESS:
             stood = len(here.left), here.left[0]
@@ -148,8 +186,16 @@ def run(todo: list[Task], trial: bool, minutes: float, path: Path | None, consol
             changed = not here.left or (len(here.left), here.left[0]) != stood
             in_vain = 0 if changed else in_vain + 1
         if in_vain == HOPELESS:
-            here.keep({"id": STARTS, "group": "machine", "title": "", "size": 0,
-                       "contender": "start", "error": here.refused})
+            here.keep(
+                {
+                    "id": STARTS,
+                    "group": "machine",
+                    "title": "",
+                    "size": 0,
+                    "contender": "start",
+                    "error": here.refused,
+                }
+            )
     document["left_out"] = [f"{task.group}/{task.size}" for task in here.left]
     spent = (before or {}).get("minutes") or 0
     document["minutes"] = round(spent + (time.time() - begun) / 60, 2)
@@ -185,8 +231,11 @@ def listen(here: Run, pipe: Connection, deadline: float) -> str | None:
     while True:
         patience = min(SILENCE, max(0.0, deadline + GRACE - time.time()))
         if not pipe.poll(patience):
-            return ("the run's time was up" if patience < SILENCE
-                    else f"no sign of life for {SILENCE:.0f} s")
+            return (
+                "the run's time was up"
+                if patience < SILENCE
+                else f"no sign of life for {SILENCE:.0f} s"
+            )
         try:
             message = pipe.recv()
         except EOFError:

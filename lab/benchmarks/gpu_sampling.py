@@ -122,8 +122,9 @@ def numbers(size: int) -> Work:
     @work.add("jax", "JAX, random.uniform, float64", "queue", "JAX")
     def _():
         jax = jax_ready()
-        draw = jax.jit(lambda seed: jax.random.uniform(jax.random.key(seed), (n,),
-                                                       dtype=jax.numpy.float64))
+        draw = jax.jit(
+            lambda seed: jax.random.uniform(jax.random.key(seed), (n,), dtype=jax.numpy.float64)
+        )
         return Ready(lambda: draw(9), check)
 
     return work
@@ -131,6 +132,13 @@ def numbers(size: int) -> Work:
 
 GROUPS = (
     Group("sampling.disc", "Random points in a disc", disc, (2**26,), (2**12,)),
-    Group("sampling.numbers", "Random numbers, written to memory", numbers, (2**27,), (2**12,),
-          patience=0.8, x64=True),
+    Group(
+        "sampling.numbers",
+        "Random numbers, written to memory",
+        numbers,
+        (2**27,),
+        (2**12,),
+        patience=0.8,
+        x64=True,
+    ),
 )

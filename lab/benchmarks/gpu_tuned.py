@@ -68,8 +68,7 @@ def sum_eight():
         while i + k7 < n:
             a, b, c, d = values[i], values[i + k1], values[i + k2], values[i + k3]
             e, f, g, h = values[i + k4], values[i + k5], values[i + k6], values[i + k7]
-            mine += (((float64(a) + b) + (float64(c) + d))
-                     + ((float64(e) + f) + (float64(g) + h)))
+            mine += ((float64(a) + b) + (float64(c) + d)) + ((float64(e) + f) + (float64(g) + h))
             i += uint64(cuda.gridDim.x) * tile
         while i < n:  # one block at most comes to a part of a tile, in its last turn
             mine += values[i]
@@ -93,10 +92,13 @@ def sum_vectors():
         while i + k3 + uint64(4) <= n:
             a, b = four_at(values, i), four_at(values, i + k1)
             c, d = four_at(values, i + k2), four_at(values, i + k3)
-            mine += ((((float64(a[0]) + a[1]) + (float64(a[2]) + a[3]))
-                      + ((float64(b[0]) + b[1]) + (float64(b[2]) + b[3])))
-                     + (((float64(c[0]) + c[1]) + (float64(c[2]) + c[3]))
-                        + ((float64(d[0]) + d[1]) + (float64(d[2]) + d[3]))))
+            mine += (
+                ((float64(a[0]) + a[1]) + (float64(a[2]) + a[3]))
+                + ((float64(b[0]) + b[1]) + (float64(b[2]) + b[3]))
+            ) + (
+                ((float64(c[0]) + c[1]) + (float64(c[2]) + c[3]))
+                + ((float64(d[0]) + d[1]) + (float64(d[2]) + d[3]))
+            )
             i += uint64(cuda.gridDim.x) * tile
         for k in range(4):
             for j in range(4):

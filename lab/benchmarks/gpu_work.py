@@ -209,8 +209,10 @@ def expect_close(got, expected, rtol: float, what: str = "the result") -> None:
     many = int(wrong.sum())
     if many:
         at = int(wrong.argmax())
-        raise AssertionError(f"{what}: element {at} is {float(got[at])}, not "
-                             f"{float(expected[at])} ({many:,} of {wrong.size:,} differ)")
+        raise AssertionError(
+            f"{what}: element {at} is {float(got[at])}, not "
+            f"{float(expected[at])} ({many:,} of {wrong.size:,} differ)"
+        )
 
 
 def expect_number(got, expected: float, rtol: float) -> None:

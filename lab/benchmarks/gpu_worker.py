@@ -42,17 +42,51 @@ ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "2",  # XLA's remarks on standard error
 }
 
-_ALL = {group.id: group for module in (
-    gpu_machine, gpu_quadratic, gpu_reduction, gpu_histogram, gpu_mandelbrot, gpu_sampling,
-    gpu_zmass, gpu_lessons, gpu_jaxpile) for group in module.GROUPS}
+_ALL = {
+    group.id: group
+    for module in (
+        gpu_machine,
+        gpu_quadratic,
+        gpu_reduction,
+        gpu_histogram,
+        gpu_mandelbrot,
+        gpu_sampling,
+        gpu_zmass,
+        gpu_lessons,
+        gpu_jaxpile,
+    )
+    for group in module.GROUPS
+}
 #: The most valuable first: a run that is cut short has what matters most.
 ORDER = (
-    "copy", "quadratic.float64", "reduction", "histogram.peaks", "mandelbrot.picture", "launch",
-    "jaxpile.equation_of_state", "jaxpile.isoneutral_mixing", "jaxpile.turbulent_kinetic_energy",
-    "sampling.disc", "zmass", "link", "peak.float32", "peak.float64", "quadratic.float32",
-    "scaling.quadratic", "scaling.reduction", "scaling.histogram", "histogram.even",
-    "mandelbrot.area", "lesson.coalescing", "lesson.product", "lesson.turning", "lesson.banks",
-    "lesson.columns", "sampling.numbers", "histogram.dial", "mandelbrot.cpu",
+    "copy",
+    "quadratic.float64",
+    "reduction",
+    "histogram.peaks",
+    "mandelbrot.picture",
+    "launch",
+    "jaxpile.equation_of_state",
+    "jaxpile.isoneutral_mixing",
+    "jaxpile.turbulent_kinetic_energy",
+    "sampling.disc",
+    "zmass",
+    "link",
+    "peak.float32",
+    "peak.float64",
+    "quadratic.float32",
+    "scaling.quadratic",
+    "scaling.reduction",
+    "scaling.histogram",
+    "histogram.even",
+    "mandelbrot.area",
+    "lesson.coalescing",
+    "lesson.product",
+    "lesson.turning",
+    "lesson.banks",
+    "lesson.columns",
+    "sampling.numbers",
+    "histogram.dial",
+    "mandelbrot.cpu",
 )
 GROUPS = tuple(_ALL[id] for id in ORDER)
 assert set(ORDER) == set(_ALL), sorted(set(_ALL) ^ set(ORDER))
@@ -69,8 +103,9 @@ class Task:
 
 def tasks(groups: Iterable[Group], trial: bool) -> list[Task]:
     """What a run does, in order."""
-    return [Task(group.id, size) for group in groups
-            for size in (group.tries if trial else group.sizes)]
+    return [
+        Task(group.id, size) for group in groups for size in (group.tries if trial else group.sizes)
+    ]
 
 
 def prepare_environment(trial: bool) -> None:
@@ -119,8 +154,12 @@ def begin(pipe: Connection, todo: list[Task], trial: bool) -> gpu_measuring.Stop
     return watch
 
 
-def do(task: Task, send: Callable[[tuple], None], watch: gpu_measuring.Stopwatch | None,
-       time_left: Callable[[], float]) -> None:
+def do(
+    task: Task,
+    send: Callable[[tuple], None],
+    watch: gpu_measuring.Stopwatch | None,
+    time_left: Callable[[], float],
+) -> None:
     """One task: rows of its contenders, timed where there is a ``watch``."""
     group = _ALL[task.group]
     gpu_work.precision(group.x64)
@@ -154,11 +193,19 @@ def do(task: Task, send: Callable[[tuple], None], watch: gpu_measuring.Stopwatch
 
 def named(group: Group, size: int, work: Work | None, contender: Contender | None) -> dict:
     """What every row says of itself."""
-    row = {"id": f"{group.id}/{contender.id if contender else 'build'}/{size}", "group": group.id,
-           "title": group.title, "size": size}
+    row = {
+        "id": f"{group.id}/{contender.id if contender else 'build'}/{size}",
+        "group": group.id,
+        "title": group.title,
+        "size": size,
+    }
     if contender:
-        row |= {"contender": contender.id, "label": contender.label,
-                "made_by": contender.made_by, "clock": contender.clock}
+        row |= {
+            "contender": contender.id,
+            "label": contender.label,
+            "made_by": contender.made_by,
+            "clock": contender.clock,
+        }
     if work:
         row |= {"items": work.items, "unit": work.unit, "bytes": work.bytes, "flops": work.flops}
     return row

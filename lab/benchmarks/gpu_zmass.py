@@ -88,6 +88,11 @@ def _reference(sample) -> np.ndarray:
 
 
 GROUPS = (
-    Group("zmass", "Masses of muon pairs from jagged events, to a histogram", events,
-          (1_000_000,), (300,)),
+    Group(
+        "zmass",
+        "Masses of muon pairs from jagged events, to a histogram",
+        events,
+        (1_000_000,),
+        (300,),
+    ),
 )

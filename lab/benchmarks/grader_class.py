@@ -51,15 +51,21 @@ HOSTILE = (
 
 def trivial(kind: str) -> nbformat.NotebookNode:
     """Plain Python, one point; stock's tests call the function by its name, as usual there."""
-    calls = {STOCK: ("double(3)", "double(n)"), OURS: ('call("double", 3, where="host")',
-                                                      'call("double", n, where="host")')}[kind]
+    calls = {
+        STOCK: ("double(3)", "double(n)"),
+        OURS: ('call("double", 3, where="host")', 'call("double", n, where="host")'),
+    }[kind]
     start = "import math" if kind == STOCK else "import math\nfrom gpucourse import call"
-    return notebook_of([
-        setup("start", start),
-        solution("double", "def double(n):\n    ### BEGIN SOLUTION\n    return 2 * n\n"
-                           "    ### END SOLUTION\n"),
-        test_cell("test-double", TRIVIAL_TEST.format(double=calls[0], double_n=calls[1]), 1),
-    ])
+    return notebook_of(
+        [
+            setup("start", start),
+            solution(
+                "double",
+                "def double(n):\n    ### BEGIN SOLUTION\n    return 2 * n\n    ### END SOLUTION\n",
+            ),
+            test_cell("test-double", TRIVIAL_TEST.format(double=calls[0], double_n=calls[1]), 1),
+        ]
+    )
 
 
 class Course:
@@ -68,8 +74,11 @@ class Course:
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self.kind = folder, kind
         folder.mkdir(parents=True)
-        config = STOCK_CONFIGURATION if kind == STOCK else (
-            REPOSITORY / "grading" / "nbgrader_config.py").read_text()
+        config = (
+            STOCK_CONFIGURATION
+            if kind == STOCK
+            else (REPOSITORY / "grading" / "nbgrader_config.py").read_text()
+        )
         (folder / "nbgrader_config.py").write_text(config)
 
     def trivial_class(self, count: int, hostile_every: int = 0) -> None:
@@ -118,12 +127,21 @@ class Course:
             self._run(*self.command(assignment, *options))
 
     def command(self, assignment: str, *options: str) -> list[str]:
-        return [sys.executable, "-m", "gpucourse", "grade", str(self.folder), "--assignment",
-                assignment, *options]
+        return [
+            sys.executable,
+            "-m",
+            "gpucourse",
+            "grade",
+            str(self.folder),
+            "--assignment",
+            assignment,
+            *options,
+        ]
 
     def _run(self, *command: str) -> None:
-        ran = subprocess.run(command, cwd=self.folder, env=environment(), text=True,
-                             capture_output=True)
+        ran = subprocess.run(
+            command, cwd=self.folder, env=environment(), text=True, capture_output=True
+        )
         # nbgrader's command fails where one notebook has; the others are graded.
         if ran.returncode and "autograde" not in command:
             raise RuntimeError((ran.stdout + ran.stderr)[-3000:])
@@ -133,8 +151,10 @@ class Course:
         from nbgrader.api import Gradebook
 
         with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}", "gpucourse") as gradebook:
-            return {submission.student.id: float(submission.score)
-                    for submission in gradebook.assignment_submissions(assignment)}
+            return {
+                submission.student.id: float(submission.score)
+                for submission in gradebook.assignment_submissions(assignment)
+            }
 
     def verdicts(self, assignment: str) -> Iterator[dict]:
         for path in sorted((self.folder / "verdicts").glob(f"*/{assignment}/*.json")):
@@ -148,5 +168,7 @@ def environment() -> dict[str, str]:
 
 def deserved(course: Path) -> dict[str, float]:
     """What each submission of a trivial class must get, from its text: 1 point if it is right."""
-    return {path.parts[-3]: 1.0 if re.search(r"\\n    return 2 \* n\\n", path.read_text()) else 0.0
-            for path in sorted((course / "submitted").glob("*/trivial/trivial.ipynb"))}
+    return {
+        path.parts[-3]: 1.0 if re.search(r"\\n    return 2 \* n\\n", path.read_text()) else 0.0
+        for path in sorted((course / "submitted").glob("*/trivial/trivial.ipynb"))
+    }

@@ -44,7 +44,8 @@ def measured(course: Course, assignment: str, *options: str) -> dict:
     wall = time.perf_counter() - began
     graded = len(course.scores(assignment))
     found = {
-        "submissions": graded, "wall s": round(wall, 1),
+        "submissions": graded,
+        "wall s": round(wall, 1),
         "processor s of the machine": round(processor_seconds() - before, 1),
         "submissions per minute": round(60 * graded / wall, 1),
         "mean score": round(sum(course.scores(assignment).values()) / max(graded, 1), 3),
@@ -65,8 +66,11 @@ def processor_seconds() -> float:
 
 def where_the_time_goes(course: Course, assignment: str, wall: float, options) -> dict:
     """Seconds of wall time, spread over as many submissions as ran at a time."""
-    workers = int(options[options.index("--workers") + 1]) if "--workers" in options else (
-        default_workers())
+    workers = (
+        int(options[options.index("--workers") + 1])
+        if "--workers" in options
+        else (default_workers())
+    )
     verdicts = list(course.verdicts(assignment))
     oracle = sum(verdict["seconds"] for verdict in verdicts)
     tests = sum(test["seconds"] for verdict in verdicts for test in verdict["tests"])
@@ -86,8 +90,9 @@ def compared(folder: Path, name: str, count: int, assignment: str) -> dict:
         getattr(course, f"{name}_class")(count if kind == OURS else min(count, STOCK_COUNT))
         found[kind] = measured(course, assignment)
         print(name, kind, json.dumps(found[kind]), flush=True)
-    found["ratio"] = round(found[OURS]["submissions per minute"]
-                           / found[STOCK]["submissions per minute"], 1)
+    found["ratio"] = round(
+        found[OURS]["submissions per minute"] / found[STOCK]["submissions per minute"], 1
+    )
     print(name, "ratio", found["ratio"], flush=True)
     return found
 
@@ -120,7 +125,8 @@ def main() -> int:
         if options.only in (None, "scaling"):
             results["scaling, trivial"] = scaling(folder, "trivial", options.count, "trivial")
             results["scaling, project 1"] = scaling(
-                folder, "project", max(2, options.count // 4), PROJECT)
+                folder, "project", max(2, options.count // 4), PROJECT
+            )
     print(json.dumps(results, indent=1))
     if options.count == 100 and options.only is None:
         print(report.write("grader_throughput", results))

@@ -35,7 +35,7 @@ def scan(step, carry, rows, reverse: bool = False):
     """lax.scan over a tuple of arrays, for a step that returns its carry as its row."""
     if not isinstance(rows[0], np.ndarray):
         return jax.lax.scan(step, carry, rows, reverse=reverse)[1]
-    order = range(len(rows[0]))[::-1 if reverse else 1]
+    order = range(len(rows[0]))[:: -1 if reverse else 1]
     made = {}
     for k in order:
         carry, made[k] = step(carry, tuple(row[k] for row in rows))
@@ -78,17 +78,27 @@ def at_faces(derivatives, across, upwards, mixing, water, dz):
     face, rows = slice(1, -2), slice(2, -2)
     wet = water[1:-2, rows] * water[2:-1, rows]
     level = 0.5 * (mixing[1:-2, rows] + mixing[2:-1, rows])
-    local = put(level, (slice(None), slice(None), slice(1, None)),
-                0.5 * (level[:, :, 1:] + level[:, :, :-1]))
+    local = put(
+        level,
+        (slice(None), slice(None), slice(1, None)),
+        0.5 * (level[:, :, 1:] + level[:, :, :-1]),
+    )
     total, found = xp.zeros_like(wet), xp.zeros((*water.shape, 2, 2), water.dtype)
     for side in (0, 1):  # the cell before the face, and the one behind it
         cell = slice(1 + side, -2 + side)
         for top in (0, 1):  # the gradient below the cell's centre, and the one above
             z, w = slice(1 - top, None), slice(None, None if top else -1)
-            slope, taper = slopes(parts(derivatives, cell, rows, z), parts(across, face, rows, z),
-                                  parts(upwards, cell, rows, w))
-            total = put(total, (slice(None), slice(None), z), dz[w] * wet[:, :, z]
-                        * xp.maximum(50.0, local[:, :, z] * taper), add=True)
+            slope, taper = slopes(
+                parts(derivatives, cell, rows, z),
+                parts(across, face, rows, z),
+                parts(upwards, cell, rows, w),
+            )
+            total = put(
+                total,
+                (slice(None), slice(None), z),
+                dz[w] * wet[:, :, z] * xp.maximum(50.0, local[:, :, z] * taper),
+                add=True,
+            )
             found = put(found, (face, rows, z, side, top), taper * slope * wet[:, :, z])
     return put(xp.zeros_like(water), (face, rows), total / (4 * dz)), found
 
@@ -103,10 +113,14 @@ def at_tops(derivatives, across, upwards, mixing, water, dx):
         z = slice(up, -1 + up or None)
         for side in (0, 1):
             face = slice(1 + side, -3 + side)
-            slope, taper = slopes(parts(derivatives, *INSIDE, z), parts(across, face, INSIDE[1], z),
-                                  parts(upwards, *INSIDE, below))
-            total = total + (dx[face, None, None] * mixing[INSIDE][:, :, :-1] * taper * slope**2
-                             * wet)
+            slope, taper = slopes(
+                parts(derivatives, *INSIDE, z),
+                parts(across, face, INSIDE[1], z),
+                parts(upwards, *INSIDE, below),
+            )
+            total = total + (
+                dx[face, None, None] * mixing[INSIDE][:, :, :-1] * taper * slope**2 * wet
+            )
             found = put(found, (*INSIDE, below, side, up), taper * slope * wet)
     return total / (4 * dx[2:-2, None, None]), found
 
@@ -119,14 +133,19 @@ def isoneutral_mixing(salinity, temperature, water, mixing, depth, dx, dy, dz):
     and 0 on land, ``mixing`` a diffusivity [m²/s], the rest metres; density as in Vallis (2006).
     """
     xp = library(water)
-    by_temperature = -1024.0 * water * (1e-5 * (temperature - 9.85)
-                                        + 1.67e-4 * (1 + 1.1e-8 * 9.81 * 1024.0 * depth))
+    by_temperature = (
+        -1024.0
+        * water
+        * (1e-5 * (temperature - 9.85) + 1.67e-4 * (1 + 1.1e-8 * 9.81 * 1024.0 * depth))
+    )
     derivatives = by_temperature, 0.78e-3 * 1024.0 * water
     fields = temperature, salinity
     along_x = [gradients(field, water, dx) for field in fields]
     along_y = [gradients(sideways(field), sideways(water), dy) for field in fields]
-    upwards = [xp.moveaxis(gradients(xp.moveaxis(field, 2, 0), xp.moveaxis(water, 2, 0), dz), 0, 2)
-               for field in fields]
+    upwards = [
+        xp.moveaxis(gradients(xp.moveaxis(field, 2, 0), xp.moveaxis(water, 2, 0), dz), 0, 2)
+        for field in fields
+    ]
     first, east = at_faces(derivatives, along_x, upwards, mixing, water, dz)
     turned = [[sideways(array) for array in arrays] for arrays in (derivatives, upwards)]
     second, north = at_faces(turned[0], along_y, turned[1], sideways(mixing), sideways(water), dz)
@@ -164,12 +183,13 @@ def superbee(velocity, field, water, distance, step):
     difference = (field[1:] - field[:-1]) * water[1:] * water[:-1]
     before, here, behind = difference[:-2], difference[1:-1], difference[2:]
     speed, length = velocity[1:-2], distance[1:-2, None, None]
-    ratio = (xp.where(speed > 0, before, behind)
-             / xp.where(xp.abs(here) < 1e-20, 1e-20, here))
+    ratio = xp.where(speed > 0, before, behind) / xp.where(xp.abs(here) < 1e-20, 1e-20, here)
     limit = xp.maximum(0.0, xp.maximum(xp.minimum(1.0, 2 * ratio), xp.minimum(2.0, ratio)))
     courant = xp.abs(speed * step / length)
-    flux = (0.5 * speed * (field[2:-1] + field[1:-2])
-            - 0.5 * xp.abs(speed) * (1 - limit + courant * limit) * here)
+    flux = (
+        0.5 * speed * (field[2:-1] + field[1:-2])
+        - 0.5 * xp.abs(speed) * (1 - limit + courant * limit) * here
+    )
     return put(xp.zeros_like(field), slice(1, -2), flux)
 
 
@@ -178,8 +198,9 @@ def divergence(fluxes, distance):
     return (fluxes[2:-2] - fluxes[1:-3]) / distance[2:-2, None, None]
 
 
-def turbulent_kinetic_energy(energy, tendency, u, v, w, water, viscosity, length, source, wind,
-                             bottom, dx, dy, dz):
+def turbulent_kinetic_energy(
+    energy, tendency, u, v, w, water, viscosity, length, source, wind, bottom, dx, dy, dz
+):
     """A step of 1 s: energy [m²/s²] now and next, its tendency, what the surface was given.
 
     Gaspar, Grégoris and Lefevre (1990), "A simple eddy kinetic energy model": vertical mixing and
@@ -195,41 +216,59 @@ def turbulent_kinetic_energy(energy, tendency, u, v, w, water, viscosity, length
     thick = put(dz, -1, 0.5 * dz[-1])
 
     between = 0.5 * (viscosity[INSIDE][:, :, 1:] + viscosity[INSIDE][:, :, :-1])
-    above = put(xp.zeros_like(viscosity[INSIDE]), (slice(None), slice(None), slice(None, -1)),
-                step * between / dz[1:])
+    above = put(
+        xp.zeros_like(viscosity[INSIDE]),
+        (slice(None), slice(None), slice(None, -1)),
+        step * between / dz[1:],
+    )
     below = put(xp.zeros_like(above), (slice(None), slice(None), slice(1, None)), above[:, :, :-1])
     below = xp.where(lowest, 0.0, below)
     root = xp.sqrt(xp.maximum(0.0, now[INSIDE]))
     middle = 1 + (above + below) / thick + step * dissipation * root / length[INSIDE]
-    right = put(now[INSIDE] + step * source[INSIDE], (slice(None), slice(None), -1),
-                step * wind[INSIDE] / thick[-1], add=True)
-    after = solved(xp.where(wet, -below / thick, 0.0), xp.where(wet, middle, 1.0),
-                   xp.where(wet, -above / thick, 0.0), xp.where(wet, right, 0.0))
+    right = put(
+        now[INSIDE] + step * source[INSIDE],
+        (slice(None), slice(None), -1),
+        step * wind[INSIDE] / thick[-1],
+        add=True,
+    )
+    after = solved(
+        xp.where(wet, -below / thick, 0.0),
+        xp.where(wet, middle, 1.0),
+        xp.where(wet, -above / thick, 0.0),
+        xp.where(wet, right, 0.0),
+    )
     after = xp.where(wet, after, energy[INSIDE][..., 1])
 
     # The surface may be taken more than it has: that is given back, and counted.
     given = xp.where(after[:, :, -1] < 0, -after[:, :, -1] * thick[-1] / step, 0.0)
     after = put(after, (slice(None), slice(None), -1), xp.maximum(0.0, after[:, :, -1]))
 
-    diffusion = (divergence(2000.0 * gradients(now, water, dx), dx)[:, 2:-2]
-                 + sideways(divergence(2000.0 * gradients(sideways(now), sideways(water), dy),
-                                       dy)[:, 2:-2]))
+    diffusion = divergence(2000.0 * gradients(now, water, dx), dx)[:, 2:-2] + sideways(
+        divergence(2000.0 * gradients(sideways(now), sideways(water), dy), dy)[:, 2:-2]
+    )
     after = after + step * water[INSIDE] * diffusion
 
     flux_x = superbee(u, now, water, dx, step)
     flux_y = superbee(*map(sideways, (v, now, water)), dy, step)
-    padded = [xp.pad(xp.moveaxis(array, 2, 0), ((1, 1), (0, 0), (0, 0)))
-              for array in (w, now, water)]
+    padded = [
+        xp.pad(xp.moveaxis(array, 2, 0), ((1, 1), (0, 0), (0, 0))) for array in (w, now, water)
+    ]
     flux_z = superbee(*padded, xp.pad(dz, (1, 1), mode="edge"), step)
     flux_z = xp.moveaxis(flux_z[1:-1], 0, 2)[INSIDE]
     upwards = put(flux_z, (slice(None), slice(None), slice(1, None)), -flux_z[:, :, :-1], add=True)
-    change = -water[INSIDE] * (divergence(flux_x, dx)[:, 2:-2]
-                               + sideways(divergence(flux_y, dy)[:, 2:-2]) + upwards / thick)
+    change = -water[INSIDE] * (
+        divergence(flux_x, dx)[:, 2:-2]
+        + sideways(divergence(flux_y, dy)[:, 2:-2])
+        + upwards / thick
+    )
     after = after + step * (1.6 * change - 0.6 * tendency[INSIDE][..., 2])
 
     place = (*INSIDE, slice(None))
-    return (put(energy, (*place, 1), after), put(tendency, (*place, 0), change),
-            put(xp.zeros_like(wind), INSIDE, given))
+    return (
+        put(energy, (*place, 1), after),
+        put(tendency, (*place, 0), change),
+        put(xp.zeros_like(wind), INSIDE, given),
+    )
 
 
 # --- arguments ---------------------------------------------------------------------------------
@@ -252,15 +291,33 @@ def isoneutral_arguments(size: int) -> tuple[np.ndarray, ...]:
     depth = heights[::-1].cumsum()[::-1] - heights / 2
     temperature = 20 * np.exp(-depth / 300) + random.normal(0, 0.3, shape)
     salinity = 35 + random.normal(0, 0.1, shape)
-    return (salinity, temperature, water, random.uniform(100, 1000, shape), depth, across,
-            across[::-1].copy(), heights)
+    return (
+        salinity,
+        temperature,
+        water,
+        random.uniform(100, 1000, shape),
+        depth,
+        across,
+        across[::-1].copy(),
+        heights,
+    )
 
 
 def turbulence_arguments(size: int) -> tuple[np.ndarray, ...]:
     shape, random, floor, water = ocean(size)
     across = random.uniform(9e4, 1.1e5, shape[0])
     flow = [random.normal(0, scale, shape) * water for scale in (0.5, 0.5, 1e-2)]
-    return (random.uniform(0, 1e-2, (*shape, 3)), random.normal(0, 1e-5, (*shape, 3)), *flow, water,
-            random.uniform(1e-5, 1e-1, shape), random.uniform(0.5, 30, shape),
-            random.normal(0, 1e-6, shape), random.normal(0, 1e-2, shape[:2]), floor, across,
-            across[::-1].copy(), random.uniform(20, 80, shape[2]))
+    return (
+        random.uniform(0, 1e-2, (*shape, 3)),
+        random.normal(0, 1e-5, (*shape, 3)),
+        *flow,
+        water,
+        random.uniform(1e-5, 1e-1, shape),
+        random.uniform(0.5, 30, shape),
+        random.normal(0, 1e-6, shape),
+        random.normal(0, 1e-2, shape[:2]),
+        floor,
+        across,
+        across[::-1].copy(),
+        random.uniform(20, 80, shape[2]),
+    )

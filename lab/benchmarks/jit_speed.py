@@ -33,8 +33,10 @@ def turns(functions, args, seconds: float) -> list[tuple[float, float]]:
             wall, processor = time.perf_counter(), time.process_time()
             function(*args)
             times.append((time.process_time() - processor, time.perf_counter() - wall))
-    return [tuple(statistics.median(column) for column in zip(*times[2:], strict=True))
-            for times in taken]
+    return [
+        tuple(statistics.median(column) for column in zip(*times[2:], strict=True))
+        for times in taken
+    ]
 
 
 def first_call(function, args) -> float:
@@ -48,9 +50,13 @@ def errors(results, exact) -> list[float]:
     """The largest error of each result, in units of the largest exact element."""
     import numpy as np
 
-    return [float(np.max(np.abs(np.asarray(found, np.longdouble) - truth))
-                  / max(np.max(np.abs(truth)), np.longdouble(1e-300)))
-            for found, truth in zip(results, exact, strict=True)]
+    return [
+        float(
+            np.max(np.abs(np.asarray(found, np.longdouble) - truth))
+            / max(np.max(np.abs(truth)), np.longdouble(1e-300))
+        )
+        for found, truth in zip(results, exact, strict=True)
+    ]
 
 
 def too_wrong(program, args, found) -> list[tuple[float, float]]:
@@ -59,8 +65,9 @@ def too_wrong(program, args, found) -> list[tuple[float, float]]:
     import numpy as np
 
     wide = [np.asarray(x, np.longdouble) if x.dtype.kind == "f" else x for x in args]
-    exact, numpy, ours = (jax.tree.leaves(result)
-                          for result in (program(*wide), program(*args), found))
+    exact, numpy, ours = (
+        jax.tree.leaves(result) for result in (program(*wide), program(*args), found)
+    )
     pairs = zip(errors(ours, exact), errors(numpy, exact), strict=True)
     return [(mine, theirs) for mine, theirs in pairs if mine > 2 * max(theirs, 2.0**-53)]
 
@@ -89,42 +96,73 @@ def measured(sizes, seconds: float, cores: int) -> dict:
             if wrong:
                 raise SystemExit(f"{name} of {size} errs by more than twice NumPy's error: {wrong}")
             ours, theirs = turns(both, args, seconds)
-            rows.append({"program": name, "size": size, "cores": cores,
-                         "ours_us": ours[0] * 1e6, "jax_us": theirs[0] * 1e6,
-                         "processor": ours[0] / theirs[0], "wall": ours[1] / theirs[1],
-                         "compile_s": compiling[0], "jax_compile_s": compiling[1]})
+            rows.append(
+                {
+                    "program": name,
+                    "size": size,
+                    "cores": cores,
+                    "ours_us": ours[0] * 1e6,
+                    "jax_us": theirs[0] * 1e6,
+                    "processor": ours[0] / theirs[0],
+                    "wall": ours[1] / theirs[1],
+                    "compile_s": compiling[0],
+                    "jax_compile_s": compiling[1],
+                }
+            )
             row = rows[-1]
-            print(f"{name:28}{size:9}{cores:6}{row['ours_us']:9.0f}{row['jax_us']:9.0f}"
-                  f"{row['processor']:7.2f}{row['wall']:6.2f}{compiling[0]:11.2f}"
-                  f"{compiling[1]:7.2f}", file=sys.stderr)
+            print(
+                f"{name:28}{size:9}{cores:6}{row['ours_us']:9.0f}{row['jax_us']:9.0f}"
+                f"{row['processor']:7.2f}{row['wall']:6.2f}{compiling[0]:11.2f}"
+                f"{compiling[1]:7.2f}",
+                file=sys.stderr,
+            )
     one = jnp.ones(16)
     both = [many(waiting(jit(lambda x: x + 1))) for jit in (jaxpile.jit, jax.jit)]
     ours, theirs = turns(both, (one,), seconds)
-    return {"jax": jax.__version__, "rows": rows,
-            "call_us": {"cores": cores, "ours": ours[0] * 1e6 / CALLS,
-                        "jax": theirs[0] * 1e6 / CALLS}}
+    return {
+        "jax": jax.__version__,
+        "rows": rows,
+        "call_us": {"cores": cores, "ours": ours[0] * 1e6 / CALLS, "jax": theirs[0] * 1e6 / CALLS},
+    }
 
 
 def many(function):
     """``CALLS`` calls as one: reading the clock costs as much as one of them."""
+
     def calls(*args):
         for _ in range(CALLS):
             function(*args)
+
     return calls
 
 
 def apart(options, cores: int) -> dict:
     """``measured`` in a process of its own."""
-    command = [sys.executable, "-m", "lab.benchmarks.jit_speed", "--child", "--cores", str(cores),
-               "--seconds", str(options.seconds), "--sizes", *map(str, options.sizes)]
+    command = [
+        sys.executable,
+        "-m",
+        "lab.benchmarks.jit_speed",
+        "--child",
+        "--cores",
+        str(cores),
+        "--seconds",
+        str(options.seconds),
+        "--sizes",
+        *map(str, options.sizes),
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cores", type=int, nargs="+", default=[1, 0],
-                        help="numbers of cores to measure with; 0: all (default: 1 0)")
+    parser.add_argument(
+        "--cores",
+        type=int,
+        nargs="+",
+        default=[1, 0],
+        help="numbers of cores to measure with; 0: all (default: 1 0)",
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="for each row")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--write", action="store_true", help="keep the results in the repository")
@@ -133,26 +171,33 @@ def main() -> None:
     if options.child:
         if options.cores[0] and hasattr(os, "sched_setaffinity"):
             # before JAX starts its threads
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:options.cores[0]])
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores[0]])
         print(json.dumps(measured(options.sizes, options.seconds, options.cores[0])))
         return
-    print(f"{'program':28}{'size':>9}{'cores':>6}{'ours µs':>9}{'jax µs':>9}{'ratio':>7}{'wall':>6}"
-          f"{'compile s':>11}{'jax s':>7}", file=sys.stderr)
+    print(
+        f"{'program':28}{'size':>9}{'cores':>6}{'ours µs':>9}{'jax µs':>9}{'ratio':>7}{'wall':>6}"
+        f"{'compile s':>11}{'jax s':>7}",
+        file=sys.stderr,
+    )
     found = [apart(options, cores) for cores in options.cores]
     rows = [row for one in found for row in one["rows"]]
     large = [row["processor"] for row in rows if row["size"] >= AIM_FROM]
     if large:
-        print(f"from {AIM_FROM} up: processor time at most that of jax.jit in "
-              f"{sum(ratio <= 1 for ratio in large)} of {len(large)} cells, {max(large):.2f} of it "
-              "at worst")
+        print(
+            f"from {AIM_FROM} up: processor time at most that of jax.jit in "
+            f"{sum(ratio <= 1 for ratio in large)} of {len(large)} cells, {max(large):.2f} of it "
+            "at worst"
+        )
     for one in found:
-        print("a call of 16 numbers, {cores} cores: {ours:.0f} µs and {jax:.0f} µs".format(
-            **one["call_us"]))
+        print(
+            "a call of 16 numbers, {cores} cores: {ours:.0f} µs and {jax:.0f} µs".format(
+                **one["call_us"]
+            )
+        )
     if options.write:
         from lab.benchmarks.report import write
 
-        results = {"jax": found[0]["jax"], "rows": rows,
-                   "calls": [one["call_us"] for one in found]}
+        results = {"jax": found[0]["jax"], "rows": rows, "calls": [one["call_us"] for one in found]}
         print(f"wrote {write('jit_speed', results).name}")
 
 

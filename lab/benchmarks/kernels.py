@@ -29,8 +29,13 @@ def execute(
     manager = AsyncKernelManager()
     manager._kernel_spec = KernelSpec(argv=command, language="python", env=environment)
     client = nbclient.NotebookClient(
-        notebook, km=manager, timeout=CELL_TIMEOUT, startup_timeout=CELL_TIMEOUT,
-        allow_errors=True, resources={"metadata": {"path": str(folder)}})
+        notebook,
+        km=manager,
+        timeout=CELL_TIMEOUT,
+        startup_timeout=CELL_TIMEOUT,
+        allow_errors=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
 
     def tell(**_: object) -> None:
         assert isinstance(manager.provisioner, LocalProvisioner)
@@ -56,7 +61,8 @@ def unexpected(notebook: nbformat.NotebookNode) -> list[str]:
     """Errors in cells that are not meant to raise."""
     return [
         f"{output.ename}: {(output.evalue.splitlines() or [''])[0]}"
-        for cell in notebook.cells if cell.cell_type == "code"
+        for cell in notebook.cells
+        if cell.cell_type == "code"
         for output in cell.outputs
         if output.output_type == "error" and "raises-exception" not in cell.metadata.get("tags", [])
     ]

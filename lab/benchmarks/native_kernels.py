@@ -219,30 +219,43 @@ def cases() -> dict[str, Case]:
     counts = random.poisson(2.0, EVENTS)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     muons = int(offsets[-1])
-    events = (offsets, random.integers(0, 2, muons).astype(np.int8),
-              random.exponential(30, muons), random.normal(0, 1.5, muons),
-              random.uniform(-np.pi, np.pi, muons), np.zeros(120, np.int32))
+    events = (
+        offsets,
+        random.integers(0, 2, muons).astype(np.int8),
+        random.exponential(30, muons),
+        random.normal(0, 1.5, muons),
+        random.uniform(-np.pi, np.pi, muons),
+        np.zeros(120, np.int32),
+    )
     states = create_xoroshiro128p_states(STREAMS, 1)
     own_states = states.copy_to_host().view(np.uint64).reshape(STREAMS, 2)
     return {
         "vector add, float32, 2**20": Case(add, add_loop, N // 256, 256, (a, b, c)),
         "grid-stride saxpy, 2**20, 128 x 128": Case(
-            saxpy, saxpy_loop, 128, 128, (np.float32(2), a, c)),
+            saxpy, saxpy_loop, 128, 128, (np.float32(2), a, c)
+        ),
         f"Mandelbrot {SIDE} x {SIDE}, {LIMIT} rounds, float64": Case(
-            mandelbrot, mandelbrot_loop, SIDE * SIDE // 256, 256,
-            (np.empty(SIDE * SIDE, np.int32),)),
+            mandelbrot, mandelbrot_loop, SIDE * SIDE // 256, 256, (np.empty(SIDE * SIDE, np.int32),)
+        ),
         "pi by sampling, xoroshiro128p, 2**20 points": Case(
-            inside, inside_loop, STREAMS // 256, 256, (states, np.zeros(1, np.int32)),
-            (own_states, np.zeros(1, np.int32))),
+            inside,
+            inside_loop,
+            STREAMS // 256,
+            256,
+            (states, np.zeros(1, np.int32)),
+            (own_states, np.zeros(1, np.int32)),
+        ),
         f"histogram, {BINS} bins, 2**20, global atomics": Case(
-            histogram, histogram_loop, 128, 256, (a, bins)),
+            histogram, histogram_loop, 128, 256, (a, bins)
+        ),
         "the same, in shared memory": Case(histogram_shared, histogram_loop, 128, 256, (a, bins)),
         "tree sum in shared memory, 2**20": Case(
-            tree_sum, sum_loop, N // 256, 256, (a, np.zeros(1, np.float32))),
+            tree_sum, sum_loop, N // 256, 256, (a, np.zeros(1, np.float32))
+        ),
         f"tiled matrix product, {EDGE} x {EDGE}, float32": Case(
-            product, product_loop, (EDGE // TILE,) * 2, (TILE,) * 2, matrices),
+            product, product_loop, (EDGE // TILE,) * 2, (TILE,) * 2, matrices
+        ),
         f"masses of pairs in {EVENTS:,} events, jagged": Case(
-            masses, masses_loop, -(-EVENTS // 256), 256, events),
+            masses, masses_loop, -(-EVENTS // 256), 256, events
+        ),
     }
-
-

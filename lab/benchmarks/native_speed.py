@@ -93,9 +93,13 @@ print(json.dumps(found))
 """
 
 
-def interleaved(first: Callable[[], object], second: Callable[[], object], repeats: int = REPEATS,
-                clock: Callable[[], float] = time.process_time,
-                of: Callable[[list[float]], float] = statistics.median) -> tuple[float, float]:
+def interleaved(
+    first: Callable[[], object],
+    second: Callable[[], object],
+    repeats: int = REPEATS,
+    clock: Callable[[], float] = time.process_time,
+    of: Callable[[list[float]], float] = statistics.median,
+) -> tuple[float, float]:
     """What two functions take, run in turn: medians, or what ``of`` finds."""
     for _ in range(2):
         first()
@@ -113,24 +117,40 @@ def first_launch(how: str, native: str | None, folder: str) -> float:
     """Seconds of a process with ``VIRTUALGPU_NATIVE`` (None: not set, as most have it)."""
     settings = {name: value for name, value in os.environ.items() if name != "VIRTUALGPU_NATIVE"}
     settings |= {"VIRTUALGPU_CACHE": folder} | ({"VIRTUALGPU_NATIVE": native} if native else {})
-    ran = subprocess.run([sys.executable, "-c", FIRST, how], check=True, text=True,
-                         stdout=subprocess.PIPE, env=settings)
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST, how],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        env=settings,
+    )
     return round(json.loads(ran.stdout), 3)
 
 
 def first_launches() -> dict[str, dict[str, float]]:
     found = {}
-    for name, how, native in (("by default", "plain", None), ("interpreted", "plain", "0"),
-                              ("native", "plain", "always"), ("under check()", "checked", "0")):
+    for name, how, native in (
+        ("by default", "plain", None),
+        ("interpreted", "plain", "0"),
+        ("native", "plain", "always"),
+        ("under check()", "checked", "0"),
+    ):
         with tempfile.TemporaryDirectory() as folder:
-            found[name] = {"cold": first_launch(how, native, folder),
-                           "from the cache": first_launch(how, native, folder)}
+            found[name] = {
+                "cold": first_launch(how, native, folder),
+                "from the cache": first_launch(how, native, folder),
+            }
     return found
 
 
 def memory(native: str) -> dict[str, float]:
-    ran = subprocess.run([sys.executable, "-c", MEMORY], check=True, text=True,
-                         stdout=subprocess.PIPE, env=os.environ | {"VIRTUALGPU_NATIVE": native})
+    ran = subprocess.run(
+        [sys.executable, "-c", MEMORY],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"VIRTUALGPU_NATIVE": native},
+    )
     return dict(json.loads(ran.stdout))
 
 
@@ -156,15 +176,17 @@ def main() -> None:
         os.environ["VIRTUALGPU_NATIVE"] = "always" if native else "0"
         device.compiles = native
         for name, case in cases().items():
-            there = [cuda.to_device(one) if isinstance(one, np.ndarray) else one
-                     for one in case.arrays]
+            there = [
+                cuda.to_device(one) if isinstance(one, np.ndarray) else one for one in case.arrays
+            ]
             configured = case.kernel[case.blocks, case.threads]
 
             def launch(configured=configured, there=there):
                 configured(*there)
 
             ours, theirs = interleaved(
-                launch, lambda case=case: case.loop(*(case.others or case.arrays)))
+                launch, lambda case=case: case.loop(*(case.others or case.arrays))
+            )
             ratios.setdefault(name, {})[machine] = round(ours / theirs, 2)
             print(f"{name}, {machine}: {ratios[name][machine]}", flush=True)
             if not native:
@@ -184,7 +206,9 @@ def main() -> None:
         "a launch of 32 threads, ms of processor time": small,
         "first launch of a process, s of processor time beyond Numba's own": first_launches(),
         "MiB of memory beyond the arrays, launch of 65,536 blocks of 256 threads": {
-            "interpreted": memory("0"), "native": memory("always")},
+            "interpreted": memory("0"),
+            "native": memory("always"),
+        },
         "check() over a plain native launch, processor time": checked,
         "on two cores": cores,
         "load average (1 min), where 1 is this benchmark's own": round(os.getloadavg()[0], 1),
@@ -199,19 +223,23 @@ def on_two_cores(launch: Callable[[], object], device) -> dict[str, float]:
     """How many times as fast two cores are by the clock on the wall, each at its best, which other
     work on the machine spoils still; the same of a bare loop that takes one core as long; and what
     the two take of processor time together."""
+
     def on(count: int) -> Callable[[], object]:
         def run() -> None:
             device.cores = count
             launch()
+
         return run
 
     walls = interleaved(on(1), on(2), LAUNCHES, time.perf_counter, min)
     work = interleaved(on(1), on(2))
     device.cores = 1
     bare = bare_cores(walls[0])
-    return {"wall time of one over theirs": round(walls[0] / walls[1], 2),
-            "the same of a bare loop, numba.njit(nogil=True)": round(bare[0] / bare[1], 2),
-            "their processor time over one's": round(work[1] / work[0], 2)}
+    return {
+        "wall time of one over theirs": round(walls[0] / walls[1], 2),
+        "the same of a bare loop, numba.njit(nogil=True)": round(bare[0] / bare[1], 2),
+        "their processor time over one's": round(work[1] / work[0], 2),
+    }
 
 
 @njit(nogil=True)
@@ -226,8 +254,14 @@ def count_rounds(rounds: int) -> float:
 def bare_cores(seconds: float) -> tuple[float, float]:
     """Wall time of a loop that takes one core so many seconds, and of its halves on two threads."""
     count_rounds(1)
-    once = min(interleaved(lambda: count_rounds(ROUNDS), lambda: count_rounds(ROUNDS),
-                           clock=time.perf_counter, of=min))
+    once = min(
+        interleaved(
+            lambda: count_rounds(ROUNDS),
+            lambda: count_rounds(ROUNDS),
+            clock=time.perf_counter,
+            of=min,
+        )
+    )
     rounds = int(seconds / once * ROUNDS)
 
     def on_two() -> None:
@@ -241,6 +275,7 @@ def bare_cores(seconds: float) -> tuple[float, float]:
 
 def small_launch(cuda) -> float:
     """Milliseconds of ``kernel[1, 32](x)``, at best of five rounds."""
+
     @cuda.jit
     def increase(x):
         x[cuda.grid(1)] += 1

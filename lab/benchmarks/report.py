@@ -12,8 +12,15 @@ from pathlib import Path
 from gpucourse.system.libraries import version
 
 RESULTS = Path(__file__).parents[1] / "results"
-PACKAGES = ("numpy", "numba", "numba-cuda", "llvmlite", "cuda-bindings", "nvidia-cuda-nvrtc",
-            "nvidia-nvvm")
+PACKAGES = (
+    "numpy",
+    "numba",
+    "numba-cuda",
+    "llvmlite",
+    "cuda-bindings",
+    "nvidia-cuda-nvrtc",
+    "nvidia-nvvm",
+)
 
 
 def machine() -> dict:

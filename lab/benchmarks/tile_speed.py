@@ -62,8 +62,10 @@ def measured() -> dict[str, float]:
 
     ways: dict[str, Callable[[], object]] = {
         "NumPy": lambda: left.astype(np.float32) @ right.astype(np.float32),
-        "launch": launch, "launch, profile()": watched(virtualgpu.profile),
-        "launch, check()": watched(virtualgpu.check)}
+        "launch": launch,
+        "launch, profile()": watched(virtualgpu.profile),
+        "launch, check()": watched(virtualgpu.check),
+    }
     first = took(launch)
     if not np.allclose(c.get(), ways["NumPy"](), rtol=1e-3, atol=1e-3):
         raise AssertionError("the product over tiles is wrong")
@@ -72,10 +74,15 @@ def measured() -> dict[str, float]:
         for name, run in ways.items():
             times[name].append(took(run))
     found = {name: statistics.median(some) for name, some in times.items()}
-    return {"first launch, compiled, ms": round(first, 1),
-            **{f"{name}, ms": round(one, 2) for name, one in found.items()},
-            **{f"{name}, times NumPy's": round(one / found["NumPy"], 1)
-               for name, one in found.items() if name != "NumPy"}}
+    return {
+        "first launch, compiled, ms": round(first, 1),
+        **{f"{name}, ms": round(one, 2) for name, one in found.items()},
+        **{
+            f"{name}, times NumPy's": round(one / found["NumPy"], 1)
+            for name, one in found.items()
+            if name != "NumPy"
+        },
+    }
 
 
 def main() -> None:

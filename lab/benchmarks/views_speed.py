@@ -64,8 +64,11 @@ def measure(view, launch: tuple) -> dict[str, float]:
         start = time.perf_counter()
         markup = view(*launch)._repr_html_()
         times.append(time.perf_counter() - start)
-    return {"first_s": round(times[0], 3), "later_s": round(statistics.median(times[1:]), 3),
-            "kB": round(len(markup.encode()) / 1000, 1)}
+    return {
+        "first_s": round(times[0], 3),
+        "later_s": round(statistics.median(times[1:]), 3),
+        "kB": round(len(markup.encode()) / 1000, 1),
+    }
 
 
 def main() -> None:
@@ -77,8 +80,10 @@ def main() -> None:
         view = getattr(gpucourse, name)
         results[name] = {kernel: measure(view, launch) for kernel, launch in launches().items()}
         for kernel, figures in results[name].items():
-            print(f"{name:10}{kernel:12}{figures['first_s']:8.3f} s first "
-                  f"{figures['later_s']:8.3f} s later {figures['kB']:8.1f} kB")
+            print(
+                f"{name:10}{kernel:12}{figures['first_s']:8.3f} s first "
+                f"{figures['later_s']:8.3f} s later {figures['kB']:8.1f} kB"
+            )
     print(f"wrote {write('views_speed', results).name}")
 
 

@@ -103,8 +103,12 @@ def main() -> None:
     from lab.benchmarks.report import write
 
     child = subprocess.run(
-        [sys.executable, "-m", "lab.benchmarks.virtualgpu_speed"], check=True, text=True,
-        stdout=subprocess.PIPE, env={**os.environ, SIMULATOR: "1"})
+        [sys.executable, "-m", "lab.benchmarks.virtualgpu_speed"],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, SIMULATOR: "1"},
+    )
     simulator = json.loads(child.stdout)
 
     virtualgpu.activate(force=True)
@@ -122,15 +126,21 @@ def main() -> None:
         results[name] = {"seconds": ours, "NumPy seconds": theirs, "times NumPy": ours / theirs}
         return ours
 
-    add = compare("vector_add float32", lambda: vector_add[grid, BLOCK](da, db, dc),
-                  lambda: np.add(a, b, out=c))
+    add = compare(
+        "vector_add float32",
+        lambda: vector_add[grid, BLOCK](da, db, dc),
+        lambda: np.add(a, b, out=c),
+    )
     assert (dc.copy_to_host() == a + b).all()
     results["vector_add float32"]["times the simulator"] = N / add / simulator["vector_add"]
 
     A, B, C = random.uniform(5, 10, N), random.uniform(10, 20, N), random.uniform(-0.1, 0.1, N)
     dA, dB, dC, dX = map(cuda.to_device, (A, B, C, np.empty(N)))
-    compare("quadratic float64", lambda: quadratic[grid, BLOCK](dA, dB, dC, dX),
-            lambda: (-B + np.sqrt(B**2 - 4 * A * C)) / (2 * A))
+    compare(
+        "quadratic float64",
+        lambda: quadratic[grid, BLOCK](dA, dB, dC, dX),
+        lambda: (-B + np.sqrt(B**2 - 4 * A * C)) / (2 * A),
+    )
     compare("sin float64", lambda: sine[grid, BLOCK](dA, dX), lambda: np.sin(A))
     f = A.astype(np.float32)
     df, ds = cuda.to_device(f), cuda.device_array_like(f)
@@ -140,8 +150,11 @@ def main() -> None:
     tree = compare("tree_sum float32", lambda: tree_sum[grid, BLOCK](da, total), lambda: a.sum())
     results["tree_sum float32"]["times the simulator"] = N / tree / simulator["tree_sum"]
 
-    for name, launch in (("vector_add", lambda: vector_add[grid, BLOCK](da, db, dc)),
-                         ("tree_sum", lambda: tree_sum[grid, BLOCK](da, total))):
+    for name, launch in (
+        ("vector_add", lambda: vector_add[grid, BLOCK](da, db, dc)),
+        ("tree_sum", lambda: tree_sum[grid, BLOCK](da, total)),
+    ):
+
         def checked(launch=launch):
             with virtualgpu.check() as report:
                 launch()
@@ -151,9 +164,7 @@ def main() -> None:
         plain, watched = interleaved(launch, checked, 7)
         results[f"check() on {name}"] = {"times a plain launch": watched / plain}
 
-    results["linear in threads"] = {
-        str(n): scaled(n) for n in (1_000_000, 4_000_000, 16_000_000)
-    }
+    results["linear in threads"] = {str(n): scaled(n) for n in (1_000_000, 4_000_000, 16_000_000)}
     path = write("virtualgpu_speed", results)
     print(path.read_text())
 

@@ -106,8 +106,9 @@ def run_chunk(run: Run, chunk: int) -> None:
     run.add(*ran, time.monotonic() - started, chunk)
 
 
-def run_trials(worker: str, begin: int, stop: int
-               ) -> tuple[Counter[str], dict[str, str], tuple[float, int]]:
+def run_trials(
+    worker: str, begin: int, stop: int
+) -> tuple[Counter[str], dict[str, str], tuple[float, int]]:
     """How the cases ended, which trials failed and why, and the slowest with its seconds.
 
     Where a worker dies, a new one goes on after the trial that killed it.
@@ -117,11 +118,15 @@ def run_trials(worker: str, begin: int, stop: int
     while at < stop:
         process = subprocess.Popen(
             [sys.executable, "-m", worker, str(at), str(stop)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         lines: queue.SimpleQueue = queue.SimpleQueue()
         threading.Thread(target=_pump, args=(process.stdout, lines), daemon=True).start()
-        threading.Thread(target=_pump, args=(process.stderr, errors := queue.SimpleQueue()),
-                         daemon=True).start()
+        threading.Thread(
+            target=_pump, args=(process.stderr, errors := queue.SimpleQueue()), daemon=True
+        ).start()
         current, why = at - 1, ""
         while True:
             try:
@@ -146,8 +151,11 @@ def run_trials(worker: str, begin: int, stop: int
             if current < at:
                 heard = "".join(iter(lambda: errors.get(timeout=5), None))
                 raise RuntimeError(f"the worker does not start:\n{heard}")
-            why = why or (f"killed by {signal.Signals(-code).name}" if code < 0
-                          else f"worker ended with status {code}")
+            why = why or (
+                f"killed by {signal.Signals(-code).name}"
+                if code < 0
+                else f"worker ended with status {code}"
+            )
             ended["FAILED"] += 1
             failures[str(current)] = why
             at = current + 1
@@ -162,13 +170,17 @@ def _pump(stream, lines: queue.SimpleQueue) -> None:
 
 def options(command: str, words: str, what: str, trials: int, chunk: int) -> argparse.Namespace:
     """What a campaign is asked for: how many of ``what``, by how many workers, to which file."""
-    parser = argparse.ArgumentParser(prog=f"python -m {command}", description=words,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {command}",
+        description=words,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(f"--{what}", type=int, default=trials, dest="trials")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--chunk", type=int, default=chunk, help="of one worker process")
-    parser.add_argument("--results", type=Path,
-                        default=Path(f"lab/results/{command.split('.')[-1]}.json"))
+    parser.add_argument(
+        "--results", type=Path, default=Path(f"lab/results/{command.split('.')[-1]}.json")
+    )
     parser.add_argument("--show", type=int, metavar="NUMBER", help="run and print one, and stop")
     return parser.parse_args()
 
@@ -190,8 +202,12 @@ def go_on(run: Run, jobs: int) -> int:
                 return
             except RuntimeError as error:
                 broken.append(str(error))
-            print(f"\r{sum(run.ended.values()):,} cases, {len(run.failures)} failed", end="",
-                  file=sys.stderr, flush=True)
+            print(
+                f"\r{sum(run.ended.values()):,} cases, {len(run.failures)} failed",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
 
     workers = [threading.Thread(target=work) for _ in range(max(1, jobs))]
     for one in workers:

@@ -33,9 +33,17 @@ from lab.evidence.samples import (  # noqa: E402
     together,
 )
 
-ROOMS = {"elements": elements, "reductions": reductions, "scans": scans, "sorting": sorting,
-         "matrices": matrices, "grids": grids, "images": images, "together": together,
-         "language": language}
+ROOMS = {
+    "elements": elements,
+    "reductions": reductions,
+    "scans": scans,
+    "sorting": sorting,
+    "matrices": matrices,
+    "grids": grids,
+    "images": images,
+    "together": together,
+    "language": language,
+}
 SAMPLES = {room: module.SAMPLES for room, module in ROOMS.items()}
 
 
@@ -47,14 +55,22 @@ def main() -> int:
         for name, outcome in outcomes[room].items():
             table.add_row(room, name, outcome)
     Console().print(table)
-    counts = Counter(outcome if outcome in ("right", "refused") else "wrong"
-                     for room in outcomes.values() for outcome in room.values())
-    print(write("cuda_samples", {
-        "command": "python -m lab.evidence.cuda_samples",
-        "samples": sum(counts.values()),
-        **{word: counts[word] for word in ("right", "refused", "wrong")},
-        "outcomes": outcomes,
-    }))
+    counts = Counter(
+        outcome if outcome in ("right", "refused") else "wrong"
+        for room in outcomes.values()
+        for outcome in room.values()
+    )
+    print(
+        write(
+            "cuda_samples",
+            {
+                "command": "python -m lab.evidence.cuda_samples",
+                "samples": sum(counts.values()),
+                **{word: counts[word] for word in ("right", "refused", "wrong")},
+                "outcomes": outcomes,
+            },
+        )
+    )
     return bool(counts["wrong"])
 
 

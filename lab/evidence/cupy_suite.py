@@ -78,20 +78,38 @@ REASONS = {
     "disallow_arraylike_bins": "lists of edges are taken; CuPy refuses them",
     "test_lexsort_three": "keys of three dimensions are sorted; CuPy lacks that",
     "TestVectorize": "cupy.vectorize calls the Python function; CuPy translates it to CUDA C++ and "
-        "refuses what it cannot translate",
+    "refuses what it cannot translate",
     "TestWho": "cupy.who is not in the stand-in",
     "TestPoly.test_poly_2d": "any square matrix is taken; CuPy takes symmetric ones only",
     "TestRoots.test_roots_bool": "roots of booleans are found; CuPy lacks that",
 }
 
 
-
 SUITE = Suite(
-    name="cupy_suite", package="CuPy", tests="tests/cupy_tests/{area}_tests", conftest=CONFTEST,
-    areas=("indexing", "logic", "manipulation", "math", "sorting", "statistics", "binary",
-           "creation", "functional", "io", "lib", "misc", "padding", "polynomial"),
+    name="cupy_suite",
+    package="CuPy",
+    tests="tests/cupy_tests/{area}_tests",
+    conftest=CONFTEST,
+    areas=(
+        "indexing",
+        "logic",
+        "manipulation",
+        "math",
+        "sorting",
+        "statistics",
+        "binary",
+        "creation",
+        "functional",
+        "io",
+        "lib",
+        "misc",
+        "padding",
+        "polynomial",
+    ),
     # Arrays of 2 GiB and more, which is all that the virtual device has, and NumPy's beside.
-    not_run=("index_32_bits", "huge_size", "BigArray"), reasons=REASONS)
+    not_run=("index_32_bits", "huge_size", "BigArray"),
+    reasons=REASONS,
+)
 
 if __name__ == "__main__":
     sys.exit(main(SUITE, __doc__))

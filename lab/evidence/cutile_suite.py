@@ -41,35 +41,63 @@ CHILDREN = "from lab.evidence import torch_on_host\ntorch_on_host.answer()\n"
 LEFT_OUT = "test_int64_index_inc1 or test_add_list_of_int64_index_arrays or test_pdl"
 
 GPU, OTHER, TORCH, LIMIT, UNKNOWN = (
-    "a GPU's facts", "another cuTile", "PyTorch on the CPU", "not modelled", "unknown")
+    "a GPU's facts",
+    "another cuTile",
+    "PyTorch on the CPU",
+    "not modelled",
+    "unknown",
+)
 #: Whose a failure is, why, and how it is known: the first that is found counts.
 REASONS: tuple[tuple[str, str, str], ...] = (
-    (GPU, "JAX's calls of cuTile ask for JAX's CUDA platform",
-     "cutile_call_ffi' not found for platform cpu"),
+    (
+        GPU,
+        "JAX's calls of cuTile ask for JAX's CUDA platform",
+        "cutile_call_ffi' not found for platform cpu",
+    ),
     (GPU, "loads the machine code that tileiras made", "test_export_compat.*assert 209 == 0"),
     (GPU, "CUDA graphs of PyTorch", "CUDAGraph"),
     (GPU, "times kernels", "^test/test_tune|cuda.Event|elapsed_time"),
-    (OTHER, "its own inner names, as they were in another version",
-     r"F8E5M3FNU|_DTypePromotionImpl|DebugAttrTable.__init__|got bytes, str, NoneType, list"),
-    (OTHER, "its compiler's words or rules, as they were in another version",
-     "num_worker_warps should be|test_early_return_inside_for_loop|"
-     r"test_error_message_stack_trace|Returning from a for loop with static_iter\(\)"),
+    (
+        OTHER,
+        "its own inner names, as they were in another version",
+        r"F8E5M3FNU|_DTypePromotionImpl|DebugAttrTable.__init__|got bytes, str, NoneType, list",
+    ),
+    (
+        OTHER,
+        "its compiler's words or rules, as they were in another version",
+        "num_worker_warps should be|test_early_return_inside_for_loop|"
+        r"test_error_message_stack_trace|Returning from a for loop with static_iter\(\)",
+    ),
     (TORCH, "lacks the operation that the test compares with", "not implemented for '"),
-    (TORCH, "its tensors are taken by ct.launch, not by cuTile's inner functions",
-     r"test_concurrent_launch\[_cext"),
-    (LIMIT, "an assertion is an error with line and block; nothing is printed",
-     r"test_ct_assert\[True-False\]"),
-    (LIMIT, "nothing is compiled to machine code, so nothing fails there",
-     "test_crash_dump_enabled_by_env"),
-    (LIMIT, "last bits of a logarithm, which is rounded from float64 here",
-     "test_array_log.*Greatest relative difference: 6.19"),
+    (
+        TORCH,
+        "its tensors are taken by ct.launch, not by cuTile's inner functions",
+        r"test_concurrent_launch\[_cext",
+    ),
+    (
+        LIMIT,
+        "an assertion is an error with line and block; nothing is printed",
+        r"test_ct_assert\[True-False\]",
+    ),
+    (
+        LIMIT,
+        "nothing is compiled to machine code, so nothing fails there",
+        "test_crash_dump_enabled_by_env",
+    ),
+    (
+        LIMIT,
+        "last bits of a logarithm, which is rounded from float64 here",
+        "test_array_log.*Greatest relative difference: 6.19",
+    ),
 )
 
 
 def reason(told: str) -> tuple[str, str]:
     """Whose a failure is, and why, in words."""
-    return next(((whose, words) for whose, words, pattern in REASONS
-                 if re.search(pattern, told, re.S)), (UNKNOWN, "unknown"))
+    return next(
+        ((whose, words) for whose, words, pattern in REASONS if re.search(pattern, told, re.S)),
+        (UNKNOWN, "unknown"),
+    )
 
 
 def run(folder: Path, files: list[str], python: str, cases: int) -> None:
@@ -81,13 +109,34 @@ def run(folder: Path, files: list[str], python: str, cases: int) -> None:
             done.write_text("\n".join(before))
             (Path(where) / "sitecustomize.py").write_text(CHILDREN)
             subprocess.run(
-                [python, "-m", "pytest", "-p", "lab.evidence.torch_on_host",
-                 "-q", "-p", "no:cacheprovider", "-W", "ignore", "--tb=short", "-k",
-                 f"not ({LEFT_OUT})", "--continue-on-collection-errors", *files],
-                cwd=folder / "test", stdout=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join([where, str(ROOT)]),
-                     "OUTCOMES": str(KNOWN), "DONE": str(done), "CASES": str(cases),
-                     "VIRTUALGPU_TIME_LIMIT": str(LAUNCH)})
+                [
+                    python,
+                    "-m",
+                    "pytest",
+                    "-p",
+                    "lab.evidence.torch_on_host",
+                    "-q",
+                    "-p",
+                    "no:cacheprovider",
+                    "-W",
+                    "ignore",
+                    "--tb=short",
+                    "-k",
+                    f"not ({LEFT_OUT})",
+                    "--continue-on-collection-errors",
+                    *files,
+                ],
+                cwd=folder / "test",
+                stdout=subprocess.DEVNULL,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join([where, str(ROOT)]),
+                    "OUTCOMES": str(KNOWN),
+                    "DONE": str(done),
+                    "CASES": str(cases),
+                    "VIRTUALGPU_TIME_LIMIT": str(LAUNCH),
+                },
+            )
         if "ended the process" not in [known()[name][0] for name in known().keys() - before]:
             return
 
@@ -111,24 +160,33 @@ def together() -> dict:
     wrong = sum(len(tests) for words, tests in failed.items() if not words.startswith(GPU))
     passed = outcomes["passed"]
     return {
-        "outcomes": dict(outcomes), "of_100": round(100 * passed / max(passed + wrong, 1), 1),
-        "failed": {words: len(tests) for words, tests in sorted(
-            failed.items(), key=lambda one: -len(one[1]))},
+        "outcomes": dict(outcomes),
+        "of_100": round(100 * passed / max(passed + wrong, 1), 1),
+        "failed": {
+            words: len(tests)
+            for words, tests in sorted(failed.items(), key=lambda one: -len(one[1]))
+        },
         "skipped": dict(skipped.most_common()),
-        "unknown": sorted(failed.get(f"{UNKNOWN}: unknown", []))}
+        "unknown": sorted(failed.get(f"{UNKNOWN}: unknown", [])),
+    }
 
 
 def versions(python: str) -> dict[str, str]:
-    code = (f"from importlib.metadata import version as v; import json; "
-            f"print(json.dumps({{n: v(n) for n in {VERSIONS!r}}}))")
-    return json.loads(subprocess.run([python, "-c", code], capture_output=True, text=True,
-                                     check=True).stdout)
+    code = (
+        f"from importlib.metadata import version as v; import json; "
+        f"print(json.dumps({{n: v(n) for n in {VERSIONS!r}}}))"
+    )
+    return json.loads(
+        subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m lab.evidence.cutile_suite",
-                                     description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.evidence.cutile_suite",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cases", type=int, default=0)
     parser.add_argument("files", nargs="*")
@@ -136,20 +194,36 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable)
     asked = parser.parse_args()
     KNOWN.parent.mkdir(exist_ok=True)
-    files = [path.name for path in sorted((asked.folder / "test").glob("test_*.py"))
-             if not asked.files or path.stem in asked.files]
+    files = [
+        path.name
+        for path in sorted((asked.folder / "test").glob("test_*.py"))
+        if not asked.files or path.stem in asked.files
+    ]
     if asked.again:
-        KNOWN.write_text("".join(
-            json.dumps([test, *how]) + "\n" for test, how in known().items()
-            if Path(test.partition("::")[0]).name not in files))
+        KNOWN.write_text(
+            "".join(
+                json.dumps([test, *how]) + "\n"
+                for test, how in known().items()
+                if Path(test.partition("::")[0]).name not in files
+            )
+        )
     run(asked.folder, files, asked.python, asked.cases)
-    commit = subprocess.run(["git", "-C", asked.folder, "rev-parse", "HEAD"], check=True,
-                            capture_output=True, text=True).stdout.strip()
+    commit = subprocess.run(
+        ["git", "-C", asked.folder, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout.strip()
     found = together()
     print(json.dumps(found, indent=1))
-    print(write("cutile_suite", {
-        "commit": commit, "with": versions(asked.python),
-        "cases of a function": asked.cases or "all", **found}))
+    print(
+        write(
+            "cutile_suite",
+            {
+                "commit": commit,
+                "with": versions(asked.python),
+                "cases of a function": asked.cases or "all",
+                **found,
+            },
+        )
+    )
     return 1 if found["unknown"] else 0
 
 

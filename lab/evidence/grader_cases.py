@@ -51,8 +51,11 @@ def judged(case: dict, verdict: dict | None) -> str:
     found = []
     if case["kind"] == "honest":
         tests = {test["test"]: test for test in verdict["tests"]}
-        found += [f"{name}: {tests[name]['reason']}" for name in case.get("tests", ())
-                  if name in tests and tests[name]["earned"] != tests[name]["points"]]
+        found += [
+            f"{name}: {tests[name]['reason']}"
+            for name in case.get("tests", ())
+            if name in tests and tests[name]["earned"] != tests[name]["points"]
+        ]
     elif verdict["earned"] > case.get("most", verdict["earned"]):
         found.append(f"{verdict['earned'] - case['most']:g} points that are not earned")
     if "secret" in case and any(case["secret"] in test["reason"] for test in verdict["tests"]):
@@ -78,13 +81,21 @@ def graded(folder: Path, project: str, names: Iterable[str], seconds: float) -> 
             _run(course, "gpucourse", "grade", ".", seconds=seconds)
         except subprocess.TimeoutExpired:
             print(f"{project}: stopped after {seconds:g} s")
-        return {path.parts[-3]: json.loads(path.read_text())
-                for path in (course / "verdicts").glob(f"*/{project}/*.json")}
+        return {
+            path.parts[-3]: json.loads(path.read_text())
+            for path in (course / "verdicts").glob(f"*/{project}/*.json")
+        }
 
 
 def _run(course: Path, command: str, *arguments: str, seconds: float | None = None) -> None:
-    subprocess.run([SCRIPTS / command, *arguments], cwd=course, env=environment(), timeout=seconds,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    subprocess.run(
+        [SCRIPTS / command, *arguments],
+        cwd=course,
+        env=environment(),
+        timeout=seconds,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def main() -> int:
@@ -92,8 +103,11 @@ def main() -> int:
     options.add_argument("folder", type=Path)
     options.add_argument("projects", nargs="*", help="beginnings of their names; default: all")
     asked = options.parse_args()
-    cases = [case for case in json.loads((asked.folder / "index.json").read_text())
-             if case["project"].startswith(tuple(asked.projects) or "")]
+    cases = [
+        case
+        for case in json.loads((asked.folder / "index.json").read_text())
+        if case["project"].startswith(tuple(asked.projects) or "")
+    ]
     there = [case for case in cases if (asked.folder / case["project"] / case["name"]).is_dir()]
     if absent := [case["name"] for case in cases if case not in there]:
         print(f"not in the folder: {', '.join(absent)}")
@@ -105,8 +119,10 @@ def main() -> int:
         alone = [[case["name"]] for case in here if "secs" in case]
         for names, seconds in ((together, CLASS_SECONDS), *((one, CASE_SECONDS) for one in alone)):
             if names:
-                verdicts |= {(project, name): verdict for name, verdict in graded(
-                    asked.folder, project, names, seconds).items()}
+                verdicts |= {
+                    (project, name): verdict
+                    for name, verdict in graded(asked.folder, project, names, seconds).items()
+                }
     wrong = {}
     for case in cases:
         found = judged(case, verdicts.get((case["project"], case["name"])))
@@ -114,11 +130,14 @@ def main() -> int:
             wrong[f"{case['project']}/{case['name']}"] = found
             print(f"{case['project']}/{case['name']}: {found}")
     print(f"{len(cases)} cases, {len(wrong)} judged wrongly")
-    write(NAME, {
-        "command": f"python -m lab.evidence.{NAME} FOLDER",
-        "cases": len(cases),
-        "judged wrongly": wrong,
-    })
+    write(
+        NAME,
+        {
+            "command": f"python -m lab.evidence.{NAME} FOLDER",
+            "cases": len(cases),
+            "judged wrongly": wrong,
+        },
+    )
     return bool(wrong)
 
 

@@ -51,8 +51,10 @@ def fill(folder: Path, count: int) -> Course:
 
 def verdicts(course: Course) -> dict[str, str]:
     """The verdicts on file, as text; the name of a temporary file is no verdict."""
-    return {path.parts[-3]: path.read_text()
-            for path in (course.folder / "verdicts").glob("*/trivial/*.json")}
+    return {
+        path.parts[-3]: path.read_text()
+        for path in (course.folder / "verdicts").glob("*/trivial/*.json")
+    }
 
 
 def check_halfway(course: Course, known: dict[str, str]) -> dict[str, str]:
@@ -63,8 +65,10 @@ def check_halfway(course: Course, known: dict[str, str]) -> dict[str, str]:
             raise Broken(f"{student}: the verdict was lost or made a second time")
     with sqlite3.connect(course.folder / "gradebook.db") as gradebook:
         (sound,) = gradebook.execute("PRAGMA integrity_check").fetchone()
-        twice = gradebook.execute("SELECT student_id FROM submitted_assignment GROUP BY "
-                                  "student_id, assignment_id HAVING count(*) > 1").fetchall()
+        twice = gradebook.execute(
+            "SELECT student_id FROM submitted_assignment GROUP BY "
+            "student_id, assignment_id HAVING count(*) > 1"
+        ).fetchall()
     gradebook.close()
     if sound != "ok" or twice:
         raise Broken(f"the gradebook is not sound: {sound}, twice: {twice}")
@@ -82,15 +86,19 @@ def check_done(course: Course, known: dict[str, str]) -> None:
         raise Broken("the gradebook does not have the points of the verdicts")
 
 
-def wait_for_a_moment(process: subprocess.Popen, course: Course, count: int,
-                      chance: random.Random) -> bool:
+def wait_for_a_moment(
+    process: subprocess.Popen, course: Course, count: int, chance: random.Random
+) -> bool:
     """Wait until some random moment of the run; False if the run is over before it.
 
     Three in ten fall into the start, which takes most of the time; the others come soon after
     some number of verdicts is there, while the next ones are made and written.
     """
-    target = None if chance.random() < 0.3 else len(verdicts(course)) + chance.randrange(
-        max(1, count - len(verdicts(course))))
+    target = (
+        None
+        if chance.random() < 0.3
+        else len(verdicts(course)) + chance.randrange(max(1, count - len(verdicts(course))))
+    )
     end = time.monotonic() + (chance.uniform(0.0, 6.0) if target is None else 600.0)
     while process.poll() is None and time.monotonic() < end:
         if target is not None and len(verdicts(course)) >= target:
@@ -106,8 +114,12 @@ def kill_graders(folder: Path, kills: int, count: int, chance: random.Random) ->
         course = fill(folder / f"class-{classes}", count)
         known: dict[str, str] = {}
         while True:
-            process = subprocess.Popen(course.command("trivial"), env=environment(),
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                course.command("trivial"),
+                env=environment(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             if done < kills and wait_for_a_moment(process, course, count, chance):
                 started = psutil.Process(process.pid).children(recursive=True)
                 process.kill()
@@ -124,8 +136,13 @@ def kill_graders(folder: Path, kills: int, count: int, chance: random.Random) ->
             break
         check_done(course, known)
         classes += 1
-    return {"kills": done, "classes": classes, "submissions": classes * count, "lost": 0,
-            "graded twice": 0}
+    return {
+        "kills": done,
+        "classes": classes,
+        "submissions": classes * count,
+        "lost": 0,
+        "graded twice": 0,
+    }
 
 
 def kill_workers(folder: Path, kills: int, count: int, chance: random.Random) -> dict:
@@ -155,25 +172,39 @@ def kill_workers(folder: Path, kills: int, count: int, chance: random.Random) ->
             killer = threading.Thread(target=kill_some)
             killer.start()
             try:
-                Class(course.folder, Console(quiet=True),
-                      scheduler=cluster.scheduler_address).grade("trivial")
+                Class(
+                    course.folder, Console(quiet=True), scheduler=cluster.scheduler_address
+                ).grade("trivial")
             finally:
                 over.set()
                 killer.join()
             done, classes = done + len(killed), classes + 1
             # A submission whose workers died time and again is left to the next run, never a zero.
             left = check_halfway(course, {})
-            unfinished = [name for name, text in left.items()
-                          if json.loads(text)["kind"] == INFRASTRUCTURE_FAULT]
+            unfinished = [
+                name
+                for name, text in left.items()
+                if json.loads(text)["kind"] == INFRASTRUCTURE_FAULT
+            ]
             if unfinished:
                 again += len(unfinished)
-                Class(course.folder, Console(quiet=True),
-                      scheduler=cluster.scheduler_address).grade("trivial")
+                Class(
+                    course.folder, Console(quiet=True), scheduler=cluster.scheduler_address
+                ).grade("trivial")
             check_done(course, {n: text for n, text in left.items() if n not in unfinished})
-            print(f"class {classes}: {count} graded while {len(killed)} workers were killed; "
-                  f"{len(unfinished)} by a second run", flush=True)
-    return {"kills": done, "classes": classes, "submissions": classes * count,
-            "left to a second run": again, "lost": 0, "graded twice": 0}
+            print(
+                f"class {classes}: {count} graded while {len(killed)} workers were killed; "
+                f"{len(unfinished)} by a second run",
+                flush=True,
+            )
+    return {
+        "kills": done,
+        "classes": classes,
+        "submissions": classes * count,
+        "left to a second run": again,
+        "lost": 0,
+        "graded twice": 0,
+    }
 
 
 def main() -> int:

@@ -45,8 +45,9 @@ def watched(course: Course) -> list[tuple[int, float, float]]:
     """Grade the class; verdicts there, memory of the grader, memory of all, once a second."""
     samples = []
     with open(course.folder / "log.txt", "w") as log:
-        process = psutil.Popen(course.command("trivial"), env=environment(), stdout=log,
-                               stderr=subprocess.STDOUT)
+        process = psutil.Popen(
+            course.command("trivial"), env=environment(), stdout=log, stderr=subprocess.STDOUT
+        )
         while process.poll() is None:
             try:
                 there = sum(1 for _ in (course.folder / "verdicts").glob("*/trivial/*.json"))
@@ -61,9 +62,12 @@ def watched(course: Course) -> list[tuple[int, float, float]]:
 
 def growth(samples: list[tuple[int, float, float]], count: int, column: int) -> float:
     """Largest sample of the last quarter over the largest of the second quarter."""
+
     def largest(start: float, end: float) -> float:
-        return max((s[column] for s in samples if start * count <= s[0] <= end * count),
-                   default=float("nan"))
+        return max(
+            (s[column] for s in samples if start * count <= s[0] <= end * count),
+            default=float("nan"),
+        )
 
     return largest(0.75, 1.0) / largest(0.25, 0.5)
 
@@ -83,9 +87,13 @@ def main() -> int:
         kinds = Counter(verdict["kind"] for verdict in course.verdicts("trivial"))
         scores = course.scores("trivial")
     results = {
-        "submissions": options.count, "hostile": options.count // HOSTILE_EVERY,
-        "verdicts": len(found), "kinds": dict(kinds), "as deserved": found == expected,
-        "gradebook agrees": scores == expected, "wall s": round(seconds, 1),
+        "submissions": options.count,
+        "hostile": options.count // HOSTILE_EVERY,
+        "verdicts": len(found),
+        "kinds": dict(kinds),
+        "as deserved": found == expected,
+        "gradebook agrees": scores == expected,
+        "wall s": round(seconds, 1),
         "grader's own MB, largest": round(max(sample[1] for sample in samples)),
         "all processes' MB, largest": round(max(sample[2] for sample in samples)),
         "growth of the grader": round(growth(samples, options.count, 1), 3),

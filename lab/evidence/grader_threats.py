@@ -41,9 +41,16 @@ from lab.benchmarks import report
 from lab.benchmarks.support import REPOSITORY
 from threats import Attempt, Course
 
-ATTEMPTS = [*threats_verdict.ATTEMPTS, *threats_answers.ATTEMPTS, *threats_neighbours.ATTEMPTS,
-            *threats_files.ATTEMPTS, *threats_kernels.ATTEMPTS, *threats_class.ATTEMPTS,
-            *threats_replies.ATTEMPTS, *threats_time.ATTEMPTS]
+ATTEMPTS = [
+    *threats_verdict.ATTEMPTS,
+    *threats_answers.ATTEMPTS,
+    *threats_neighbours.ATTEMPTS,
+    *threats_files.ATTEMPTS,
+    *threats_kernels.ATTEMPTS,
+    *threats_class.ATTEMPTS,
+    *threats_replies.ATTEMPTS,
+    *threats_time.ATTEMPTS,
+]
 # Rows whose files stop nbgrader, its kernel or the machine: each in a class of its own.
 ALONE = {11, 23, 24, 25, 26, 27, *range(32, 46), 61, 66, 67, 68, 71, 72}
 # Of the others only their points are compared; every page of stock feedback shows hidden tests.
@@ -82,15 +89,39 @@ class Stock:
 
     def run(self, *arguments: str) -> int | None:
         """Exit code of an nbgrader command; None if it did not end in time."""
-        command = ["bwrap", "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop",
-                   "ALL", "--ro-bind", "/", "/", "--tmpfs", "/tmp"]
+        command = [
+            "bwrap",
+            "--die-with-parent",
+            "--unshare-all",
+            "--new-session",
+            "--cap-drop",
+            "ALL",
+            "--ro-bind",
+            "/",
+            "/",
+            "--tmpfs",
+            "/tmp",
+        ]
         for path in (*needed_paths(), str(REPOSITORY)):
             command += ["--ro-bind", path, path]
-        command += ["--bind", str(self.folder), str(self.folder), "--proc", "/proc", "--dev",
-                    "/dev", "--chdir", str(self.course.root), "--clearenv"]
+        command += [
+            "--bind",
+            str(self.folder),
+            str(self.folder),
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--chdir",
+            str(self.course.root),
+            "--clearenv",
+        ]
         for name, value in {
-            "HOME": str(self.folder / "home"), "LANG": "C.UTF-8", "SECRET_TOKEN": "hunter2",
-            "JUPYTER_PLATFORM_DIRS": "1", "VIRTUALGPU_TIME_LIMIT": "10",
+            "HOME": str(self.folder / "home"),
+            "LANG": "C.UTF-8",
+            "SECRET_TOKEN": "hunter2",
+            "JUPYTER_PLATFORM_DIRS": "1",
+            "VIRTUALGPU_TIME_LIMIT": "10",
             "PATH": search_path(),
         }.items():
             command += ["--setenv", name, value]
@@ -132,9 +163,11 @@ class Stock:
         from nbgrader.api import Gradebook
 
         with Gradebook(f"sqlite:///{self.course.root / 'gradebook.db'}", "stock") as gradebook:
-            return {submission.student.id: float(submission.score)
-                    for submission in gradebook.assignment_submissions(assignment)
-                    if (self.course.root / "autograded" / submission.student.id).is_dir()}
+            return {
+                submission.student.id: float(submission.score)
+                for submission in gradebook.assignment_submissions(assignment)
+                if (self.course.root / "autograded" / submission.student.id).is_dir()
+            }
 
     def left_behind(self, assignment: str, attempt: Attempt) -> list[str]:
         """What the instructor, or the student, finds afterwards and should not."""
@@ -145,8 +178,11 @@ class Stock:
                 continue
             text = path.read_text(encoding="utf-8", errors="replace")
             if threats.MARK.decode() in text:
-                notes.append("feedback shows the hidden tests" if path.suffix == ".html"
-                             else "feedback holds the instructor's notebook")
+                notes.append(
+                    "feedback shows the hidden tests"
+                    if path.suffix == ".html"
+                    else "feedback holds the instructor's notebook"
+                )
             if threats_neighbours.SCRIPT in text:
                 notes.append("feedback runs the script")
         for path in (self.course.root / "autograded" / name).rglob("*.ipynb"):
@@ -165,7 +201,9 @@ def ours(attempts: list[Attempt], folder: Path) -> dict[str, dict]:
             verdict = course.grade(attempt, sandbox.server)
             wrong = threats.faults(attempt, verdict)
             found[attempt.name] = {
-                "points": verdict.earned, "reason": one_line(verdict), "isolation": sandbox.level,
+                "points": verdict.earned,
+                "reason": one_line(verdict),
+                "isolation": sandbox.level,
                 "as expected": not wrong,
             }
     return found
@@ -185,10 +223,15 @@ def classes(attempts: list[Attempt]) -> list[list[Attempt]]:
     """Who is graded with whom: small classes, in the order of the list."""
     found = [[attempt] for attempt in attempts if attempt.row in ALONE]
     for name in threats.NOTEBOOKS:
-        members = [attempt for attempt in attempts
-                   if attempt.row not in ALONE and attempt.assignment == name]
-        found += [members[start:start + LARGEST_CLASS]
-                  for start in range(0, len(members), LARGEST_CLASS)]
+        members = [
+            attempt
+            for attempt in attempts
+            if attempt.row not in ALONE and attempt.assignment == name
+        ]
+        found += [
+            members[start : start + LARGEST_CLASS]
+            for start in range(0, len(members), LARGEST_CLASS)
+        ]
     return found
 
 
@@ -222,8 +265,10 @@ def table(rows: list[dict]) -> str:
         mine, theirs = row["ours"], row["stock"]
         reason = f": {shorten(mine['reason'])}" if mine["reason"] else ""
         points = "no grade" if mine["points"] is None else f"{mine['points']:g} of 5"
-        lines.append(f"| {row['row']} | {escape(row['tries'])} | {points}"
-                     f"{escape(reason)} | {escape(told(row, theirs))} |")
+        lines.append(
+            f"| {row['row']} | {escape(row['tries'])} | {points}"
+            f"{escape(reason)} | {escape(told(row, theirs))} |"
+        )
     return "\n".join(lines)
 
 
@@ -254,10 +299,12 @@ def summary(rows: list[dict]) -> dict:
         "as expected by this grader": sum(row["ours"]["as expected"] for row in rows),
         "put to stock nbgrader": len(asked),
         "given more points than deserved by stock": sum(
-            (row["stock"]["points"] or 0) > row["deserves"] for row in asked),
+            (row["stock"]["points"] or 0) > row["deserves"] for row in asked
+        ),
         "given fewer, or no grade, by stock": sum(
             row["stock"]["points"] is None or row["stock"]["points"] < row["deserves"]
-            for row in asked),
+            for row in asked
+        ),
         "stopped stock's class": sum("stops the class" in row["stock"]["notes"] for row in asked),
     }
 
@@ -289,11 +336,17 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="threats-") as name:
         folder = Path(name)
         mine, theirs = ours(attempts, folder), stock(attempts, folder)
-    rows = [{
-        "row": attempt.row, "name": attempt.name, "tries": attempt.tries,
-        "deserves": sum(attempt.earns), "ours": mine[attempt.name],
-        "stock": {"not asked": attempt.stock} if attempt.stock else theirs[attempt.name],
-    } for attempt in attempts]
+    rows = [
+        {
+            "row": attempt.row,
+            "name": attempt.name,
+            "tries": attempt.tries,
+            "deserves": sum(attempt.earns),
+            "ours": mine[attempt.name],
+            "stock": {"not asked": attempt.stock} if attempt.stock else theirs[attempt.name],
+        }
+        for attempt in attempts
+    ]
     print(table(rows))
     if options.rows:
         known = json.loads(results.read_text())["results"]["rows"]

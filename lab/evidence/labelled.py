@@ -32,14 +32,19 @@ def main() -> int:
             if problem := case.problem(seed):
                 problems[f"{name}, {'lockstep' if seed is None else f'seed {seed}'}"] = problem
     counts = Counter(case.kind for case in CASES.values())
-    print(write("labelled", {
-        "command": "python -m lab.evidence.labelled",
-        "kernels": {kind: counts[kind] for kind in KINDS},
-        "orders of each": len(orders),
-        "launches": len(orders) * len(CASES),
-        "compared with native code": len(CASES),
-        "wrong": problems,
-    }))
+    print(
+        write(
+            "labelled",
+            {
+                "command": "python -m lab.evidence.labelled",
+                "kernels": {kind: counts[kind] for kind in KINDS},
+                "orders of each": len(orders),
+                "launches": len(orders) * len(CASES),
+                "compared with native code": len(CASES),
+                "wrong": problems,
+            },
+        )
+    )
     return bool(problems)
 
 

@@ -69,8 +69,12 @@ class Pair:
         """The blocks from ``first`` to ``stop``, in as many launches as it needs."""
         if first >= stop or self.ended["equal errors"] >= WRONG:
             return
-        options = {"grid": stop - first, "block": self.width, "numbers": [first],
-                   "seconds": SECONDS}
+        options = {
+            "grid": stop - first,
+            "block": self.width,
+            "numbers": [first],
+            "seconds": SECONDS,
+        }
         there, wrong = self.loaded.run(None, **options)
         here, error = self.loaded.run(native.natively, **options)
         if isinstance(wrong, BudgetExceeded) or isinstance(error, BudgetExceeded):
@@ -101,8 +105,9 @@ class Pair:
         self.ended["equal"] += stop - first
 
     def races(self, block: int) -> bool:
-        (_, findings, *_), _ = checked(self.text, None, self.loaded.arrays, grid=1,
-                                       block=self.width, numbers=[block])
+        (_, findings, *_), _ = checked(
+            self.text, None, self.loaded.arrays, grid=1, block=self.width, numbers=[block]
+        )
         return any(kind == "race" for kind, *_ in findings)
 
     def watch(self) -> None:
@@ -111,8 +116,10 @@ class Pair:
         there, _ = checked(self.text, None, self.loaded.arrays, **options)
         here, code = checked(self.text, native.natively, self.loaded.arrays, **options)
         if here != there:
-            raise Different(f"under check(): {here[0]}\n{here[1]} {here[4]}\nfor {there[0]}\n"
-                            f"{there[1]} {there[4]}")
+            raise Different(
+                f"under check(): {here[0]}\n{here[1]} {here[4]}\nfor {there[0]}\n"
+                f"{there[1]} {there[4]}"
+            )
         how = "native" if isinstance(code, NativeKernel) else "interpreted"
         self.ended[f"check(), {how}, {'findings' if there[1] else 'clean'}"] += 1
 
@@ -166,9 +173,13 @@ def main() -> int:
         print(pair.width, "threads a block:", *outcome(options.show), file=sys.stderr)
         return 0
     run = campaign.Run(
-        "lab.evidence.native", "native code against the interpreting machine, on random kernels",
-        f"python -m lab.evidence.native --kernels {options.trials}", options.results,
-        options.trials, options.chunk)
+        "lab.evidence.native",
+        "native code against the interpreting machine, on random kernels",
+        f"python -m lab.evidence.native --kernels {options.trials}",
+        options.results,
+        options.trials,
+        options.chunk,
+    )
     return campaign.go_on(run, options.jobs)
 
 

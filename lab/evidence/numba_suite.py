@@ -74,14 +74,12 @@ def initialize_from_pytest_config():
 # Why a test does not pass on the virtual GPU. Keys are the ends of test names, with the class.
 REASONS = {
     "test_no_lineinfo": "line information is always on, so that messages can name the line",
-    "test_dispatcher_cpointer_arguments":
-        "fault of the test: it reads and writes 16 elements of arrays of 10 (memcheck)",
-    "test_struct_model_type_arr":
-        "fault of the test: it writes 10 elements into an array of one (memcheck)",
+    "test_dispatcher_cpointer_arguments": "fault of the test: it reads and writes 16 elements of arrays of 10 (memcheck)",
+    "test_struct_model_type_arr": "fault of the test: it writes 10 elements into an array of one (memcheck)",
     "test_cupy_bfloat16_kernel_interop": "arrays of CuPy's stand-in reach Numba through "
-        "__cuda_array_interface__, which has no name for bfloat16 (CuPy's own come by DLPack)",
+    "__cuda_array_interface__, which has no name for bfloat16 (CuPy's own come by DLPack)",
     "test_fork": "a forked process goes on with its own copy of the virtual GPU's memory; CUDA "
-        "refuses a fork after it has begun",
+    "refuses a fork after it has begun",
 }
 
 
@@ -92,7 +90,8 @@ def run(*, simulator: bool, modules: Sequence[str], devices: int = 1) -> dict[st
     names = sorted(modules) or [
         str(path.relative_to(folder).with_suffix("")).replace("/", ".")
         for folder in package.submodule_search_locations
-        for path in sorted(Path(folder).rglob("test_*.py"))]
+        for path in sorted(Path(folder).rglob("test_*.py"))
+    ]
     parts = [names[k::AT_ONCE] for k in range(min(AT_ONCE, len(names)))]
     found: dict[str, tuple[str, str]] = {}
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -108,16 +107,37 @@ def run_in_one(modules: Sequence[str], simulator: bool, devices: int) -> dict[st
         (Path(folder) / "conftest.py").write_text(CONFTEST)
         (Path(folder) / "sitecustomize.py").write_text(SITECUSTOMIZE)
         environment = {
-            **os.environ, "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+            **os.environ,
+            "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
             "PYTHONPATH": f"{folder}{os.pathsep}{SOURCE}",
-            "VIRTUALGPU_TIME_LIMIT": "120", "VIRTUALGPU_DEVICES": str(devices),
+            "VIRTUALGPU_TIME_LIMIT": "120",
+            "VIRTUALGPU_DEVICES": str(devices),
             "NUMBA_ENABLE_CUDASIM": "1" if simulator else "0",
         }
         command = [
-            sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", folder,
-            "--noconftest", "-p", "conftest", "-p", "no:cacheprovider", "--import-mode=importlib",
-            "-q", "--no-header", "-W", "ignore", "--tb=no", "--junitxml", f"{folder}/result.xml",
-            "--pyargs", *(f"{SUITE}.{module}" for module in modules)]
+            sys.executable,
+            "-m",
+            "pytest",
+            "-c",
+            os.devnull,
+            "--rootdir",
+            folder,
+            "--noconftest",
+            "-p",
+            "conftest",
+            "-p",
+            "no:cacheprovider",
+            "--import-mode=importlib",
+            "-q",
+            "--no-header",
+            "-W",
+            "ignore",
+            "--tb=no",
+            "--junitxml",
+            f"{folder}/result.xml",
+            "--pyargs",
+            *(f"{SUITE}.{module}" for module in modules),
+        ]
         # On busy cores the search for CUDA's libraries may take too long as tests are collected.
         for _ in range(3):
             if subprocess.run(command, cwd=folder, env=environment).returncode != INTERRUPTED:
@@ -159,8 +179,11 @@ def main() -> int:
     virtual = run(simulator=False, modules=modules)
     two = [m for m in FOR_TWO if not modules or m in modules]
     again = run(simulator=False, modules=two, devices=2) if two else {}
-    virtual |= {n: found for n, found in again.items()
-                if virtual[n][0] == "skipped" and found[0] != "skipped"}
+    virtual |= {
+        n: found
+        for n, found in again.items()
+        if virtual[n][0] == "skipped" and found[0] != "skipped"
+    }
     failed = {n: m for n, (o, m) in virtual.items() if o == "failed"}
     unexplained = {n: m for n, m in failed.items() if reason(n) is None}
     print("virtual GPU:", summary(virtual))
@@ -171,15 +194,22 @@ def main() -> int:
 
         simulated = run(simulator=True, modules=modules)
         print("simulator:", summary(simulated))
-        print(write("numba_suite", {
-            "virtual GPU": summary(virtual),
-            "simulator": summary(simulated),
-            "failed on the virtual GPU": {n: reason(n) or m for n, m in failed.items()},
-            "skipped on the virtual GPU": {
-                n: m for n, (o, m) in virtual.items() if o == "skipped"},
-            "of these on two virtual GPUs": summary(
-                {n: found for n, found in again.items() if virtual[n] is found}),
-        }))
+        print(
+            write(
+                "numba_suite",
+                {
+                    "virtual GPU": summary(virtual),
+                    "simulator": summary(simulated),
+                    "failed on the virtual GPU": {n: reason(n) or m for n, m in failed.items()},
+                    "skipped on the virtual GPU": {
+                        n: m for n, (o, m) in virtual.items() if o == "skipped"
+                    },
+                    "of these on two virtual GPUs": summary(
+                        {n: found for n, found in again.items() if virtual[n] is found}
+                    ),
+                },
+            )
+        )
     return 1 if unexplained else 0
 
 

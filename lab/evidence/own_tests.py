@@ -59,22 +59,50 @@ class Suite:
             (Path(folder) / "conftest.py").write_text(self.conftest)
             result = Path(folder) / "result.xml"
             subprocess.run(
-                [sys.executable, "-m", "pytest", "-c", os.devnull,
-                 "--rootdir", source / Path(self.tests).parts[0],
-                 "--confcutdir", folder, "-p", "conftest", "-p", "no:cacheprovider", "-q",
-                 "--import-mode=importlib", "--continue-on-collection-errors", "-W", "ignore",
-                 "--tb=no", "-m", "not slow",
-                 "-k", " and ".join(f"not {name}" for name in self.not_run),
-                 "--junitxml", result, source / self.tests.format(area=area)],
-                cwd=folder, check=False, stdout=subprocess.DEVNULL,
-                env={**os.environ, "SUITE_SOURCE": str(source),
-                     "CUPY_TEST_GPU_LIMIT": "1",  # one device, in the words of CuPy's tests
-                     "PYTHONPATH": f"{folder}{os.pathsep}{SOURCE}"})
+                [
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    "-c",
+                    os.devnull,
+                    "--rootdir",
+                    source / Path(self.tests).parts[0],
+                    "--confcutdir",
+                    folder,
+                    "-p",
+                    "conftest",
+                    "-p",
+                    "no:cacheprovider",
+                    "-q",
+                    "--import-mode=importlib",
+                    "--continue-on-collection-errors",
+                    "-W",
+                    "ignore",
+                    "--tb=no",
+                    "-m",
+                    "not slow",
+                    "-k",
+                    " and ".join(f"not {name}" for name in self.not_run),
+                    "--junitxml",
+                    result,
+                    source / self.tests.format(area=area),
+                ],
+                cwd=folder,
+                check=False,
+                stdout=subprocess.DEVNULL,
+                env={
+                    **os.environ,
+                    "SUITE_SOURCE": str(source),
+                    "CUPY_TEST_GPU_LIMIT": "1",  # one device, in the words of CuPy's tests
+                    "PYTHONPATH": f"{folder}{os.pathsep}{SOURCE}",
+                },
+            )
             return outcomes(result)
 
     def reason(self, name: str, message: str) -> str | None:
-        return next((words for key, words in self.reasons.items()
-                     if key in f"{name}: {message}"), None)
+        return next(
+            (words for key, words in self.reasons.items() if key in f"{name}: {message}"), None
+        )
 
 
 def main(suite: Suite, description: str) -> int:
@@ -89,8 +117,11 @@ def main(suite: Suite, description: str) -> int:
     for area in track(given.areas or suite.areas, f"{suite.package}'s tests"):
         found = suite.run(source, area)
         counts[area] = summary(found)
-        failed |= {f"{area} {name}": message.partition("\n")[0]  # paths follow
-                   for name, (outcome, message) in found.items() if outcome == "failed"}
+        failed |= {
+            f"{area} {name}": message.partition("\n")[0]  # paths follow
+            for name, (outcome, message) in found.items()
+            if outcome == "failed"
+        }
         print(f"{area}: {counts[area]}")
     reasons = {name: suite.reason(name, message) for name, message in failed.items()}
     for name, message in failed.items():
@@ -102,11 +133,19 @@ def main(suite: Suite, description: str) -> int:
     if not given.areas:
         from lab.benchmarks.report import write
 
-        print(write(suite.name, {
-            "areas": counts, "all": dict(totals),
-            "passed of those that need no library of machine code": share,
-            "not run": f"tests marked slow or with {', '.join(suite.not_run)} in their name",
-            "failed": {name: words or failed[name] for name, words in reasons.items()},
-            "peak memory of a run, GB":
-                round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6, 1)}))
+        print(
+            write(
+                suite.name,
+                {
+                    "areas": counts,
+                    "all": dict(totals),
+                    "passed of those that need no library of machine code": share,
+                    "not run": f"tests marked slow or with {', '.join(suite.not_run)} in their name",
+                    "failed": {name: words or failed[name] for name, words in reasons.items()},
+                    "peak memory of a run, GB": round(
+                        resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6, 1
+                    ),
+                },
+            )
+        )
     return 1 if None in reasons.values() else 0

@@ -54,8 +54,7 @@ def everybody(project: ProjectClass) -> list[Expected]:
 
 def done_before(project: ProjectClass) -> dict:
     """What an earlier run found for this very project, else a fresh start."""
-    fresh = {"project": project.assignment.digest, "seeds": 0, "in every style": 0,
-             "wrong": []}
+    fresh = {"project": project.assignment.digest, "seeds": 0, "in every style": 0, "wrong": []}
     try:
         found = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["projects"]
     except (OSError, ValueError, KeyError):
@@ -89,11 +88,14 @@ def main() -> int:
                 graded = [*people, *styles] if start < STYLES else people[:1]
                 state["wrong"] += project.outcomes(graded, seeds)
                 state |= {"seeds": stop, "in every style": min(stop, STYLES)}
-                write(NAME, {
-                    "command": "python -m lab.evidence.project_seeds",
-                    "graded with each seed": people[0].student,
-                    "projects": found,
-                })
+                write(
+                    NAME,
+                    {
+                        "command": "python -m lab.evidence.project_seeds",
+                        "graded with each seed": people[0].student,
+                        "projects": found,
+                    },
+                )
     for id, state in found.items():
         print(f"{id}: {state['seeds']} seeds, {len(state['wrong'])} verdicts not as expected")
     return any(state["wrong"] for state in found.values())

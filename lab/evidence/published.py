@@ -34,8 +34,14 @@ def run(path: Path) -> list[tuple[int, str]]:
 
 def error(cell: NotebookNode) -> str:
     """The error that ended a cell, on one line; empty where none did."""
-    return next((f"{output.ename}: {output.evalue}".splitlines()[0] for output in cell.outputs
-                 if output.output_type == "error"), "")
+    return next(
+        (
+            f"{output.ename}: {output.evalue}".splitlines()[0]
+            for output in cell.outputs
+            if output.output_type == "error"
+        ),
+        "",
+    )
 
 
 def main() -> int:

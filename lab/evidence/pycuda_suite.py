@@ -32,10 +32,15 @@ REASONS = {
 }
 
 SUITE = Suite(
-    name="pycuda_suite", package="PyCUDA", tests="test/test_{area}.py", conftest=CONFTEST,
+    name="pycuda_suite",
+    package="PyCUDA",
+    tests="test/test_{area}.py",
+    conftest=CONFTEST,
     areas=("cumath", "driver", "gpuarray"),
     # Arrays of 8 GiB; the virtual device has 2.
-    not_run=("big_array",), reasons=REASONS)
+    not_run=("big_array",),
+    reasons=REASONS,
+)
 
 if __name__ == "__main__":
     sys.exit(main(SUITE, __doc__))

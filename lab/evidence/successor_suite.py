@@ -83,42 +83,59 @@ def pytest_runtest_logreport(report):
 # extension ends the process where the driver has no kernel of that name.
 WHO = (
     ("test data that no wheel has", "FileNotFoundError"),
-    ("the virtual GPU: managed memory, which has one address for host and device",
-     "cuMemAllocManaged"),
+    (
+        "the virtual GPU: managed memory, which has one address for host and device",
+        "cuMemAllocManaged",
+    ),
     ("the virtual GPU: CUDA IPC", "cuIpc"),
-    ("the virtual GPU: LTO-IR, by which the successor links CUDA C++",
-     "LTO-IR is linked|_linker.Linker'> returned NULL|LinkerError"),
-    ("the successor: not implemented, or a fault of its compiler",
-     r"NotImplementedError|compiler bug|Failed in \w+ mode|MLIRError|llvm70 translation|To be "
-     r"implemented|Unsupported (numpy )?dtype|_library_class|should not launch Numba-CUDA|"
-     r"Enum members with tuple|During: Pass"),
-    ("the successor: its PTX computes something else, as was read in it",
-     r"(test_round_f4|test_round_f8|test_round_to_f4_halfway|test_mean_basic|test_var_basic|"
-     r"test_const_array_3d|test_shfl_sync_types|test_activemask|test_divf_exception|"
-     r"test_zero_division_error_in_debug)$"),
-    ("the successor: its compiler accepts what the test has refused, or refuses it in its own way",
-     r"TypingError not raised|test_record_alignment_error|debug=True requires opt_level=0|"
-     r"Runtime error in kernel|test_device_func_as_kernel_disallowed"),
-    ("the successor: other words, PTX, LLVM or classes than the test looks for",
-     r"not found in|Regex didn't match|_dump_failed_filechecks|ImportError|AttributeError|"
-     r"inspect_|criterion\.check|No matching definition|test_declare_device_cabi_propagate|"
-     r"cannot pickle|KeyError|is not true : |does not match|"
-     r"unexpectedly None|target datalayout|!llvm\.|declare void|^E\s+!\d|\.param|ld\.param"),
+    (
+        "the virtual GPU: LTO-IR, by which the successor links CUDA C++",
+        "LTO-IR is linked|_linker.Linker'> returned NULL|LinkerError",
+    ),
+    (
+        "the successor: not implemented, or a fault of its compiler",
+        r"NotImplementedError|compiler bug|Failed in \w+ mode|MLIRError|llvm70 translation|To be "
+        r"implemented|Unsupported (numpy )?dtype|_library_class|should not launch Numba-CUDA|"
+        r"Enum members with tuple|During: Pass",
+    ),
+    (
+        "the successor: its PTX computes something else, as was read in it",
+        r"(test_round_f4|test_round_f8|test_round_to_f4_halfway|test_mean_basic|test_var_basic|"
+        r"test_const_array_3d|test_shfl_sync_types|test_activemask|test_divf_exception|"
+        r"test_zero_division_error_in_debug)$",
+    ),
+    (
+        "the successor: its compiler accepts what the test has refused, or refuses it in its own way",
+        r"TypingError not raised|test_record_alignment_error|debug=True requires opt_level=0|"
+        r"Runtime error in kernel|test_device_func_as_kernel_disallowed",
+    ),
+    (
+        "the successor: other words, PTX, LLVM or classes than the test looks for",
+        r"not found in|Regex didn't match|_dump_failed_filechecks|ImportError|AttributeError|"
+        r"inspect_|criterion\.check|No matching definition|test_declare_device_cabi_propagate|"
+        r"cannot pickle|KeyError|is not true : |does not match|"
+        r"unexpectedly None|target datalayout|!llvm\.|declare void|^E\s+!\d|\.param|ld\.param",
+    ),
 )
 ELSE = "a result or an error that is not the test's"
 
 
 def changed(text: str) -> str:
     """A module of the suite with the successor's imports."""
-    places = {"types": "numba_cuda_mlir.numba_cuda", "errors": "numba_cuda_mlir.numba_cuda.core",
-              "typeof": "numba_cuda_mlir.numba_cuda.typing.typeof", "cuda": "numba_cuda_mlir",
-              "vectorize": "numba_cuda_mlir.cuda", "guvectorize": "numba_cuda_mlir.cuda"}
+    places = {
+        "types": "numba_cuda_mlir.numba_cuda",
+        "errors": "numba_cuda_mlir.numba_cuda.core",
+        "typeof": "numba_cuda_mlir.numba_cuda.typing.typeof",
+        "cuda": "numba_cuda_mlir",
+        "vectorize": "numba_cuda_mlir.cuda",
+        "guvectorize": "numba_cuda_mlir.cuda",
+    }
 
     def imports(found: re.Match) -> str:
         names = found[2].split(", ")
         return "\n".join(
-            f"{found[1]}from {places.get(name.split()[0], 'numba')} import {name}"
-            for name in names)
+            f"{found[1]}from {places.get(name.split()[0], 'numba')} import {name}" for name in names
+        )
 
     text = re.sub(r"^([ \t]*)from numba import ([^(\n]*)$", imports, text, flags=re.M)
     text = text.replace("from numba.cuda import", "from numba_cuda_mlir.cuda import")
@@ -132,15 +149,19 @@ def prepare(folder: Path) -> list[Path]:
     """Write the changed suite; its files with tests."""
     package = find_spec(SUITE)
     assert package and package.submodule_search_locations
-    shutil.copytree(package.submodule_search_locations[0], folder / "cudapy",
-                    ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        package.submodule_search_locations[0],
+        folder / "cudapy",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     for path in (folder / "cudapy").rglob("*.py"):
         path.write_text(changed(path.read_text()))
     (folder / "cudapy" / "__init__.py").write_text("")
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "sitecustomize.py").write_text(SITECUSTOMIZE)
-    return sorted(path for path in (folder / "cudapy").rglob("test_*.py")
-                  if path.name not in LEFT_OUT)
+    return sorted(
+        path for path in (folder / "cudapy").rglob("test_*.py") if path.name not in LEFT_OUT
+    )
 
 
 def outcomes(folder: Path, path: Path) -> dict[str, tuple[str, str]]:
@@ -148,19 +169,42 @@ def outcomes(folder: Path, path: Path) -> dict[str, tuple[str, str]]:
     log = folder / f"{path.stem}.jsonl"
     before = os.environ.get("PYTHONPATH", "")
     environment = {
-        **os.environ, "OUTCOMES": str(log), "VIRTUALGPU_TIME_LIMIT": "20",
+        **os.environ,
+        "OUTCOMES": str(log),
+        "VIRTUALGPU_TIME_LIMIT": "20",
         "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
-        "PYTHONPATH": os.pathsep.join([str(folder), str(SOURCE), before])}
+        "PYTHONPATH": os.pathsep.join([str(folder), str(SOURCE), before]),
+    }
     found: dict[str, tuple[str, str]] = {}
     while True:
         known = len(found)
         log.write_text("")
         try:
             subprocess.run(
-                [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", folder, "-p",
-                 "no:cacheprovider", "-q", "-W", "ignore", "--tb=short", "-k", DESELECTED,
-                 str(path), *(word for name in found for word in ("--deselect", name))],
-                cwd=folder, env=environment, capture_output=True, timeout=LIMIT)
+                [
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    "-c",
+                    os.devnull,
+                    "--rootdir",
+                    folder,
+                    "-p",
+                    "no:cacheprovider",
+                    "-q",
+                    "-W",
+                    "ignore",
+                    "--tb=short",
+                    "-k",
+                    DESELECTED,
+                    str(path),
+                    *(word for name in found for word in ("--deselect", name)),
+                ],
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                timeout=LIMIT,
+            )
         except subprocess.TimeoutExpired:
             pass
         for line in log.read_text().splitlines():
@@ -199,11 +243,19 @@ def main() -> int:
     if not wanted:
         from lab.benchmarks.report import write
 
-        print(write("successor_suite", {
-            "outcomes": total, "failed": {words: len(tests) for words, tests in meant.items()},
-            ELSE: sorted(meant.get(ELSE, [])),
-            "ended the process": [n for n, (o, _) in found.items() if o == "ended the process"],
-        }))
+        print(
+            write(
+                "successor_suite",
+                {
+                    "outcomes": total,
+                    "failed": {words: len(tests) for words, tests in meant.items()},
+                    ELSE: sorted(meant.get(ELSE, [])),
+                    "ended the process": [
+                        n for n, (o, _) in found.items() if o == "ended the process"
+                    ],
+                },
+            )
+        )
     return 0
 
 

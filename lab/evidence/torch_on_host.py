@@ -81,11 +81,17 @@ def answer() -> None:
     _answered.append(_OnHost())
     _answered[0].__enter__()
     answers: dict[str, Any] = {
-        "Stream": Stream, "current_stream": Stream, "default_stream": Stream,
-        "stream": lambda stream: stream, "synchronize": lambda *_: None, "device_count": lambda: 1,
-        "is_available": lambda: True, "current_device": lambda: 0,
+        "Stream": Stream,
+        "current_stream": Stream,
+        "default_stream": Stream,
+        "stream": lambda stream: stream,
+        "synchronize": lambda *_: None,
+        "device_count": lambda: 1,
+        "is_available": lambda: True,
+        "current_device": lambda: 0,
         "device": lambda _: contextlib.nullcontext(),
-        "get_device_capability": lambda *_: (9, 0)}
+        "get_device_capability": lambda *_: (9, 0),
+    }
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
 
@@ -119,8 +125,11 @@ def pytest_runtest_logreport(report) -> None:
     if report.when == "call" or report.outcome != "passed":
         told = report.longrepr
         words = str(told[2] if isinstance(told, tuple) else told or "")
-        _note(report.nodeid, "xfailed" if hasattr(report, "wasxfail") else report.outcome,
-              words[-3000:])
+        _note(
+            report.nodeid,
+            "xfailed" if hasattr(report, "wasxfail") else report.outcome,
+            words[-3000:],
+        )
 
 
 def pytest_collectreport(report) -> None:

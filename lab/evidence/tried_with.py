@@ -61,78 +61,193 @@ class Package:
     @property
     def standins(self) -> str:
         """What stands in, by what it launches through; its metadata need not list that."""
-        return ",".join(name for name in ("cupy", "pycuda", "cudf")
-                        if name in self.kind.lower()) or "none"
+        return (
+            ",".join(name for name in ("cupy", "pycuda", "cudf") if name in self.kind.lower())
+            or "none"
+        )
 
 
-PACKAGES = {package.name: package for package in (
-    Package("stumpy-dev/stumpy", "Numba", ("tests/test_gpu_*.py",), reasons=(
-                (r"race at stumpy/gpu_(aamp|stump)\.py", FAULT,
-                 "every thread stores the same value in the word that thread 0 reads "
-                 "(`gpu_aamp.py:172`, `gpu_stump.py:174`; harmless)"),
-                ("assignment destination is read-only", PACKAGE,
-                 "writes into what pandas 3 gives read-only"))),
-    Package("xarray-contrib/xarray-spatial", "Numba, CuPy",
-            ("xrspatial/tests", "-k", "cupy or gpu"), reasons=(
-                ("only 0-dimensional arrays can be converted", PACKAGE,
-                 "takes `float()` of an array with an axis, which NumPy 2.4 refuses"),)),
-    Package("holoviz/datashader", "Numba, CuPy, cuDF", ("datashader/tests", "--gpu")),
-    Package("ccam80/cubie", "Numba, generated code",
+PACKAGES = {
+    package.name: package
+    for package in (
+        Package(
+            "stumpy-dev/stumpy",
+            "Numba",
+            ("tests/test_gpu_*.py",),
+            reasons=(
+                (
+                    r"race at stumpy/gpu_(aamp|stump)\.py",
+                    FAULT,
+                    "every thread stores the same value in the word that thread 0 reads "
+                    "(`gpu_aamp.py:172`, `gpu_stump.py:174`; harmless)",
+                ),
+                (
+                    "assignment destination is read-only",
+                    PACKAGE,
+                    "writes into what pandas 3 gives read-only",
+                ),
+            ),
+        ),
+        Package(
+            "xarray-contrib/xarray-spatial",
+            "Numba, CuPy",
+            ("xrspatial/tests", "-k", "cupy or gpu"),
+            reasons=(
+                (
+                    "only 0-dimensional arrays can be converted",
+                    PACKAGE,
+                    "takes `float()` of an array with an axis, which NumPy 2.4 refuses",
+                ),
+            ),
+        ),
+        Package("holoviz/datashader", "Numba, CuPy, cuDF", ("datashader/tests", "--gpu")),
+        Package(
+            "ccam80/cubie",
+            "Numba, generated code",
             ("tests/integrators/test_norms.py", "tests/memory", "tests/test_buffer_registry.py"),
-            ("src",)),
-    Package("liltommy142/cuda-nms-numba", "Numba", ("tests", "-k", "gpu or v1 or v2"), reasons=(
-                ("has no attribute 'copy_to_host'", PACKAGE,
-                 "asks a NumPy array for `copy_to_host`"),
-                (r"barrier at src/gpu_v2.py:208", FAULT,
-                 "threads return before the barrier of `gpu_v2.py:208`"),
-                ("BudgetExceeded", LIMIT,
-                 "a launch of 24,649 blocks takes longer than it was given"))),
-    Package("jeffwhunter/reinfocus", "Numba", ("tests",), reasons=(
-                ("fixture 'initialize_from_pytest_config' not found", PACKAGE,
-                 "numba-cuda's `CUDATestCase` asks for a fixture of numba-cuda's own tests"),
-                ("cannot import name 'vector' from 'gymnasium.experimental'", PACKAGE,
-                 "imports a module of gymnasium that is gone"),
+            ("src",),
+        ),
+        Package(
+            "liltommy142/cuda-nms-numba",
+            "Numba",
+            ("tests", "-k", "gpu or v1 or v2"),
+            reasons=(
+                (
+                    "has no attribute 'copy_to_host'",
+                    PACKAGE,
+                    "asks a NumPy array for `copy_to_host`",
+                ),
+                (
+                    r"barrier at src/gpu_v2.py:208",
+                    FAULT,
+                    "threads return before the barrier of `gpu_v2.py:208`",
+                ),
+                (
+                    "BudgetExceeded",
+                    LIMIT,
+                    "a launch of 24,649 blocks takes longer than it was given",
+                ),
+            ),
+        ),
+        Package(
+            "jeffwhunter/reinfocus",
+            "Numba",
+            ("tests",),
+            reasons=(
+                (
+                    "fixture 'initialize_from_pytest_config' not found",
+                    PACKAGE,
+                    "numba-cuda's `CUDATestCase` asks for a fixture of numba-cuda's own tests",
+                ),
+                (
+                    "cannot import name 'vector' from 'gymnasium.experimental'",
+                    PACKAGE,
+                    "imports a module of gymnasium that is gone",
+                ),
                 ("cannot allocate -96 bytes", PACKAGE, "asks the device for a negative size"),
-                (r"TypingError[\s\S]*ge\(UniTuple", PACKAGE,
-                 "compares a tuple with a number, which numba-cuda does not compile"))),
-    Package("DUNE/larnd-sim", "Numba", ("tests/test*.py",), reasons=(
+                (
+                    r"TypingError[\s\S]*ge\(UniTuple",
+                    PACKAGE,
+                    "compares a tuple with a number, which numba-cuda does not compile",
+                ),
+            ),
+        ),
+        Package(
+            "DUNE/larnd-sim",
+            "Numba",
+            ("tests/test*.py",),
+            reasons=(
                 ("No module named 'larndsim.cuda_dict'", PACKAGE, "tests a module that is gone"),
-                ("missing 1 required positional argument: 'sim_file'", PACKAGE,
-                 "calls `load_properties` with fewer arguments than it takes"))),
-    Package("fbpic/fbpic", "Numba, CuPy", ("tests/test_cpu_gpu_deposition.py",)),
-    Package("ptycho/ptypy", "CuPy", ("test/accelerate_tests/cuda_cupy_tests",)),
-    Package("johnh2o2/cuvarbase", "PyCUDA",
-            ("cuvarbase/tests/test_ce.py", "cuvarbase/tests/test_bls.py"), reasons=(
-                (r"illegal address[\s\S]*histogram_data_count", FAULT,
-                 "the brightest magnitude counts in a bin behind the last (`ce.cu:102`)"),
-                (r"race at [^\n]*reduction_max", FAULT,
-                 "blocks of `bls.cu` reduce in place what other blocks still read"))),
-    Package("mikgroup/sigpy", "CuPy", ("tests",), reasons=(
+                (
+                    "missing 1 required positional argument: 'sim_file'",
+                    PACKAGE,
+                    "calls `load_properties` with fewer arguments than it takes",
+                ),
+            ),
+        ),
+        Package("fbpic/fbpic", "Numba, CuPy", ("tests/test_cpu_gpu_deposition.py",)),
+        Package("ptycho/ptypy", "CuPy", ("test/accelerate_tests/cuda_cupy_tests",)),
+        Package(
+            "johnh2o2/cuvarbase",
+            "PyCUDA",
+            ("cuvarbase/tests/test_ce.py", "cuvarbase/tests/test_bls.py"),
+            reasons=(
+                (
+                    r"illegal address[\s\S]*histogram_data_count",
+                    FAULT,
+                    "the brightest magnitude counts in a bin behind the last (`ce.cu:102`)",
+                ),
+                (
+                    r"race at [^\n]*reduction_max",
+                    FAULT,
+                    "blocks of `bls.cu` reduce in place what other blocks still read",
+                ),
+            ),
+        ),
+        Package(
+            "mikgroup/sigpy",
+            "CuPy",
+            ("tests",),
+            reasons=(
                 ("cudnn must be installed", LIMIT, "its convolutions ask for cuDNN"),
-                ("No module named 'sigpy.learn'", PACKAGE, "tests a module that is gone"))),
-    Package("dkazanc/ToMoBAR", "CuPy", ("tests",)),
-    Package("linkedin/Liger-Kernel", "Triton",
-            ("test/transformers/test_softmax.py", "test/transformers/test_layer_norm.py",
-             "test/transformers/test_relu_squared.py", "test/transformers/test_rms_norm.py"),
-            ("src",)),
-)}
+                ("No module named 'sigpy.learn'", PACKAGE, "tests a module that is gone"),
+            ),
+        ),
+        Package("dkazanc/ToMoBAR", "CuPy", ("tests",)),
+        Package(
+            "linkedin/Liger-Kernel",
+            "Triton",
+            (
+                "test/transformers/test_softmax.py",
+                "test/transformers/test_layer_norm.py",
+                "test/transformers/test_relu_squared.py",
+                "test/transformers/test_rms_norm.py",
+            ),
+            ("src",),
+        ),
+    )
+}
 
 
-def run(package: Package, folder: Path, python: str, limit: float, nice: int = 15
-        ) -> dict[str, Any]:
+def run(
+    package: Package, folder: Path, python: str, limit: float, nice: int = 15
+) -> dict[str, Any]:
     """Run a checkout's tests; what came out, ready for the table."""
-    tests = [str(found) for one in package.tests
-             for found in (sorted(folder.glob(one)) if "*" in one else [one])]
+    tests = [
+        str(found)
+        for one in package.tests
+        for found in (sorted(folder.glob(one)) if "*" in one else [one])
+    ]
     with tempfile.TemporaryDirectory() as where:
         report = Path(where) / "report.xml"
         paths = os.pathsep.join(str(folder / one) for one in package.path)
         process = subprocess.Popen(
-            ["nice", "-n", str(nice), python, "-m", "pytest", "--virtual-gpu",
-             f"--virtual-gpu-time-limit={LAUNCH}",
-             f"--virtual-gpu-standins={package.standins}", "-q", "-p", "no:cacheprovider",
-             "--continue-on-collection-errors", f"--junitxml={report}", "-o", "addopts=", *tests],
-            cwd=folder, env={**os.environ, "PYTHONPATH": paths}, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+            [
+                "nice",
+                "-n",
+                str(nice),
+                python,
+                "-m",
+                "pytest",
+                "--virtual-gpu",
+                f"--virtual-gpu-time-limit={LAUNCH}",
+                f"--virtual-gpu-standins={package.standins}",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "--continue-on-collection-errors",
+                f"--junitxml={report}",
+                "-o",
+                "addopts=",
+                *tests,
+            ],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": paths},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         ended = True
         try:
             said, _ = process.communicate(timeout=limit)
@@ -158,17 +273,27 @@ def run(package: Package, folder: Path, python: str, limit: float, nice: int = 1
         whose, words = reason(package, told)
         others[whose, words] += 1
         if whose == UNKNOWN:
-            unknown.append(f"{case.get('classname')}::{case.get('name')}: "
-                           f"{(wrong[0].get('message') or '')[:200]}")
+            unknown.append(
+                f"{case.get('classname')}::{case.get('name')}: "
+                f"{(wrong[0].get('message') or '')[:200]}"
+            )
     found = _SAID.search(said)
     return {
-        "package": package.address, "kind": package.kind, "commit": _commit(folder),
-        "date": datetime.date.today().isoformat(), "versions": _versions(python),
-        "tests": " ".join(package.tests), "ended": ended, "passed": passed, "skipped": skipped,
+        "package": package.address,
+        "kind": package.kind,
+        "commit": _commit(folder),
+        "date": datetime.date.today().isoformat(),
+        "versions": _versions(python),
+        "tests": " ".join(package.tests),
+        "ended": ended,
+        "passed": passed,
+        "skipped": skipped,
         "launches": int(found[1].replace(",", "")) if found else None,
         "findings": int((found[2] or "0").replace(",", "")) if found else None,
-        "not_passed": [{"count": count, "whose": whose, "reason": words}
-                       for (whose, words), count in others.most_common()],
+        "not_passed": [
+            {"count": count, "whose": whose, "reason": words}
+            for (whose, words), count in others.most_common()
+        ],
         "unknown": unknown[:20],
         "said": "" if cases else said[-1000:],
     }
@@ -176,19 +301,27 @@ def run(package: Package, folder: Path, python: str, limit: float, nice: int = 1
 
 def reason(package: Package, told: str) -> tuple[str, str]:
     """Whose a failure is, and why, by what it told."""
-    return next(((whose, words) for text, whose, words in package.reasons
-                 if re.search(text, told)), (UNKNOWN, "unknown"))
+    return next(
+        ((whose, words) for text, whose, words in package.reasons if re.search(text, told)),
+        (UNKNOWN, "unknown"),
+    )
 
 
 def _commit(folder: Path) -> str:
-    return subprocess.run(["git", "-C", str(folder), "rev-parse", "--short=8", "HEAD"],
-                          capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        ["git", "-C", str(folder), "rev-parse", "--short=8", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
 
 
 def _versions(python: str) -> dict[str, str]:
-    text = ("import importlib.metadata as m, json, sys\n"
-            f"found = {{d.name: d.version for d in m.distributions() if d.name in {VERSIONS!r}}}\n"
-            "print(json.dumps({'python': sys.version.split()[0], **found}))")
+    text = (
+        "import importlib.metadata as m, json, sys\n"
+        f"found = {{d.name: d.version for d in m.distributions() if d.name in {VERSIONS!r}}}\n"
+        "print(json.dumps({'python': sys.version.split()[0], **found}))"
+    )
     made = subprocess.run([python, "-c", text], capture_output=True, text=True, check=True)
     versions: dict[str, str] = json.loads(made.stdout)
     return versions
@@ -199,19 +332,28 @@ def _versions(python: str) -> dict[str, str]:
 
 def table(results: Mapping[str, dict[str, Any]]) -> str:
     """A row for each package; what was not measured is unknown."""
-    lines = ["| package | launches through | tests | passed | not passed, and why "
-             "| launches checked | findings |",
-             "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| package | launches through | tests | passed | not passed, and why "
+        "| launches checked | findings |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, package in PACKAGES.items():
         if name not in results:
-            lines.append(f"| [{package.address}](https://github.com/{package.address}) "
-                         f"| {package.kind} | `{' '.join(package.tests)}` "
-                         "| unknown | unknown | unknown | unknown |")
+            lines.append(
+                f"| [{package.address}](https://github.com/{package.address}) "
+                f"| {package.kind} | `{' '.join(package.tests)}` "
+                "| unknown | unknown | unknown | unknown |"
+            )
             continue
         one = results[name]
-        why = "; ".join(f"{each['count']} {WORDS[each['whose']]}"
-                        + (f": {each['reason']}" if each["reason"] != "unknown" else "")
-                        for each in one["not_passed"]) or "none"
+        why = (
+            "; ".join(
+                f"{each['count']} {WORDS[each['whose']]}"
+                + (f": {each['reason']}" if each["reason"] != "unknown" else "")
+                for each in one["not_passed"]
+            )
+            or "none"
+        )
         if not one["ended"]:
             why += "; stopped before its end"
         launches = "unknown" if one["launches"] is None else f"{one['launches']:,}"
@@ -219,12 +361,18 @@ def table(results: Mapping[str, dict[str, Any]]) -> str:
         lines.append(
             f"| [{one['package']}](https://github.com/{one['package']}), {one['commit']} "
             f"| {one['kind']} | `{one['tests']}`, {one['date']} | {one['passed']:,} "
-            f"(and {one['skipped']:,} skipped) | {why} | {launches} | {findings} |")
+            f"(and {one['skipped']:,} skipped) | {why} | {launches} | {findings} |"
+        )
     return "\n".join(lines)
 
 
-WORDS = {PACKAGE: "the package's own", FAULT: "a fault of its kernel", LIMIT: "a stated limit",
-         OURS: "ours", UNKNOWN: "unknown"}
+WORDS = {
+    PACKAGE: "the package's own",
+    FAULT: "a fault of its kernel",
+    LIMIT: "a stated limit",
+    OURS: "ours",
+    UNKNOWN: "unknown",
+}
 
 
 def write(new: dict[str, dict[str, Any]]) -> None:
@@ -235,8 +383,7 @@ def write(new: dict[str, dict[str, Any]]) -> None:
     text = PAGE.read_text()
     head, _, rest = text.partition("<!-- table -->\n")
     _, _, tail = rest.partition("<!-- end of the table -->\n")
-    PAGE.write_text(f"{head}<!-- table -->\n{table(results)}\n"
-                    f"<!-- end of the table -->\n{tail}")
+    PAGE.write_text(f"{head}<!-- table -->\n{table(results)}\n<!-- end of the table -->\n{tail}")
 
 
 def main() -> int:

@@ -94,14 +94,17 @@ def matrix_product_autotuned():
     m, n, k = 100, 72, 96
     a, b, c = normal(m, k, dtype=np.float16), normal(k, n, dtype=np.float16), zeros((m, n), "f2")
     kernels.product[lambda meta: (triton.cdiv(m, meta["M"]) * triton.cdiv(n, meta["N"]),)](
-        Tensor(a), Tensor(b), c, m, n, k)
+        Tensor(a), Tensor(b), c, m, n, k
+    )
     near(c, a.astype("f4") @ b.astype("f4"), 1e-2)
 
 
 def one_product(kind: str, to: str, precision: str, tolerance: float) -> None:
     small = kind.startswith("i")
-    a, b = (RNG.integers(-100, 100, (32, 32)).astype(kind) if small else
-            normal(32, 32).astype(kind) for _ in range(2))
+    a, b = (
+        RNG.integers(-100, 100, (32, 32)).astype(kind) if small else normal(32, 32).astype(kind)
+        for _ in range(2)
+    )
     c = zeros((32, 32), to)
     kernels.product_of[(1,)](Tensor(a), Tensor(b), c, SIZE=32, PRECISION=precision)
     near(c, a.astype(to) @ b.astype(to), tolerance)
@@ -134,19 +137,36 @@ def layer_norm_forward_and_backward():
     w, b = normal(columns), normal(columns)
     out, to_x = zeros(x.shape), zeros(x.shape)
     means, scales = zeros(rows), zeros(rows)
-    kernels.layer_norm[(rows,)](Tensor(x), out, Tensor(w), Tensor(b), means, scales, columns,
-                                1e-5, BLOCK=128)
+    kernels.layer_norm[(rows,)](
+        Tensor(x), out, Tensor(w), Tensor(b), means, scales, columns, 1e-5, BLOCK=128
+    )
     apart = x - x.mean(1, keepdims=True)
     scale = 1 / np.sqrt((apart**2).mean(1, keepdims=True) + 1e-5)
     near(out, apart * scale * w + b, 1e-4)
 
     to_w, to_b = zeros((groups, columns)), zeros((groups, columns))
     kernels.layer_norm_backward[(rows,)](
-        Tensor(slope), Tensor(x), Tensor(w), means, scales, to_x, to_w, to_b,
-        zeros(groups, np.int32), zeros(groups, np.int32), columns, GROUPS=groups, BLOCK=128)
+        Tensor(slope),
+        Tensor(x),
+        Tensor(w),
+        means,
+        scales,
+        to_x,
+        to_w,
+        to_b,
+        zeros(groups, np.int32),
+        zeros(groups, np.int32),
+        columns,
+        GROUPS=groups,
+        BLOCK=128,
+    )
     straight, wdy = apart * scale, w * slope
-    near(to_x, (wdy - straight * (straight * wdy).mean(1, keepdims=True)
-                - wdy.mean(1, keepdims=True)) * scale, 1e-4)
+    near(
+        to_x,
+        (wdy - straight * (straight * wdy).mean(1, keepdims=True) - wdy.mean(1, keepdims=True))
+        * scale,
+        1e-4,
+    )
     np.testing.assert_allclose(to_w.numpy().sum(0), (slope * straight).sum(0), 1e-4, 1e-4)
     np.testing.assert_allclose(to_b.numpy().sum(0), slope.sum(0), 1e-4, 1e-4)
 
@@ -156,8 +176,9 @@ def attention():
     length, depth = 128, 32
     q, k, v = (normal(length, depth, dtype=np.float16) for _ in range(3))
     out = zeros((length, depth))
-    kernels.attention[(length // 32,)](Tensor(q), Tensor(k), Tensor(v), out, length, 0.2,
-                                       BLOCK=32, DEPTH=depth)
+    kernels.attention[(length // 32,)](
+        Tensor(q), Tensor(k), Tensor(v), out, length, 0.2, BLOCK=32, DEPTH=depth
+    )
     scores = np.exp(0.2 * q.astype("f4") @ k.astype("f4").T)
     near(out, scores / scores.sum(1, keepdims=True) @ v.astype("f4"), 1e-2)
 
@@ -211,8 +232,9 @@ def device_print():
 @case
 def tensor_descriptor():
     x, out = normal(64, 64), zeros(1)
-    kernels.tile_sum[(4, 2)](TensorDescriptor(Tensor(x), [64, 64], [64, 1], [16, 32]), out,
-                             M=16, N=32)
+    kernels.tile_sum[(4, 2)](
+        TensorDescriptor(Tensor(x), [64, 64], [64, 1], [16, 32]), out, M=16, N=32
+    )
     near(out, x.sum(keepdims=True).reshape(1), 1e-3)
 
 
@@ -235,21 +257,31 @@ class Told(Exception):
 @case
 def no_mask_told():
     x = Tensor(normal(1000))
-    told("tl.store(out + at, tl.load(x + at) + tl.load(y + at))", "give tl.load and tl.store a",
-         lambda: kernels.add_unmasked[(4,)](x, x, zeros(1024), BLOCK=256))
+    told(
+        "tl.store(out + at, tl.load(x + at) + tl.load(y + at))",
+        "give tl.load and tl.store a",
+        lambda: kernels.add_unmasked[(4,)](x, x, zeros(1024), BLOCK=256),
+    )
 
 
 @case
 def programs_that_race_told():
-    told("tl.store(out + at, tl.load(x + tl.program_id(0) * BLOCK + at))", "race",
-         lambda: kernels.last_wins[(4,)](Tensor(normal(1024)), zeros(256), BLOCK=256))
+    told(
+        "tl.store(out + at, tl.load(x + tl.program_id(0) * BLOCK + at))",
+        "race",
+        lambda: kernels.last_wins[(4,)](Tensor(normal(1024)), zeros(256), BLOCK=256),
+    )
 
 
 @case
 def failing_assert_told():
-    told("tl.device_assert", "values are positive",
-         lambda: kernels.asserting[(1,)](Tensor(np.arange(32, dtype=np.int32)), BLOCK=32,
-                                         debug=True))
+    told(
+        "tl.device_assert",
+        "values are positive",
+        lambda: kernels.asserting[(1,)](
+            Tensor(np.arange(32, dtype=np.int32)), BLOCK=32, debug=True
+        ),
+    )
 
 
 def outcome(run: Callable[[], None]) -> str:
@@ -271,12 +303,20 @@ def main() -> int:
     for name, found in outcomes.items():
         table.add_row(name, found)
     Console().print(table)
-    counts = Counter(found if found in ("right", "told") else "wrong"
-                     for found in outcomes.values())
-    print(write("triton_kernels", {
-        "command": "python -m lab.evidence.triton_kernels", "triton": triton.__version__,
-        **{word: counts[word] for word in ("right", "told", "wrong")}, "outcomes": outcomes,
-    }))
+    counts = Counter(
+        found if found in ("right", "told") else "wrong" for found in outcomes.values()
+    )
+    print(
+        write(
+            "triton_kernels",
+            {
+                "command": "python -m lab.evidence.triton_kernels",
+                "triton": triton.__version__,
+                **{word: counts[word] for word in ("right", "told", "wrong")},
+                "outcomes": outcomes,
+            },
+        )
+    )
     return bool(counts["wrong"])
 
 

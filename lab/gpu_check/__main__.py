@@ -15,27 +15,36 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def main(
     parts: Annotated[
-        list[str] | None, typer.Argument(
-            help="instructions, lessons, sanitizer, grading, counters; default: all")
+        list[str] | None,
+        typer.Argument(help="instructions, lessons, sanitizer, grading, counters; default: all"),
     ] = None,
     minutes: Annotated[float, typer.Option(help="when to have finished")] = 9.0,
-    out: Annotated[Path | None, typer.Option(
-        help="where to write the result; default: lab/results/gpu_check.json")] = None,
-    lesson: Annotated[list[str] | None, typer.Option(
-        help="only this lesson, with --out; default: all")] = None,
-    fresh: Annotated[bool, typer.Option(
-        "--fresh", help="do again what an earlier run has done")] = False,
-    rehearse: Annotated[bool, typer.Option(
-        "--rehearse", help="without a GPU: the virtual one plays the part of the real one",
-    )] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="where to write the result; default: lab/results/gpu_check.json"),
+    ] = None,
+    lesson: Annotated[
+        list[str] | None, typer.Option(help="only this lesson, with --out; default: all")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="do again what an earlier run has done")
+    ] = False,
+    rehearse: Annotated[
+        bool,
+        typer.Option(
+            "--rehearse",
+            help="without a GPU: the virtual one plays the part of the real one",
+        ),
+    ] = False,
 ) -> None:
     """Compare this machine's GPU with the virtual one: instructions, lessons, faults, counts.
 
     Exit status: 0 everything agrees, 1 something does not, 2 nothing could be done, 3 the time was
     up before the end (the same command goes on).
     """
-    raise typer.Exit(check(minutes, parts or [], out, "virtual" if rehearse else "gpu",
-                           lesson, fresh))
+    raise typer.Exit(
+        check(minutes, parts or [], out, "virtual" if rehearse else "gpu", lesson, fresh)
+    )
 
 
 if __name__ == "__main__":

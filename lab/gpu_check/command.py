@@ -30,9 +30,15 @@ ALL_WELL, SOMETHING_WRONG, NOTHING_DONE, UNFINISHED = range(4)
 SAME = ("device", "driver", "source", "rehearsal", "lessons")
 
 
-def check(minutes: float, parts: list[str], out: Path | None, device: str = GPU,
-          only: list[str] | None = None, fresh: bool = False, console: Console | None = None
-          ) -> int:
+def check(
+    minutes: float,
+    parts: list[str],
+    out: Path | None,
+    device: str = GPU,
+    only: list[str] | None = None,
+    fresh: bool = False,
+    console: Console | None = None,
+) -> int:
     """Run the parts named, by default all, and say how it went: one of the exit codes.
 
     A part that is complete in ``out`` already, of the same source and device, is left alone unless
@@ -45,9 +51,12 @@ def check(minutes: float, parts: list[str], out: Path | None, device: str = GPU,
         return NOTHING_DONE
     facts = provenance.describe(device) | {"lessons": sorted(only or ())}
     if device == GPU and facts["device"] is None:
-        console.print(f"Nothing was checked: {facts['why']}. This needs an NVIDIA GPU and its "
-                      "driver; the course itself runs without one, and --rehearse tries the check "
-                      "with the virtual GPU in its place.", markup=False)
+        console.print(
+            f"Nothing was checked: {facts['why']}. This needs an NVIDIA GPU and its "
+            "driver; the course itself runs without one, and --rehearse tries the check "
+            "with the virtual GPU in its place.",
+            markup=False,
+        )
         return NOTHING_DONE
     folder = root / FOLDER / device
     if out is None:
@@ -76,8 +85,11 @@ def check(minutes: float, parts: list[str], out: Path | None, device: str = GPU,
         return SOMETHING_WRONG
     unfinished = [name for name in names if not _part(run, name).get("complete")]
     if unfinished:
-        console.print(f"Not finished: {', '.join(unfinished)}. Give the same command again: it "
-                      "goes on where it is.", markup=False)
+        console.print(
+            f"Not finished: {', '.join(unfinished)}. Give the same command again: it "
+            "goes on where it is.",
+            markup=False,
+        )
         return UNFINISHED
     return ALL_WELL
 
@@ -87,11 +99,14 @@ def _refusal(parts: list[str], only: list[str] | None, out: Path | None, root: P
     if unknown := set(parts) - set(PARTS):
         return f"There is no part {', '.join(sorted(unknown))}; the parts: {', '.join(PARTS)}"
     if unknown := set(only or ()) - set(lessons(root)):
-        return (f"There is no lesson {', '.join(sorted(unknown))}; the lessons: "
-                f"{', '.join(lessons(root))}")
+        return (
+            f"There is no lesson {', '.join(sorted(unknown))}; the lessons: "
+            f"{', '.join(lessons(root))}"
+        )
     if only and out is None:
-        return ("Some lessons must not stand for all: give --lesson another file to write, with "
-                "--out.")
+        return (
+            "Some lessons must not stand for all: give --lesson another file to write, with --out."
+        )
     return ""
 
 
@@ -145,8 +160,12 @@ def _clear(folder: Path, facts: dict, fresh: list[str]) -> None:
 
 
 def _wrong(result: dict) -> list[Row]:
-    return [row for part in result.get("parts", {}).values() for row in rows_of(part)
-            if row.verdict in (DIFFERS, FAILS)]
+    return [
+        row
+        for part in result.get("parts", {}).values()
+        for row in rows_of(part)
+        if row.verdict in (DIFFERS, FAILS)
+    ]
 
 
 def show(result: dict, console: Console) -> None:

@@ -65,18 +65,26 @@ def grade_class(result: Path, device: str, workers: int = 0) -> None:
             assignment, person = people[job.student]
             bad = mismatch(person, assignment, verdict, verdict.earned)
             failed = verdict.earned is None
-            figures = {"earned": verdict.earned, "points": verdict.points,
-                       "device": verdict.device, "isolation": verdict.isolation,
-                       "seconds": verdict.seconds,
-                       "reasons": {one.test: one.reason for one in verdict.tests if one.reason}}
+            figures = {
+                "earned": verdict.earned,
+                "points": verdict.points,
+                "device": verdict.device,
+                "isolation": verdict.isolation,
+                "seconds": verdict.seconds,
+                "reasons": {one.test: one.reason for one in verdict.tests if one.reason},
+            }
             row = Row(job.student, FAILS if failed else DIFFERS if bad else AGREES, bad, figures)
             append(result, row)
 
         # Everybody's work is the course's own: nothing here has to be kept apart.
         limits = replace(Limits(), gpu=device != VIRTUAL)
         if submitted:
-            with Grader(own_work=True, workers=workers, limits=limits,
-                        sources=sorted({job.source for job in submitted})) as grader:
+            with Grader(
+                own_work=True,
+                workers=workers,
+                limits=limits,
+                sources=sorted({job.source for job in submitted}),
+            ) as grader:
                 grader.grade(submitted, keep)
         if device != VIRTUAL and not any(row.what.endswith(LAUNCHES) for row in known):
             append(result, _launches(checked_device.read_record(record)))
@@ -90,8 +98,7 @@ def _launches(lines: list[dict]) -> Row:
     bad = [line for line in lines if line["verdict"] not in FINE]
     detail = "; ".join(f"{line['launch']}: {line['detail']}" for line in bad[:10])
     figures = dict(counts) | {"worst": max((line["worst"] for line in lines), default=0.0)}
-    return Row(f"{len(lines):,} {LAUNCHES}", DIFFERS if bad else AGREES, detail,
-               figures)
+    return Row(f"{len(lines):,} {LAUNCHES}", DIFFERS if bad else AGREES, detail, figures)
 
 
 def same_reasons(there: list[Row], here: list[Row]) -> list[Row]:
@@ -108,8 +115,12 @@ def same_reasons(there: list[Row], here: list[Row]) -> list[Row]:
         if other is not None and row.verdict == AGREES and "reasons" in other.figures:
             for name in ("earned", "reasons"):
                 if not _alike(row.figures[name], other.figures[name]):
-                    row = replace(row, verdict=DIFFERS, detail=f"{name}: {row.figures[name]} on "
-                                  f"the GPU, {other.figures[name]} on the virtual GPU")
+                    row = replace(
+                        row,
+                        verdict=DIFFERS,
+                        detail=f"{name}: {row.figures[name]} on "
+                        f"the GPU, {other.figures[name]} on the virtual GPU",
+                    )
                     break
         found.append(row)
     return found
@@ -120,7 +131,8 @@ def _alike(one: object, other: object) -> bool:
         return one == other
     return one.keys() == other.keys() and all(
         one[test] == other[test] or (_ENDLESS in one[test] and _ENDLESS in other[test])
-        for test in one)
+        for test in one
+    )
 
 
 def main() -> None:

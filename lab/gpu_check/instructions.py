@@ -39,23 +39,40 @@ def vectors() -> ModuleType:
 
 def launch_of(text: str, arrays: list[np.ndarray], grid: int, block: int) -> RecordedLaunch:
     """A kernel ``k`` that takes the arrays' addresses."""
-    pieces = [Piece(PLACES + APART * number, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-              for number, array in enumerate(arrays)]
-    return RecordedLaunch("k", "k", (text,), (grid, 1, 1), (block, 1, 1),
-                          [struct.pack("<Q", piece.address) for piece in pieces], 0, False, pieces)
+    pieces = [
+        Piece(PLACES + APART * number, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        for number, array in enumerate(arrays)
+    ]
+    return RecordedLaunch(
+        "k",
+        "k",
+        (text,),
+        (grid, 1, 1),
+        (block, 1, 1),
+        [struct.pack("<Q", piece.address) for piece in pieces],
+        0,
+        False,
+        pieces,
+    )
 
 
 def judge(form: str, there: np.ndarray, here: np.ndarray, recorded: np.ndarray) -> Row:
     """One form: equal, as on an H200, or neither."""
+
     def differing(other: np.ndarray) -> int:
         return int((there != other).any(axis=0).sum())
 
-    figures = {"threads": there.shape[1], "not as the virtual GPU": differing(here),
-               "not as an H200": differing(recorded)}
+    figures = {
+        "threads": there.shape[1],
+        "not as the virtual GPU": differing(here),
+        "not as an H200": differing(recorded),
+    }
     if not figures["not as the virtual GPU"]:
         return Row(form, AGREES, "", figures)
-    told = (f"{figures['not as the virtual GPU']} of {figures['threads']} threads have other bits "
-            "than on the virtual GPU")
+    told = (
+        f"{figures['not as the virtual GPU']} of {figures['threads']} threads have other bits "
+        "than on the virtual GPU"
+    )
     if not figures["not as an H200"]:
         return Row(form, AGREES, f"{told}, and those of an H200", figures)
     return Row(form, DIFFERS, f"{told}, {figures['not as an H200']} than an H200's", figures)

@@ -54,16 +54,28 @@ class Clock:
         return max(0.0, self.end - time.monotonic())
 
 
-def run(command: Sequence[object], seconds: float, *, environment: dict[str, str] | None = None,
-        folder: Path | None = None) -> Done:
+def run(
+    command: Sequence[object],
+    seconds: float,
+    *,
+    environment: dict[str, str] | None = None,
+    folder: Path | None = None,
+) -> Done:
     """Run a program to its end, or end it and all that it started after ``seconds``."""
     began = time.monotonic()
     if _stopping.is_set():
         return Done(None, "", 0.0)
     process = subprocess.Popen(
-        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL, text=True, errors="replace", cwd=folder,
-        env=os.environ | source_path() | (environment or {}), start_new_session=True)
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        cwd=folder,
+        env=os.environ | source_path() | (environment or {}),
+        start_new_session=True,
+    )
     _running.add(process)
     if _stopping.is_set():  # since this began to start it
         _end(process)
@@ -114,8 +126,12 @@ def source_path() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
 
 
-def side_by_side(work: Callable[[T], R], items: Iterable[T], workers: int,
-                 done: Callable[[T, R], None] = lambda item, result: None) -> list[R]:
+def side_by_side(
+    work: Callable[[T], R],
+    items: Iterable[T],
+    workers: int,
+    done: Callable[[T, R], None] = lambda item, result: None,
+) -> list[R]:
     """``work(item)`` for all items, ``workers`` at a time; ``done`` is told each as it ends.
 
     Results in the order of the items. An exception, Ctrl-C too, ends what runs and goes on up.

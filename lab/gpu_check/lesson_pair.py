@@ -24,13 +24,19 @@ def judge(id: str, there: Path, total: int, last: str = "") -> Row:
         return Row(id, FAILS, f"it never began: {last}")
     wrong = list(_mistakes(cells))
     if len(cells) < total:
-        wrong.insert(0, f"it ended in the cell after {cells[-1].name!r} (cell {len(cells)} of "
-                        f"{total}): {last}")
+        wrong.insert(
+            0,
+            f"it ended in the cell after {cells[-1].name!r} (cell {len(cells)} of {total}): {last}",
+        )
     first = next((cell for cell in cells if cell.error and cell.error not in cell.expected), None)
     if first is not None and first.error == "ModuleNotFoundError":
         return Row(id, NOT_RUN, f"{first.message} (cell {first.name!r})", {"device": device})
-    figures = {"cells": len(cells), "checks": sum(len(cell.outcomes) for cell in cells),
-               "seconds": round(sum(cell.seconds for cell in cells), 1), "device": device}
+    figures = {
+        "cells": len(cells),
+        "checks": sum(len(cell.outcomes) for cell in cells),
+        "seconds": round(sum(cell.seconds for cell in cells), 1),
+        "device": device,
+    }
     return Row(id, FAILS if wrong else AGREES, "; ".join(wrong[:_NOTES]), figures)
 
 
@@ -65,8 +71,10 @@ def compare(id: str, there: Path, here: Path, again: Path | None = None) -> Row:
             continue
         errors = (cell.error, other.error)
         if errors[0] != errors[1] and not set(errors) <= {*cell.expected, ""}:
-            notes.append(f"cell {cell.name!r}: {cell.error or 'no error'} on the GPU, "
-                         f"{other.error or 'none'} on the virtual GPU")
+            notes.append(
+                f"cell {cell.name!r}: {cell.error or 'no error'} on the GPU, "
+                f"{other.error or 'none'} on the virtual GPU"
+            )
         for name in sorted(cell.arrays.keys() & other.arrays.keys()):
             twice = repeated[cell.name].arrays.get(name) if cell.name in repeated else None
             varying = None
@@ -76,8 +84,9 @@ def compare(id: str, there: Path, here: Path, again: Path | None = None) -> Row:
                     counts["not repeatable"] += 1
                     continue
                 counts["repeatable in part"] += 1
-            verdict, off, detail = _arrays(there, cell.arrays[name], here, other.arrays[name],
-                                           varying)
+            verdict, off, detail = _arrays(
+                there, cell.arrays[name], here, other.arrays[name], varying
+            )
             counts[verdict] += 1
             worst = max(worst, off)
             if verdict == "different":
@@ -90,25 +99,36 @@ def _varying(here: Path, one: tuple, again: Path, other: tuple) -> np.ndarray | 
     """Which elements of an array differ between two runs; None where that cannot be told."""
     if tuple(one[:2]) != tuple(other[:2]) or not one[3] or not other[3]:
         return None
-    a, b = (np.load(folder / kept[3], allow_pickle=False).reshape(-1)
-            for folder, kept in ((here, one), (again, other)))
+    a, b = (
+        np.load(folder / kept[3], allow_pickle=False).reshape(-1)
+        for folder, kept in ((here, one), (again, other))
+    )
     raw = [array.view(np.uint8).reshape(len(array), -1) for array in (a, b)]
     return (raw[0] != raw[1]).any(axis=1)
 
 
-def _arrays(there: Path, one: tuple, here: Path, other: tuple,
-            varying: np.ndarray | None = None) -> tuple[str, float, str]:
+def _arrays(
+    there: Path, one: tuple, here: Path, other: tuple, varying: np.ndarray | None = None
+) -> tuple[str, float, str]:
     """``equal``, ``within bounds`` or ``different``; the worst difference; what differs.
     ``varying`` elements are left out."""
     if tuple(one[:3]) == tuple(other[:3]):
         return "equal", 0.0, ""
     if tuple(one[:2]) != tuple(other[:2]):
-        return "different", 0.0, (f"{one[0]} of shape {tuple(one[1])} on the GPU, {other[0]} of "
-                                  f"shape {tuple(other[1])} on the virtual GPU")
+        return (
+            "different",
+            0.0,
+            (
+                f"{one[0]} of shape {tuple(one[1])} on the GPU, {other[0]} of "
+                f"shape {tuple(other[1])} on the virtual GPU"
+            ),
+        )
     if not one[3] or not other[3]:
         return "different", 0.0, "too large to be compared number by number"
-    a, b = (np.load(folder / kept[3], allow_pickle=False).reshape(-1)
-            for folder, kept in ((there, one), (here, other)))
+    a, b = (
+        np.load(folder / kept[3], allow_pickle=False).reshape(-1)
+        for folder, kept in ((there, one), (here, other))
+    )
     if varying is not None:
         a, b = a[~varying], b[~varying]
     if a.dtype.kind == "c":
@@ -123,5 +143,11 @@ def _arrays(there: Path, one: tuple, here: Path, other: tuple,
     if not bad.any():
         return "equal", 0.0, ""
     at = int(np.flatnonzero(bad)[0])
-    return "different", 0.0, (f"{int(bad.sum()):,} of {len(a):,} elements, first at {at}: {a[at]} "
-                              f"on the GPU, {b[at]} on the virtual GPU")
+    return (
+        "different",
+        0.0,
+        (
+            f"{int(bad.sum()):,} of {len(a):,} elements, first at {at}: {a[at]} "
+            f"on the GPU, {b[at]} on the virtual GPU"
+        ),
+    )

@@ -71,8 +71,11 @@ def lessons(root: Path) -> list[str]:
     """Ids of all lessons that have a solution, in the order of the course."""
     from gpucourse.course.registry import load_course
 
-    return [lesson.id for lesson in load_course(root).lessons
-            if (root / "solutions" / f"{lesson.id}.ipynb").is_file()]
+    return [
+        lesson.id
+        for lesson in load_course(root).lessons
+        if (root / "solutions" / f"{lesson.id}.ipynb").is_file()
+    ]
 
 
 def cells(root: Path, id: str) -> list[tuple[str, list[str], str]]:
@@ -152,8 +155,15 @@ def open_shell() -> _Plain | _Shell:
         return _Plain()
 
 
-def run(root: Path, id: str, folder: Path, *, sizes: str = "own", record: bool = False,
-        tell=lambda ran: None) -> list[Ran]:
+def run(
+    root: Path,
+    id: str,
+    folder: Path,
+    *,
+    sizes: str = "own",
+    record: bool = False,
+    tell=lambda ran: None,
+) -> list[Ran]:
     """Run every cell; errors stop nothing.
 
     ``sizes="virtual"`` takes the sizes that lessons choose for the virtual GPU on any device, so
@@ -171,8 +181,7 @@ def run(root: Path, id: str, folder: Path, *, sizes: str = "own", record: bool =
         from lab.gpu_check.recorder import RecordingDevice, into_folder
         from virtualgpu.devices import set_current
 
-        set_current(RecordingDevice(into_folder(folder / "launches",
-                                                lambda: f"{id}: {current}")))
+        set_current(RecordingDevice(into_folder(folder / "launches", lambda: f"{id}: {current}")))
     outcomes: list[tuple[str, bool, str]] = []
 
     def noted(shown: object, place: object = None) -> None:
@@ -188,8 +197,11 @@ def run(root: Path, id: str, folder: Path, *, sizes: str = "own", record: bool =
         outcomes.clear()
         began = time.monotonic()
         printed, complained = io.StringIO(), io.StringIO()
-        with (contextlib.redirect_stdout(printed), contextlib.redirect_stderr(complained),
-              warnings.catch_warnings()):
+        with (
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(complained),
+            warnings.catch_warnings(),
+        ):
             error = shell.run(name, source)
         ran.seconds = round(time.monotonic() - began, 3)
         ran.outcomes, ran.warned = list(outcomes), complained.getvalue().strip()[-400:]
@@ -205,8 +217,9 @@ def run(root: Path, id: str, folder: Path, *, sizes: str = "own", record: bool =
 
 def _last_lines(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)[-4:]
-    return " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
-                      for frame in reversed(frames))
+    return " < ".join(
+        f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames)
+    )
 
 
 def write(folder: Path, id: str, done: list[Ran]) -> None:
@@ -272,14 +285,18 @@ def host_arrays(value: Any) -> dict[str, Any]:
     if module == "cudf" and hasattr(value, "to_pandas"):
         table = value.to_pandas()
         columns = table.items() if hasattr(table, "columns") else [("", table)]
-        return {f".{key}": column.to_numpy() for key, column in columns
-                if column.dtype.kind in "biufc"}
+        return {
+            f".{key}": column.to_numpy() for key, column in columns if column.dtype.kind in "biufc"
+        }
     array = None
     if isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "__cuda_array_interface__"):
-        array = next(getattr(value, method)() for method in ("copy_to_host", "get", "__array__")
-                     if hasattr(value, method))
+        array = next(
+            getattr(value, method)()
+            for method in ("copy_to_host", "get", "__array__")
+            if hasattr(value, method)
+        )
     elif module.startswith("jax") and hasattr(value, "__array__") and hasattr(value, "dtype"):
         array = np.asarray(value)
     if not isinstance(array, np.ndarray) or array.dtype.hasobject or array.size < 2:
@@ -293,8 +310,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", choices=("own", "virtual"), default="own")
     parser.add_argument("--record", action="store_true")
-    parser.add_argument("--poison", type=int, default=global_memory.POISON,
-                        help="the byte in device memory that nobody wrote")
+    parser.add_argument(
+        "--poison",
+        type=int,
+        default=global_memory.POISON,
+        help="the byte in device memory that nobody wrote",
+    )
     given = parser.parse_args()
     global_memory.POISON = given.poison
     jobs.end_with_parent()
@@ -302,11 +323,20 @@ def main() -> None:
 
     def tell(ran: Ran) -> None:
         bad = f"  {ran.error}: {ran.message.splitlines()[0] if ran.message else ''}"
-        print(f"{ran.seconds:7.2f} s  {ran.name}{bad if ran.error else ''}", file=sys.__stdout__,
-              flush=True)
+        print(
+            f"{ran.seconds:7.2f} s  {ran.name}{bad if ran.error else ''}",
+            file=sys.__stdout__,
+            flush=True,
+        )
 
-    run(find_root(), given.lesson, given.folder.resolve(), sizes=given.sizes, record=given.record,
-        tell=tell)
+    run(
+        find_root(),
+        given.lesson,
+        given.folder.resolve(),
+        sizes=given.sizes,
+        record=given.record,
+        tell=tell,
+    )
 
 
 if __name__ == "__main__":

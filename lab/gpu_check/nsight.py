@@ -45,14 +45,23 @@ class Count:
     judged: bool = True
 
 
-COUNTS = tuple(Count(name, metrics, judged=name not in OF_INSTRUCTIONS)
-               for name, metrics in nsight.METRICS.items())
+COUNTS = tuple(
+    Count(name, metrics, judged=name not in OF_INSTRUCTIONS)
+    for name, metrics in nsight.METRICS.items()
+)
 METRICS = tuple(metric for count in COUNTS for metric in count.metrics)
-_UNKNOWN = re.compile(r"(?:Failed to find metric|Unknown metric|[Mm]etric)\s*(?:regex:)?\^?'?\"?"
-                      r"((?:l1tex|smsp)__[\w.]+)")
-_REFUSED = ("ERR_NVGPUCTRPERM", "LibraryNotLoaded", "Failed to initialize the profiler",
-            "No kernels were profiled", "Driver Resources Unavailable",
-            "is not supported on the current")
+_UNKNOWN = re.compile(
+    r"(?:Failed to find metric|Unknown metric|[Mm]etric)\s*(?:regex:)?\^?'?\"?"
+    r"((?:l1tex|smsp)__[\w.]+)"
+)
+_REFUSED = (
+    "ERR_NVGPUCTRPERM",
+    "LibraryNotLoaded",
+    "Failed to initialize the profiler",
+    "No kernels were profiled",
+    "Driver Resources Unavailable",
+    "is not supported on the current",
+)
 
 
 @dataclass(frozen=True)
@@ -70,8 +79,9 @@ def parse(output: str) -> list[Profiled]:
     start = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         return []
-    table = list(csv.reader(io.StringIO("\n".join(
-        line for line in lines[start:] if line.startswith('"')))))
+    table = list(
+        csv.reader(io.StringIO("\n".join(line for line in lines[start:] if line.startswith('"'))))
+    )
     header, launches = table[0], {}
     for values in table[1:]:
         row = dict(zip(header, values, strict=False))
@@ -93,24 +103,43 @@ def _number(text: str) -> float | None:
         return None
 
 
-def profile(program: str, files: Sequence[Path], seconds: float, device: str = "gpu"
-            ) -> tuple[dict[str, Profiled], str]:
+def profile(
+    program: str, files: Sequence[Path], seconds: float, device: str = "gpu"
+) -> tuple[dict[str, Profiled], str]:
     """The launches of ``files`` under ``ncu`` by the file's stem, and what it complains of."""
     metrics, dropped = list(METRICS), []
     clock = jobs.Clock(seconds)
     while metrics:
         done = jobs.run(
-            [program, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none",
-             "--metrics", ",".join(metrics),
-             *jobs.python("lab.gpu_check.play", "--device", device, *files)], clock.left)
+            [
+                program,
+                "--csv",
+                "--page",
+                "raw",
+                "--print-units",
+                "base",
+                "--clock-control",
+                "none",
+                "--metrics",
+                ",".join(metrics),
+                *jobs.python("lab.gpu_check.play", "--device", device, *files),
+            ],
+            clock.left,
+        )
         unknown = [name for name in _UNKNOWN.findall(done.output) if name.rstrip(".") in metrics]
         found = parse(done.output)
         if found or not unknown or not clock.left:
             break
         dropped += unknown
         metrics = [name for name in metrics if name not in unknown]
-    said = next((line.strip() for line in done.output.splitlines()
-                 if any(word in line for word in _REFUSED) or line.startswith("==ERROR==")), "")
+    said = next(
+        (
+            line.strip()
+            for line in done.output.splitlines()
+            if any(word in line for word in _REFUSED) or line.startswith("==ERROR==")
+        ),
+        "",
+    )
     if done.code is None:
         said = said or TIMED_OUT
     elif not found:
@@ -170,17 +199,27 @@ def choose(folder: Path, most: int) -> list[Path]:
     return sorted(path for _, path in best.values())[:most]
 
 
-def compare(program: str, files: Sequence[Path], clock: jobs.Clock, workers: int,
-            device: str = "gpu", tell: Callable[[str], None] = lambda text: None,
-            save: Callable[[list[Row]], None] = lambda rows: None) -> tuple[list[Row], bool]:
+def compare(
+    program: str,
+    files: Sequence[Path],
+    clock: jobs.Clock,
+    workers: int,
+    device: str = "gpu",
+    tell: Callable[[str], None] = lambda text: None,
+    save: Callable[[list[Row]], None] = lambda rows: None,
+) -> tuple[list[Row], bool]:
     """A row for each launch, and whether time was enough; one row that says why, where ``ncu``
     reads nothing. ``save`` gets the rows after each batch of launches."""
     tell(f"the virtual GPU counts {len(files)} launches")
     shares = [files[first::workers] for first in range(workers) if files[first::workers]]
     # Half of the time at most, since the other half is what this is for.
-    ours = {name: counts for share in jobs.side_by_side(
-        lambda share: _counted_apart(share, clock.left / 2), shares, workers)
-        for name, counts in share.items()}
+    ours = {
+        name: counts
+        for share in jobs.side_by_side(
+            lambda share: _counted_apart(share, clock.left / 2), shares, workers
+        )
+        for name, counts in share.items()
+    }
     found: dict[str, Profiled] = {}
     said: dict[str, str] = {}  # by launch: what ncu said of its batch
     took: list[float] = []
@@ -189,8 +228,9 @@ def compare(program: str, files: Sequence[Path], clock: jobs.Clock, workers: int
     def all_rows() -> list[Row]:
         if not found:
             return [Row("Nsight Compute", NOT_RUN, f"ncu read no counters: {words}")]
-        first = Row("Nsight Compute", AGREES, words,
-                    {"launches": len(found), "seconds of each batch": took})
+        first = Row(
+            "Nsight Compute", AGREES, words, {"launches": len(found), "seconds of each batch": took}
+        )
         return [first, *(_row_of(path, ours, found, said) for path in files)]
 
     for start in range(0, len(files), BATCH):
@@ -210,8 +250,9 @@ def compare(program: str, files: Sequence[Path], clock: jobs.Clock, workers: int
     return all_rows(), bool(clock.left)
 
 
-def _row_of(path: Path, ours: dict[str, dict[str, int]], found: dict[str, Profiled],
-            said: dict[str, str]) -> Row:
+def _row_of(
+    path: Path, ours: dict[str, dict[str, int]], found: dict[str, Profiled], said: dict[str, str]
+) -> Row:
     launch = RecordedLaunch.load(path)
     what = f"{launch} ({launch.note})" if launch.note else str(launch)
     if path.stem in ours and path.stem in found:
@@ -227,8 +268,7 @@ def _row_of(path: Path, ours: dict[str, dict[str, int]], found: dict[str, Profil
 
 def _counted_apart(files: Sequence[Path], seconds: float) -> dict[str, dict[str, int]]:
     """As :func:`counted`, in a process of its own: threads of one would wait for each other."""
-    done = jobs.run(jobs.python("lab.gpu_check.nsight", *files), seconds,
-                    environment=jobs.HIDDEN)
+    done = jobs.run(jobs.python("lab.gpu_check.nsight", *files), seconds, environment=jobs.HIDDEN)
     found = {}
     for line in done.output.splitlines():
         with suppress(ValueError):

@@ -53,7 +53,9 @@ class Check:
     def save(self, part: str, found: list[Row], *, complete: bool = False) -> None:
         """Write the rows of a part; the file is never half written."""
         self.result.setdefault("parts", {})[part] = {
-            "complete": complete, "rows": [row.as_dict() for row in found]}
+            "complete": complete,
+            "rows": [row.as_dict() for row in found],
+        }
         text = json.dumps(self.result, indent=1, ensure_ascii=False)
         write_atomically(self.out, text + "\n")
 
@@ -106,11 +108,15 @@ def run_lessons(check: Check, seconds: float) -> None:
 
     jobs.side_by_side(work, tasks, check.workers, done)
     # Two runs on the virtual GPU tell what is not repeatable, or made of memory nobody wrote.
-    differing = [id for id in check.lessons()
-                 if NO_TIME not in (said["virtual", id], said["small", id])
-                 and _compare(check, id).verdict != AGREES]
-    again = jobs.side_by_side(lambda id: _run_lesson(check, clock, "again", id), differing,
-                              check.workers)
+    differing = [
+        id
+        for id in check.lessons()
+        if NO_TIME not in (said["virtual", id], said["small", id])
+        and _compare(check, id).verdict != AGREES
+    ]
+    again = jobs.side_by_side(
+        lambda id: _run_lesson(check, clock, "again", id), differing, check.workers
+    )
     save(complete=NO_TIME not in [*said.values(), *again])
 
 
@@ -124,11 +130,14 @@ def _run_lesson(check: Check, clock: jobs.Clock, name: str, id: str) -> str:
     sizes, on_gpu, more = _RUNS[name]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    command = jobs.python("lab.gpu_check.lesson_run", id, folder, "--sizes", sizes,
-                          *more)
+    command = jobs.python("lab.gpu_check.lesson_run", id, folder, "--sizes", sizes, *more)
     limit = LESSON_SECONDS[check.device]
-    ended = jobs.run(command, min(limit, clock.left), folder=check.root,
-                     environment={"MPLBACKEND": "agg"} | (check.on_gpu if on_gpu else jobs.HIDDEN))
+    ended = jobs.run(
+        command,
+        min(limit, clock.left),
+        folder=check.root,
+        environment={"MPLBACKEND": "agg"} | (check.on_gpu if on_gpu else jobs.HIDDEN),
+    )
     (folder / "output.txt").write_text(ended.output[-20_000:], encoding="utf-8")
     check.tell(f"{id}, {name}: {ended.seconds:.0f} s")
     if ended.code is None and ended.seconds < limit:
@@ -145,8 +154,11 @@ def _replay(check: Check, clock: jobs.Clock, id: str) -> str:
         return ""
     if clock.left < 5:
         return NO_TIME
-    ended = jobs.run(jobs.python("lab.gpu_check.replay", launches, result, "--device",
-                                 check.device), clock.left, environment=check.on_gpu)
+    ended = jobs.run(
+        jobs.python("lab.gpu_check.replay", launches, result, "--device", check.device),
+        clock.left,
+        environment=check.on_gpu,
+    )
     check.tell(f"{id}, launches on the GPU: {ended.seconds:.0f} s")
     return NO_TIME if ended.code is None else ended.last if ended.code else ""
 
@@ -176,8 +188,10 @@ def _lesson_rows(check: Check, said: dict[tuple[str, str], str]) -> list[Row]:
     found = []
     for id in check.lessons():
         total = len(cells(check.root, id))
-        for name, what in (("own", f"{id}, as a learner runs it"),
-                           ("small", f"{id}, at the virtual GPU's sizes")):
+        for name, what in (
+            ("own", f"{id}, as a learner runs it"),
+            ("small", f"{id}, at the virtual GPU's sizes"),
+        ):
             if said.get((name, id), NO_TIME) == NO_TIME:
                 found.append(Row(what, NOT_RUN, NO_TIME))
                 continue
@@ -193,8 +207,12 @@ def _lesson_rows(check: Check, said: dict[tuple[str, str], str]) -> list[Row]:
 
 def _compare(check: Check, id: str) -> Row:
     again = _folder(check, id, "again")
-    return lesson_pair.compare(id, _folder(check, id, "small"), _folder(check, id, "virtual"),
-                               again if again.exists() else None)
+    return lesson_pair.compare(
+        id,
+        _folder(check, id, "small"),
+        _folder(check, id, "virtual"),
+        again if again.exists() else None,
+    )
 
 
 # -- instructions -------------------------------------------------------------------------------
@@ -204,8 +222,11 @@ def run_instructions(check: Check, seconds: float) -> None:
     """Each form of instruction alone, against what an H200 gave and the virtual GPU gives."""
     result = check.folder / "instructions" / "rows.jsonl"
     result.parent.mkdir(parents=True, exist_ok=True)
-    ended = jobs.run(jobs.python("lab.gpu_check.instructions", result, "--device", check.device),
-                     seconds, environment=check.on_gpu)
+    ended = jobs.run(
+        jobs.python("lab.gpu_check.instructions", result, "--device", check.device),
+        seconds,
+        environment=check.on_gpu,
+    )
     check.tell(f"instructions: {ended.seconds:.0f} s")
     found = rows.read(result)
     if ended.code is None:
@@ -222,16 +243,18 @@ def run_counters(check: Check, seconds: float) -> None:
     """Counters of the virtual GPU against Nsight Compute's. Nothing else runs on the GPU."""
     program = provenance.tool("ncu")
     if program is None:
-        check.save("counters", [Row("Nsight Compute", NOT_RUN, "ncu is not installed")],
-                   complete=True)
+        check.save(
+            "counters", [Row("Nsight Compute", NOT_RUN, "ncu is not installed")], complete=True
+        )
         return
     clock = jobs.Clock(seconds)
     folder = check.folder / "counters"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     # Recorded by the lessons, unless those were run on a machine that is gone.
-    recorded = jobs.side_by_side(lambda id: _run_lesson(check, clock, "virtual", id),
-                                 check.lessons(), check.workers)
+    recorded = jobs.side_by_side(
+        lambda id: _run_lesson(check, clock, "virtual", id), check.lessons(), check.workers
+    )
     files = []
     for id in check.lessons():
         for path in nsight.choose(_launches(check, id)[0], MOST_COUNTED):
@@ -239,9 +262,15 @@ def run_counters(check: Check, seconds: float) -> None:
     if not files:
         check.save("counters", [Row("Nsight Compute", NOT_RUN, "no launch was recorded")])
         return
-    found, whole = nsight.compare(program, files[:MOST_COUNTED], clock, check.workers,
-                                  check.device, lambda text: check.tell(f"counters: {text}"),
-                                  lambda found: check.save("counters", found))
+    found, whole = nsight.compare(
+        program,
+        files[:MOST_COUNTED],
+        clock,
+        check.workers,
+        check.device,
+        lambda text: check.tell(f"counters: {text}"),
+        lambda found: check.save("counters", found),
+    )
     check.save("counters", found, complete=whole and NO_TIME not in recorded)
 
 
@@ -255,17 +284,27 @@ def run_sanitizer(check: Check, seconds: float) -> None:
     clock = jobs.Clock(seconds)
     folder = check.folder / "sanitizer"
     if not labelled.read(folder):
-        done = jobs.run(jobs.python("lab.gpu_check.record_labelled", folder), clock.left,
-                        environment=jobs.HIDDEN)
+        done = jobs.run(
+            jobs.python("lab.gpu_check.record_labelled", folder),
+            clock.left,
+            environment=jobs.HIDDEN,
+        )
         check.tell(f"sanitizer: {done.last}")
     labels = labelled.read(folder)
     if not labels:
         why = f"the labelled kernels were not recorded: {done.last}"
         check.save("sanitizer", [Row("compute-sanitizer", FAILS, why)])
         return
-    whole = sanitizers.compare(program, folder, labels, clock, check.workers, check.device,
-                               lambda text: check.tell(f"sanitizer: {text}"),
-                               lambda found: check.save("sanitizer", found))
+    whole = sanitizers.compare(
+        program,
+        folder,
+        labels,
+        clock,
+        check.workers,
+        check.device,
+        lambda text: check.tell(f"sanitizer: {text}"),
+        lambda found: check.save("sanitizer", found),
+    )
     check.save("sanitizer", rows_of(check.result["parts"]["sanitizer"]), complete=whole)
 
 
@@ -275,8 +314,11 @@ def run_sanitizer(check: Check, seconds: float) -> None:
 def run_grading(check: Check, seconds: float) -> None:
     """The class of ``gpucourse demo`` on the GPU, and beside it on the virtual GPU."""
     if importlib.util.find_spec("nbformat") is None:
-        check.save("grading", [Row("the class of the demo", NOT_RUN, "nbformat is not installed")],
-                   complete=True)
+        check.save(
+            "grading",
+            [Row("the class of the demo", NOT_RUN, "nbformat is not installed")],
+            complete=True,
+        )
         return
     folder = check.folder / "grading"
     folder.mkdir(parents=True, exist_ok=True)
@@ -286,8 +328,11 @@ def run_grading(check: Check, seconds: float) -> None:
 
     def work(side: tuple[str, Path]) -> jobs.Done:
         kind, result = side
-        return jobs.run(jobs.python("lab.gpu_check.grading_run", result, "--device", kind,
-                                    "--workers", half), seconds, environment=kinds[kind])
+        return jobs.run(
+            jobs.python("lab.gpu_check.grading_run", result, "--device", kind, "--workers", half),
+            seconds,
+            environment=kinds[kind],
+        )
 
     def done(side: tuple[str, Path], ended: jobs.Done) -> None:
         check.tell(f"grading, {side[0]}: {ended.seconds:.0f} s {ended.last if ended.code else ''}")

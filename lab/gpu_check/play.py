@@ -25,8 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--device", choices=(GPU, VIRTUAL), default=GPU)
-    parser.add_argument("--unwritten", action="store_true",
-                        help="leave unwritten memory as it is")
+    parser.add_argument("--unwritten", action="store_true", help="leave unwritten memory as it is")
     given = parser.parse_args()
     jobs.end_with_parent()
     device = open_device(given.device)
@@ -35,8 +34,10 @@ def main() -> None:
         try:
             play(RecordedLaunch.load(path), device, poison=not given.unwritten)
         except VirtualGPUError as error:
-            print(f"{WRONG}{path.stem}: {type(error).__name__}: {str(error).splitlines()[0]}",
-                  flush=True)
+            print(
+                f"{WRONG}{path.stem}: {type(error).__name__}: {str(error).splitlines()[0]}",
+                flush=True,
+            )
             if getattr(error, "name", "") in FATAL:
                 raise SystemExit(1) from None
 

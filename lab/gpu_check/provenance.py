@@ -16,13 +16,34 @@ from lab.benchmarks.report import versions
 from lab.gpu_check.lesson_run import find_root
 
 PACKAGES = (
-    *gpu_provenance.PACKAGES, "cuda-core", "cuda-pathfinder", "cudf-cu13", "cudf-cu12", "pycuda",
-    "awkward-cpp", "cuda-cccl", "hist", "uproot", "pandas", "matplotlib", "ipython", "nbformat",
-    "dask", "distributed", "nvidia-cuda-nvcc", "nvidia-nvjitlink",
+    *gpu_provenance.PACKAGES,
+    "cuda-core",
+    "cuda-pathfinder",
+    "cudf-cu13",
+    "cudf-cu12",
+    "pycuda",
+    "awkward-cpp",
+    "cuda-cccl",
+    "hist",
+    "uproot",
+    "pandas",
+    "matplotlib",
+    "ipython",
+    "nbformat",
+    "dask",
+    "distributed",
+    "nvidia-cuda-nvcc",
+    "nvidia-nvjitlink",
 )
 #: Folders of the checkout, and kinds of files in them, of which the check's verdicts are made.
-SOURCE = ("packages/virtualgpu/src", "packages/gpucourse/src", "course", "solutions",
-          "grading/source", "packages/virtualgpu/tests/support/labelled")
+SOURCE = (
+    "packages/virtualgpu/src",
+    "packages/gpucourse/src",
+    "course",
+    "solutions",
+    "grading/source",
+    "packages/virtualgpu/tests/support/labelled",
+)
 KINDS = (".py", ".ipynb", ".toml")
 #: NVIDIA's programs that parts of the check run.
 TOOLS = ("ncu", "compute-sanitizer")
@@ -34,9 +55,13 @@ def describe(device: str) -> dict:
 
     try:
         gpu = find_gpu()
-        facts = {"device": gpu.name, "compute capability": list(gpu.compute_capability),
-                 "memory": gpu.memory, "cuda": gpu.cuda,
-                 "driver": gpu.driver or gpu_provenance.state().get("driver_version")}
+        facts = {
+            "device": gpu.name,
+            "compute capability": list(gpu.compute_capability),
+            "memory": gpu.memory,
+            "cuda": gpu.cuda,
+            "driver": gpu.driver or gpu_provenance.state().get("driver_version"),
+        }
     except NoGPU as missing:
         facts = {"device": None, "why": str(missing)}
     if device != "gpu":
@@ -59,8 +84,12 @@ def tool(name: str) -> str | None:
     if found := shutil.which(name):
         return found
     folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    places = [Path(folder) / part / name for folder in folders if folder
-              for part in ("bin", "compute-sanitizer")]
+    places = [
+        Path(folder) / part / name
+        for folder in folders
+        if folder
+        for part in ("bin", "compute-sanitizer")
+    ]
     places += sorted(Path("/opt/nvidia").glob(f"nsight-compute/*/{name}"))
     return next((str(place) for place in places if os.access(place, os.X_OK)), None)
 
@@ -78,8 +107,12 @@ def tool_version(name: str) -> str:
 def _commit() -> str | None:
     root = Path(__file__).resolve().parents[2]
     try:
-        done = subprocess.run(["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"],
-                              capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None
@@ -89,8 +122,12 @@ def source_digest(root: Path, folders: Iterable[str] = SOURCE) -> str:
     """A digest of the source that is checked: a copy of a checkout knows no commit, and a checkout
     may have been changed since its commit."""
     digest = hashlib.sha256()
-    for path in sorted(path for folder in folders for path in (root / folder).rglob("*")
-                       if path.suffix in KINDS and ".ipynb_checkpoints" not in path.parts):
+    for path in sorted(
+        path
+        for folder in folders
+        for path in (root / folder).rglob("*")
+        if path.suffix in KINDS and ".ipynb_checkpoints" not in path.parts
+    ):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]

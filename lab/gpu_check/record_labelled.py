@@ -23,7 +23,6 @@ from virtualgpu import devices
 SUPPORT = Path("packages/virtualgpu/tests/support")
 
 
-
 def record(folder: Path) -> list[Label]:
     """Run every labelled kernel under the checkers and keep its first launch."""
     sys.path.insert(0, str(find_root() / SUPPORT))
@@ -41,9 +40,17 @@ def record(folder: Path) -> list[Label]:
         kept[0].save(folder / f"{name}.npz")
         text = "\n".join(kept[0].texts)
         findings = [(found.kind, found.line) for found in report.findings]
-        labels.append(Label(
-            name, case.kind, sorted(case.lines), _space(report.findings, case.kind), findings,
-            ".shared" in text, bool(re.search(r"\bbar(rier)?\.", text))))
+        labels.append(
+            Label(
+                name,
+                case.kind,
+                sorted(case.lines),
+                _space(report.findings, case.kind),
+                findings,
+                ".shared" in text,
+                bool(re.search(r"\bbar(rier)?\.", text)),
+            )
+        )
     (folder / LABELS).write_text(json.dumps([asdict(label) for label in labels], indent=1))
     return labels
 
@@ -51,8 +58,9 @@ def record(folder: Path) -> list[Label]:
 def _space(findings: list, kind: str) -> str:
     """Where the fault is, from the words of the finding."""
     for found in findings:
-        if found.kind == kind and (match := re.search(r"\b(global|shared|local) memory",
-                                                      found.message)):
+        if found.kind == kind and (
+            match := re.search(r"\b(global|shared|local) memory", found.message)
+        ):
             return match[1]
     return "global" if kind in ("memory", "uninitialised") else ""
 

@@ -36,13 +36,24 @@ class RecordingDevice(VirtualDevice):
         self._count: Counter[tuple] = Counter()
         self._bytes = 0
 
-    def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-               cluster: Triple | None = None) -> None:
+    def launch(
+        self,
+        module: LoadedModule,
+        entry: str,
+        grid: Triple,
+        block: Triple,
+        parameters: list[bytes],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: Triple | None = None,
+    ) -> None:
         what = (module, entry, grid, block, parameters, shared_bytes, cooperative, cluster)
         kernel, key = self._describe(what)
-        if (key in self._seen or self._count[kernel] >= EACH
-                or not isinstance(instruments.new_schedule(), Lockstep)):
+        if (
+            key in self._seen
+            or self._count[kernel] >= EACH
+            or not isinstance(instruments.new_schedule(), Lockstep)
+        ):
             super().launch(*what)
             return
         launch = capture(self, *what)

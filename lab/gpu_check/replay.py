@@ -48,7 +48,7 @@ def main() -> None:
     rows.write(given.result, known)
     # In the order of the files, so the rows that are there are those of the first ones.
     with GPUProcess(given.device) as gpu:
-        for path in sorted(given.folder.glob("*.npz"))[len(known):]:
+        for path in sorted(given.folder.glob("*.npz"))[len(known) :]:
             rows.append(given.result, replay(path, gpu))
 
 

@@ -38,8 +38,16 @@ _SHORTEST = 5.0  # seconds that are worth a start
 NO_TIME, NO_START = "no time was left", "the tool did not start"
 # In the order in which they are tried: an option that a version does not know stops it.
 _OPTIONS = (
-    ("--show-backtrace", "no", "--report-api-errors", "no", "--destroy-on-device-error", "kernel",
-     "--print-limit", "2000"),
+    (
+        "--show-backtrace",
+        "no",
+        "--report-api-errors",
+        "no",
+        "--destroy-on-device-error",
+        "kernel",
+        "--print-limit",
+        "2000",
+    ),
     ("--show-backtrace", "no", "--print-limit", "2000"),
     (),
 )
@@ -94,8 +102,15 @@ def _launch_of(place: str, names: Sequence[str]) -> str:
     # A mangled name has the length before the name; a readable one stands by itself. So no name is
     # taken for part of another.
     symbols = _PLACE.sub("", place)
-    return next((name for name in names if f"{len(name)}{name}" in symbols
-                 or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", symbols)), "")
+    return next(
+        (
+            name
+            for name in names
+            if f"{len(name)}{name}" in symbols
+            or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", symbols)
+        ),
+        "",
+    )
 
 
 # -- running ------------------------------------------------------------------------------------
@@ -113,15 +128,22 @@ def plan(labels: Sequence[Label]) -> list[tuple[str, list[str]]]:
     """(tool, launches of one process), the kernels that may hang last and each alone."""
     batches = []
     for tool in TOOLS:
-        names = [label.name for label in labels
-                 if tool in tools_of(label) and label.kind != "deadlock"]
+        names = [
+            label.name for label in labels if tool in tools_of(label) and label.kind != "deadlock"
+        ]
         batches += [(tool, names[at : at + _BATCH]) for at in range(0, len(names), _BATCH)]
     return batches + [("synccheck", [label.name]) for label in labels if label.kind == "deadlock"]
 
 
-def watch(program: str, folder: Path, tool: str, names: Sequence[str], seconds: float,
-          device: str = "gpu", clock: jobs.Clock | None = None
-          ) -> tuple[list[Reported], dict[str, str]]:
+def watch(
+    program: str,
+    folder: Path,
+    tool: str,
+    names: Sequence[str],
+    seconds: float,
+    device: str = "gpu",
+    clock: jobs.Clock | None = None,
+) -> tuple[list[Reported], dict[str, str]]:
     """What one tool reports of some launches, and, by launch, why it says nothing.
 
     ``seconds`` are those of one process; one that ends early is followed by another for the rest,
@@ -135,23 +157,27 @@ def watch(program: str, folder: Path, tool: str, names: Sequence[str], seconds: 
         if limit < min(_SHORTEST, seconds):
             return found, silent | dict.fromkeys(left, NO_TIME)
         done = _start(program, folder, tool, left, limit, device)
-        begun = [line.removeprefix(LAUNCH).strip() for line in done.output.splitlines()
-                 if line.startswith(LAUNCH)]
+        begun = [
+            line.removeprefix(LAUNCH).strip()
+            for line in done.output.splitlines()
+            if line.startswith(LAUNCH)
+        ]
         found += parse(done.output, names)
         if not begun:
             return found, silent | dict.fromkeys(left, f"{NO_START}: {done.last}")
         if done.code is None or (begun != left and len(begun) < len(left)):
             # Ended inside the launch announced last: go on behind it.
             if done.code is None and limit < seconds:
-                return found, silent | dict.fromkeys(left[len(begun) - 1:], NO_TIME)
+                return found, silent | dict.fromkeys(left[len(begun) - 1 :], NO_TIME)
             why = "it did not end in time" if done.code is None else f"it ended: {done.last}"
             silent[begun[-1]] = why
-        left = left[len(begun):]
+        left = left[len(begun) :]
     return found, silent
 
 
-def _start(program: str, folder: Path, tool: str, names: Sequence[str], seconds: float,
-           device: str) -> jobs.Done:
+def _start(
+    program: str, folder: Path, tool: str, names: Sequence[str], seconds: float, device: str
+) -> jobs.Done:
     files = [folder / f"{name}.npz" for name in names]
     unwritten = ["--unwritten"] if tool == "initcheck" else []
     player = jobs.python("lab.gpu_check.play", "--device", device, *unwritten, *files)
@@ -165,8 +191,9 @@ def _start(program: str, folder: Path, tool: str, names: Sequence[str], seconds:
 # -- judging ------------------------------------------------------------------------------------
 
 
-def rows(labels: Sequence[Label], found: Sequence[Reported], silent: dict[tuple[str, str], str]
-         ) -> list[Row]:
+def rows(
+    labels: Sequence[Label], found: Sequence[Reported], silent: dict[tuple[str, str], str]
+) -> list[Row]:
     """One row for each kernel: its label beside what the tools say. ``silent``: by (tool, name)."""
     by_name: dict[str, list[Reported]] = defaultdict(list)
     for report in found:
@@ -177,8 +204,10 @@ def rows(labels: Sequence[Label], found: Sequence[Reported], silent: dict[tuple[
 def domain(label: Label) -> str:
     """The tool that looks for what is wrong with a kernel; empty where none does."""
     return {
-        ("memory", "global"): "memcheck", ("memory", "shared"): "memcheck",
-        ("uninitialised", "global"): "initcheck", ("race", "shared"): "racecheck",
+        ("memory", "global"): "memcheck",
+        ("memory", "shared"): "memcheck",
+        ("uninitialised", "global"): "initcheck",
+        ("race", "shared"): "racecheck",
         ("barrier", ""): "synccheck",
     }.get((label.kind, label.space), "")
 
@@ -186,9 +215,13 @@ def domain(label: Label) -> str:
 def _row(label: Label, found: list[Reported], silent: dict[tuple[str, str], str]) -> Row:
     told = [f"{one.kind} at line {one.line}" if one.line else one.kind for one in found]
     told = list(dict.fromkeys(told))
-    figures = {"label": label.kind, "where": label.space, "lines": label.lines,
-               "virtual GPU": [f"{kind} at line {line}" for kind, line in label.found],
-               "compute-sanitizer": told}
+    figures = {
+        "label": label.kind,
+        "where": label.space,
+        "lines": label.lines,
+        "virtual GPU": [f"{kind} at line {line}" for kind, line in label.found],
+        "compute-sanitizer": told,
+    }
     what = f"{label.name} ({label.kind})"
     tool = domain(label)
     quiet = [why for (_, name), why in silent.items() if name == label.name]
@@ -211,9 +244,16 @@ def _row(label: Label, found: list[Reported], silent: dict[tuple[str, str], str]
     return Row(what, DIFFERS, f"{tool} reports it at another line", figures)
 
 
-def compare(program: str, folder: Path, labels: Sequence[Label], clock: jobs.Clock, workers: int,
-            device: str = "gpu", tell: Callable[[str], None] = lambda text: None,
-            save: Callable[[list[Row]], None] = lambda rows: None) -> bool:
+def compare(
+    program: str,
+    folder: Path,
+    labels: Sequence[Label],
+    clock: jobs.Clock,
+    workers: int,
+    device: str = "gpu",
+    tell: Callable[[str], None] = lambda text: None,
+    save: Callable[[list[Row]], None] = lambda rows: None,
+) -> bool:
     """Run every tool over every labelled kernel that it can look at; whether all was done.
 
     What a batch of kernels gave is kept in the folder and not asked for again; ``save`` gets the
@@ -232,8 +272,12 @@ def compare(program: str, folder: Path, labels: Sequence[Label], clock: jobs.Clo
         found, silent = result
         said[batch[0], *batch[1]] = result
         if NO_TIME not in silent.values():
-            line = {"tool": batch[0], "names": batch[1], "silent": silent,
-                    "found": [asdict(report) for report in found]}
+            line = {
+                "tool": batch[0],
+                "names": batch[1],
+                "silent": silent,
+                "found": [asdict(report) for report in found],
+            }
             with kept.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
         tell(f"{batch[0]}: {len(batch[1])} kernels, {len(found)} reports")

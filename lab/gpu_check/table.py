@@ -27,8 +27,14 @@ TITLES = {
     "sanitizer": "labelled kernels under compute-sanitizer",
 }
 _LONGEST = 300  # characters of what is told of one row
-_COUNTED = ("global_load_sectors", "global_store_sectors", "shared_load_wavefronts",
-            "shared_load_conflicts", "divergent_branches", "warp_instructions")
+_COUNTED = (
+    "global_load_sectors",
+    "global_store_sectors",
+    "shared_load_wavefronts",
+    "shared_load_conflicts",
+    "divergent_branches",
+    "warp_instructions",
+)
 
 
 def tables(result: dict | None) -> str:
@@ -44,10 +50,17 @@ def tables(result: dict | None) -> str:
     for name, part in parts.items():
         wrong = [row for row in rows_of(part) if row.verdict in (DIFFERS, FAILS, NOT_RUN)]
         if wrong:
-            lines += ["", f"What does not agree, of {TITLES.get(name, name)}:", "",
-                      "| | | |", "|---|---|---|"]
-            lines += [f"| {_cell(what)} | {verdict} | {_cell(detail)} |"
-                      for what, verdict, detail in _grouped(wrong)]
+            lines += [
+                "",
+                f"What does not agree, of {TITLES.get(name, name)}:",
+                "",
+                "| | | |",
+                "|---|---|---|",
+            ]
+            lines += [
+                f"| {_cell(what)} | {verdict} | {_cell(detail)} |"
+                for what, verdict, detail in _grouped(wrong)
+            ]
     if found := _what_each_finds(parts.get("sanitizer")):
         lines += ["", *found]
     if counted := _counters(parts.get("counters")):
@@ -62,19 +75,33 @@ def _grouped(rows: list[Row]) -> list[tuple[str, str, str]]:
     for row in rows:
         if row.verdict == NOT_RUN:
             unrun.setdefault(row.detail, []).append(row.what)
-    return found + [(names[0] if len(names) == 1 else f"{len(names)} rows", NOT_RUN, why)
-                    for why, names in unrun.items()]
+    return found + [
+        (names[0] if len(names) == 1 else f"{len(names)} rows", NOT_RUN, why)
+        for why, names in unrun.items()
+    ]
 
 
 def _machine(machine: dict) -> str:
     versions = machine["versions"]
-    shown = [f"{name} {versions[name]}" for name in
-             ("numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x", "jax", "numpy", "awkward")
-             if name in versions]
+    shown = [
+        f"{name} {versions[name]}"
+        for name in (
+            "numba",
+            "numba-cuda",
+            "cupy-cuda13x",
+            "cupy-cuda12x",
+            "jax",
+            "numpy",
+            "awkward",
+        )
+        if name in versions
+    ]
     tools = [f"{name} ({version})" for name, version in machine.get("tools", {}).items()]
-    return (f"{machine['device']}, driver {machine['driver']}, CUDA {machine['cuda']}, "
-            f"{machine['date'][:10]}, commit `{machine['commit']}`; Python {machine['python']}, "
-            f"{', '.join(shown + tools)}.")
+    return (
+        f"{machine['device']}, driver {machine['driver']}, CUDA {machine['cuda']}, "
+        f"{machine['date'][:10]}, commit `{machine['commit']}`; Python {machine['python']}, "
+        f"{', '.join(shown + tools)}."
+    )
 
 
 def _what_each_finds(part: dict | None) -> list[str]:
@@ -85,16 +112,21 @@ def _what_each_finds(part: dict | None) -> list[str]:
     kinds: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         kinds.setdefault((row.figures["label"], row.figures["where"]), []).append(row)
-    lines = ["What each finds of the labelled kernels (a clean kernel: blames):", "",
-             "| | kernels | looked at by compute-sanitizer | it finds | `check()` finds |",
-             "|---|--:|--:|--:|--:|"]
+    lines = [
+        "What each finds of the labelled kernels (a clean kernel: blames):",
+        "",
+        "| | kernels | looked at by compute-sanitizer | it finds | `check()` finds |",
+        "|---|--:|--:|--:|--:|",
+    ]
     for (label, where), some in sorted(kinds.items()):
         looked = [row for row in some if row.detail != NO_TIME]
         theirs = sum(_named(row, "compute-sanitizer") for row in looked)
         ours = sum(_named(row, "virtual GPU") for row in some)
         name = {"memory": "bad address", "uninitialised": "unwritten memory read"}.get(label, label)
-        lines.append(f"| {name}{f', {where} memory' if where else ''} | {len(some)} | "
-                     f"{len(looked)} | {theirs} | {ours} |")
+        lines.append(
+            f"| {name}{f', {where} memory' if where else ''} | {len(some)} | "
+            f"{len(looked)} | {theirs} | {ours} |"
+        )
     return lines
 
 
@@ -110,11 +142,16 @@ def _counters(part: dict | None) -> list[str]:
     rows = [row for row in rows_of(part) if set(row.figures) & set(_COUNTED)] if part else []
     if not rows:
         return []
-    lines = ["Counts, the virtual GPU's / Nsight Compute's (one number where they are equal):", "",
-             "| launch | " + " | ".join(name.replace("_", " ") for name in _COUNTED) + " |",
-             "|---|" + "--:|" * len(_COUNTED)]
-    return lines + [f"| {_cell(row.what)} | "
-                    + " | ".join(_pair(row, name) for name in _COUNTED) + " |" for row in rows]
+    lines = [
+        "Counts, the virtual GPU's / Nsight Compute's (one number where they are equal):",
+        "",
+        "| launch | " + " | ".join(name.replace("_", " ") for name in _COUNTED) + " |",
+        "|---|" + "--:|" * len(_COUNTED),
+    ]
+    return lines + [
+        f"| {_cell(row.what)} | " + " | ".join(_pair(row, name) for name in _COUNTED) + " |"
+        for row in rows
+    ]
 
 
 def _pair(row: Row, name: str) -> str:

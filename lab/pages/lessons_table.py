@@ -20,7 +20,8 @@ from gpucourse.publish.source import ANSWERS, Cell, Source, read_course
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _DRAWS = re.compile(
-    r"\b(Picture|draw_\w+|picture|gpucourse\.(race|timeline|tree|memory|report|compare))\(")
+    r"\b(Picture|draw_\w+|picture|gpucourse\.(race|timeline|tree|memory|report|compare))\("
+)
 
 
 class Row(NamedTuple):
@@ -57,8 +58,11 @@ def table(sources: list[Source]) -> Iterator[str]:
     yield "| " + " | ".join(Row._fields) + " |"
     yield "|---" + "|---:" * (len(Row._fields) - 1) + "|"
     for source in sources:
-        yield "| " + " | ".join(f"{value:,}" if isinstance(value, int) else value
-                                for value in row(source)) + " |"
+        yield (
+            "| "
+            + " | ".join(f"{value:,}" if isinstance(value, int) else value for value in row(source))
+            + " |"
+        )
 
 
 def _is_exercise(cell: Cell) -> bool:

@@ -45,33 +45,69 @@ install it and find PyCUDA's basic calls on CuPy (`gpucourse.adapters.without_py
 been tried on CuPy's stand-in only, not on a GPU.
 """
 
-_OWN_TESTS = ("Its own tests run on it (`python -m lab.evidence.{0}_suite FOLDER`, with {1}'s "
-              "source); `lab/results/{0}_suite.json` has how many pass, and why others fail.")
+_OWN_TESTS = (
+    "Its own tests run on it (`python -m lab.evidence.{0}_suite FOLDER`, with {1}'s "
+    "source); `lab/results/{0}_suite.json` has how many pass, and why others fail."
+)
 _ABOUT = {
     "cupy": ("CuPy", "Follows CuPy 14.2. " + _OWN_TESTS.format("cupy", "CuPy")),
-    "cupyx": ("cupyx", "`cupyx.scipy` is SciPy's functions on the device's arrays (`pip install "
-              "scipy`): values up to rounding, and its refusals in SciPy's words."),
-    "pycuda": ("PyCUDA", "Follows PyCUDA 2026.1; kernels are compiled by NVRTC instead of nvcc. "
-               + _OWN_TESTS.format("pycuda", "PyCUDA")),
+    "cupyx": (
+        "cupyx",
+        "`cupyx.scipy` is SciPy's functions on the device's arrays (`pip install "
+        "scipy`): values up to rounding, and its refusals in SciPy's words.",
+    ),
+    "pycuda": (
+        "PyCUDA",
+        "Follows PyCUDA 2026.1; kernels are compiled by NVRTC instead of nvcc. "
+        + _OWN_TESTS.format("pycuda", "PyCUDA"),
+    ),
     "cudf": ("cuDF", "Follows cuDF 26.10 (nulls are `<NA>` in every dtype), on pandas."),
     "awkward": (
         "Awkward Arrays",
-        "Awkward itself is the real one: `ak.to_backend(array, \"cuda\")` gives arrays in the "
+        'Awkward itself is the real one: `ak.to_backend(array, "cuda")` gives arrays in the '
         "virtual GPU's memory, and kernels take them with `extensions=[ak.numba.cuda]`, by index, "
         "by iteration, by `enumerate` and over slices. `virtualgpu.activate()` sees to it "
-        "(`virtualgpu.awkward`)."),
+        "(`virtualgpu.awkward`).",
+    ),
 }
 
 # Modules whose names are worth listing, package by package.
 _MODULES = {
-    "cupy": ("cupy", "cupy.linalg", "cupy.fft", "cupy.random", "cupy.cuda", "cupy.cuda.texture",
-             "cupy.testing"),
-    "cupyx": ("cupyx", "cupyx.profiler", "cupyx.jit", "cupyx.scipy", "cupyx.scipy.ndimage",
-              "cupyx.scipy.signal", "cupyx.scipy.signal.windows", "cupyx.scipy.special",
-              "cupyx.scipy.linalg", "cupyx.scipy.fft", "cupyx.scipy.fftpack", "cupyx.scipy.stats",
-              "cupyx.scipy.sparse", "cupyx.scipy.sparse.linalg"),
-    "pycuda": ("pycuda.driver", "pycuda.compiler", "pycuda.gpuarray", "pycuda.cumath",
-               "pycuda.curandom", "pycuda.elementwise", "pycuda.reduction", "pycuda.tools"),
+    "cupy": (
+        "cupy",
+        "cupy.linalg",
+        "cupy.fft",
+        "cupy.random",
+        "cupy.cuda",
+        "cupy.cuda.texture",
+        "cupy.testing",
+    ),
+    "cupyx": (
+        "cupyx",
+        "cupyx.profiler",
+        "cupyx.jit",
+        "cupyx.scipy",
+        "cupyx.scipy.ndimage",
+        "cupyx.scipy.signal",
+        "cupyx.scipy.signal.windows",
+        "cupyx.scipy.special",
+        "cupyx.scipy.linalg",
+        "cupyx.scipy.fft",
+        "cupyx.scipy.fftpack",
+        "cupyx.scipy.stats",
+        "cupyx.scipy.sparse",
+        "cupyx.scipy.sparse.linalg",
+    ),
+    "pycuda": (
+        "pycuda.driver",
+        "pycuda.compiler",
+        "pycuda.gpuarray",
+        "pycuda.cumath",
+        "pycuda.curandom",
+        "pycuda.elementwise",
+        "pycuda.reduction",
+        "pycuda.tools",
+    ),
     "cudf": (),
 }
 
@@ -123,7 +159,8 @@ def cudf_surfaces() -> list[tuple[str, list[str], list[str]]]:
 
     def of_accessor(cls) -> set[str]:
         return set(cls._methods | cls._properties) | {
-            name for name in vars(cls) if not name.startswith("_")}
+            name for name in vars(cls) if not name.startswith("_")
+        }
 
     has = {
         "cudf": (set(cudf.__all__), names.MODULE),
@@ -133,11 +170,14 @@ def cudf_surfaces() -> list[tuple[str, list[str], list[str]]]:
         "cudf.Series.cat": (of_accessor(accessors.CategoricalAccessor), names.CAT),
         "cudf.DataFrame": (set(dir(cudf.DataFrame)), names.DATAFRAME),
         "cudf.DataFrame.groupby(...)": (
-            set(groupby.METHODS) | set(dir(groupby.GroupBy)), names.GROUPBY),
+            set(groupby.METHODS) | set(dir(groupby.GroupBy)),
+            names.GROUPBY,
+        ),
         "cudf.Index": (set(dir(cudf.Index)) | set(dir(cudf.MultiIndex)), names.INDEX),
     }
-    return [(name, sorted(mine & theirs), sorted(theirs - mine))
-            for name, (mine, theirs) in has.items()]
+    return [
+        (name, sorted(mine & theirs), sorted(theirs - mine)) for name, (mine, theirs) in has.items()
+    ]
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -146,9 +186,12 @@ def public_names(module: ModuleType) -> list[str]:
     if listed is not None and module.__name__ != "cupy":  # which offers more than it lists
         return sorted(listed)
     return sorted(
-        name for name in {*dir(module), *(listed or ())}
-        if not name.startswith("_") and name not in ("annotations", "namespace", "namespaces")
-        and _belongs(getattr(module, name, None), module.__name__.partition(".")[0]))
+        name
+        for name in {*dir(module), *(listed or ())}
+        if not name.startswith("_")
+        and name not in ("annotations", "namespace", "namespaces")
+        and _belongs(getattr(module, name, None), module.__name__.partition(".")[0])
+    )
 
 
 def _belongs(value: object, package: str) -> bool:
@@ -160,8 +203,12 @@ def _belongs(value: object, package: str) -> bool:
 
 def _names(surface: tuple[str, list[str], list[str]]) -> str:
     name, has, lacks = surface
-    lines = [f"<details><summary><code>{name}</code>: {len(has)} names"
-             + (f", {len(lacks)} lacking" if lacks else "") + "</summary>", ""]
+    lines = [
+        f"<details><summary><code>{name}</code>: {len(has)} names"
+        + (f", {len(lacks)} lacking" if lacks else "")
+        + "</summary>",
+        "",
+    ]
     for word, some in (("Has", has), ("Lacks", lacks)):
         if some:
             lines += [textwrap.fill(f"**{word}** " + " ".join(f"`{one}`" for one in some), 99), ""]

@@ -60,13 +60,32 @@ def build() -> None:
     stamp = ENVIRONMENT / "installed.txt"
     if not stamp.is_file() or stamp.read_bytes() != lock.read_bytes():
         uv = [sys.executable, "-m", "uv"]
-        subprocess.run([*uv, "venv", "-q", "--clear", "--seed", "--python", PYTHON,
-                        ENVIRONMENT], check=True)
-        subprocess.run([*uv, "pip", "install", "-q", "--python", ENVIRONMENT / "bin" / "python",
-                        "--compile-bytecode", "--require-hashes", "-r", lock], check=True)
+        subprocess.run(
+            [*uv, "venv", "-q", "--clear", "--seed", "--python", PYTHON, ENVIRONMENT], check=True
+        )
+        subprocess.run(
+            [
+                *uv,
+                "pip",
+                "install",
+                "-q",
+                "--python",
+                ENVIRONMENT / "bin" / "python",
+                "--compile-bytecode",
+                "--require-hashes",
+                "-r",
+                lock,
+            ],
+            check=True,
+        )
         shutil.copy(lock, stamp)
-    subprocess.run([HOME / "binder" / "postBuild"], cwd=HOME, env=environment(), check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [HOME / "binder" / "postBuild"],
+        cwd=HOME,
+        env=environment(),
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def git(*words: str) -> bytes:
@@ -96,8 +115,12 @@ def sizes() -> dict:
 
 def megabytes(folder: Path, pattern: str = "*") -> float:
     """10⁶ bytes that the files occupy on the disk; hard links count once."""
-    seen = {(s.st_dev, s.st_ino): s.st_blocks * 512
-            for path in folder.rglob(pattern) if not path.is_dir() for s in [path.lstat()]}
+    seen = {
+        (s.st_dev, s.st_ino): s.st_blocks * 512
+        for path in folder.rglob(pattern)
+        if not path.is_dir()
+        for s in [path.lstat()]
+    }
     return round(sum(seen.values()) / 1e6, 1)
 
 
@@ -144,11 +167,22 @@ class Room:
 def server(room: Room) -> Iterator[psutil.Process]:
     """JupyterLab as Binder starts it, after its page has been asked for once."""
     token = secrets.token_hex()
-    options = ["--no-browser", f"--port={PORT}", "--port-retries=0", "--ip=127.0.0.1",
-               f"--IdentityProvider.token={token}", "--allow-root"]
+    options = [
+        "--no-browser",
+        f"--port={PORT}",
+        "--port-retries=0",
+        "--ip=127.0.0.1",
+        f"--IdentityProvider.token={token}",
+        "--allow-root",
+    ]
     log = (PLACE / "server.log").open("wb")
-    process = subprocess.Popen(room.command("jupyter", "lab", *options), cwd=HOME,
-                               env=environment(), stdout=log, stderr=log)
+    process = subprocess.Popen(
+        room.command("jupyter", "lab", *options),
+        cwd=HOME,
+        env=environment(),
+        stdout=log,
+        stderr=log,
+    )
     try:
         for page in ("lab", "api/contents", "api/kernelspecs", "lab/api/settings"):
             ask(process, f"http://127.0.0.1:{PORT}/{page}?token={token}")
@@ -230,8 +264,9 @@ def run(lesson: Lesson, room: Room, lab: psutil.Process) -> dict:
         answered = HOME / "projects" / lesson.id / "answered.ipynb"
         nbformat.write(notebook, answered)
         notebook.cells.append(nbformat.v4.new_code_cell(f"!gpucourse grade {answered.name}"))
-    command = room.command("python", "-m", "ipykernel_launcher", "-f", "{connection_file}",
-                           "--log-level=ERROR")
+    command = room.command(
+        "python", "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=ERROR"
+    )
     folder = HOME / (f"projects/{lesson.id}" if grades else "lectures")
     killed, watch = room.killed(), Watch(lab)
     watch.start()
@@ -273,7 +308,8 @@ def main() -> int:
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in texts))
         inputs[lesson.id] = digest.hexdigest()[:16]
     wanted = [
-        id for id, digest in inputs.items()
+        id
+        for id, digest in inputs.items()
         if (id.startswith(tuple(asked)) if asked else found.get(id, {}).get("input") != digest)
     ]
     results = {
@@ -290,10 +326,17 @@ def main() -> int:
         write(NAME, {**results, "notebooks": found})
         print(id, found[id])
     room.leave()
-    wrong = [id for id, one in found.items()
-             if one["killed"] or one["kernel died"] or one["unexpected errors"]
-             or ("graded in its kernel" in one and not re.search(
-                 r": (\d+) of \1 points", one["graded in its kernel"] or ""))]
+    wrong = [
+        id
+        for id, one in found.items()
+        if one["killed"]
+        or one["kernel died"]
+        or one["unexpected errors"]
+        or (
+            "graded in its kernel" in one
+            and not re.search(r": (\d+) of \1 points", one["graded in its kernel"] or "")
+        )
+    ]
     print(f"{len(found)} notebooks; not as they should be: {', '.join(wrong) or 'none'}")
     return bool(wrong)
 

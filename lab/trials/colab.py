@@ -52,8 +52,10 @@ def fresh_machine() -> None:
     shutil.rmtree(ROOM, ignore_errors=True)
     uv = [sys.executable, "-m", "uv"]
     subprocess.run([*uv, "venv", "-q", "--python", "3.13", ENVIRONMENT], check=True)
-    subprocess.run([*uv, "pip", "install", "-q", "--python", ENVIRONMENT / "bin" / "python",
-                    "-r", PACKAGES], check=True)
+    subprocess.run(
+        [*uv, "pip", "install", "-q", "--python", ENVIRONMENT / "bin" / "python", "-r", PACKAGES],
+        check=True,
+    )
     CONTENT.mkdir()
     startup = PROFILE / "profile_default" / "startup"
     startup.mkdir(parents=True)
@@ -64,8 +66,11 @@ def environment() -> dict[str, str]:
     """Of a kernel; git takes the course's address for this repository."""
     address = repository_url(REPOSITORY)
     assert address is not None
-    kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "VIRTUAL", "UV", "JUPYTER"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "VIRTUAL", "UV", "JUPYTER"))
+    }
     return {
         **kept,
         "PATH": f"{ENVIRONMENT}/bin:{os.environ['PATH']}",
@@ -92,8 +97,11 @@ def answered(path: Path) -> nbformat.NotebookNode:
     else:  # of several lessons, whose starters are known by their text
         for lecture in (REPOSITORY / "lectures").glob("[0-9]*.ipynb"):
             solved = {cell.id: cell for cell in cells(solutions / lecture.name)}
-            answers |= {cell.source: solved[cell.id] for cell in cells(lecture)
-                        if "exercise" in cell.metadata.get("tags", ())}
+            answers |= {
+                cell.source: solved[cell.id]
+                for cell in cells(lecture)
+                if "exercise" in cell.metadata.get("tags", ())
+            }
     for cell in notebook.cells:
         if cell.cell_type == "code":
             if found := answers.get(cell.id) or answers.get(cell.source):
@@ -112,11 +120,18 @@ def run(path: Path) -> dict:
     start = time.perf_counter()
     python = ENVIRONMENT / "bin" / "python"
     lived = execute(
-        notebook, [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-        environment(), CONTENT)
+        notebook,
+        [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        environment(),
+        CONTENT,
+    )
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    checks = [output.data[CHECK_MIME] for cell in code for output in cell.outputs
-              if CHECK_MIME in output.get("data", {})]
+    checks = [
+        output.data[CHECK_MIME]
+        for cell in code
+        for output in cell.outputs
+        if CHECK_MIME in output.get("data", {})
+    ]
     found = {
         "seconds": round(time.perf_counter() - start),
         "set up": printed(code[0]),
@@ -145,14 +160,17 @@ def main() -> int:
     paths = {path.stem.removeprefix("project_"): path for path in (REPOSITORY / FOLDER).glob("*")}
     files = [PACKAGES, Path(colab.__file__), REPOSITORY / "requirements/base.txt"]
     setting = b"".join(path.read_bytes() for path in files)
-    inputs = {id: hashlib.sha256(setting + path.read_bytes()).hexdigest()[:16]
-              for id, path in sorted(paths.items())}
+    inputs = {
+        id: hashlib.sha256(setting + path.read_bytes()).hexdigest()[:16]
+        for id, path in sorted(paths.items())
+    }
     try:
         found = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["notebooks"]
     except (OSError, ValueError, KeyError):
         found = {}
     wanted = [
-        id for id, digest in inputs.items()
+        id
+        for id, digest in inputs.items()
         if (id.startswith(tuple(asked)) if asked else found.get(id, {}).get("input") != digest)
     ]
     if wanted:
@@ -162,9 +180,14 @@ def main() -> int:
         found = {id: found[id] for id in inputs if id in found}
         write(NAME, {"command": "python -m lab.trials.colab", "python": "3.13", "notebooks": found})
         print(id, found[id])
-    wrong = [id for id, one in found.items()
-             if one["checks failed"] or one["kernel died"] or one["unexpected errors"]
-             or not all(re.search(r": (\d+) of \1 points", line) for line in one.get("graded", ()))]
+    wrong = [
+        id
+        for id, one in found.items()
+        if one["checks failed"]
+        or one["kernel died"]
+        or one["unexpected errors"]
+        or not all(re.search(r": (\d+) of \1 points", line) for line in one.get("graded", ()))
+    ]
     print(f"{len(found)} notebooks; not as they should be: {', '.join(wrong) or 'none'}")
     return bool(wrong)
 

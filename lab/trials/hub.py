@@ -51,8 +51,9 @@ PROJECT = "01_fill_a_histogram"
 NOTEBOOK = f"projects/{PROJECT}/{PROJECT}.ipynb"
 
 
-def command(hub: Hub, user: str, *words: str, cwd: str = CHECKOUT,
-            within: tuple[str, ...] = ()) -> str:
+def command(
+    hub: Hub, user: str, *words: str, cwd: str = CHECKOUT, within: tuple[str, ...] = ()
+) -> str:
     """Output of a command in a terminal of the user's server. Raises RuntimeError if it fails."""
     done = hub.terminal(user, *words, cwd=cwd, within=within)
     expect(done.returncode == 0, f"{user}: {' '.join(words)}: {done.stdout}{done.stderr}")
@@ -66,12 +67,15 @@ def answer(hub: Hub, user: str) -> None:
     """Write the solution's answers into the learner's own notebook."""
     file = hub.home(user) / CHECKOUT / NOTEBOOK
     notebook = json.loads(file.read_text())
-    answers = {cell["metadata"]["nbgrader"]["grade_id"]: cell["source"] for cell in json.loads(
-        (COURSE / "solutions" / f"{PROJECT}.ipynb").read_text())["cells"]
-        if cell["metadata"].get("nbgrader", {}).get("solution")}
+    answers = {
+        cell["metadata"]["nbgrader"]["grade_id"]: cell["source"]
+        for cell in json.loads((COURSE / "solutions" / f"{PROJECT}.ipynb").read_text())["cells"]
+        if cell["metadata"].get("nbgrader", {}).get("solution")
+    }
     for cell in notebook["cells"]:
-        cell["source"] = answers.get(cell["metadata"].get("nbgrader", {}).get("grade_id"),
-                                     cell["source"])
+        cell["source"] = answers.get(
+            cell["metadata"].get("nbgrader", {}).get("grade_id"), cell["source"]
+        )
     file.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -86,12 +90,15 @@ def walk_assignment(walk: Walk, hub: Hub) -> None:
     token = hub.token_of(RIGHT)
     with walk.step("the learner's list has it, as downloaded already"):
         found = hub.page(RIGHT, "assignments?course_id=gpucourse", token).json()["value"]
-        expect([(one["assignment_id"], one["status"]) for one in found] == [(PROJECT, "fetched")],
-               found)
+        expect(
+            [(one["assignment_id"], one["status"]) for one in found] == [(PROJECT, "fetched")],
+            found,
+        )
     answer(hub, RIGHT)
     with walk.step("Submit, as the button of the assignment list does it"):
-        said = hub.page(RIGHT, "assignments/submit", token, "POST",
-                        course_id="gpucourse", assignment_id=PROJECT).json()
+        said = hub.page(
+            RIGHT, "assignments/submit", token, "POST", course_id="gpucourse", assignment_id=PROJECT
+        ).json()
         expect(said["success"], said)
     with walk.step("nbgrader submit in a terminal, of a project as it was released"):
         command(hub, STARTER, "nbgrader", "submit", PROJECT)
@@ -99,7 +106,8 @@ def walk_assignment(walk: Walk, hub: Hub) -> None:
         said = command(hub, TEACHER, "nbgrader", "collect", PROJECT, cwd=grading)
         expect("cheating" not in said, said)
         seen["from"] = sorted(
-            one.name for one in (hub.home(TEACHER) / CHECKOUT / "grading" / "submitted").iterdir())
+            one.name for one in (hub.home(TEACHER) / CHECKOUT / "grading" / "submitted").iterdir()
+        )
         expect(seen["from"] == [hub.student(RIGHT), hub.student(STARTER)], seen)
     with walk.step("gpucourse grade") as seen:
         command(hub, TEACHER, "gpucourse", "grade", cwd=grading)
@@ -115,8 +123,14 @@ def walk_assignment(walk: Walk, hub: Hub) -> None:
         command(hub, TEACHER, "nbgrader", "generate_feedback", PROJECT, cwd=grading)
         command(hub, TEACHER, "nbgrader", "release_feedback", PROJECT, cwd=grading)
     with walk.step("feedback: fetched by the learners"):
-        said = hub.page(RIGHT, "assignments/fetch_feedback", token, "POST",
-                        course_id="gpucourse", assignment_id=PROJECT).json()
+        said = hub.page(
+            RIGHT,
+            "assignments/fetch_feedback",
+            token,
+            "POST",
+            course_id="gpucourse",
+            assignment_id=PROJECT,
+        ).json()
         expect(said["success"], said)
         command(hub, STARTER, "nbgrader", "fetch_feedback", PROJECT)
         for user, score in ((RIGHT, f"{verdict['points']:g}"), (STARTER, "0")):
@@ -136,10 +150,12 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
     own, colleague, curious = (hub.token_of(user) for user in (TEACHER, COLLEAGUE, CURIOUS))
     with walk.step("formgrader: the teacher and a colleague, nobody else") as seen:
         page = "formgrader/manage_assignments"
-        for who, user, token in (("teacher", TEACHER, own),
-                                 ("colleague, on the teacher's server", TEACHER, colleague),
-                                 ("learner, on the teacher's server", TEACHER, curious),
-                                 ("learner, on the own server", CURIOUS, curious)):
+        for who, user, token in (
+            ("teacher", TEACHER, own),
+            ("colleague, on the teacher's server", TEACHER, colleague),
+            ("learner, on the teacher's server", TEACHER, curious),
+            ("learner, on the own server", CURIOUS, curious),
+        ):
             seen[who] = hub.page(user, page, token).status_code
         expect(list(seen.values()) == [200, 200, 403, 404], seen)
         found = hub.page(TEACHER, "formgrader/api/assignments", colleague).json()
@@ -153,7 +169,9 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
             "delete what was handed in": ("sh", "-c", f"rm -r {inbound}/{hub.student(RIGHT)}+*"),
             "change a submission whose name is known": ("touch", f"{theirs}/{PROJECT}.ipynb"),
             "change what is released": (
-                "touch", str(EXCHANGE / "gpucourse" / "outbound" / PROJECT / f"{PROJECT}.ipynb")),
+                "touch",
+                str(EXCHANGE / "gpucourse" / "outbound" / PROJECT / f"{PROJECT}.ipynb"),
+            ),
         }.items():
             seen[name] = "refused" if hub.terminal(CURIOUS, *words).returncode else "ALLOWED"
         expect(set(seen.values()) == {"refused"}, seen)
@@ -163,8 +181,9 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
         (forged,) = set(inbound.iterdir()) - before
         expect(forged.name.startswith(f"{hub.student(RIGHT)}+"), forged.name)
         owners = {user: server_of(user).uids().real for user in (RIGHT, CURIOUS)}
-        expect(theirs.stat().st_uid == owners[RIGHT] != owners[CURIOUS] == forged.stat().st_uid,
-               owners)
+        expect(
+            theirs.stat().st_uid == owners[RIGHT] != owners[CURIOUS] == forged.stat().st_uid, owners
+        )
 
 
 def walk_isolation(walk: Walk, hub: Hub) -> None:
@@ -180,7 +199,7 @@ def walk_isolation(walk: Walk, hub: Hub) -> None:
         closed = ("bwrap", "--unshare-user", "--disable-userns", "--dev-bind", "/", "/")
         done = hub.terminal(TEACHER, *closed, *grade, cwd=grading)
         said = " ".join((done.stdout + done.stderr).split())
-        seen["said"] = said[said.find("Not graded"):][:160]
+        seen["said"] = said[said.find("Not graded") :][:160]
         expect(done.returncode != 0 and "only at level 'limits'" in seen["said"], seen)
 
 
@@ -225,8 +244,11 @@ def inside(proxy: Path) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.trials.hub")
-    parser.add_argument("--proxy", help="configurable-http-proxy, where it is not on PATH",
-                        default=shutil.which("configurable-http-proxy"))
+    parser.add_argument(
+        "--proxy",
+        help="configurable-http-proxy, where it is not on PATH",
+        default=shutil.which("configurable-http-proxy"),
+    )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     missing = hub_place.lacking(options.proxy)
@@ -236,13 +258,18 @@ def main() -> None:
         sys.exit(hub_place.enter("lab.trials.hub", ["--proxy", options.proxy]))
     load = os.getloadavg()[0]
     steps = inside(Path(options.proxy))
-    write(NAME, {
-        "command": "python -m lab.trials.hub",
-        "load of the machine before": round(load, 1),
-        "programs": {name: version(name) for name in
-                     ("jupyterhub", "jupyterlab", "nbgrader", "nbgitpuller")},
-        "steps": steps,
-    })
+    write(
+        NAME,
+        {
+            "command": "python -m lab.trials.hub",
+            "load of the machine before": round(load, 1),
+            "programs": {
+                name: version(name)
+                for name in ("jupyterhub", "jupyterlab", "nbgrader", "nbgitpuller")
+            },
+            "steps": steps,
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -63,9 +63,24 @@ class Pod(LocalProcessSpawner):
         home, uid = HOMES / self.user.name, self.uid(self)
         home.mkdir(mode=0o700, exist_ok=True)
         os.chown(home, uid, self.gid)
-        inside = ["bwrap", "--dev-bind", "/", "/", "--tmpfs", "/srv/homes",
-                  "--bind", str(home), "/home/jovyan", "--chdir", "/home/jovyan", "setpriv",
-                  f"--reuid={uid}", f"--regid={self.gid}", "--clear-groups", "--no-new-privs"]
+        inside = [
+            "bwrap",
+            "--dev-bind",
+            "/",
+            "/",
+            "--tmpfs",
+            "/srv/homes",
+            "--bind",
+            str(home),
+            "/home/jovyan",
+            "--chdir",
+            "/home/jovyan",
+            "setpriv",
+            f"--reuid={uid}",
+            f"--regid={self.gid}",
+            "--clear-groups",
+            "--no-new-privs",
+        ]
         self.cmd = [*inside, "jupyterhub-singleuser"]
         address = await super().start()
         # Kubernetes sends no request to a pod before this has ended, and ends the pod if it fails.

@@ -19,8 +19,13 @@ NOTEBOOK = f"{CHECKOUT}/lectures/02_why_gpus.ipynb"
 
 def links(hub: Hub) -> dict[str, str]:
     """Title → link, as the command prints them for this hub."""
-    table = subprocess.run([sys.executable, "-m", "gpucourse.publish.hub", hub.address],
-                           cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    table = subprocess.run(
+        [sys.executable, "-m", "gpucourse.publish.hub", hub.address],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     return dict(re.findall(r"\| \[(.*?)\]\((.*?)\) \|", table))
 
 
@@ -32,8 +37,17 @@ def upstream_changes(change: Callable[[dict], None], path: str, message: str) ->
         notebook = json.loads(file.read_text())
         change(notebook)
         file.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
-        hub_place.run("git", "-c", "user.name=Course", "-c", "user.email=course@example.org",
-                      "commit", "-qam", message, cwd=Path(folder))
+        hub_place.run(
+            "git",
+            "-c",
+            "user.name=Course",
+            "-c",
+            "user.email=course@example.org",
+            "commit",
+            "-qam",
+            message,
+            cwd=Path(folder),
+        )
         hub_place.run("git", "push", "-q", "origin", "HEAD:main", cwd=Path(folder))
 
 
@@ -69,8 +83,9 @@ def walk_links(walk: Walk, hub: Hub) -> None:
             tab.wait_for_kernel(NOTEBOOK)
             tab.picture("hub-1-lecture")
             seen["MB of the server"] = memory(RIGHT)
-            seen["MB of the home"] = round(sum(
-                one.lstat().st_blocks for one in (HOMES / RIGHT).rglob("*")) * 512 / 1e6, 1)
+            seen["MB of the home"] = round(
+                sum(one.lstat().st_blocks for one in (HOMES / RIGHT).rglob("*")) * 512 / 1e6, 1
+            )
         with walk.step("nothing of nbgrader that is for teachers is in sight"):
             see(page.locator(".lm-TabBar-tab[title*='reate']")).to_have_count(0)
             page.locator(".lm-MenuBar-itemLabel").get_by_text("Nbgrader", exact=True).click()

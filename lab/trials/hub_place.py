@@ -64,21 +64,35 @@ def lacking(proxy: str | None) -> list[str]:
         except ImportError:
             missing.append(f"{module}: pip install --require-hashes -r requirements/hub.txt")
     if proxy is None:
-        missing.append("JupyterHub's proxy: npm install configurable-http-proxy, and its folder "
-                       "node_modules/.bin on PATH, or --proxy FILE")
+        missing.append(
+            "JupyterHub's proxy: npm install configurable-http-proxy, and its folder "
+            "node_modules/.bin on PATH, or --proxy FILE"
+        )
     return missing
 
 
 def enter(module: str, arguments: list[str]) -> int:
     """Run this command again in namespaces of its own; returns its exit code."""
     return subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable,
-         "-m", module, "--inside", *arguments], cwd=REPOSITORY).returncode
+        [
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            sys.executable,
+            "-m",
+            module,
+            "--inside",
+            *arguments,
+        ],
+        cwd=REPOSITORY,
+    ).returncode
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
-    done = subprocess.run([str(word) for word in command], cwd=cwd, text=True,
-                          capture_output=True)
+    done = subprocess.run([str(word) for word in command], cwd=cwd, text=True, capture_output=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
     return done.stdout
@@ -107,8 +121,15 @@ def furnish(proxy: Path) -> None:
     layers = hold / "etc"
     for name in ("upper", "work"):
         (layers / name).mkdir(parents=True)
-    run("mount", "-t", "overlay", "overlay", "-o",
-        f"lowerdir=/etc,upperdir={layers}/upper,workdir={layers}/work", "/etc")
+    run(
+        "mount",
+        "-t",
+        "overlay",
+        "overlay",
+        "-o",
+        f"lowerdir=/etc,upperdir={layers}/upper,workdir={layers}/work",
+        "/etc",
+    )
     run("git", "clone", "-q", "--bare", REPOSITORY, UPSTREAM)
     run("git", "-C", UPSTREAM, "branch", "-f", "main", "HEAD")
     run("git", "-C", UPSTREAM, "symbolic-ref", "HEAD", "refs/heads/main")
@@ -117,7 +138,8 @@ def furnish(proxy: Path) -> None:
     address = next(word for word in command.split() if word.startswith("https://"))
     # The links stay as learners get them; git goes to the copy. It belongs to root, not to them.
     Path("/etc/gitconfig").write_text(
-        f'[url "{UPSTREAM}"]\n\tinsteadOf = {address}\n[safe]\n\tdirectory = *\n')
+        f'[url "{UPSTREAM}"]\n\tinsteadOf = {address}\n[safe]\n\tdirectory = *\n'
+    )
 
 
 def free_port() -> int:
@@ -132,27 +154,43 @@ class Hub:
     #: JupyterHub's configuration, beside this file.
     configuration = "hub_config.py"
 
-    def __init__(self, folder: Path, proxy: Path, teacher: str, graders: list[str],
-                 users: list[str]) -> None:
+    def __init__(
+        self, folder: Path, proxy: Path, teacher: str, graders: list[str], users: list[str]
+    ) -> None:
         self.folder = folder
         self.password, self.token = secrets.token_hex(16), secrets.token_hex(16)
         self.address = f"http://127.0.0.1:{free_port()}"
         trial = {
-            "address": self.address, "hub port": free_port(), "proxy port": free_port(),
-            "proxy": [str(proxy)], "database": str(folder / "hub.sqlite"), "users": users,
-            "password": self.password, "token": self.token,
+            "address": self.address,
+            "hub port": free_port(),
+            "proxy port": free_port(),
+            "proxy": [str(proxy)],
+            "database": str(folder / "hub.sqlite"),
+            "users": users,
+            "password": self.password,
+            "token": self.token,
             "values": {"custom": {"teacher": teacher, "graders": graders}},
         }
         (folder / "trial.yaml").write_text(yaml.safe_dump(trial))
         environment = {
-            **os.environ, "HUB_TRIAL": str(folder / "trial.yaml"),
+            **os.environ,
+            "HUB_TRIAL": str(folder / "trial.yaml"),
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         }
         with (folder / "hub.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "jupyterhub", "-f",
-                 str(Path(__file__).with_name(self.configuration))],
-                cwd=folder, env=environment, stdout=log, stderr=log)
+                [
+                    sys.executable,
+                    "-m",
+                    "jupyterhub",
+                    "-f",
+                    str(Path(__file__).with_name(self.configuration)),
+                ],
+                cwd=folder,
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
 
     def home(self, user: str) -> Path:
         """The folder that is the user's home, as seen from here."""
@@ -162,18 +200,38 @@ class Hub:
         """What nbgrader calls the user."""
         return user
 
-    def terminal(self, user: str, *command: str, cwd: str = ".",
-                 within: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
+    def terminal(
+        self, user: str, *command: str, cwd: str = ".", within: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess:
         """Run a command as a terminal of the user's server would, in a folder of the home;
         ``within`` is put in front of it."""
         server = server_of(user)
         uid, gid = server.uids().real, server.gids().real
         return subprocess.run(
-            ["bwrap", "--dev-bind", "/", "/", "--tmpfs", str(HOMES),
-             "--bind", str(self.home(user)), "/home/jovyan", *within,
-             "--chdir", f"/home/jovyan/{cwd}", "setpriv",
-             f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs", *command],
-            env=server.environ(), text=True, capture_output=True)
+            [
+                "bwrap",
+                "--dev-bind",
+                "/",
+                "/",
+                "--tmpfs",
+                str(HOMES),
+                "--bind",
+                str(self.home(user)),
+                "/home/jovyan",
+                *within,
+                "--chdir",
+                f"/home/jovyan/{cwd}",
+                "setpriv",
+                f"--reuid={uid}",
+                f"--regid={gid}",
+                "--clear-groups",
+                "--no-new-privs",
+                *command,
+            ],
+            env=server.environ(),
+            text=True,
+            capture_output=True,
+        )
 
     def wait_for(self, there: Callable[[], bool]) -> None:
         """Until ``there()`` holds. Raises RuntimeError when it never does, or the hub has ended."""
@@ -190,14 +248,21 @@ class Hub:
     def log(self) -> str:
         """What the hub said, without its proxy."""
         lines = (self.folder / "hub.log").read_text(errors="replace").splitlines()
-        return "\n".join(line for line in lines if line.startswith(("[", "Trace", " ")) and
-                         "ConfigProxy" not in line)
+        return "\n".join(
+            line
+            for line in lines
+            if line.startswith(("[", "Trace", " ")) and "ConfigProxy" not in line
+        )
 
     def api(self, method: str, path: str, **body: str) -> requests.Response:
         """A request to the hub by its administrator."""
         return requests.request(
-            method, f"{self.address}/hub/api/{path}", timeout=PATIENCE, json=body or None,
-            headers={"Authorization": f"token {self.token}"})
+            method,
+            f"{self.address}/hub/api/{path}",
+            timeout=PATIENCE,
+            json=body or None,
+            headers={"Authorization": f"token {self.token}"},
+        )
 
     def start(self, user: str) -> float:
         """Seconds until the user's server answers."""
@@ -205,8 +270,9 @@ class Hub:
         answer = self.api("POST", f"users/{user}/servers/")
         if not answer.ok:
             raise RuntimeError(f"{user}: {answer.text}")
-        self.wait_for(lambda: self.api("GET", f"users/{user}").json()["servers"]
-                      .get("", {}).get("ready"))
+        self.wait_for(
+            lambda: self.api("GET", f"users/{user}").json()["servers"].get("", {}).get("ready")
+        )
         return time.perf_counter() - begun
 
     def stop_server(self, user: str) -> None:
@@ -217,12 +283,18 @@ class Hub:
         """A token with which a request is that user's."""
         return self.api("POST", f"users/{user}/tokens", note="trial").json()["token"]
 
-    def page(self, user: str, path: str, token: str, method: str = "GET",
-             **form: str) -> requests.Response:
+    def page(
+        self, user: str, path: str, token: str, method: str = "GET", **form: str
+    ) -> requests.Response:
         """What the server of ``user`` answers to a request with the token."""
         return requests.request(
-            method, f"{self.address}/user/{user}/{path}", timeout=PATIENCE, data=form or None,
-            headers={"Authorization": f"token {token}"}, allow_redirects=False)
+            method,
+            f"{self.address}/user/{user}/{path}",
+            timeout=PATIENCE,
+            data=form or None,
+            headers={"Authorization": f"token {token}"},
+            allow_redirects=False,
+        )
 
     def stop(self) -> None:
         self.process.terminate()
@@ -233,8 +305,11 @@ def server_of(user: str) -> psutil.Process:
     """The process that is the user's server."""
     for process in psutil.process_iter():
         try:
-            if ("jupyterhub-singleuser" in " ".join(process.cmdline()) and
-                    process.name() != "bwrap" and process.environ()["JUPYTERHUB_USER"] == user):
+            if (
+                "jupyterhub-singleuser" in " ".join(process.cmdline())
+                and process.name() != "bwrap"
+                and process.environ()["JUPYTERHUB_USER"] == user
+            ):
                 return process
         except (psutil.Error, KeyError):
             continue

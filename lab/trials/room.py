@@ -54,8 +54,10 @@ def start() -> dict:
     """Seconds from the address to the output, with the browser on the same core and on others."""
     cores = sorted(os.sched_getaffinity(0))
     results = {}
-    for name, browser_cores in (("everything on one core", cores[:1]),
-                                ("server and kernel on one core", cores[1:] or cores)):
+    for name, browser_cores in (
+        ("everything on one core", cores[:1]),
+        ("server and kernel on one core", cores[1:] or cores),
+    ):
         times = [once(cores[0], browser_cores) for _ in range(REPEATS)]
         results[name] = {key: summary([one[key] for one in times]) for key in times[0]}
     return results
@@ -68,8 +70,9 @@ def once(core: int, browser_cores: list[int]) -> dict[str, float]:
     from jupyter_lab import Server, Tab, chromium, copy_course
 
     folder = Path(tempfile.mkdtemp(prefix="room-"))
-    server = Server(copy_course(folder / "course"), folder / "home",
-                    wrapper=["taskset", "-c", str(core)])
+    server = Server(
+        copy_course(folder / "course"), folder / "home", wrapper=["taskset", "-c", str(core)]
+    )
     all_cores = os.sched_getaffinity(0)
     try:
         begun = time.perf_counter()
@@ -92,14 +95,21 @@ def once(core: int, browser_cores: list[int]) -> dict[str, float]:
         os.sched_setaffinity(0, all_cores)
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    return {"server answers s": answered - begun, "page is shown s": shown - opened,
-            "kernel is ready s": ready - opened, "first output s": done - opened}
+    return {
+        "server answers s": answered - begun,
+        "page is shown s": shown - opened,
+        "kernel is ready s": ready - opened,
+        "first output s": done - opened,
+    }
 
 
 def summary(values: list[float]) -> dict[str, float]:
     """Median and range; seconds."""
-    return {"median": round(statistics.median(values), 2), "least": round(min(values), 2),
-            "most": round(max(values), 2)}
+    return {
+        "median": round(statistics.median(values), 2),
+        "least": round(min(values), 2),
+        "most": round(max(values), 2),
+    }
 
 
 # --- twenty learners --------------------------------------------------------------------------
@@ -127,21 +137,42 @@ class Learner:
 
         session = {"path": PROJECT, "name": "", "type": "notebook", "kernel": {"name": "python3"}}
         headers = {"Authorization": f"token {TOKEN}"}
-        answer = await AsyncHTTPClient().fetch(HTTPRequest(
-            f"{self.server.address}/api/sessions", "POST", headers, json.dumps(session),
-            request_timeout=300))
+        answer = await AsyncHTTPClient().fetch(
+            HTTPRequest(
+                f"{self.server.address}/api/sessions",
+                "POST",
+                headers,
+                json.dumps(session),
+                request_timeout=300,
+            )
+        )
         self.kernel = json.loads(answer.body)["kernel"]["id"]
         address = self.server.address.replace("http", "ws")
-        self.socket = await websocket_connect(HTTPRequest(
-            f"{address}/api/kernels/{self.kernel}/channels", headers=headers, request_timeout=300))
+        self.socket = await websocket_connect(
+            HTTPRequest(
+                f"{address}/api/kernels/{self.kernel}/channels",
+                headers=headers,
+                request_timeout=300,
+            )
+        )
 
     async def run(self, code: str) -> float:
         """Run a cell; returns the seconds until its end was known. Raises RuntimeError."""
         number = uuid.uuid4().hex
-        sent = {"header": {"msg_id": number, "msg_type": "execute_request",
-                           "version": "5.3", "session": "room", "username": "", "date": ""},
-                "parent_header": {}, "metadata": {}, "channel": "shell",
-                "content": {"code": code, "silent": False, "store_history": True}}
+        sent = {
+            "header": {
+                "msg_id": number,
+                "msg_type": "execute_request",
+                "version": "5.3",
+                "session": "room",
+                "username": "",
+                "date": "",
+            },
+            "parent_header": {},
+            "metadata": {},
+            "channel": "shell",
+            "content": {"code": code, "silent": False, "store_history": True},
+        }
         begun = time.perf_counter()
         await self.socket.write_message(json.dumps(sent))
         while True:
@@ -168,18 +199,24 @@ class Learner:
     def memory(self) -> dict[str, float]:
         """Megabytes of the server and of its kernel: proportional, and resident."""
         server = self.process()
-        kernels = [one for one in server.children(recursive=True)
-                   if "ipykernel_launcher" in " ".join(one.cmdline())]
+        kernels = [
+            one
+            for one in server.children(recursive=True)
+            if "ipykernel_launcher" in " ".join(one.cmdline())
+        ]
         found = {"server": server.memory_full_info(), "kernel": kernels[0].memory_full_info()}
-        return {f"{name} {kind}": getattr(info, kind) / 1e6 for name, info in found.items()
-                for kind in ("pss", "rss")}
+        return {
+            f"{name} {kind}": getattr(info, kind) / 1e6
+            for name, info in found.items()
+            for kind in ("pss", "rss")
+        }
 
 
 def first_cells() -> list[str]:
     """The code of project 1 as far as the first picture."""
     cells = json.loads((REPOSITORY / PROJECT).read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    return code[:next(n for n, text in enumerate(code) if "def draw(" in text) + 1]
+    return code[: next(n for n, text in enumerate(code) if "def draw(" in text) + 1]
 
 
 async def together(learners: list[Learner], do: Callable[[Learner], Coroutine]) -> list:
@@ -198,8 +235,9 @@ async def measure(learners: list[Learner]) -> dict:
 
     began = await together(learners, begin)
     memory = [learner.memory() for learner in learners]
-    at_once = [await together(learners, lambda learner: learner.run(LAUNCH))
-               for _ in range(REPEATS)]
+    at_once = [
+        await together(learners, lambda learner: learner.run(LAUNCH)) for _ in range(REPEATS)
+    ]
 
     async def at_leisure(learner: Learner) -> list[float]:
         taken = []
@@ -216,13 +254,15 @@ async def measure(learners: list[Learner]) -> dict:
         "MB of a server before its first kernel": summary(alone),
         "MB for each learner": {
             **{name: summary([one[name] for one in memory]) for name in memory[0]},
-            "server and kernel pss": summary(total)},
+            "server and kernel pss": summary(total),
+        },
         "MB of all together": round(sum(total)),
         "s until the last of the kernels was there": round(opened, 1),
         "s of the first cells of project 1, all learners at once": percentiles(began),
         "s of a launch, one learner alone": percentiles(lone),
         "s of a launch, all in the same moment": percentiles(
-            [one for burst in at_once for one in burst]),
+            [one for burst in at_once for one in burst]
+        ),
         f"s of a launch, each learner every {THINKING:g} s on average": percentiles(leisurely),
     }
 
@@ -230,9 +270,11 @@ async def measure(learners: list[Learner]) -> dict:
 def percentiles(values: list[float]) -> dict[str, float]:
     """Seconds: the middle one, what nine of ten stay below, the worst."""
     values = sorted(values)
-    return {"median": round(statistics.median(values), 2),
-            "90 %": round(values[math.ceil(0.9 * len(values)) - 1], 2),
-            "most": round(values[-1], 2)}
+    return {
+        "median": round(statistics.median(values), 2),
+        "90 %": round(values[math.ceil(0.9 * len(values)) - 1], 2),
+        "most": round(values[-1], 2),
+    }
 
 
 def room(number: int) -> dict:

@@ -98,14 +98,26 @@ class Littlest(Hub):
     def student(self, user: str) -> str:
         return f"jupyter-{user}"
 
-    def terminal(self, user: str, *command: str, cwd: str = ".",
-                 within: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
+    def terminal(
+        self, user: str, *command: str, cwd: str = ".", within: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess:
         server = server_of(user)
         uid, gid = server.uids().real, server.gids().real
         return subprocess.run(
-            [*within, "setpriv", f"--reuid={uid}", f"--regid={gid}", "--init-groups",
-             "--no-new-privs", *command],
-            cwd=self.home(user) / cwd, env=server.environ(), text=True, capture_output=True)
+            [
+                *within,
+                "setpriv",
+                f"--reuid={uid}",
+                f"--regid={gid}",
+                "--init-groups",
+                "--no-new-privs",
+                *command,
+            ],
+            cwd=self.home(user) / cwd,
+            env=server.environ(),
+            text=True,
+            capture_output=True,
+        )
 
 
 def furnish(proxy: Path, folder: Path) -> None:
@@ -122,7 +134,8 @@ def furnish(proxy: Path, folder: Path) -> None:
     (PREFIX / "config").mkdir(parents=True)
     (PREFIX / "state").mkdir()
     (PREFIX / "config" / "config.yaml").write_text(
-        yaml.safe_dump({"limits": {"memory": "3G"}, "services": {"cull": {"enabled": False}}}))
+        yaml.safe_dump({"limits": {"memory": "3G"}, "services": {"cull": {"enabled": False}}})
+    )
     for group in ("jupyterhub-admins", "jupyterhub-users"):
         hub_place.run("groupadd", "--force", group)
     ENVIRONMENT.mkdir()
@@ -133,12 +146,20 @@ def furnish(proxy: Path, folder: Path) -> None:
     hub_place.run("mount", "-t", "tmpfs", "tmpfs", folder / "etc")
     for name in ("upper", "work"):
         (folder / "etc" / name).mkdir()
-    hub_place.run("mount", "-t", "overlay", "overlay", "-o",
-                  f"lowerdir={etc},upperdir={folder}/etc/upper,workdir={folder}/etc/work", etc)
+    hub_place.run(
+        "mount",
+        "-t",
+        "overlay",
+        "overlay",
+        "-o",
+        f"lowerdir={etc},upperdir={folder}/etc/upper,workdir={folder}/etc/work",
+        etc,
+    )
     hub_place.run("sh", COURSE / "hub/tljh_settings.sh", COURSE, sys.prefix)
     settings = PREFIX / "config/jupyterhub_config.d/gpucourse.py"
-    settings.write_text(settings.read_text().replace(
-        "GRADERS: list[str] = []", f"GRADERS = [{COLLEAGUE!r}]"))
+    settings.write_text(
+        settings.read_text().replace("GRADERS: list[str] = []", f"GRADERS = [{COLLEAGUE!r}]")
+    )
 
 
 def walk_view(walk: Walk, hub: Hub) -> None:
@@ -156,8 +177,10 @@ def walk_view(walk: Walk, hub: Hub) -> None:
             found = hub.page(user, f"api/contents/{CHECKOUT}", hub.token_of(user)).json()
             listed[user] = {one["name"] for one in found["content"]}
         seen["a learner sees"] = sorted(listed[RIGHT])
-        expect("lectures" in listed[RIGHT] and not {"solutions", "grading"} & listed[RIGHT],
-               listed[RIGHT])
+        expect(
+            "lectures" in listed[RIGHT] and not {"solutions", "grading"} & listed[RIGHT],
+            listed[RIGHT],
+        )
         expect({"solutions", "grading"} <= listed[TEACHER], listed[TEACHER])
 
 
@@ -181,8 +204,9 @@ def inside(proxy: Path) -> dict:
         walk_assignment(walk, hub)
         walk_rights(walk, hub)
         with walk.step("collect names who handed in under another's name") as seen:
-            said = command(hub, TEACHER, "nbgrader", "collect", "--update", PROJECT,
-                           cwd=f"{CHECKOUT}/grading")
+            said = command(
+                hub, TEACHER, "nbgrader", "collect", "--update", PROJECT, cwd=f"{CHECKOUT}/grading"
+            )
             seen["said"] = next(line for line in said.splitlines() if "claims to be" in line)[-120:]
             expect(f"is owned by jupyter-{CURIOUS}" in seen["said"], said)
         with walk.step("a server again, upstream not to be reached"):
@@ -201,8 +225,11 @@ def inside(proxy: Path) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}")
-    parser.add_argument("--proxy", help="configurable-http-proxy, where it is not on PATH",
-                        default=shutil.which("configurable-http-proxy"))
+    parser.add_argument(
+        "--proxy",
+        help="configurable-http-proxy, where it is not on PATH",
+        default=shutil.which("configurable-http-proxy"),
+    )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     missing = hub_place.lacking(options.proxy)
@@ -210,23 +237,36 @@ def main() -> None:
         try:
             __import__(module)
         except ImportError:
-            missing.append(f"{module}: pip install a clone of the-littlest-jupyterhub, and "
-                           "jupyterhub-systemdspawner")
+            missing.append(
+                f"{module}: pip install a clone of the-littlest-jupyterhub, and "
+                "jupyterhub-systemdspawner"
+            )
     if missing:
         sys.exit("This machine lacks\n- " + "\n- ".join(missing))
     if not options.inside:
         sys.exit(hub_place.enter(MODULE, ["--proxy", options.proxy]))
     load = os.getloadavg()[0]
     steps = inside(Path(options.proxy))
-    write("tljh", {
-        "command": f"python -m {MODULE}",
-        "load of the machine before": round(load, 1),
-        "programs": {name: version(name) for name in (
-            "the-littlest-jupyterhub", "jupyterhub-systemdspawner", "jupyterhub", "jupyterlab",
-            "nbgrader", "nbgitpuller")},
-        "not tried": "installer, traefik, systemd and so the limits",
-        "steps": steps,
-    })
+    write(
+        "tljh",
+        {
+            "command": f"python -m {MODULE}",
+            "load of the machine before": round(load, 1),
+            "programs": {
+                name: version(name)
+                for name in (
+                    "the-littlest-jupyterhub",
+                    "jupyterhub-systemdspawner",
+                    "jupyterhub",
+                    "jupyterlab",
+                    "nbgrader",
+                    "nbgitpuller",
+                )
+            },
+            "not tried": "installer, traefik, systemd and so the limits",
+            "steps": steps,
+        },
+    )
 
 
 if __name__ == "__main__":

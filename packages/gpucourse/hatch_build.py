@@ -50,13 +50,18 @@ def copies(checkout: Path, pattern: str, reduced: Callable[[str], str]) -> dict[
 
 def without_hidden_tests(text: str) -> str:
     """A lesson's catalogue, of which each entry ends with an empty line."""
-    return "\n\n".join(entry for entry in text.split("\n\n")
-                       if 'msgctxt "hidden test"' not in entry)
+    return "\n\n".join(
+        entry for entry in text.split("\n\n") if 'msgctxt "hidden test"' not in entry
+    )
 
 
 def without_answers(text: str) -> str:
     """A puzzle's file with its solution replaced by ``pass``, and without other answers."""
-    text = re.sub(r"( *)### BEGIN SOLUTION\n.*?### END SOLUTION",
-                  r"\1### BEGIN SOLUTION\n\1pass\n\1### END SOLUTION", text, flags=re.DOTALL)
+    text = re.sub(
+        r"( *)### BEGIN SOLUTION\n.*?### END SOLUTION",
+        r"\1### BEGIN SOLUTION\n\1pass\n\1### END SOLUTION",
+        text,
+        flags=re.DOTALL,
+    )
     answer = re.compile(r"^\[\[(wrong|also)\]\].*?(?=^\[|\Z)", re.DOTALL | re.MULTILINE)
     return answer.sub("", text)

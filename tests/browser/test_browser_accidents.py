@@ -37,7 +37,8 @@ def write_notebook(folder: Path) -> Path:
     cells = ["%load_ext gpucourse", ANSWER, "answer"]
     notebook = new_notebook(
         cells=[new_code_cell(cell, id=f"c{n}") for n, cell in enumerate(cells)],
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    )
     path = folder / "work.ipynb"
     nbformat.write(notebook, path)
     return path
@@ -56,14 +57,16 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("learner"), tmp_path_factory.mktemp("home"),
-                    autosave=False)
+    server = Server(
+        tmp_path_factory.mktemp("learner"), tmp_path_factory.mktemp("home"), autosave=False
+    )
     # The kernels killed for memory are counted by the system; here, in a file.
     startup = server.home / "ipython" / "profile_default" / "startup"
     startup.mkdir(parents=True)
     (startup / "kills.py").write_text(
         "from pathlib import Path\nfrom gpucourse.notebook import last_kernel\n"
-        f"last_kernel.memory_kills = lambda: len(Path({str(server.home / 'kills')!r}).read_text())")
+        f"last_kernel.memory_kills = lambda: len(Path({str(server.home / 'kills')!r}).read_text())"
+    )
     (server.home / "kills").write_text("")
     server.start()
     yield server
@@ -89,13 +92,16 @@ def tab(request: pytest.FixtureRequest, context: BrowserContext, server: Server)
     tab.picture(f"{request.node.name}-at-the-end")
 
 
-@pytest.mark.parametrize(("plugin", "setting", "value"), [
-    ("docmanager-extension:plugin", "autosaveInterval", 30),
-    # Else it asks whether to fetch news of the Jupyter project, over the first notebook.
-    ("apputils-extension:notification", "fetchNews", "false"),
-    # Else lectures are called "04_thinking_in_…" and "07_thinking_in_…".
-    ("filebrowser-extension:browser", "showLastModifiedColumn", False),
-])
+@pytest.mark.parametrize(
+    ("plugin", "setting", "value"),
+    [
+        ("docmanager-extension:plugin", "autosaveInterval", 30),
+        # Else it asks whether to fetch news of the Jupyter project, over the first notebook.
+        ("apputils-extension:notification", "fetchNews", "false"),
+        # Else lectures are called "04_thinking_in_…" and "07_thinking_in_…".
+        ("filebrowser-extension:browser", "showLastModifiedColumn", False),
+    ],
+)
 def test_jupyterlab_is_set_as_the_package_says(
     server: Server, plugin: str, setting: str, value: object
 ):
@@ -200,9 +206,22 @@ def test_a_full_disk(browser: Browser, tmp_path: Path):
     small.mkdir()
     write_notebook(tmp_path)
     # A disk of 2 MB that only this server and its kernels see; their settings lie elsewhere.
-    wrapper = ["bwrap", "--dev-bind", "/", "/", "--size", "2000000", "--tmpfs", small,
-               "--die-with-parent", "--", "sh", "-c",
-               f'cp "{tmp_path}/work.ipynb" "{small}" && cd "{small}" && exec "$@"', "sh"]
+    wrapper = [
+        "bwrap",
+        "--dev-bind",
+        "/",
+        "/",
+        "--size",
+        "2000000",
+        "--tmpfs",
+        small,
+        "--die-with-parent",
+        "--",
+        "sh",
+        "-c",
+        f'cp "{tmp_path}/work.ipynb" "{small}" && cd "{small}" && exec "$@"',
+        "sh",
+    ]
     server = Server(small, tmp_path / "home", wrapper=wrapper, autosave=False)
     server.start()
     try:
@@ -222,8 +241,9 @@ def test_a_full_disk(browser: Browser, tmp_path: Path):
         tab.answer("Close")
         assert "answer = 'before'" in server.get("api/contents/work.ipynb").decode()
         tab.run(tab.cell("%load_ext"))
-        expect(tab.cell("%load_ext").locator(".jp-OutputArea")
-               ).to_contain_text("This disk is full: what you write may not be saved")
+        expect(tab.cell("%load_ext").locator(".jp-OutputArea")).to_contain_text(
+            "This disk is full: what you write may not be saved"
+        )
         tab.picture("full-2-first-cell-says-so")
         tab.write(last, "import os; os.remove('filler')")
         tab.run(last)

@@ -27,8 +27,15 @@ pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
 PROJECT = "01_fill_a_histogram"
 # As a learner types it: the editor indents, and closes brackets.
-BIN_INDEX = ["if value < low:", "return 0", None, "if value < high:",
-             "return 1 + int((value - low) / (high - low) * bins)", None, "return bins + 1"]
+BIN_INDEX = [
+    "if value < low:",
+    "return 0",
+    None,
+    "if value < high:",
+    "return 1 + int((value - low) / (high - low) * bins)",
+    None,
+    "return bins + 1",
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +49,7 @@ def instructor(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Pa
     source.parent.mkdir(parents=True)
     source.write_bytes((repository / "grading" / source.relative_to(course)).read_bytes())
     config = (repository / "grading" / "nbgrader_config.py").read_text()
-    (course / "nbgrader_config.py").write_text(
-        f"{config}\nc.Exchange.root = {str(exchange)!r}\n")
+    (course / "nbgrader_config.py").write_text(f"{config}\nc.Exchange.root = {str(exchange)!r}\n")
     for command in ("generate_assignment", "release_assignment"):
         instruct(course, command)
     return course
@@ -66,7 +72,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory, instructor: Path) -> Iterator[
         "c = get_config()\nc.CourseDirectory.course_id = 'gpucourse'\n"
         f"c.Exchange.root = {str(instructor.parent / 'exchange')!r}\n"
         f"c.Exchange.assignment_dir = {str(folder / 'projects')!r}\n"
-        f"c.Exchange.cache = {str(home / 'cache')!r}\n")
+        f"c.Exchange.cache = {str(home / 'cache')!r}\n"
+    )
     server = Server(folder, home)
     server.start()
     try:
@@ -92,8 +99,9 @@ def test_the_welcome_page_says_which_device_and_lists_the_course(welcome: Tab):
     expect(output).to_contain_text("Virtual GPU (CPU), compute capability 9.0")
     expect(output.get_by_role("link", name="Thinking in threads")).to_be_visible()
     expect(output).to_contain_text("Go on with: Puzzles 1: first steps")
-    expect(output.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']")
-           ).to_have_count(0)
+    expect(
+        output.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']")
+    ).to_have_count(0)
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +165,12 @@ def project(lecture: Tab) -> Tab:
 def test_what_was_typed_is_what_stands_there(project: Tab):
     lines = project.cell("def bin_index(").locator(".cm-line").all_text_contents()
     assert lines[4:9] == [
-        "    if value < low:", "        return 0", "    if value < high:",
-        "        return 1 + int((value - low) / (high - low) * bins)", "    return bins + 1"]
+        "    if value < low:",
+        "        return 0",
+        "    if value < high:",
+        "        return 1 + int((value - low) / (high - low) * bins)",
+        "    return bins + 1",
+    ]
 
 
 def test_its_tests_pass_with_a_tick(project: Tab):
@@ -203,8 +215,12 @@ def graded(submitted: Tab, instructor: Path) -> str:
     """The instructor has collected, graded and returned; what `gpucourse grade` said."""
     instruct(instructor, "collect")
     done = subprocess.run(
-        [sys.executable, "-m", "gpucourse", "grade"], cwd=instructor, text=True,
-        capture_output=True, env={**os.environ, "COLUMNS": "120"})
+        [sys.executable, "-m", "gpucourse", "grade"],
+        cwd=instructor,
+        text=True,
+        capture_output=True,
+        env={**os.environ, "COLUMNS": "120"},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for command in ("generate_feedback", "release_feedback"):
         instruct(instructor, command)
@@ -236,8 +252,11 @@ def test_the_feedback_can_be_read_and_shows_no_hidden_test(feedback: Tab, reposi
     text = page.locator("body").inner_text()
     assert "Score: 4.0 / 36.0" in text
     assert "nothing is written in" in text
-    hidden = [one for one in release.secrets(read_course(repository)[1])
-              if one.place.startswith(f"hidden tests of {PROJECT}")]
+    hidden = [
+        one
+        for one in release.secrets(read_course(repository)[1])
+        if one.place.startswith(f"hidden tests of {PROJECT}")
+    ]
     assert len(hidden) > 30
     assert not [one for one in hidden if one.text in release.squeeze(text)]
     page.get_by_text("nothing is written in").first.scroll_into_view_if_needed()

@@ -23,11 +23,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 ACTS = "document.title = window.fired = 'fired'"
 ANSWERS = {
     "script": f"<script>{ACTS}</script>",
-    "handler": f"<img src=x onerror=\"{ACTS}\"><svg onload=\"{ACTS}\"></svg>",
-    "link": f"[press](javascript:{ACTS.replace(' ', '')}) <a href=\"javascript:{ACTS}\">press</a>",
+    "handler": f'<img src=x onerror="{ACTS}"><svg onload="{ACTS}"></svg>',
+    "link": f'[press](javascript:{ACTS.replace(" ", "")}) <a href="javascript:{ACTS}">press</a>',
     "math": f"$\\href{{javascript:{ACTS.replace(' ', '')}}}{{press}}$",
     "honest": "Because $\\sqrt{N}$ threads *race*, `a < b`:\n\n"
-              "```python\nif a < b:\n    c += 1\n```",
+    "```python\nif a < b:\n    c += 1\n```",
 }
 
 MISNAMED = "<img src=x onerror=fired>"

@@ -16,20 +16,27 @@ from jupyter_lab import Server, Tab, chromium, copy_course
 
 pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
-FETCH = ('from gpucourse.exercises.predictions import predictions\n'
-         'predict = predictions("04_thinking_in_threads")\npredict("who-am-i", "2", "4", "8")')
+FETCH = (
+    "from gpucourse.exercises.predictions import predictions\n"
+    'predict = predictions("04_thinking_in_threads")\npredict("who-am-i", "2", "4", "8")'
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The course, with a notebook that asks twice and then asks how many were recorded."""
     folder = copy_course(tmp_path_factory.mktemp("learner"))
-    cells = [new_code_cell(FETCH), new_code_cell('predict("stride", "5", "5, 6 and 7", "5 and 13",'
-                                                 ' "5, 9, 13 and 17")')]
-    about = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"},
-             "gpucourse": {"lesson": "04_thinking_in_threads"}}
+    cells = [
+        new_code_cell(FETCH),
+        new_code_cell('predict("stride", "5", "5, 6 and 7", "5 and 13", "5, 9, 13 and 17")'),
+    ]
+    about = {
+        "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"},
+        "gpucourse": {"lesson": "04_thinking_in_threads"},
+    }
     (folder / "lectures" / "asked.ipynb").write_text(
-        writes(new_notebook(cells=cells, metadata=about)))
+        writes(new_notebook(cells=cells, metadata=about))
+    )
     return folder
 
 
@@ -39,7 +46,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Tab]
     (home / "data" / "gpucourse").mkdir(parents=True)
     (room / "0123456789abcdef.jsonl").touch()
     (home / "data" / "gpucourse" / "room.json").write_text(
-        json.dumps({"folder": str(room), "name": "0123456789abcdef"}))
+        json.dumps({"folder": str(room), "name": "0123456789abcdef"})
+    )
     server = Server(folder, home)
     server.start()
     try:
@@ -78,7 +86,10 @@ def test_a_guess_by_keyboard_is_recorded_and_its_verdict_folded(tab: Tab):
     assert records.read(home).guesses == {"04_thinking_in_threads": {"who-am-i": "4"}}
     (file,) = tab.room.glob("*.jsonl")
     assert json.loads(file.read_text()) == {
-        "lesson": "04_thinking_in_threads", "asked": "who-am-i", "guess": "4"}
+        "lesson": "04_thinking_in_threads",
+        "asked": "who-am-i",
+        "guess": "4",
+    }
 
 
 def test_show_me_shows_all_and_records_nothing(tab: Tab):

@@ -27,7 +27,8 @@ def grade(root: Path) -> str:
 
 
 def test_a_term_from_its_release_to_the_second_feedback(
-        tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, exchange, mine = tmp_path / "course", tmp_path / "exchange", tmp_path / "mine"
     source = toy_course(root, repository)
     exchange.mkdir(mode=0o777)
@@ -35,9 +36,10 @@ def test_a_term_from_its_release_to_the_second_feedback(
     config = root / "nbgrader_config.py"
     config.write_text(f"{config.read_text()}\nc.Exchange.root = {str(exchange)!r}\n")
     settings(mine, exchange)
-    servers = [Server(root, tmp_path / "teachers"),
-               Server(mine, tmp_path / "students",
-                      autosave=False)]
+    servers = [
+        Server(root, tmp_path / "teachers"),
+        Server(mine, tmp_path / "students", autosave=False),
+    ]
     try:
         for server in servers:
             server.start()
@@ -47,8 +49,13 @@ def test_a_term_from_its_release_to_the_second_feedback(
             teacher.press("education")
             teacher.press("cloud-upload")
             student.press("released", "Fetch")
-            student.write("toy.ipynb", {"def double(": "def double(values):\n    return 2 * values",
-                                        "YOUR ANSWER": "Because I say so."})
+            student.write(
+                "toy.ipynb",
+                {
+                    "def double(": "def double(values):\n    return 2 * values",
+                    "YOUR ANSWER": "Because I say so.",
+                },
+            )
             student.press("fetched", "Submit")
             teacher.press("cloud-download")
             grade(root)
@@ -64,8 +71,11 @@ def test_a_term_from_its_release_to_the_second_feedback(
             assert "Score: 4.0 / 6.0" in said and "Say more." in said
             # The teacher finds that the first test is worth more, and what was said stays said.
             notebook = nbformat.read(source, as_version=4)
-            (test,) = [cell for cell in notebook.cells
-                       if cell.metadata.get("nbgrader", {}).get("grade_id") == "test-double"]
+            (test,) = [
+                cell
+                for cell in notebook.cells
+                if cell.metadata.get("nbgrader", {}).get("grade_id") == "test-double"
+            ]
             test.metadata.nbgrader.points = 4
             nbformat.write(notebook, source)
             assert "'test-double' gives 4 points instead of 3" in grade(root)

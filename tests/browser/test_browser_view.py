@@ -26,16 +26,19 @@ CELLS = {
     "error": f"raise ValueError({WORDS!r} * 3)",
     "picture": (
         "from IPython.display import HTML\nfrom gpucourse.views import page\n"
-        "HTML(page.stepper(['<b>at the start</b>', '<b>then</b>', '<b>at the end</b>'], 'abc'))"),
+        "HTML(page.stepper(['<b>at the start</b>', '<b>then</b>', '<b>at the end</b>'], 'abc'))"
+    ),
     "dial": (
         "import numpy as np\nfrom gpucourse.views.dial import dial\n"
         "from gpucourse.views.threads import draw_threads\n"
         "dial('threads in a block', {n: draw_threads(np.arange(8) // n, np.arange(8) % n)\n"
-        "                            for n in (2, 4, 8)})"),
+        "                            for n in (2, 4, 8)})"
+    ),
     "locked": "given = 3",
     "check": (
         "from gpucourse.exercises.outcomes import Outcome, show\n"
-        "show(Outcome('double', False, 'doubled(3) is 3, not 6'));"),
+        "show(Outcome('double', False, 'doubled(3) is 3, not 6'));"
+    ),
 }
 
 
@@ -51,12 +54,20 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     """A tab with a notebook as the course makes them, of one cell of each kind."""
     folder = tmp_path_factory.mktemp("learner")
     notebook = new_notebook(
-        cells=[new_code_cell(text, id=f"c{n}", metadata={"editable": name != "locked"})
-               for n, (name, text) in enumerate(CELLS.items())],
-        metadata={"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python",
-                                 "name": "python3"},
-                  "language_info": {"name": "python", "version": "3.9.1"},
-                  "gpucourse": {"id": "welcome"}})
+        cells=[
+            new_code_cell(text, id=f"c{n}", metadata={"editable": name != "locked"})
+            for n, (name, text) in enumerate(CELLS.items())
+        ],
+        metadata={
+            "kernelspec": {
+                "display_name": "Python 3 (ipykernel)",
+                "language": "python",
+                "name": "python3",
+            },
+            "language_info": {"name": "python", "version": "3.9.1"},
+            "gpucourse": {"id": "welcome"},
+        },
+    )
     (folder / "welcome.ipynb").write_text(notebook_text(notebook))
     notebook.cells = [new_code_cell(CELLS["dial"], outputs=[new_output("display_data", turned())])]
     (folder / "elsewhere.ipynb").write_text(nbformat.writes(notebook))
@@ -84,7 +95,8 @@ def test_a_notebook_that_is_only_opened_stays_as_it_was(tab: Tab) -> None:
     tab.menu("File", "Save Notebook")
     tab.page.wait_for_function(
         "async () => (await (await fetch('/api/contents/welcome.ipynb?content=0')).json())"
-        ".last_modified > new Date(Date.now() - 60000).toISOString()")
+        ".last_modified > new Date(Date.now() - 60000).toISOString()"
+    )
     while not (after := saved(tab).read_bytes()):  # the server is writing it
         tab.page.wait_for_timeout(50)
     assert after == before
@@ -116,11 +128,13 @@ def test_words_are_not_broken(tab: Tab, name: str) -> None:
                 }
             }
             return lines;
-        }""")
+        }"""
+    )
     assert len(lines) > 3
     words = set(re.findall(r"[a-zA-Z]+", " ".join(CELLS.values()) + output.text_content()))
-    broken = [word for line in lines for word in re.findall(r"[a-zA-Z]+", line)
-              if word not in words]
+    broken = [
+        word for line in lines for word in re.findall(r"[a-zA-Z]+", line) if word not in words
+    ]
     assert broken == []
 
 
@@ -147,7 +161,8 @@ CONTRASTS = """pre => {
 def test_a_traceback_can_be_read(tab: Tab, theme: str) -> None:
     tab.menu("Settings", "Theme", theme)
     expect(tab.page.locator("body")).to_have_attribute(
-        "data-jp-theme-light", "true" if theme.endswith("Light") else "false")
+        "data-jp-theme-light", "true" if theme.endswith("Light") else "false"
+    )
     traceback = ran(tab, "error").locator("pre").first
     tab.picture(f"view-traceback-{theme[-5:].strip().lower()}")
     found = traceback.evaluate(CONTRASTS)
@@ -189,7 +204,8 @@ def test_a_dial_is_turned_by_mouse_and_by_keys(tab: Tab) -> None:
     tab.page.keyboard.press("ArrowRight")
     expect(shown).to_have_attribute("alt", re.compile("in 1 block;"))
     expect(output.get_by_role("radio", checked=True)).to_have_accessible_name(
-        "threads in a block: 8")
+        "threads in a block: 8"
+    )
     tab.picture("view-dial")
 
 

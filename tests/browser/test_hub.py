@@ -50,28 +50,40 @@ def grading(repository: Path) -> dict:
 def table(text: str) -> list[dict[str, str]]:
     """The parts of each link in a page of links."""
     links = re.findall(r"\]\((https://[^)]*git-pull[^)]*)\)", text)
-    return [{"hub": link.partition("/hub/")[0],
-             **{key: value for key, (value,) in parse_qs(urlsplit(link).query).items()}}
-            for link in links]
+    return [
+        {
+            "hub": link.partition("/hub/")[0],
+            **{key: value for key, (value,) in parse_qs(urlsplit(link).query).items()},
+        }
+        for link in links
+    ]
 
 
 def test_each_lesson_has_a_link_to_its_notebook(repository: Path) -> None:
     links = table((repository / "hub" / "links.md").read_text())
     opened = [link["urlpath"].removeprefix("lab/tree/gpu-course/") for link in links]
-    assert opened == ["welcome.ipynb", *(notebook_path(lesson).as_posix()
-                                         for lesson in load_course(repository).lessons)]
+    assert opened == [
+        "welcome.ipynb",
+        *(notebook_path(lesson).as_posix() for lesson in load_course(repository).lessons),
+    ]
     assert all((repository / path).is_file() for path in opened)
     assert {(link["repo"], link["branch"], link["targetpath"]) for link in links} == {
-        (repository_url(repository), "main", "gpu-course")}
+        (repository_url(repository), "main", "gpu-course")
+    }
 
 
 def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments],
-                   cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
 
 
 def test_a_newer_release_reaches_a_notebook_that_was_worked_in(
-        repository: Path, tmp_path: Path) -> None:
+    repository: Path, tmp_path: Path
+) -> None:
     """As nbgitpuller merges: where both changed the same lines, the learner's stay."""
     ours, theirs = tmp_path / "course", tmp_path / "learner"
     ours.mkdir()
@@ -102,19 +114,34 @@ def test_a_newer_release_reaches_a_notebook_that_was_worked_in(
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "gpucourse.publish.hub", *arguments], cwd=folder,
-                          capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "gpucourse.publish.hub", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_the_command_prints_the_links_of_ones_own_hub(repository: Path) -> None:
-    done = command(repository, "https://hub.my-university.edu/", "--branch", "autumn",
-                   "--repository", "https://git.my-university.edu/teach/gpus.git")
+    done = command(
+        repository,
+        "https://hub.my-university.edu/",
+        "--branch",
+        "autumn",
+        "--repository",
+        "https://git.my-university.edu/teach/gpus.git",
+    )
     assert done.returncode == 0, done.stderr
     links = table(done.stdout)
     assert len(links) == 1 + len(load_course(repository).lessons)
     assert {(link["hub"], link["repo"], link["branch"], link["targetpath"]) for link in links} == {
-        ("https://hub.my-university.edu", "https://git.my-university.edu/teach/gpus.git", "autumn",
-         hub.FOLDER)}
+        (
+            "https://hub.my-university.edu",
+            "https://git.my-university.edu/teach/gpus.git",
+            "autumn",
+            hub.FOLDER,
+        )
+    }
 
 
 def test_outside_the_repository_the_command_says_what_to_do(tmp_path: Path) -> None:
@@ -149,7 +176,8 @@ def test_people_begin_on_a_page_that_exists(values: dict, repository: Path) -> N
 
 @pytest.mark.parametrize("code", [0, 1], ids=["a network", "no network"])
 def test_the_notebooks_are_fetched_and_a_failure_keeps_nobody_out(
-        values: dict, repository: Path, tmp_path: Path, code: int) -> None:
+    values: dict, repository: Path, tmp_path: Path, code: int
+) -> None:
     puller = tmp_path / "gitpuller"
     puller.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nexit {code}\n')
     puller.chmod(0o755)
@@ -157,7 +185,10 @@ def test_the_notebooks_are_fetched_and_a_failure_keeps_nobody_out(
     path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
     assert subprocess.run(hook, env={**os.environ, "PATH": path}).returncode == 0
     assert (tmp_path / "asked").read_text().split() == [
-        repository_url(repository), "main", hub.FOLDER]
+        repository_url(repository),
+        "main",
+        hub.FOLDER,
+    ]
 
 
 def test_there_is_a_profile_without_a_gpu_and_one_with(values: dict) -> None:
@@ -176,8 +207,10 @@ def test_there_is_a_profile_without_a_gpu_and_one_with(values: dict) -> None:
 def test_what_the_image_is_made_of_exists(repository: Path) -> None:
     text = (repository / "hub" / "Dockerfile").read_text()
     defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.M))
-    sources = [source.replace("${LOCK}", defaults["LOCK"])
-               for source in re.findall(r"^COPY (\S+) ", text, re.M)]
+    sources = [
+        source.replace("${LOCK}", defaults["LOCK"])
+        for source in re.findall(r"^COPY (\S+) ", text, re.M)
+    ]
     named = re.findall(r"/srv/course/(\S+)", text)
     locks = re.findall(r"requirements/[\w.]+\.txt", text)
     assert "binder/requirements.txt" in sources and "hub/set_up.sh" in named
@@ -190,30 +223,52 @@ def test_the_image_leaves_out_what_others_must_not_get(repository: Path) -> None
     ignored = (repository / "hub" / "Dockerfile.dockerignore").read_text().split()
     assert {".git", "grading/submitted", "grading/gradebook.db*"} <= set(ignored)
     # All that git leaves out of the course directory: work, grades, seeds.
-    theirs = {line.strip("/") for line in (repository / ".gitignore").read_text().split()
-              if line.startswith("/grading/")}
+    theirs = {
+        line.strip("/")
+        for line in (repository / ".gitignore").read_text().split()
+        if line.startswith("/grading/")
+    }
     assert len(theirs) > 8 and {name.replace("grades*.csv", "grades*") for name in theirs} <= set(
-        ignored)
+        ignored
+    )
 
 
 @pytest.mark.sandbox
 def test_set_up_gives_the_image_its_settings_and_users(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
     alternatives = ["--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
-    subprocess.run(["bwrap", "--dev-bind", "/", "/", "--bind", tmp_path, "/etc", *alternatives,
-                    "sh", repository / "hub" / "set_up.sh", repository], check=True)
+    subprocess.run(
+        [
+            "bwrap",
+            "--dev-bind",
+            "/",
+            "/",
+            "--bind",
+            tmp_path,
+            "/etc",
+            *alternatives,
+            "sh",
+            repository / "hub" / "set_up.sh",
+            repository,
+        ],
+        check=True,
+    )
     users = [line.split(":") for line in (tmp_path / "passwd").read_text().splitlines()]
     assert users[0][0] == "root"
     assert {(user[0], user[3], user[5]) for user in users[1:]} == {
-        ("jovyan", "100", "/home/jovyan")}
+        ("jovyan", "100", "/home/jovyan")
+    }
     assert [int(user[2]) for user in users[1:]] == list(range(20001, 24001))
     assert sorted(path.name for path in (tmp_path / "jupyter").iterdir()) == [
-        "jupyter_server_config.json", "nbgrader_config.py"]
+        "jupyter_server_config.json",
+        "nbgrader_config.py",
+    ]
 
 
 @pytest.fixture(scope="module", params=["learner", "teacher"])
-def server(request: pytest.FixtureRequest, repository: Path,
-           tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Server]]:
+def server(
+    request: pytest.FixtureRequest, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Server]]:
     """A JupyterLab with the settings of a learner's or of a teacher's server."""
     folder = tmp_path_factory.mktemp(request.param)
     settings = repository / "hub" / request.param
@@ -227,8 +282,11 @@ def test_only_teachers_have_formgrader_and_create_assignment(server: tuple[str, 
     who, running = server
     page = running.get("lab").decode()
     disabled = json.loads(re.search(r'"disabledExtensions": (\[.*?\])', page).group(1))
-    hidden = {"@jupyter/nbgrader:create-assignment", "@jupyter/nbgrader:formgrader",
-              "@jupyter/nbgrader:course-list"}
+    hidden = {
+        "@jupyter/nbgrader:create-assignment",
+        "@jupyter/nbgrader:formgrader",
+        "@jupyter/nbgrader:course-list",
+    }
     assert hidden & set(disabled) == (hidden if who == "learner" else set())
     assert "@jupyterlab/apputils-extension:announcements" in disabled
     loaded = running.log()
@@ -255,7 +313,8 @@ def settings(path: Path) -> Config:
 
 
 def test_nbgrader_finds_projects_where_the_links_put_them(
-        repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)  # a checkout's own course directory would come first
     everybody = settings(repository / "hub" / "nbgrader_config.py")
     teacher = settings(repository / "hub" / "teacher" / "nbgrader_config.py")
@@ -264,8 +323,9 @@ def test_nbgrader_finds_projects_where_the_links_put_them(
     course = (repository / "grading" / "nbgrader_config.py").read_text()
     assert f'course_id = "{everybody.CourseDirectory.course_id}"' in course
     # A learner submits what the clone has; it must be what the teacher releases.
-    assert ({path.name for path in (repository / "projects").iterdir() if path.is_dir()}
-            == {path.name for path in (repository / "grading" / "source").iterdir()})
+    assert {path.name for path in (repository / "projects").iterdir() if path.is_dir()} == {
+        path.name for path in (repository / "grading" / "source").iterdir()
+    }
 
 
 def test_the_exchange_is_mounted_where_nbgrader_looks(grading: dict, repository: Path) -> None:
@@ -281,17 +341,23 @@ def test_the_exchange_is_mounted_where_nbgrader_looks(grading: dict, repository:
 
 
 def test_the_hub_numbers_people_and_knows_the_teacher(
-        grading: dict, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grading: dict, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = {"custom.teacher": "curie", "custom.graders": ["noether"]}
-    monkeypatch.setitem(sys.modules, "z2jh", SimpleNamespace(
-        get_config=lambda path, default=None: chosen.get(path, default)))
+    monkeypatch.setitem(
+        sys.modules,
+        "z2jh",
+        SimpleNamespace(get_config=lambda path, default=None: chosen.get(path, default)),
+    )
     c = Config()
     c.KubeSpawner.environment = {"KEPT": "1"}
     c.JupyterHub.load_roles = []
     for _, code in sorted(grading["hub"]["extraConfig"].items()):
         exec(code, {"c": c})
-    people = [SimpleNamespace(user=SimpleNamespace(id=number, name=name))
-              for number, name in enumerate(["curie", "noether", "ada"], start=1)]
+    people = [
+        SimpleNamespace(user=SimpleNamespace(id=number, name=name))
+        for number, name in enumerate(["curie", "noether", "ada"], start=1)
+    ]
     assert [c.KubeSpawner.uid(one) for one in people] == [20001, 20002, 20003]
     paths = [c.KubeSpawner.environment["JUPYTER_CONFIG_PATH"](one) for one in people]
     assert [Path(path).name for path in paths] == ["teacher", "learner", "learner"]
@@ -303,12 +369,14 @@ def test_the_hub_numbers_people_and_knows_the_teacher(
 
 
 def test_everybody_may_write_into_the_exchange_and_its_group_stays(
-        grading: dict, tmp_path: Path) -> None:
+    grading: dict, tmp_path: Path
+) -> None:
     """The init container's command, on a folder here: what Kubernetes gave it is kept."""
     (container,) = grading["singleuser"]["initContainers"]
     tmp_path.chmod(0o2755)
-    subprocess.run([word.replace("/exchange", str(tmp_path)) for word in container["command"]],
-                   check=True)
+    subprocess.run(
+        [word.replace("/exchange", str(tmp_path)) for word in container["command"]], check=True
+    )
     assert tmp_path.stat().st_mode & 0o7777 == 0o2777
 
 
@@ -320,10 +388,16 @@ def littlest(repository: Path) -> Config:
 
 
 def test_one_machine_gives_the_same_view_as_a_cluster(
-        repository: Path, values: dict, grading: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository: Path, values: dict, grading: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
     c, pod = littlest(repository), Config()
-    monkeypatch.setitem(sys.modules, "z2jh", SimpleNamespace(
-        get_config=lambda path, default=None: {"custom.teacher": "teacher"}.get(path, default)))
+    monkeypatch.setitem(
+        sys.modules,
+        "z2jh",
+        SimpleNamespace(
+            get_config=lambda path, default=None: {"custom.teacher": "teacher"}.get(path, default)
+        ),
+    )
     pod.KubeSpawner.environment = dict(values["singleuser"]["extraEnv"])
     pod.JupyterHub.load_roles = []
     for _, code in sorted(grading["hub"]["extraConfig"].items()):
@@ -333,27 +407,44 @@ def test_one_machine_gives_the_same_view_as_a_cluster(
     assert c.JupyterHub.load_groups == pod.JupyterHub.load_groups
     for name in ("teacher", "ada"):
         one = SimpleNamespace(user=SimpleNamespace(id=1, name=name))
-        mine, theirs = ({key: value(one) if callable(value) else value
-                         for key, value in of.items()}
-                        for of in (c.Spawner.environment, pod.KubeSpawner.environment))
+        mine, theirs = (
+            {key: value(one) if callable(value) else value for key, value in of.items()}
+            for of in (c.Spawner.environment, pod.KubeSpawner.environment)
+        )
         assert mine == theirs
     assert c.Spawner.cmd[2] == repository_url(repository)
 
 
 @pytest.mark.sandbox
 def test_one_machines_settings_lie_where_they_are_read_and_names_stay(
-        repository: Path, tmp_path: Path) -> None:
+    repository: Path, tmp_path: Path
+) -> None:
     places = {name: tmp_path / name for name in ("opt", "srv", "environment")}
     for place in places.values():
         place.mkdir()
-    command = ["bwrap", "--dev-bind", "/", "/", "--bind", places["opt"], "/opt",
-               "--bind", places["srv"], "/srv", "sh", repository / "hub" / "tljh_settings.sh",
-               repository, places["environment"]]
+    command = [
+        "bwrap",
+        "--dev-bind",
+        "/",
+        "/",
+        "--bind",
+        places["opt"],
+        "/opt",
+        "--bind",
+        places["srv"],
+        "/srv",
+        "sh",
+        repository / "hub" / "tljh_settings.sh",
+        repository,
+        places["environment"],
+    ]
     subprocess.run(command, check=True)
     config = places["opt"] / "tljh/config/jupyterhub_config.d/gpucourse.py"
     assert config.read_text() == (repository / "hub" / "tljh.py").read_text()
     assert sorted(path.name for path in (places["environment"] / "etc/jupyter").iterdir()) == [
-        "jupyter_server_config.json", "nbgrader_config.py"]
+        "jupyter_server_config.json",
+        "nbgrader_config.py",
+    ]
     root = Path(settings(repository / "hub" / "nbgrader_config.py").Exchange.root)
     exchange = places["srv"] / root.relative_to("/srv")
     assert exchange.stat().st_mode & 0o777 == 0o777
@@ -363,15 +454,21 @@ def test_one_machines_settings_lie_where_they_are_read_and_names_stay(
 
 
 def test_one_machines_server_starts_with_a_network_and_without(
-        repository: Path, tmp_path: Path) -> None:
-    for name, text in (("gitpuller", f'echo "$@" > {tmp_path}/asked\nexit 1\n'),
-                       ("jupyterhub-singleuser", f'echo "$@" > {tmp_path}/started\n')):
+    repository: Path, tmp_path: Path
+) -> None:
+    for name, text in (
+        ("gitpuller", f'echo "$@" > {tmp_path}/asked\nexit 1\n'),
+        ("jupyterhub-singleuser", f'echo "$@" > {tmp_path}/started\n'),
+    ):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}")
         (tmp_path / name).chmod(0o755)
     words = littlest(repository).Spawner.cmd
     start = repository / Path(words[1]).relative_to(IN_IMAGE)
     path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
-    subprocess.run([words[0], start, *words[2:], "--ip=127.0.0.1", "--port=1 2"], check=True,
-                   env={**os.environ, "PATH": path})
+    subprocess.run(
+        [words[0], start, *words[2:], "--ip=127.0.0.1", "--port=1 2"],
+        check=True,
+        env={**os.environ, "PATH": path},
+    )
     assert (tmp_path / "asked").read_text().split() == [words[2], "main", hub.FOLDER]
     assert (tmp_path / "started").read_text() == "--ip=127.0.0.1 --port=1 2\n"

@@ -21,7 +21,8 @@ LECTURES = [lesson.id for lesson in load_course(REPOSITORY).lectures]
 #: Python's words about a line that is none of the learner's, without a mend; of arguments they
 #: are plain.
 _FOREIGN = re.compile(
-    r"(Type|Value|Attribute|Key|Index|Assertion|ZeroDivision)Error(?!.*(argument|→))", re.DOTALL)
+    r"(Type|Value|Attribute|Key|Index|Assertion|ZeroDivision)Error(?!.*(argument|→))", re.DOTALL
+)
 
 
 @pytest.mark.parametrize("lecture", LECTURES)
@@ -29,8 +30,13 @@ def test_a_check_survives_an_answer_that_is_none(lecture):
     code = REPOSITORY / "tests" / "support" / "answers_that_are_none.py"
     found = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
-        ran = subprocess.run([sys.executable, code, lecture], capture_output=True, text=True,
-                             env=os.environ | found | OWN_PROCESS.get(lecture, {}), timeout=300)
+        ran = subprocess.run(
+            [sys.executable, code, lecture],
+            capture_output=True,
+            text=True,
+            env=os.environ | found | OWN_PROCESS.get(lecture, {}),
+            timeout=300,
+        )
     except subprocess.TimeoutExpired as hung:
         pytest.fail(f"never ends: {(hung.stdout or b'').decode().splitlines()[-1:]}")
     lines = [json.loads(line) for line in ran.stdout.splitlines()]

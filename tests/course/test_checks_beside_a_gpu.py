@@ -17,21 +17,30 @@ from lecture_cells import OWN_PROCESS
 pytestmark = pytest.mark.slow
 
 COURSE = load_course(REPOSITORY)
-LECTURES = [lesson.id for lesson in COURSE.lessons
-            if isinstance(lesson, Lecture) and not COURSE.puzzles(lesson)]
+LECTURES = [
+    lesson.id
+    for lesson in COURSE.lessons
+    if isinstance(lesson, Lecture) and not COURSE.puzzles(lesson)
+]
 #: Its check launches by itself, outside of all trials, with a lock that nobody gives back.
 ALWAYS = "22_kernel_detective"
 #: Lecture 23's solution needs what the cells before it register: taken by itself it isn't right.
 WHOLE = {"nested"}
 
 
-@pytest.mark.parametrize("lecture", [
-    pytest.param(one, marks=() if one == ALWAYS else pytest.mark.rehearsal) for one in LECTURES])
+@pytest.mark.parametrize(
+    "lecture",
+    [pytest.param(one, marks=() if one == ALWAYS else pytest.mark.rehearsal) for one in LECTURES],
+)
 def test_no_check_launches_an_answer_on_a_real_gpu(lecture):
     code = REPOSITORY / "tests" / "support" / "checks_beside_a_gpu.py"
     found = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    ran = subprocess.run([sys.executable, code, lecture], capture_output=True, text=True,
-                         env=os.environ | found | OWN_PROCESS.get(lecture, {}))
+    ran = subprocess.run(
+        [sys.executable, code, lecture],
+        capture_output=True,
+        text=True,
+        env=os.environ | found | OWN_PROCESS.get(lecture, {}),
+    )
     assert ran.returncode == 0, ran.stderr[-8000:]
     said = [json.loads(line) for line in ran.stdout.splitlines()]
     assert said

@@ -24,11 +24,15 @@ def outputs() -> dict[str, list]:
     """What came out of each code cell of the gallery, by the cell's name."""
     source = read_gallery(load_course(REPOSITORY))
     notebook = nbformat.read(REPOSITORY / "lectures" / "gallery.ipynb", as_version=4)
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3",
-                            extra_arguments=["--log-level=ERROR"]).execute()
+    nbclient.NotebookClient(
+        notebook, timeout=120, kernel_name="python3", extra_arguments=["--log-level=ERROR"]
+    ).execute()
     ran = {cell.id: cell.get("outputs", []) for cell in notebook.cells}
-    return {cell.name: ran[cell_id(LESSON.id, cell.name)]
-            for cell in source.cells if cell.kind == "code"}
+    return {
+        cell.name: ran[cell_id(LESSON.id, cell.name)]
+        for cell in source.cells
+        if cell.kind == "code"
+    }
 
 
 def shown(outputs: list) -> list[dict]:
@@ -46,8 +50,8 @@ def test_every_picture_is_there_with_its_words_and_small(outputs):
         assert len(data["text/html"]) < LIMIT, name
         assert len(data["text/plain"]) > 80, name
         assert "<script" not in data["text/html"] and "http" not in data["text/html"].replace(
-            'xmlns="http://www.w3.org/2000/svg"', "").replace(
-            'xmlns:xlink="http://www.w3.org/1999/xlink"', ""), name
+            'xmlns="http://www.w3.org/2000/svg"', ""
+        ).replace('xmlns:xlink="http://www.w3.org/1999/xlink"', ""), name
 
 
 def test_good_and_bad_kernels_are_told_apart(outputs):

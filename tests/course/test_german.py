@@ -42,8 +42,11 @@ def test_a_lecture_and_a_project_are_there():
     assert {LECTURE, PROJECT} <= {lesson.id for lesson in LESSONS}
 
 
-@pytest.mark.parametrize("path", sorted([*REPOSITORY.glob("course/*/*/*.po"), *FIXED.glob("*.po")]),
-                         ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path",
+    sorted([*REPOSITORY.glob("course/*/*/*.po"), *FIXED.glob("*.po")]),
+    ids=lambda path: f"{path.parent.name}/{path.name}",
+)
 def test_no_translation_has_other_placeholders_links_or_code(path: Path):
     known = translating.read(path)
     assert known and [*translating.mistakes(known)] == []
@@ -55,8 +58,10 @@ def test_cells_and_code_are_those_of_the_english_lesson(lesson):
     ours, theirs = german(lesson.id).cells, read_source(COURSE, lesson).cells
     assert ours[0].name == "language" and len(ours) == len(theirs) + 1
     for cell, english in zip(ours[1:], theirs, strict=True):
-        facts = [(one.name, one.kind, one.tags, one.raises, one.role, one.points, one.starter)
-                 for one in (cell, english)]
+        facts = [
+            (one.name, one.kind, one.tags, one.raises, one.role, one.points, one.starter)
+            for one in (cell, english)
+        ]
         assert facts[0] == facts[1]
         if cell.role is not None:
             assert cell.source == english.source
@@ -81,8 +86,12 @@ def test_no_answer_to_a_prediction_stands_in_sight_in_german(lesson):
         assert [text for _, text in questions.mistakes(course, source)] == []
         released = notebooks.released(course, source)
         predictions = read_predictions(course.predictions(lesson))
-    in_sight = re.sub(r"<details>.*?</details>", "",
-                      "\n".join(cell.source for cell in released.cells), flags=re.DOTALL)
+    in_sight = re.sub(
+        r"<details>.*?</details>",
+        "",
+        "\n".join(cell.source for cell in released.cells),
+        flags=re.DOTALL,
+    )
     whys = [cell.source for cell in source.cells if "why" in cell.tags]
     reasons = [reason for one in predictions.values() for reason in one.wrong.values()]
     assert whys and [text for text in (*whys, *reasons) if text in in_sight] == []
@@ -115,10 +124,14 @@ def test_the_answers_of_the_german_lecture_are_accepted():
     assert "Deine Vermutung: einer · alle 1024" in text and "right in" not in text
 
 
-WRONG = [pytest.param(*case.values[:2], id=case.id, marks=[pytest.mark.rehearsal] if at % 9 else [])
-         for at, case in enumerate(wrong_answers(str(COURSE.checks(COURSE.lesson(LECTURE)))))]
-RIGHT = [pytest.param(*case.values, id=case.id, marks=[pytest.mark.rehearsal])
-         for case in right_answers(str(COURSE.checks(COURSE.lesson(LECTURE))))]
+WRONG = [
+    pytest.param(*case.values[:2], id=case.id, marks=[pytest.mark.rehearsal] if at % 9 else [])
+    for at, case in enumerate(wrong_answers(str(COURSE.checks(COURSE.lesson(LECTURE)))))
+]
+RIGHT = [
+    pytest.param(*case.values, id=case.id, marks=[pytest.mark.rehearsal])
+    for case in right_answers(str(COURSE.checks(COURSE.lesson(LECTURE))))
+]
 
 
 @pytest.mark.slow
@@ -160,11 +173,16 @@ def test_what_is_graded_is_the_same_in_every_language():
     """The cells that a grader reads, their checksums, and so the assignment's digest."""
     for lesson in LESSONS:
         if isinstance(lesson, Project):
-            ours = json.loads(abroad.derive(REPOSITORY, "de")[
-                abroad.FOLDER / "de" / notebooks.notebook_path(lesson)])
+            ours = json.loads(
+                abroad.derive(REPOSITORY, "de")[
+                    abroad.FOLDER / "de" / notebooks.notebook_path(lesson)
+                ]
+            )
             theirs = json.loads((REPOSITORY / notebooks.notebook_path(lesson)).read_bytes())
-            ours, theirs = ([cell for cell in one["cells"] if "nbgrader" in cell["metadata"]]
-                            for one in (ours, theirs))
+            ours, theirs = (
+                [cell for cell in one["cells"] if "nbgrader" in cell["metadata"]]
+                for one in (ours, theirs)
+            )
             assert ours == theirs
 
 
@@ -172,8 +190,7 @@ def handed_in(folder: Path, changed: dict[str, str]) -> Path:
     """The German project with the answers in, some of them replaced."""
     with speaking("de"):
         course = load_course(REPOSITORY)
-        notebook = notebooks.project_solution(
-            course, read_source(course, course.lesson(PROJECT)))
+        notebook = notebooks.project_solution(course, read_source(course, course.lesson(PROJECT)))
     for cell in notebook.cells:
         name = cell.metadata.get("nbgrader", {}).get("grade_id")
         cell.source = changed.get(name, cell.source)
@@ -186,9 +203,13 @@ WRONG_ANSWERS = runpy.run_path(str(COURSE.folder(COURSE.lesson(PROJECT)) / "wron
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "code", "says"), [
-    pytest.param(None, 0, "33 von 33 Punkten", marks=[pytest.mark.rehearsal]),
-    ("everything in bin 0", 1, "ein Wert zwischen low und high bekommt den falschen Slot")])
+@pytest.mark.parametrize(
+    ("kind", "code", "says"),
+    [
+        pytest.param(None, 0, "33 von 33 Punkten", marks=[pytest.mark.rehearsal]),
+        ("everything in bin 0", 1, "ein Wert zwischen low und high bekommt den falschen Slot"),
+    ],
+)
 def test_a_german_notebook_is_graded_by_the_same_command(kind, code, says, tmp_path, monkeypatch):
     changed = next((one["cells"] for one in WRONG_ANSWERS if one["kind"] == kind), {})
     monkeypatch.chdir(REPOSITORY)
@@ -198,5 +219,3 @@ def test_a_german_notebook_is_graded_by_the_same_command(kind, code, says, tmp_p
     assert ended == code, told.getvalue()
     assert says in told.getvalue(), told.getvalue()
     assert "welche Eigenschaft fehlt" in told.getvalue()
-
-

@@ -37,7 +37,10 @@ def test_a_host_array_is_copied_both_ways_and_numba_says_so(shown):
 def test_types_and_layout_decide_what_is_compiled(shown):
     lines = [line for line in shown["types"].text.splitlines() if "apart" in line]
     assert [line.rsplit(": ")[1] for line in lines] == [
-        "compiled", "known already", "known already", "compiled"
+        "compiled",
+        "known already",
+        "known already",
+        "compiled",
     ]
     assert shown["types"].text.count("'A'") == 1
 

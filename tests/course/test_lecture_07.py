@@ -21,8 +21,10 @@ def test_the_first_kernel_is_right_and_half_of_it_in_vain(shown):
 def test_the_same_kernel_on_other_places_is_of_more_use(shown):
     text = shown["mended"].text
     assert "the same sums: True" in text
-    before, after = (np.array([int(share) for share in re.findall(r"(\d+)%", line)])
-                     for line in text.splitlines()[1:])
+    before, after = (
+        np.array([int(share) for share in re.findall(r"(\d+)%", line)])
+        for line in text.splitlines()[1:]
+    )
     assert (after > 1.5 * before).all()
 
 
@@ -77,10 +79,17 @@ def test_only_neighbours_have_bank_conflicts(shown):
     assert rows[0][3] == "0"
     assert int(rows[1][2].replace(",", "")) > 2 * int(rows[1][1].replace(",", ""))
     names = shown["banks-counts"].names
-    told = str(names["gpucourse"].memory(
-        names["fold_neighbours"], 1, 128, names["some"], np.zeros(1, np.float32), array="shared",
-        steps=10,
-    ))
+    told = str(
+        names["gpucourse"].memory(
+            names["fold_neighbours"],
+            1,
+            128,
+            names["some"],
+            np.zeros(1, np.float32),
+            array="shared",
+            steps=10,
+        )
+    )
     assert told.count("2 wavefronts") == 6  # both warps: two loads and a store of the first level
     assert "4 wavefronts" in told
 
@@ -93,10 +102,16 @@ def test_33_columns_spread_a_column_over_all_banks(shown):
 
 def test_the_plain_turn_scatters_its_writes(shown):
     names = shown["turn-plain"].names
-    told = str(names["gpucourse"].memory(
-        names["turn_plainly"], (2, 2), (32, 32), names["where"], np.zeros((64, 40), np.float32),
-        array="turned",
-    ))
+    told = str(
+        names["gpucourse"].memory(
+            names["turn_plainly"],
+            (2, 2),
+            (32, 32),
+            names["where"],
+            np.zeros((64, 40), np.float32),
+            array="turned",
+        )
+    )
     assert "32 sectors touched" in told
 
 

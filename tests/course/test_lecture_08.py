@@ -18,7 +18,9 @@ def test_one_function_serves_both(shown):
     x = names["x"] + names["vx"] * names["times"]
     y = names["y"] + names["vy"] * names["times"]
     assert np.allclose(np.hypot(x, y), names["RADIUS"])
-    assert np.allclose(np.sqrt(names["vx"]**2 + names["vy"]**2 + names["vz"]**2), names["LIGHT"])
+    assert np.allclose(
+        np.sqrt(names["vx"] ** 2 + names["vy"] ** 2 + names["vz"] ** 2), names["LIGHT"]
+    )
 
 
 def test_mixing_and_implicit_conversion_are_refused(shown):
@@ -86,8 +88,11 @@ def test_a_reduction_of_ones_own_is_one_kernel(shown):
 def test_the_kernel_without_a_guard_is_caught_and_the_other_agrees(shown):
     names = shown["raw"].names
     cp = names["cp"]
-    text = str(names["gpucourse"].report(cp.RawKernel(names["UNGUARDED"], "wall"), 8, 128,
-                                         *names["few"], cp.zeros(1000)))
+    text = str(
+        names["gpucourse"].report(
+            cp.RawKernel(names["UNGUARDED"], "wall"), 8, 128, *names["few"], cp.zeros(1000)
+        )
+    )
     assert "bad address" in text and "(23 more threads do the same)" in text
     assert shown["raw-guarded"].text == "the same times: True\n"
 
@@ -96,8 +101,12 @@ def test_wrong_types_run_and_are_named(shown):
     text = shown["raw-types"].text
     assert text.count("is an array of float32; the kernel's parameter is double *") == 3
     # c / a, read as doubles, are -1 times the same garbage: (-1 + √5) / 2 of float32's ulp.
-    assert not np.allclose(shown["raw-types"].names["d_out"].get(),
-                           (-1 + np.sqrt(5)) / 2 * np.ones(5), rtol=0, atol=1e-9)
+    assert not np.allclose(
+        shown["raw-types"].names["d_out"].get(),
+        (-1 + np.sqrt(5)) / 2 * np.ones(5),
+        rtol=0,
+        atol=1e-9,
+    )
 
 
 def test_the_picture_of_gaps_has_33_pieces(shown):
@@ -125,7 +134,13 @@ def test_no_gpu_times_are_made_up(shown):
 def test_infinity_by_cudas_name_is_accepted(shown):
     cp = shown["reduction-exercise"].names["cp"]
     first = cp.ReductionKernel(
-        "float64 time, int8 lid", "float64 first", "lid ? time : CUDART_INF", "min(a, b)",
-        "first = a", "CUDART_INF", "first_at_lid")
+        "float64 time, int8 lid",
+        "float64 first",
+        "lid ? time : CUDART_INF",
+        "min(a, b)",
+        "first = a",
+        "CUDART_INF",
+        "first_at_lid",
+    )
     outcome = load_lesson("08_cupy").outcome("reduction", first)
     assert outcome.passed, outcome.message

@@ -57,8 +57,10 @@ def test_the_line_after_the_missing_semicolon_is_blamed(shown):
     [
         ("y = 1;", 'identifier "y" is undefined'),
         ("if (x[0] > 0 { }", r'expected a ")"'),
-        ("float y = x;", 'a value of type "float *" cannot be used to initialize an entity of '
-                         'type "float"'),
+        (
+            "float y = x;",
+            'a value of type "float *" cannot be used to initialize an entity of type "float"',
+        ),
         ("x[0] = x[0]**2;", 'operand of "*" must be a pointer'),
     ],
 )
@@ -121,8 +123,9 @@ def test_paths_bend_back_in_the_iron_and_not_without_a_table(shown):
     away = np.abs(path[1:-1])
     inside, outside = away < 2.9, (away > 3.1) & (away < 6.9)
     assert (along[inside] > 0).all() and (along[outside] < 0).all()
-    fresh = names["SourceModule"]("__constant__ float field[7];"
-                                  "__global__ void show(float *out) { out[0] = field[3]; }")
+    fresh = names["SourceModule"](
+        "__constant__ float field[7];__global__ void show(float *out) { out[0] = field[3]; }"
+    )
     out = np.ones(1, np.float32)
     fresh.get_function("show")(names["drv"].Out(out), block=(1, 1, 1))
     assert out[0] == 0
@@ -158,8 +161,9 @@ def test_every_cell_runs_without_pycuda_too(repository, monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "meta_path", [without_pycuda._PyCUDAFinder(), *sys.meta_path])
     course = load_course(repository)
     names: dict = {"__name__": "lecture"}
-    cells = [one for one in read_source(course, course.lesson("09_pycuda")).cells
-             if one.kind == "code"]
+    cells = [
+        one for one in read_source(course, course.lesson("09_pycuda")).cells if one.kind == "code"
+    ]
     for cell in cells:
         source = unwrap_regions(cell.source, SOLUTION).removeprefix("%load_ext gpucourse\n")
         try:

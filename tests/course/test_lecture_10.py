@@ -85,6 +85,10 @@ def test_python_is_the_slowest_by_far_and_only_the_compilers_compile(shown):
 
 def test_published_times_are_told_apart_from_those_of_this_computer(shown):
     assert shown["five-ways-timed"].names["PUBLISHED"] == {
-        "NumPy": 22.3, "Numba": 6.86, "Numba, parallel": 1.98, "JAX": 2.24}
+        "NumPy": 22.3,
+        "Numba": 6.86,
+        "Numba, parallel": 1.98,
+        "JAX": 2.24,
+    }
     row = next(line for line in shown["five-ways-timed"].text.splitlines() if line[:5] == "NumPy")
     assert row.split()[-2:] == ["22.30", "4.46"]

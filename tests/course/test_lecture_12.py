@@ -74,7 +74,10 @@ def test_the_picture_of_tracing_is_what_jax_makes_of_the_energy():
     example = 1.0, jnp.ones(3)
     names = [equation.primitive.name for equation in jax.make_jaxpr(energy)(*example).eqns]
     assert [name for name in names if name != "convert_element_type"] == [
-        "integer_pow", "mul", "div"]
+        "integer_pow",
+        "mul",
+        "div",
+    ]
     compiled = jax.jit(energy).lower(*example).compile().as_text()
     assert len(re.findall(r"^%?\w*fus\w+ \(|^%fused", compiled, re.MULTILINE)) == 1
     assert "constant(0.5)" in compiled and " divide(" not in compiled

@@ -100,7 +100,11 @@ def test_other_right_answers_are_accepted(lesson):
         bends = jax.jacfwd(jax.jacrev(lambda flat: loss(as_tree(flat))))(flat)
         return as_tree(jnp.linalg.inv(bends).diagonal() ** 0.5)
 
-    for name, answer in (("descend", descend), ("history", history), ("errors", errors),
-                         ("until", WRONG.looping())):
+    for name, answer in (
+        ("descend", descend),
+        ("history", history),
+        ("errors", errors),
+        ("until", WRONG.looping()),
+    ):
         outcome = lesson.outcome(name, answer)
         assert outcome.passed, f"{name}: {outcome}"

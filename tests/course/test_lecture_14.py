@@ -41,7 +41,8 @@ def test_three_muons_make_nine_rows(shown):
     first = names["first"]
     assert len(first.merge(first, on="event")) == 9
     assert len(names["both"]) == sum(
-        n**2 for n in np.unique(names["columns"]["event"], return_counts=True)[1])
+        n**2 for n in np.unique(names["columns"]["event"], return_counts=True)[1]
+    )
     assert "71,009 rows joined with themselves: 156,705 rows" in shown["joins"].text
 
 
@@ -61,7 +62,11 @@ def test_text_is_taken_apart_by_columns(shown):
     assert "version" in shown["strings"].text
     lines = [line.split() for line in shown["strings"].text.splitlines()[1:]]
     assert [line[-2:] for line in lines] == [
-        ["False", "3"], ["True", "5"], ["True", "1"], ["<NA>", "<NA>"], ["<NA>", "<NA>"]
+        ["False", "3"],
+        ["True", "5"],
+        ["True", "1"],
+        ["<NA>", "<NA>"],
+        ["<NA>", "<NA>"],
     ]
     assert known is not None
 

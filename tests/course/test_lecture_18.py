@@ -93,7 +93,10 @@ def test_without_contraction_the_other_two_of_nvrtc_agree_too(names):
 
     real, imag, limit = names["real"], names["imag"], names["LIMIT"]
     kernel = cp.ElementwiseKernel(
-        "float32 cx, float32 cy, int32 limit", "int32 steps", names["BODY"], "unfused",
+        "float32 cx, float32 cy, int32 limit",
+        "int32 steps",
+        names["BODY"],
+        "unfused",
         options=("--fmad=false",),
     )
     steps = kernel(cp.asarray(real)[None, :], cp.asarray(imag)[:, None], limit).get()
@@ -145,10 +148,19 @@ def test_a_quarter_of_a_teraflops(shown):
 
 def test_lanes_of_the_kernel_part(shown):
     names = shown["cost-card"].names
-    told = str(names["gpucourse"].report(
-        names["stays_raw"], (2, 4), (32, 8), names["real"][:64], names["imag"][:32], np.int32(100),
-        np.zeros((32, 64), np.int32), np.int32(64), np.int32(32),
-    ))
+    told = str(
+        names["gpucourse"].report(
+            names["stays_raw"],
+            (2, 4),
+            (32, 8),
+            names["real"][:64],
+            names["imag"][:32],
+            np.int32(100),
+            np.zeros((32, 64), np.int32),
+            np.int32(64),
+            np.int32(32),
+        )
+    )
     assert re.search(r"[1-9]\d? % of the lanes paid for did nothing", told)
 
 
@@ -161,10 +173,15 @@ def test_compiling_takes_time_and_lines_are_counted(shown):
 
 def test_one_kernel_stores_in_every_turn(shown):
     lines = [line for line in shown["outlier"].text.splitlines() if "stores" in line]
-    stores, _ = zip(*(
-        (int(a.replace(",", "")), float(b.replace(",", "")))
-        for a, b in (re.search(r"([\d,]+) stores +([\d,.]+) kB", line).groups() for line in lines)
-    ), strict=True)
+    stores, _ = zip(
+        *(
+            (int(a.replace(",", "")), float(b.replace(",", "")))
+            for a, b in (
+                re.search(r"([\d,]+) stores +([\d,.]+) kB", line).groups() for line in lines
+            )
+        ),
+        strict=True,
+    )
     small = shown["outlier"].names["small"]
     assert stores[1] == small[0].size * small[1].size
     assert stores[0] > 20 * stores[1]

@@ -52,7 +52,10 @@ def test_what_each_operation_sends(shown):
         sent[name] = what
     strip, plate, row = 131_072, 1_048_576, 2_048
     assert {name for name, what in sent.items() if what == "nothing"} == {
-        "2 * plate + 1", "t.sum(axis=1)", "jnp.roll(t, 1, axis=1)", "t.T"
+        "2 * plate + 1",
+        "t.sum(axis=1)",
+        "jnp.roll(t, 1, axis=1)",
+        "t.T",
     }
     assert sent["t.sum(axis=0)"] == f"all-reduce of {row:,} bytes"
     assert sent["jnp.roll(t, 1, axis=0)"] == f"collective-permute of {row:,} bytes"

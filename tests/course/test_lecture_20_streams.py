@@ -37,17 +37,25 @@ for device in cuda.gpus:
 
 def test_streams_of_each_of_four_devices(tmp_path):
     cell = re.search(r'# %% id="streams"\n(.*?)(?=\n# %%)', SOURCE.read_text(), re.S)[1]
-    at = {mark: next(k for k, line in enumerate(cell.splitlines(), 1) if mark in line)
-          for mark in ("copy_to_host", "np.array_equal")}
+    at = {
+        mark: next(k for k, line in enumerate(cell.splitlines(), 1) if mark in line)
+        for mark in ("copy_to_host", "np.array_equal")
+    }
     script, text = tmp_path / "program.py", tmp_path / "cell.py"
     script.write_text(PROGRAM)
     text.write_text(cell)
-    done = subprocess.run([sys.executable, str(script), str(text)], capture_output=True, text=True,
-                          env={**os.environ, "VIRTUALGPU_DEVICES": "4"}, timeout=300)
+    done = subprocess.run(
+        [sys.executable, str(script), str(text)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VIRTUALGPU_DEVICES": "4"},
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line for line in lines if line.startswith("device")] == [
-        f"device {k} 0 findings" for k in range(4)]
+        f"device {k} 0 findings" for k in range(4)
+    ]
     assert sum(line.startswith("right: True") for line in lines) == 8
     found = [("stream", at["np.array_equal"], at["copy_to_host"])]
     assert [line for line in lines if line.startswith("forgetful")] == [f"forgetful {found}"] * 4

@@ -23,20 +23,23 @@ def test_threads_and_blocks_agree_and_the_text_runs_once(shown):
 
 
 def test_beyond_the_end_stands_nan_and_a_mask_keeps_it_out(shown):
-    first, last = (re.findall(r"nan|[\d.]+", shown[cell].text)
-                   for cell in ("edge", "edge-exercise"))
+    first, last = (
+        re.findall(r"nan|[\d.]+", shown[cell].text) for cell in ("edge", "edge-exercise")
+    )
     assert [one == "nan" for one in first] == [False, False, False, True]
     assert len(last) == 4 and "nan" not in last
 
 
 def test_an_index_map_with_too_few_numbers_is_refused_by_counts(shown):
-    assert re.search(r"must return 2 values.*returning 1 values",
-                     str(shown["index-map"].error), re.DOTALL)
+    assert re.search(
+        r"must return 2 values.*returning 1 values", str(shown["index-map"].error), re.DOTALL
+    )
 
 
 def test_four_times_the_side_reads_a_quarter(shown):
-    rows = re.findall(r"tiles of +(\d+): +([\d,]+) programs read +([\d,]+) bytes each",
-                      shown["traffic"].text)
+    rows = re.findall(
+        r"tiles of +(\d+): +([\d,]+) programs read +([\d,]+) bytes each", shown["traffic"].text
+    )
     (_, programs, each), *_ = rows
     read = {int(tile): int(p.replace(",", "")) * int(e.replace(",", "")) for tile, p, e in rows}
     assert read[16] == 4 * read[64] == read[1] / 16
@@ -47,8 +50,11 @@ def test_four_times_the_side_reads_a_quarter(shown):
 def test_cutile_agrees_and_check_tells_of_the_missing_mask(shown):
     text = shown["cutile"].text
     assert text.startswith("the same to the bit: True\n")
-    assert re.search(r"block 3 loads element 1000, outside of the array of shape \(1000,\), where "
-                     r"no padding was asked for", text)
+    assert re.search(
+        r"block 3 loads element 1000, outside of the array of shape \(1000,\), where "
+        r"no padding was asked for",
+        text,
+    )
 
 
 def test_the_card_tells_of_the_tiles_that_three_blocks_load(shown):
@@ -56,9 +62,16 @@ def test_the_card_tells_of_the_tiles_that_three_blocks_load(shown):
 
     assert shown["tile-report"].picture
     names = shown["tile-report"].names
-    card = str(names["report"](
-        names["tile_product"], (3, 3), 1, cp.ones((40, 32), np.float16),
-        cp.ones((32, 48), np.float16), cp.zeros((40, 48), np.float32)))
+    card = str(
+        names["report"](
+            names["tile_product"],
+            (3, 3),
+            1,
+            cp.ones((40, 32), np.float16),
+            cp.ones((32, 48), np.float16),
+            cp.zeros((40, 48), np.float32),
+        )
+    )
     text = " ".join(card.split())
     assert text.startswith("tile_product[(3, 3)] 9 blocks in a grid of 3 × 3")
     assert "(0, 0) by blocks (0, 0), (0, 1), (0, 2);" in text  # of a: a row of tiles of c
@@ -121,7 +134,7 @@ def test_other_right_answers_are_accepted(lesson):
     def unrolled(a_ref, b_ref, c_ref):
         c_ref[...] = jnp.zeros_like(c_ref)
         for k in range(0, a_ref.shape[1], WRONG.TILE):
-            c_ref[...] += jnp.dot(a_ref[:, k:k + WRONG.TILE], b_ref[k:k + WRONG.TILE, :])
+            c_ref[...] += jnp.dot(a_ref[:, k : k + WRONG.TILE], b_ref[k : k + WRONG.TILE, :])
 
     def by_logarithms(scores_ref, out_ref, *, kinds):
         exists = jnp.arange(scores_ref.shape[1]) < kinds
@@ -139,9 +152,12 @@ def test_other_right_answers_are_accepted(lesson):
         factor = 2.0 ** np.ceil(np.log2(largest / 65504)) if largest else 1
         return np.float16(values / factor), factor
 
-    for name, answer in (("product", unrolled), ("softmax", by_logarithms),
-                         ("masked-sum", sum_where),
-                         ("mixed", WRONG.walking(jnp.float32, WRONG.in_float32)),
-                         ("to-half", to_the_edge)):
+    for name, answer in (
+        ("product", unrolled),
+        ("softmax", by_logarithms),
+        ("masked-sum", sum_where),
+        ("mixed", WRONG.walking(jnp.float32, WRONG.in_float32)),
+        ("to-half", to_the_edge),
+    ):
         outcome = lesson.outcome(name, answer)
         assert outcome.passed, f"{name}: {outcome}"

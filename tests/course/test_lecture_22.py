@@ -20,8 +20,9 @@ pytestmark = pytest.mark.rehearsal
 
 
 def test_the_reports_are_true(shown):
-    right, wrong = (re.findall(r"[-\d.e+]+ GeV", line) for line in
-                    shown["the-question"].text.splitlines())
+    right, wrong = (
+        re.findall(r"[-\d.e+]+ GeV", line) for line in shown["the-question"].text.splitlines()
+    )
     assert right[0] == right[1] and wrong[0] != wrong[1]
     assert abs(float(wrong[0].split()[0])) > 1e100, "absurd"
     assert "maxima[1] of 1" in str(shown["crash"].error)
@@ -54,8 +55,9 @@ def test_a_thread_for_each_row_moves_four_times_as_much(shown):
 
 
 def test_either_half_may_come_too_soon_and_six_units_are_enough(shown):
-    first, second = map(int, re.findall(r"right in (\d+) and half 1 in (\d+)",
-                                        shown["streams"].text)[0])
+    first, second = map(
+        int, re.findall(r"right in (\d+) and half 1 in (\d+)", shown["streams"].text)[0]
+    )
     assert 0 < first < 100 and 0 < second < 100
     assert "half 0 is right in 100 and half 1 in 100" in shown["streams-exercise"].text
     for one_stream, units in ((True, 8), (False, 6)):
@@ -76,8 +78,11 @@ def test_the_table_has_the_names_that_the_gpu_check_asks_ncu_for(repository):
     rows = dict(re.findall(r"^# \| `(\w+)`.*? \| (.*) \|$", source, re.MULTILINE))
     for counter, metrics in METRICS.items():
         name = counter.replace("_store_", "_load_")
-        written = next(row for first, row in rows.items() if first == name) \
-            if counter != "thread_instructions" else rows["warp_instructions"]
+        written = (
+            next(row for first, row in rows.items() if first == name)
+            if counter != "thread_instructions"
+            else rows["warp_instructions"]
+        )
         stem = metrics[0].replace("op_st.sum", "op_ld.sum")
         assert stem in written, counter
         assert ("machine code" in written) == (counter in OF_INSTRUCTIONS)

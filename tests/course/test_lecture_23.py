@@ -37,11 +37,11 @@ def test_the_formulas_give_the_values_that_were_published(names):
 def test_one_kernel_is_as_near_to_the_truth_as_jax(names):
     """Both against the same formula in float64, by NumPy."""
     dive = {name: values.astype(np.float64) for name, values in names["dive"].items()}
-    truth = jit_programs.equation_of_state(dive["salinity"], dive["temperature"],
-                                           dive["pressure"])
+    truth = jit_programs.equation_of_state(dive["salinity"], dive["temperature"], dive["pressure"])
     assert truth.dtype == np.float64
-    ours, theirs = (np.abs(np.asarray(values) - truth).max()
-                    for values in (names["at_once"], names["by_jax"]))
+    ours, theirs = (
+        np.abs(np.asarray(values) - truth).max() for values in (names["at_once"], names["by_jax"])
+    )
     assert ours < 2 * theirs and theirs < 1e-3
 
 
@@ -65,8 +65,9 @@ def test_what_it_lacks_is_refused_by_name(shown):
 
 
 def test_views_cost_the_sectors_that_the_text_names(shown):
-    rows = re.findall(r"(\d+) loads by each thread, +([\d.]+) sectors.*as JAX: (\w+)",
-                      shown["loads"].text)
+    rows = re.findall(
+        r"(\d+) loads by each thread, +([\d.]+) sectors.*as JAX: (\w+)", shown["loads"].text
+    )
     assert rows == [("2", "4.50", "True"), ("2", "2.50", "True"), ("2", "18.00", "True")]
     # An average of two loads: 5 and 4; 4 and 1; 4 and 32.
 
@@ -135,8 +136,9 @@ def test_one_kernel_loads_each_number_once(shown, names):
 
 def test_xla_makes_one_fusion_too(shown):
     assert "kind=kLoop" in shown["hlo"].text and "\n1 fusion; inside of it" in shown["hlo"].text
-    (constants,), (broadcasts,) = (re.findall(rf"(\d+) {word}", shown["hlo"].text)
-                                   for word in ("constant", "broadcast"))
+    (constants,), (broadcasts,) = (
+        re.findall(rf"(\d+) {word}", shown["hlo"].text) for word in ("constant", "broadcast")
+    )
     assert constants == broadcasts
 
 
@@ -184,8 +186,18 @@ def test_the_compiler_passes_over_what_jax_passes_over(names):
         my_jit(lambda x: (x, x[:2]))(x)
 
 
-COMPILER = ("templates", "kernel", "write", "translate", "build", "power-exercise",
-            "broadcast-exercise", "nested-exercise", "key-exercise", "my-jit")
+COMPILER = (
+    "templates",
+    "kernel",
+    "write",
+    "translate",
+    "build",
+    "power-exercise",
+    "broadcast-exercise",
+    "nested-exercise",
+    "key-exercise",
+    "my-jit",
+)
 
 
 def test_it_has_the_lines_that_the_text_promises(repository: Path):

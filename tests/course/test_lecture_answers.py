@@ -15,8 +15,11 @@ from wrong_answers import answers_of
 pytestmark = pytest.mark.slow
 
 COURSE = load_course(REPOSITORY)
-LECTURES = [lesson.id for lesson in COURSE.lessons
-            if isinstance(lesson, Lecture) and not COURSE.puzzles(lesson)]
+LECTURES = [
+    lesson.id
+    for lesson in COURSE.lessons
+    if isinstance(lesson, Lecture) and not COURSE.puzzles(lesson)
+]
 
 
 @pytest.mark.parametrize("lecture", LECTURES)
@@ -31,10 +34,12 @@ def test_what_is_named_as_of_a_kind_is_among_the_wrong_answers(lecture):
     known = {case.id for case in answers_of(lecture).WRONG}
     named = declared(lecture)
     assert list(named) == list(load_lesson(lecture).exercises)
-    unknown = [f"{exercise}:{name}" for exercise, kinds in named.items()
-               for kind, name in kinds.items()
-               if kind not in KINDS
-               or not (name.startswith("(") or f"{exercise}:{name}" in known)]
+    unknown = [
+        f"{exercise}:{name}"
+        for exercise, kinds in named.items()
+        for kind, name in kinds.items()
+        if kind not in KINDS or not (name.startswith("(") or f"{exercise}:{name}" in known)
+    ]
     assert unknown == []
 
 

@@ -35,24 +35,38 @@ def wrong_answers() -> list:
         for case in answers_of(id).WRONG:
             later = case.values[0] in tried or id in OWN_PROCESS
             tried.add(case.values[0])
-            found.append(pytest.param(id, *case.values, id=f"{id[:2]}:{case.id}",
-                                      marks=[pytest.mark.rehearsal] if later else []))
+            found.append(
+                pytest.param(
+                    id,
+                    *case.values,
+                    id=f"{id[:2]}:{case.id}",
+                    marks=[pytest.mark.rehearsal] if later else [],
+                )
+            )
     return found
 
 
 def right_answers() -> list:
     """(lecture, exercise, answers) of all lectures' right answers in other styles."""
-    return [pytest.param(id, *case.values[:2], id=f"{id[:2]}:{case.id}",
-                         marks=[pytest.mark.rehearsal] if id in OWN_PROCESS else [])
-            for id in LECTURES if (REPOSITORY / "course" / "lectures" / id / "right.py").is_file()
-            for case in answers_of(id, "right").RIGHT]
+    return [
+        pytest.param(
+            id,
+            *case.values[:2],
+            id=f"{id[:2]}:{case.id}",
+            marks=[pytest.mark.rehearsal] if id in OWN_PROCESS else [],
+        )
+        for id in LECTURES
+        if (REPOSITORY / "course" / "lectures" / id / "right.py").is_file()
+        for case in answers_of(id, "right").RIGHT
+    ]
 
 
 WRONG = wrong_answers()
 # Lectures but these take 5 to 20 s: `make rehearse` runs them whole, and `make check` as all.
 SHORT = {"01", "03", "05", "09"}
-SOLVED = [pytest.param(id, marks=[] if id[:2] in SHORT else [pytest.mark.rehearsal])
-          for id in LECTURES]
+SOLVED = [
+    pytest.param(id, marks=[] if id[:2] in SHORT else [pytest.mark.rehearsal]) for id in LECTURES
+]
 
 
 @pytest.mark.parametrize(("lecture", "exercise", "answers", "says"), WRONG)
@@ -86,8 +100,11 @@ def test_every_edit_still_fits_the_solution(lecture):
 
 
 def test_an_edit_that_no_longer_fits_names_its_answer():
-    for old, fault in (("if j < pt.size", "stands in no cell down to"), ("pt", "times in the cell"),
-                       ("sinh", "swapped for itself")):
+    for old, fault in (
+        ("if j < pt.size", "stands in no cell down to"),
+        ("pt", "times in the cell"),
+        ("sinh", "swapped for itself"),
+    ):
         edited = Edited("03_numba_cuda", "loop-to-kernel", "my mistake", (swap(old, "sinh"),))
         with pytest.raises(EditError, match=f"wrong answer loop-to-kernel:my mistake: .*{fault}"):
             edited.answers()
@@ -130,7 +147,8 @@ def test_no_answer_to_a_prediction_stands_in_sight(lesson):
     source = read_source(COURSE, lesson)
     assert [text for _, text in questions.mistakes(COURSE, source)] == []
     assert sum("predict" in cell.tags for cell in source.cells) == len(
-        read_predictions(COURSE.predictions(lesson)))
+        read_predictions(COURSE.predictions(lesson))
+    )
     lecture = isinstance(lesson, Lecture)
     derive = notebooks.lecture_notebook if lecture else notebooks.project_release
     text = "\n".join(cell.source for cell in derive(COURSE, source).cells)
@@ -138,8 +156,11 @@ def test_no_answer_to_a_prediction_stands_in_sight(lesson):
     whys = [cell.source for cell in source.cells if "why" in cell.tags]
     assert whys or not any("predict" in cell.tags for cell in source.cells)
     assert [why for why in whys if why in in_sight or why not in text] == []
-    reasons = [reason for asked in read_predictions(COURSE.predictions(lesson)).values()
-               for reason in asked.wrong.values()]
+    reasons = [
+        reason
+        for asked in read_predictions(COURSE.predictions(lesson)).values()
+        for reason in asked.wrong.values()
+    ]
     assert [reason for reason in reasons if reason in text] == []
 
 
@@ -229,6 +250,9 @@ def test_three_hundred_words_at_most_before_the_first_thing_to_type(lecture):
 
 def test_checks_ask_whether_the_virtual_gpu_answers():
     """``is_active`` says no until Numba is imported, although CuPy's kernels run here."""
-    asking = [path.parent.name for path in (REPOSITORY / "course/lectures").glob("*/checks.py")
-              if "is_active" in path.read_text(encoding="utf-8")]
+    asking = [
+        path.parent.name
+        for path in (REPOSITORY / "course/lectures").glob("*/checks.py")
+        if "is_active" in path.read_text(encoding="utf-8")
+    ]
     assert asking == []

@@ -15,17 +15,38 @@ from gpucourse.grading.sandbox import cells
 
 # What people get wrong: each kind has to be among the known-wrong answers.
 KINDS = {
-    "same seed per thread", "quarter circle", "state not written back", "int32 counter overflow",
-    "float32 counter overflow", "biased ranges", "correlated x and y", "race", "missing barrier",
-    "out of bounds", "power-of-two only", "NumPy in place of a kernel", "hard-coded size",
-    "overlapping sequences", "seeds 0, 1, 2, … unmixed", "result depends on the launch",
-    "correct but divergent", "Python loop in place of vmap", "same seed in every run",
-    "one thread does everything", "one thread of each block does everything",
-    "NumPy, then a kernel that copies", "kernels of the right names that compute nothing",
-    "a memorised value beside the slow kernel", "a queue of shuffles in place of a tree",
-    "NumPy in place of JAX", "a loop of JAX in place of vmap", "NumPy, and a table from a kernel",
-    "blocks of a few threads", "the right probability without points",
+    "same seed per thread",
+    "quarter circle",
+    "state not written back",
+    "int32 counter overflow",
+    "float32 counter overflow",
+    "biased ranges",
+    "correlated x and y",
+    "race",
+    "missing barrier",
+    "out of bounds",
+    "power-of-two only",
+    "NumPy in place of a kernel",
+    "hard-coded size",
+    "overlapping sequences",
+    "seeds 0, 1, 2, … unmixed",
+    "result depends on the launch",
+    "correct but divergent",
+    "Python loop in place of vmap",
+    "same seed in every run",
+    "one thread does everything",
+    "one thread of each block does everything",
+    "NumPy, then a kernel that copies",
+    "kernels of the right names that compute nothing",
+    "a memorised value beside the slow kernel",
+    "a queue of shuffles in place of a tree",
+    "NumPy in place of JAX",
+    "a loop of JAX in place of vmap",
+    "NumPy, and a table from a kernel",
+    "blocks of a few threads",
+    "the right probability without points",
 }
+
 
 @pytest.fixture(scope="module")
 def setup(project) -> dict:
@@ -87,7 +108,11 @@ def test_philox_is_what_jax_and_numpy_would_not_give_but_random123_does(solution
     key, words = np.array([[0xA4093822, 0x299F31D0]], np.uint32), np.zeros((1, 4), np.uint32)
     solution["philox_blocks"][1, 32](counter, key, words)
     assert [hex(word) for word in words[0]] == [
-        "0xd16cfe09", "0x94fdcceb", "0x5001e420", "0x24126ea1"]
+        "0xd16cfe09",
+        "0x94fdcceb",
+        "0x5001e420",
+        "0x24126ea1",
+    ]
 
 
 @pytest.mark.rehearsal

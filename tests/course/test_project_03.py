@@ -16,18 +16,34 @@ from gpucourse.grading.sandbox import cells
 
 # What people get wrong: each kind has to be among the known-wrong answers.
 KINDS = {
-    "same-sign pair", "only the first two muons", "degrees for radians", "η for θ",
-    "missing pair → NaN in the histogram", "missing pair → 0", "correct but uncoalesced",
-    "grid smaller than the data", "out of bounds", "missing barrier",
+    "same-sign pair",
+    "only the first two muons",
+    "degrees for radians",
+    "η for θ",
+    "missing pair → NaN in the histogram",
+    "missing pair → 0",
+    "correct but uncoalesced",
+    "grid smaller than the data",
+    "out of bounds",
+    "missing barrier",
     "return in a grid-stride loop",
-    "index past the end of an event", "empty events left out", "NaN hides a good pair",
-    "correct but with one global atomic per event", "events without a pair dropped",
-    "resolution left out", "correlations left out of the errors",
-    "not converged", "hard-coded output",
-    "one thread does everything", "one thread of each block does everything",
-    "NumPy in place of JAX", "a loop of Python in place of arrays",
-    "a check by what is to be checked", "threads that look busy",
+    "index past the end of an event",
+    "empty events left out",
+    "NaN hides a good pair",
+    "correct but with one global atomic per event",
+    "events without a pair dropped",
+    "resolution left out",
+    "correlations left out of the errors",
+    "not converged",
+    "hard-coded output",
+    "one thread does everything",
+    "one thread of each block does everything",
+    "NumPy in place of JAX",
+    "a loop of Python in place of arrays",
+    "a check by what is to be checked",
+    "threads that look busy",
 }
+
 
 @pytest.fixture(scope="module")
 def setup(project) -> dict:
@@ -66,8 +82,12 @@ def test_leaving_out_the_muons_mass_costs_what_the_text_says():
 def test_events_by_hand_have_the_form_of_generated_ones(setup):
     """Another form would be another kernel: a compilation more for each test."""
     generated = dimuons(10, seed=1)
-    for made in (setup["events_of"]([(3.0, 0.0, 0.0, 1)], []), setup["events_of"]([], []),
-                 setup["clear_events"](50, 1, 60.0, 120.0, 60), generated[3:]):
+    for made in (
+        setup["events_of"]([(3.0, 0.0, 0.0, 1)], []),
+        setup["events_of"]([], []),
+        setup["clear_events"](50, 1, 60.0, 120.0, 60),
+        generated[3:],
+    ):
         assert made.layout.form == generated.layout.form
     by_hand = setup["events_of"]([(3.0, 0.5, 1.0, 1), (4.0, -0.5, 2.0, -1)], [])
     assert by_hand.muons.pt.to_list() == [[3.0, 4.0], []]
@@ -100,8 +120,9 @@ def test_histogram_is_the_one_of_hist_without_nan(setup):
     masses = rng.uniform(50, 130, 5000)
     masses[::7] = math.nan
     trusted = hist.Hist(hist.axis.Regular(60, 60.0, 120.0)).fill(masses[~np.isnan(masses)])
-    np.testing.assert_array_equal(setup["histogram_of"](masses, 60.0, 120.0, 60),
-                                  trusted.values(flow=True))
+    np.testing.assert_array_equal(
+        setup["histogram_of"](masses, 60.0, 120.0, 60), trusted.values(flow=True)
+    )
 
 
 # --- the model and the fit ------------------------------------------------------------------------
@@ -114,8 +135,9 @@ def test_the_model_is_what_the_generator_does(setup, solved):
     true = kinematics.breit_wigner(u[0], Z_MASS, Z_WIDTH, 1.0, 1e4)
     g, _ = kinematics.normal_pairs(u[1], u[2])
     counts, _ = np.histogram(true * np.exp(setup["SIGMA"] * g), setup["EDGES"])
-    expected = np.asarray(solved["expected_counts"](
-        np.array([Z_MASS, Z_WIDTH, 1.0, 0.0]), setup["EDGES"]))
+    expected = np.asarray(
+        solved["expected_counts"](np.array([Z_MASS, Z_WIDTH, 1.0, 0.0]), setup["EDGES"])
+    )
     # The arctan goes on below a mass of 0, which takes 0.9% from the sum.
     assert 0.008 < 1 - u.shape[1] * expected.sum() / counts.sum() < 0.01
     expected = expected * (counts.sum() / expected.sum())

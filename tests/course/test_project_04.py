@@ -12,15 +12,33 @@ from gpucourse.grading.sandbox import cells
 
 # What people get wrong: each kind has to be among the known-wrong answers.
 KINDS = {
-    "a cache that ignores dtype", "a cache that ignores the tree", "no cache",
-    "a kernel per equation", "select reversed", "negative power", "float32 constants as doubles",
-    "constvars forgotten", "inner variables that leak", "keywords as names",
-    "an input returned as output", "scan reversed",
-    "scan of length 0", "carries updated one after another", "do-while", "an unclamped switch",
-    "scatter that overwrites its input", "scatter out of bounds", "lost repeated indices", "fmax",
-    "fast-math isnan", "swallowed tracers (zero gradient)", "// on integers",
-    "unsupported primitives swallowed", "jax.jit in place of a compiler",
-    "one thread does everything", "one thread of each warp does everything",
+    "a cache that ignores dtype",
+    "a cache that ignores the tree",
+    "no cache",
+    "a kernel per equation",
+    "select reversed",
+    "negative power",
+    "float32 constants as doubles",
+    "constvars forgotten",
+    "inner variables that leak",
+    "keywords as names",
+    "an input returned as output",
+    "scan reversed",
+    "scan of length 0",
+    "carries updated one after another",
+    "do-while",
+    "an unclamped switch",
+    "scatter that overwrites its input",
+    "scatter out of bounds",
+    "lost repeated indices",
+    "fmax",
+    "fast-math isnan",
+    "swallowed tracers (zero gradient)",
+    "// on integers",
+    "unsupported primitives swallowed",
+    "jax.jit in place of a compiler",
+    "one thread does everything",
+    "one thread of each warp does everything",
 }
 
 
@@ -58,10 +76,14 @@ def test_a_value_that_is_wanted_twice_is_written_once(solved):
 
 
 def test_what_is_not_translated_is_refused_by_name(solved):
-    for program, name in (("def f(x): return jnp.sort(x)", "sort"),
-                          ("def f(x): return x.at[0].set(1.0, mode='clip')", "scatter"),
-                          ("def f(x): return lax.fori_loop(0, 3, lambda i, c: c + c[::-1], x)",
-                           "a loop that mixes columns")):
+    for program, name in (
+        ("def f(x): return jnp.sort(x)", "sort"),
+        ("def f(x): return x.at[0].set(1.0, mode='clip')", "scatter"),
+        (
+            "def f(x): return lax.fori_loop(0, 3, lambda i, c: c + c[::-1], x)",
+            "a loop that mixes columns",
+        ),
+    ):
         assert text_of(solved, program, np.ones(3)) == {"refused": name}
 
 

@@ -44,8 +44,11 @@ def test_released_answers_are_stubs_inside_functions(project):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("project", [FIRST, *(
-    pytest.param(name, marks=pytest.mark.rehearsal) for name in OTHERS)], indirect=True)
+@pytest.mark.parametrize(
+    "project",
+    [FIRST, *(pytest.param(name, marks=pytest.mark.rehearsal) for name in OTHERS)],
+    indirect=True,
+)
 def test_a_small_class_comes_out_as_expected(project):
     seed, wrong, _ = PROJECTS[project.assignment.name]
     assert project.outcomes(project.small_class(wrong), seeds=[seed]) == []

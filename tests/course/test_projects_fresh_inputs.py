@@ -28,28 +28,36 @@ def small_course(hidden: str, visible: str = "np.arange(3.0)") -> Assignment:
     notebook = host_notebook()
     for cell in notebook.cells:
         if cell.source == TEST_DOUBLE:
-            cell.source = cell.source.replace("np.arange(3.0)", visible).replace(
-                "[0.0, 2.0, 4.0]", f"2 * {visible}").replace(HIDDEN, hidden)
+            cell.source = (
+                cell.source.replace("np.arange(3.0)", visible)
+                .replace("[0.0, 2.0, 4.0]", f"2 * {visible}")
+                .replace(HIDDEN, hidden)
+            )
     return Assignment("host", notebook)
 
 
 HIDDEN = 'secret_rng(f"{n}").uniform(-1, 1, n)'
 THREE = "secret_rng().uniform(-1, 1, 3)"
-NOTEBOOKS_NUMBERS = ("__import__('gpucourse.grading.testing.notebook_judge').grading.testing"
-                     ".notebook_judge.NotebookJudge(dict).seed('')")
+NOTEBOOKS_NUMBERS = (
+    "__import__('gpucourse.grading.testing.notebook_judge').grading.testing"
+    ".notebook_judge.NotebookJudge(dict).seed('')"
+)
 
 
-@pytest.mark.parametrize(("hidden", "visible", "found"), [
-    (HIDDEN, "np.arange(3.0)", 0),
-    ("np.arange(3.0)", "np.arange(3.0)", 3),
-    # Fresh for each seed, and yet what the worker was asked a moment ago.
-    (THREE, THREE, 3),
-    # Fresh in the grader, but written down from the notebook, where everybody has the same.
-    (f"np.random.default_rng(list({NOTEBOOKS_NUMBERS})).uniform(-1, 1, 3)", THREE, 3),
-    # An output filled with another number is no other input; a single number is.
-    ("np.full(5, 1.0 + n)", "np.zeros(5)", 3),
-    ("np.full(1, 1.0 + n)", "np.zeros(1)", 0),
-])
+@pytest.mark.parametrize(
+    ("hidden", "visible", "found"),
+    [
+        (HIDDEN, "np.arange(3.0)", 0),
+        ("np.arange(3.0)", "np.arange(3.0)", 3),
+        # Fresh for each seed, and yet what the worker was asked a moment ago.
+        (THREE, THREE, 3),
+        # Fresh in the grader, but written down from the notebook, where everybody has the same.
+        (f"np.random.default_rng(list({NOTEBOOKS_NUMBERS})).uniform(-1, 1, 3)", THREE, 3),
+        # An output filled with another number is no other input; a single number is.
+        ("np.full(5, 1.0 + n)", "np.zeros(5)", 3),
+        ("np.full(1, 1.0 + n)", "np.zeros(1)", 0),
+    ],
+)
 def test_a_repeated_input_is_seen(hidden, visible, found):
     pairs = repeated(small_course(hidden, visible), b"secret")
     assert [asked.name for asked, _ in pairs] == ["double"] * found

@@ -16,12 +16,17 @@ from puzzle_answers import right_answers
 from virtualgpu import errors
 
 COURSE = load_course(REPOSITORY)
-PUZZLES = {(lecture.id, name): puzzle for lecture in COURSE.lectures
-           for name, puzzle in COURSE.puzzles(lecture).items()}
+PUZZLES = {
+    (lecture.id, name): puzzle
+    for lecture in COURSE.lectures
+    for name, puzzle in COURSE.puzzles(lecture).items()
+}
 LESSONS = list(dict.fromkeys(lesson for lesson, _ in PUZZLES))
-RIGHT = [pytest.param(lesson, *case.values, id=f"{lesson[:2]}:{case.id}")
-         for lesson in LESSONS
-         for case in right_answers(str(REPOSITORY / f"course/lectures/{lesson}/wrong.py"))]
+RIGHT = [
+    pytest.param(lesson, *case.values, id=f"{lesson[:2]}:{case.id}")
+    for lesson in LESSONS
+    for case in right_answers(str(REPOSITORY / f"course/lectures/{lesson}/wrong.py"))
+]
 BROKEN = [key for key, puzzle in PUZZLES.items() if puzzle.broken]
 each = pytest.mark.parametrize("key", PUZZLES, ids="/".join)
 
@@ -90,7 +95,8 @@ def test_a_picture_says_where_results_come_from(key):
     view = draw_spec(puzzle)
     assert "comes from" in view.text
     assert view.markup.count("<rect") >= sum(
-        one.size for one in judge.pictured(puzzle).expected.values())
+        one.size for one in judge.pictured(puzzle).expected.values()
+    )
 
 
 def test_the_picture_of_a_reversed_array_knows_the_other_end():
@@ -112,8 +118,11 @@ def test_a_broken_kernel_is_refused_and_its_race_replays(key):
 
 
 def test_most_broken_kernels_replay_a_race():
-    replays = [repr(shelf.replayed(puzzle, judge.compiled(puzzle.broken, puzzle.name)))
-               for key in BROKEN if not (puzzle := PUZZLES[key]).raises]
+    replays = [
+        repr(shelf.replayed(puzzle, judge.compiled(puzzle.broken, puzzle.name)))
+        for key in BROKEN
+        if not (puzzle := PUZZLES[key]).raises
+    ]
     assert sum("Recorded under" in text for text in replays) >= 6
 
 
@@ -125,16 +134,26 @@ def test_the_library_moves_more_than_our_softmax():
 
 #: What the explanations say, by puzzle: a count, and its value in the launch that is counted.
 TOLD = [
-    ("add-ten", "global_loads", 1024), ("add-two", "bytes", 12_288),
-    ("count-up", "global_loads", 0), ("tiled-transpose", "bank_conflicts", 896),
-    ("reverse", "global_sectors", 1024), ("gaps", "global_loads", 8190),
-    ("clamp", "global_loads", 4096), ("every-pair", "global_loads", 8192),
-    ("neighbours", "global_loads", 4224), ("block-sums", "barriers", 7 * 64),
-    ("dot", "global_atomics", 64), ("tiled-transpose", "global_sectors", 1024),
-    ("no-conflicts", "bank_conflicts", 128), ("points", "global_sectors", 2048 + 512),
-    ("block-histogram", "global_atomics", 1024), ("product", "global_loads", 221_184),
-    ("tile-product", "global_loads", 221_184 // 16), ("softmax", "bytes", 16 * 64 * 256),
-    ("histogram", "global_atomics", 4096), ("row-sums", "global_load_sectors", 64 * 8 * 32),
+    ("add-ten", "global_loads", 1024),
+    ("add-two", "bytes", 12_288),
+    ("count-up", "global_loads", 0),
+    ("tiled-transpose", "bank_conflicts", 896),
+    ("reverse", "global_sectors", 1024),
+    ("gaps", "global_loads", 8190),
+    ("clamp", "global_loads", 4096),
+    ("every-pair", "global_loads", 8192),
+    ("neighbours", "global_loads", 4224),
+    ("block-sums", "barriers", 7 * 64),
+    ("dot", "global_atomics", 64),
+    ("tiled-transpose", "global_sectors", 1024),
+    ("no-conflicts", "bank_conflicts", 128),
+    ("points", "global_sectors", 2048 + 512),
+    ("block-histogram", "global_atomics", 1024),
+    ("product", "global_loads", 221_184),
+    ("tile-product", "global_loads", 221_184 // 16),
+    ("softmax", "bytes", 16 * 64 * 256),
+    ("histogram", "global_atomics", 4096),
+    ("row-sums", "global_load_sectors", 64 * 8 * 32),
     ("column-sums", "global_load_sectors", 64 * 8 * 32 // 8),
 ]
 

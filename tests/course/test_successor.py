@@ -33,22 +33,30 @@ def test_what_is_known_to_come_out_otherwise_is_all_that_may():
 
 
 @pytest.mark.rehearsal
-@pytest.mark.skipif(sys.platform != "linux", reason="numba-cuda-mlir reaches the virtual GPU "
-                    "through the driver's library: Linux alone")
+@pytest.mark.skipif(
+    sys.platform != "linux",
+    reason="numba-cuda-mlir reaches the virtual GPU through the driver's library: Linux alone",
+)
 def test_a_lecture_runs_on_numba_cuda_mlir():
     """Only there the check 'warp-max' refuses the solution."""
-    environment = {name: value for name, value in os.environ.items()
-                   if name != "VIRTUALGPU_NUMBA"}
+    environment = {name: value for name, value in os.environ.items() if name != "VIRTUALGPU_NUMBA"}
     ran = subprocess.run(
-        [sys.executable, "-m", "gpucourse", "check", "--successor", LECTURE], cwd=ROOT, text=True,
-        capture_output=True, env=environment)
+        [sys.executable, "-m", "gpucourse", "check", "--successor", LECTURE],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        env=environment,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "1 rehearsed on numba-cuda-mlir 0." in ran.stdout
 
 
 def test_one_that_is_not_listed_is_told():
     ran = subprocess.run(
-        [sys.executable, "-m", "gpucourse", "check", "--successor", "03_z_mass"], cwd=ROOT,
-        text=True, capture_output=True)
+        [sys.executable, "-m", "gpucourse", "check", "--successor", "03_z_mass"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+    )
     assert ran.returncode == 1
     assert ran.stdout.startswith("course/successor.toml does not list 03_z_mass; it lists: 03_")

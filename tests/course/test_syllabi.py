@@ -44,7 +44,9 @@ def test_one_day_is_a_working_day_with_a_lunch():
     for row, following in itertools.pairwise(rows):
         assert row.minutes <= 90
         assert row.minutes + following.minutes <= 130 or {"break", "lunch"} & {
-            row.text, following.text}
+            row.text,
+            following.text,
+        }
 
 
 def test_self_study_goes_the_courses_way():
@@ -67,7 +69,8 @@ def test_a_wrong_syllabus_is_found(tmp_path: Path):
         f"| 0:00 | {lesson.minutes + 1} | {link}) |\n"
         f"| 1:59 | {lesson.minutes} | {link}#a) and {link}#b) |\n"
         "| 9:00 | 10 | [y](../../lectures/99_nothing.ipynb) |\n"
-        f"| 9:10 | 5 | {link}) and {link}#a) |\n")
+        f"| 9:10 | 5 | {link}) and {link}#a) |\n"
+    )
     found = list(syllabi.mistakes(syllabi.read(tmp_path / "p.md"), COURSE, SOURCES))
     assert len(found) == 8, found
     assert sum("ends when nothing begins" in text for text in found) == 2
@@ -110,6 +113,9 @@ def test_the_sheet_for_the_desk_keeps_to_the_timetable():
         for id in row.parts:
             number = int(id[:2])
             kind = "project" if f"projects/{id}" in row.text else "lecture"
-            said = " ".join(what for time, what in beginnings.items()
-                            if row.start <= time < row.start + row.minutes)
+            said = " ".join(
+                what
+                for time, what in beginnings.items()
+                if row.start <= time < row.start + row.minutes
+            )
             assert f"{kind} {number}" in said, (row.start, id)

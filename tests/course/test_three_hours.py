@@ -30,7 +30,8 @@ def notebook():
 def test_its_parts_are_those_of_the_timetable_in_their_order(notebook):
     headings = [cell.source for cell in notebook.cells if re.match(r"# \d:\d\d · ", cell.source)]
     assert [heading.split(" · ")[0] for heading in headings] == [
-        f"# {row.start // 60}:{row.start % 60:02}" for row in ROWS]
+        f"# {row.start // 60}:{row.start % 60:02}" for row in ROWS
+    ]
     text = "\n".join(cell.source for cell in notebook.cells)
     for row in ROWS:
         for id, section in row.links:
@@ -95,15 +96,23 @@ def test_what_a_part_speaks_of_stands_above_it(notebook):
 def test_it_runs_from_top_to_bottom(notebook):
     """What fails is what a lecture breaks on purpose, and the tests of steps not written yet."""
     done = execute(notebook, REPOSITORY / "lectures")
-    failed = [(cell.id, output.ename, output.evalue[:80]) for cell in done.cells
-              if notebooks.RAISES not in cell.metadata.get("tags", ())
-              for output in cell.get("outputs", ()) if output.output_type == "error"]
+    failed = [
+        (cell.id, output.ename, output.evalue[:80])
+        for cell in done.cells
+        if notebooks.RAISES not in cell.metadata.get("tags", ())
+        for output in cell.get("outputs", ())
+        if output.output_type == "error"
+    ]
     assert failed == []
     ran = {cell.id for cell in done.cells if cell.get("outputs")}
     made = three_hours.LESSON.id
-    questions = [notebooks.cell_id(made, f"{row.start // 60}:{row.start % 60:02}/{id}/{cell.name}")
-                 for row in ROWS for id, section in row.links
-                 for cell in syllabi.part(LESSONS[id], section) if asked(cell)]
+    questions = [
+        notebooks.cell_id(made, f"{row.start // 60}:{row.start % 60:02}/{id}/{cell.name}")
+        for row in ROWS
+        for id, section in row.links
+        for cell in syllabi.part(LESSONS[id], section)
+        if asked(cell)
+    ]
     assert len(questions) >= 12 and ran >= set(questions)
 
 
@@ -114,22 +123,29 @@ def test_its_slides_have_each_part_and_no_set_up():
     text = slides.deck(shown, template, COURSE.title, {}, "https://host/repo")
     parts = re.findall(r"<h1>(\d:\d\d) · ", text)
     assert parts == [f"{row.start // 60}:{row.start % 60:02}" for row in ROWS]
-    assert all(f'<section class="flow"><div class="block prose starts"><h1>{part} · ' in text
-               for part in parts)
+    assert all(
+        f'<section class="flow"><div class="block prose starts"><h1>{part} · ' in text
+        for part in parts
+    )
     words = html.unescape(re.sub(r"<[^>]+>", "", text))
     assert "you need not read it" not in words and "BEGIN " not in words
     work = words[words.index("1:25 · Work on project 1", words.index("0:00 · ")) :]
     assert work.index("raise NotImplementedError()") < work.index("One answer")
-    assert words.count("One answer") == sum(notebooks.starter(cell) is not None
-                                            for cell in TUTORIAL.cells)
+    assert words.count("One answer") == sum(
+        notebooks.starter(cell) is not None for cell in TUTORIAL.cells
+    )
 
 
 def test_its_page_has_answers_and_hints_behind_folds():
     shown = Shown(TUTORIAL, notebooks.solution(COURSE, TUTORIAL))
     exercises = read_exercises(COURSE.checks(COURSE.lesson("01_fill_a_histogram")))
     cells = pages.lesson_page(shown, "Run it.", exercises).cells
-    (task,) = [n for n, cell in enumerate(cells) if cell.source.startswith(
-        "@cuda.jit(device=True)\ndef bin_index") and "NotImplementedError" in cell.source]
+    (task,) = [
+        n
+        for n, cell in enumerate(cells)
+        if cell.source.startswith("@cuda.jit(device=True)\ndef bin_index")
+        and "NotImplementedError" in cell.source
+    ]
     assert "<summary>Hint 2</summary>" in cells[task + 1].source
     assert "<summary>One answer</summary>" in cells[task + 2].source
     assert any(cell.metadata.get("tags") == ["hide-input"] for cell in cells)

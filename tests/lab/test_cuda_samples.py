@@ -8,16 +8,20 @@ import pytest
 from lab.evidence import cuda_samples
 from lab.evidence.samples.sample import Samples, outcome
 
-FEW = {"elements": ["vector addition", "polynomial from constant memory"],
-       "reductions": ["reduction 4: the last warp by shuffles", "threadfence reduction"],
-       "scans": ["scan with look-back"],
-       "sorting": ["bitonic sort"],
-       "matrices": ["matrix product by tiles"],
-       "grids": ["heat equation"],
-       "images": ["image rotated by an interpolating texture that wraps",
-                  "blurred image, from a texture that clamps to a surface"],
-       "together": ["halves of a warp swap in two branches"],
-       "language": ["printf", "assert that fails"]}
+FEW = {
+    "elements": ["vector addition", "polynomial from constant memory"],
+    "reductions": ["reduction 4: the last warp by shuffles", "threadfence reduction"],
+    "scans": ["scan with look-back"],
+    "sorting": ["bitonic sort"],
+    "matrices": ["matrix product by tiles"],
+    "grids": ["heat equation"],
+    "images": [
+        "image rotated by an interpolating texture that wraps",
+        "blurred image, from a texture that clamps to a surface",
+    ],
+    "together": ["halves of a warp swap in two branches"],
+    "language": ["printf", "assert that fails"],
+}
 
 
 def test_the_list_is_long_enough():
@@ -31,9 +35,11 @@ def test_some_of_them_are_right(room, name):
     assert outcome(cuda_samples.SAMPLES[room][name]) == "right"
 
 
-@pytest.mark.parametrize("sample", [
-    sample for sample in cuda_samples.SAMPLES["language"].values() if sample.refused
-], ids=lambda sample: sample.name)
+@pytest.mark.parametrize(
+    "sample",
+    [sample for sample in cuda_samples.SAMPLES["language"].values() if sample.refused],
+    ids=lambda sample: sample.name,
+)
 def test_what_the_machine_lacks_is_refused_with_its_sentence(sample):
     assert outcome(sample) == "refused"
 
@@ -43,9 +49,14 @@ extern "C" __global__ void add(int *x) { x[threadIdx.x] += 1; }
 extern "C" __global__ void race(int *x) { x[0] = threadIdx.x; }"""
 
 
-@pytest.mark.parametrize(("kernel", "wanted", "words"), [
-    ("add", 2, "result 0: 40 wrong"), ("race", 1, "race"), ("gone", 1, "gone"),
-])
+@pytest.mark.parametrize(
+    ("kernel", "wanted", "words"),
+    [
+        ("add", 2, "result 0: 40 wrong"),
+        ("race", 1, "race"),
+        ("gone", 1, "gone"),
+    ],
+)
 def test_a_sample_that_is_wrong_is_told(kernel, wanted, words):
     samples = Samples()
 

@@ -19,7 +19,12 @@ def fuzz(repository: Path, results: Path, *options: str) -> subprocess.Completed
     environment = os.environ | {"PYTHONPATH": str(repository)}
     return subprocess.run(
         [sys.executable, "-m", "lab.evidence.fuzz", "--results", str(results), *options],
-        cwd=repository, env=environment, capture_output=True, text=True, timeout=300)
+        cwd=repository,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +46,14 @@ def test_the_sample_reaches_the_whole_machine(sample):
     outcomes = json.loads(sample[1].read_text())["outcomes"]
     assert sum(outcomes.values()) == CASES
     assert outcomes["ok"] >= 8
-    assert {"PTXSyntaxError", "MemoryAccessError", "BudgetExceeded", "UnsupportedInstruction",
-            "BarrierError", "LaunchError"} <= set(outcomes)
+    assert {
+        "PTXSyntaxError",
+        "MemoryAccessError",
+        "BudgetExceeded",
+        "UnsupportedInstruction",
+        "BarrierError",
+        "LaunchError",
+    } <= set(outcomes)
 
 
 def test_a_run_goes_on_where_it_stopped(repository, sample, tmp_path):
@@ -63,19 +74,21 @@ def test_what_failed_is_tried_again(repository, sample, tmp_path):
     good = json.loads(results.read_text())
     failures = {str(number): "an error of the machine" for number in range(10)}
     results.write_text(json.dumps(good | {"failures": failures, "outcomes": {"FAILED": 10}}))
-    assert fuzz(repository, results, "--cases", "10", "--jobs", "1", "--chunk",
-                "5").returncode == 0
+    assert fuzz(repository, results, "--cases", "10", "--jobs", "1", "--chunk", "5").returncode == 0
     again = json.loads(results.read_text())
     assert (again["failures"], again["outcomes"]) == ({}, good["outcomes"])
 
 
 @pytest.mark.rehearsal
-@pytest.mark.parametrize(("fault", "seen"), [
-    ("raise KeyError('a bug')", "KeyError"),
-    ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
-    ("import time; time.sleep(3600)", "no end after"),
-    ("self.memory._bytes[self.memory.starts[0] - BASE - 1] = 1", "outside every allocation"),
-])
+@pytest.mark.parametrize(
+    ("fault", "seen"),
+    [
+        ("raise KeyError('a bug')", "KeyError"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
+        ("import time; time.sleep(3600)", "no end after"),
+        ("self.memory._bytes[self.memory.starts[0] - BASE - 1] = 1", "outside every allocation"),
+    ],
+)
 def test_the_fuzzer_sees_what_it_is_there_to_see(repository, tmp_path, fault, seen):
     """A fault planted in the device's launch is found, and the cases after it still run."""
     (tmp_path / "sitecustomize.py").write_text(f"""
@@ -93,12 +106,28 @@ if "lab.evidence.fuzz.worker" in " ".join(sys.orig_argv):
     VirtualDevice.launch = launch
 """)
     results = tmp_path / "fuzz.json"
-    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{repository}",
-                                "FUZZ_PATIENCE": "4"}
+    environment = os.environ | {
+        "PYTHONPATH": f"{tmp_path}{os.pathsep}{repository}",
+        "FUZZ_PATIENCE": "4",
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "lab.evidence.fuzz", "--results", str(results), "--cases", "12",
-         "--jobs", "1"],
-        cwd=repository, env=environment, capture_output=True, text=True, timeout=300)
+        [
+            sys.executable,
+            "-m",
+            "lab.evidence.fuzz",
+            "--results",
+            str(results),
+            "--cases",
+            "12",
+            "--jobs",
+            "1",
+        ],
+        cwd=repository,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     record = json.loads(results.read_text())
     assert done.returncode == 1
     assert record["cases"] == 12

@@ -18,8 +18,14 @@ from lab.benchmarks.gpu_cells import Missing, code_cells, take
 pytestmark = pytest.mark.rehearsal
 
 # Rows that need what only a GPU has; each is named in the report of a trial.
-ON_A_GPU = {"reduction/cupy-own", "reduction/cub", "histogram.peaks/cupy-own",
-            "histogram.peaks/cub", "histogram.even/cupy-own", "histogram.even/cub"}
+ON_A_GPU = {
+    "reduction/cupy-own",
+    "reduction/cub",
+    "histogram.peaks/cupy-own",
+    "histogram.peaks/cub",
+    "histogram.even/cupy-own",
+    "histogram.even/cub",
+}
 
 
 # -- from the course --------------------------------------------------------------------------
@@ -32,8 +38,11 @@ def test_cells_are_those_of_the_build(repository: Path) -> None:
     for source in sources:
         if (repository / "course/lectures" / source.lesson.id / "puzzles").is_dir():
             continue  # a puzzle's cells are made from its own file
-        cells = {cell.name: unwrap_regions(remove_regions(cell.source, HIDDEN_TESTS), SOLUTION)
-                 for cell in source.cells if cell.kind == "code"}
+        cells = {
+            cell.name: unwrap_regions(remove_regions(cell.source, HIDDEN_TESTS), SOLUTION)
+            for cell in source.cells
+            if cell.kind == "code"
+        }
         ours = code_cells(source.lesson.id)
         assert list(ours) == list(cells)
         for name, text in cells.items():
@@ -57,8 +66,10 @@ def test_a_definition_means_the_last_binding_before_it() -> None:
     """Lecture 18 binds stays_on_cpu twice; the picture is drawn with the first one."""
     picture = take("18_one_problem_every_tool", "numba_picture").numba_picture
     assert picture.py_func.__globals__["stays_on_cpu"].py_func.__name__ == "stays"
-    assert take("08_cupy", "time_to_wall", given={"np": math}).time_to_wall(1.0, 2.0, 0.5) == (
-        -2.0 + math.sqrt(2.0)) / 2.0
+    assert (
+        take("08_cupy", "time_to_wall", given={"np": math}).time_to_wall(1.0, 2.0, 0.5)
+        == (-2.0 + math.sqrt(2.0)) / 2.0
+    )
 
 
 # -- every row, once --------------------------------------------------------------------------
@@ -80,6 +91,7 @@ def test_a_wrong_result_is_never_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def broken(lesson: str, *names: str, **options):
         if names == ("sum_all",):
+
             @cuda.jit
             def forgets_the_last(values, total):
                 if cuda.grid(1) == 0:
@@ -93,14 +105,16 @@ def test_a_wrong_result_is_never_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(gpu_reduction, "take", broken)
     timed = []
-    monkeypatch.setattr(gpu_measuring, "measure",
-                        lambda ready, *_: timed.extend(one.contender.id for one in ready))
+    monkeypatch.setattr(
+        gpu_measuring, "measure", lambda ready, *_: timed.extend(one.contender.id for one in ready)
+    )
     monkeypatch.setattr(gpu_worker, "_trouble", lambda: "")
     gpu_work.prepare(virtual=True)
     sent = []
     gpu_worker.do(gpu_worker.Task("reduction", 1009), sent.append, object(), lambda: 1.0)
-    errors = {row["contender"]: row["error"] for kind, row in sent
-              if kind == "row" and "error" in row}
+    errors = {
+        row["contender"]: row["error"] for kind, row in sent if kind == "row" and "error" in row
+    }
     assert errors["tree"].startswith("AssertionError: the result is ")
     assert errors["shuffle"] == "ImportError: No module named 'numba_something'"
     assert timed == ["eight", "vectors", "cpp", "launches", "cupy", "jax"]
@@ -114,12 +128,15 @@ def test_a_group_that_cannot_be_built_is_one_row() -> None:
     assert kind == "row" and row["id"] == "lesson.turning/build/-1" and row["error"]
 
 
-@pytest.mark.parametrize(("check", "message"), [
-    (lambda x: gpu_work.expect_close(x, x + 0.001 * (np.arange(4) == 2), 1e-5), "element 2 is"),
-    (lambda x: gpu_work.expect_close(x[:3], x, 1e-5), r"shape \(3,\), not \(4,\)"),
-    (lambda x: gpu_work.expect_close(x * math.nan, x, 1e-5), "element 0 is nan"),
-    (lambda x: gpu_work.expect_number(x[1:], 7.0, 1e-3), "the result is 2.0, not 7.0"),
-])
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        (lambda x: gpu_work.expect_close(x, x + 0.001 * (np.arange(4) == 2), 1e-5), "element 2 is"),
+        (lambda x: gpu_work.expect_close(x[:3], x, 1e-5), r"shape \(3,\), not \(4,\)"),
+        (lambda x: gpu_work.expect_close(x * math.nan, x, 1e-5), "element 0 is nan"),
+        (lambda x: gpu_work.expect_number(x[1:], 7.0, 1e-3), "the result is 2.0, not 7.0"),
+    ],
+)
 def test_checks_can_fail(check, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         check(np.arange(1.0, 5.0))
@@ -128,21 +145,31 @@ def test_checks_can_fail(check, message: str) -> None:
 # -- what is counted --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("group", "contender", "size"), [
-    ("copy", "numba", 4096), ("quadratic.float64", "numba", 1009),
-    ("quadratic.float32", "cpp", 1009), ("lesson.turning", "tiled", 96),
-    ("sampling.numbers", "counter", 4096),
-])
+@pytest.mark.parametrize(
+    ("group", "contender", "size"),
+    [
+        ("copy", "numba", 4096),
+        ("quadratic.float64", "numba", 1009),
+        ("quadratic.float32", "cpp", 1009),
+        ("lesson.turning", "tiled", 96),
+        ("sampling.numbers", "counter", 4096),
+    ],
+)
 def test_streaming_work_moves_the_bytes_that_its_row_says(group, contender, size) -> None:
     counters = counted(group, contender, size)
     work = gpu_worker._ALL[group].build(size)
     assert counters.global_bytes_read + counters.global_bytes_written == work.bytes
 
 
-@pytest.mark.parametrize(("group", "contender", "size"), [
-    ("quadratic.float64", "numba", 1009), ("mandelbrot.picture", "cpp", 96),
-    ("lesson.coalescing", "side-by-side", 1009), ("lesson.product", "naive", 33),
-])
+@pytest.mark.parametrize(
+    ("group", "contender", "size"),
+    [
+        ("quadratic.float64", "numba", 1009),
+        ("mandelbrot.picture", "cpp", 96),
+        ("lesson.coalescing", "side-by-side", 1009),
+        ("lesson.product", "naive", 33),
+    ],
+)
 def test_the_roofline_has_the_operations_that_the_virtual_gpu_counts(group, contender, size):
     assert counted(group, contender, size).flops == gpu_worker._ALL[group].build(size).flops
 

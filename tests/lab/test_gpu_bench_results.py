@@ -36,8 +36,18 @@ def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_medians_quartiles_and_bandwidth() -> None:
-    row = Row.of({"id": "g/c/1", "group": "g", "title": "t", "size": 1, "bytes": 8_000_000,
-                  "device_ms": [4.0, 1.0, 2.0, 3.0, 100.0], "call_ms": [7.0], "new_key": 1})
+    row = Row.of(
+        {
+            "id": "g/c/1",
+            "group": "g",
+            "title": "t",
+            "size": 1,
+            "bytes": 8_000_000,
+            "device_ms": [4.0, 1.0, 2.0, 3.0, 100.0],
+            "call_ms": [7.0],
+            "new_key": 1,
+        }
+    )
     assert row.median("device") == 3.0 and row.quartiles("device") == (2.0, 4.0)
     assert row.quartiles("call") == (7.0, 7.0)
     assert row.bandwidth("device") == pytest.approx(8e6 / 3e-3)
@@ -113,8 +123,10 @@ def test_without_a_run_there_are_words_and_no_plot(draw, nothing: None) -> None:
 
 def test_a_row_that_the_run_lacks_is_told(example: Results) -> None:
     view = measured.recorded_times("sampling.disc")
-    assert view.text == ("Nothing to draw: the recorded run has no times of 'sampling.disc': make "
-                         "bench-gpu measures it.")
+    assert view.text == (
+        "Nothing to draw: the recorded run has no times of 'sampling.disc': make "
+        "bench-gpu measures it."
+    )
     assert "Nothing to draw" in measured.recorded_scaling("scaling.reduction").text
 
 
@@ -138,8 +150,9 @@ def test_a_scan_tells_where_the_gpu_wins(example: Results) -> None:
 # -- where the file is ------------------------------------------------------------------------
 
 
-def test_the_package_has_a_copy_where_there_is_no_checkout(tmp_path: Path,
-                                                           monkeypatch: pytest.MonkeyPatch):
+def test_the_package_has_a_copy_where_there_is_no_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     package = tmp_path / "site" / "gpucourse"
     (package / "recorded").mkdir(parents=True)
     monkeypatch.setattr(checkout, "PACKAGE", package)
@@ -174,8 +187,11 @@ def test_what_is_committed_was_measured() -> None:
 
 def test_each_picture_of_the_course_has_its_rows() -> None:
     """No page, slide or notebook says that something was not measured."""
-    calls = [call for path in sorted((PATH.parents[2] / "course").rglob("notebook.py"))
-             for call in re.findall(r"\brecorded_\w+\([^()]*\)", path.read_text(encoding="utf-8"))]
+    calls = [
+        call
+        for path in sorted((PATH.parents[2] / "course").rglob("notebook.py"))
+        for call in re.findall(r"\brecorded_\w+\([^()]*\)", path.read_text(encoding="utf-8"))
+    ]
     assert len(calls) >= 10
     for call in calls:
         name, argument = re.fullmatch(r"(\w+)\((?:\"([\w.]+)\")?\)", call).groups()

@@ -41,8 +41,9 @@ def outcomes(document: dict) -> dict[str, str]:
     return {row["id"]: row.get("error", "right") for row in document["rows"]}
 
 
-ALL_RIGHT = {f"{group}/{contender}/8": "right" for group in ("one", "two", "three")
-             for contender in "ab"}
+ALL_RIGHT = {
+    f"{group}/{contender}/8": "right" for group in ("one", "two", "three") for contender in "ab"
+}
 
 
 def test_all_rows_with_where_they_come_from(run, tmp_path: Path) -> None:
@@ -68,14 +69,17 @@ def test_a_broken_device_costs_its_contender_and_no_other(run) -> None:
 
 def test_a_hang_costs_its_group(run) -> None:
     found = outcomes(run(workers.hangs_timing))
-    assert found == {**{id: right for id, right in ALL_RIGHT.items() if "two" not in id},
-                     "two/timing/8": "no sign of life for 15 s"}
+    assert found == {
+        **{id: right for id, right in ALL_RIGHT.items() if "two" not in id},
+        "two/timing/8": "no sign of life for 15 s",
+    }
 
 
 def test_workers_that_cannot_start_are_not_started_for_ever(run) -> None:
     document = run(workers.never_starts)
     assert outcomes(document) == {
-        "machine/start/0": "the process ended with status 1 before its next group"}
+        "machine/start/0": "the process ended with status 1 before its next group"
+    }
     assert document["left_out"] == ["one/8", "two/8", "three/8"]
 
 
@@ -88,10 +92,12 @@ def test_a_gpu_that_refuses_is_a_row_that_says_so(run) -> None:
 def test_a_gpu_that_is_lost_leaves_what_was_done_and_why_no_more(run) -> None:
     document = run(workers.loses_the_gpu)
     assert outcomes(document) == {
-        "one/a/8": "right", "one/b/8": "right",
+        "one/a/8": "right",
+        "one/b/8": "right",
         "two/a/8": "the device could not be used any more: CUDARuntimeError: "
-                   "cudaErrorECCUncorrectable",
-        "machine/start/0": workers.BUSY}
+        "cudaErrorECCUncorrectable",
+        "machine/start/0": workers.BUSY,
+    }
     assert document["left_out"] == ["two/8", "three/8"]
 
 
@@ -133,9 +139,14 @@ def test_versions_are_those_installed() -> None:
 
 def bench(repository: Path, *options: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200"}
-    return subprocess.run([sys.executable, "-m", "lab.benchmarks.gpu_bench", *options],
-                          cwd=repository, capture_output=True, text=True, env=environment,
-                          timeout=300)
+    return subprocess.run(
+        [sys.executable, "-m", "lab.benchmarks.gpu_bench", *options],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+    )
 
 
 def test_without_a_gpu_nothing_is_measured_and_nothing_written(repository: Path, tmp_path: Path):
@@ -146,8 +157,16 @@ def test_without_a_gpu_nothing_is_measured_and_nothing_written(repository: Path,
 
 
 def test_a_trial_checks_and_has_no_times(repository: Path, tmp_path: Path) -> None:
-    ran = bench(repository, "--try", "--only", "lesson.turning", "--only", "reduction",
-                "--results", str(tmp_path / "none.json"))
+    ran = bench(
+        repository,
+        "--try",
+        "--only",
+        "lesson.turning",
+        "--only",
+        "reduction",
+        "--results",
+        str(tmp_path / "none.json"),
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "lesson.turning/tiled/96: right" in ran.stdout
     assert "untried: reduction/cub/1009: CUB compiled by nvcc: only on a GPU" in ran.stdout

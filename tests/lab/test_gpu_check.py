@@ -28,7 +28,7 @@ pytestmark = pytest.mark.rehearsal
 
 #: Far more than is needed: a machine may have others to serve.
 SECONDS = 900.0
-KERNEL = '''
+KERNEL = """
 # %% id="kernel"
 import numpy as np
 from gpucourse.system.device import pick
@@ -44,7 +44,7 @@ x = np.arange(pick(gpu=2000.0, virtual=100.0))
 out = cuda.to_device(np.zeros_like(x))
 scale[16, 128](x, out)
 
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +66,14 @@ def run(course, tmp_path_factory) -> Check:
 
 
 def new_check(folder: Path, root: Path) -> Check:
-    return Check(folder / "work", folder / "result.json", "virtual", workers=2, root=root,
-                 tell=lambda text: None)
+    return Check(
+        folder / "work",
+        folder / "result.json",
+        "virtual",
+        workers=2,
+        root=root,
+        tell=lambda text: None,
+    )
 
 
 def rows(check: Check, part: str) -> dict[str, object]:
@@ -82,8 +88,10 @@ def test_a_lesson_and_its_launches_agree(run):
     lessons = rows(run, "lessons")
     assert verdicts(run, "lessons") == {"agrees"}, lessons
     assert list(lessons) == [
-        f"{id}, {what}" for id in (LECTURE, PROJECT) for what in
-        ("as a learner runs it", "at the virtual GPU's sizes", "arrays of both devices")]
+        f"{id}, {what}"
+        for id in (LECTURE, PROJECT)
+        for what in ("as a learner runs it", "at the virtual GPU's sizes", "arrays of both devices")
+    ]
     own = lessons[f"{LECTURE}, as a learner runs it"].figures
     assert own["cells"] == 7 and own["checks"] == 2 and "Virtual GPU" in own["device"]
     assert lessons[f"{LECTURE}, arrays of both devices"].figures["equal"] == 2  # x and out
@@ -107,8 +115,10 @@ def test_one_wrong_number_is_named(run, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(document))
     row = lesson_pair.compare(LECTURE, tmp_path, folder / "virtual")
     assert row.verdict == "differs"
-    assert row.detail == ("cell 'kernel', out: 1 of 100 elements, first at 7: 15.0 on the GPU, "
-                          "14.0 on the virtual GPU")
+    assert row.detail == (
+        "cell 'kernel', out: 1 of 100 elements, first at 7: 15.0 on the GPU, "
+        "14.0 on the virtual GPU"
+    )
     # What differs between two runs on the virtual GPU as well is not compared.
     row = lesson_pair.compare(LECTURE, tmp_path, folder / "virtual", tmp_path)
     assert row.verdict == "agrees" and row.figures["repeatable in part"] == 1
@@ -161,15 +171,25 @@ def test_errors_refused_checks_and_missing_packages_are_told_apart(tmp_path):
         return lesson_pair.judge(LECTURE, folder, total or len(ran), last)
 
     good = Ran("one", outcomes=[("double", True, "")])
-    assert judge(good, Ran("two", "ZeroDivisionError", "…", expected=["ZeroDivisionError"]),
-                 ).verdict == "agrees"
+    assert (
+        judge(
+            good,
+            Ran("two", "ZeroDivisionError", "…", expected=["ZeroDivisionError"]),
+        ).verdict
+        == "agrees"
+    )
     row = judge(good, Ran("two", "CudaAPIError", "an illegal address\nmore", "a.py:3 f"))
     assert (row.verdict, row.detail) == (
-        "fails", "cell 'two' raises CudaAPIError: an illegal address (a.py:3 f)")
+        "fails",
+        "cell 'two' raises CudaAPIError: an illegal address (a.py:3 f)",
+    )
     row = judge(Ran("one", outcomes=[("double", False, "is 3")]))
     assert row.detail == "check 'double' refuses the solution: is 3"
-    row = judge(good, Ran("two", "ModuleNotFoundError", "No module named 'cupy'"),
-                Ran("three", "NameError", "cp"))
+    row = judge(
+        good,
+        Ran("two", "ModuleNotFoundError", "No module named 'cupy'"),
+        Ran("three", "NameError", "cp"),
+    )
     assert (row.verdict, row.detail) == ("not run", "No module named 'cupy' (cell 'two')")
     row = judge(good, total=4, last="Segmentation fault")
     assert row.verdict == "fails" and "cell after 'one' (cell 1 of 4): Seg" in row.detail
@@ -182,24 +202,33 @@ def test_every_cell_of_the_course_has_its_name_and_its_errors(repository):
             continue  # the cells of a puzzle are made from its own file: they have numbers
         found = lesson_run.cells(repository, id)
         assert not [name for name, _, _ in found if name.startswith("cell ")], id
-    raising = {name: raises for name, raises, _ in lesson_run.cells(repository, "03_numba_cuda")
-               if raises}
+    raising = {
+        name: raises for name, raises, _ in lesson_run.cells(repository, "03_numba_cuda") if raises
+    }
     assert raising["kernel-returns"] == ["TypingError"]
     # cuda.core's error, which a GPU gives, is among them.
     assert raising["too-large"] == ["LaunchError", "CUDAError", "CudaAPIError"]
 
 
 def test_a_lesson_runs_without_ipython(course, tmp_path):
-    program = ("import sys; sys.modules['IPython'] = None; sys.argv[1:] = sys.argv[1:]; "
-               "from lab.gpu_check import lesson_run; lesson_run.main()")
+    program = (
+        "import sys; sys.modules['IPython'] = None; sys.argv[1:] = sys.argv[1:]; "
+        "from lab.gpu_check import lesson_run; lesson_run.main()"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", program, LECTURE, str(tmp_path)], capture_output=True, text=True,
-        cwd=course, env=os.environ | jobs.source_path() | jobs.HIDDEN)
+        [sys.executable, "-c", program, LECTURE, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=course,
+        env=os.environ | jobs.source_path() | jobs.HIDDEN,
+    )
     assert done.returncode == 0, done.stderr
     _, cells = lesson_run.read(tmp_path)
     assert [cell.error for cell in cells] == ["", "", "ZeroDivisionError", "", "", "", ""]
     assert [name for cell in cells for name, passed, _ in cell.outcomes if passed] == [
-        "double", "half"]
+        "double",
+        "half",
+    ]
     assert cells[3].arrays["out"][:2] == ["float64", [100]]
 
 
@@ -207,11 +236,16 @@ def test_a_broken_answer_and_a_lesson_that_crashes_are_told(course, tmp_path):
     root = tmp_path / "course"
     shutil.copytree(course, root)
     edit(root / "solutions" / f"{LECTURE}.ipynb", "return 2 * x", "return 3 * x")
-    edit(root / "solutions" / f"{PROJECT}.ipynb", "try things out here",
-         '\\"); import os; os._exit(3); (\\"')
+    edit(
+        root / "solutions" / f"{PROJECT}.ipynb",
+        "try things out here",
+        '\\"); import os; os._exit(3); (\\"',
+    )
     check = new_check(tmp_path, root)
-    said = {("own", id): parts._run_lesson(check, jobs.Clock(SECONDS), "own", id)
-            for id in (LECTURE, PROJECT)}
+    said = {
+        ("own", id): parts._run_lesson(check, jobs.Clock(SECONDS), "own", id)
+        for id in (LECTURE, PROJECT)
+    }
     broken, _, crashed, _ = parts._lesson_rows(check, said)
     assert broken.verdict == "fails" and "double(1) is 3" in broken.detail
     assert crashed.verdict == "fails" and "it ended in the cell after 'count'" in crashed.detail
@@ -239,7 +273,9 @@ def test_what_is_there_is_not_done_again_and_what_is_missing_is(run, monkeypatch
     (run.folder / "lessons" / PROJECT / "own" / parts.ENDED).unlink()
     parts.run_lessons(check, SECONDS)
     assert sorted(command.split()[0] for command in asked) == [
-        "lab.gpu_check.lesson_run", "lab.gpu_check.replay"]
+        "lab.gpu_check.lesson_run",
+        "lab.gpu_check.replay",
+    ]
     assert verdicts(check, "launches") == verdicts(check, "lessons") == {"agrees"}
 
 
@@ -297,12 +333,22 @@ def test_an_interruption_ends_what_runs_and_starts_nothing_more(tmp_path):
 
 
 def test_a_program_ends_when_its_parent_is_gone(tmp_path):
-    child = ("import os, pathlib, time; from lab.gpu_check import jobs; "
-             f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())); "
-             "jobs.end_with_parent(); time.sleep(60)")
-    parent = subprocess.Popen([sys.executable, "-c", (
-        "import sys; from lab.gpu_check import jobs; "
-        f"jobs.run([sys.executable, '-c', {child!r}], 60)")], env=os.environ | jobs.source_path())
+    child = (
+        "import os, pathlib, time; from lab.gpu_check import jobs; "
+        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())); "
+        "jobs.end_with_parent(); time.sleep(60)"
+    )
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import sys; from lab.gpu_check import jobs; "
+                f"jobs.run([sys.executable, '-c', {child!r}], 60)"
+            ),
+        ],
+        env=os.environ | jobs.source_path(),
+    )
     pid = wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     parent.kill()
     parent.wait()

@@ -1,5 +1,4 @@
-"""``make gpu-check``: the parts it runs, what it writes, how it ends, and the page's tables.
-"""
+"""``make gpu-check``: the parts it runs, what it writes, how it ends, and the page's tables."""
 
 from __future__ import annotations
 
@@ -17,9 +16,17 @@ from lab.gpu_check import command, parts, provenance, table
 from lab.gpu_check.__main__ import app
 from lab.gpu_check.rows import Row, append, read
 
-FACTS = {"device": "NVIDIA H200", "driver": "580.1", "commit": "abc", "source": "123",
-         "cuda": "13.0", "date": "2026-12-01T10:00:00+00:00", "python": "3.12.3",
-         "versions": {"numba": "0.64.0"}, "tools": {"ncu": "Version 2025.3"}}
+FACTS = {
+    "device": "NVIDIA H200",
+    "driver": "580.1",
+    "commit": "abc",
+    "source": "123",
+    "cuda": "13.0",
+    "date": "2026-12-01T10:00:00+00:00",
+    "python": "3.12.3",
+    "versions": {"numba": "0.64.0"},
+    "tools": {"ncu": "Version 2025.3"},
+}
 
 
 @pytest.fixture
@@ -52,8 +59,9 @@ def pretended(monkeypatch, tmp_path):
 
 def check(use, *names, minutes=9.0, **options) -> tuple[int, str]:
     told = StringIO()
-    code = command.check(minutes, list(names), use.out, console=Console(file=told, width=200),
-                         **options)
+    code = command.check(
+        minutes, list(names), use.out, console=Console(file=told, width=200), **options
+    )
     return code, told.getvalue()
 
 
@@ -63,8 +71,10 @@ def test_all_agree(pretended):
     assert "NVIDIA H200" in told and "1 agree" in told
     result = json.loads(pretended.out.read_text())
     assert result["machine"] == FACTS | {"lessons": []}
-    assert result["parts"]["one"] == {"complete": True, "rows": [
-        {"what": "one", "verdict": "agrees", "detail": "2 is 3", "figures": {}}]}
+    assert result["parts"]["one"] == {
+        "complete": True,
+        "rows": [{"what": "one", "verdict": "agrees", "detail": "2 is 3", "figures": {}}],
+    }
 
 
 def test_what_is_finished_is_not_done_again(pretended):
@@ -137,19 +147,27 @@ def test_no_time_spoils_no_row(pretended):
 
 def test_times_are_shared_out_and_the_last_gets_the_rest(pretended, monkeypatch):
     given = {}
-    work = {name: (lambda check, seconds, name=name: given.update({name: seconds}), share)
-            for name, share in (("a", 0.25), ("b", 0.5), ("c", 0.1))}
+    work = {
+        name: (lambda check, seconds, name=name: given.update({name: seconds}), share)
+        for name, share in (("a", 0.25), ("b", 0.5), ("c", 0.1))
+    }
     monkeypatch.setattr(command, "PARTS", work)
     check(pretended, minutes=10)
     assert [round(seconds, -1) for seconds in given.values()] == [150, 300, 600]
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    (["nothing"], "There is no part nothing; the parts: instructions, lessons, sanitizer, "
-                  "grading, counters"),
-    (["--lesson", "99_x"], "There is no lesson 99_x; the lessons: 01_first_steps"),
-    (["--lesson", "08_cupy"], "Some lessons must not stand for all"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["nothing"],
+            "There is no part nothing; the parts: instructions, lessons, sanitizer, "
+            "grading, counters",
+        ),
+        (["--lesson", "99_x"], "There is no lesson 99_x; the lessons: 01_first_steps"),
+        (["--lesson", "08_cupy"], "Some lessons must not stand for all"),
+    ],
+)
 def test_what_cannot_be_asked_for_is_said(arguments, said, monkeypatch):
     monkeypatch.setattr(command, "_do", None)
     done = CliRunner().invoke(app, ["--rehearse", *arguments])
@@ -190,9 +208,13 @@ def test_the_source_is_known_by_what_is_in_it(tmp_path):
     source = "packages/virtualgpu/src/a"
     first = change(f"{source}/b.py", "x = 1")
     assert change("docs/page.md", "text") == change(f"{source}/b.pyc", "…") == first
-    seen = {first, change(f"{source}/b.py", "x = 2"), change("solutions/l.ipynb", "{}"),
-            change("packages/virtualgpu/tests/support/labelled/c.py", ""),
-            change(f"{source}/c.py", "")}
+    seen = {
+        first,
+        change(f"{source}/b.py", "x = 2"),
+        change("solutions/l.ipynb", "{}"),
+        change("packages/virtualgpu/tests/support/labelled/c.py", ""),
+        change(f"{source}/c.py", ""),
+    }
     assert len(seen) == 5 and change(f"{source}/b.py", "x = 2") in seen
 
 
@@ -212,12 +234,22 @@ def test_rows_come_back_from_a_file_that_was_cut_off(tmp_path):
 
 def test_tables_say_what_does_not_agree_and_show_both_counts():
     counted = {"global_load_sectors": [125, 125], "warp_instructions": [10, 24]}
-    result = {"machine": FACTS, "parts": {
-        "lessons": {"complete": True, "rows": [
-            Row("01_a", "agrees").as_dict(), Row("02_b", "differs", "a | b\nc").as_dict()]},
-        "counters": {"complete": False, "rows": [
-            Row("scale[1, 32]", "agrees", "", counted).as_dict()]},
-    }}
+    result = {
+        "machine": FACTS,
+        "parts": {
+            "lessons": {
+                "complete": True,
+                "rows": [
+                    Row("01_a", "agrees").as_dict(),
+                    Row("02_b", "differs", "a | b\nc").as_dict(),
+                ],
+            },
+            "counters": {
+                "complete": False,
+                "rows": [Row("scale[1, 32]", "agrees", "", counted).as_dict()],
+            },
+        },
+    }
     text = table.tables(result)
     assert "NVIDIA H200, driver 580.1, CUDA 13.0, 2026-12-01, commit `abc`" in text
     assert "| lessons on the GPU | 2 | 1 agree, 1 differ |" in text
@@ -229,12 +261,19 @@ def test_tables_say_what_does_not_agree_and_show_both_counts():
 
 
 def test_what_was_not_run_for_one_reason_is_one_row():
-    rows = [Row("a", "not run", "no cudf"), Row("b", "differs", "1, not 2"),
-            Row("c", "not run", "no cudf"), Row("d", "not run", "no time")]
+    rows = [
+        Row("a", "not run", "no cudf"),
+        Row("b", "differs", "1, not 2"),
+        Row("c", "not run", "no cudf"),
+        Row("d", "not run", "no time"),
+    ]
     part = {"complete": True, "rows": [row.as_dict() for row in rows]}
     text = table.tables({"machine": FACTS, "parts": {"lessons": part}})
     assert text.splitlines()[-3:] == [
-        "| b | differs | 1, not 2 |", "| 2 rows | not run | no cudf |", "| d | not run | no time |"]
+        "| b | differs | 1, not 2 |",
+        "| 2 rows | not run | no cudf |",
+        "| d | not run | no time |",
+    ]
 
 
 def test_a_rehearsal_is_no_result(tmp_path):
@@ -253,24 +292,33 @@ def test_what_each_finds_is_counted_by_kind():
         figures = {"label": label, "where": where, "compute-sanitizer": theirs, "virtual GPU": ours}
         return Row("a kernel", "agrees", detail, figures).as_dict()
 
-    rows = [row("race", "shared", ["race at line 3"], ["race at line 3"]),
-            row("race", "shared", ["barrier at line 9"], ["race at line 3"]),
-            row("clean", "", ["race at line 1"], []), row("clean", "", [], [], parts.NO_TIME)]
-    text = table.tables({"machine": FACTS, "parts": {
-        "sanitizer": {"complete": True, "rows": rows}}})
+    rows = [
+        row("race", "shared", ["race at line 3"], ["race at line 3"]),
+        row("race", "shared", ["barrier at line 9"], ["race at line 3"]),
+        row("clean", "", ["race at line 1"], []),
+        row("clean", "", [], [], parts.NO_TIME),
+    ]
+    text = table.tables(
+        {"machine": FACTS, "parts": {"sanitizer": {"complete": True, "rows": rows}}}
+    )
     assert "| race, shared memory | 2 | 2 | 1 | 2 |" in text
     assert "| clean | 2 | 1 | 1 | 0 |" in text
 
 
 def test_each_disagreement_with_compute_sanitizer_is_read_on_the_page(repository: Path):
     result = table.read_result(repository)
-    _, _, section = (repository / table.PAGE).read_text(encoding="utf-8").partition(
-        "### Where compute-sanitizer")
+    _, _, section = (
+        (repository / table.PAGE)
+        .read_text(encoding="utf-8")
+        .partition("### Where compute-sanitizer")
+    )
     section, _, _ = section.partition("\n### ")
-    section = section.replace("`…_first_barrier`",
-                              "`cluster_histogram_without_its_first_barrier`")
-    rows = [row for row in parts.rows_of(result["parts"]["sanitizer"])
-            if row.verdict in ("differs", "fails")]
+    section = section.replace("`…_first_barrier`", "`cluster_histogram_without_its_first_barrier`")
+    rows = [
+        row
+        for row in parts.rows_of(result["parts"]["sanitizer"])
+        if row.verdict in ("differs", "fails")
+    ]
     assert len(rows) == 22
     assert not [row.what for row in rows if f"`{row.what.split(' ')[0]}`" not in section]
 

@@ -50,15 +50,24 @@ def driver(tmp_path_factory) -> Path:
 def run(driver: Path, body: str) -> str:
     code = START + textwrap.dedent(body)
     done = subprocess.run(
-        [sys.executable, "-c", code, str(SUPPORT)], capture_output=True, text=True,
-        env=os.environ | {"LD_LIBRARY_PATH": str(driver), "CUDA_VISIBLE_DEVICES": "0",
-                          "PYTHONPATH": str(REPOSITORY)})
+        [sys.executable, "-c", code, str(SUPPORT)],
+        capture_output=True,
+        text=True,
+        env=os.environ
+        | {
+            "LD_LIBRARY_PATH": str(driver),
+            "CUDA_VISIBLE_DEVICES": "0",
+            "PYTHONPATH": str(REPOSITORY),
+        },
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
 def test_launches_of_every_kind_come_out_as_recorded(driver):
-    run(driver, """
+    run(
+        driver,
+        """
         @cuda.jit
         def scale(x, out, factor):
             i = cuda.grid(1)
@@ -94,11 +103,14 @@ def test_launches_of_every_kind_come_out_as_recorded(driver):
             assert found.verdict == comparison.EQUAL, (str(launch), found)
         assert {"cuLaunchKernel", "cuLaunchCooperativeKernel", "cuFuncSetAttribute",
                 "cuModuleGetGlobal", "cuMemFree"} <= set(stub.calls)
-    """)
+    """,
+    )
 
 
 def test_a_device_does_what_the_small_interface_says(driver):
-    run(driver, """
+    run(
+        driver,
+        """
         real = gpu.GPUDevice()
         address = real.allocate(64)
         real.write(address, np.arange(8, dtype="i8"))
@@ -126,11 +138,14 @@ def test_a_device_does_what_the_small_interface_says(driver):
                 assert "CUDA_ERROR_" in str(error), error
             else:
                 raise SystemExit("no error")
-    """)
+    """,
+    )
 
 
 def test_a_spoiled_gpu_says_so_and_its_process_ends(driver):
-    run(driver, """
+    run(
+        driver,
+        """
         import io
         from virtualgpu.devices import child, gpu_process
 
@@ -153,6 +168,5 @@ def test_a_spoiled_gpu_says_so_and_its_process_ends(driver):
         (hello, _), (error, _) = iter(lambda: child.receive(answers), None)  # not tried again
         assert "Stub GPU" in hello["name"] and error["spoiled"]
         assert "CUDA_ERROR_ILLEGAL_ADDRESS" in error["error"]
-    """)
-
-
+    """,
+    )

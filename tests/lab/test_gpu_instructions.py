@@ -22,7 +22,8 @@ def device():
 def test_forms_come_out_as_on_the_virtual_gpu(device):
     rows = instructions.compare(h200_vectors, FORMS, device)
     assert [(row.what, row.verdict, row.detail) for row in rows] == [
-        (form, AGREES, "") for form in FORMS]
+        (form, AGREES, "") for form in FORMS
+    ]
     assert rows[0].figures["not as an H200"] == 0 < rows[1].figures["not as an H200"]
 
 
@@ -33,7 +34,9 @@ def test_other_bits_are_an_h200s_or_wrong():
     assert as_h200.detail.endswith("than on the virtual GPU, and those of an H200")
     other = instructions.judge("form", np.array([[1, 9, 4]], np.uint64), here, recorded)
     assert (other.verdict, other.detail) == (
-        DIFFERS, "2 of 3 threads have other bits than on the virtual GPU, 1 than an H200's")
+        DIFFERS,
+        "2 of 3 threads have other bits than on the virtual GPU, 1 than an H200's",
+    )
 
 
 def test_a_form_that_a_gpu_lacks_is_a_row_and_one_that_spoils_it_the_last(device, monkeypatch):
@@ -43,8 +46,7 @@ def test_a_form_that_a_gpu_lacks_is_a_row_and_one_that_spoils_it_the_last(device
     monkeypatch.setattr(instructions, "play", refuses)
     error = VirtualGPUError("no such instruction on sm_75\nat line 3")
     (row,) = instructions.alone(h200_vectors, FORMS[0], device)
-    assert (row.verdict, row.detail) == (
-        NOT_RUN, "VirtualGPUError: no such instruction on sm_75")
+    assert (row.verdict, row.detail) == (NOT_RUN, "VirtualGPUError: no such instruction on sm_75")
     error.name = "CUDA_ERROR_ECC_UNCORRECTABLE"
     with pytest.raises(VirtualGPUError):
         instructions.alone(h200_vectors, FORMS[0], device)

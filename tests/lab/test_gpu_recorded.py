@@ -29,8 +29,7 @@ def test_a_launch_comes_out_the_same_from_its_file(name, tmp_path):
     launch.note = "a note"
     launch.save(tmp_path / "it.npz")
     again = RecordedLaunch.load(tmp_path / "it.npz")
-    assert (again.note, again.parameters, str(again)) == (
-        "a note", launch.parameters, str(launch))
+    assert (again.note, again.parameters, str(again)) == ("a note", launch.parameters, str(launch))
     # Another device has the arrays at other addresses.
     other = VirtualDevice()
     other.allocate(5 << 20)
@@ -41,8 +40,11 @@ def test_a_launch_comes_out_the_same_from_its_file(name, tmp_path):
 def changed(launch: RecordedLaunch, element: int, change) -> list[np.ndarray]:
     """What the record says, with one number of the last array that was written changed."""
     after = [piece.after.copy() for piece in launch.pieces]
-    number = max(n for n, piece in enumerate(launch.pieces)
-                 if not np.array_equal(piece.before, piece.after) and len(piece.after) > 4)
+    number = max(
+        n
+        for n, piece in enumerate(launch.pieces)
+        if not np.array_equal(piece.before, piece.after) and len(piece.after) > 4
+    )
     numbers = after[number].view(np.float32 if launch.kernel != "collect" else np.int32)
     numbers[element] = change(numbers[element])
     return after
@@ -52,13 +54,16 @@ def one_bit(value: np.float32) -> np.float32:
     return np.nextafter(value, np.float32(9))
 
 
-@pytest.mark.parametrize(("name", "change", "verdict", "reason"), [
-    ("exact", one_bit, comparison.DIFFERS, None),
-    ("approximate", one_bit, comparison.BOUNDED, "approximate (sin.approx"),
-    ("approximate", lambda value: value + 1, comparison.DIFFERS, "approximate"),
-    ("fused", one_bit, comparison.BOUNDED, "contraction"),
-    ("collect", lambda value: value + 1, comparison.DIFFERS, "order"),
-])
+@pytest.mark.parametrize(
+    ("name", "change", "verdict", "reason"),
+    [
+        ("exact", one_bit, comparison.DIFFERS, None),
+        ("approximate", one_bit, comparison.BOUNDED, "approximate (sin.approx"),
+        ("approximate", lambda value: value + 1, comparison.DIFFERS, "approximate"),
+        ("fused", one_bit, comparison.BOUNDED, "contraction"),
+        ("collect", lambda value: value + 1, comparison.DIFFERS, "order"),
+    ],
+)
 def test_one_wrong_number_is_excused_by_a_reason_or_named(name, change, verdict, reason):
     launch = launches()[name]
     # The end of the list that `collect` fills is decided by no order: it is never written.
@@ -115,8 +120,14 @@ def test_pointers_in_memory_are_translated_both_ways():
     device.write(table, np.array(places, np.uint64))
     from virtualgpu.devices.recorded import capture, finish
 
-    launch = capture(device, module.loaded, "follow", (1, 1, 1), (2, 1, 1),
-                     [int(p).to_bytes(8, "little") for p in (table, found)])
+    launch = capture(
+        device,
+        module.loaded,
+        "follow",
+        (1, 1, 1),
+        (2, 1, 1),
+        [int(p).to_bytes(8, "little") for p in (table, found)],
+    )
     assert len(launch.pieces) == 4  # the two that only the table points at are found
     module.launch_bytes("follow", (1, 1, 1), (2, 1, 1), launch.parameters)
     finish(launch, device)
@@ -153,18 +164,23 @@ def test_every_kernel_links_to_machine_code_without_a_gpu():
 def with_last(launch: RecordedLaunch, dtype: type, change) -> list[np.ndarray]:
     """What the launch left, after ``change`` of the last array that it wrote."""
     got = [piece.after.copy() for piece in launch.pieces]
-    number = max(n for n, piece in enumerate(launch.pieces)
-                 if not np.array_equal(piece.before, piece.after))
+    number = max(
+        n for n, piece in enumerate(launch.pieces) if not np.array_equal(piece.before, piece.after)
+    )
     change(got[number].view(dtype))
     return got
 
 
 def test_bounds_follow_the_least_exact_step():
     """Of a float64 made by an approximation in float32, as a GPU's cosh is, and of another."""
-    for step, verdict in (("__expf((float)x[i])", comparison.BOUNDED),
-                          ("1 / x[i]", comparison.DIFFERS)):
-        launch = of_cpp('extern "C" __global__ void k(double *x) { int i = threadIdx.x; '
-                        f"x[i] = {step}; }}", np.linspace(1, 3, 32))
+    for step, verdict in (
+        ("__expf((float)x[i])", comparison.BOUNDED),
+        ("1 / x[i]", comparison.DIFFERS),
+    ):
+        launch = of_cpp(
+            f'extern "C" __global__ void k(double *x) {{ int i = threadIdx.x; x[i] = {step}; }}',
+            np.linspace(1, 3, 32),
+        )
 
         def scale(values, by):
             values *= by
@@ -190,15 +206,20 @@ def test_an_assembler_that_fails_is_told(monkeypatch):
 
 def test_steps_that_contraction_decides_are_a_reason():
     """Of a few elements near a border; not of one in ten, nor where nothing is fused."""
-    fused = ('asm("{ .reg .f32 p; mul.f32 p, %0, %0; add.f32 %0, p, %1; }" '
-             ': "+f"(x) : "f"(c[i]));')  # PTX without .rn leaves it free
+    fused = (
+        'asm("{ .reg .f32 p; mul.f32 p, %0, %0; add.f32 %0, p, %1; }" '
+        ': "+f"(x) : "f"(c[i]));'
+    )  # PTX without .rn leaves it free
     rounded = "x = __fadd_rn(__fmul_rn(x, x), c[i]);"
     for body, many, fine in ((fused, 2, True), (fused, 100, False), (rounded, 2, False)):
         launch = of_cpp(
             'extern "C" __global__ void k(const float *c, long long *steps) { '
             "int i = blockIdx.x * blockDim.x + threadIdx.x; float x = c[i]; int n = 0; "
             f"while (n < 50 && x < 4) {{ {body} n++; }} steps[i] = n; }}",
-            np.linspace(0.2, 1, 1024, dtype=np.float32), np.zeros(1024, np.int64), blocks=8)
+            np.linspace(0.2, 1, 1024, dtype=np.float32),
+            np.zeros(1024, np.int64),
+            blocks=8,
+        )
 
         def one_more(steps, many=many):
             steps[:many] += 1
@@ -208,8 +229,10 @@ def test_steps_that_contraction_decides_are_a_reason():
 
 
 def test_a_grid_that_waits_is_linked_with_the_device_runtime():
-    source = ("#include <cooperative_groups.h>\n"
-              'extern "C" __global__ void k() { cooperative_groups::this_grid().sync(); }')
+    source = (
+        "#include <cooperative_groups.h>\n"
+        'extern "C" __global__ void k() { cooperative_groups::this_grid().sync(); }'
+    )
     from virtualgpu.compilers.nvrtc import compile_to_ptx
 
     assert ".text.k" in cubin.machine_code(cubin.link((compile_to_ptx(source)[0],)))
@@ -221,7 +244,12 @@ def test_ptx_knows_its_toolkit_and_bad_ptx_is_refused():
     assert version >= (8, 0)
     # Release notes of the PTX ISA
     assert [cubin.toolkit_of(v) for v in ((8, 5), (8, 6), (8, 8), (9, 0), (9, 4))] == [
-        (12, 5), (12, 7), (12, 9), (13, 0), (13, 4)]
+        (12, 5),
+        (12, 7),
+        (12, 9),
+        (13, 0),
+        (13, 4),
+    ]
     with pytest.raises(LinkError):
         cubin.link((f".version {version[0]}.{version[1]}\n.target sm_90\n.address_size 64\nwhat",))
     with pytest.raises(LinkError, match="older than the PTX"):

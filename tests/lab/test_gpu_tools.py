@@ -80,21 +80,33 @@ def told(text: str) -> list[tuple]:
 
 def test_reports_give_the_launch_the_fault_and_the_line():
     assert told(MEMCHECK) == [("no_guard", "memory", 34), ("swap", "memory", 120)]
-    assert told(RACECHECK) == [("swap", "race", 13), ("swap", "race", 14),
-                               ("votes", "race", 113), ("votes", "race", 121)]
-    assert told(OTHERS) == [("add_all", "uninitialised", 41), ("votes", "barrier", 20),
-                            ("swap", "barrier", None)]
+    assert told(RACECHECK) == [
+        ("swap", "race", 13),
+        ("swap", "race", 14),
+        ("votes", "race", 113),
+        ("votes", "race", 121),
+    ]
+    assert told(OTHERS) == [
+        ("add_all", "uninitialised", 41),
+        ("votes", "barrier", 20),
+        ("swap", "barrier", None),
+    ]
     assert told("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n") == []
 
 
-@pytest.mark.parametrize("place", [
-    "at _ZN8labelled11fault_cases8no_guardB2v1B42c8tJTC_2fWQ+0x90 in /x/fault_cases.py:17",
-    "at labelled::fault_cases::no_guard(Array<float, 1>)+0x90 in /x/fault_cases.py:17",
-    "at k+0x90 in /cuda-0123456789ab/no_guard.cu:17",
-])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "at _ZN8labelled11fault_cases8no_guardB2v1B42c8tJTC_2fWQ+0x90 in /x/fault_cases.py:17",
+        "at labelled::fault_cases::no_guard(Array<float, 1>)+0x90 in /x/fault_cases.py:17",
+        "at k+0x90 in /cuda-0123456789ab/no_guard.cu:17",
+    ],
+)
 def test_a_report_that_comes_late_belongs_to_the_kernel_that_it_names(place):
-    text = f"#### no_guard\n#### votes\n========= Invalid __global__ write of size 4 bytes\n" \
-           f"=========     {place}\n"
+    text = (
+        f"#### no_guard\n#### votes\n========= Invalid __global__ write of size 4 bytes\n"
+        f"=========     {place}\n"
+    )
     assert told(text) == [("no_guard", "memory", 17)]
 
 
@@ -110,9 +122,13 @@ def verdict(one: Label, text: str, silent=None) -> tuple[str, str]:
 def test_labels_are_held_against_the_tool_that_looks_for_such_faults():
     assert verdict(label("no_guard", "memory", "global", [34]), MEMCHECK) == ("agrees", "")
     assert verdict(label("no_guard", "memory", "global", [99]), MEMCHECK) == (
-        "differs", "memcheck reports it at another line")
+        "differs",
+        "memcheck reports it at another line",
+    )
     assert verdict(label("add_all", "memory", "global", [1]), MEMCHECK) == (
-        "differs", "memcheck does not report it")
+        "differs",
+        "memcheck does not report it",
+    )
     assert verdict(label("swap", "race", "shared", [14]), RACECHECK)[0] == "agrees"
     assert verdict(label("swap", "barrier", "", [7]), OTHERS)[0] == "agrees"  # it names no line
     assert verdict(label("votes", "clean"), RACECHECK)[0] == "differs"
@@ -128,22 +144,34 @@ def test_a_tool_that_says_nothing_is_no_verdict():
 
     late, ended = sanitizer.NO_TIME, "it ended: 700"
     assert verdict(label("add_all", "memory", "global", [1]), MEMCHECK, silent("add_all")) == (
-        "fails", "it did not end in time")
-    assert verdict(label("add_all", "memory", "global", [1]), MEMCHECK, silent("add_all", late)) \
-        == ("not run", late)
+        "fails",
+        "it did not end in time",
+    )
+    assert verdict(
+        label("add_all", "memory", "global", [1]), MEMCHECK, silent("add_all", late)
+    ) == ("not run", late)
     assert verdict(label("votes", "clean"), MEMCHECK, silent("votes", late)) == ("not run", late)
     # The fault itself ended the process, and was told before.
-    assert verdict(label("no_guard", "memory", "global", [34]), MEMCHECK, silent("no_guard", ended)
-                   ) == ("agrees", "")
+    assert verdict(
+        label("no_guard", "memory", "global", [34]), MEMCHECK, silent("no_guard", ended)
+    ) == ("agrees", "")
 
 
 def test_a_kernel_that_may_hang_is_alone_and_last():
-    labels = [label("swap", "deadlock"), *(label(f"k{n}", "race", "global", [1], shared=False)
-                                           for n in range(13))]
+    labels = [
+        label("swap", "deadlock"),
+        *(label(f"k{n}", "race", "global", [1], shared=False) for n in range(13)),
+    ]
     plan = sanitizer.plan(labels)
     assert [(tool, len(names)) for tool, names in plan] == [
-        ("memcheck", 12), ("memcheck", 1), ("initcheck", 12), ("initcheck", 1),
-        ("synccheck", 12), ("synccheck", 1), ("synccheck", 1)]
+        ("memcheck", 12),
+        ("memcheck", 1),
+        ("initcheck", 12),
+        ("initcheck", 1),
+        ("synccheck", 12),
+        ("synccheck", 1),
+        ("synccheck", 1),
+    ]
     assert plan[-1] == ("synccheck", ["swap"])
 
 
@@ -162,18 +190,22 @@ def recorded(tmp_path) -> Path:
 
 def test_a_launch_that_never_ends_costs_itself(recorded, tmp_path):
     # In place of the tool: knows no long options, and hangs in the first launch of two.
-    stand_in = program(tmp_path / "tool", f"""
+    stand_in = program(
+        tmp_path / "tool",
+        f"""
         echo start >> {tmp_path}/starts
         case "$*" in *--destroy*) echo "unrecognised option"; exit 1;; esac
         for file in "$@"; do case "$file" in *.npz)
             echo "#### $(basename "$file" .npz)"
-            case "$file" in *exact.npz) sleep 60;; esac;; esac; done""")
+            case "$file" in *exact.npz) sleep 60;; esac;; esac; done""",
+    )
     found, silent = sanitizer.watch(stand_in, recorded, "memcheck", ["exact", "collect"], 3.0)
     assert found == [] and silent == {"exact": "it did not end in time"}
     # Each with the options that it does not know, and then without; the rest in a second process.
     assert len((tmp_path / "starts").read_text().split()) == 4
-    found, silent = sanitizer.watch(stand_in, recorded, "memcheck", ["exact", "collect"], 6.0,
-                                    clock=Clock(2.0))
+    found, silent = sanitizer.watch(
+        stand_in, recorded, "memcheck", ["exact", "collect"], 6.0, clock=Clock(2.0)
+    )
     assert silent == dict.fromkeys(("exact", "collect"), sanitizer.NO_TIME)
 
 
@@ -183,14 +215,20 @@ REPORTS = """========= Invalid __global__ write of size 4 bytes
 
 def test_what_a_batch_gave_is_kept(recorded, tmp_path):
     """First a tool that sees one fault of two; the next run asks for nothing any more."""
-    stand_in = program(tmp_path / "tool", f"""
+    stand_in = program(
+        tmp_path / "tool",
+        f"""
         echo "$2" >> {tmp_path}/asked
-        echo '#### collect'; echo '#### exact'; [ $2 = memcheck ] && echo '{REPORTS}'; exit 0""")
-    labels = [label(name, "memory", "global", [7], shared=False, barriers=False)
-              for name in ("exact", "collect")]
+        echo '#### collect'; echo '#### exact'; [ $2 = memcheck ] && echo '{REPORTS}'; exit 0""",
+    )
+    labels = [
+        label(name, "memory", "global", [7], shared=False, barriers=False)
+        for name in ("exact", "collect")
+    ]
     saved = []
-    whole = sanitizer.compare(stand_in, recorded, labels, Clock(60), 1, "virtual",
-                              save=saved.append)
+    whole = sanitizer.compare(
+        stand_in, recorded, labels, Clock(60), 1, "virtual", save=saved.append
+    )
     assert whole and (tmp_path / "asked").read_text().split() == ["memcheck", "initcheck"]
     assert {row.verdict for row in saved[0]} == {"not run"}  # nothing was asked for yet
     first, second = saved[-1]
@@ -209,8 +247,9 @@ def test_a_tool_that_refuses_the_machine_is_one_row(recorded, tmp_path):
     saved = []
     labels = [label("exact", "memory", "global", [7])]
     sanitizer.compare(broken, recorded, labels, Clock(60), 1, "virtual", save=saved.append)
-    assert saved[-1] == [Row("compute-sanitizer", "not run",
-                             "the tool did not start: Device not supported")]
+    assert saved[-1] == [
+        Row("compute-sanitizer", "not run", "the tool did not start: Device not supported")
+    ]
 
 
 def test_a_spoiled_gpu_plays_nothing_more(recorded, tmp_path, monkeypatch, capsys):
@@ -231,8 +270,10 @@ def test_a_spoiled_gpu_plays_nothing_more(recorded, tmp_path, monkeypatch, capsy
 
 # -- Nsight Compute -----------------------------------------------------------------------------
 
-HEAD = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream",' \
-       '"Block Size","Grid Size","Device","CC"'
+HEAD = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream",'
+    '"Block Size","Grid Size","Device","CC"'
+)
 LOADS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 RAW = f"""\
 ==PROF== Connected to process 1234 (/usr/bin/python3)
@@ -255,24 +296,35 @@ profiler metrics","smsp__inst_executed.sum","inst","n/a"
 
 def test_both_layouts_of_the_csv_are_read():
     raw = nsight.parse(RAW)
-    assert raw == [Profiled("saxpy", {LOADS: 2e6, "smsp__inst_executed.sum": None}),
-                   Profiled("other", {LOADS: 4096, "smsp__inst_executed.sum": 17})]
+    assert raw == [
+        Profiled("saxpy", {LOADS: 2e6, "smsp__inst_executed.sum": None}),
+        Profiled("other", {LOADS: 4096, "smsp__inst_executed.sum": 17}),
+    ]
     assert nsight.parse(DETAILS) == [
-        Profiled("saxpy", {LOADS: 1205, "smsp__inst_executed.sum": None})]
+        Profiled("saxpy", {LOADS: 1205, "smsp__inst_executed.sum": None})
+    ]
     assert nsight.parse("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission") == []
 
 
 def test_counts_of_the_memory_system_are_judged_and_instructions_shown():
     ours = {count.name: 0 for count in COUNTS} | {
-        "global_load_sectors": 1000, "global_atomic_requests": 40, "warp_instructions": 500}
+        "global_load_sectors": 1000,
+        "global_atomic_requests": 40,
+        "warp_instructions": 500,
+    }
     metrics = {metric: 0.0 for count in COUNTS for metric in count.metrics} | {
-        LOADS: 1004.0, "smsp__inst_executed.sum": 900.0,
+        LOADS: 1004.0,
+        "smsp__inst_executed.sum": 900.0,
         "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum": 30.0,
-        "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum": 10.0}
+        "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum": 10.0,
+    }
     row = nsight.row("k", ours, Profiled("k", metrics))
     assert row.verdict == "agrees"
-    assert row.figures == {"global_load_sectors": [1000, 1004], "warp_instructions": [500, 900],
-                           "global_atomic_requests": [40, 40]}
+    assert row.figures == {
+        "global_load_sectors": [1000, 1004],
+        "warp_instructions": [500, 900],
+        "global_atomic_requests": [40, 40],
+    }
     wrong = nsight.row("k", ours | {"global_load_sectors": 990}, Profiled("k", metrics))
     assert wrong.verdict == "differs"
     assert wrong.detail == "global_load_sectors: 990 on the virtual GPU, 1,004 by ncu"
@@ -282,17 +334,22 @@ def test_counts_of_the_memory_system_are_judged_and_instructions_shown():
 def test_launches_are_matched_by_order_and_unknown_metrics_left_out(recorded, tmp_path):
     broken = replace(launches()["exact"], texts=("no PTX",))
     broken.save(tmp_path / "broken.npz")
-    stand_in = program(tmp_path / "ncu", """
+    stand_in = program(
+        tmp_path / "ncu",
+        """
         case "$*" in *smsp__inst_executed.sum*)
             echo "==ERROR== Failed to find metric smsp__inst_executed.sum"; exit 1;; esac
         while [ "$1" != "-m" ]; do python=$1; shift; done
         "$python" "$@"
         echo '"ID","Kernel Name","LOADS"'; echo '"","","sector"'
-        echo '"0","exact","7"'; echo '"1","collect","9"'""".replace("LOADS", LOADS))
+        echo '"0","exact","7"'; echo '"1","collect","9"'""".replace("LOADS", LOADS),
+    )
     files = [recorded / f"{name}.npz" for name in ("exact", "broken", "collect")]
     found, said = nsight.profile(stand_in, files, 60, "virtual")
     assert {name: one.metrics for name, one in found.items()} == {
-        "exact": {LOADS: 7}, "collect": {LOADS: 9}}  # nothing for the one that did not run
+        "exact": {LOADS: 7},
+        "collect": {LOADS: 9},
+    }  # nothing for the one that did not run
     assert said == "unknown to this version: smsp__inst_executed.sum"
 
 
@@ -306,33 +363,46 @@ def test_where_counters_cannot_be_read_it_says_why(recorded, tmp_path):
 def test_counters_that_had_no_time_are_no_failure(recorded, tmp_path, monkeypatch):
     """``ncu`` counts the first launch and hangs; the virtual GPU has counted both."""
     ours = {count.name: 0 for count in COUNTS} | {"global_load_sectors": 125}
-    monkeypatch.setattr(nsight, "_counted_apart",
-                        lambda files, seconds: {path.stem: ours for path in files})
-    hangs = program(tmp_path / "ncu", f"""
-        echo '"ID","Kernel Name","{LOADS}"'; echo '"0","exact","125"'; sleep 60""")
+    monkeypatch.setattr(
+        nsight, "_counted_apart", lambda files, seconds: {path.stem: ours for path in files}
+    )
+    hangs = program(
+        tmp_path / "ncu",
+        f"""
+        echo '"ID","Kernel Name","{LOADS}"'; echo '"0","exact","125"'; sleep 60""",
+    )
     files = [recorded / f"{name}.npz" for name in ("exact", "collect")]
     rows, whole = nsight.compare(hangs, files, Clock(2.0), 2, "virtual")
     assert not whole
     assert [(row.verdict, row.detail) for row in rows[1:]] == [
-        ("agrees", ""), ("not run", "no time was left")]
+        ("agrees", ""),
+        ("not run", "no time was left"),
+    ]
 
 
 def test_counters_come_in_batches_and_what_came_is_kept(recorded, tmp_path, monkeypatch):
     """Of an ``ncu`` that hangs on one launch, the others' counts are there."""
     ours = {count.name: 0 for count in COUNTS} | {"global_load_sectors": 125}
-    monkeypatch.setattr(nsight, "_counted_apart",
-                        lambda files, seconds: {path.stem: ours for path in files})
+    monkeypatch.setattr(
+        nsight, "_counted_apart", lambda files, seconds: {path.stem: ours for path in files}
+    )
     monkeypatch.setattr(nsight, "BATCH", 1)
     monkeypatch.setattr(nsight, "BATCH_SECONDS", 2.0)
-    hangs = program(tmp_path / "ncu", f"""
+    hangs = program(
+        tmp_path / "ncu",
+        f"""
         case "$*" in *collect.npz*) sleep 600;; esac
-        echo '"ID","Kernel Name","{LOADS}"'; echo '"0","exact","125"'""")
+        echo '"ID","Kernel Name","{LOADS}"'; echo '"0","exact","125"'""",
+    )
     saved: list = []
     files = [recorded / f"{name}.npz" for name in ("exact", "collect", "exact")]
     rows, whole = nsight.compare(hangs, files, Clock(600), 2, "virtual", save=saved.append)
     assert whole and [len(one) for one in saved] == [4, 4, 4]
     assert [(row.verdict, row.detail) for row in rows[1:]] == [
-        ("agrees", ""), ("not run", "ncu: it did not end in time"), ("agrees", "")]
+        ("agrees", ""),
+        ("not run", "ncu: it did not end in time"),
+        ("agrees", ""),
+    ]
     assert len(rows[0].figures["seconds of each batch"]) == 3
 
 

@@ -52,8 +52,10 @@ def test_loads_lie_apart_by_constants():
     """Then nothing is to be computed between them, and ptxas puts them in a row: eight at one
     address and constants, and four of 16 bytes."""
     eight = ptx(gpu_tuned.sum_eight(), float32[::1], float64[::1])
-    (offsets,) = {tuple(re.findall(rf"ld\.global\.[fb]32 [^\n]*\[{at}\+(\d+)\]", eight))
-                  for at in re.findall(r"\[(%rd\d+)\+512\]", eight)[:1]}
+    (offsets,) = {
+        tuple(re.findall(rf"ld\.global\.[fb]32 [^\n]*\[{at}\+(\d+)\]", eight))
+        for at in re.findall(r"\[(%rd\d+)\+512\]", eight)[:1]
+    }
     assert offsets[:7] == tuple(str(512 * k) for k in range(1, 8))
     vectors = ptx(gpu_tuned.sum_vectors(), float32[::1], float64[::1])
     assert len(re.findall(r"ld\.global\.v4\.[fb]32", vectors)) == 4
@@ -70,7 +72,8 @@ def test_columns_of_32_words_are_conflicts_of_32():
     def turns(width):
         with virtualgpu.profile() as profile:
             gpu_lessons.column_sums(width)[1, (32, 8)](
-                np.zeros((32, 32), np.float32), np.zeros((1, 8, 32), np.float32))
+                np.zeros((32, 32), np.float32), np.zeros((1, 8, 32), np.float32)
+            )
         counts = profile.counters
         return counts.shared_load_wavefronts / counts.shared_load_requests
 

@@ -12,8 +12,12 @@ pytestmark = pytest.mark.rehearsal
 
 
 def run(repository, module: str, *options: str) -> str:
-    ran = subprocess.run([sys.executable, "-m", f"lab.evidence.{module}", *options], cwd=repository,
-                         capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-m", f"lab.evidence.{module}", *options],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 
@@ -29,7 +33,10 @@ def test_the_documents_figures_of_speed_are_those_of_the_results(repository):
     file = repository / "lab" / "results" / "grader_throughput.json"
     found = json.loads(file.read_text())["results"]
     text = (repository / "docs" / "grader.md").read_text(encoding="utf-8")
-    for figure in (found["trivial"]["ratio"], found["project 1"]["ratio"],
-                   found["scaling, project 1"]["speed-up"]):
+    for figure in (
+        found["trivial"]["ratio"],
+        found["project 1"]["ratio"],
+        found["scaling, project 1"]["speed-up"],
+    ):
         assert f"{figure} times" in text
     assert found["trivial"]["ratio"] >= 10 and found["project 1"]["ratio"] >= 3

@@ -79,8 +79,13 @@ def test_right_on_the_cpu(name):
     assert too_wrong(PROGRAMS[name], args, jaxpile.jit(PROGRAMS[name])(*args)) == []
 
 
-@pytest.mark.parametrize("name", [pytest.param(
-    name, marks=[pytest.mark.rehearsal] * (name == "isoneutral_mixing")) for name in PROGRAMS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.rehearsal] * (name == "isoneutral_mixing"))
+        for name in PROGRAMS
+    ],
+)
 def test_right_on_the_virtual_gpu_without_a_finding(name):
     args = arguments(name, SIZE)
     active = virtualgpu.is_active()
@@ -105,4 +110,5 @@ def test_a_wrong_result_is_found():
 def test_the_equation_of_state_has_its_published_values():
     for *water, density in CHECK:
         assert float(equation_of_state(*map(jax.numpy.asarray, water))) == pytest.approx(
-            density, abs=1e-5)
+            density, abs=1e-5
+        )

@@ -15,7 +15,8 @@ CELLS = ("import cupy\nx = cupy.arange(3)", "x.no_such_method()", "assert int(x.
 
 
 def test_each_cell_runs_and_what_failed_is_told(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     (tmp_path / "part").mkdir()
     notebook = new_notebook(cells=[new_code_cell(text) for text in CELLS])
     nbformat.write(notebook, tmp_path / "part" / "one.ipynb")

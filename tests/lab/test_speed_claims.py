@@ -106,7 +106,8 @@ REVIEWED = {
     },
     "lectures/23_write_your_own_jit/notebook.py": {"its version 2.0.0b1 needed 200": PUBLISHED},
     "lectures/22_kernel_detective/notebook.py": {
-        "An atomic maximum would do, and would be faster": COUNTS},
+        "An atomic maximum would do, and would be faster": COUNTS
+    },
     "lectures/15_scan/notebook.py": {
         "the same, and faster": QUESTION,
         "Isn't a loop on the CPU faster?": QUESTION,
@@ -148,12 +149,16 @@ def reviewed(claim: Claim) -> str | None:
 
 
 def test_every_sentence_of_speed_has_a_row_a_source_or_was_read(found: list[Claim]) -> None:
-    loose = [claim for claim in found
-             if not (points_at_rows(claim) or LINK.search(claim.sentence) or reviewed(claim))]
+    loose = [
+        claim
+        for claim in found
+        if not (points_at_rows(claim) or LINK.search(claim.sentence) or reviewed(claim))
+    ]
     assert not loose, (
         "A claim of a measured speed must point at rows of the recorded run (`group/contender`) or "
         "link to its source; whatever else speaks of speed is listed in REVIEWED with the reason:\n"
-        + "\n".join(f"{claim.where}: {claim.sentence}" for claim in loose))
+        + "\n".join(f"{claim.where}: {claim.sentence}" for claim in loose)
+    )
 
 
 def test_what_was_read_is_still_there(found: list[Claim]) -> None:
@@ -182,7 +187,8 @@ def test_a_new_claim_is_found(tmp_path: Path) -> None:
     lesson.write_text(
         '# %% [markdown] id="a"\n# On a GPU this kernel is 40 times as fast. It adds numbers.\n#\n'
         "# - A launch takes 3 µs (recorded: `launch/numba`); see the\n#   next line.\n"
-        '# %% id="b"\nx = 1  # ten times faster than NumPy\nprint(f"{x} ms")\n')
+        '# %% id="b"\nx = 1  # ten times faster than NumPy\nprint(f"{x} ms")\n'
+    )
     told = claims(lesson, tmp_path)
     assert [claim.where for claim in told] == ["lesson.py:2", "lesson.py:4", "lesson.py:7"]
     assert told[0].sentence == "On a GPU this kernel is 40 times as fast."

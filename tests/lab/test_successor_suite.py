@@ -19,16 +19,20 @@ def test_imports_are_the_successors():
         "from numba import njit\n"
         "    from numba_cuda_mlir.cuda import float32\n"
         "from numba_cuda_mlir.numba_cuda.np import numpy_support\n"
-        "import cudapy.cache_usecases\n")
+        "import cudapy.cache_usecases\n"
+    )
 
 
-@pytest.mark.parametrize(("message", "words"), [
-    ("E   FileNotFoundError: jitlink.ptx", "test data"),
-    ("Call to cuMemAllocManaged results in CUDA_ERROR_NOT_SUPPORTED", "virtual GPU: managed"),
-    ("E   NotImplementedError: vectorize is not implemented", "successor: not implemented"),
-    ("E   AssertionError: 'cvt.rni.s8.f16' not found in '//", "successor: other words"),
-    ("E   AssertionError: np.int64(-3) != -2", "a result"),
-])
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("E   FileNotFoundError: jitlink.ptx", "test data"),
+        ("Call to cuMemAllocManaged results in CUDA_ERROR_NOT_SUPPORTED", "virtual GPU: managed"),
+        ("E   NotImplementedError: vectorize is not implemented", "successor: not implemented"),
+        ("E   AssertionError: 'cvt.rni.s8.f16' not found in '//", "successor: other words"),
+        ("E   AssertionError: np.int64(-3) != -2", "a result"),
+    ],
+)
 def test_failures_are_sorted_by_who_is_meant(message: str, words: str):
     assert words in successor_suite.who("test_x.py::Test::test_x", message)
 

@@ -38,20 +38,32 @@ def test_that_nobody_has_looked_at():
 def test_skipped():
     pass
 """
-MADE = Package("somebody/made", "Numba", ("test_*.py",), reasons=(
-    (r"race at test_sums.py", FAULT, "a sum without an atomic"),
-    (r"np.string_", PACKAGE, "NumPy 1's names")))
+MADE = Package(
+    "somebody/made",
+    "Numba",
+    ("test_*.py",),
+    reasons=(
+        (r"race at test_sums.py", FAULT, "a sum without an atomic"),
+        (r"np.string_", PACKAGE, "NumPy 1's names"),
+    ),
+)
 
 
 def test_a_run_is_counted_by_whose_its_failures_are(tmp_path: Path):
     (tmp_path / "test_sums.py").write_text(TESTS)
-    for command in (["init", "-q"], ["add", "."], [
-            "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "tests"]):
+    for command in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "tests"],
+    ):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     found = tried_with.run(MADE, tmp_path, sys.executable, 600, nice=0)
     assert (found["passed"], found["skipped"], found["launches"], found["ended"]) == (1, 1, 2, True)
     assert {(one["whose"], one["count"]) for one in found["not_passed"]} == {
-        (FAULT, 1), (PACKAGE, 1), (UNKNOWN, 1)}
+        (FAULT, 1),
+        (PACKAGE, 1),
+        (UNKNOWN, 1),
+    }
     assert len(found["unknown"]) == 1 and "test_that_nobody_has_looked_at" in found["unknown"][0]
     row = tried_with.table({"stumpy": found}).splitlines()[2]
     assert "1 a fault of its kernel: a sum without an atomic" in row

@@ -26,8 +26,10 @@ def rows(repository: Path, package: str) -> list[tuple[list[str], int]]:
     text = (repository / "ARCHITECTURE.md").read_text()
     section = text.split(f"## `{package}`")[1].split("\n## ")[0]
     found = re.findall(r"^\| ((?:`[\w/]+` ?)+)\| ([\d,]+) \|", section, re.MULTILINE)
-    return [([name.strip("/`") for name in names.split()], int(lines.replace(",", "")))
-            for names, lines in found]
+    return [
+        ([name.strip("/`") for name in names.split()], int(lines.replace(",", "")))
+        for names, lines in found
+    ]
 
 
 def room(repository: Path, package: str, name: str) -> list[Path]:
@@ -53,16 +55,24 @@ def test_the_rooms_stand_in_the_order_of_the_contract(repository, package):
 @pytest.mark.parametrize("package", PACKAGES)
 def test_sizes_are_about_right(repository, package):
     for names, told in rows(repository, package):
-        files = [path for name in names for path in room(repository, package, name)
-                 if path.suffix in (".py", ".pyi")]
+        files = [
+            path
+            for name in names
+            for path in room(repository, package, name)
+            if path.suffix in (".py", ".pyi")
+        ]
         lines = sum(len(path.read_text().splitlines()) for path in files)
         assert abs(told - lines) <= max(told / 4, SOME), f"{names}: {lines}"
 
 
 def test_the_course_reaches_no_room_behind_the_api(repository):
     settings = tomllib.loads((repository / "pyproject.toml").read_text())
-    (forbidden,) = (set(one["forbidden_modules"]) for one
-                    in settings["tool"]["importlinter"]["contracts"] if one["id"] == "api")
+    (forbidden,) = (
+        set(one["forbidden_modules"])
+        for one in settings["tool"]["importlinter"]["contracts"]
+        if one["id"] == "api"
+    )
     rooms = {f"virtualgpu.{name}" for layer in layers(repository, "virtualgpu") for name in layer}
     assert rooms - forbidden == {
-        f"virtualgpu.{name}" for name in ("api", "errors", "findings", "sources", "processors")}
+        f"virtualgpu.{name}" for name in ("api", "errors", "findings", "sources", "processors")
+    }

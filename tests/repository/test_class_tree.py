@@ -25,8 +25,9 @@ from jupyter_lab import Server
 
 
 def git(tree: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=tree, text=True, capture_output=True,
-                          check=True).stdout
+    return subprocess.run(
+        ["git", *arguments], cwd=tree, text=True, capture_output=True, check=True
+    ).stdout
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +61,8 @@ def test_the_tree_and_the_zip_have_the_lessons_and_no_answers(made: Path, hidden
     found = {name: (tree / name).read_bytes() for name in tracked}
     assert release.leaks(found, hidden) == []
     with zipfile.ZipFile(made / "gpu-course-class.zip") as packed:
-        zipped = {name.removeprefix("gpu-course/"): packed.read(name)
-                  for name in packed.namelist()}
-    assert zipped == {name: content for name, content in found.items()
-                      if name != class_tree.LIST}
+        zipped = {name.removeprefix("gpu-course/"): packed.read(name) for name in packed.namelist()}
+    assert zipped == {name: content for name, content in found.items() if name != class_tree.LIST}
     # It does not say where the answers are; the handout, whose readers learn alone, does.
     assert "whole" not in found["README.md"].decode()
     assert "git push" not in found["README.md"].decode()
@@ -82,7 +81,12 @@ def test_made_again_it_is_one_commit_more_and_the_teachers_files_stay(tmp_path):
     second = {"README.md": b"two\n", "projects/a.ipynb": b"{}\n", "new [1].md": b"new\n"}
     assert class_tree.write(tree, second, "two") == "3 files changed, committed"
     assert set(git(tree, "ls-files", "-z").split("\0")) - {""} == {
-        "README.md", "projects/a.ipynb", "new [1].md", "our_dates.md", class_tree.LIST}
+        "README.md",
+        "projects/a.ipynb",
+        "new [1].md",
+        "our_dates.md",
+        class_tree.LIST,
+    }
     assert (tree / "draft.md").read_text() == "not yet\n"
     assert git(tree, "log", "--format=%s").split() == ["two", "ours", "one"]
 
@@ -109,8 +113,9 @@ def test_a_hubs_learner_is_shown_no_answers_and_who_learns_alone_is(views, tmp_p
     for name in ("solutions", "lectures", "grading"):
         (tmp_path / "course" / name).mkdir(parents=True)
     paths = ":".join(str(REPOSITORY / "hub" / view) for view in views)
-    server = Server(tmp_path / "course", tmp_path / "home",
-                    environment={"JUPYTER_CONFIG_PATH": paths})
+    server = Server(
+        tmp_path / "course", tmp_path / "home", environment={"JUPYTER_CONFIG_PATH": paths}
+    )
     server.start()
     try:
         listed = {item["name"] for item in json.loads(server.get("api/contents"))["content"]}
@@ -127,10 +132,16 @@ def test_a_site_without_the_projects_answers(tmp_path, hidden, monkeypatch):
     def leaked(answers: bool) -> set[str]:
         folder = tmp_path / str(answers)
         site.stage(course, folder, shown, tmp_path, answers=answers)
-        found = {path.relative_to(folder).as_posix(): path.read_bytes()
-                 for path in [*folder.rglob("*.ipynb"), *folder.rglob("*.md")]}
-        return {str(problem).split(":")[0] for problem in release.leaks(found, [
-            one for one in hidden if one.place.startswith("solution")])}
+        found = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in [*folder.rglob("*.ipynb"), *folder.rglob("*.md")]
+        }
+        return {
+            str(problem).split(":")[0]
+            for problem in release.leaks(
+                found, [one for one in hidden if one.place.startswith("solution")]
+            )
+        }
 
     lectures = {path for path in leaked(True) if path.startswith("lectures/")}
     projects = {notebook_path(lesson).as_posix() for lesson in course.projects}
@@ -145,13 +156,19 @@ def test_a_page_that_gives_an_answer_away_ends_the_build(tmp_path, monkeypatch):
     course, shown = show_course(REPOSITORY, run=False)
     monkeypatch.setattr(shutil, "copy", lambda *_: None)
     whole = site.pages.lesson_page
-    monkeypatch.setattr(site.pages, "lesson_page",
-                        lambda *arguments, answers: whole(*arguments, answers=True))
+    monkeypatch.setattr(
+        site.pages, "lesson_page", lambda *arguments, answers: whole(*arguments, answers=True)
+    )
     with pytest.raises(CourseError, match="solution of 01_fill_a_histogram"):
         site.stage(course, tmp_path / "site", shown, tmp_path, answers=False)
 
 
 def test_the_makefile_starts_the_command():
-    done = subprocess.run(["make", "-n", f"VENV={sys.prefix}", "-o", f"{sys.prefix}/.set-up",
-                           "class"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "-n", f"VENV={sys.prefix}", "-o", f"{sys.prefix}/.set-up", "class"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "gpucourse.publish.class_tree build/release build/class" in done.stdout

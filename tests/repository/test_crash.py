@@ -28,9 +28,17 @@ def test_a_crash_ends_the_run_and_is_named(repository: Path, tmp_path: Path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "xdist.plugin", *said[1].split()],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "",
-             "PYTEST_XDIST_AUTO_NUM_WORKERS": "2"})
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={
+            **os.environ,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_ADDOPTS": "",
+            "PYTEST_XDIST_AUTO_NUM_WORKERS": "2",
+        },
+    )
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "crashed while running 'test_b.py::test_one[2]'" in ran.stdout
     assert "1 failed" in ran.stdout.splitlines()[-1]

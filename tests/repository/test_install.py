@@ -19,8 +19,9 @@ STRANGERS = ("jupyterlab", "IPython", "jax", "nbgrader", "awkward", "gpucourse")
 
 
 def uv(*arguments: str | Path, cwd: Path | None = None) -> str:
-    done = subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], cwd=cwd,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "uv", "--quiet", *arguments], cwd=cwd, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -30,9 +31,17 @@ def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sdist of each package, and the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("dist")
     for package in ("virtualgpu", "gpucourse", "jaxpile"):
-        uv("build", "--python", sys.executable, "--build-constraint",
-           repository / "requirements" / "build.txt", "--require-hashes", "--out-dir", folder,
-           repository / "packages" / package)
+        uv(
+            "build",
+            "--python",
+            sys.executable,
+            "--build-constraint",
+            repository / "requirements" / "build.txt",
+            "--require-hashes",
+            "--out-dir",
+            folder,
+            repository / "packages" / package,
+        )
     return folder
 
 
@@ -43,46 +52,74 @@ def python(repository: Path, built: Path, tmp_path_factory: pytest.TempPathFacto
     python = folder / "venv" / "bin" / "python"
     (wheel,) = built.glob("virtualgpu-*.whl")
     uv("venv", "--python", sys.executable, folder / "venv")
-    uv("pip", "install", "--python", python, "--require-hashes", "--requirement",
-       repository / "requirements" / "virtualgpu.txt")
+    uv(
+        "pip",
+        "install",
+        "--python",
+        python,
+        "--require-hashes",
+        "--requirement",
+        repository / "requirements" / "virtualgpu.txt",
+    )
     uv("pip", "install", "--python", python, "--no-deps", wheel)
     # fails where the lock leaves out something that the package asks for
     uv("pip", "check", "--python", python)
-    uv("pip", "install", "--python", python, "--constraint",
-       repository / "requirements" / "base.txt", "pytest")
+    uv(
+        "pip",
+        "install",
+        "--python",
+        python,
+        "--constraint",
+        repository / "requirements" / "base.txt",
+        "pytest",
+    )
     return python
 
 
 def run(python: Path, folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     # No path of this checkout, no CUDA toolkit, no user site: only what was installed.
     keep = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
-    return subprocess.run([python, "-I", *arguments], cwd=folder, capture_output=True, text=True,
-                          env={"PATH": f"{python.parent}:/usr/bin:/bin", **keep})
+    return subprocess.run(
+        [python, "-I", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={"PATH": f"{python.parent}:/usr/bin:/bin", **keep},
+    )
 
 
 def test_the_virtual_gpu_brings_nothing_of_the_course(python: Path, tmp_path: Path) -> None:
-    program = ("from importlib.util import find_spec\n"
-               f"print([name for name in {STRANGERS} if find_spec(name)])")
+    program = (
+        "from importlib.util import find_spec\n"
+        f"print([name for name in {STRANGERS} if find_spec(name)])"
+    )
     done = run(python, tmp_path, "-c", program)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-@pytest.mark.parametrize(("guard", "status", "said"), [
-    (" < x.size", 0, "1 passed"), ("", 1, "test_kernels.py line 10")])
+@pytest.mark.parametrize(
+    ("guard", "status", "said"), [(" < x.size", 0, "1 passed"), ("", 1, "test_kernels.py line 10")]
+)
 def test_the_example_of_its_readme(python, tmp_path, repository, guard, status, said) -> None:
     text = (repository / "packages/virtualgpu/README.md").read_text()
     (example,) = re.findall(r"```python\n# test_kernels.py\n(.*?)```", text, re.DOTALL)
     assert " < x.size" in example
-    (tmp_path / "test_kernels.py").write_text("# test_kernels.py\n"
-                                              + example.replace(" < x.size", guard))
+    (tmp_path / "test_kernels.py").write_text(
+        "# test_kernels.py\n" + example.replace(" < x.size", guard)
+    )
     done = run(python, tmp_path, "-m", "pytest", "--virtual-gpu", "test_kernels.py")
     assert done.returncode == status, done.stdout + done.stderr
     assert said in done.stdout
 
 
 def test_its_command_looks_at_the_machine(python: Path, tmp_path: Path) -> None:
-    done = subprocess.run([python.with_name("virtualgpu"), "doctor"], cwd=tmp_path, text=True,
-                          capture_output=True, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    done = subprocess.run(
+        [python.with_name("virtualgpu"), "doctor"],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "a first kernel: right" in done.stdout
 
@@ -97,28 +134,40 @@ def test_what_is_in_the_distributions(built: Path) -> None:
         elif path.suffix == ".gz":
             with tarfile.open(path) as sdist:
                 names[path.name.split("-")[0], "sdist"] = {
-                    name.partition("/")[2] for name in sdist.getnames()}
+                    name.partition("/")[2] for name in sdist.getnames()
+                }
     for package in ("virtualgpu", "gpucourse", "jaxpile"):
         assert f"{package}/py.typed" in names[package, "wheel"]
         assert f"src/{package}/__init__.py" in names[package, "sdist"]
         folder = f"{package}-0.1.0.dist-info/licenses"
         licences = {"LICENSE", *(["LICENSE-teaching"] if package == "gpucourse" else [])}
-        assert {name.rpartition("/")[2] for name in names[package, "wheel"]
-                if name.startswith(f"{folder}/")} == licences
-    lessons = {"gpucourse/lessons/course.toml",
-               "gpucourse/lessons/04_thinking_in_threads/checks.py",
-               "gpucourse/lessons/01_fill_a_histogram/predictions.toml",
-               "gpucourse/lessons/01_first_steps/puzzles/01_add_ten.toml",
-               "gpucourse/lessons/01_first_steps/de.po", "gpucourse/languages/de.po",
-               "gpucourse/recorded/fuzz.json", "gpucourse/data/dimuons.root"}
+        assert {
+            name.rpartition("/")[2]
+            for name in names[package, "wheel"]
+            if name.startswith(f"{folder}/")
+        } == licences
+    lessons = {
+        "gpucourse/lessons/course.toml",
+        "gpucourse/lessons/04_thinking_in_threads/checks.py",
+        "gpucourse/lessons/01_fill_a_histogram/predictions.toml",
+        "gpucourse/lessons/01_first_steps/puzzles/01_add_ten.toml",
+        "gpucourse/lessons/01_first_steps/de.po",
+        "gpucourse/languages/de.po",
+        "gpucourse/recorded/fuzz.json",
+        "gpucourse/data/dimuons.root",
+    }
     assert lessons <= names["gpucourse", "wheel"]
-    assert not any(re.search(r"(^|/)tests?/|gpu_check/", name)
-                   for kind in ("virtualgpu", "gpucourse", "jaxpile")
-                   for name in names[kind, "wheel"])
+    assert not any(
+        re.search(r"(^|/)tests?/|gpu_check/", name)
+        for kind in ("virtualgpu", "gpucourse", "jaxpile")
+        for name in names[kind, "wheel"]
+    )
 
 
-@pytest.mark.parametrize(("package", "part"), [
-    ("virtualgpu", "tests/ptx"), ("jaxpile", "tests/test_texts.py"), ("gpucourse", "")])
+@pytest.mark.parametrize(
+    ("package", "part"),
+    [("virtualgpu", "tests/ptx"), ("jaxpile", "tests/test_texts.py"), ("gpucourse", "")],
+)
 def test_an_sdist_has_the_tests_that_can_be_run_from_it(
     built: Path, tmp_path: Path, package: str, part: str
 ) -> None:
@@ -139,12 +188,24 @@ def test_jaxpile_alone_runs_the_example_of_its_readme(
     python = tmp_path / "venv" / "bin" / "python"
     (wheel,) = built.glob("jaxpile-*.whl")
     uv("venv", "--python", sys.executable, tmp_path / "venv")
-    uv("pip", "install", "--python", python, "--constraint",
-       repository / "requirements" / "base.txt", wheel)
+    uv(
+        "pip",
+        "install",
+        "--python",
+        python,
+        "--constraint",
+        repository / "requirements" / "base.txt",
+        wheel,
+    )
     text = (repository / "packages/jaxpile/README.md").read_text()
     program = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[:2])
     done = run(python, tmp_path, "-c", program)
     assert (done.returncode, done.stderr) == (0, "")
-    strangers = run(python, tmp_path, "-c", "from importlib.util import find_spec; "
-                    "print(find_spec('gpucourse'), find_spec('virtualgpu'))")
+    strangers = run(
+        python,
+        tmp_path,
+        "-c",
+        "from importlib.util import find_spec; "
+        "print(find_spec('gpucourse'), find_spec('virtualgpu'))",
+    )
     assert strangers.stdout == "None None\n"

@@ -31,8 +31,12 @@ def test_make_alone_lists_every_verb(repository: Path) -> None:
 
 def is_set_up(repository: Path, environment: Path) -> bool:
     """Whether ``make setup`` would leave this environment as it is."""
-    done = subprocess.run(["make", "-q", f"VENV={environment}", "setup"], cwd=repository,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        ["make", "-q", f"VENV={environment}", "setup"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode in (0, 1), done.stderr
     return done.returncode == 0
 
@@ -116,11 +120,22 @@ def test_make_course_serves_the_notebooks(repository: Path, served: str) -> None
     kernels = json.loads(get(f"{served}/api/kernelspecs"))
     assert "python3" in kernels["kernelspecs"]
     # What a learner sees of the repository: the lessons, their answers and their help.
-    tracked = subprocess.run(["git", "ls-tree", "--name-only", "HEAD"], cwd=repository, text=True,
-                             capture_output=True, check=True).stdout.split("\n")
+    tracked = subprocess.run(
+        ["git", "ls-tree", "--name-only", "HEAD"],
+        cwd=repository,
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout.split("\n")
     here = {item["name"] for item in json.loads(get(f"{served}/api/contents"))["content"]}
     assert here & set(tracked) == {
-        "README.md", "docs", "lectures", "projects", "solutions", "welcome.ipynb"}
+        "README.md",
+        "docs",
+        "lectures",
+        "projects",
+        "solutions",
+        "welcome.ipynb",
+    }
     page = get(f"{served}/lab").decode()
     disabled = json.loads(re.search(r'"disabledExtensions": (\[.*?\])', page).group(1))
     assert {"@jupyter/nbgrader:create-assignment", "@jupyter/nbgrader:formgrader"} <= set(disabled)
@@ -135,7 +150,11 @@ def test_what_make_course_starts_finds_the_programs(repository: Path, tmp_path: 
         (programs / name).chmod(0o755)
     done = subprocess.run(
         ["make", "-s", "-o", f"{tmp_path}/.set-up", f"VENV={tmp_path}", "course"],
-        cwd=repository, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+        cwd=repository,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.strip() == str(programs / "gpucourse")
 

@@ -28,8 +28,13 @@ def make_release(repository: Path) -> bytes:
     """What ``make release`` writes, run as people run it."""
     # The environment that runs this test is set up already, and must not change under it: -o.
     command = ["make", "-o", f"{sys.prefix}/.set-up", f"VENV={sys.prefix}", "release"]
-    done = subprocess.run(command, cwd=repository, env={**os.environ, "PATH": search_path()},
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        command,
+        cwd=repository,
+        env={**os.environ, "PATH": search_path()},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     written = Path(re.search(r"(?m)^(\S+\.zip): \d+ files, ", done.stdout)[1])
     return (repository / written).read_bytes()
@@ -53,8 +58,11 @@ def handout(archive: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(handout: Path) -> dict[str, bytes]:
     """Its files."""
-    return {path.relative_to(handout).as_posix(): path.read_bytes()
-            for path in sorted(handout.rglob("*")) if path.is_file()}
+    return {
+        path.relative_to(handout).as_posix(): path.read_bytes()
+        for path in sorted(handout.rglob("*"))
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +86,24 @@ def test_what_is_in_it(found: dict[str, bytes], repository: Path):
     numbered = re.compile(r"(lectures|projects)/.*\d\d_\w+\.ipynb")
     assert {name for name in found if numbered.fullmatch(name)} == lessons
     names = "\n".join(found)
-    assert {"README.md", "welcome.ipynb", "LICENSE", "docs/when_something_breaks.md",
-            "requirements/course.txt", "requirements/gpu.txt"} <= found.keys()
+    assert {
+        "README.md",
+        "welcome.ipynb",
+        "LICENSE",
+        "docs/when_something_breaks.md",
+        "requirements/course.txt",
+        "requirements/gpu.txt",
+    } <= found.keys()
     wheels = [name for name in found if name.endswith(".whl")]
     assert [name.split("-")[0] for name in wheels] == ["gpucourse", "virtualgpu"]
     for wheel in wheels:
         with zipfile.ZipFile(io.BytesIO(found[wheel])) as inside:
             names += "\n" + "\n".join(inside.namelist())
-    assert {"gpucourse/lessons/04_thinking_in_threads/checks.py", "gpucourse/lessons/course.toml",
-            "virtualgpu/py.typed"} <= set(names.split("\n"))
+    assert {
+        "gpucourse/lessons/04_thinking_in_threads/checks.py",
+        "gpucourse/lessons/course.toml",
+        "virtualgpu/py.typed",
+    } <= set(names.split("\n"))
     assert not re.search(r"solution|wrong|grading/source|(^|/)tests?/|\.pyc|__pycache__", names)
 
 
@@ -94,8 +111,14 @@ def test_no_solution_and_no_hidden_test_is_in_it(found, hidden):
     assert len(hidden) > 500
     assert {one.place.split(" of ")[0] for one in hidden} == {"solution", "hidden tests"}
     assert {one.place.split(" of ")[1].split(",")[0] for one in hidden} >= {
-        f"0{n}_{name}" for n, name in ((1, "fill_a_histogram"), (2, "area_by_sampling"),
-                                       (3, "z_mass"), (4, "thinking_in_threads"))}
+        f"0{n}_{name}"
+        for n, name in (
+            (1, "fill_a_histogram"),
+            (2, "area_by_sampling"),
+            (3, "z_mass"),
+            (4, "thinking_in_threads"),
+        )
+    }
     assert release.leaks(found, hidden) == []
     for name, content in found.items():
         if name.endswith(".ipynb"):
@@ -104,16 +127,20 @@ def test_no_solution_and_no_hidden_test_is_in_it(found, hidden):
 
 def test_a_secret_would_be_found_wherever_it_is(repository: Path, hidden):
     source = "01_fill_a_histogram/01_fill_a_histogram.ipynb"
-    for name in (f"grading/source/{source}", "solutions/01_fill_a_histogram.ipynb",
-                 "solutions/04_thinking_in_threads.ipynb"):
+    for name in (
+        f"grading/source/{source}",
+        "solutions/01_fill_a_histogram.ipynb",
+        "solutions/04_thinking_in_threads.ipynb",
+    ):
         content = (repository / name).read_bytes()
         assert len(release.leaks({"lectures/x.ipynb": content}, hidden)) > 5, name
     # Indented otherwise, in the package.
     (one, *_) = (one for one in hidden if one.place.startswith("hidden tests of 03_z_mass"))
     wheel = io.BytesIO()
     with zipfile.ZipFile(wheel, "w") as inside:
-        inside.writestr("gpucourse/x.py", "\n".join(f"      {line}\n" for line in
-                                                    one.text.split("\n")))
+        inside.writestr(
+            "gpucourse/x.py", "\n".join(f"      {line}\n" for line in one.text.split("\n"))
+        )
     (problem,) = release.leaks({"a.whl": wheel.getvalue()}, [one])
     assert str(problem).startswith("a.whl/gpucourse/x.py: shows the hidden tests of 03_z_mass")
 
@@ -128,9 +155,11 @@ def test_nothing_is_written_that_gives_something_away(repository: Path, tmp_path
 
     def with_more(root: Path, wheels: list[Path], **options: bool) -> dict[str, bytes]:
         solution = root / "solutions" / "03_numba_cuda.ipynb"
-        return {**whole(root, wheels, **options),
-                "lectures/03_numba_cuda.ipynb": solution.read_bytes(),
-                "docs/x.md": b"[dead](nowhere.md)"}
+        return {
+            **whole(root, wheels, **options),
+            "lectures/03_numba_cuda.ipynb": solution.read_bytes(),
+            "docs/x.md": b"[dead](nowhere.md)",
+        }
 
     monkeypatch.setattr(release, "files", with_more)
     with pytest.raises(CourseError) as error:
@@ -154,13 +183,15 @@ def installed(handout: Path, tmp_path_factory: pytest.TempPathFactory):
     """A function that runs a command in the handout, set up as its README says."""
     home = tmp_path_factory.mktemp("home")
     # No path of this checkout, no CUDA toolkit, no user site: only what was installed.
-    keep = {name: os.environ[name] for name in ("LANG", "TMPDIR", "UV_CACHE_DIR")
-            if name in os.environ}
+    keep = {
+        name: os.environ[name] for name in ("LANG", "TMPDIR", "UV_CACHE_DIR") if name in os.environ
+    }
     environment = {"PATH": f"{handout}/.venv/bin:/usr/bin:/bin", "HOME": str(home), **keep}
 
     def run(*command: str | Path, folder: str = ".") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, cwd=handout / folder, env=environment,
-                              capture_output=True, text=True)
+        return subprocess.run(
+            command, cwd=handout / folder, env=environment, capture_output=True, text=True
+        )
 
     text = (handout / "README.md").read_text()
     commands = re.search(r"```sh\n(python3 -m venv .venv\n.+?)```", text, re.DOTALL)[1].splitlines()
@@ -168,9 +199,12 @@ def installed(handout: Path, tmp_path_factory: pytest.TempPathFactory):
     assert commands[4:] == ["gpucourse doctor", "jupyter lab welcome.ipynb"]
     # uv does the same as pip, in seconds: it has the packages.
     uv = f"{sys.executable} -m uv -q"
-    commands = [command.replace("python3 -m venv", f"{uv} venv --python {sys.executable}")
-                .replace("pip install", f"{uv} pip install --python .venv/bin/python")
-                for command in (commands[0], *commands[2:4])]
+    commands = [
+        command.replace("python3 -m venv", f"{uv} venv --python {sys.executable}").replace(
+            "pip install", f"{uv} pip install --python .venv/bin/python"
+        )
+        for command in (commands[0], *commands[2:4])
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(handout)
         patch.delenv("PYTHONPATH", raising=False)
@@ -187,8 +221,9 @@ def test_doctor_is_content_with_the_handout_alone(installed):
 
 
 def test_a_lecture_runs_from_the_handout_alone(installed, handout: Path):
-    done = installed("../.venv/bin/jupyter", "execute", "--inplace", "03_numba_cuda.ipynb",
-                     folder="lectures")
+    done = installed(
+        "../.venv/bin/jupyter", "execute", "--inplace", "03_numba_cuda.ipynb", folder="lectures"
+    )
     assert done.returncode == 0, done.stderr
     text = (handout / "lectures" / "03_numba_cuda.ipynb").read_text()
     assert "Virtual GPU (CPU), compute capability" in text
@@ -196,12 +231,15 @@ def test_a_lecture_runs_from_the_handout_alone(installed, handout: Path):
 
 
 def test_a_hint_is_given_and_grading_says_why_it_cannot(installed):
-    program = ("from gpucourse.exercises.checks import project\n"
-               "project('01_fill_a_histogram')('bin-index')")
+    program = (
+        "from gpucourse.exercises.checks import project\n"
+        "project('01_fill_a_histogram')('bin-index')"
+    )
     done = installed("../.venv/bin/python", "-c", program, folder="projects")
     assert done.returncode == 0 and "The idea" in done.stdout, done.stderr
-    done = installed(".venv/bin/gpucourse", "grade",
-                     "projects/01_fill_a_histogram/01_fill_a_histogram.ipynb")
+    done = installed(
+        ".venv/bin/gpucourse", "grade", "projects/01_fill_a_histogram/01_fill_a_histogram.ipynb"
+    )
     assert done.returncode == 2
     assert "a handout leaves them out" in " ".join(done.stdout.split())
 
@@ -213,7 +251,8 @@ def test_the_server_keeps_versions_and_saves_soon(installed):
         "from jupyterlab_server.settings_utils import _get_overrides\n"
         "server = ExtensionConfigManager(read_config_path=jupyter_config_path())\n"
         "print([name for name, on in server.get_jpserver_extensions().items() if on])\n"
-        "print(_get_overrides('.')[0])")
+        "print(_get_overrides('.')[0])"
+    )
     done = installed(".venv/bin/python", "-c", program)
     assert "'gpucourse.learner.notebook_versions'" in done.stdout, done.stderr
     assert "{'autosaveInterval': 30}" in done.stdout, done.stdout

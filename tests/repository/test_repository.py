@@ -51,8 +51,15 @@ STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}
 PARTS_OF_NBGRADER = {"nbconvert"}
 PARTS_OF_JUPYTERLAB = {"jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab_server"}
 
-DOCUMENTS = ["README.md", "docs/CONTRIBUTING.md", "ARCHITECTURE.md", "course/README.md",
-             "grading/README.md", "packages/virtualgpu/README.md", "packages/gpucourse/README.md"]
+DOCUMENTS = [
+    "README.md",
+    "docs/CONTRIBUTING.md",
+    "ARCHITECTURE.md",
+    "course/README.md",
+    "grading/README.md",
+    "packages/virtualgpu/README.md",
+    "packages/gpucourse/README.md",
+]
 
 # README's commands that a test tries, rather than a line of the workflow.
 TRIED_BY_TESTS = {
@@ -76,8 +83,10 @@ def tracked(repository: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def url(repository: Path) -> str:
-    (address,) = {tomllib.loads((repository / package).read_text())["project"]["urls"]["Repository"]
-                  for package in (COURSE, VIRTUALGPU)}
+    (address,) = {
+        tomllib.loads((repository / package).read_text())["project"]["urls"]["Repository"]
+        for package in (COURSE, VIRTUALGPU)
+    }
     return address
 
 
@@ -118,8 +127,9 @@ def modules(repository: Path, package: str) -> list[Path]:
 
 def test_no_notebook_of_a_fresh_checkout_counts_as_somebodys_work(repository, tmp_path):
     """`gpucourse save` would take it along. As committed: here somebody may have worked."""
-    archive = subprocess.run(["git", "archive", "HEAD", "*.ipynb"], cwd=repository,
-                             stdout=subprocess.PIPE, check=True).stdout
+    archive = subprocess.run(
+        ["git", "archive", "HEAD", "*.ipynb"], cwd=repository, stdout=subprocess.PIPE, check=True
+    ).stdout
     subprocess.run(["tar", "-x", "-C", tmp_path], input=archive, check=True)
     assert [path for path, _ in changed_notebooks(tmp_path)] == []
 
@@ -140,9 +150,17 @@ def test_virtualgpu_rests_on_the_compilers_alone(repository: Path) -> None:
         name = path.relative_to(root).as_posix()
         guests = GUESTS.get(name, set())
         if name.startswith("standins/"):
-            guests = guests | STANDINS | (
-                {"pandas"} if name.startswith("standins/cudf/") else
-                {"scipy"} if name.startswith("standins/cupyx/scipy/") else set())
+            guests = (
+                guests
+                | STANDINS
+                | (
+                    {"pandas"}
+                    if name.startswith("standins/cudf/")
+                    else {"scipy"}
+                    if name.startswith("standins/cupyx/scipy/")
+                    else set()
+                )
+            )
         extra = imported(path, "virtualgpu") - allowed - guests
         assert not extra, f"virtualgpu/{name} imports {sorted(extra)}"
     assert set(GUESTS) <= {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
@@ -150,8 +168,12 @@ def test_virtualgpu_rests_on_the_compilers_alone(repository: Path) -> None:
 
 def test_imports_go_one_way_and_never_in_a_circle(repository: Path) -> None:
     """The contracts of pyproject.toml: rooms, late imports included, and no circles."""
-    done = subprocess.run([Path(sys.executable).with_name("lint-imports"), "--no-cache"],
-                          cwd=repository, capture_output=True, text=True)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout
     assert "Contracts: 7 kept, 0 broken." in done.stdout
 
@@ -163,8 +185,9 @@ def test_gpucourse_does_not_import_the_course(repository: Path) -> None:
 
 
 def test_gpucourse_declares_what_it_imports(repository: Path) -> None:
-    declared = {canonicalize_name(Requirement(text).name)
-                for text in read_projects(repository).dependencies}
+    declared = {
+        canonicalize_name(Requirement(text).name) for text in read_projects(repository).dependencies
+    }
     own = {"gpucourse", "virtualgpu"} | set(sys.stdlib_module_names)
     owners = packages_distributions()
     for path in modules(repository, "gpucourse"):
@@ -177,8 +200,10 @@ def test_gpucourse_declares_what_it_imports(repository: Path) -> None:
 @pytest.mark.parametrize("package", [gpucourse, jaxpile, virtualgpu])
 def test_no_public_name_is_also_a_module(package: ModuleType) -> None:
     """An import of the module would put it in the name's place, wherever that import stands."""
-    names = {*vars(package).get("__all__", ()), *(name for group in ("VERBS", "VIEWS", "WORK")
-                                                  for name in getattr(package, group, ()))}
+    names = {
+        *vars(package).get("__all__", ()),
+        *(name for group in ("VERBS", "VIEWS", "WORK") for name in getattr(package, group, ())),
+    }
     assert len(names) > 8
     assert names & {module.name for module in iter_modules(package.__path__)} == set()
 
@@ -276,8 +301,9 @@ def test_the_address_stands_once(tracked: list[Path], repository: Path, url: str
     }
     generated = ("lectures/colab/", "hub/", ".github/ISSUE_TEMPLATE/config.yml")
     copies = {name for name in holders if name.startswith(generated)}
-    copies |= {name for name in holders
-               if re.fullmatch(r"packages/\w+/(README\.md|pyproject\.toml)", name)}
+    copies |= {
+        name for name in holders if re.fullmatch(r"packages/\w+/(README\.md|pyproject\.toml)", name)
+    }
     assert holders - copies == {"README.md", "CITATION.cff"} and str(COURSE) in copies
     readme = (repository / "README.md").read_text()
     outside = re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", readme, flags=re.DOTALL)
@@ -312,8 +338,13 @@ def test_decisions_are_listed_and_name_files_that_exist(
     there = [f"/{path.relative_to(repository).as_posix()}" for path in tracked]
     for name, text in records.items():
         parts = re.findall(r"(?m)^\*\*(.+?)\*\*", text)
-        assert parts == ["Context.", "Decision.", "Consequences.", "What would change our mind.",
-                         "Where."], name
+        assert parts == [
+            "Context.",
+            "Decision.",
+            "Consequences.",
+            "What would change our mind.",
+            "Where.",
+        ], name
         for place in re.findall(r"`([\w./-]+\.(?:py|toml|json))`", text):
             assert any(path.endswith(f"/{place}") for path in there), f"{name} names {place}"
         for file, test in re.findall(r"`([\w./]+\.py)::(\w+)`", text):
@@ -384,7 +415,8 @@ def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) ->
     assert "make test" in {step.get("run") for step in jobs["test"]["steps"]}
     parts = jobs["rehearse"]["strategy"]["matrix"]["part"]
     assert f"make rehearse PART=${{{{ matrix.part }}}}/{len(parts)}" in {
-        step.get("run") for step in jobs["rehearse"]["steps"]}
+        step.get("run") for step in jobs["rehearse"]["steps"]
+    }
     script = (repository / ".ci" / "run").read_text()
     assert script.rstrip().endswith("\nmake test\nmake rehearse\nmake check")
 
@@ -395,7 +427,8 @@ def test_virtualgpu_is_tested_each_week_at_both_ends_of_what_it_allows(repositor
     (job,) = plan["jobs"].values()
     tried = {(one["bounds"], one["python"]) for one in job["strategy"]["matrix"]["include"]}
     project = tomllib.loads(
-        (repository / "packages" / "virtualgpu" / "pyproject.toml").read_text())["project"]
+        (repository / "packages" / "virtualgpu" / "pyproject.toml").read_text()
+    )["project"]
     low, below = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", project["requires-python"]).groups()
     assert {("lowest-direct", f"3.{low}"), ("highest", f"3.{int(below) - 1}")} <= tried
     assert job["steps"][-1]["run"].startswith("make bounds BOUNDS=")
@@ -408,11 +441,25 @@ def test_virtualgpu_is_tested_each_week_at_both_ends_of_what_it_allows(repositor
 
 def test_the_parts_of_the_rehearsal_are_all_of_it(repository: Path) -> None:
     """Each file of long tests runs in one of the workflow's parts, and `make rehearse` runs all."""
+
     def files(part: str) -> list[str]:
         done = subprocess.run(
-            ["make", "-n", "-o", f"{sys.prefix}/.set-up", "-o", ".tools/site/.set-up",
-             f"VENV={sys.prefix}", "rehearse", *([f"PART={part}"] if part else [])],
-            cwd=repository, capture_output=True, text=True, check=True)
+            [
+                "make",
+                "-n",
+                "-o",
+                f"{sys.prefix}/.set-up",
+                "-o",
+                ".tools/site/.set-up",
+                f"VENV={sys.prefix}",
+                "rehearse",
+                *([f"PART={part}"] if part else []),
+            ],
+            cwd=repository,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return re.findall(r"\S+/test_\w+\.py", done.stdout)
 
     count = len(workflow(repository)["jobs"]["rehearse"]["strategy"]["matrix"]["part"])
@@ -445,7 +492,8 @@ def test_the_citation_says_what_an_archive_can_take(repository: Path) -> None:
     archive = json.loads((repository / ".zenodo.json").read_text())
     assert citation["license"] == archive["license"] == "BSD-3-Clause"
     assert [author["name"] for author in citation["authors"]] == [
-        creator["name"] for creator in archive["creators"]]
+        creator["name"] for creator in archive["creators"]
+    ]
     assert archive["title"] == citation["title"]
     assert archive["keywords"] == citation["keywords"]
     assert "CC BY 4.0" in archive["description"]

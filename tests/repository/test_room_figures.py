@@ -15,8 +15,7 @@ def section(repository: Path) -> str:
 
 
 def results(repository: Path, name: str) -> dict:
-    return json.loads((repository / "lab" / "results" / f"{name}.json").read_text())[
-        "results"]
+    return json.loads((repository / "lab" / "results" / f"{name}.json").read_text())["results"]
 
 
 def test_the_figures_of_twenty_learners_are_the_measured_ones(repository: Path, section: str):
@@ -38,8 +37,10 @@ def test_the_figures_of_twenty_learners_are_the_measured_ones(repository: Path, 
 def test_the_first_cell_comes_within_twenty_seconds_of_one_core(repository: Path, section: str):
     start = results(repository, "room")["start"]["everything on one core"]
     assert start["first output s"]["most"] < 20
-    assert (f"{start['first output s']['median']:.0f} s, the server's start of "
-            f"{start['server answers s']['median']:.0f} s not counted") in section
+    assert (
+        f"{start['first output s']['median']:.0f} s, the server's start of "
+        f"{start['server answers s']['median']:.0f} s not counted"
+    ) in section
 
 
 def test_the_figures_of_binder_are_the_measured_ones(repository: Path, section: str):
@@ -47,8 +48,9 @@ def test_the_figures_of_binder_are_the_measured_ones(repository: Path, section: 
     lessons = binder["notebooks"]
     here = {path.stem for path in (repository / "solutions").glob("[0-9]*.ipynb")}
     assert set(lessons) == here
-    assert not any(one["killed"] or one["kernel died"] or one["unexpected errors"]
-                   for one in lessons.values())
+    assert not any(
+        one["killed"] or one["kernel died"] or one["unexpected errors"] for one in lessons.values()
+    )
     assert binder["limit"] == "2 GB, enforced"
     projects = {path.name for path in (repository / "projects").iterdir() if path.is_dir()}
     peak = {name: one["peak MB of server and kernel"] / 1000 for name, one in lessons.items()}

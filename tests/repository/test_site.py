@@ -63,8 +63,7 @@ def test_every_lesson_and_document_is_a_page(built: Path, lessons: list[Shown]):
 def test_answers_are_folded_and_hidden_tests_are_not_there(built: Path, lessons: list[Shown]):
     for shown in lessons:
         text = page(built, notebook_path(shown.source.lesson))
-        answers = [cell for cell in shown.source.cells
-                   if starter(cell) is not None]
+        answers = [cell for cell in shown.source.cells if starter(cell) is not None]
         assert text.count("<summary>One answer</summary>") == len(answers)
         assert len(re.findall(r"<details[ >]", text)) == text.count("</details>")
         of_code = sum(cell.kind == "code" for cell in answers)
@@ -78,14 +77,18 @@ def test_no_link_is_dead_and_nothing_comes_from_the_network(built: Path):
 
 
 def test_the_theme_has_light_and_dark_and_mathjax_is_here(built: Path, lessons: list[Shown]):
-    with_math = [shown for shown in lessons if any(
-        "$$" in cell.source for cell in shown.source.cells if cell.kind == "markdown")]
+    with_math = [
+        shown
+        for shown in lessons
+        if any("$$" in cell.source for cell in shown.source.cells if cell.kind == "markdown")
+    ]
     assert with_math
     text = page(built, notebook_path(with_math[0].source.lesson))
     assert "_static/mathjax.js" in text and 'class="math' in text
     assert (built / "_static" / "mathjax.js").stat().st_size > 1_000_000
     assert "prefers-color-scheme: dark" in text + (
-        built / "_static" / "styles" / "furo.css").read_text(encoding="utf-8")
+        built / "_static" / "styles" / "furo.css"
+    ).read_text(encoding="utf-8")
 
 
 def test_code_is_reached_by_keyboard(built: Path, lessons: list[Shown]):

@@ -34,19 +34,29 @@ DECKS = {LECTURE: "First steps", "02_next": "Next"}
 def first_steps(tmp_path: Path):
     write_course(tmp_path)
     source = tmp_path / "course" / "lectures" / LECTURE / "notebook.py"
-    edit(source, "# Because one is *not* enough.",
-         "# Because one is *not* enough; $x_i$. See [next](02_next.ipynb), [the\n# project]"
-         "(../projects/p/p.ipynb#a), [out](https://example.org).\n#\n# ![A picture.](../img/p.svg)")
+    edit(
+        source,
+        "# Because one is *not* enough.",
+        "# Because one is *not* enough; $x_i$. See [next](02_next.ipynb), [the\n# project]"
+        "(../projects/p/p.ipynb#a), [out](https://example.org).\n#\n# ![A picture.](../img/p.svg)",
+    )
     edit(source, "1 / 0\n", "x = 1\n\ny = '''a\n\nb'''\nif x:\n    x = 2\n\n    y = 3\n\n1 / 0\n")
     _, (lecture, _) = show_course(tmp_path, run=False)
-    error = new_output("error", ename="ZeroDivisionError", evalue="division by zero",
-                       traceback=["\x1b[31mZeroDivisionError\x1b[39m: division by <zero>"])
+    error = new_output(
+        "error",
+        ename="ZeroDivisionError",
+        evalue="division by zero",
+        traceback=["\x1b[31mZeroDivisionError\x1b[39m: division by <zero>"],
+    )
     for cell in lecture.notebook.cells:
         if "1 / 0" in cell.source:
             cell.outputs = [error]
         elif cell.source.startswith("check("):
-            cell.outputs = [new_output("display_data", data={
-                "text/html": "<b>passed</b>", "text/plain": "words"})]
+            cell.outputs = [
+                new_output(
+                    "display_data", data={"text/html": "<b>passed</b>", "text/plain": "words"}
+                )
+            ]
     return lecture
 
 
@@ -102,8 +112,10 @@ def test_links_and_pictures_hold_in_the_folder_of_the_decks(first_steps):
 
 
 def test_code_is_cut_at_blank_lines_of_the_top_level_alone():
-    source = ("import a\n\n\n@b\ndef c():\n    d\n\n    e\n\n# why\nf = '''g\n\nh'''\n"
-              "\nif i:\n    j\n\nelse:\n    k\n")
+    source = (
+        "import a\n\n\n@b\ndef c():\n    d\n\n    e\n\n# why\nf = '''g\n\nh'''\n"
+        "\nif i:\n    j\n\nelse:\n    k\n"
+    )
     pieces = [html.unescape(re.sub(r"<[^>]+>", "", piece)) for piece in slides.code(source)]
     assert [piece.strip().split("\n")[0] for piece in pieces] == ["import a", "@b", "if i:"]
     assert "else:" in pieces[-1] and "# why" in pieces[1] and "h'''" in pieces[1]
@@ -122,7 +134,8 @@ def test_outputs_have_a_form_for_a_page():
 
     assert form(**{"text/plain": "a < b"}) == "<pre>a &lt; b</pre>"
     assert form(**{"image/png": "AA==\n", "text/plain": "words"}) == (
-        '<img src="data:image/png;base64,AA==" alt="words">')
+        '<img src="data:image/png;base64,AA==" alt="words">'
+    )
     assert form(**{"image/svg+xml": "<svg/>"}) == '<div class="html"><svg/></div>'
     assert form(**{"application/json": {}}) == ""
     turned = dial("bins", {n: Picture(canvas(1, 1)[0], f"{n} bins") for n in (1, 2)})
@@ -159,8 +172,9 @@ def test_each_deck_has_its_slides(decks: Path):
         text = (decks / f"{lesson.id}.html").read_text(encoding="utf-8")
         cells = [cell for cell in one.source.cells if not {"room", SET_UP} & set(cell.tags)]
         # The tutorial's parts are # headings.
-        sections = sum(len(re.findall(r"(?m)^##? ", cell.source)) for cell in cells
-                       if cell.kind == "markdown")
+        sections = sum(
+            len(re.findall(r"(?m)^##? ", cell.source)) for cell in cells if cell.kind == "markdown"
+        )
         assert text.count('<section class="flow">') == sections + 1, lesson.id
         assert text.count("block code") >= sum(cell.kind == "code" for cell in cells), lesson.id
     assert mistakes(decks) == []
@@ -196,13 +210,15 @@ def test_no_slide_overflows(decks: Path):
 def test_what_is_too_large_is_made_to_fit(decks: Path, tmp_path: Path):
     shutil.copytree(decks, tmp_path / "decks")
     path = next((tmp_path / "decks").glob("0*.html"))
-    tall = ('<section class="flow"><div class="block prose"><h2>Tall</h2></div>'
-            '<div class="block output"><pre>{}</pre></div>'
-            '<div class="block output"><pre>{}</pre></div></section>').format(
-                "line\n" * 38, "line\n" * 400)
+    tall = (
+        '<section class="flow"><div class="block prose"><h2>Tall</h2></div>'
+        '<div class="block output"><pre>{}</pre></div>'
+        '<div class="block output"><pre>{}</pre></div></section>'
+    ).format("line\n" * 38, "line\n" * 400)
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('<section class="flow">', tall + '<section class="flow">', 1),
-                    encoding="utf-8")
+    path.write_text(
+        text.replace('<section class="flow">', tall + '<section class="flow">', 1), encoding="utf-8"
+    )
     body = re.search(r"<body[^>]*>", opened(path.as_uri()))[0]
     assert 'data-overflows="0"' in body
     assert 'data-scrolls="1"' in body, "38 lines are made smaller, 400 scroll"
@@ -215,6 +231,7 @@ def test_a_deck_asks_nothing_of_the_network(decks: Path):
     """Whatever the page asks of anybody arrives at a proxy that this test listens at."""
     asked: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
+
         def listen() -> None:
             while True:
                 try:
@@ -226,16 +243,20 @@ def test_a_deck_asks_nothing_of_the_network(decks: Path):
 
         threading.Thread(target=listen, daemon=True).start()
         proxy = f"--proxy-server=127.0.0.1:{server.getsockname()[1]}"
-        with_math = next(path for path in decks.glob("*.html")
-                         if 'data-math="yes"' in path.read_text(encoding="utf-8"))
+        with_math = next(
+            path
+            for path in decks.glob("*.html")
+            if 'data-math="yes"' in path.read_text(encoding="utf-8")
+        )
         page = opened(with_math.as_uri(), proxy)
         assert "<mjx-container" in page and "data-mml-node" in page, "MathJax has set it"
         page = with_math.read_text(encoding="utf-8")
         spy = with_math.with_name("spy.html")
         spy.write_text(page.replace("</head>", '<img src="http://example.org/spy"></head>'))
         # A connection that is given up before it asks has an empty line.
-        before = [line for line in asked
-                  if line and not any(host in line for host in CHROMIUMS_OWN)]
+        before = [
+            line for line in asked if line and not any(host in line for host in CHROMIUMS_OWN)
+        ]
         opened(spy.as_uri(), proxy)
         spy.unlink()
         assert any("example.org/spy" in line for line in asked), "the proxy hears what is asked"

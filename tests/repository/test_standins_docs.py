@@ -15,8 +15,9 @@ from lab.pages.standins_differences import DIFFERENCES
 
 @cache
 def functions(path: Path) -> set[str]:
-    return {node.name for node in ast.parse(path.read_text()).body
-            if isinstance(node, ast.FunctionDef)}
+    return {
+        node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)
+    }
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: f"{one.package} {one.what}")
@@ -33,8 +34,10 @@ def test_differences_are_said_once():
 
 def test_the_page_is_current(repository: Path, tmp_path: Path):
     made = tmp_path / "standins.md"
-    subprocess.run([sys.executable, "-m", "lab.pages.standins_page", str(made)], check=True,
-                   cwd=repository)
+    subprocess.run(
+        [sys.executable, "-m", "lab.pages.standins_page", str(made)], check=True, cwd=repository
+    )
     current = (repository / "docs" / "standins.md").read_text(encoding="utf-8")
     assert made.read_text(encoding="utf-8") == current, (
-        "run: python -m lab.pages.standins_page docs/standins.md")
+        "run: python -m lab.pages.standins_page docs/standins.md"
+    )

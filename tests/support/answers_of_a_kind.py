@@ -70,8 +70,11 @@ def needless(lecture: str, exercise: str) -> set[str]:
 def _numbers(kernel) -> list[str]:
     """The parameters of a kernel that it neither indexes nor hands on."""
     body = getsource(kernel.py_func).partition(":\n")[2]
-    return [name for name in signature(kernel.py_func).parameters
-            if not re.search(rf"\b{name}(\[|\.\w)|\({name}\b", body)]
+    return [
+        name
+        for name in signature(kernel.py_func).parameters
+        if not re.search(rf"\b{name}(\[|\.\w)|\({name}\b", body)
+    ]
 
 
 def _of_a_kernel(kernel) -> Iterator[tuple[str, str, object]]:
@@ -89,7 +92,7 @@ def _of_a_kernel(kernel) -> Iterator[tuple[str, str, object]]:
 
 
 def _kernel(text: str, scope: dict):
-    text = text[text.index("@cuda.jit"):]
+    text = text[text.index("@cuda.jit") :]
     name = f"<made of a solution {hash(text):x}>"
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
     names = dict(scope)
@@ -103,7 +106,7 @@ def _of_cpp(source: str) -> Iterator[tuple[str, str, object]]:
     assert head is not None
     for parameter in head[1].split(","):
         if "*" not in parameter and (name := parameter.split()[-1]) != "n":
-            text = f"{source[:head.end()]} {name} = {_ANOTHER}; {source[head.end():]}"
+            text = f"{source[: head.end()]} {name} = {_ANOTHER}; {source[head.end() :]}"
             yield IGNORES, f"ignores {name}", text
     if (text := source.replace("blockDim.x", "32")) != source:
         yield EXAMPLE, "blocks of 32", text
@@ -123,7 +126,7 @@ def _frozen(function: Callable, place: int) -> Callable:
     def ignoring(*arguments, **options):
         if not first:
             first.append(copy.deepcopy(arguments[place]))
-        before, after = arguments[:place], arguments[place + 1:]
+        before, after = arguments[:place], arguments[place + 1 :]
         return function(*before, first[0], *after, **options)
 
     return ignoring
@@ -139,4 +142,3 @@ def _by_heart(function: Callable) -> Callable:
         return known[0]
 
     return always
-

@@ -26,13 +26,19 @@ from wrong_answers import REPOSITORY
 
 #: What an answer gives that is of no use.
 VALUES = {
-    "None": lambda: None, "a text": lambda: "text", "not a number": lambda: float("nan"),
+    "None": lambda: None,
+    "a text": lambda: "text",
+    "not a number": lambda: float("nan"),
     "an array without dimensions": lambda: np.array(1.0),
     "an array of objects": lambda: np.array([None, {}, "x"], object),
-    "three dimensions": lambda: np.zeros((2, 3, 4)), "an empty array": lambda: np.zeros(0),
-    "a generator": lambda: (k for k in range(3)), "a dictionary": dict,
-    "complex numbers": lambda: np.ones(4, complex), "two of no use": lambda: (None, "text"),
-    "two numbers that are none": lambda: (float("nan"), float("inf")), "a class": lambda: dict,
+    "three dimensions": lambda: np.zeros((2, 3, 4)),
+    "an empty array": lambda: np.zeros(0),
+    "a generator": lambda: (k for k in range(3)),
+    "a dictionary": dict,
+    "complex numbers": lambda: np.ones(4, complex),
+    "two of no use": lambda: (None, "text"),
+    "two numbers that are none": lambda: (float("nan"), float("inf")),
+    "a class": lambda: dict,
 }
 
 
@@ -84,14 +90,34 @@ def _gives_itself(*arguments, **options):
     return _gives_itself
 
 
-FUNCTIONS = (_empties_what_it_is_given, _gives_itself, _recurses, _exits, _interrupts, _never_ends,
-             _never_ends_and_catches_all, _sleeps, _prints, _asks_for_no_argument)
+FUNCTIONS = (
+    _empties_what_it_is_given,
+    _gives_itself,
+    _recurses,
+    _exits,
+    _interrupts,
+    _never_ends,
+    _never_ends_and_catches_all,
+    _sleeps,
+    _prints,
+    _asks_for_no_argument,
+)
 #: What begins so is stopped.
 ENDLESS = ("never ends", "sleeps")
 #: What is no function at all.
-THINGS = {"a number": 3, "a float that is none": float("nan"), "a text": "text", "bytes": b"x",
-          "an array": np.zeros(3), "a list": [1, None], "a class": dict, "a module": np,
-          "a huge text": "x" * 10_000, "a set": {1, "2"}, "a complex number": 1j}
+THINGS = {
+    "a number": 3,
+    "a float that is none": float("nan"),
+    "a text": "text",
+    "bytes": b"x",
+    "an array": np.zeros(3),
+    "a list": [1, None],
+    "a class": dict,
+    "a module": np,
+    "a huge text": "x" * 10_000,
+    "a set": {1, "2"},
+    "a complex number": 1j,
+}
 
 
 def _never_ends_in_jax(*arguments, **options):
@@ -110,8 +136,10 @@ def made_for(lecture: str, exercise: str, right: tuple) -> Iterator[tuple[str, t
         yield "never ends, in JAX", (_never_ends_in_jax, *right[1:])
     for place, good in enumerate(right):
         for name, answer in THINGS.items() if place else _in_place_of(good):
-            yield f"{name}, place {place}" if place else name, (
-                *right[:place], answer, *right[place + 1:])
+            yield (
+                f"{name}, place {place}" if place else name,
+                (*right[:place], answer, *right[place + 1 :]),
+            )
 
 
 def _in_place_of(good: object) -> Iterator[tuple[str, object]]:
@@ -141,17 +169,25 @@ def _kernels(good) -> Iterator[tuple[str, object]]:
     scope = {"cuda": cuda, "np": np}
     broken = {"cuda": None}
     for name, head, body, where in (
-            ("a kernel that never ends", names, "while True:\n        pass", scope),
-            ("a kernel that waits for ever", names,
-             "while cuda.threadIdx.x >= 0:\n        cuda.syncthreads()", scope),
-            ("a kernel that does nothing", names, "pass", scope),
-            ("a kernel of one argument", "one", "one[0] = 1", scope),
-            ("a kernel that writes far away", names,
-             "for k in range(1 << 40, (1 << 40) + 8):\n        "
-             f"{names.split(',')[0]}[k] = 1", scope),
-            ("a kernel that does not compile", names, "unknown(1)", scope),
-            ("a kernel whose cuda is None", names, "i = cuda.grid(1)", broken),
-            ("a kernel that gives something", names, "return 3", scope)):
+        ("a kernel that never ends", names, "while True:\n        pass", scope),
+        (
+            "a kernel that waits for ever",
+            names,
+            "while cuda.threadIdx.x >= 0:\n        cuda.syncthreads()",
+            scope,
+        ),
+        ("a kernel that does nothing", names, "pass", scope),
+        ("a kernel of one argument", "one", "one[0] = 1", scope),
+        (
+            "a kernel that writes far away",
+            names,
+            f"for k in range(1 << 40, (1 << 40) + 8):\n        {names.split(',')[0]}[k] = 1",
+            scope,
+        ),
+        ("a kernel that does not compile", names, "unknown(1)", scope),
+        ("a kernel whose cuda is None", names, "i = cuda.grid(1)", broken),
+        ("a kernel that gives something", names, "return 3", scope),
+    ):
         yield name, cuda.jit(_defined(f"def kernel({head}):\n    {body}\n", where))
 
 
@@ -159,12 +195,12 @@ def _texts(good: str) -> Iterator[tuple[str, object]]:
     head = re.search(r"__global__ void \w+\((.*?)\)\s*\{", good, re.DOTALL)
     assert head is not None
     name = re.search(r"void (\w+)\(", head[0])[1]
-    yield "C++ that never ends", f"{good[:head.end()]} volatile int k = 1; while (k); }}"
-    yield "C++ that does nothing", f"{good[:head.end()]} }}"
+    yield "C++ that never ends", f"{good[: head.end()]} volatile int k = 1; while (k); }}"
+    yield "C++ that does nothing", f"{good[: head.end()]} }}"
     yield "C++ of no argument", f"__global__ void {name}() {{}}"
     yield "C++ cut off", good[: head.end()]
     yield "C++ of another name", "__global__ void another_name(int k) {}"
-    yield "C++ with a huge line", f"{good[:head.end()]} // {'x' * 100_000}\n}}"
+    yield "C++ with a huge line", f"{good[: head.end()]} // {'x' * 100_000}\n}}"
 
 
 def _compiled(good) -> Iterator[tuple[str, object]]:
@@ -175,11 +211,13 @@ def _compiled(good) -> Iterator[tuple[str, object]]:
     names = ", ".join(signature(source).parameters)
     first = names.split(",")[0]
     for name, body in (
-            ("never ends, compiled", "k = 1\n    while k > 0:\n     k = k % 7 + 1\n    return k"),
-            ("compiled, gives None", "return None"), ("compiled, gives a text", "return 'text'"),
-            ("compiled, gives its argument", f"return {first}"),
-            ("compiled, does not compile", "return unknown(1)"),
-            ("compiled, raises", "raise ValueError('no')")):
+        ("never ends, compiled", "k = 1\n    while k > 0:\n     k = k % 7 + 1\n    return k"),
+        ("compiled, gives None", "return None"),
+        ("compiled, gives a text", "return 'text'"),
+        ("compiled, gives its argument", f"return {first}"),
+        ("compiled, does not compile", "return unknown(1)"),
+        ("compiled, raises", "raise ValueError('no')"),
+    ):
         yield name, compiler(_defined(f"def function({names}):\n    {body}\n", {}))
 
 
@@ -187,8 +225,11 @@ def _tiles(good) -> Iterator[tuple[str, object]]:
     import cuda.tile as ct
 
     names = ", ".join(signature(good._pyfunc).parameters)
-    for name, body in (("tiles, does nothing", "pass"), ("tiles, unknown name", "unknown(1)"),
-                       ("tiles, never end", "k = ct.bid(0)\n    while k >= 0:\n     k = k * 0")):
+    for name, body in (
+        ("tiles, does nothing", "pass"),
+        ("tiles, unknown name", "unknown(1)"),
+        ("tiles, never end", "k = ct.bid(0)\n    while k >= 0:\n     k = k * 0"),
+    ):
         yield name, ct.kernel(_defined(f"def kernel({names}):\n    {body}\n", {"ct": ct}))
 
 

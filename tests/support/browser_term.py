@@ -30,8 +30,7 @@ class Teacher:
         """Press the assignment's button with this icon; what nbgrader says, which must be a
         success."""
         self.page.goto(f"{self.server.address}/formgrader?token={TOKEN}")
-        row = self.page.locator("tr").filter(
-            has=self.page.get_by_text(self.assignment, exact=True))
+        row = self.page.locator("tr").filter(has=self.page.get_by_text(self.assignment, exact=True))
         row.locator(f".glyphicon-{icon}").click()
         dialog = self.page.locator(".modal.in, .modal.show, .modal-dialog:visible").first
         expect(dialog).to_contain_text(re.compile("Success|Error"))
@@ -45,13 +44,15 @@ class Teacher:
         page.goto(f"{self.server.address}/formgrader/submissions/{submission}")
         field = page.locator(f"input.score[id='{cell}']")
         expect(field).to_be_visible()
-        for locator, text, path in ((field, f"{points:g}", "api/grade/"),
-                                    (page.locator(f"textarea[id='{cell}-comment']"), comment,
-                                     "api/comment/")):
+        for locator, text, path in (
+            (field, f"{points:g}", "api/grade/"),
+            (page.locator(f"textarea[id='{cell}-comment']"), comment, "api/comment/"),
+        ):
             locator.click()
             locator.fill(text)
-            with page.expect_response(lambda answer, path=path: path in answer.url
-                                      and answer.request.method == "PUT") as stored:
+            with page.expect_response(
+                lambda answer, path=path: path in answer.url and answer.request.method == "PUT"
+            ) as stored:
                 locator.blur()
             assert stored.value.ok
 
@@ -76,8 +77,9 @@ class Student:
     def press(self, kind: str, button: str) -> None:
         """Press a button of that row, and wait until the list has been made anew."""
         listed = self.list_of(kind)
-        with self.tab.page.expect_response(lambda answer: "/assignments/" in answer.url
-                                           and answer.request.method == "POST") as done:
+        with self.tab.page.expect_response(
+            lambda answer: "/assignments/" in answer.url and answer.request.method == "POST"
+        ) as done:
             listed.get_by_text(button, exact=True).first.click()
         said = done.value.json()
         assert said["success"], said
@@ -88,19 +90,22 @@ class Student:
         for containing, text in answers.items():
             # By its number: a cell with other words in it stays the same one.
             texts = self.tab.cells().all_text_contents()
-            cell = self.tab.cells().nth(
-                next(n for n, one in enumerate(texts) if containing in one))
+            cell = self.tab.cells().nth(next(n for n, one in enumerate(texts) if containing in one))
             cell.scroll_into_view_if_needed()
-            if cell.locator(".cm-content").count() == 0 or not cell.locator(
-                    ".cm-content").first.is_visible():
+            if (
+                cell.locator(".cm-content").count() == 0
+                or not cell.locator(".cm-content").first.is_visible()
+            ):
                 cell.dblclick()  # a text is shown until it is opened
             self.tab.write(cell, text)
         self.tab.save()
 
     def feedback(self) -> str:
         """The newest page of feedback, as its words."""
-        pages = sorted((self.folder / self.assignment / "feedback").rglob("*.html"),
-                       key=lambda path: path.stat().st_mtime)
+        pages = sorted(
+            (self.folder / self.assignment / "feedback").rglob("*.html"),
+            key=lambda path: path.stat().st_mtime,
+        )
         self.tab.page.goto(pages[-1].as_uri())
         return self.tab.page.locator("body").inner_text()
 
@@ -109,6 +114,5 @@ def settings(folder: Path, exchange: Path) -> None:
     """The file that tells a student's server of the course."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "nbgrader_config.py").write_text(
-        CONFIG.format(exchange=str(exchange), folder=str(folder)))
-
-
+        CONFIG.format(exchange=str(exchange), folder=str(folder))
+    )

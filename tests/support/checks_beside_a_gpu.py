@@ -44,8 +44,13 @@ def _main(lecture: str) -> None:
         answers = solution(lecture, name)
         launched.clear()
         heard = lesson.outcome(name, *answers)
-        print(json.dumps({"exercise": name, "launched": launched, "passed": heard.passed,
-                          "says": str(heard)}), file=to, flush=True)
+        print(
+            json.dumps(
+                {"exercise": name, "launched": launched, "passed": heard.passed, "says": str(heard)}
+            ),
+            file=to,
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -8,9 +8,20 @@ import subprocess
 
 def opened(address: str, *options: str) -> str:
     """The page as Chromium has it once its scripts have run."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser",
-                                                   "google-chrome"))))
-    command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-               "--window-size=1280,720", "--virtual-time-budget=30000",
-               "--disable-background-networking", "--disable-component-update", *options, address]
+    program = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+    )
+    command = [
+        program,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--dump-dom",
+        "--window-size=1280,720",
+        "--virtual-time-budget=30000",
+        "--disable-background-networking",
+        "--disable-component-update",
+        *options,
+        address,
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -13,9 +13,16 @@ BUSY = "CUDARuntimeError: cudaErrorDevicesUnavailable: CUDA-capable device(s) is
 
 
 def _row(task, contender: str, ms: float = 2.0) -> dict:
-    return {"id": f"{task.group}/{contender}/{task.size}", "group": task.group, "title": "made up",
-            "size": task.size, "contender": contender, "label": contender, "right": True,
-            "call_ms": [ms, ms, ms]}
+    return {
+        "id": f"{task.group}/{contender}/{task.size}",
+        "group": task.group,
+        "title": "made up",
+        "size": task.size,
+        "contender": contender,
+        "label": contender,
+        "right": True,
+        "call_ms": [ms, ms, ms],
+    }
 
 
 def _do(pipe, task, *contenders: str) -> None:

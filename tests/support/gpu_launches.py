@@ -67,12 +67,14 @@ def launches() -> dict[str, RecordedLaunch]:
     """By the kernel's name."""
     kept: list[RecordedLaunch] = []
     out = np.zeros(1000, np.float32)
-    with (devices.use(RecordingDevice(kept.append)), warnings.catch_warnings(action="ignore")):
+    with devices.use(RecordingDevice(kept.append)), warnings.catch_warnings(action="ignore"):
         module = virtualgpu.Module.from_cuda(CONTRACTS)
         module.launch("fused", 1, 32, [X[:32].copy(), out[:32].copy()])
         machine = devices.current()
         for kernel, arguments in (
-            (exact, (X, out)), (approximate, (X, out)), (total, (X, out[:1])),
+            (exact, (X, out)),
+            (approximate, (X, out)),
+            (total, (X, out[:1])),
             (collect, (X, np.full(1000, -1, np.int32), np.zeros(1, np.int32))),
             (racing, (X[:896], out[:1])),
         ):
@@ -99,5 +101,10 @@ def _launch(machine, kernel, arrays) -> None:
     compiled = compile_kernel(kernel, tuple(numba_type(describe_type(a)) for a in arrays))
     module = machine.load(compiled.texts, {compiled.entry: kernel.py_func.__name__})
     there = [MachineArray(array, machine) for array in arrays]
-    machine.launch(module, compiled.entry, (8 if len(arrays[0]) == 1000 else 7, 1, 1), (128, 1, 1),
-                   [part for array in there for part in array.parameters()])
+    machine.launch(
+        module,
+        compiled.entry,
+        (8 if len(arrays[0]) == 1000 else 7, 1, 1),
+        (128, 1, 1),
+        [part for array in there for part in array.parameters()],
+    )

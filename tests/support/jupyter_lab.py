@@ -39,8 +39,15 @@ class Server:
     say when.
     """
 
-    def __init__(self, folder: Path, home: Path, *, wrapper: Sequence[str | Path] = (),
-                 environment: dict[str, str] | None = None, autosave: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        home: Path,
+        *,
+        wrapper: Sequence[str | Path] = (),
+        environment: dict[str, str] | None = None,
+        autosave: bool = True,
+    ) -> None:
         self.folder, self.home, self.wrapper = folder, home, wrapper
         self.environment = environment or {}
         self.process: subprocess.Popen | None = None
@@ -71,12 +78,25 @@ class Server:
             **self.environment,
         }
         command = [
-            *self.wrapper, sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root",
-            f"--port={self.port}", "--port-retries=0", f"--IdentityProvider.token={TOKEN}",
+            *self.wrapper,
+            sys.executable,
+            "-m",
+            "jupyterlab",
+            "--no-browser",
+            "--allow-root",
+            f"--port={self.port}",
+            "--port-retries=0",
+            f"--IdentityProvider.token={TOKEN}",
         ]
         with (home / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(command, cwd=self.folder, env=environment,
-                                            stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         end = time.monotonic() + PATIENCE / 1000
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -103,7 +123,8 @@ class Server:
     def get(self, path: str) -> bytes:
         """What the server answers to GET."""
         request = urllib.request.Request(
-            f"{self.address}/{path}", headers={"Authorization": f"token {TOKEN}"})
+            f"{self.address}/{path}", headers={"Authorization": f"token {TOKEN}"}
+        )
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.read()
 
@@ -151,8 +172,12 @@ def copy_course(folder: Path) -> Path:
 def chromium() -> Iterator[Browser]:
     """A headless Chromium: the machine's own, none is downloaded."""
     program = next(filter(None, map(shutil.which, CHROMIUM)))
-    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking",
-               "--disable-component-update"]
+    options = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-component-update",
+    ]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=options)
         try:
@@ -197,7 +222,10 @@ class Tab:
                 const sessions = await answer.json();
                 return sessions.some(session =>
                     session.path === path && session.kernel.execution_state === "idle");
-            }""", arg=path, timeout=PATIENCE)
+            }""",
+            arg=path,
+            timeout=PATIENCE,
+        )
         bar = self.page.locator("#jp-main-statusbar")
         expect(bar).to_contain_text(Path(path).name)
         expect(bar).to_contain_text("| Idle")

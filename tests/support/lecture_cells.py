@@ -112,8 +112,12 @@ def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:
                 if type(raised).__name__ not in cell.raises:
                     raise
                 error = raised
-        cells[cell.name] = SimpleNamespace(text=printed.getvalue(), error=error, names=dict(names),
-                                           picture=isinstance(value, View | Picture))
+        cells[cell.name] = SimpleNamespace(
+            text=printed.getvalue(),
+            error=error,
+            names=dict(names),
+            picture=isinstance(value, View | Picture),
+        )
     return cells
 
 
@@ -135,8 +139,9 @@ def _in_own_process(what: str, id: str, environment: dict):
         command = [sys.executable, __file__, what, id, file.name]
         # As pytest's: what tests share, and the folder that has the benchmarks.
         found = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        ran = subprocess.run(command, env=os.environ | found | environment, capture_output=True,
-                             text=True)
+        ran = subprocess.run(
+            command, env=os.environ | found | environment, capture_output=True, text=True
+        )
         if ran.returncode:
             raise AssertionError(f"the process of {id} failed:\n{ran.stderr[-8000:]}")
         return pickle.loads(Path(file.name).read_bytes())

@@ -56,14 +56,19 @@ class ProjectClass:
         """What `make test` grades: the solution, the starter and ``wrong`` known-wrong answers."""
         tests = tuple(cell.grade_id for cell in self.assignment.tests)
         starter = json.dumps(self.assignment.released)
-        return [self.right("solution"), Expected("starter", starter, tests, "no solution"),
-                *self._sample_of_wrong()[:wrong]]
+        return [
+            self.right("solution"),
+            Expected("starter", starter, tests, "no solution"),
+            *self._sample_of_wrong()[:wrong],
+        ]
 
     def larger_class(self, wrong: int, right: int) -> list[Expected]:
         """What `make rehearse` grades beside it: the first of ``right.py``, wrong answers to make
         four; `make demo` grades them all."""
-        return [*right_answers(self.assignment, self.other_right)[:right],
-                *self._sample_of_wrong()[wrong:4]]
+        return [
+            *right_answers(self.assignment, self.other_right)[:right],
+            *self._sample_of_wrong()[wrong:4],
+        ]
 
     def _sample_of_wrong(self) -> list[Expected]:
         """Known-wrong answers that fail at different test cells, always the same ones."""
@@ -82,11 +87,21 @@ class ProjectClass:
                 told.append(f"{job.student} (seed {verdict.seed}): {bad}")
 
         with Grader(own_work=True, sources=[self.path]) as grader:
-            grader.grade([
-                Job(person.student, self.path, ingest_cells(
-                    json.loads(person.content)["cells"], self.assignment, Limits()), seed=seed)
-                for person in everyone.values() for seed in seeds
-            ], judge)
+            grader.grade(
+                [
+                    Job(
+                        person.student,
+                        self.path,
+                        ingest_cells(
+                            json.loads(person.content)["cells"], self.assignment, Limits()
+                        ),
+                        seed=seed,
+                    )
+                    for person in everyone.values()
+                    for seed in seeds
+                ],
+                judge,
+            )
         return told
 
     def check_entries(self, kinds: set[str]) -> None:

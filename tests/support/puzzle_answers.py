@@ -41,9 +41,12 @@ def right_answers(file: str) -> list:
     for puzzle in read_puzzles(puzzle_folder(Path(file))).values():
         texts = [one.text(puzzle.solution) for one in puzzle.also]
         texts += [text for change in (strides, leaves_early) if (text := change(puzzle.solution))]
-        found += [pytest.param(puzzle.name, compiled(text, puzzle.name),
-                               id=f"{puzzle.name}:style-{number}")
-                  for number, text in enumerate(texts, start=1)]
+        found += [
+            pytest.param(
+                puzzle.name, compiled(text, puzzle.name), id=f"{puzzle.name}:style-{number}"
+            )
+            for number, text in enumerate(texts, start=1)
+        ]
     return found
 
 
@@ -61,8 +64,9 @@ def leaves_early(solution: str) -> str:
     """The solution with a guard that returns, where it is one guarded element for each thread."""
     if "sync" in solution or not _GUARDED.search(solution):
         return ""
-    return _GUARDED.sub(r"    i = cuda.grid(1)\n    if i >= \1:\n        return\n    if True:\n",
-                        solution)
+    return _GUARDED.sub(
+        r"    i = cuda.grid(1)\n    if i >= \1:\n        return\n    if True:\n", solution
+    )
 
 
 def _case(puzzle: Puzzle, name: str, answer: object, says: str):
@@ -82,6 +86,7 @@ def _always(puzzle: Puzzle) -> Iterator[tuple[str, object, str]]:
 
 def host(puzzle: Puzzle):
     """A Python function that computes with NumPy and writes into the arrays that it is given."""
+
     def numpys(*arguments):
         scope = {"np": np, **dict(zip(puzzle.parameters, arguments, strict=True))}
         exec(puzzle.spec, scope)
@@ -91,17 +96,23 @@ def host(puzzle: Puzzle):
 
 def for_the_picture(puzzle: Puzzle) -> str:
     """A kernel that knows the picture's results by heart."""
-    results = {name: tuple(map(float, array.ravel()))
-               for name, array in pictured(puzzle).expected.items()}
+    results = {
+        name: tuple(map(float, array.ravel())) for name, array in pictured(puzzle).expected.items()
+    }
     lines = ["import numpy as np"]
     body = ["    k = cuda.grid(1)"]
     for name, known in results.items():
         lines.append(f"KNOWN_{name} = np.array({known or (0.0,)}, np.float32)")
         width = f"{name}.shape[1]"
-        flat = (f"{name}[k // {width}, k % {width}]" if pictured(puzzle).expected[name].ndim > 1
-                else f"{name}[k]")
-        body += [f"    if k < {name}.size:",
-                 f"        {flat} = KNOWN_{name}[k % {len(known) or 1}]"]
+        flat = (
+            f"{name}[k // {width}, k % {width}]"
+            if pictured(puzzle).expected[name].ndim > 1
+            else f"{name}[k]"
+        )
+        body += [
+            f"    if k < {name}.size:",
+            f"        {flat} = KNOWN_{name}[k % {len(known) or 1}]",
+        ]
     head = f"def {puzzle.function}({', '.join(puzzle.parameters)}):"
     return "\n".join([*lines, "@cuda.jit", head, *body])
 
@@ -112,4 +123,4 @@ def alone(solution: str) -> str:
     if not found or any(word in rest for word in ("sync", "return", "Idx")):
         return ""
     body = "".join(f"        {line}\n" for line in rest.split("\n"))
-    return (f"{head}    if cuda.grid(1) == 0:\n        for i in range(cuda.gridsize(1)):\n{body}")
+    return f"{head}    if cuda.grid(1) == 0:\n        for i in range(cuda.gridsize(1)):\n{body}"

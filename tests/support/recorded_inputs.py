@@ -67,15 +67,27 @@ class Recorder(NotebookJudge):
         """Tests look at the counts of what was launched."""
         with virtualgpu.profile() as profile:
             yield
-        self.launched = [Launched(launch.kernel, launch.grid, launch.block, launch.counters)
-                         for launch in profile.launches]
+        self.launched = [
+            Launched(launch.kernel, launch.grid, launch.block, launch.counters)
+            for launch in profile.launches
+        ]
 
-    def call(self, name: str, args: tuple, *, where: str, static: tuple,
-             exchanged: Sequence = (), squeezed: float | None = None, **_: Any) -> Any:
+    def call(
+        self,
+        name: str,
+        args: tuple,
+        *,
+        where: str,
+        static: tuple,
+        exchanged: Sequence = (),
+        squeezed: float | None = None,
+        **_: Any,
+    ) -> Any:
         self.asked(name, args)
         if exchanged:
-            args = tuple(next((by for what, by in exchanged if what is value), value)
-                         for value in args)
+            args = tuple(
+                next((by for what, by in exchanged if what is value), value) for value in args
+            )
             self.asked(name, args)
         function = self._find(name)
         if where == "jax":
@@ -83,8 +95,9 @@ class Recorder(NotebookJudge):
         with self.counted():
             return to_host(function(*map(copy.copy, args)))
 
-    def launch(self, name: str, grid: tuple, block: tuple, args: tuple, *, shared: int,
-               **_: Any) -> Launched:
+    def launch(
+        self, name: str, grid: tuple, block: tuple, args: tuple, *, shared: int, **_: Any
+    ) -> Launched:
         self.asked(name, args)
         there = [to_device(value) if is_awkward(value) else copy.copy(value) for value in args]
         with warnings.catch_warnings(), self.counted():
@@ -95,8 +108,9 @@ class Recorder(NotebookJudge):
                 given[...] = got
         return self.launched[0]
 
-    def launch_source(self, source: str, kernel: str, grid: tuple, block: tuple, args: tuple,
-                      **_: Any) -> Launched:
+    def launch_source(
+        self, source: str, kernel: str, grid: tuple, block: tuple, args: tuple, **_: Any
+    ) -> Launched:
         self.asked(kernel, [source, *args])
         with self.counted():
             loaded(source, kernel)(grid, block, args)
@@ -120,8 +134,11 @@ def identity(value: Any) -> Any:
     array = np.ascontiguousarray(value)
     raw = array.reshape(-1).view(np.uint8).reshape(array.size, array.itemsize)
     same = np.ndim(value) and array.size != 1 and (raw[:1] == raw).all()
-    return (array.dtype.str, np.shape(value),
-            "" if same else hashlib.sha256(array.tobytes()).hexdigest())
+    return (
+        array.dtype.str,
+        np.shape(value),
+        "" if same else hashlib.sha256(array.tobytes()).hexdigest(),
+    )
 
 
 def short(value: Any) -> str:
@@ -162,7 +179,12 @@ def recorded(assignment: Assignment, secret: bytes | None) -> Recorder:
 def repeated(assignment: Assignment, secret: bytes) -> list[tuple[Asked, Asked]]:
     """Pairs of a hidden question and a visible one with the same arguments."""
     public, graded = recorded(assignment, None), recorded(assignment, secret)
-    known = {(asked.name, asked.digest): asked
-             for asked in [*public.visible_inputs, *graded.visible_inputs]}
-    return [(asked, known[asked.name, asked.digest]) for asked in graded.hidden_inputs
-            if (asked.name, asked.digest) in known]
+    known = {
+        (asked.name, asked.digest): asked
+        for asked in [*public.visible_inputs, *graded.visible_inputs]
+    }
+    return [
+        (asked, known[asked.name, asked.digest])
+        for asked in graded.hidden_inputs
+        if (asked.name, asked.digest) in known
+    ]

@@ -11,23 +11,29 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_NUMBER = (r"(?:\d[\d,.]*|an?|one|two|three|four|five|six|seven|ten|tens|twenty|hundreds?"
-           r"|thousands?)")
+_NUMBER = (
+    r"(?:\d[\d,.]*|an?|one|two|three|four|five|six|seven|ten|tens|twenty|hundreds?"
+    r"|thousands?)"
+)
 _TIMES = rf"(?:{_NUMBER}|half|twice|many|N)"
 SPEED = re.compile(
-    "|".join((
-        r"\b(?:fast|slow|quick)(?:er|est)\b",
-        r"\bas (?:fast|slow|quick)\b",
-        rf"\b{_NUMBER}(?: of a)?[ -]?(?:ns|µs|ms|nanoseconds?|microseconds?|milliseconds?)\b",
-        r"\b\d[\d,.]* s\b",
-        r"\b(?:micro|milli|nano)seconds?\b",
-        r"\b[TGM]B/s\b|\b[TG]B per second|(?-i:\b[TGM]FLOPS\b)|\btimes a second\b",
-        rf"\b{_TIMES} times (?:the speed|as (?:fast|slow|long|much time))",
-        r"\b1/\d+ of the speed\b|\b1/\d+ of it\b|\bfraction of (?:the|a) (?:speed|second)\b",
-        r"\bspeed(?:s|ed)?[- ]?ups?\b|\bcosts? (?:nothing|hardly|little|microseconds)\b",
-        r"\bup to \d+ times\b|\b(?:\d+|hundreds of|tens of) cycles\b",
-        r"\bsaves? time\b|\btakes? (?:no|less|more|longer|hardly)\b.{0,20}\b(?:time|longer|than)\b",
-    )), re.IGNORECASE)
+    "|".join(
+        (
+            r"\b(?:fast|slow|quick)(?:er|est)\b",
+            r"\bas (?:fast|slow|quick)\b",
+            rf"\b{_NUMBER}(?: of a)?[ -]?(?:ns|µs|ms|nanoseconds?|microseconds?|milliseconds?)\b",
+            r"\b\d[\d,.]* s\b",
+            r"\b(?:micro|milli|nano)seconds?\b",
+            r"\b[TGM]B/s\b|\b[TG]B per second|(?-i:\b[TGM]FLOPS\b)|\btimes a second\b",
+            rf"\b{_TIMES} times (?:the speed|as (?:fast|slow|long|much time))",
+            r"\b1/\d+ of the speed\b|\b1/\d+ of it\b|\bfraction of (?:the|a) (?:speed|second)\b",
+            r"\bspeed(?:s|ed)?[- ]?ups?\b|\bcosts? (?:nothing|hardly|little|microseconds)\b",
+            r"\bup to \d+ times\b|\b(?:\d+|hundreds of|tens of) cycles\b",
+            r"\bsaves? time\b|\btakes? (?:no|less|more|longer|hardly)\b.{0,20}\b(?:time|longer|than)\b",
+        )
+    ),
+    re.IGNORECASE,
+)
 #: A comment, a text in quotes, or a line of a docstring.
 _WORDS_OF_CODE = re.compile(r"(?<!\w)#\s(.+)$|\"([^\"]{12,})\"|^\s*([A-Z][^=()]{20,})$")
 #: A row of the recorded run, or all rows of a group.

@@ -31,8 +31,9 @@ from grading_toy import nbgrader, notebook_of, setup, solution, submission, test
 
 SEED = "5eed" * 8
 # Patient, because a test machine may be busy; attempts that never end bring a limit of their own.
-LIMITS = Limits(request_seconds=60.0, request_wall_seconds=300.0, test_seconds=120.0,
-                memory_bytes=1536 << 20)
+LIMITS = Limits(
+    request_seconds=60.0, request_wall_seconds=300.0, test_seconds=120.0, memory_bytes=1536 << 20
+)
 # In an attempt's text this stands for the course directory.
 COURSE = "@COURSE@"
 # Variables of the hidden part of a test; feedback must never show it.
@@ -115,27 +116,34 @@ expect(len(launches()) == 1, "not one launch")
 
 def host_notebook() -> nbformat.NotebookNode:
     """Two host functions of 3 and 2 points, and a text for a person to read."""
-    return notebook_of([
-        new_markdown_cell("# Double and add up", id="title"),
-        setup("start", START),
-        solution("double", DOUBLE),
-        test_cell("test-double", TEST_DOUBLE, 3),
-        solution("total", TOTAL),
-        test_cell("test-total", TEST_TOTAL, 2),
-        new_markdown_cell("YOUR ANSWER", id="why", metadata=nbgrader(
-            "why", solution=True, grade=True, points=0)),
-    ])
+    return notebook_of(
+        [
+            new_markdown_cell("# Double and add up", id="title"),
+            setup("start", START),
+            solution("double", DOUBLE),
+            test_cell("test-double", TEST_DOUBLE, 3),
+            solution("total", TOTAL),
+            test_cell("test-total", TEST_TOTAL, 2),
+            new_markdown_cell(
+                "YOUR ANSWER",
+                id="why",
+                metadata=nbgrader("why", solution=True, grade=True, points=0),
+            ),
+        ]
+    )
 
 
 def kernel_notebook() -> nbformat.NotebookNode:
     """One kernel (3 points), one host function with a kernel of its own (2 points)."""
-    return notebook_of([
-        setup("start", START),
-        solution("scale", SCALE),
-        test_cell("test-scale", TEST_SCALE, 3),
-        solution("count", COUNT),
-        test_cell("test-count", TEST_COUNT, 2),
-    ])
+    return notebook_of(
+        [
+            setup("start", START),
+            solution("scale", SCALE),
+            test_cell("test-scale", TEST_SCALE, 3),
+            solution("count", COUNT),
+            test_cell("test-count", TEST_COUNT, 2),
+        ]
+    )
 
 
 NOTEBOOKS = {"host": host_notebook, "kernels": kernel_notebook}
@@ -205,9 +213,12 @@ class Course:
         name = attempt.assignment
         assignment = self.assignments[name]
         cells = {cell: text.replace(COURSE, str(self.root)) for cell, text in attempt.cells.items()}
-        notebook = {"nbformat": 4, "nbformat_minor": 5,
-                    "metadata": json.loads(json.dumps(assignment.released.metadata)),
-                    "cells": submission(assignment, **cells)}
+        notebook = {
+            "nbformat": 4,
+            "nbformat_minor": 5,
+            "metadata": json.loads(json.dumps(assignment.released.metadata)),
+            "cells": submission(assignment, **cells),
+        }
         content = attempt.change(notebook) if attempt.change else None
         path = self.root / "submitted" / attempt.name / name / f"{name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -234,7 +245,8 @@ def faults(attempt: Attempt, verdict: Verdict) -> str:
     """What of a verdict is not as the attempt says that it must be; empty if all is."""
     earned = tuple(outcome.earned for outcome in verdict.tests)
     if attempt.limits is not None and any(
-            words in verdict.tests[1].reason for words in ("took longer", "never finishes")):
+        words in verdict.tests[1].reason for words in ("took longer", "never finishes")
+    ):
         # With the tight limits of the attempt, a busy machine may be too slow for honest work.
         earned = earned[0], attempt.earns[1]
     if earned != attempt.earns:
@@ -249,8 +261,16 @@ def faults(attempt: Attempt, verdict: Verdict) -> str:
 
 def control(attempt: Attempt) -> Attempt:
     """The honest submission that goes with an attempt."""
-    return replace(attempt, name=f"row-{attempt.row}-control", cells=attempt.honest, earns=FULL,
-                   says="", change=None, place=None, limits=None)
+    return replace(
+        attempt,
+        name=f"row-{attempt.row}-control",
+        cells=attempt.honest,
+        earns=FULL,
+        says="",
+        change=None,
+        place=None,
+        limits=None,
+    )
 
 
 def holds(attempt: Attempt, course: Course, server: ForkServer) -> Verdict:
@@ -298,6 +318,10 @@ def each_attempt(attempts: list[Attempt], row: int, rehearsed: Collection[str] =
     """
     import pytest
 
-    return pytest.mark.parametrize("attempt", [
-        pytest.param(one, id=one.name, marks=[pytest.mark.rehearsal] * (one.name in rehearsed))
-        for one in rows(attempts, row)])
+    return pytest.mark.parametrize(
+        "attempt",
+        [
+            pytest.param(one, id=one.name, marks=[pytest.mark.rehearsal] * (one.name in rehearsed))
+            for one in rows(attempts, row)
+        ],
+    )

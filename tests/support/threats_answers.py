@@ -61,8 +61,10 @@ def found(values):
 """
 HERE = "('.',)"
 AROUND = "('..', '../..', '@COURSE@', os.path.expanduser('~'))"
-CHECKOUT = ("[os.path.join(os.path.dirname(__import__('gpucourse').__file__), '..', '..', part)"
-            " for part in ('grading', 'tests', os.path.join('course', 'projects'))]")
+CHECKOUT = (
+    "[os.path.join(os.path.dirname(__import__('gpucourse').__file__), '..', '..', part)"
+    " for part in ('grading', 'tests', os.path.join('course', 'projects'))]"
+)
 
 LOOK_AT_ENVIRONMENTS = """import os
 def found(values):
@@ -124,38 +126,102 @@ def link_to_the_source(path: Path) -> None:
 
 
 ATTEMPTS = [
-    Attempt(12, "frames", "looks for the test's variables in the callers' frames",
-            {"double": LOOK_AT_FRAMES + GUARDED}, says=UNFOUND),
-    Attempt(12, "history", "reads the test in IPython's history",
-            {"double": LOOK_AT_HISTORY + GUARDED}, says=UNFOUND),
-    Attempt(12, "objects", "looks for the test's variables among all objects",
-            {"double": LOOK_AT_OBJECTS + GUARDED}, says=UNFOUND,
-            honest={"double": "import gc\ndef double(values):\n    gc.collect()\n"
-                              "    return 2 * values\n"}),
-    Attempt(13, "own-notebook", "reads the notebook in the working directory",
-            {"double": SEARCH.format(tops=HERE, pattern="*.ipynb", word=MARK) + GUARDED},
-            says=UNFOUND),
-    Attempt(14, "source-folder", "reads the instructor's notebook",
-            {"double": SEARCH.format(tops=AROUND, pattern="*.ipynb", word=MARK)
-             + GUARDED}, says=UNFOUND),
-    Attempt(15, "tests-on-disk", "looks for hidden tests in the course's checkout",
-            {"double": SEARCH.format(tops=CHECKOUT, pattern="*.*", word=b"BEGIN HIDDEN")
-             + GUARDED}, says=UNFOUND),
-    Attempt(16, "environments", "reads the environments of its parent and of process 1",
-            {"double": LOOK_AT_ENVIRONMENTS + GUARDED}, says=UNFOUND),
-    Attempt(16, "handles", "looks through inherited file descriptors",
-            {"double": LOOK_AT_HANDLES + GUARDED}, says=UNFOUND),
-    Attempt(17, "gradebook", "reads the gradebook",
-            {"double": SEARCH.format(tops=AROUND, pattern="gradebook.db", word=MARK)
-             + GUARDED}, says=UNFOUND),
-    Attempt(18, "known-seed", "computes the answers from a seed that it knows",
-            {"double": KNOWN_SEED + GUARDED}, says=UNFOUND),
-    Attempt(19, "tell-the-input", "puts the hidden input into the text of an error",
-            {"double": TELL}, says="raises ValueError",
-            honest={"double": "def double(values):\n    try:\n        raise ValueError('x')\n"
-                              "    except ValueError:\n        return 2 * values\n"}),
-    Attempt(20, "network", "sends the hidden inputs over the network",
-            {"double": SEND + GUARDED}, says=UNFOUND),
-    Attempt(20, "linked-source", "a link beside the notebook that copies the instructor's notebook "
-            "into the feedback", earns=(3.0, 2.0), place=link_to_the_source),
+    Attempt(
+        12,
+        "frames",
+        "looks for the test's variables in the callers' frames",
+        {"double": LOOK_AT_FRAMES + GUARDED},
+        says=UNFOUND,
+    ),
+    Attempt(
+        12,
+        "history",
+        "reads the test in IPython's history",
+        {"double": LOOK_AT_HISTORY + GUARDED},
+        says=UNFOUND,
+    ),
+    Attempt(
+        12,
+        "objects",
+        "looks for the test's variables among all objects",
+        {"double": LOOK_AT_OBJECTS + GUARDED},
+        says=UNFOUND,
+        honest={
+            "double": "import gc\ndef double(values):\n    gc.collect()\n    return 2 * values\n"
+        },
+    ),
+    Attempt(
+        13,
+        "own-notebook",
+        "reads the notebook in the working directory",
+        {"double": SEARCH.format(tops=HERE, pattern="*.ipynb", word=MARK) + GUARDED},
+        says=UNFOUND,
+    ),
+    Attempt(
+        14,
+        "source-folder",
+        "reads the instructor's notebook",
+        {"double": SEARCH.format(tops=AROUND, pattern="*.ipynb", word=MARK) + GUARDED},
+        says=UNFOUND,
+    ),
+    Attempt(
+        15,
+        "tests-on-disk",
+        "looks for hidden tests in the course's checkout",
+        {"double": SEARCH.format(tops=CHECKOUT, pattern="*.*", word=b"BEGIN HIDDEN") + GUARDED},
+        says=UNFOUND,
+    ),
+    Attempt(
+        16,
+        "environments",
+        "reads the environments of its parent and of process 1",
+        {"double": LOOK_AT_ENVIRONMENTS + GUARDED},
+        says=UNFOUND,
+    ),
+    Attempt(
+        16,
+        "handles",
+        "looks through inherited file descriptors",
+        {"double": LOOK_AT_HANDLES + GUARDED},
+        says=UNFOUND,
+    ),
+    Attempt(
+        17,
+        "gradebook",
+        "reads the gradebook",
+        {"double": SEARCH.format(tops=AROUND, pattern="gradebook.db", word=MARK) + GUARDED},
+        says=UNFOUND,
+    ),
+    Attempt(
+        18,
+        "known-seed",
+        "computes the answers from a seed that it knows",
+        {"double": KNOWN_SEED + GUARDED},
+        says=UNFOUND,
+    ),
+    Attempt(
+        19,
+        "tell-the-input",
+        "puts the hidden input into the text of an error",
+        {"double": TELL},
+        says="raises ValueError",
+        honest={
+            "double": "def double(values):\n    try:\n        raise ValueError('x')\n"
+            "    except ValueError:\n        return 2 * values\n"
+        },
+    ),
+    Attempt(
+        20,
+        "network",
+        "sends the hidden inputs over the network",
+        {"double": SEND + GUARDED},
+        says=UNFOUND,
+    ),
+    Attempt(
+        20,
+        "linked-source",
+        "a link beside the notebook that copies the instructor's notebook into the feedback",
+        earns=(3.0, 2.0),
+        place=link_to_the_source,
+    ),
 ]

@@ -62,13 +62,15 @@ class Edited:
         checked, _ = _call(self.lecture, self.exercise)
         names = list(cells)
         for one in self.swaps:
-            places = [name for name in names[:names.index(checked) + 1] if one.old in cells[name]]
+            places = [name for name in names[: names.index(checked) + 1] if one.old in cells[name]]
             if not places:
                 raise self._error(f"{one.old!r} stands in no cell down to {checked!r}")
             place = places[-1]
             if (times := cells[place].count(one.old)) > 1:
-                raise self._error(f"{one.old!r} stands {times} times in the cell {place!r}: take "
-                                  "more of what is around it")
+                raise self._error(
+                    f"{one.old!r} stands {times} times in the cell {place!r}: take "
+                    "more of what is around it"
+                )
             if one.old == one.new:
                 raise self._error(f"{one.old!r} is swapped for itself")
             cells[place] = cells[place].replace(one.old, one.new)
@@ -86,11 +88,13 @@ class Edited:
             if name != cell:
                 lines = text.splitlines(keepends=True)
                 linecache.cache[file_name(name)] = len(text), None, lines, file_name(name)
-        names = sorted({node.id for one in arguments for node in ast.walk(one)
-                        if isinstance(node, ast.Name)})
+        names = sorted(
+            {node.id for one in arguments for node in ast.walk(one) if isinstance(node, ast.Name)}
+        )
         scope = run(self.lecture, cells, names)
-        return tuple(eval(compile(ast.Expression(one), "<check>", "eval"), scope)
-                     for one in arguments)
+        return tuple(
+            eval(compile(ast.Expression(one), "<check>", "eval"), scope) for one in arguments
+        )
 
     def _error(self, message: str) -> EditError:
         return EditError(f"{self.lecture}, wrong answer {self.exercise}:{self.name}: {message}")
@@ -102,8 +106,9 @@ def _call(lecture: str, exercise: str) -> tuple[str, list[ast.expr]]:
         if f'check("{exercise}"' in text:
             for node in ast.walk(ast.parse(text)):
                 match node:
-                    case ast.Call(func=ast.Name(id="check"), args=[ast.Constant(value), *rest]) \
-                            if value == exercise:
+                    case ast.Call(func=ast.Name(id="check"), args=[ast.Constant(value), *rest]) if (
+                        value == exercise
+                    ):
                         return cell, rest
     raise EditError(f"no cell of {lecture} calls check({exercise!r}, …)")
 
@@ -125,8 +130,14 @@ def collection(lecture: str) -> tuple[list, Callable]:
                 given = Edited(lecture, exercise, known, answers)
             else:
                 given = answers  # Numba's and cuTile's kernels keep the function they were made of
-                function = next((getattr(answers[0], one) for one in ("py_func", "_pyfunc")
-                                 if hasattr(answers[0], one)), answers[0])
+                function = next(
+                    (
+                        getattr(answers[0], one)
+                        for one in ("py_func", "_pyfunc")
+                        if hasattr(answers[0], one)
+                    ),
+                    answers[0],
+                )
                 known = name or function.__name__
             cases.append(pytest.param(exercise, given, says, id=f"{exercise}:{known}"))
             return answers[0]

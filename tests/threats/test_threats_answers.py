@@ -40,8 +40,9 @@ def test_threat_15_tests_on_disk(attempt, threat_course, protecting):
 
 
 @attempts(16)
-def test_threat_16_environments_and_file_descriptors(attempt, threat_course, protecting,
-                                                     monkeypatch):
+def test_threat_16_environments_and_file_descriptors(
+    attempt, threat_course, protecting, monkeypatch
+):
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     holds(attempt, threat_course, protecting)
 

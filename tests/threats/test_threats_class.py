@@ -40,8 +40,9 @@ peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
 print(json.dumps([seconds, int(peak) / 1024,
                   len(json.dumps(ingested.strays))]))
 """
-UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
-                        "\ud800-\udfff]")
+UNSHOWABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 attempts = partial(each_attempt, ATTEMPTS)
@@ -95,8 +96,12 @@ def test_threat_67_times_that_no_parser_expects(attempt, threat_course, server):
 def test_threat_68_megabytes_for_the_trusted_process(attempt, threat_course, request):
     path = threat_course.hand_in(attempt)
     source = threat_course.root / "source" / "host" / "host.ipynb"
-    ran = subprocess.run([sys.executable, "-c", INGEST, str(source), str(path)],
-                         capture_output=True, text=True, timeout=300)
+    ran = subprocess.run(
+        [sys.executable, "-c", INGEST, str(source), str(path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert ran.returncode == 0, ran.stderr
     seconds, megabytes, strays = json.loads(ran.stdout)
     assert (megabytes < MEGABYTES, seconds < SECONDS, strays < 200_000) == (True,) * 3, ran.stdout
@@ -109,10 +114,19 @@ def test_threat_72_text_that_acts_on_a_terminal(attempt, threat_course, server):
     console = Console(record=True, width=200, file=io.StringIO())
     report.show(attempt.assignment, [verdict], console)
     rebuilt = nbformat.read(
-        threat_course.root / "rebuilt" / attempt.name / attempt.assignment
-        / f"{attempt.assignment}.ipynb", as_version=4)
-    shown = [verdict.to_json(), console.export_text(), report.as_csv([verdict]),
-             *(cell.source for cell in rebuilt.cells if cell.cell_type == "markdown")]
+        threat_course.root
+        / "rebuilt"
+        / attempt.name
+        / attempt.assignment
+        / f"{attempt.assignment}.ipynb",
+        as_version=4,
+    )
+    shown = [
+        verdict.to_json(),
+        console.export_text(),
+        report.as_csv([verdict]),
+        *(cell.source for cell in rebuilt.cells if cell.cell_type == "markdown"),
+    ]
     assert not [character for text in shown for character in UNSHOWABLE.findall(text)]
     # Where JSON would write them as numbers.
     assert not re.search(r"\\u[0-9a-f]{4}", verdict.to_json())

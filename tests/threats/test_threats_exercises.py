@@ -12,15 +12,21 @@ from project_class import ProjectClass
 pytestmark = pytest.mark.rehearsal
 
 # Those that earned full marks once.
-SERIAL = {"01_fill_a_histogram": ["one-thread-adds-every-row", "one-thread-of-the-grid",
-                                  "one-thread-counts-for-all"],
-          "02_area_by_sampling": ["one-thread-adds-for-its-block"]}
+SERIAL = {
+    "01_fill_a_histogram": [
+        "one-thread-adds-every-row",
+        "one-thread-of-the-grid",
+        "one-thread-counts-for-all",
+    ],
+    "02_area_by_sampling": ["one-thread-adds-for-its-block"],
+}
 
 
 def graded(project: ProjectClass, names: list[str]) -> None:
     """Each loses its points for its reason, the solution none."""
-    answers = {person.student: person
-               for person in wrong_answers(project.assignment, project.wrong)}
+    answers = {
+        person.student: person for person in wrong_answers(project.assignment, project.wrong)
+    }
     people = [project.right("solution"), *(answers[name] for name in names)]
     assert project.outcomes(people) == []
 
@@ -43,11 +49,16 @@ def test_threat_81_serial_work(id, tmp_path):
     graded(ProjectClass(id, tmp_path), SERIAL[id])
 
 
-@pytest.mark.parametrize(("id", "names"), [
-    ("01_fill_a_histogram",
-     ["picks-numpys-counts-from-a-table", "reads-numpys-counts-from-a-table"]),
-    ("02_area_by_sampling", ["picks-numpys-hits-from-a-table"]),
-])
+@pytest.mark.parametrize(
+    ("id", "names"),
+    [
+        (
+            "01_fill_a_histogram",
+            ["picks-numpys-counts-from-a-table", "reads-numpys-counts-from-a-table"],
+        ),
+        ("02_area_by_sampling", ["picks-numpys-hits-from-a-table"]),
+    ],
+)
 def test_threat_92_picked_from_a_table(id, names, tmp_path):
     graded(ProjectClass(id, tmp_path), names)
 
@@ -61,13 +72,18 @@ def test_threat_94_the_right_probability_without_the_experiment(area):
 
 
 def test_threat_95_one_thread_computes_all_in_a_compilers_kernels(tmp_path):
-    graded(ProjectClass("04_a_compiler", tmp_path),
-           ["one-thread-computes-beside-others-that-look", "one-lane-computes-for-its-warp"])
+    graded(
+        ProjectClass("04_a_compiler", tmp_path),
+        ["one-thread-computes-beside-others-that-look", "one-lane-computes-for-its-warp"],
+    )
 
 
-@pytest.mark.parametrize(("id", "name"), [
-    ("01_fill_a_histogram", "blocks-of-one-thread"),
-    ("02_area_by_sampling", "samples-in-blocks-of-one-thread"),
-])
+@pytest.mark.parametrize(
+    ("id", "name"),
+    [
+        ("01_fill_a_histogram", "blocks-of-one-thread"),
+        ("02_area_by_sampling", "samples-in-blocks-of-one-thread"),
+    ],
+)
 def test_threat_96_blocks_of_one_thread(id, name, tmp_path):
     graded(ProjectClass(id, tmp_path), [name])

@@ -26,8 +26,11 @@ def rebuilt(course: Course, attempt) -> nbformat.NotebookNode:
 
 def grading_data(notebook: nbformat.NotebookNode) -> list:
     """What nbgrader reads of each cell, in order."""
-    return [(cell.cell_type, dict(cell.metadata.get("nbgrader", {}))) for cell in notebook.cells
-            if "gpucourse" not in cell.metadata]
+    return [
+        (cell.cell_type, dict(cell.metadata.get("nbgrader", {})))
+        for cell in notebook.cells
+        if "gpucourse" not in cell.metadata
+    ]
 
 
 def like_the_instructors(course: Course, attempt) -> None:
@@ -95,8 +98,13 @@ def test_threat_41_a_large_notebook(attempt, threat_course, server, monkeypatch)
     import json
 
     whole = json.loads
-    monkeypatch.setattr(json, "loads", lambda text, **options: (
-        pytest.fail("parsed") if len(text) > 10_000_000 else whole(text, **options)))
+    monkeypatch.setattr(
+        json,
+        "loads",
+        lambda text, **options: (
+            pytest.fail("parsed") if len(text) > 10_000_000 else whole(text, **options)
+        ),
+    )
     assert holds(attempt, threat_course, server).kind == STUDENT_FAULT
 
 

@@ -21,6 +21,7 @@ attempts = partial(each_attempt, ATTEMPTS)
 @pytest.fixture
 def withstands(threat_course, server):
     """The attempt has the verdict that it must have, and honest work after it full marks."""
+
     def check(attempt):
         verdict = holds(attempt, threat_course, server)
         assert verdict.kind == GRADED

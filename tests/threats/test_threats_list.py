@@ -24,22 +24,59 @@ IN_A_BROWSER = 65
 ROWS = [*range(1, 75), 80]
 # These are no submissions that could win points in the small course of this folder: they are about
 # the grader's seeds, its limits, JAX, right answers, or single exercises of the projects.
-NO_ATTEMPTS = [75, 76, 77, 78, 79, 81, 82, 83, 84, 85, 86, 90, 91, 92, 93, 94, 95, 96,
-                # What honest work meets, and what stops a class.
-                87, 88, 89, 97, 98, 99, 100,
-                # What a launch's time tells.
-                101]
-ATTEMPTS = [attempt for module in (threats_verdict, threats_answers, threats_neighbours,
-                                   threats_files, threats_kernels, threats_class,
-                                   threats_replies, threats_time)
-            for attempt in module.ATTEMPTS]
+NO_ATTEMPTS = [
+    75,
+    76,
+    77,
+    78,
+    79,
+    81,
+    82,
+    83,
+    84,
+    85,
+    86,
+    90,
+    91,
+    92,
+    93,
+    94,
+    95,
+    96,
+    # What honest work meets, and what stops a class.
+    87,
+    88,
+    89,
+    97,
+    98,
+    99,
+    100,
+    # What a launch's time tells.
+    101,
+]
+ATTEMPTS = [
+    attempt
+    for module in (
+        threats_verdict,
+        threats_answers,
+        threats_neighbours,
+        threats_files,
+        threats_kernels,
+        threats_class,
+        threats_replies,
+        threats_time,
+    )
+    for attempt in module.ATTEMPTS
+]
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_every_row_has_a_test_named_for_it_and_an_attempt(row):
     here = Path(__file__).parent
-    paths = [*here.glob("test_threats_*.py"),
-             here.parent / "browser" / "test_browser_formgrader.py"]
+    paths = [
+        *here.glob("test_threats_*.py"),
+        here.parent / "browser" / "test_browser_formgrader.py",
+    ]
     tests = "".join(path.read_text() for path in paths)
     assert re.search(rf"^def test_threat_{row:02}_\w+\(", tests, re.MULTILINE)
     assert row == IN_A_BROWSER or any(attempt.row == row for attempt in ATTEMPTS)
@@ -47,8 +84,10 @@ def test_every_row_has_a_test_named_for_it_and_an_attempt(row):
 
 @pytest.mark.parametrize("row", NO_ATTEMPTS)
 def test_every_row_without_an_attempt_has_a_test_named_for_it(row, repository):
-    paths = [*Path(__file__).parent.glob("test_threats_*.py"),
-             *repository.glob("packages/gpucourse/tests/grading/test_grading_*.py")]
+    paths = [
+        *Path(__file__).parent.glob("test_threats_*.py"),
+        *repository.glob("packages/gpucourse/tests/grading/test_grading_*.py"),
+    ]
     tests = "".join(path.read_text() for path in paths)
     assert re.search(rf"^def test_threat_{row}_\w+\(", tests, re.MULTILINE)
 
@@ -68,8 +107,12 @@ def test_the_table_of_the_documentation_is_made_from_the_results(repository):
     rows = json.loads(results.read_text())["results"]["rows"]
     assert [row["name"].split("-", 1)[1] for row in rows] == [a.name for a in ATTEMPTS]
     assert all(row["ours"]["as expected"] for row in rows)
-    ran = subprocess.run([sys.executable, "-m", "lab.evidence.grader_threats", "--check"],
-                         cwd=repository, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-m", "lab.evidence.grader_threats", "--check"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     document = (repository / "docs" / "grader.md").read_text()
     assert f"{len(ATTEMPTS)} submissions" in document

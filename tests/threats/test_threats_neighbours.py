@@ -46,8 +46,11 @@ def test_threat_22_planting_for_the_next_student(threat_course, protecting):
 @attempts(23)
 def test_threat_23_orphans_and_threads(attempt, threat_course, protecting):
     holds(attempt, threat_course, protecting)
-    left = [process for process in psutil.process_iter(["cmdline"])
-            if "orphan-7f3a" in (process.info["cmdline"] or [])]
+    left = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if "orphan-7f3a" in (process.info["cmdline"] or [])
+    ]
     for process in left:
         process.kill()
     assert not left
@@ -88,8 +91,9 @@ def test_threat_29_secrets_in_the_environment(attempt, threat_course, protecting
 @attempts(30)
 def test_threat_30_magics_are_reported_and_not_run(attempt, threat_course, server):
     verdict = holds(attempt, threat_course, server)
-    assert any("not Python" in notice or "nothing in it is run" in notice
-               for notice in verdict.notices)
+    assert any(
+        "not Python" in notice or "nothing in it is run" in notice for notice in verdict.notices
+    )
 
 
 @attempts(31)
@@ -130,8 +134,9 @@ def test_threat_21_workers_do_not_see_each_other(threat_course: Course, protecti
     # grade() keeps its alarm in the main thread; the other submission waits in a worker here.
     worker = protecting.spawn()
     try:
-        worker.wire.send({"nonce": "1", "do": "define", "cell": "a",
-                          "source": 'open("mine", "w").write("x")'})
+        worker.wire.send(
+            {"nonce": "1", "do": "define", "cell": "a", "source": 'open("mine", "w").write("x")'}
+        )
         answer, _ = worker.wire.receive(within(60))
         assert "error" not in answer
         verdict = grade(job.assignment, job.ingested, protecting, "00" * 16)
@@ -155,8 +160,13 @@ def double(values):
 
 def test_threat_83_threads_beyond_the_limit(threat_course, protecting):
     """Also as root, for whom the system's own limit does not hold; their stacks are small."""
-    many = Attempt(83, "many-threads", "starts 1,000 threads",
-                   {"double": STARTS_MANY.replace("@", "1000")}, says="thread",
-                   honest={"double": STARTS_MANY.replace("@", "20").replace("(2)", "(0.3)")})
+    many = Attempt(
+        83,
+        "many-threads",
+        "starts 1,000 threads",
+        {"double": STARTS_MANY.replace("@", "1000")},
+        says="thread",
+        honest={"double": STARTS_MANY.replace("@", "20").replace("(2)", "(0.3)")},
+    )
     reason = holds(many, threat_course, protecting).first_reason()
     assert "too many threads" in reason or "raises RuntimeError" in reason

@@ -91,8 +91,15 @@ def test_threat_74_hidden_inputs_told(attempt, threat_course, server):
 
 def test_threat_74_an_honest_mistake_is_still_named(threat_course, server):
     """A name that stands on the line, or in a cell that is not graded."""
-    verdict = threat_course.grade(Attempt(74, "honest-mistake", "", {
-        "double": "def double(values):\n    return helper_7f3a(values)\n"}), server)
+    verdict = threat_course.grade(
+        Attempt(
+            74,
+            "honest-mistake",
+            "",
+            {"double": "def double(values):\n    return helper_7f3a(values)\n"},
+        ),
+        server,
+    )
     assert verdict.first_reason().startswith("'helper_7f3a' is not defined")
     assert "line 2" in verdict.first_reason()
 

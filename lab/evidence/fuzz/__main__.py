@@ -26,9 +26,13 @@ def main() -> int:
         print(*worker.outcome(case, worker.Bench(), options.show), file=sys.stderr)
         return 0
     run = campaign.Run(
-        "lab.evidence.fuzz.worker", "random and mutated PTX against the virtual GPU",
-        f"python -m lab.evidence.fuzz --cases {options.trials}", options.results, options.trials,
-        options.chunk)
+        "lab.evidence.fuzz.worker",
+        "random and mutated PTX against the virtual GPU",
+        f"python -m lab.evidence.fuzz --cases {options.trials}",
+        options.results,
+        options.trials,
+        options.chunk,
+    )
     return campaign.go_on(run, options.jobs)
 
 

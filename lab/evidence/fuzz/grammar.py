@@ -10,12 +10,28 @@ from ptx_instructions import DATA, LITERALS, chosen
 
 # Classes of registers: letter → (type, how many).
 CLASSES = {
-    "p": ("pred", 6), "h": ("b16", 6), "r": ("b32", 10), "d": ("b64", 8), "f": ("f32", 6),
-    "x": ("f64", 5), "w": ("b128", 3),
+    "p": ("pred", 6),
+    "h": ("b16", 6),
+    "r": ("b32", 10),
+    "d": ("b64", 8),
+    "f": ("f32", 6),
+    "x": ("f64", 5),
+    "w": ("b128", 3),
 }
 
-SPECIAL = ("%tid.x", "%tid.y", "%ntid.x", "%ctaid.x", "%nctaid.x", "%laneid", "%warpid",
-           "%lanemask_lt", "%dynamic_smem_size", "%cluster_ctarank", "%cluster_nctaid.x")
+SPECIAL = (
+    "%tid.x",
+    "%tid.y",
+    "%ntid.x",
+    "%ctaid.x",
+    "%nctaid.x",
+    "%laneid",
+    "%warpid",
+    "%lanemask_lt",
+    "%dynamic_smem_size",
+    "%cluster_ctarank",
+    "%cluster_nctaid.x",
+)
 OFFSETS = (0, 0, 0, 4, 8, 16, -4, 60, 64, 1 << 20, -(1 << 31), 1 << 40, 1 << 63)
 VARIABLES = ("buffer", "table4", "tile", "spill", "p1", "p2")
 PLACES = {"global": "%ga", "const": "%ga", "param": "%ga", "shared": "%sa", "local": "%la"}
@@ -38,8 +54,10 @@ def _source(random: Random, letter: str) -> str:
 def _address(random: Random, template: str) -> str:
     lot = random.random()
     if lot < 0.93:  # where this thread may well go
-        base = next((PLACES[w] for w in template.split()[0].split(".") if w in PLACES),
-                    random.choice(("%ga", "%gen")))
+        base = next(
+            (PLACES[w] for w in template.split()[0].split(".") if w in PLACES),
+            random.choice(("%ga", "%gen")),
+        )
         return f"[{base}+{random.choice((0, 0, 0, 16))}]"
     if lot < 0.96:
         base = random.choice(VARIABLES)
@@ -54,8 +72,17 @@ def _address(random: Random, template: str) -> str:
 def instruction(random: Random, labels: int) -> str:
     """One instruction, with its semicolon."""
     kind = random.random()
-    template = random.choice(DATA if kind < 0.5 else MEMORY if kind < 0.74 else
-                             TENSOR if kind < 0.76 else CLUSTER if kind < 0.8 else CONTROL)
+    template = random.choice(
+        DATA
+        if kind < 0.5
+        else MEMORY
+        if kind < 0.74
+        else TENSOR
+        if kind < 0.76
+        else CLUSTER
+        if kind < 0.8
+        else CONTROL
+    )
     if template in RARE and random.random() < 0.8:
         template = "bra ~"
     text, out, at = chosen(random, template), [], 0
@@ -88,12 +115,19 @@ def kernel(random: Random) -> str:
     body = [instruction(random, labels) for _ in range(random.randrange(3, 40))]
     for label in range(labels):
         body.insert(random.randrange(len(body) + 1), f"L{label}:")
-    registers = "".join(f"  .reg .{kind} %{letter}<{count}>;\n"
-                        for letter, (kind, count) in CLASSES.items())
-    inner = "\n".join(line for _ in range(random.randrange(4))
-                      if "table" not in (line := instruction(random, 1)))
-    cluster = "" if random.random() < 0.8 else random.choice((
-        " .reqnctapercluster 2", " .reqnctapercluster 2, 2, 2", " .explicitcluster"))
+    registers = "".join(
+        f"  .reg .{kind} %{letter}<{count}>;\n" for letter, (kind, count) in CLASSES.items()
+    )
+    inner = "\n".join(
+        line for _ in range(random.randrange(4)) if "table" not in (line := instruction(random, 1))
+    )
+    cluster = (
+        ""
+        if random.random() < 0.8
+        else random.choice(
+            (" .reqnctapercluster 2", " .reqnctapercluster 2, 2, 2", " .explicitcluster")
+        )
+    )
     table = ", ".join(f"L{random.randrange(labels)}" for _ in range(random.randrange(1, 5)))
     return f""".version 8.4
 .target sm_90

@@ -61,14 +61,77 @@ extern "C" __global__ void warps(const int *a, unsigned *b, int n)
 }
 """
 _WORD = re.compile(r"[.%$\w]+|\s+|.", re.DOTALL)
-_EXTREMES = ("0", "-1", "1", "31", "64", "4096", "65536", "2147483647", "4294967296", "-2147483648",
-             "0x7fffffffffffffff", "18446744073709551615", "99999999999999999999999", "08",
-             "0f7F800000", "0d8000000000000000", "0fZZ", "1.5")
-_WORDS = (";", ",", "{", "}", "[", "]", "(", ")", "@", "!", "|", ":", "+", "-", "=", "<", ">", "\"",
-          "/*", "//", "\0", "é", ".global", ".shared", ".local", ".param", ".reg", ".pred", ".b32",
-          ".b64", ".f64", ".v4", ".entry", ".func", ".visible", ".extern", ".loc", ".file", "ret",
-          "bra", "call", "exit", "bar.sync", "_", "%r1", "%rd1", "%p1", "%tid.x",
-          "generic")
+_EXTREMES = (
+    "0",
+    "-1",
+    "1",
+    "31",
+    "64",
+    "4096",
+    "65536",
+    "2147483647",
+    "4294967296",
+    "-2147483648",
+    "0x7fffffffffffffff",
+    "18446744073709551615",
+    "99999999999999999999999",
+    "08",
+    "0f7F800000",
+    "0d8000000000000000",
+    "0fZZ",
+    "1.5",
+)
+_WORDS = (
+    ";",
+    ",",
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    "@",
+    "!",
+    "|",
+    ":",
+    "+",
+    "-",
+    "=",
+    "<",
+    ">",
+    '"',
+    "/*",
+    "//",
+    "\0",
+    "é",
+    ".global",
+    ".shared",
+    ".local",
+    ".param",
+    ".reg",
+    ".pred",
+    ".b32",
+    ".b64",
+    ".f64",
+    ".v4",
+    ".entry",
+    ".func",
+    ".visible",
+    ".extern",
+    ".loc",
+    ".file",
+    "ret",
+    "bra",
+    "call",
+    "exit",
+    "bar.sync",
+    "_",
+    "%r1",
+    "%rd1",
+    "%p1",
+    "%tid.x",
+    "generic",
+)
 
 
 @cache
@@ -119,8 +182,28 @@ def _mutate(random: Random, words: list[str]) -> None:
         if at < len(words):
             parts = words[at].split(".")
             parts[random.randrange(len(parts))] = random.choice(
-                ("u32", "s64", "f16", "f64", "b8", "pred", "v2", "global", "shared", "sync", "cc",
-                 "sat", "rn", "wide", "hi", "f16x2", "b128", "approx", ""))
+                (
+                    "u32",
+                    "s64",
+                    "f16",
+                    "f64",
+                    "b8",
+                    "pred",
+                    "v2",
+                    "global",
+                    "shared",
+                    "sync",
+                    "cc",
+                    "sat",
+                    "rn",
+                    "wide",
+                    "hi",
+                    "f16x2",
+                    "b128",
+                    "approx",
+                    "",
+                )
+            )
             words[at] = ".".join(parts)
     else:  # a register or name becomes another
         names = [w for w in words[:400] if w[:1] in "%_$L"] or words

@@ -61,9 +61,16 @@ def make(number: int) -> Case:
         grid = (2, 2, 2)
     if random.random() < 0.01:
         grid = random.choice(((2**31 - 1, 65535, 65535), (1 << 20, 1, 1), (0, 1, 1), (-1, 1, 1)))
-    return Case(kind, text, grid, block, random.choice((0, 0, 64, 48 << 10)),
-                random.random() < 0.05, random.choice((None, None, None, number)),
-                random.random() < 0.2)
+    return Case(
+        kind,
+        text,
+        grid,
+        block,
+        random.choice((0, 0, 64, 48 << 10)),
+        random.random() < 0.05,
+        random.choice((None, None, None, number)),
+        random.random() < 0.2,
+    )
 
 
 class Bench:
@@ -81,11 +88,15 @@ class Bench:
         plane, line = (32, 32), (BUFFER // 4,)
         return [
             self.device.create_texture(
-                Texels("array", self.buffers[0], single, 1, plane, 128), Sampler(linear=True)),
+                Texels("array", self.buffers[0], single, 1, plane, 128), Sampler(linear=True)
+            ),
             self.device.create_texture(
-                Texels("linear", self.buffers[0], number, 1, line, 0), Sampler()),
+                Texels("linear", self.buffers[0], number, 1, line, 0), Sampler()
+            ),
             self.device.create_surface(
-                Texels("array", self.buffers[0], number, 1, plane, 128, writable=True))]
+                Texels("array", self.buffers[0], number, 1, plane, 128, writable=True)
+            ),
+        ]
 
     def _edges(self) -> bytes:
         raw = self.device.memory.mapping.raw
@@ -106,11 +117,21 @@ class Bench:
                 parameters = []
                 for variable in function.parameters:
                     value = random.choice((*3 * self.buffers, *self.objects, 0, 64, 1 << 63))
-                    raw = value.to_bytes(8, "little") if variable.size == 8 else (16).to_bytes(
-                        8, "little")
+                    raw = (
+                        value.to_bytes(8, "little")
+                        if variable.size == 8
+                        else (16).to_bytes(8, "little")
+                    )
                     parameters.append(raw[: variable.size].ljust(min(variable.size, 4096), b"\1"))
-                self.device.launch(module, entry, case.grid, case.block, parameters,
-                                   case.shared_bytes, case.cooperative)
+                self.device.launch(
+                    module,
+                    entry,
+                    case.grid,
+                    case.block,
+                    parameters,
+                    case.shared_bytes,
+                    case.cooperative,
+                )
         finally:
             module.unload()
             for address in list(self.device.memory.heap):  # what the kernel's malloc left

@@ -17,7 +17,9 @@ def floats(*shape: int) -> np.ndarray:
 XY = """int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;"""
 
 
-@SAMPLES.add("stencil of one dimension in shared memory", r"""
+@SAMPLES.add(
+    "stencil of one dimension in shared memory",
+    r"""
 extern "C" __global__ void stencil(const int *in, int *out, int n)
 {
     __shared__ int s[64 + 6];
@@ -31,31 +33,38 @@ extern "C" __global__ void stencil(const int *in, int *out, int n)
     int sum = 0;
     for (int k = -3; k <= 3; k++) sum += s[t + k];
     if (i < n) out[i] = sum;
-}""")
+}""",
+)
 def _(k):
     x, y = RANDOM.integers(-9, 9, 500, np.int32), np.zeros(500, np.int32)
     k("stencil", 8, 64, x, y, 500)
     yield y, np.convolve(x, np.ones(7, int), "same")
 
 
-@SAMPLES.add("stencil of three dimensions", r"""
+@SAMPLES.add(
+    "stencil of three dimensions",
+    r"""
 extern "C" __global__ void laplace(const float *u, float *v, int n)
 {
     int x = threadIdx.x + 1, y = threadIdx.y + 1, z = blockIdx.x + 1;
     int i = (z * n + y) * n + x;
     v[i] = u[i - 1] + u[i + 1] + u[i - n] + u[i + n] + u[i - n * n] + u[i + n * n] - 6 * u[i];
-}""")
+}""",
+)
 def _(k):
     u, v = floats(10, 10, 10), np.zeros((10, 10, 10), np.float32)
     k("laplace", 8, (8, 8), u, v, 10)
     wanted, inner = np.zeros_like(u), slice(1, -1)
-    wanted[inner, inner, inner] = sum(
-        np.roll(u, s, axis)[inner, inner, inner] for axis in range(3) for s in (-1, 1)
-    ) - 6 * u[inner, inner, inner]
+    wanted[inner, inner, inner] = (
+        sum(np.roll(u, s, axis)[inner, inner, inner] for axis in range(3) for s in (-1, 1))
+        - 6 * u[inner, inner, inner]
+    )
     yield v, wanted
 
 
-@SAMPLES.add("convolution, weights in constant memory", f"""
+@SAMPLES.add(
+    "convolution, weights in constant memory",
+    f"""
 __constant__ float weight[3][3];
 extern "C" __global__ void convolve(const float *in, float *out, int w, int h)
 {{
@@ -67,16 +76,19 @@ extern "C" __global__ void convolve(const float *in, float *out, int w, int h)
             if (x + i >= 0 && x + i < w && y + j >= 0 && y + j < h)
                 sum += weight[j + 1][i + 1] * in[(y + j) * w + x + i];
     out[y * w + x] = sum;
-}}""")
+}}""",
+)
 def _(k):
     image, out, weight = floats(30, 40), floats(30, 40), floats(3, 3)
     k.constant("weight", weight)
     k("convolve", (3, 4), (16, 8), image, out, 40, 30)
     wide = np.pad(image, 1)
-    yield out, sum(weight[j, i] * wide[j:j + 30, i:i + 40] for j in range(3) for i in range(3))
+    yield out, sum(weight[j, i] * wide[j : j + 30, i : i + 40] for j in range(3) for i in range(3))
 
 
-@SAMPLES.add("separable filter, rows in shared memory", r"""
+@SAMPLES.add(
+    "separable filter, rows in shared memory",
+    r"""
 extern "C" __global__ void rows(const float *in, float *out, int w)
 {
     extern __shared__ float row[];
@@ -87,7 +99,8 @@ extern "C" __global__ void rows(const float *in, float *out, int w)
         float left = row[i > 0 ? i - 1 : 0], right = row[i < w - 1 ? i + 1 : w - 1];
         out[blockIdx.x * w + i] = 0.25f * left + 0.5f * row[i] + 0.25f * right;
     }
-}""")
+}""",
+)
 def _(k):
     image, out = floats(12, 100), floats(12, 100)
     k("rows", 12, 64, image, out, 100, shared=400)
@@ -95,7 +108,9 @@ def _(k):
     yield out, 0.25 * wide[:, :-2] + 0.5 * image + 0.25 * wide[:, 2:]
 
 
-@SAMPLES.add("Sobel edges", f"""
+@SAMPLES.add(
+    "Sobel edges",
+    f"""
 extern "C" __global__ void sobel(const int *p, int *out, int w, int h)
 {{
     {XY}
@@ -104,18 +119,21 @@ extern "C" __global__ void sobel(const int *p, int *out, int w, int h)
     int gx = c[1 - w] + 2 * c[1] + c[1 + w] - c[-1 - w] - 2 * c[-1] - c[w - 1];
     int gy = c[w - 1] + 2 * c[w] + c[w + 1] - c[-w - 1] - 2 * c[-w] - c[1 - w];
     out[y * w + x] = abs(gx) + abs(gy);
-}}""")
+}}""",
+)
 def _(k):
     image, out = RANDOM.integers(0, 256, (20, 30), np.int32), np.zeros((20, 30), np.int32)
     k("sobel", (2, 3), (16, 8), image, out, 30, 20)
-    smooth = [image[j:j + 18, i:i + 28] for j in range(3) for i in range(3)]
+    smooth = [image[j : j + 18, i : i + 28] for j in range(3) for i in range(3)]
     a, b, c, d, _, f, g, h, m = smooth
     wanted = np.zeros_like(image)
     wanted[1:-1, 1:-1] = abs(c + 2 * f + m - a - 2 * d - g) + abs(g + 2 * h + m - a - 2 * b - c)
     yield out, wanted
 
 
-@SAMPLES.add("Jacobi iteration", f"""
+@SAMPLES.add(
+    "Jacobi iteration",
+    f"""
 extern "C" __global__ void jacobi(const double *u, double *v, int n)
 {{
     {XY}
@@ -123,7 +141,8 @@ extern "C" __global__ void jacobi(const double *u, double *v, int n)
     bool edge = x == 0 || y == 0 || x == n - 1 || y == n - 1;
     int i = y * n + x;
     v[i] = edge ? u[i] : 0.25 * (u[i - 1] + u[i + 1] + u[i - n] + u[i + n]);
-}}""")
+}}""",
+)
 def _(k):
     u = np.zeros((20, 20))
     u[0] = 1
@@ -131,17 +150,21 @@ def _(k):
     for _ in range(6):
         k("jacobi", (3, 3), (8, 8), u, v, 20)
         u, v = v, u
-        wanted[1:-1, 1:-1] = (wanted[1:-1, :-2] + wanted[1:-1, 2:] + wanted[:-2, 1:-1]
-                              + wanted[2:, 1:-1]) / 4
+        wanted[1:-1, 1:-1] = (
+            wanted[1:-1, :-2] + wanted[1:-1, 2:] + wanted[:-2, 1:-1] + wanted[2:, 1:-1]
+        ) / 4
     yield u, wanted
 
 
-@SAMPLES.add("heat equation", r"""
+@SAMPLES.add(
+    "heat equation",
+    r"""
 extern "C" __global__ void step(const float *u, float *v, float a, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) v[i] = u[i] + a * (u[(i + n - 1) % n] - 2 * u[i] + u[(i + 1) % n]);
-}""")
+}""",
+)
 def _(k):
     u, v = floats(100), floats(100)
     wanted = u.copy()
@@ -152,7 +175,9 @@ def _(k):
     yield u, wanted
 
 
-@SAMPLES.add("game of life", f"""
+@SAMPLES.add(
+    "game of life",
+    f"""
 extern "C" __global__ void live(const unsigned char *a, unsigned char *b, int w, int h)
 {{
     {XY}
@@ -162,7 +187,8 @@ extern "C" __global__ void live(const unsigned char *a, unsigned char *b, int w,
         for (int i = -1; i <= 1; i++)
             if (i || j) count += a[(y + j + h) % h * w + (x + i + w) % w];
     b[y * w + x] = count == 3 || (count == 2 && a[y * w + x]);
-}}""")
+}}""",
+)
 def _(k):
     a = RANDOM.integers(0, 2, (24, 40), np.uint8)
     b = np.zeros_like(a)
@@ -171,7 +197,9 @@ def _(k):
     yield b, (count == 3) | ((count == 2) & (a == 1))
 
 
-@SAMPLES.add("n bodies by tiles", r"""
+@SAMPLES.add(
+    "n bodies by tiles",
+    r"""
 extern "C" __global__ void forces(const float4 *body, float3 *force, int n)
 {
     __shared__ float4 tile[64];
@@ -191,7 +219,8 @@ extern "C" __global__ void forces(const float4 *body, float3 *force, int n)
         __syncthreads();
     }
     if (i < n) force[i] = f;
-}""")
+}""",
+)
 def _(k):
     body, force = floats(100, 4), floats(100, 3)
     k("forces", 2, 64, body, force, 100)
@@ -199,18 +228,21 @@ def _(k):
     yield force, (d * (body[:, 3] / ((d**2).sum(2) + 0.01) ** 1.5)[..., None]).sum(1)
 
 
-@SAMPLES.add("all shortest paths (Floyd and Warshall)", f"""
+@SAMPLES.add(
+    "all shortest paths (Floyd and Warshall)",
+    f"""
 extern "C" __global__ void relax(int *d, int n, int k)
 {{
     {XY}
     if (x < n && y < n && x != k && y != k)
         d[y * n + x] = min(d[y * n + x], d[y * n + k] + d[k * n + x]);
-}}""")
+}}""",
+)
 def _(k):
     d = RANDOM.integers(1, 99, (20, 20), np.int32)
     np.fill_diagonal(d, 0)
     wanted = d.copy()
     for i in range(20):
         k("relax", (3, 3), (8, 8), d, 20, i)
-        wanted = np.minimum(wanted, wanted[:, i:i + 1] + wanted[i:i + 1])
+        wanted = np.minimum(wanted, wanted[:, i : i + 1] + wanted[i : i + 1])
     yield d, wanted

@@ -34,9 +34,12 @@ def transposed(k):
     yield y, x.T
 
 
-SAMPLES.add("transposition, naive", f"""
+SAMPLES.add(
+    "transposition, naive",
+    f"""
 extern "C" __global__ void transpose(const float *in, float *out, int w, int h)
-{{ {XY} if (x < w && y < h) out[x * h + y] = in[y * w + x]; }}""")(transposed)
+{{ {XY} if (x < w && y < h) out[x * h + y] = in[y * w + x]; }}""",
+)(transposed)
 SAMPLES.add("transposition by tiles", TILED.format(pad=0))(transposed)
 SAMPLES.add("transposition without bank conflicts", TILED.format(pad=1))(transposed)
 
@@ -47,7 +50,9 @@ def product(k):
     yield c, a @ b
 
 
-SAMPLES.add("matrix product", f"""
+SAMPLES.add(
+    "matrix product",
+    f"""
 extern "C" __global__ void product(const float *a, const float *b, float *c, int m, int k, int n)
 {{
     {XY}
@@ -55,8 +60,11 @@ extern "C" __global__ void product(const float *a, const float *b, float *c, int
     float sum = 0;
     for (int i = 0; i < k; i++) sum += a[y * k + i] * b[i * n + x];
     c[y * n + x] = sum;
-}}""")(product)
-SAMPLES.add("matrix product by tiles", f"""
+}}""",
+)(product)
+SAMPLES.add(
+    "matrix product by tiles",
+    f"""
 extern "C" __global__ void product(const float *a, const float *b, float *c, int m, int k, int n)
 {{
     __shared__ float p[8][8], q[8][8];
@@ -71,24 +79,30 @@ extern "C" __global__ void product(const float *a, const float *b, float *c, int
         __syncthreads();
     }}
     if (x < n && y < m) c[y * n + x] = sum;
-}}""")(product)
+}}""",
+)(product)
 
 
-@SAMPLES.add("matrix times vector, a warp a row", r"""
+@SAMPLES.add(
+    "matrix times vector, a warp a row",
+    r"""
 extern "C" __global__ void multiply(const float *a, const float *x, float *y, int n)
 {
     float sum = 0;
     for (int i = threadIdx.x; i < n; i += 32) sum += a[blockIdx.x * n + i] * x[i];
     for (int k = 16; k; k /= 2) sum += __shfl_down_sync(0xffffffff, sum, k);
     if (threadIdx.x == 0) y[blockIdx.x] = sum;
-}""")
+}""",
+)
 def _(k):
     a, x, y = floats(40, 70), floats(70), floats(40)
     k("multiply", 40, 32, a, x, y, 70)
     yield y, a @ x
 
 
-@SAMPLES.add("sparse matrix (CSR) times vector", r"""
+@SAMPLES.add(
+    "sparse matrix (CSR) times vector",
+    r"""
 extern "C" __global__ void multiply(const int *begin, const int *column, const float *value,
                                     const float *x, float *y, int rows)
 {
@@ -97,12 +111,22 @@ extern "C" __global__ void multiply(const int *begin, const int *column, const f
     float sum = 0;
     for (int j = begin[row]; j < begin[row + 1]; j++) sum += value[j] * x[column[j]];
     y[row] = sum;
-}""")
+}""",
+)
 def _(k):
     dense = floats(90, 60) * (RANDOM.random((90, 60)) < 0.1)
     row, column = np.nonzero(dense)
     begin = np.searchsorted(row, np.arange(91)).astype(np.int32)
     x, y = floats(60), floats(90)
-    k("multiply", 2, 64, begin, column.astype(np.int32), dense[row, column].astype(np.float32),
-      x, y, 90)
+    k(
+        "multiply",
+        2,
+        64,
+        begin,
+        column.astype(np.int32),
+        dense[row, column].astype(np.float32),
+        x,
+        y,
+        90,
+    )
     yield y, dense @ x

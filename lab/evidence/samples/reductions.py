@@ -27,18 +27,30 @@ WARP = "if (t < 32) {{ int v = s[t] + s[t + 32]; {steps} if (t == 0) s[0] = v; }
 SHUFFLES = "for (int k = 16; k; k /= 2) v += __shfl_down_sync(0xffffffff, v, k);"
 UNROLLED = " ".join(f"v += __shfl_down_sync(0xffffffff, v, {k});" for k in (16, 8, 4, 2, 1))
 STEPS = {
-    "reduction 0: interleaved, divergent": (ONE, 128,
+    "reduction 0: interleaved, divergent": (
+        ONE,
+        128,
         "for (int k = 1; k < 128; k *= 2) { if (t % (2 * k) == 0) s[t] += s[t + k];"
-        " __syncthreads(); }"),
-    "reduction 1: interleaved, bank conflicts": (ONE, 128,
+        " __syncthreads(); }",
+    ),
+    "reduction 1: interleaved, bank conflicts": (
+        ONE,
+        128,
         "for (int k = 1; k < 128; k *= 2) { int j = 2 * k * t; if (j < 128) s[j] += s[j + k];"
-        " __syncthreads(); }"),
+        " __syncthreads(); }",
+    ),
     "reduction 2: sequential addresses": (ONE, 128, HALVES.format(to=0)),
     "reduction 3: first sum while loading": (TWO, 256, HALVES.format(to=0)),
     "reduction 4: the last warp by shuffles": (
-        TWO, 256, HALVES.format(to=32) + WARP.format(steps=SHUFFLES)),
+        TWO,
+        256,
+        HALVES.format(to=32) + WARP.format(steps=SHUFFLES),
+    ),
     "reduction 5: unrolled": (
-        TWO, 256, "if (t < 64) s[t] += s[t + 64]; __syncthreads();" + WARP.format(steps=UNROLLED)),
+        TWO,
+        256,
+        "if (t < 64) s[t] += s[t + 64]; __syncthreads();" + WARP.format(steps=UNROLLED),
+    ),
 }
 
 
@@ -52,6 +64,7 @@ def reduce(k):
 
 def _steps() -> None:
     for name, (load, span, loop) in STEPS.items():
+
         def check(k, span=span):
             k.span = span
             return reduce(k)
@@ -62,7 +75,9 @@ def _steps() -> None:
 _steps()
 
 
-@SAMPLES.add("reduction 6: many elements a thread", r"""
+@SAMPLES.add(
+    "reduction 6: many elements a thread",
+    r"""
 template <int size> __global__ void sum(const int *in, int *out, int n)
 {
     __shared__ int s[size];
@@ -73,7 +88,9 @@ template <int size> __global__ void sum(const int *in, int *out, int n)
     #pragma unroll
     for (int k = size / 2; k; k /= 2) { if (t < k) s[t] += s[t + k]; __syncthreads(); }
     if (t == 0) out[blockIdx.x] = s[0];
-}""", names=("sum<64>", "sum<256>"))
+}""",
+    names=("sum<64>", "sum<256>"),
+)
 def _(k):
     x = RANDOM.integers(-99, 99, 9000, np.int32)
     for size in (64, 256):
@@ -82,19 +99,24 @@ def _(k):
         yield out.sum(), x.sum()
 
 
-@SAMPLES.add("sum by atomics", r"""
+@SAMPLES.add(
+    "sum by atomics",
+    r"""
 extern "C" __global__ void sum(const int *x, int *total, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) atomicAdd(total, x[i]);
-}""")
+}""",
+)
 def _(k):
     x, total = RANDOM.integers(-99, 99, 700, np.int32), np.zeros(1, np.int32)
     k("sum", 6, 128, x, total, 700)
     yield total[0], x.sum()
 
 
-@SAMPLES.add("dot product", r"""
+@SAMPLES.add(
+    "dot product",
+    r"""
 extern "C" __global__ void dot(const float *a, const float *b, float *total, int n)
 {
     __shared__ float s[128];
@@ -107,7 +129,8 @@ extern "C" __global__ void dot(const float *a, const float *b, float *total, int
         __syncthreads();
     }
     if (threadIdx.x == 0) atomicAdd(total, s[0]);
-}""")
+}""",
+)
 def _(k):
     a, b = (RANDOM.normal(0, 1, 2000).astype(np.float32) for _ in range(2))
     total = np.zeros(1, np.float32)
@@ -115,7 +138,9 @@ def _(k):
     yield total[0], a @ b
 
 
-@SAMPLES.add("threadfence reduction", r"""
+@SAMPLES.add(
+    "threadfence reduction",
+    r"""
 __device__ unsigned arrived;
 extern "C" __global__ void sum(const int *x, volatile int *parts, int *total, int n)
 {
@@ -138,7 +163,8 @@ extern "C" __global__ void sum(const int *x, volatile int *parts, int *total, in
         for (int i = 0; i < gridDim.x; i++) sum += parts[i];
         *total = sum;
     }
-}""")
+}""",
+)
 def _(k):
     x = RANDOM.integers(-99, 99, 1000, np.int32)
     k.constant("arrived", np.zeros(1, np.uint32))
@@ -148,7 +174,9 @@ def _(k):
         yield total[0], x.sum()
 
 
-@SAMPLES.add("maximum of floats by compare and swap", r"""
+@SAMPLES.add(
+    "maximum of floats by compare and swap",
+    r"""
 extern "C" __global__ void most(const float *x, float *result, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -160,14 +188,17 @@ extern "C" __global__ void most(const float *x, float *result, int n)
         if (before == seen) break;
         seen = before;
     }
-}""")
+}""",
+)
 def _(k):
     x, most = RANDOM.normal(0, 1, 500).astype(np.float32), np.full(1, -9, np.float32)
     k("most", 4, 128, x, most, 500)
     yield most[0], x.max()
 
 
-@SAMPLES.add("place of the maximum", r"""
+@SAMPLES.add(
+    "place of the maximum",
+    r"""
 extern "C" __global__ void argmax(const float *x, int *where, int n)
 {
     __shared__ float value[64];
@@ -186,7 +217,8 @@ extern "C" __global__ void argmax(const float *x, int *where, int n)
         __syncthreads();
     }
     if (t == 0) *where = place[0];
-}""")
+}""",
+)
 def _(k):
     x, where = RANDOM.normal(0, 1, 999).astype(np.float32), np.zeros(1, np.int32)
     k("argmax", 1, 64, x, where, 999)
@@ -201,7 +233,10 @@ __device__ float max_of_warp(float v)
 """
 
 
-@SAMPLES.add("softmax of rows, a warp each", ROW + r"""
+@SAMPLES.add(
+    "softmax of rows, a warp each",
+    ROW
+    + r"""
 extern "C" __global__ void softmax(const float *x, float *y, int columns)
 {
     const float *row = x + blockIdx.x * columns;
@@ -212,7 +247,8 @@ extern "C" __global__ void softmax(const float *x, float *y, int columns)
     sum = sum_of_warp(sum);
     for (int i = threadIdx.x; i < columns; i += 32)
         y[blockIdx.x * columns + i] = expf(row[i] - most) / sum;
-}""")
+}""",
+)
 def _(k):
     x = RANDOM.normal(0, 3, (7, 100)).astype(np.float32)
     y = np.zeros_like(x)
@@ -221,7 +257,10 @@ def _(k):
     yield y, e / e.sum(1, keepdims=True)
 
 
-@SAMPLES.add("softmax in one pass", ROW + r"""
+@SAMPLES.add(
+    "softmax in one pass",
+    ROW
+    + r"""
 extern "C" __global__ void softmax(const float *x, float *y, int columns)
 {
     const float *row = x + blockIdx.x * columns;
@@ -235,7 +274,8 @@ extern "C" __global__ void softmax(const float *x, float *y, int columns)
     sum = sum_of_warp(sum * expf(most - all));
     for (int i = threadIdx.x; i < columns; i += 32)
         y[blockIdx.x * columns + i] = expf(row[i] - all) / sum;
-}""")
+}""",
+)
 def _(k):
     x = RANDOM.normal(0, 3, (5, 77)).astype(np.float32)
     y = np.zeros_like(x)
@@ -244,7 +284,10 @@ def _(k):
     yield y, e / e.sum(1, keepdims=True)
 
 
-@SAMPLES.add("layer normalisation", ROW + r"""
+@SAMPLES.add(
+    "layer normalisation",
+    ROW
+    + r"""
 extern "C" __global__ void normalise(const float *x, const float *scale, float *y, int columns)
 {
     const float *row = x + blockIdx.x * columns;
@@ -255,10 +298,13 @@ extern "C" __global__ void normalise(const float *x, const float *scale, float *
     float turn = rsqrtf(sum_of_warp(squares) / columns + 1e-5f);
     for (int i = threadIdx.x; i < columns; i += 32)
         y[blockIdx.x * columns + i] = (row[i] - mean) * turn * scale[i];
-}""")
+}""",
+)
 def _(k):
-    x, scale = RANDOM.normal(1, 3, (6, 90)).astype(np.float32), np.linspace(
-        0, 1, 90, dtype=np.float32)
+    x, scale = (
+        RANDOM.normal(1, 3, (6, 90)).astype(np.float32),
+        np.linspace(0, 1, 90, dtype=np.float32),
+    )
     y = np.zeros_like(x)
     k("normalise", 6, 32, x, scale, y, 90)
     yield y, (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * scale

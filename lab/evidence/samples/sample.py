@@ -38,19 +38,26 @@ class Kernels:
     """
 
     def __init__(self, sample: Sample):
-        self.module = cupy.RawModule(code=sample.source, options=("-std=c++17", *sample.options),
-                                     name_expressions=sample.names or None)
+        self.module = cupy.RawModule(
+            code=sample.source,
+            options=("-std=c++17", *sample.options),
+            name_expressions=sample.names or None,
+        )
         self.printed = ""
 
-    def __call__(self, name: str, grid: int | tuple, block: int | tuple, *arguments: Any,
-                 shared: int = 0) -> None:
+    def __call__(
+        self, name: str, grid: int | tuple, block: int | tuple, *arguments: Any, shared: int = 0
+    ) -> None:
         there = {id(a): cupy.asarray(a) for a in arguments if isinstance(a, np.ndarray)}
         given = [there.get(id(a), _number(a)) for a in arguments]
         told = io.StringIO()
         with contextlib.redirect_stdout(told):
             self.module.get_function(name)(
                 grid if isinstance(grid, tuple) else (grid,),
-                block if isinstance(block, tuple) else (block,), tuple(given), shared_mem=shared)
+                block if isinstance(block, tuple) else (block,),
+                tuple(given),
+                shared_mem=shared,
+            )
         self.printed += told.getvalue()
         for a in arguments:
             if isinstance(a, np.ndarray):
@@ -117,5 +124,7 @@ def _difference(got: Any, wanted: Any) -> str | None:
     if not wrong.any():
         return None
     first = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(wrong)))
-    return (f"{np.count_nonzero(wrong)} wrong, the first at {first}: "
-            f"{np.atleast_1d(got)[first]} where {np.atleast_1d(wanted)[first]} is right")
+    return (
+        f"{np.count_nonzero(wrong)} wrong, the first at {first}: "
+        f"{np.atleast_1d(got)[first]} where {np.atleast_1d(wanted)[first]} is right"
+    )

@@ -14,7 +14,9 @@ def integers(n: int, most: int = 50) -> np.ndarray:
     return RANDOM.integers(0, most, n, np.int32)
 
 
-@SAMPLES.add("scan by Hillis and Steele", r"""
+@SAMPLES.add(
+    "scan by Hillis and Steele",
+    r"""
 extern "C" __global__ void scan(int *x)
 {
     __shared__ int s[2][128];
@@ -26,7 +28,8 @@ extern "C" __global__ void scan(int *x)
         __syncthreads();
     }
     x[t] = s[now][t];
-}""")
+}""",
+)
 def _(k):
     x = integers(128)
     wanted = x.cumsum()
@@ -34,7 +37,9 @@ def _(k):
     yield x, wanted
 
 
-@SAMPLES.add("scan by Blelloch", r"""
+@SAMPLES.add(
+    "scan by Blelloch",
+    r"""
 extern "C" __global__ void scan(int *x)
 {
     __shared__ int s[256];
@@ -59,7 +64,8 @@ extern "C" __global__ void scan(int *x)
     __syncthreads();
     x[2 * t] = s[2 * t];
     x[2 * t + 1] = s[2 * t + 1];
-}""")
+}""",
+)
 def _(k):
     x = integers(256)
     wanted = x.cumsum() - x
@@ -67,7 +73,9 @@ def _(k):
     yield x, wanted
 
 
-@SAMPLES.add("scan of a warp by shuffles", r"""
+@SAMPLES.add(
+    "scan of a warp by shuffles",
+    r"""
 extern "C" __global__ void scan(int *x)
 {
     int i = blockIdx.x * 32 + threadIdx.x, v = x[i];
@@ -76,7 +84,8 @@ extern "C" __global__ void scan(int *x)
         if (threadIdx.x >= k) v += other;
     }
     x[i] = v;
-}""")
+}""",
+)
 def _(k):
     x = integers(96)
     wanted = x.reshape(3, 32).cumsum(1).ravel()
@@ -118,7 +127,9 @@ def _(k):
     yield total[0], wanted[-1]
 
 
-@SAMPLES.add("scan with look-back", r"""
+@SAMPLES.add(
+    "scan with look-back",
+    r"""
 __device__ unsigned ticket;
 extern "C" __global__ void scan(const int *x, int *y, int *sums, int *state, int n)
 {
@@ -149,7 +160,8 @@ extern "C" __global__ void scan(const int *x, int *y, int *sums, int *state, int
     }
     __syncthreads();
     if (i < n) y[i] = before + s[t];
-}""")
+}""",
+)
 def _(k):
     x, y = integers(700), np.zeros(700, np.int32)
     k.constant("ticket", np.zeros(1, np.uint32))
@@ -157,7 +169,9 @@ def _(k):
     yield y, x.cumsum()
 
 
-@SAMPLES.add("histogram of 64 bins, one of each block", r"""
+@SAMPLES.add(
+    "histogram of 64 bins, one of each block",
+    r"""
 extern "C" __global__ void histogram(const unsigned char *x, unsigned *bins, int n)
 {
     __shared__ unsigned own[64];
@@ -167,14 +181,17 @@ extern "C" __global__ void histogram(const unsigned char *x, unsigned *bins, int
         atomicAdd(&own[x[i] >> 2], 1u);
     __syncthreads();
     if (threadIdx.x < 64) atomicAdd(&bins[threadIdx.x], own[threadIdx.x]);
-}""")
+}""",
+)
 def _(k):
     x, bins = RANDOM.integers(0, 256, 3000, np.uint8), np.zeros(64, np.uint32)
     k("histogram", 5, 128, x, bins, 3000)
     yield bins, np.bincount(x >> 2, minlength=64)
 
 
-@SAMPLES.add("histogram of 256 bins, one of each warp", r"""
+@SAMPLES.add(
+    "histogram of 256 bins, one of each warp",
+    r"""
 extern "C" __global__ void histogram(const unsigned char *x, unsigned *parts, int n)
 {
     __shared__ unsigned own[4][256];
@@ -192,7 +209,8 @@ extern "C" __global__ void merge(const unsigned *parts, unsigned *bins, int coun
     unsigned sum = 0;
     for (int i = 0; i < count; i++) sum += parts[i * 256 + threadIdx.x];
     bins[threadIdx.x] = sum;
-}""")
+}""",
+)
 def _(k):
     x = RANDOM.integers(0, 256, 3000, np.uint8)
     parts, bins = np.zeros((3, 256), np.uint32), np.zeros(256, np.uint32)
@@ -201,12 +219,16 @@ def _(k):
     yield bins, np.bincount(x, minlength=256)
 
 
-@SAMPLES.add("compaction by a scan", BLOCKS + r"""
+@SAMPLES.add(
+    "compaction by a scan",
+    BLOCKS
+    + r"""
 extern "C" __global__ void flags(const int *x, int *keep, int n)
 { int i = blockIdx.x * 64 + threadIdx.x; if (i < n) keep[i] = x[i] % 3 == 0; }
 extern "C" __global__ void compact(const int *x, const int *place, int *out, int n)
 { int i = blockIdx.x * 64 + threadIdx.x; if (i < n && x[i] % 3 == 0) out[place[i] - 1] = x[i]; }
-""")
+""",
+)
 def _(k):
     x, keep, sums = integers(640, 1000), np.zeros(640, np.int32), np.zeros(10, np.int32)
     out, total = np.full(640, -1, np.int32), np.zeros(1, np.int32)
@@ -218,7 +240,9 @@ def _(k):
     yield out[: keep[-1]], x[x % 3 == 0]
 
 
-@SAMPLES.add("compaction by atomics of a warp", r"""
+@SAMPLES.add(
+    "compaction by atomics of a warp",
+    r"""
 extern "C" __global__ void filter(const int *x, int *out, int *count, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -228,7 +252,8 @@ extern "C" __global__ void filter(const int *x, int *out, int *count, int n)
     if (lane == 0) first = atomicAdd(count, __popc(who));
     first = __shfl_sync(0xffffffff, first, 0);
     if (keep) out[first + __popc(who & ((1u << lane) - 1))] = x[i];
-}""")
+}""",
+)
 def _(k):
     x, out, count = integers(500), np.zeros(500, np.int32), np.zeros(1, np.int32)
     k("filter", 4, 128, x, out, count, 500)

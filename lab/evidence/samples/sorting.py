@@ -14,7 +14,9 @@ def integers(n: int, most: int = 50) -> np.ndarray:
     return RANDOM.integers(0, most, n, np.int32)
 
 
-@SAMPLES.add("bitonic sort", r"""
+@SAMPLES.add(
+    "bitonic sort",
+    r"""
 extern "C" __global__ void sort(int *x)
 {
     __shared__ int s[256];
@@ -32,7 +34,8 @@ extern "C" __global__ void sort(int *x)
             __syncthreads();
         }
     x[t] = s[t];
-}""")
+}""",
+)
 def _(k):
     x = integers(256, 9999)
     wanted = np.sort(x)
@@ -40,7 +43,9 @@ def _(k):
     yield x, wanted
 
 
-@SAMPLES.add("odd-even sort", r"""
+@SAMPLES.add(
+    "odd-even sort",
+    r"""
 extern "C" __global__ void sort(int *x, int n)
 {
     for (int round = 0; round < n; round++) {
@@ -48,7 +53,8 @@ extern "C" __global__ void sort(int *x, int n)
         if (i + 1 < n && x[i] > x[i + 1]) { int v = x[i]; x[i] = x[i + 1]; x[i + 1] = v; }
         __syncthreads();
     }
-}""")
+}""",
+)
 def _(k):
     x = integers(99, 999)
     wanted = np.sort(x)
@@ -56,7 +62,9 @@ def _(k):
     yield x, wanted
 
 
-@SAMPLES.add("radix sort, one bit a pass", r"""
+@SAMPLES.add(
+    "radix sort, one bit a pass",
+    r"""
 extern "C" __global__ void sort(unsigned *x)
 {
     __shared__ unsigned ones[4];
@@ -71,7 +79,8 @@ extern "C" __global__ void sort(unsigned *x)
         x[place] = v;
         __syncthreads();
     }
-}""")
+}""",
+)
 def _(k):
     x = RANDOM.integers(0, 2**16, 128, np.uint32)
     wanted = np.sort(x)
@@ -79,7 +88,9 @@ def _(k):
     yield x, wanted
 
 
-@SAMPLES.add("merge of two sorted arrays by ranks", r"""
+@SAMPLES.add(
+    "merge of two sorted arrays by ranks",
+    r"""
 __device__ int rank(const int *x, int n, int v, bool behind)
 {
     int low = 0, high = n;
@@ -93,7 +104,8 @@ extern "C" __global__ void merge(const int *a, const int *b, int *c, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) { c[i + rank(b, n, a[i], false)] = a[i]; c[i + rank(a, n, b[i], true)] = b[i]; }
-}""")
+}""",
+)
 def _(k):
     a, b, c = np.sort(integers(300)), np.sort(integers(300)), np.zeros(600, np.int32)
     k("merge", 3, 128, a, b, c, 300)

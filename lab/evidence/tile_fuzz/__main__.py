@@ -18,9 +18,13 @@ from lab.evidence import campaign
 def main() -> int:
     options = campaign.options("lab.evidence.tile_fuzz", __doc__, "cases", 100_000, chunk=5000)
     run = campaign.Run(
-        "lab.evidence.tile_fuzz.worker", "damaged Tile IR bytecode against the virtual GPU",
-        f"python -m lab.evidence.tile_fuzz --cases {options.trials}", options.results,
-        options.trials, options.chunk)
+        "lab.evidence.tile_fuzz.worker",
+        "damaged Tile IR bytecode against the virtual GPU",
+        f"python -m lab.evidence.tile_fuzz --cases {options.trials}",
+        options.results,
+        options.trials,
+        options.chunk,
+    )
     return campaign.go_on(run, options.jobs)
 
 

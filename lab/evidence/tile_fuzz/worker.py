@@ -36,8 +36,10 @@ def main(first: int, stop: int) -> None:
                 how = tile_fuzz.attempt(memory, address, tile_fuzz.case(raws, SEED, number))
         except Exception:
             how, why = "FAILED", traceback.format_exc(limit=-3)
-        print(f"< {number} {json.dumps([round(time.perf_counter() - began, 3), {how: 1}, why])}",
-              flush=True)
+        print(
+            f"< {number} {json.dumps([round(time.perf_counter() - began, 3), {how: 1}, why])}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -28,12 +28,25 @@ def softmax(x, out, rows, columns, BLOCK: tl.constexpr, STAGES: tl.constexpr):
 
 
 @triton.autotune(
-    [triton.Config({"M": 64, "N": 64, "K": 32, "GROUP": 2}, num_warps=4, num_stages=3),
-     triton.Config({"M": 32, "N": 64, "K": 32, "GROUP": 4}, num_warps=2, num_stages=2)],
-    key=["rows", "columns", "inner"])
+    [
+        triton.Config({"M": 64, "N": 64, "K": 32, "GROUP": 2}, num_warps=4, num_stages=3),
+        triton.Config({"M": 32, "N": 64, "K": 32, "GROUP": 4}, num_warps=2, num_stages=2),
+    ],
+    key=["rows", "columns", "inner"],
+)
 @triton.jit
-def product(a, b, c, rows, columns, inner, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
-            GROUP: tl.constexpr):
+def product(
+    a,
+    b,
+    c,
+    rows,
+    columns,
+    inner,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    GROUP: tl.constexpr,
+):
     """C = A B in float16, sums in float32; tiles in an order that meets tiles of B again soon."""
     program = tl.program_id(0)
     down, across = tl.cdiv(rows, M), tl.cdiv(columns, N)
@@ -60,8 +73,12 @@ def product_of(a, b, c, SIZE: tl.constexpr, PRECISION: tl.constexpr):
     """One tile, of whatever type the matrices have."""
     at = tl.arange(0, SIZE)
     here = at[:, None] * SIZE + at[None, :]
-    total = tl.dot(tl.load(a + here), tl.load(b + here), input_precision=PRECISION,
-                   out_dtype=c.dtype.element_ty)
+    total = tl.dot(
+        tl.load(a + here),
+        tl.load(b + here),
+        input_precision=PRECISION,
+        out_dtype=c.dtype.element_ty,
+    )
     tl.store(c + here, total)
 
 
@@ -80,8 +97,21 @@ def layer_norm(x, out, weight, bias, means, scales, columns, epsilon, BLOCK: tl.
 
 
 @triton.jit
-def layer_norm_backward(slope, x, weight, means, scales, to_x, to_weight, to_bias, locks, counts,
-                        columns, GROUPS: tl.constexpr, BLOCK: tl.constexpr):
+def layer_norm_backward(
+    slope,
+    x,
+    weight,
+    means,
+    scales,
+    to_x,
+    to_weight,
+    to_bias,
+    locks,
+    counts,
+    columns,
+    GROUPS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     """Rows of one group add into one partial sum of the weights' gradients, under its lock."""
     row, at = tl.program_id(0), tl.arange(0, BLOCK)
     inside = at < columns

@@ -59,8 +59,13 @@ def test_each_public_call_answers_a_second_time(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(course)
     commands.build()
     environment = os.environ | {"XDG_DATA_HOME": str(tmp_path / "data")}
-    done = subprocess.run([sys.executable, "-c", CALLS + TWICE], cwd=course, text=True,
-                          env=environment, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS + TWICE],
+        cwd=course,
+        text=True,
+        env=environment,
+        capture_output=True,
+    )
     assert done.returncode == 0, done.stderr
     *answers, verbs = [line.split() for line in done.stdout.splitlines()]
     assert {name for name, *_ in answers} == {*gpucourse.VIEWS, *gpucourse.WORK}

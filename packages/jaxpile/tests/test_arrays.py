@@ -79,9 +79,12 @@ def test_arguments_are_let_go_when_the_launches_are_done(cupy):
 def test_a_compiled_function_takes_other_libraries_arrays(given, cupy):
     from numba import cuda
 
-    array = {"cupy": lambda: cupy.asarray(X), "numba": lambda: cuda.to_device(X),
-             "turned": lambda: cupy.asarray(X.T.copy()).T,
-             "float32": lambda: cupy.asarray(X.astype(np.float32))}[given]()
+    array = {
+        "cupy": lambda: cupy.asarray(X),
+        "numba": lambda: cuda.to_device(X),
+        "turned": lambda: cupy.asarray(X.T.copy()).T,
+        "float32": lambda: cupy.asarray(X.astype(np.float32)),
+    }[given]()
     function = jaxpile.jit(lambda x, n: jnp.sin(x) * n, backend="cuda", static_argnames="n")
     found = function(array, n=3)
     assert isinstance(found, jax.Array) and found.dtype == array.dtype

@@ -20,8 +20,10 @@ def made(function, *args):
     """The number of loop nests and of temporary buffers."""
     lowered = jaxpile.jit(function).lower(*args)
     program = program_of(lowered.jaxpr, default_registry(), "f")
-    return (sum(isinstance(item, Nest) for item in walk(program.steps)),
-            sum(b.kind == "temp" for b in program.buffers))
+    return (
+        sum(isinstance(item, Nest) for item in walk(program.steps)),
+        sum(b.kind == "temp" for b in program.buffers),
+    )
 
 
 def density(s, t, p):
@@ -54,8 +56,7 @@ def test_parts_of_an_array_that_never_meet_are_written_in_one_loop():
 
     assert made(lambda x: columns(x, True), X) == (2, 0)
     np.testing.assert_allclose(jaxpile.jit(columns, static_argnums=1)(X, True), columns(X, True))
-    np.testing.assert_allclose(jaxpile.jit(columns, static_argnums=1)(X, False),
-                               columns(X, False))
+    np.testing.assert_allclose(jaxpile.jit(columns, static_argnums=1)(X, False), columns(X, False))
 
 
 def test_parts_that_meet_are_written_one_after_the_other():
@@ -74,11 +75,17 @@ def test_parts_that_meet_are_written_one_after_the_other():
 def test_a_place_is_its_own_where_no_two_indices_share_it():
     i, k = dims_of((6, 5))
     ranges, turn = ((0, 6), (0, 5)), var("t", 0, 9)
-    for terms, own in ((((i, 5), (k, 1)), True), (((i, 40), (k, 4)), True),
-                       (((i, 1), (k, 6)), True), (((i, -5), (k, 1)), True),
-                       (((i, 5), (k, 1), (turn, 30)), True),
-                       (((i, 4), (k, 1)), False), (((i, 1), (k, 5)), False), (((i, 5),), False),
-                       (((i, 1), (k, 1)), False)):
+    for terms, own in (
+        (((i, 5), (k, 1)), True),
+        (((i, 40), (k, 4)), True),
+        (((i, 1), (k, 6)), True),
+        (((i, -5), (k, 1)), True),
+        (((i, 5), (k, 1), (turn, 30)), True),
+        (((i, 4), (k, 1)), False),
+        (((i, 1), (k, 5)), False),
+        (((i, 5),), False),
+        (((i, 1), (k, 1)), False),
+    ):
         place = linear(terms, 3)
         assert own_place(place, ranges) == own, terms
     at = linear([(i, 40), (k, 4)], 3)
@@ -95,6 +102,7 @@ def test_dear_values_wanted_twice_are_kept():
     def f(x):
         y = jnp.sin(jnp.exp(x))
         return y[1:] - y[:-1]
+
     assert made(f, X) == (2, 1)
 
 
@@ -105,6 +113,7 @@ def test_concatenations_are_split_at_their_borders():
 def test_updates_of_a_carry_happen_in_place():
     def f(x):
         return lax.fori_loop(1, 1000, lambda k, y: y.at[k].set(y[k - 1] + 1), x)
+
     lowered = jaxpile.jit(f).lower(X)
     program = program_of(lowered.jaxpr, default_registry(), "f")
     assert [b.size for b in program.buffers if b.kind == "temp" and b.size > 1] == []
@@ -120,5 +129,6 @@ def test_long_programs_become_several_loops():
         for k in range(240):
             x = jnp.sin(x) + k
         return x
+
     loops, buffers = made(f, X)
     assert 3 <= loops <= 5 and buffers == loops - 1

@@ -178,13 +178,17 @@ print(sorted(set(re.findall("%([xyz]mm)", assembly))))
 """
 
 
-@pytest.mark.parametrize(("name", "registers"), [
-    ("x86-64-v2", "['xmm']"), ("x86-64-v3", "['xmm', 'ymm']")])
+@pytest.mark.parametrize(
+    ("name", "registers"), [("x86-64-v2", "['xmm']"), ("x86-64-v3", "['xmm', 'ymm']")]
+)
 def test_code_for_a_processor_that_has_less(name, registers):
     """As Numba's code, by Numba's variables: what has no AVX is given none."""
     done = subprocess.run(
-        [sys.executable, "-c", ANOTHER_PROCESSOR], capture_output=True, text=True,
-        env=os.environ | {"NUMBA_CPU_NAME": name, "JAX_PLATFORMS": "cpu"})
+        [sys.executable, "-c", ANOTHER_PROCESSOR],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"NUMBA_CPU_NAME": name, "JAX_PLATFORMS": "cpu"},
+    )
     assert (done.stdout.strip(), done.returncode) == (registers, 0), done.stderr
 
 

@@ -8,8 +8,15 @@ import pytest
 
 import jaxpile
 
-RANGES = {"exp": (-700, 700), "log": (1e-300, 1e300), "log1p": (-0.999, 50), "expm1": (-30, 30),
-          "tanh": (-20, 20), "sin": (-1e6, 1e6), "cos": (-1e6, 1e6)}
+RANGES = {
+    "exp": (-700, 700),
+    "log": (1e-300, 1e300),
+    "log1p": (-0.999, 50),
+    "expm1": (-30, 30),
+    "tanh": (-20, 20),
+    "sin": (-1e6, 1e6),
+    "cos": (-1e6, 1e6),
+}
 
 
 def error(found, exact) -> float:
@@ -27,10 +34,15 @@ def test_within_three_units(name, dtype):
         low, high = max(low, -87), min(high, 88)
     wide = np.exp(random.uniform(np.log(1e-300), np.log(1e300), 20_000))
     if name == "log":
-        x = (wide if dtype is np.float64 else np.exp(random.uniform(-80, 80, 20_000)))
+        x = wide if dtype is np.float64 else np.exp(random.uniform(-80, 80, 20_000))
     else:
-        x = np.concatenate([random.uniform(low, high, 20_000), random.uniform(-1, 1, 20_000) * 0.9,
-                            random.normal(size=2000) * 1e-5])
+        x = np.concatenate(
+            [
+                random.uniform(low, high, 20_000),
+                random.uniform(-1, 1, 20_000) * 0.9,
+                random.normal(size=2000) * 1e-5,
+            ]
+        )
     x = x.astype(dtype)
     found = np.asarray(jaxpile.jit(getattr(jnp, name))(x))
     assert found.dtype == dtype

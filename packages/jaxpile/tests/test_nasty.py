@@ -41,43 +41,92 @@ EXACT = {
     "integer overflow": (lambda a, b: (a + b, a - b, a * b, -a, jnp.abs(a)), X, Y),
     "integer division": (lambda a, b: (lax.div(a, b), lax.rem(a, b)), X, Y),
     "floor division": (lambda a: (a // 7, a % 7, a // -7, a % -7), N),
-    "shifts too far": (lambda a: (lax.shift_left(a, a * 0 + 32),
-                                  lax.shift_right_logical(a, a * 0 + 40),
-                                  lax.shift_right_arithmetic(a, a * 0 + 33)), N),
-    "integer widths": (lambda a: (a.astype(jnp.int8), a.astype(jnp.uint16), a.astype(jnp.uint64)),
-                       N),
-    "empty": (lambda e: (e + 1, e.sum(), e.sum(0), e.prod(1), e.reshape(3, 0), e.T,
-                         jnp.concatenate([e, e])), EMPTY),
+    "shifts too far": (
+        lambda a: (
+            lax.shift_left(a, a * 0 + 32),
+            lax.shift_right_logical(a, a * 0 + 40),
+            lax.shift_right_arithmetic(a, a * 0 + 33),
+        ),
+        N,
+    ),
+    "integer widths": (
+        lambda a: (a.astype(jnp.int8), a.astype(jnp.uint16), a.astype(jnp.uint64)),
+        N,
+    ),
+    "empty": (
+        lambda e: (
+            e + 1,
+            e.sum(),
+            e.sum(0),
+            e.prod(1),
+            e.reshape(3, 0),
+            e.T,
+            jnp.concatenate([e, e]),
+        ),
+        EMPTY,
+    ),
     "empty maximum": (lambda e: jnp.max(e, initial=-3.0), EMPTY),
     "scan of nothing": (lambda e: lax.scan(lambda c, r: (c + r, c), jnp.ones(3), e), EMPTY),
     "loop of nothing": (lambda x: lax.fori_loop(3, 3, lambda k, y: y * k, x), FIVE),
-    "repeated indices set": (lambda x: x.at[jnp.array([1, 1, 1])].set(jnp.array([7., 7., 7.])),
-                             FIVE),
+    "repeated indices set": (
+        lambda x: x.at[jnp.array([1, 1, 1])].set(jnp.array([7.0, 7.0, 7.0])),
+        FIVE,
+    ),
     "repeated indices add": (lambda x: x.at[jnp.array([1, 1, 1, 2])].add(1.0), FIVE),
-    "dropped updates": (lambda x: (x.at[jnp.array([-9, 9, 2])].set(8.0),
-                                   x.at[9].add(1.0, mode="clip")), FIVE),
-    "out of range": (lambda x: (x.at[jnp.array([-9, -1, 7])].get(mode="fill"),
-                                x.at[jnp.array([-9, -1, 7])].get(mode="clip"),
-                                x.at[jnp.array([7])].get(mode="fill", fill_value=3.0)), FIVE),
-    "out of range integers": (lambda a: (a.at[70].get(mode="fill"),
-                                         a.astype(jnp.uint8).at[70].get(mode="fill"),
-                                         (a > 0).at[70].get(mode="fill")), N),
-    "clamped slices": (lambda x: (lax.dynamic_slice(x, (9,), (2,)),
-                                  lax.dynamic_slice(x, (-9,), (2,)),
-                                  lax.dynamic_update_slice(x, x[:2] * 0, (4,))), FIVE),
-    "first NaN is extreme": (lambda a: (jnp.argmax(a), jnp.argmin(a), jnp.max(a), jnp.min(a),
-                                        jnp.argmax(a[1:]), jnp.argmin(a * 0)), ODD),
+    "dropped updates": (
+        lambda x: (x.at[jnp.array([-9, 9, 2])].set(8.0), x.at[9].add(1.0, mode="clip")),
+        FIVE,
+    ),
+    "out of range": (
+        lambda x: (
+            x.at[jnp.array([-9, -1, 7])].get(mode="fill"),
+            x.at[jnp.array([-9, -1, 7])].get(mode="clip"),
+            x.at[jnp.array([7])].get(mode="fill", fill_value=3.0),
+        ),
+        FIVE,
+    ),
+    "out of range integers": (
+        lambda a: (
+            a.at[70].get(mode="fill"),
+            a.astype(jnp.uint8).at[70].get(mode="fill"),
+            (a > 0).at[70].get(mode="fill"),
+        ),
+        N,
+    ),
+    "clamped slices": (
+        lambda x: (
+            lax.dynamic_slice(x, (9,), (2,)),
+            lax.dynamic_slice(x, (-9,), (2,)),
+            lax.dynamic_update_slice(x, x[:2] * 0, (4,)),
+        ),
+        FIVE,
+    ),
+    "first NaN is extreme": (
+        lambda a: (
+            jnp.argmax(a),
+            jnp.argmin(a),
+            jnp.max(a),
+            jnp.min(a),
+            jnp.argmax(a[1:]),
+            jnp.argmin(a * 0),
+        ),
+        ODD,
+    ),
     "sorted NaN": (lambda a: (jnp.sort(a), jnp.argsort(a)), np.concatenate([ODD, ODD[::-1]])),
     "where hides NaN": (lambda a: (jnp.where(a > 0, a, 0), jnp.nansum(a[5:])), ODD),
     "negative zero sum": (lambda x: jnp.sum(x), np.array([-0.0])),
     "one element": (lambda x: (x.sum(), x.reshape(()), x[0] + x, jnp.sort(x)), np.array([2.0])),
     "scalars": (lambda x, y: (x + y, x * 2, y // 2), 1.5, 3),
     "same result twice": (lambda x: (x, x, x + 1, x + 1), FIVE),
-    "aliased carry": (lambda x: lax.fori_loop(
-        0, 4, lambda k, s: (s[1], s[0].at[k].add(s[1][0])), (x, x)), FIVE),
+    "aliased carry": (
+        lambda x: lax.fori_loop(0, 4, lambda k, s: (s[1], s[0].at[k].add(s[1][0])), (x, x)),
+        FIVE,
+    ),
     "old value after update": (lambda x: (x.at[0].set(9.0) + x, x), FIVE),
-    "update of a carry still wanted": (lambda x: lax.fori_loop(
-        0, 4, lambda k, y: y.at[k].set(7.0) + y, x), FIVE),
+    "update of a carry still wanted": (
+        lambda x: lax.fori_loop(0, 4, lambda k, y: y.at[k].set(7.0) + y, x),
+        FIVE,
+    ),
 }
 
 

@@ -27,8 +27,20 @@ def polynomial(x):
 
 @program(P)
 def functions(x):
-    return (jnp.exp(x), jnp.log(x), jnp.log1p(x), jnp.expm1(x), jnp.tanh(x), jnp.sin(x),
-            jnp.cos(x), jnp.sqrt(x), lax.rsqrt(x), x**1.7, jnp.sinh(x), jnp.arctan2(x, 1 - x))
+    return (
+        jnp.exp(x),
+        jnp.log(x),
+        jnp.log1p(x),
+        jnp.expm1(x),
+        jnp.tanh(x),
+        jnp.sin(x),
+        jnp.cos(x),
+        jnp.sqrt(x),
+        lax.rsqrt(x),
+        x**1.7,
+        jnp.sinh(x),
+        jnp.arctan2(x, 1 - x),
+    )
 
 
 @program(F)
@@ -84,8 +96,12 @@ def matrix_products(x):
 
 @program(T)
 def einsums(x):
-    return (jnp.einsum("ijk,ilk->ijl", x, x), jnp.einsum("ijk->kj", x),
-            jnp.einsum("ijk,ijk->", x, x), jnp.einsum("ijk,lk->jil", x, x[0]))
+    return (
+        jnp.einsum("ijk,ilk->ijl", x, x),
+        jnp.einsum("ijk->kj", x),
+        jnp.einsum("ijk,ijk->", x, x),
+        jnp.einsum("ijk,lk->jil", x, x[0]),
+    )
 
 
 @program(M, I.reshape(5, 6))
@@ -112,6 +128,7 @@ def hessian(x):
 def jacobians(x):
     def f(y):
         return jnp.sin(y)[:, None] * y[None, ::2]
+
     return jax.jacfwd(f)(x), jax.jacrev(f)(x)
 
 
@@ -142,8 +159,12 @@ def concatenated_long(x):
 
 @program(M)
 def padded(x):
-    return (jnp.pad(x, ((1, 2), (0, 3))), jnp.pad(x, 2, mode="edge"), jnp.pad(x, 1, mode="wrap"),
-            lax.pad(x, 9.0, ((-1, 2, 0), (1, -2, 1))))
+    return (
+        jnp.pad(x, ((1, 2), (0, 3))),
+        jnp.pad(x, 2, mode="edge"),
+        jnp.pad(x, 1, mode="wrap"),
+        lax.pad(x, 9.0, ((-1, 2, 0), (1, -2, 1))),
+    )
 
 
 @program(M)
@@ -153,9 +174,16 @@ def rolled(x):
 
 @program(T)
 def shapes(x):
-    return (x.reshape(20, 6), x.transpose(2, 0, 1).reshape(-1), x.T.reshape(5, 24),
-            jnp.squeeze(x[:1]), jnp.expand_dims(x, 1), x.swapaxes(0, 2), jnp.tile(x[0], (2, 3)),
-            jnp.repeat(x, 2, axis=1))
+    return (
+        x.reshape(20, 6),
+        x.transpose(2, 0, 1).reshape(-1),
+        x.T.reshape(5, 24),
+        jnp.squeeze(x[:1]),
+        jnp.expand_dims(x, 1),
+        x.swapaxes(0, 2),
+        jnp.tile(x[0], (2, 3)),
+        jnp.repeat(x, 2, axis=1),
+    )
 
 
 @program(M)
@@ -184,8 +212,14 @@ def along_axis(x):
 @program(V, I)
 def scatters(x, i):
     j = jnp.abs(i)
-    return (x.at[j].add(1.5), x.at[j].max(0.5), x.at[j].min(0.5), x.at[j].mul(2.0),
-            x.at[3].set(7.0), x.at[10:20].set(0.0))
+    return (
+        x.at[j].add(1.5),
+        x.at[j].max(0.5),
+        x.at[j].min(0.5),
+        x.at[j].mul(2.0),
+        x.at[3].set(7.0),
+        x.at[10:20].set(0.0),
+    )
 
 
 @program(M, I)
@@ -212,20 +246,35 @@ def gather_gradient(x):
 @program(V)
 def dynamic_slices(x):
     k = jnp.argmax(x)
-    return (lax.dynamic_slice(x, (k,), (5,)), lax.dynamic_update_slice(x, x[:3] * 2, (k,)),
-            lax.dynamic_index_in_dim(x, k))
+    return (
+        lax.dynamic_slice(x, (k,), (5,)),
+        lax.dynamic_update_slice(x, x[:3] * 2, (k,)),
+        lax.dynamic_index_in_dim(x, k),
+    )
 
 
 @program(V)
 def running(x):
-    return (jnp.cumsum(x), jnp.cumprod(x[:9]), lax.cummax(x), lax.cummin(x, reverse=True),
-            jnp.cumsum(x.reshape(10, 10), 0), jnp.cumsum(x.reshape(10, 10), 1), jnp.diff(x))
+    return (
+        jnp.cumsum(x),
+        jnp.cumprod(x[:9]),
+        lax.cummax(x),
+        lax.cummin(x, reverse=True),
+        jnp.cumsum(x.reshape(10, 10), 0),
+        jnp.cumsum(x.reshape(10, 10), 1),
+        jnp.diff(x),
+    )
 
 
 @program(M)
 def sorting(x):
-    return (jnp.sort(x, 0), jnp.sort(x, 1, descending=True), jnp.argsort(x, 0), jnp.median(x),
-            jnp.sort(x.reshape(-1)))
+    return (
+        jnp.sort(x, 0),
+        jnp.sort(x, 1, descending=True),
+        jnp.argsort(x, 0),
+        jnp.median(x),
+        jnp.sort(x.reshape(-1)),
+    )
 
 
 @program(I, V)
@@ -245,8 +294,24 @@ def wheres(x):
 
 @program(I)
 def integers(i):
-    return (i // 3, i % 7, i * i, abs(i), -i, i << 2, i >> 1, i & 5, i | 8, i ^ 3, ~i,
-            jnp.sign(i), lax.population_count(i), lax.clz(i), lax.div(i, 4), lax.rem(i, 4))
+    return (
+        i // 3,
+        i % 7,
+        i * i,
+        abs(i),
+        -i,
+        i << 2,
+        i >> 1,
+        i & 5,
+        i | 8,
+        i ^ 3,
+        ~i,
+        jnp.sign(i),
+        lax.population_count(i),
+        lax.clz(i),
+        lax.div(i, 4),
+        lax.rem(i, 4),
+    )
 
 
 @program(I)
@@ -257,14 +322,28 @@ def unsigned(i):
 
 @program(M)
 def rounding(x):
-    return (jnp.round(x * 2), jnp.floor(x), jnp.ceil(x), jnp.trunc(x), jnp.sign(x), x // 0.3,
-            x % 0.3, lax.round(x * 2, lax.RoundingMethod.AWAY_FROM_ZERO))
+    return (
+        jnp.round(x * 2),
+        jnp.floor(x),
+        jnp.ceil(x),
+        jnp.trunc(x),
+        jnp.sign(x),
+        x // 0.3,
+        x % 0.3,
+        lax.round(x * 2, lax.RoundingMethod.AWAY_FROM_ZERO),
+    )
 
 
 @program(M)
 def conversions(x):
-    return (x.astype(jnp.float32), (x * 100).astype(jnp.int8), x.astype(bool),
-            (x > 0).astype(jnp.int16), x.view(jnp.int64), (x > 0).sum())
+    return (
+        x.astype(jnp.float32),
+        (x * 100).astype(jnp.int8),
+        x.astype(bool),
+        (x > 0).astype(jnp.int16),
+        x.view(jnp.int64),
+        (x > 0).sum(),
+    )
 
 
 @program()
@@ -296,7 +375,8 @@ def trees(tree):
 @program(V)
 def interpolated(x):
     return jnp.interp(x, jnp.linspace(-3, 3, 9), jnp.arange(9.0) ** 2), jnp.searchsorted(
-        jnp.linspace(-3, 3, 9), x)
+        jnp.linspace(-3, 3, 9), x
+    )
 
 
 @program(V)

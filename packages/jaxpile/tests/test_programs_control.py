@@ -23,6 +23,7 @@ program = Programs()
 def heat(x):
     def step(_, y):
         return y.at[1:-1, 1:-1].add(0.2 * (y[:-2, 1:-1] + y[2:, 1:-1] - 2 * y[1:-1, 1:-1]))
+
     return lax.fori_loop(0, 7, step, x)
 
 
@@ -31,6 +32,7 @@ def scan_states(x):
     def step(carry, value):
         carry = 0.9 * carry + value
         return carry, (carry, jnp.sin(carry))
+
     return lax.scan(step, 0.0, x)
 
 
@@ -44,8 +46,10 @@ def nested_scans(x):
     def outer(c, matrix):
         def inner(d, row):
             return d * 0.5 + row, d.sum()
+
         d, sums = lax.scan(inner, c, matrix)
         return d, sums
+
     return lax.scan(outer, jnp.ones(6), x)
 
 
@@ -59,6 +63,7 @@ def scan_gradient(x):
     def loss(y):
         c, _ = lax.scan(lambda c, v: (jnp.tanh(c + v), None), 0.1, y)
         return c
+
     return jax.grad(loss)(x)
 
 
@@ -69,8 +74,11 @@ def recurrences(x):
 
 @program(V[0])
 def newton(x):
-    return lax.while_loop(lambda s: jnp.abs(s[0] ** 2 - 2) > 1e-12,
-                          lambda s: (0.5 * (s[0] + 2 / s[0]), s[1] + 1), (jnp.abs(x) + 1, 0))
+    return lax.while_loop(
+        lambda s: jnp.abs(s[0] ** 2 - 2) > 1e-12,
+        lambda s: (0.5 * (s[0] + 2 / s[0]), s[1] + 1),
+        (jnp.abs(x) + 1, 0),
+    )
 
 
 @program(V)
@@ -81,8 +89,10 @@ def mapped_while(x):
 @program(M)
 def mapped_while_of_rows(x):
     def run(row):
-        return lax.while_loop(lambda s: s[0].sum() + s[1] < 9,
-                              lambda s: (jnp.abs(s[0]) * 1.1, s[1] + 1), (row, 0))
+        return lax.while_loop(
+            lambda s: s[0].sum() + s[1] < 9, lambda s: (jnp.abs(s[0]) * 1.1, s[1] + 1), (row, 0)
+        )
+
     return jax.vmap(run)(x)
 
 
@@ -100,7 +110,8 @@ def switches(x, k):
 @program(V, I)
 def mapped_switch(x, i):
     return jax.vmap(lambda k, y: lax.switch(k, [jnp.sin, jnp.cos, lambda z: z * 2], y))(
-        i % 3, x[:30])
+        i % 3, x[:30]
+    )
 
 
 @program(KEY)
@@ -116,8 +127,13 @@ def normal(key):
 @program(KEY)
 def random_keys(key):
     first, second = jax.random.split(key)
-    return (jax.random.bits(first, (6,)), jax.random.fold_in(second, 9), jax.random.split(key, 5),
-            jax.random.randint(second, (11,), 0, 77), jax.random.bernoulli(first, 0.3, (20,)))
+    return (
+        jax.random.bits(first, (6,)),
+        jax.random.fold_in(second, 9),
+        jax.random.split(key, 5),
+        jax.random.randint(second, (11,), 0, 77),
+        jax.random.bernoulli(first, 0.3, (20,)),
+    )
 
 
 @program(KEY)
@@ -131,6 +147,7 @@ def random_walk(key):
         key, x = carry
         key, own = jax.random.split(key)
         return (key, x + jax.random.normal(own)), x
+
     return lax.scan(step, (key, 0.0), length=12)
 
 
@@ -149,6 +166,7 @@ def network(x):
         for w in ws:
             y = jnp.tanh(y @ w)
         return (y**2).mean()
+
     return jax.value_and_grad(loss)(weights)
 
 
@@ -162,11 +180,13 @@ def custom_derivative(x):
     @jax.custom_vjp
     def f(y):
         return jnp.sin(y)
+
     f.defvjp(lambda y: (f(y), y), lambda y, g: (g * 2 * y,))
 
     @jax.custom_jvp
     def h(y):
         return y**2
+
     h.defjvp(lambda p, t: (h(*p), 5 * t[0]))
     return f(x), jax.grad(lambda y: f(y).sum())(x), jax.grad(lambda y: h(y).sum())(x)
 
@@ -176,6 +196,7 @@ def least_squares(a, b):
     def step(x, _):
         x = x - 0.05 * (a.T @ (a @ x - b[:4]))
         return x, jnp.linalg.norm(a @ x - b[:4])
+
     return lax.scan(step, jnp.zeros(6), length=25)
 
 
@@ -191,6 +212,7 @@ def fourth_order_steps(x):
         c = field(y + h / 2 * b)
         d = field(y + h * c)
         return y + h / 6 * (a + 2 * b + 2 * c + d), y
+
     return lax.scan(step, x[:2], length=30)
 
 
@@ -201,8 +223,12 @@ def mandelbrot(x, y):
     def step(_, s):
         u, v, count = s
         inside = u * u + v * v < 4
-        return (jnp.where(inside, u * u - v * v + a, u), jnp.where(inside, 2 * u * v + b, v),
-                count + inside)
+        return (
+            jnp.where(inside, u * u - v * v + a, u),
+            jnp.where(inside, 2 * u * v + b, v),
+            count + inside,
+        )
+
     return lax.fori_loop(0, 20, step, (a * 0, b * 0, jnp.zeros(a.shape, int)))[2]
 
 

@@ -25,8 +25,11 @@ W = normal(6) - 2j * normal(6)
 
 @programs(normal(33))
 def scan_of_maxima(x):
-    return [lax.associative_scan(jnp.maximum, x[:n], reverse=back)
-            for n in (2, 3, 5, 33) for back in (False, True)]
+    return [
+        lax.associative_scan(jnp.maximum, x[:n], reverse=back)
+        for n in (2, 3, 5, 33)
+        for back in (False, True)
+    ]
 
 
 @programs(jax.random.key(3))
@@ -50,8 +53,11 @@ def jacobians(x):
     def f(row):
         return jnp.tanh(row @ (jnp.arange(6.0).reshape(3, 2) / 7))
 
-    return jax.vmap(jax.jacfwd(f))(x), jax.vmap(jax.jacrev(f))(x), jax.hessian(
-        lambda row: f(row)[0])(x[0])
+    return (
+        jax.vmap(jax.jacfwd(f))(x),
+        jax.vmap(jax.jacrev(f))(x),
+        jax.hessian(lambda row: f(row)[0])(x[0]),
+    )
 
 
 @programs(normal(4, 5, 6))
@@ -67,37 +73,83 @@ def stacks_of_nothing(x):
 @programs(normal(5, 5), normal(5), normal(3, 4, 4))
 def systems(a, b, many):
     positive = many @ many.mT + jnp.eye(4, dtype=many.dtype)
-    return (jnp.linalg.solve(a, b), jnp.linalg.inv(a), jnp.linalg.slogdet(a), lax.linalg.lu(a[:3]),
-            jnp.linalg.solve(many, jnp.ones((3, 4, 2))), jnp.linalg.cholesky(positive),
-            jnp.linalg.cholesky(-positive), jax.grad(lambda a: jnp.linalg.slogdet(a)[1])(a))
+    return (
+        jnp.linalg.solve(a, b),
+        jnp.linalg.inv(a),
+        jnp.linalg.slogdet(a),
+        lax.linalg.lu(a[:3]),
+        jnp.linalg.solve(many, jnp.ones((3, 4, 2))),
+        jnp.linalg.cholesky(positive),
+        jnp.linalg.cholesky(-positive),
+        jax.grad(lambda a: jnp.linalg.slogdet(a)[1])(a),
+    )
 
 
 @programs(normal(4, 4) + 4 * jnp.eye(4), normal(4, 3))
 def triangles(a, b):
-    return [lax.linalg.triangular_solve(a, b if left else b.T, left_side=left, lower=lower,
-                                        transpose_a=flipped, unit_diagonal=unit)
-            for left in (True, False) for lower in (True, False)
-            for flipped in (True, False) for unit in (True, False)]
+    return [
+        lax.linalg.triangular_solve(
+            a,
+            b if left else b.T,
+            left_side=left,
+            lower=lower,
+            transpose_a=flipped,
+            unit_diagonal=unit,
+        )
+        for left in (True, False)
+        for lower in (True, False)
+        for flipped in (True, False)
+        for unit in (True, False)
+    ]
 
 
 @programs(Z, W)
 def complex_arithmetic(z, w):
-    return (z + w, z - w, z * w, z / w, -z, z**3, z**-2, 1 / z, jnp.abs(z), jnp.conj(z), z.real,
-            z.imag, z == w, z != w, jnp.angle(z), z.astype(jnp.complex64), z * 2, z.astype(bool))
+    return (
+        z + w,
+        z - w,
+        z * w,
+        z / w,
+        -z,
+        z**3,
+        z**-2,
+        1 / z,
+        jnp.abs(z),
+        jnp.conj(z),
+        z.real,
+        z.imag,
+        z == w,
+        z != w,
+        jnp.angle(z),
+        z.astype(jnp.complex64),
+        z * 2,
+        z.astype(bool),
+    )
 
 
 @programs(Z, jnp.array([0j, 1, -1, 1j, -1j]))
 def complex_functions(z, edges):
-    return [f(x) for f in (jnp.exp, jnp.sqrt, jnp.sin, jnp.cos, jnp.abs) for x in (z, edges)
-            ] + [jnp.log(z), edges / 0]
+    return [f(x) for f in (jnp.exp, jnp.sqrt, jnp.sin, jnp.cos, jnp.abs) for x in (z, edges)] + [
+        jnp.log(z),
+        edges / 0,
+    ]
 
 
 @programs(Z, W)
 def complex_arrays(z, w):
-    return (z.sum(), z.prod(), jnp.cumsum(z), z @ w, jnp.outer(z, w).T @ jnp.conj(z), z[::-1],
-            jnp.concatenate([z, w]), z.at[jnp.array([1, 1])].add(w[:2]), z[jnp.array([7, 1])],
-            jnp.where(z.real > 0, z, w),
-            jnp.linalg.solve(jnp.outer(z, w) + jnp.eye(6, dtype=z.dtype), z))
+    return (
+        z.sum(),
+        z.prod(),
+        jnp.cumsum(z),
+        z @ w,
+        jnp.outer(z, w).T @ jnp.conj(z),
+        z[::-1],
+        jnp.concatenate([z, w]),
+        z.at[jnp.array([1, 1])].add(w[:2]),
+        z[jnp.array([7, 1])],
+        jnp.where(z.real > 0, z, w),
+        jnp.linalg.solve(jnp.outer(z, w) + jnp.eye(6, dtype=z.dtype), z),
+    )
 
 
 @programs(normal(7))
@@ -106,7 +158,8 @@ def wave(x):
         return psi * jnp.exp(-0.1j * x**2), jnp.sum(jnp.abs(psi) ** 2)
 
     return lax.scan(step, jnp.exp(1j * x - x**2), None, length=5), jax.grad(
-        lambda x: jnp.sum(jnp.abs(jnp.exp(1j * x) * x + 1) ** 2))(x)
+        lambda x: jnp.sum(jnp.abs(jnp.exp(1j * x) * x + 1) ** 2)
+    )(x)
 
 
 @programs(normal(4, 6), jnp.arange(24, dtype=jnp.int32).reshape(4, 6))
@@ -120,8 +173,12 @@ def reductions_of_ones_own(x, places):
     def largest(axes, rows=4):
         return lax.reduce((x[:rows], places[:rows]), (low, np.int32(0)), best, axes)
 
-    return (lax.reduce(x, low, jnp.logaddexp, (1,)), largest((0,)), largest((0, 1)),
-            largest((0,), 0))
+    return (
+        lax.reduce(x, low, jnp.logaddexp, (1,)),
+        largest((0,)),
+        largest((0, 1)),
+        largest((0,), 0),
+    )
 
 
 @programs(normal(2, 8, 8, 3), jnp.zeros((1, 4, 4, 1)))
@@ -129,15 +186,22 @@ def gradients_of_pooling(x, ties):
     def pooled(x, how):
         return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 2, 1), (1, 2, 2, 1), how)
 
-    return [jax.grad(lambda x, how=how: jnp.sin(pooled(x, how)).sum())(y)
-            for how in ("SAME", "VALID") for y in (x, ties)]
+    return [
+        jax.grad(lambda x, how=how: jnp.sin(pooled(x, how)).sum())(y)
+        for how in ("SAME", "VALID")
+        for y in (x, ties)
+    ]
 
 
-@programs(jnp.array([0, 1, -1, 2**31 - 1, -2**31, 12345], jnp.int32))
+@programs(jnp.array([0, 1, -1, 2**31 - 1, -(2**31), 12345], jnp.int32))
 def bits_of_other_sizes(x):
     small = lax.bitcast_convert_type(x, jnp.uint8)
-    return (small, lax.bitcast_convert_type(small, jnp.int32), jnp.array([1.5]).view(jnp.uint16),
-            lax.bitcast_convert_type(small, jnp.float32))
+    return (
+        small,
+        lax.bitcast_convert_type(small, jnp.int32),
+        jnp.array([1.5]).view(jnp.uint16),
+        lax.bitcast_convert_type(small, jnp.float32),
+    )
 
 
 @programs(jnp.array([1.1, -3.3, 1e20, 1e-7, jnp.inf, jnp.nan, -0.0], jnp.float32))
@@ -145,8 +209,9 @@ def fewer_bits(x):
     return [lax.reduce_precision(x, *kept) for kept in ((8, 7), (5, 10), (5, 2), (8, 23))]
 
 
-@pytest.mark.parametrize("name", PROGRAMS.each(
-    rehearsed=["gradients_of_pooling", "systems", "ising"]))
+@pytest.mark.parametrize(
+    "name", PROGRAMS.each(rehearsed=["gradients_of_pooling", "systems", "ising"])
+)
 def test_as_jax(name):
     assert_as_jax(*PROGRAMS[name])
 
@@ -154,12 +219,13 @@ def test_as_jax(name):
 @pytest.mark.parametrize("compiled", [jax.jit, jaxpile.jit])
 def test_the_last_row_of_a_contraction_is_right(compiled):
     """In float32, 32768 squared is 2**30; jax.jit of 0.10.2 says 1065369600 (jax-ml/jax#39103)."""
+
     def squares(x):
         return jax.vmap(lambda row: jnp.sum((jnp.eye(3, dtype=x.dtype) @ row) ** 2))(x)
 
     first = np.arange(32769, dtype=np.float32)
     x = jnp.zeros((32769, 3), jnp.float32).at[:, 0].set(first)
-    np.testing.assert_array_equal(compiled(squares)(x), first ** 2)
+    np.testing.assert_array_equal(compiled(squares)(x), first**2)
 
 
 def test_donated_arguments_stay():
@@ -168,10 +234,13 @@ def test_donated_arguments_stay():
     assert x.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("operation", [
-    jnp.sin, pytest.param(lambda x: x.at[1:-1].add(x[2:] * 0.1), marks=pytest.mark.rehearsal)])
+@pytest.mark.parametrize(
+    "operation",
+    [jnp.sin, pytest.param(lambda x: x.at[1:-1].add(x[2:] * 0.1), marks=pytest.mark.rehearsal)],
+)
 def test_long_programs_compile_each_thing_once(operation):
     """Three hundred sines, or updates, are a few functions: seconds of LLVM's time otherwise."""
+
     def program(x):
         for _ in range(300):
             x = operation(x)

@@ -118,8 +118,11 @@ def convolution_by_shifts(x):
     p = jnp.pad(x, 1, mode="reflect")
     return (
         sum(k[i, j] * p[i : i + 16, j : j + 16] for i in range(3) for j in range(3)),
-        jnp.pad(x, 2, mode="symmetric"), jnp.pad(x, ((0, 1), (1, 0)), mode="linear_ramp"),
-        jnp.pad(x, 1, mode="mean"), jnp.gradient(x), jnp.diff(x, 2, axis=0),
+        jnp.pad(x, 2, mode="symmetric"),
+        jnp.pad(x, ((0, 1), (1, 0)), mode="linear_ramp"),
+        jnp.pad(x, 1, mode="mean"),
+        jnp.gradient(x),
+        jnp.diff(x, 2, axis=0),
     )
 
 
@@ -178,7 +181,9 @@ def adam(x, y):
                 p
                 - 0.01 * (m / (1 - 0.9 ** (t + 1))) / (jnp.sqrt(v / (1 - 0.999 ** (t + 1))) + 1e-8)
             ),
-            p, m, v,
+            p,
+            m,
+            v,
         )
         return (p, m, v), value
 
@@ -219,7 +224,8 @@ def scan_with_history(x):
 def scan_unrolled(x):
     return (
         lax.scan(lambda c, v: (c * 0.9 + v[0], c - v[1]), 0.0, x, unroll=4),
-        lax.map(lambda v: (v[0] * v[1], v.sum()), x), lax.map(lambda v: v.sum(), x, batch_size=7),
+        lax.map(lambda v: (v[0] * v[1], v.sum()), x),
+        lax.map(lambda v: v.sum(), x, batch_size=7),
     )
 
 
@@ -227,7 +233,8 @@ def scan_unrolled(x):
 def remat_and_closures(x):
     c = np.arange(12.0)
     f = jax.checkpoint(
-        lambda y: jnp.sin(y * c) * jnp.cos(y), policy=jax.checkpoint_policies.dots_saveable)
+        lambda y: jnp.sin(y * c) * jnp.cos(y), policy=jax.checkpoint_policies.dots_saveable
+    )
     return jax.grad(lambda y: f(f(y)).sum())(x), jax.linearize(f, x)[1](x), jax.vjp(f, x)[1](x)
 
 

@@ -14,8 +14,13 @@ from jaxpile.values import pointwise
 
 X = np.arange(6.0)
 #: A registry that lacks a primitive: a test does not depend on what the package has not come to.
-LACKING = jaxpile.Registry({name: translator for name, translator
-                            in jaxpile.default_registry().items() if name != "nextafter"})
+LACKING = jaxpile.Registry(
+    {
+        name: translator
+        for name, translator in jaxpile.default_registry().items()
+        if name != "nextafter"
+    }
+)
 
 
 def test_a_primitive_without_a_translator():
@@ -30,16 +35,19 @@ def test_a_primitive_without_a_translator():
     assert "@jaxpile.translates('nextafter')" in text
 
 
-@pytest.mark.parametrize(("function", "name"), [
-    (lambda x: jnp.linalg.cholesky(1j * x[:4].reshape(2, 2)).real, "cholesky"),
-    (lambda x: jnp.linalg.qr(x.reshape(2, 3)), "qr"),
-    (lambda x: jnp.fft.rfft(x).real, "fft"),
-    (lambda x: lax.bessel_i0e(x), "bessel_i0e"),
-    (lambda x: jax.random.gamma(jax.random.key(1), x), "random_gamma"),
-    (lambda x: lax.reduce(x, 1.0, lambda a, b: a * jnp.full(3, b).sum(), (0,)), "reduce"),
-    (lambda x: x.at[2:4].apply(jnp.sin), "scatter"),
-    (lambda x: jax.pure_callback(np.sin, x, x), "pure_callback"),
-])
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: jnp.linalg.cholesky(1j * x[:4].reshape(2, 2)).real, "cholesky"),
+        (lambda x: jnp.linalg.qr(x.reshape(2, 3)), "qr"),
+        (lambda x: jnp.fft.rfft(x).real, "fft"),
+        (lambda x: lax.bessel_i0e(x), "bessel_i0e"),
+        (lambda x: jax.random.gamma(jax.random.key(1), x), "random_gamma"),
+        (lambda x: lax.reduce(x, 1.0, lambda a, b: a * jnp.full(3, b).sum(), (0,)), "reduce"),
+        (lambda x: x.at[2:4].apply(jnp.sin), "scatter"),
+        (lambda x: jax.pure_callback(np.sin, x, x), "pure_callback"),
+    ],
+)
 def test_what_is_missing_is_refused_with_the_line(function, name):
     line = function.__code__.co_firstlineno
     with pytest.raises(UnsupportedPrimitive, match=f"'{name}', used in .*test_refusals.py:{line}"):
@@ -80,8 +88,7 @@ def test_a_translator_that_makes_another_shape():
         return pointwise("lt", np.dtype(bool), x, x)
 
     with pytest.raises(UnsupportedPrimitive, match="translator of 'sin' made"):
-        jaxpile.jit(lambda x: jnp.sin(x),
-                    translators=jaxpile.default_registry().extended(wrong))(X)
+        jaxpile.jit(lambda x: jnp.sin(x), translators=jaxpile.default_registry().extended(wrong))(X)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -92,8 +99,9 @@ def test_types_without_machine_code(dtype):
         jaxpile.jit(lambda x: x * 2)(jnp.ones(3, dtype))
 
 
-@pytest.mark.parametrize("function", [
-    lambda z: jnp.sort(z), lambda z: z.max(), lambda z: jnp.tanh(z)])
+@pytest.mark.parametrize(
+    "function", [lambda z: jnp.sort(z), lambda z: z.max(), lambda z: jnp.tanh(z)]
+)
 def test_operations_that_complex_numbers_lack(function):
     line = function.__code__.co_firstlineno
     with pytest.raises(UnsupportedType, match=f"test_refusals.py:{line}.* of complex numbers"):

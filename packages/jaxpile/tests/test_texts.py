@@ -27,11 +27,13 @@ FUNCTIONS = {
     "nan kept": lambda x: jnp.maximum(jnp.sqrt(x), 0.5),
     "scatter": lambda x: x.at[I].add(1.0),
     "scan": lambda x: lax.scan(lambda c, r: (c * 0.5 + r, c.sum()), x[0], x),
-    "scan by columns": lambda x: lax.scan(lambda c, r: ((c[1] + r, c[0]), c[0] * r),
-                                          (x[0], x[1]), x, reverse=True),
+    "scan by columns": lambda x: lax.scan(
+        lambda c, r: ((c[1] + r, c[0]), c[0] * r), (x[0], x[1]), x, reverse=True
+    ),
     "scan that mixes columns": lambda x: lax.scan(lambda c, r: (c[::-1] + r, c), x[0], x),
-    "while": lambda x: lax.while_loop(lambda s: s[0] < 40.0, lambda s: (s[0] * 2, s[1] + 1),
-                                      (jnp.abs(x[0, 0]) + 1, 0)),
+    "while": lambda x: lax.while_loop(
+        lambda s: s[0] < 40.0, lambda s: (s[0] * 2, s[1] + 1), (jnp.abs(x[0, 0]) + 1, 0)
+    ),
     "cond": lambda x: lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x),
     "sort": lambda x: jnp.sort(x, 0),
     "product": lambda x: x @ x.T,
@@ -71,17 +73,25 @@ def test_kernels_run(name, cupy):
     check(jax.tree.leaves(jaxpile.jit(FUNCTIONS[name], backend="cuda")(X)), FUNCTIONS[name])
 
 
-@pytest.mark.parametrize(("name", "alone"), [("scan by columns", True),
-                                             ("scan that mixes columns", False)])
+@pytest.mark.parametrize(
+    ("name", "alone"), [("scan by columns", True), ("scan that mixes columns", False)]
+)
 def test_a_scan_over_rows_is_one_kernel_where_columns_do_not_meet(name, alone):
     lowered = jaxpile.jit(FUNCTIONS[name]).lower(X)
     plan = generate(program_of(lowered.jaxpr, default_registry(), name, "gpu"))
     assert all(isinstance(step, Kernel) for step in plan.steps) == alone
 
 
-@pytest.mark.parametrize(("place", "alone"), [
-    ((7, 1, 0), True), ((7, 1, 7), True), ((7, 1, 1), False), ((1, 1, 0), False),
-    ((7, -1, 6), False)])
+@pytest.mark.parametrize(
+    ("place", "alone"),
+    [
+        ((7, 1, 0), True),
+        ((7, 1, 7), True),
+        ((7, 1, 1), False),
+        ((1, 1, 0), False),
+        ((7, -1, 6), False),
+    ],
+)
 def test_columns_that_meet_are_left_apart(place, alone):
     """A buffer is written at 7 t + i, and read where ``place`` says: factors of t and i, offset."""
     t, column = var("t", 0, 5), dim(0, 0, 7)
@@ -104,12 +114,14 @@ def test_without_cupy(monkeypatch):
 
     monkeypatch.setattr(importlib, "import_module", missing)
     from jaxpile.cuda.launch import cupy as find
+
     with pytest.raises(NoGPU, match="no module cupy here"):
         find()
 
 
 def test_loops_are_vectorised():
     from jaxpile.llvm.engine import optimised
+
     # float32: LLVM finds vectors of two float64 on processors without AVX not worth it.
     text = jaxpile.jit(lambda x: jnp.exp(x) * 2).lower(np.ones(1000, np.float32)).as_text("llvm")
     assert " x float>" in str(optimised(text))

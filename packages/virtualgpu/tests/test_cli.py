@@ -51,17 +51,24 @@ def script(tmp_path: Path) -> Path:
 def virtualgpu(*arguments: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "NUMBA_CUDA_WARN_ON_IMPLICIT_COPY": "0"}
     environment.pop("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", None)
-    return subprocess.run([sys.executable, "-m", "virtualgpu", *map(str, arguments)],
-                          capture_output=True, text=True, env=environment)
+    return subprocess.run(
+        [sys.executable, "-m", "virtualgpu", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
 
 
-@pytest.mark.parametrize(("words", "status", "said"), [
-    (["clean", "clean"], 0, "2 launches checked, clean"),
-    (["race"], 1, "sums.py line 7"),
-    (["far"], 1, "sums.py line 11"),
-    (["clean", "3"], 3, "1 launch checked, clean"),
-    (["race", "0"], 1, "race"),
-])
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["clean", "clean"], 0, "2 launches checked, clean"),
+        (["race"], 1, "sums.py line 7"),
+        (["far"], 1, "sums.py line 11"),
+        (["clean", "3"], 3, "1 launch checked, clean"),
+        (["race", "0"], 1, "race"),
+    ],
+)
 @pytest.mark.filterwarnings("ignore::numba.cuda.core.errors.NumbaPerformanceWarning")
 def test_a_script_runs_under_the_checkers(script: Path, capsys, words, status, said):
     assert cli.main(["run", str(script), *words]) == status
@@ -102,7 +109,7 @@ def test_a_fault_is_an_exit_status_and_no_traceback(script: Path):
 def test_a_launch_that_is_refused_is_told_with_its_line(script: Path):
     ran = virtualgpu("run", script, "race", "wide")
     assert ran.returncode == 1
-    assert "sums.py\", line 22" in ran.stderr and "a block has at most 1024" in ran.stderr
+    assert 'sums.py", line 22' in ran.stderr and "a block has at most 1024" in ran.stderr
     assert "virtual GPU: 1 launch checked, 1 finding" in ran.stderr
 
 
@@ -122,6 +129,7 @@ def test_the_doctor_launches_a_kernel():
 
 def test_the_doctor_finds_what_lies_on_the_path(monkeypatch, capsys):
     """As from a checkout on ``PYTHONPATH``, which has no metadata."""
+
     def version(name):
         if name in ("virtualgpu", "numpy", "nothing"):
             raise importlib.metadata.PackageNotFoundError(name)
@@ -171,9 +179,14 @@ print("first:", first.copy_to_host()[0])
 
 def test_stand_ins_are_chosen(tmp_path: Path):
     path = tmp_path / "asks.py"
-    path.write_text("from importlib.util import find_spec\n"
-                    "print([bool(find_spec(name)) for name in ('cupy', 'cudf', 'pycuda')])\n")
-    for names, said in (("cupy", "[True, False, False]"), ("", "[False, False, False]"),
-                        ("cudf,pycuda", "[True, True, True]")):
+    path.write_text(
+        "from importlib.util import find_spec\n"
+        "print([bool(find_spec(name)) for name in ('cupy', 'cudf', 'pycuda')])\n"
+    )
+    for names, said in (
+        ("cupy", "[True, False, False]"),
+        ("", "[False, False, False]"),
+        ("cudf,pycuda", "[True, True, True]"),
+    ):
         done = virtualgpu("run", "--standins", names, path)
         assert done.stdout.strip() == said, done.stderr

@@ -14,16 +14,18 @@ from virtualgpu import scripts
 BREAKS = "raise ImportError('virtualgpu is broken')\n"
 
 
-def started(code: str, *folders: Path, prefix: str | None = sys.prefix,
-            options: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
+def started(
+    code: str, *folders: Path, prefix: str | None = sys.prefix, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess:
     """``python -c code`` as a kernel starts it, the folders on its PYTHONPATH too."""
     env = {key: value for key, value in os.environ.items() if key != scripts.SWITCH}
     paths = [scripts.FOLDER, *map(str, folders), os.environ.get("PYTHONPATH", "")]
     env |= {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join(paths)}
     if prefix is not None:
         env[scripts.SWITCH] = os.path.realpath(prefix)
-    return subprocess.run([sys.executable, *options, "-c", code], env=env, capture_output=True,
-                          text=True, check=False)
+    return subprocess.run(
+        [sys.executable, *options, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
 
 
 def said(*arguments, **options) -> str:
@@ -33,15 +35,18 @@ def said(*arguments, **options) -> str:
     return ran.stdout.strip()
 
 
-@pytest.mark.parametrize(("statement", "holds"), [
-    ("from numba import cuda", "cuda.is_available()"),
-    ("import numba.cuda", "'Virtual GPU' in str(numba.cuda.get_current_device().name)"),
-    ("import cupy", "'standins' in cupy.__file__ and cupy.arange(4).sum() == 6"),
-    ("import cuda.core", "'Virtual GPU' in cuda.core.Device().name"),
-    ("from cuda.bindings import driver", "driver.cuInit(0)[0] == 0"),
-    ("import cuda.tile", "cuda.tile._cext.get_compute_capability() == (9, 0)"),
-    ("import awkward", "awkward.to_backend([1, 2], 'cuda').nbytes == 16"),
-])
+@pytest.mark.parametrize(
+    ("statement", "holds"),
+    [
+        ("from numba import cuda", "cuda.is_available()"),
+        ("import numba.cuda", "'Virtual GPU' in str(numba.cuda.get_current_device().name)"),
+        ("import cupy", "'standins' in cupy.__file__ and cupy.arange(4).sum() == 6"),
+        ("import cuda.core", "'Virtual GPU' in cuda.core.Device().name"),
+        ("from cuda.bindings import driver", "driver.cuInit(0)[0] == 0"),
+        ("import cuda.tile", "cuda.tile._cext.get_compute_capability() == (9, 0)"),
+        ("import awkward", "awkward.to_backend([1, 2], 'cuda').nbytes == 16"),
+    ],
+)
 def test_an_import_for_the_gpu_switches_it_on(statement: str, holds: str):
     assert said(f"{statement}\nprint({holds})") == "True"
 
@@ -51,27 +56,38 @@ def test_triton_is_such_an_import_and_a_file_of_that_name_is_told(tmp_path: Path
     ran = started("import triton, virtualgpu; print(virtualgpu.is_active())", tmp_path)
     assert ran.stdout.strip() == "True", ran.stderr
     assert "UserWarning: the virtual GPU cannot run kernels of this triton: cannot import" in (
-        ran.stderr)
+        ran.stderr
+    )
 
 
 def test_a_program_without_a_gpu_pays_for_nothing():
     """Neither Numba nor any part of virtualgpu; the folder is gone from sys.path."""
-    told = said("import sys, json, http.client\n"
-                "print([one for one in sys.modules if one.partition('.')[0] in "
-                "('virtualgpu', 'numba', 'numpy')], any('startup' in one for one in sys.path))")
+    told = said(
+        "import sys, json, http.client\n"
+        "print([one for one in sys.modules if one.partition('.')[0] in "
+        "('virtualgpu', 'numba', 'numpy')], any('startup' in one for one in sys.path))"
+    )
     assert told == "[] False"
 
 
 @pytest.mark.parametrize("options", [{"prefix": None}, {"prefix": "/usr"}, {"options": ("-E",)}])
 def test_another_environment_and_an_isolated_python_are_left_alone(options: dict):
-    assert said("import sys; print([type(one).__name__ for one in sys.meta_path if "
-                "'Waiting' in type(one).__name__])", **options) == "[]"
+    assert (
+        said(
+            "import sys; print([type(one).__name__ for one in sys.meta_path if "
+            "'Waiting' in type(one).__name__])",
+            **options,
+        )
+        == "[]"
+    )
 
 
 def test_the_sitecustomize_that_was_there_runs_first_of_all(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.KEPT = 7\n")
-    assert said("import sitecustomize; print(KEPT, sitecustomize.__file__)",
-                tmp_path) == f"7 {tmp_path / 'sitecustomize.py'}"
+    assert (
+        said("import sitecustomize; print(KEPT, sitecustomize.__file__)", tmp_path)
+        == f"7 {tmp_path / 'sitecustomize.py'}"
+    )
 
 
 def test_a_sitecustomize_that_fails_says_so_as_before(tmp_path: Path):

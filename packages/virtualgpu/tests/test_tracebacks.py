@@ -35,27 +35,46 @@ begin()
 def test_a_program_ends_with_its_own_lines(tmp_path: Path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
-    ran = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True,
-                         env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+    )
     told = ran.stderr
     assert ran.returncode == 1 and len(told.splitlines()) <= 12
-    places = [told.index(words) for words in (
-        "line 18, in <module>", "line 15, in begin", "line 11, being compiled",
-        "x[cuda.gird(1)] = 1", "AttributeError: module")]
+    places = [
+        told.index(words)
+        for words in (
+            "line 18, in <module>",
+            "line 15, in begin",
+            "line 11, being compiled",
+            "x[cuda.gird(1)] = 1",
+            "AttributeError: module",
+        )
+    ]
     assert places == sorted(places)
     assert "numba_cuda" not in told and told.endswith(f"{tracebacks.KEY}\n")
 
 
-@pytest.mark.parametrize(("line", "hidden"), [
-    ("cp.hstack([object()])", False), ("cp.zeros(3) + 'a'", False),
-    ("cp.nothing_of_that_name", False),
-    ("cp.RawKernel('void k() { oops }', 'k')((1,), (1,), ())", True),
-])
+@pytest.mark.parametrize(
+    ("line", "hidden"),
+    [
+        ("cp.hstack([object()])", False),
+        ("cp.zeros(3) + 'a'", False),
+        ("cp.nothing_of_that_name", False),
+        ("cp.RawKernel('void k() { oops }', 'k')((1,), (1,), ())", True),
+    ],
+)
 def test_frames_are_named_where_compiler_or_launch_had_some(tmp_path: Path, line, hidden):
     script = tmp_path / "program.py"
     script.write_text(f"import virtualgpu\nvirtualgpu.activate()\nimport cupy as cp\n{line}\n")
-    ran = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True,
-                         env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+    )
     assert ran.returncode == 1 and "line 4, in <module>" in ran.stderr
     assert ran.stderr.endswith(f"{tracebacks.KEY}\n") == hidden, ran.stderr
     assert not ran.stderr.endswith("\n\n")
@@ -78,7 +97,8 @@ def test_it_can_be_switched_off_and_leaves_others_alone(monkeypatch: pytest.Monk
 
 
 def test_what_a_program_raises_itself_is_shown_as_ever(
-        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
     tracebacks.shorten()
     try:

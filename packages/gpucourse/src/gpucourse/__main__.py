@@ -6,8 +6,10 @@ if __name__ == "__main__":
     # Installers refuse other versions; a checkout on Python's path does not.
     if not (3, 11) <= sys.version_info < (3, 14):
         here = ".".join(map(str, sys.version_info[:2]))
-        sys.exit(f"The course needs Python 3.11, 3.12 or 3.13, and this is {here} "
-                 f"({sys.executable}). `make setup` takes one that is here, or fetches one.")
+        sys.exit(
+            f"The course needs Python 3.11, 3.12 or 3.13, and this is {here} "
+            f"({sys.executable}). `make setup` takes one that is here, or fetches one."
+        )
     from gpucourse.cli import app
 
     app()

@@ -57,8 +57,12 @@ def progress() -> None:
 @app.command()
 def room(
     folder: Annotated[Path, typer.Argument(help="that the whole room can write to")],
-    join: Annotated[bool, typer.Option(
-        "--join", help="as a learner: share your guesses from now on, without your name")] = False,
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join", help="as a learner: share your guesses from now on, without your name"
+        ),
+    ] = False,
     leave: Annotated[bool, typer.Option("--leave", help="share nothing more")] = False,
 ) -> None:
     """Count what a room guessed, question by question; or join it, so that yours count too."""
@@ -69,14 +73,18 @@ def room(
             typer.echo(room.leave() if leave else room.join(folder))
             return
         found = room.counts(folder)
-        typer.echo("\n\n".join(map(str, found)) or f"Nobody has answered yet. Learners join with: "
-                   f"gpucourse room {folder} --join")
+        typer.echo(
+            "\n\n".join(map(str, found))
+            or f"Nobody has answered yet. Learners join with: gpucourse room {folder} --join"
+        )
 
 
 @app.command()
 def save(
-    to: Annotated[Path | None, typer.Argument(
-        help="a folder, or the file's name; default: the course's folder")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Argument(help="a folder, or the file's name; default: the course's folder"),
+    ] = None,
 ) -> None:
     """Put your work and progress into one file, to download and keep."""
     from gpucourse.learner.bundle import save
@@ -88,8 +96,12 @@ def save(
 
 @app.command()
 def restore(
-    bundle: Annotated[Path | None, typer.Argument(
-        help="what `gpucourse save` wrote; default: the newest in the course's folder")] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Argument(
+            help="what `gpucourse save` wrote; default: the newest in the course's folder"
+        ),
+    ] = None,
 ) -> None:
     """Put the work of a saved file back; nothing that is here is overwritten."""
     from gpucourse.learner.restoring import restore
@@ -100,20 +112,29 @@ def restore(
 
 @app.command()
 def grade(
-    what: Annotated[Path, typer.Argument(
-        help="your project's notebook, folder or name; or, for a class, nbgrader's course "
-             "directory",
-    )] = Path("."),
-    assignment: Annotated[list[str] | None, typer.Option(
-        help="of the class; default: all that have a submission")] = None,
-    workers: Annotated[int, typer.Option(
-        help="submissions at a time; 0: one for each core")] = 0,
-    scheduler: Annotated[str, typer.Option(
-        help="address of a Dask cluster that does the work, as tcp://head:8786")] = "",
-    unsafe: Annotated[bool, typer.Option(
-        "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
-    similar: Annotated[bool, typer.Option(
-        "--similar", help="name on the class's page the submissions that resemble each other")
+    what: Annotated[
+        Path,
+        typer.Argument(
+            help="your project's notebook, folder or name; or, for a class, nbgrader's course "
+            "directory",
+        ),
+    ] = Path("."),
+    assignment: Annotated[
+        list[str] | None, typer.Option(help="of the class; default: all that have a submission")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="submissions at a time; 0: one for each core")] = 0,
+    scheduler: Annotated[
+        str, typer.Option(help="address of a Dask cluster that does the work, as tcp://head:8786")
+    ] = "",
+    unsafe: Annotated[
+        bool,
+        typer.Option("--unsafe", help="grade others' work although this machine cannot isolate it"),
+    ] = False,
+    similar: Annotated[
+        bool,
+        typer.Option(
+            "--similar", help="name on the class's page the submissions that resemble each other"
+        ),
     ] = False,
 ) -> None:
     """Grade a project notebook with its hidden tests, or a class in its course directory."""
@@ -133,9 +154,16 @@ def grade(
         raise typer.Exit(grade_notebook.grade(what) or 0)
     from gpucourse.grading.commands import grade_class
 
-    raise typer.Exit(grade_class.grade_class(
-        what, assignment or [], workers=workers, scheduler=scheduler, unsafe=unsafe,
-        similar=similar))
+    raise typer.Exit(
+        grade_class.grade_class(
+            what,
+            assignment or [],
+            workers=workers,
+            scheduler=scheduler,
+            unsafe=unsafe,
+            similar=similar,
+        )
+    )
 
 
 @app.command()
@@ -143,8 +171,9 @@ def collect(
     archive: Annotated[Path, typer.Argument(help="the platform's zip of all submissions")],
     assignment: Annotated[str, typer.Argument(help="whose they are, as 01_fill_a_histogram")],
     lms: Annotated[str, typer.Option(help="moodle or canvas")],
-    update: Annotated[bool, typer.Option(
-        "--update", help="put them in the place of what is there already")] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="put them in the place of what is there already")
+    ] = False,
     course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
 ) -> None:
     """Put the files that Moodle or Canvas gives you into submitted/."""
@@ -159,9 +188,12 @@ def export(
     assignment: Annotated[str, typer.Argument(help="whose marks, as 01_fill_a_histogram")],
     lms: Annotated[str, typer.Option(help="moodle or canvas")],
     column: Annotated[str, typer.Option(help="where the marks go; default: the platform's")] = "",
-    match: Annotated[str, typer.Option(
-        help="the column with the names of folders in submitted/; default: the platform's number",
-    )] = "",
+    match: Annotated[
+        str,
+        typer.Option(
+            help="the column with the names of folders in submitted/; default: the platform's number",
+        ),
+    ] = "",
     course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
 ) -> None:
     """Write Moodle's or Canvas's table of grades again, with the marks in it."""
@@ -173,17 +205,22 @@ def export(
 @app.command()
 def regrade(
     students: Annotated[list[str] | None, typer.Argument(help="default: everybody")] = None,
-    explain: Annotated[str, typer.Option(
-        help="write nothing: show why this student's work came out as it did, with hidden values",
-    )] = "",
+    explain: Annotated[
+        str,
+        typer.Option(
+            help="write nothing: show why this student's work came out as it did, with hidden values",
+        ),
+    ] = "",
     assignment: Annotated[str, typer.Option(help="default: all")] = "",
     course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
-    new_seed: Annotated[bool, typer.Option(
-        "--new-seed", help="draw new hidden inputs instead of those on file")] = False,
-    workers: Annotated[int, typer.Option(
-        help="submissions at a time; 0: one for each core")] = 0,
-    unsafe: Annotated[bool, typer.Option(
-        "--unsafe", help="grade others' work although this machine cannot isolate it")] = False,
+    new_seed: Annotated[
+        bool, typer.Option("--new-seed", help="draw new hidden inputs instead of those on file")
+    ] = False,
+    workers: Annotated[int, typer.Option(help="submissions at a time; 0: one for each core")] = 0,
+    unsafe: Annotated[
+        bool,
+        typer.Option("--unsafe", help="grade others' work although this machine cannot isolate it"),
+    ] = False,
 ) -> None:
     """Grade submissions again; manual grades and comments stay."""
     from gpucourse.grading.oracle import fork_server
@@ -191,16 +228,28 @@ def regrade(
     fork_server.warm_up([__name__, *fork_server.heavy_imports(course.glob("source/*/*.ipynb"))])
     from gpucourse.grading.commands import grade_class
 
-    raise typer.Exit(grade_class.regrade(
-        course, [explain] if explain else students or [], assignment, explain=bool(explain),
-        new_seed=new_seed, workers=workers, unsafe=unsafe))
+    raise typer.Exit(
+        grade_class.regrade(
+            course,
+            [explain] if explain else students or [],
+            assignment,
+            explain=bool(explain),
+            new_seed=new_seed,
+            workers=workers,
+            unsafe=unsafe,
+        )
+    )
 
 
 @app.command()
 def versions(
     notebook: Annotated[Path, typer.Argument(help="as it is called now")],
-    take: Annotated[int, typer.Option(
-        metavar="NUMBER", help="write this one beside the notebook, which stays as it is")] = 0,
+    take: Annotated[
+        int,
+        typer.Option(
+            metavar="NUMBER", help="write this one beside the notebook, which stays as it is"
+        ),
+    ] = 0,
 ) -> None:
     """List what a save has replaced in a notebook, and bring a version back."""
     from gpucourse.learner import notebook_versions
@@ -228,14 +277,16 @@ def build(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite notebooks that have been run.")
     ] = False,
-    language: Annotated[str, typer.Option(
-        help="make those of another language, as de, into languages/de/")] = "",
+    language: Annotated[
+        str, typer.Option(help="make those of another language, as de, into languages/de/")
+    ] = "",
 ) -> None:
     """Make the notebooks from course/."""
     from gpucourse.publish import commands
 
-    raise typer.Exit(commands.check_current() if check
-                     else commands.build(force=force, language=language))
+    raise typer.Exit(
+        commands.check_current() if check else commands.build(force=force, language=language)
+    )
 
 
 @app.command()
@@ -256,10 +307,14 @@ def check(
     lessons: Annotated[
         list[str] | None, typer.Argument(help="ids as in course.toml; default: all")
     ] = None,
-    language: Annotated[str, typer.Option(
-        help="run the lessons named in another language, as de")] = "",
-    successor: Annotated[bool, typer.Option(
-        "--successor", help="run on numba-cuda-mlir those that course/successor.toml lists")
+    language: Annotated[
+        str, typer.Option(help="run the lessons named in another language, as de")
+    ] = "",
+    successor: Annotated[
+        bool,
+        typer.Option(
+            "--successor", help="run on numba-cuda-mlir those that course/successor.toml lists"
+        ),
     ] = False,
 ) -> None:
     """Run the course's tests of itself: every notebook, starter and solution."""

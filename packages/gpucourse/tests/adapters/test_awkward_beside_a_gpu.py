@@ -8,7 +8,9 @@ from beside_a_gpu import AWKWARD, run
 
 
 def test_awkward_arrays_are_looked_at_beside_a_real_gpu_too():
-    run(AWKWARD + dedent("""
+    run(
+        AWKWARD
+        + dedent("""
         import gpucourse
         from gpucourse.exercises import trials
         from gpucourse.exercises.trials import counted, launched
@@ -22,4 +24,5 @@ def test_awkward_arrays_are_looked_at_beside_a_real_gpu_too():
         assert after[0] is events and after[1].tolist() == [17, 0, 21]
         assert counted(totals, 1, 32, events, np.zeros(3)).global_stores > 0
         assert not virtualgpu.is_active()
-    """))
+    """)
+    )

@@ -17,8 +17,11 @@ import virtualgpu
 from virtualgpu.errors import MemoryAccessError
 
 # Elements in the tutorial → here. Times are not measured: no GPU runs.
-SCALED = {"sort": (100_000_000, 1_000_000), "loop": (1_000_000, 1_000),
-          "jets": (1_000_000, 100_000)}
+SCALED = {
+    "sort": (100_000_000, 1_000_000),
+    "loop": (1_000_000, 1_000),
+    "jets": (1_000_000, 100_000),
+}
 MILLION = 1_000_000
 
 
@@ -91,7 +94,8 @@ def test_cupy_looks_like_numpy(cp):
     numbers = cp.arange(1, 13)
     assert repr(numbers) == "array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12])"
     assert repr(numbers**2) == (
-        "array([  1,   4,   9,  16,  25,  36,  49,  64,  81, 100, 121, 144])")
+        "array([  1,   4,   9,  16,  25,  36,  49,  64,  81, 100, 121, 144])"
+    )
 
 
 def test_cupy_sorts(cp):
@@ -144,8 +148,11 @@ def test_the_formula_is_nine_passes_in_numpy_and_nine_kernels_in_cupy(cp):
 
 def test_an_elementwise_kernel(cp):
     power = cp.ElementwiseKernel(
-        "float64 base, int64 exponent", "float64 result",
-        "result = 1; for (int k = 0; k < exponent; ++k) result *= base;", "power")
+        "float64 base, int64 exponent",
+        "float64 result",
+        "result = 1; for (int k = 0; k < exponent; ++k) result *= base;",
+        "power",
+    )
     assert "ElementwiseKernel" in repr(power)
     assert "cupy" in type(power).__module__
     b = cp.random.uniform(10, 20, MILLION)
@@ -225,11 +232,13 @@ def test_cudf_groups_particles_into_jets(cp):
 
     n = SCALED["jets"][1]
     jets = cp.cumsum(cp.random.poisson(0.1, n))
-    table = cudf.DataFrame({
-        "jet": jets,
-        **{name: cp.random.normal(0, 10, n) for name in ("px", "py", "pz")},
-        "E": cp.random.normal(20, 10, n),
-    })
+    table = cudf.DataFrame(
+        {
+            "jet": jets,
+            **{name: cp.random.normal(0, 10, n) for name in ("px", "py", "pz")},
+            "E": cp.random.normal(20, 10, n),
+        }
+    )
     assert table.shape == (n, 5)
     assert list(table.columns) == ["jet", "px", "py", "pz", "E"]
     assert f"[{n} rows x 5 columns]" in repr(table)

@@ -32,8 +32,9 @@ __global__ void scale(float *values, float factor, int n)
 def pycuda_on_cupy() -> Iterator[None]:
     """``import pycuda`` finds the package under test, and CuPy is the stand-in."""
     virtualgpu.activate()
-    before = {name: sys.modules.pop(name) for name in list(sys.modules)
-              if name.split(".")[0] == "pycuda"}
+    before = {
+        name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "pycuda"
+    }
     finder = without_pycuda._PyCUDAFinder()
     sys.meta_path.insert(0, finder)
     yield
@@ -130,8 +131,10 @@ def test_errors_name_the_lines_of_the_source(driver):
 def test_constant_memory_is_set_from_an_array(driver):
     from pycuda.compiler import SourceModule
 
-    module = SourceModule("__constant__ float weights[4]; __global__ void weigh(float *x) "
-                          "{ x[threadIdx.x] *= weights[threadIdx.x]; }")
+    module = SourceModule(
+        "__constant__ float weights[4]; __global__ void weigh(float *x) "
+        "{ x[threadIdx.x] *= weights[threadIdx.x]; }"
+    )
     address, _ = module.get_global("weights")
     weights, x = np.array([1, 2, 3, 4], np.float32), np.full(4, 10, np.float32)
     driver.memcpy_htod(address, weights)
@@ -157,8 +160,9 @@ def test_an_elementwise_kernel_runs_for_each_element(n: int, driver):
     from pycuda import gpuarray
     from pycuda.elementwise import ElementwiseKernel
 
-    add = ElementwiseKernel("float a, const float *x, unsigned int b, double *z",
-                            "z[i] = a * x[i] + b", "add")
+    add = ElementwiseKernel(
+        "float a, const float *x, unsigned int b, double *z", "z[i] = a * x[i] + b", "add"
+    )
     x = gpuarray.to_gpu(np.arange(n, dtype=np.float32))
     z = gpuarray.zeros(n, np.float64)
     add(2, x, 5, z)
@@ -212,8 +216,9 @@ def test_it_is_offered_last_and_only_beside_a_gpu(monkeypatch: pytest.MonkeyPatc
 def test_an_installed_pycuda_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "pycuda").mkdir()
     (tmp_path / "pycuda" / "__init__.py").touch()
-    finders = [one for one in sys.meta_path if type(one).__name__ not in (
-        "StandInFinder", "_PyCUDAFinder")]
+    finders = [
+        one for one in sys.meta_path if type(one).__name__ not in ("StandInFinder", "_PyCUDAFinder")
+    ]
     monkeypatch.setattr(sys, "meta_path", finders)
     for name in [name for name in sys.modules if name.split(".")[0] == "pycuda"]:
         monkeypatch.delitem(sys.modules, name)

@@ -101,11 +101,17 @@ def test_the_compilers_of_this_environment_are_found_and_a_kernel_runs():
     assert findings[-1].found == "compiled, launched, right answer"
 
 
-@pytest.mark.parametrize(("value", "status", "found"), [
-    ("", OK, "numba-cuda 0."), ("numba-cuda-mlir", OK, "numba-cuda-mlir 0."),
-    ("numba", FAIL, "VIRTUALGPU_NUMBA=numba: ")])
-def test_the_package_behind_numba_cuda_is_told(monkeypatch: pytest.MonkeyPatch, value: str,
-                                               status: str, found: str):
+@pytest.mark.parametrize(
+    ("value", "status", "found"),
+    [
+        ("", OK, "numba-cuda 0."),
+        ("numba-cuda-mlir", OK, "numba-cuda-mlir 0."),
+        ("numba", FAIL, "VIRTUALGPU_NUMBA=numba: "),
+    ],
+)
+def test_the_package_behind_numba_cuda_is_told(
+    monkeypatch: pytest.MonkeyPatch, value: str, status: str, found: str
+):
     monkeypatch.setattr(probes, "run_kernel", lambda: None)
     monkeypatch.setenv("VIRTUALGPU_NUMBA", value)
     told = finding(doctor.device_and_compilers, "numba.cuda")
@@ -138,8 +144,9 @@ Memory = namedtuple("Memory", "total available")
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine of 16 GB with 12 GB free and 8 processors; the cgroup folder is the result."""
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(16 * 10**9, 12 * 10**9))
-    monkeypatch.setattr(processors.os, "sched_getaffinity", lambda pid: set(range(8)),
-                        raising=False)
+    monkeypatch.setattr(
+        processors.os, "sched_getaffinity", lambda pid: set(range(8)), raising=False
+    )
     return tmp_path
 
 
@@ -167,8 +174,13 @@ def test_without_a_container_the_machine_counts(machine: Path, groups: str):
 
 
 def test_a_containers_limits_count_version_2(machine: Path):
-    write_files(machine, memory__max="2000000000\n", memory__current="1500000000\n",
-                memory__stat="anon 1\ninactive_file 300000000\n", cpu__max="50000 100000\n")
+    write_files(
+        machine,
+        memory__max="2000000000\n",
+        memory__current="1500000000\n",
+        memory__stat="anon 1\ninactive_file 300000000\n",
+        cpu__max="50000 100000\n",
+    )
     assert found(machine) == (2 * 10**9, 8 * 10**8, 0.5)
     assert found(machine, "0::/../elsewhere\n") == (2 * 10**9, 8 * 10**8, 0.5)
     write_files(machine, memory__max="max\n", cpu__max="max 100000\n")
@@ -177,8 +189,12 @@ def test_a_containers_limits_count_version_2(machine: Path):
 
 def test_the_limits_of_a_user_count(machine: Path):
     """As on a hub without containers, where systemd gives each user a slice."""
-    write_files(machine / "user" / "ana", memory__max="2000000000\n", memory__current="500000000\n",
-                cpu__max="100000 100000\n")
+    write_files(
+        machine / "user" / "ana",
+        memory__max="2000000000\n",
+        memory__current="500000000\n",
+        cpu__max="100000 100000\n",
+    )
     write_files(machine / "user" / "ana" / "app", memory__max="max\n")
     write_files(machine / "user", memory__max="9000000000\n", memory__current="8000000000\n")
     assert found(machine, "0::/user/ana/app\n") == (2 * 10**9, 10**9, 1)
@@ -187,8 +203,12 @@ def test_the_limits_of_a_user_count(machine: Path):
 @pytest.mark.parametrize("own", ["/", "/docker/abc"])
 def test_a_containers_limits_count_version_1(machine: Path, own: str):
     groups = f"3:memory:{own}\n2:cpu,cpuacct:{own}\n0::/\n"
-    write_files(machine / "memory", memory__limit_in_bytes="4000000000\n",
-                memory__usage_in_bytes="1000000000\n", memory__stat="inactive_file 7\n")
+    write_files(
+        machine / "memory",
+        memory__limit_in_bytes="4000000000\n",
+        memory__usage_in_bytes="1000000000\n",
+        memory__stat="inactive_file 7\n",
+    )
     write_files(machine / "cpu", cpu__cfs_quota_us="150000\n", cpu__cfs_period_us="100000\n")
     assert found(machine, groups) == (4 * 10**9, 3 * 10**9 + 7, 1.5)
     write_files(machine / "memory", memory__limit_in_bytes=f"{2**63 - 4096}\n")
@@ -207,8 +227,11 @@ def test_a_kernel_that_starts_another_python_is_told(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")
     folder.mkdir(parents=True)
     try:
-        (folder / "kernel.json").write_text(json.dumps({
-            "argv": ["/opt/other/bin/python", "-m", "ipykernel_launcher"], "display_name": "3"}))
+        (folder / "kernel.json").write_text(
+            json.dumps(
+                {"argv": ["/opt/other/bin/python", "-m", "ipykernel_launcher"], "display_name": "3"}
+            )
+        )
         kernel = finding(doctor.jupyter, "kernel")
     finally:
         shutil.rmtree(folder)
@@ -266,11 +289,14 @@ def test_bubblewrap_missing_or_refused_is_told(monkeypatch: pytest.MonkeyPatch, 
     assert finding(doctor.sandbox, "bubblewrap").status == OK
 
 
-@pytest.mark.parametrize(("name", "value", "command"), [
-    ("kernel/apparmor_restrict_unprivileged_userns", "1\n", "restrict_unprivileged_userns=0"),
-    ("kernel/unprivileged_userns_clone", "0\n", "sysctl -w kernel.unprivileged_userns_clone=1"),
-    ("user/max_user_namespaces", "0\n", "sysctl -w user.max_user_namespaces="),
-])
+@pytest.mark.parametrize(
+    ("name", "value", "command"),
+    [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1\n", "restrict_unprivileged_userns=0"),
+        ("kernel/unprivileged_userns_clone", "0\n", "sysctl -w kernel.unprivileged_userns_clone=1"),
+        ("user/max_user_namespaces", "0\n", "sysctl -w user.max_user_namespaces="),
+    ],
+)
 def test_the_switch_that_forbids_user_namespaces_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str, command: str
 ):
@@ -282,8 +308,9 @@ def test_the_switch_that_forbids_user_namespaces_is_named(
     assert "seccomp" in finding(doctor.sandbox, "bubblewrap").mend
     for other, forbids, _ in doctor.surroundings.NAMESPACE_SWITCHES:
         (tmp_path / "sys" / other).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "sys" / other).write_text("15000\n" if "max" in other else
-                                              str(1 - int(forbids)) + "\n")
+        (tmp_path / "sys" / other).write_text(
+            "15000\n" if "max" in other else str(1 - int(forbids)) + "\n"
+        )
     (tmp_path / "sys" / name).write_text(value)
     assert command in finding(doctor.sandbox, "bubblewrap").mend
 

@@ -25,8 +25,12 @@ def distribution(folder: Path, name: str, version: str, needs: list[str] = ()) -
     """The metadata of an installed package."""
     place = folder / f"{name}-{version}.dist-info"
     place.mkdir(parents=True)
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}",
-             *(f"Requires-Dist: {one}" for one in needs)]
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {name}",
+        f"Version: {version}",
+        *(f"Requires-Dist: {one}" for one in needs),
+    ]
     (place / "METADATA").write_text("\n".join(lines) + "\n")
 
 
@@ -83,12 +87,15 @@ def test_the_installer_that_a_mend_names_installs_here(tmp_path: Path):
 
 @pytest.mark.parametrize("version", [(3, 10, 14), (3, 14, 0)])
 def test_another_python_is_told_before_anything_is_imported(version: tuple[int, int, int]):
-    code = (f"import sys; sys.version_info = {version}; sys.modules['typer'] = None\n"
-            "import runpy; runpy.run_module('gpucourse', run_name='__main__')")
+    code = (
+        f"import sys; sys.version_info = {version}; sys.modules['typer'] = None\n"
+        "import runpy; runpy.run_module('gpucourse', run_name='__main__')"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith(
-        f"The course needs Python 3.11, 3.12 or 3.13, and this is 3.{version[1]}")
+        f"The course needs Python 3.11, 3.12 or 3.13, and this is 3.{version[1]}"
+    )
 
 
 # --- two installers ---------------------------------------------------------------------------
@@ -111,8 +118,7 @@ def test_what_pip_has_put_over_condas_is_told(monkeypatch: pytest.MonkeyPatch, t
     records = tmp_path / "conda-meta"
     records.mkdir()
     (records / "history").touch()
-    (records / "numpy-x.json").write_text(
-        f'{{"name": "numpy", "version": "{installed("numpy")}"}}')
+    (records / "numpy-x.json").write_text(f'{{"name": "numpy", "version": "{installed("numpy")}"}}')
     (records / "broken-x.json").write_text("{")
     (records / "libblas-x.json").write_text('{"name": "libblas", "version": "3.9"}')
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
@@ -141,9 +147,14 @@ def old_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     (course / "pyproject.toml").write_text(
         '[project]\nrequires-python = ">=3.11"\n'
         'dependencies = ["awkward >=2.8; sys_platform == \'linux\'", "virtualgpu>=0.1"]\n'
-        '[project.optional-dependencies]\n[project.urls]\nRepository = ""\n')
-    distribution(site, "gpucourse", gpucourse.__version__, [
-        "awkward>=2.8; sys_platform == 'linux'", "virtualgpu>=0.1"])
+        '[project.optional-dependencies]\n[project.urls]\nRepository = ""\n'
+    )
+    distribution(
+        site,
+        "gpucourse",
+        gpucourse.__version__,
+        ["awkward>=2.8; sys_platform == 'linux'", "virtualgpu>=0.1"],
+    )
     distribution(site, "virtualgpu", gpucourse.__version__, ["numpy>=2"])
     monkeypatch.syspath_prepend(site)
     monkeypatch.setattr(sys, "prefix", str(prefix))
@@ -160,9 +171,11 @@ def test_settings_of_an_old_install_are_told(old_install: Path):
     (settings.parent / "ipython" / "start.py").touch()
     found = finding(doctor.checkout, "gpucourse")
     assert found.status == WARN
-    assert found.found == (f"older here than in {old_install}/course: "
-                           "etc/jupyter/labconfig/default.json, etc/jupyter/more.json, "
-                           "etc/ipython/start.py")
+    assert found.found == (
+        f"older here than in {old_install}/course: "
+        "etc/jupyter/labconfig/default.json, etc/jupyter/more.json, "
+        "etc/ipython/start.py"
+    )
     assert f"--no-deps --editable {old_install}/course/packages/virtualgpu" in found.mend
 
 
@@ -197,8 +210,9 @@ def test_packages_for_a_gpu_that_is_not_there_are_told(
     distribution(tmp_path, "cupy_cuda13x", "14.0.1")
     found = finding(doctor.driver, "driver")
     assert found.status == WARN
-    assert found.found == ("cupy-cuda13x 14.0.1: for a GPU, and here is none: no NVIDIA driver "
-                           "here")
+    assert found.found == (
+        "cupy-cuda13x 14.0.1: for a GPU, and here is none: no NVIDIA driver here"
+    )
     assert "nothing, if this machine has no GPU" in found.mend and "580 or newer" in found.mend
 
 
@@ -258,7 +272,8 @@ def test_a_variable_that_points_to_another_toolkit_is_told(
     found = compilers(monkeypatch, **wheels)[variable]
     assert found.status == WARN
     assert found.found.startswith(
-        f"{variable}={tmp_path}/other is CUDA 12.4, the compilers are of 13: ")
+        f"{variable}={tmp_path}/other is CUDA 12.4, the compilers are of 13: "
+    )
     assert found.mend.startswith(f"unset {variable}")
     monkeypatch.setenv(variable, str(tmp_path / "gone"))
     assert compilers(monkeypatch, **wheels)[variable].found.endswith("gone is no folder")

@@ -47,7 +47,11 @@ def examined(part: str, folder: Path, **environment: str) -> list[Finding]:
     )
     path = os.pathsep.join(filter(None, [environment.pop("before", ""), str(SOURCE)]))
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True,
+        [sys.executable, "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONPATH": path, **environment},
     )
     return [Finding(*found) for found in json.loads(ran.stdout)]
@@ -72,8 +76,9 @@ def test_a_package_in_the_users_own_folder_is_told(tmp_path: Path, monkeypatch):
     (user / "jax" / "__init__.py").touch()
     monkeypatch.setattr("site.getusersitepackages", lambda: str(user))
     monkeypatch.syspath_prepend(user)
-    monkeypatch.setattr(importlib.util, "find_spec",
-                        lambda name: PathFinder.find_spec(name, [str(user), *sys.path]))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: PathFinder.find_spec(name, [str(user), *sys.path])
+    )
     found = finding(doctor.strangers, "jax")
     assert found.status == FAIL
     assert "PYTHONNOUSERSITE=1" in found.mend and "pip uninstall jax" in found.mend
@@ -98,7 +103,8 @@ def test_another_copy_of_the_course_is_told(tmp_path: Path, monkeypatch):
         (tmp_path / folder).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        doctor.software, "_is_at_home", lambda origin: "gpucourse" not in str(origin))
+        doctor.software, "_is_at_home", lambda origin: "gpucourse" not in str(origin)
+    )
     found = finding(doctor.strangers, "gpucourse")
     assert found.status == WARN
     assert found.mend == install("--no-deps", *editable(tmp_path))
@@ -136,8 +142,10 @@ def versions(monkeypatch: pytest.MonkeyPatch, installed: dict[str, str | None]) 
     monkeypatch.setattr(importlib.metadata, "version", version)
 
 
-@pytest.mark.parametrize(("compilers", "cuda", "status"), [
-    ((13, 4), "12.4", FAIL), ((12, 8), "12.4", OK), ((13, 4), "13.0", OK), ((12, 9), "13.1", OK)])
+@pytest.mark.parametrize(
+    ("compilers", "cuda", "status"),
+    [((13, 4), "12.4", FAIL), ((12, 8), "12.4", OK), ((13, 4), "13.0", OK), ((12, 9), "13.1", OK)],
+)
 def test_a_driver_older_than_the_compilers_is_told(
     monkeypatch: pytest.MonkeyPatch, compilers: tuple[int, int], cuda: str, status: str
 ):
@@ -146,8 +154,10 @@ def test_a_driver_older_than_the_compilers_is_told(
     found = finding(doctor.driver, "driver")
     assert found.status == status
     if status == FAIL:
-        assert found.found == ("550.54.15 knows CUDA up to 12.4; the compilers here are of CUDA "
-                               "13.4, whose kernels it refuses")
+        assert found.found == (
+            "550.54.15 knows CUDA up to 12.4; the compilers here are of CUDA "
+            "13.4, whose kernels it refuses"
+        )
         assert "580 or newer" in found.mend and "gpu12.txt" in found.mend
 
 
@@ -165,13 +175,17 @@ def test_a_gpu_without_a_usable_driver_is_told(monkeypatch: pytest.MonkeyPatch, 
     assert list(doctor.driver()) == []
     write_files(tmp_path / "pci" / "b", **{"class": "0x030200\n"})
     found = finding(doctor.driver, "driver")
-    assert (found.status, found.found) == (WARN, "there is an NVIDIA card in this machine, but no "
-                                           "kernel can run on it: no NVIDIA driver here")
+    assert (found.status, found.found) == (
+        WARN,
+        "there is an NVIDIA card in this machine, but no "
+        "kernel can run on it: no NVIDIA driver here",
+    )
     assert "nvidia-smi" in found.mend and "--gpus all" in found.mend
     (tmp_path / "nvidiactl").touch()
     assert "nvidiactl" in finding(doctor.driver, "driver").found
-    monkeypatch.setattr(device, "device", lambda: replace(
-        NONE, reason="CUDA_VISIBLE_DEVICES='' hides it"))
+    monkeypatch.setattr(
+        device, "device", lambda: replace(NONE, reason="CUDA_VISIBLE_DEVICES='' hides it")
+    )
     assert list(doctor.driver()) == []
 
 
@@ -182,17 +196,35 @@ def test_libraries_that_do_not_use_the_gpu_are_told(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     libraries = {f.name: f for f in doctor.gpu_libraries()}
     assert {name: f.status for name, f in libraries.items()} == {
-        "JAX": WARN, "CuPy": WARN, "cuDF": WARN}
+        "JAX": WARN,
+        "CuPy": WARN,
+        "cuDF": WARN,
+    }
     assert "computes on the CPU, beside a GPU" in libraries["JAX"].found
     assert all("requirements/gpu.txt" in f.mend for f in libraries.values())
-    versions(monkeypatch, {"jax-cuda12-plugin": "0.9.0", "jaxlib": "0.10.2",
-                           "cupy-cuda12x": "14.0.1", "cupy-cuda13x": "14.0.1", "cudf-cu12": "26.2"})
+    versions(
+        monkeypatch,
+        {
+            "jax-cuda12-plugin": "0.9.0",
+            "jaxlib": "0.10.2",
+            "cupy-cuda12x": "14.0.1",
+            "cupy-cuda13x": "14.0.1",
+            "cudf-cu12": "26.2",
+        },
+    )
     libraries = {f.name: f for f in doctor.gpu_libraries()}
     assert libraries["JAX"].mend == install("jax-cuda12-plugin==0.10.2")
     assert libraries["CuPy"].status == FAIL and "overwrite each other" in libraries["CuPy"].found
     assert "cuDF" not in libraries
-    versions(monkeypatch, {"jax-cuda12-plugin": "0.10.2", "jaxlib": "0.10.2",
-                           "cupy-cuda12x": None, "cupy-cuda13x": "14.0.1"})
+    versions(
+        monkeypatch,
+        {
+            "jax-cuda12-plugin": "0.10.2",
+            "jaxlib": "0.10.2",
+            "cupy-cuda12x": None,
+            "cupy-cuda13x": "14.0.1",
+        },
+    )
     libraries = {f.name: f for f in doctor.gpu_libraries()}
     assert libraries["JAX"].status == OK
     assert libraries["CuPy"].status == FAIL and "cupy-cuda12x" in libraries["CuPy"].mend
@@ -205,12 +237,15 @@ def test_libraries_that_do_not_use_the_gpu_are_told(monkeypatch: pytest.MonkeyPa
 # --- the disk ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("number", "says", "helps"), [
-    (errno.ENOSPC, "is full", "du -xh"),
-    (errno.EDQUOT, "has used up your quota", "du -xh"),
-    (errno.EROFS, "cannot be written: read-only file system", "copy the course into a folder"),
-    (errno.EACCES, "cannot be written: permission denied", "copy the course into a folder"),
-])
+@pytest.mark.parametrize(
+    ("number", "says", "helps"),
+    [
+        (errno.ENOSPC, "is full", "du -xh"),
+        (errno.EDQUOT, "has used up your quota", "du -xh"),
+        (errno.EROFS, "cannot be written: read-only file system", "copy the course into a folder"),
+        (errno.EACCES, "cannot be written: permission denied", "copy the course into a folder"),
+    ],
+)
 def test_a_disk_that_refuses_is_told(
     monkeypatch: pytest.MonkeyPatch, number: int, says: str, helps: str
 ):
@@ -222,8 +257,10 @@ def test_a_disk_that_refuses_is_told(
     assert found.status == FAIL
     assert found.found == f"{Path.cwd()} {says}"
     assert helps in found.mend
-    assert "HOME" in finding(doctor.disk, "home folder").mend or number in (errno.ENOSPC,
-                                                                          errno.EDQUOT)
+    assert "HOME" in finding(doctor.disk, "home folder").mend or number in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+    )
 
 
 def test_little_room_is_told(monkeypatch: pytest.MonkeyPatch):

@@ -63,6 +63,7 @@ def hurry(monkeypatch):
 @pytest.fixture
 def heard(lesson):
     """What the check says of an answer; nothing of the bound is left behind."""
+
     def outcome(answer, name="sum") -> Outcome:
         before = signal.getsignal(signal.SIGALRM), sys.gettrace()
         said = lesson.outcome(name, answer)
@@ -156,14 +157,20 @@ def test_of_a_megabyte_the_beginning_is_printed(heard, capsys):
     assert out.endswith("… 990,001 characters more were printed during this check\n")
 
 
-@pytest.mark.parametrize(("value", "words"), [
-    (None, "returns None, which the check cannot use (AttributeError: 'NoneType'"),
-    ("text", "returns 'text' (str), which the check cannot use"),
-    (np.array(4.0), "returns an array of float64 with the shape (), which the check cannot use"),
-    (np.array([3, None]), "an array of object with the shape (2,), which the check cannot use"),
-    ((k for k in range(3)), "(generator), which the check cannot use"),
-    (float("nan"), "returns nan (float), which the check cannot use"),
-])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "returns None, which the check cannot use (AttributeError: 'NoneType'"),
+        ("text", "returns 'text' (str), which the check cannot use"),
+        (
+            np.array(4.0),
+            "returns an array of float64 with the shape (), which the check cannot use",
+        ),
+        (np.array([3, None]), "an array of object with the shape (2,), which the check cannot use"),
+        ((k for k in range(3)), "(generator), which the check cannot use"),
+        (float("nan"), "returns nan (float), which the check cannot use"),
+    ],
+)
 def test_what_cannot_be_used_is_named(heard, value, words):
     said = heard(lambda values: value)
     assert not said.passed

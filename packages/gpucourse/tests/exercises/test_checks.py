@@ -62,8 +62,12 @@ def test_an_answer_whose_cell_cannot_be_read_is_not_checked_as_it_was_before():
     check = 'check("in-flight", in_flight)'
     outputs = run_cells(
         "from gpucourse.exercises.checks import lecture\ncheck, hint = lecture('02_why_gpus')",
-        "def in_flight(*numbers):\n    return 0", check,
-        "def in_flight(*numbers):\n    return (1", check, check)
+        "def in_flight(*numbers):\n    return 0",
+        check,
+        "def in_flight(*numbers):\n    return (1",
+        check,
+        check,
+    )
     before, refused, again = ("".join(map(str, outputs[n])) for n in (3, 5, 6))
     assert "cannot be read" in refused and "its line 2" in refused
     assert "cannot be read" not in before + again
@@ -294,12 +298,15 @@ def test_in_a_notebook_the_outcome_takes_the_place_of_what_was_said(monkeypatch)
     assert seen == [("… slow", None), ("… slow", place), ("✓ slow", place)]
 
 
-@pytest.mark.parametrize(("text", "markup"), [
-    ("first *where* it lies", "first <em>where</em> it lies"),
-    ("*before the `while`*", "*before the <code>while</code>*"),
-    ("*all of it*: `a*b*c`", "<em>all of it</em>: <code>a*b*c</code>"),
-    ("4*a*c and b * b * b, x[1]*y*z", "4*a*c and b * b * b, x[1]*y*z"),
-    ("a < b", "a &lt; b"),
-])
+@pytest.mark.parametrize(
+    ("text", "markup"),
+    [
+        ("first *where* it lies", "first <em>where</em> it lies"),
+        ("*before the `while`*", "*before the <code>while</code>*"),
+        ("*all of it*: `a*b*c`", "<em>all of it</em>: <code>a*b*c</code>"),
+        ("4*a*c and b * b * b, x[1]*y*z", "4*a*c and b * b * b, x[1]*y*z"),
+        ("a < b", "a &lt; b"),
+    ],
+)
 def test_a_hint_is_marked_up(text: str, markup: str):
     assert outcomes.marked_up(text) == f'<span style="white-space: pre-wrap">{markup}</span>'

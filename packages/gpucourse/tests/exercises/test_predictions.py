@@ -13,9 +13,14 @@ from gpucourse.exercises.predictions import Answered, Question, Told, UnknownPre
 from gpucourse.learner import records, room
 from small_course import LECTURE, write_course
 
-ASKED = Prediction("who-am-i", "8", {
-    "2": "That's the number of blocks, each with threads.",
-    "`4`": "That's the number of threads of one of the two blocks."})
+ASKED = Prediction(
+    "who-am-i",
+    "8",
+    {
+        "2": "That's the number of blocks, each with threads.",
+        "`4`": "That's the number of threads of one of the two blocks.",
+    },
+)
 CHOICES = ("2", "`4`", "8")
 
 
@@ -86,7 +91,8 @@ def test_a_cell_that_is_run_again_shows_the_first_guess(predict, capsys, tmp_pat
     assert capsys.readouterr().out.startswith("Your guess: 1. 1? Nought goes")
     records.note(lesson=LECTURE, asked="other", guess="1")
     (tmp_path / "progress.jsonl").write_text(
-        f'{{"lesson": "{LECTURE}", "asked": "too-far", "guess": "a choice of an older text"}}')
+        f'{{"lesson": "{LECTURE}", "asked": "too-far", "guess": "a choice of an older text"}}'
+    )
     predict("too-far", "1", "an error")
     assert capsys.readouterr().out.startswith("Your guess: 1 · an error")
 
@@ -111,11 +117,14 @@ def test_a_cell_that_no_learner_ran_records_nothing(predict, monkeypatch):
     assert records.read().guesses == {}
 
 
-@pytest.mark.parametrize(("arguments", "says"), [
-    (("too-fra", "1", "an error"), "did you mean 'too-far'?"),
-    (("too-far", "1"), "the reasons are for '1', 'an error'"),
-    (("too-far", "1", "an error", "1"), "the reasons are for"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("too-fra", "1", "an error"), "did you mean 'too-far'?"),
+        (("too-far", "1"), "the reasons are for '1', 'an error'"),
+        (("too-far", "1", "an error", "1"), "the reasons are for"),
+    ],
+)
 def test_what_the_lesson_does_not_have_is_told_with_what_it_has(predict, arguments, says):
     with pytest.raises(UnknownPrediction, match=re.escape(says)):
         predict(*arguments)
@@ -123,18 +132,33 @@ def test_what_the_lesson_does_not_have_is_told_with_what_it_has(predict, argumen
         predict("too-far", "1", "an error", guess=2)
 
 
-@pytest.mark.parametrize(("asked", "says"), [
-    (Prediction("a", "x", {}), "1 choices"),
-    (Prediction("a", "x", dict.fromkeys("stuv", "why it tempts, at some length.")), "5 choices"),
-    (Prediction("a", "x", {"x": "why it tempts, at some length.", "y": "z" * 40}), "right answer"),
-    (Prediction("a", "x", {"y": "No, it isn't."}), "why 'y' tempts"),
-])
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (Prediction("a", "x", {}), "1 choices"),
+        (
+            Prediction("a", "x", dict.fromkeys("stuv", "why it tempts, at some length.")),
+            "5 choices",
+        ),
+        (
+            Prediction("a", "x", {"x": "why it tempts, at some length.", "y": "z" * 40}),
+            "right answer",
+        ),
+        (Prediction("a", "x", {"y": "No, it isn't."}), "why 'y' tempts"),
+    ],
+)
 def test_a_prediction_that_cannot_be_weighed_is_a_mistake(asked: Prediction, says: str):
     assert any(says in mistake for mistake in asked.mistakes(sorted(asked.choices)))
 
 
-@pytest.mark.parametrize("text", ['[a]\nright = "x"\n', '[a]\nright = 1\n[a.wrong]\n',
-                                  '[a]\nright = "x"\nwhy = "y"\n[a.wrong]\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[a]\nright = "x"\n',
+        "[a]\nright = 1\n[a.wrong]\n",
+        '[a]\nright = "x"\nwhy = "y"\n[a.wrong]\n',
+    ],
+)
 def test_a_file_of_another_form_is_named(tmp_path: Path, text: str):
     path = tmp_path / "01_first.toml"
     path.write_text(text)

@@ -66,8 +66,12 @@ assert not virtualgpu.is_active()
 
 
 def run(program: str) -> None:
-    ran = subprocess.run([sys.executable, "-c", BEGIN + program], capture_output=True, text=True,
-                         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    ran = subprocess.run(
+        [sys.executable, "-c", BEGIN + program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )
     assert ran.returncode == 0, ran.stderr
 
 

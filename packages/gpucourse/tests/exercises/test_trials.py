@@ -138,13 +138,16 @@ def test_who_waits_is_told_how_many_numbers_there_are_not_rows():
     assert in_words("row_sums", 5, 32, arguments) == "row_sums[5, 32] with 500, 5 elements"
 
 
-@pytest.mark.parametrize(("found", "expected", "says"), [
-    (-542.0, 457.0, "is -542 (it was -999 before the launch"),
-    (1001.0, 2000.0, "is 1001 (it was -999 before the launch"),
-    (-999.0, 457.0, "was never written"),
-    (450.0, 457.0, "is 450"),
-    (-450.0, -457.0, "is -450"),
-])
+@pytest.mark.parametrize(
+    ("found", "expected", "says"),
+    [
+        (-542.0, 457.0, "is -542 (it was -999 before the launch"),
+        (1001.0, 2000.0, "is 1001 (it was -999 before the launch"),
+        (-999.0, 457.0, "was never written"),
+        (450.0, 457.0, "is 450"),
+        (-450.0, -457.0, "is -450"),
+    ],
+)
 def test_a_result_that_is_added_to_what_stood_there_says_what_that_was(found, expected, says):
     assert held(found, expected).startswith(says)
     assert ("before" in held(found, expected)) == ("before" in says)

@@ -17,6 +17,7 @@ def server() -> Iterator[ForkServer]:
     A server takes 3 s to start, and a worker that imports JAX by itself 1 s. Patient, because a
     test machine may be busy.
     """
-    with Sandbox(limits=Limits(request_seconds=60.0, request_wall_seconds=300.0),
-                 imports=["jax", "awkward"]) as sandbox:
+    with Sandbox(
+        limits=Limits(request_seconds=60.0, request_wall_seconds=300.0), imports=["jax", "awkward"]
+    ) as sandbox:
         yield sandbox.server

@@ -55,17 +55,20 @@ def rehearsed(monkeypatch, tmp_path):
 def test_scores_and_reasons_are_those_of_the_virtual_gpu(name, server, rehearsed):
     there, here = (
         grade(kernels(), submitted(kernels(), **WRONG[name]), server, SEED, limits)
-        for limits in (LIMITS, replace(LIMITS, gpu=False)))
+        for limits in (LIMITS, replace(LIMITS, gpu=False))
+    )
     assert there.kind == here.kind == GRADED, there.reason
     assert [(one.earned, one.reason) for one in there.tests] == [
-        (one.earned, one.reason) for one in here.tests]
+        (one.earned, one.reason) for one in here.tests
+    ]
     assert there.device == "Virtual GPU (CPU), checked on the Virtual GPU (CPU)"
     assert here.device == "Virtual GPU (CPU)"
     launches = checked_device.read_record(rehearsed)
     # A kernel that is found to be wrong never reaches the GPU; the host function's does.
     assert launches and all(line["verdict"] == "equal" for line in launches)
     assert any(line["launch"].startswith("scale[") for line in launches) == (
-        name != "a bad address")
+        name != "a bad address"
+    )
 
 
 class Lying(GPUProcess):
@@ -126,8 +129,10 @@ def test_rows_tell_where_two_devices_give_another_score_or_reason():
 
 def test_which_clock_ended_an_endless_answer_is_no_difference():
     def verdict(there: str, here: str) -> str:
-        one, other = (Row("p/s", "agrees", "", {"earned": 0, "reasons": {"a": reason}})
-                      for reason in (there, here))
+        one, other = (
+            Row("p/s", "agrees", "", {"earned": 0, "reasons": {"a": reason}})
+            for reason in (there, here)
+        )
         return grading_run.same_reasons([one], [other])[0].verdict
 
     by_processor = "the kernel 'k' never finishes. the kernel ran for 10 s"

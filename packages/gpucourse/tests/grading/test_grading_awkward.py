@@ -63,8 +63,12 @@ TEST_LONGEST = """expect_equal(call("longest", lists[1:], where="host"), [0, 1],
 REASONS = {
     "no_bounds": (TOTALS.replace("if i < len(lists):", "if True:"), "outside"),
     # Awkward raises IndexError there, which ends a thread without a word.
-    "past_the_end_of_a_list": (TOTALS.replace("for one in lists[i]:\n            out[i] += one.x",
-                                              "out[i] += lists[i][1].x"), "wrong sums"),
+    "past_the_end_of_a_list": (
+        TOTALS.replace(
+            "for one in lists[i]:\n            out[i] += one.x", "out[i] += lists[i][1].x"
+        ),
+        "wrong sums",
+    ),
     "no_extension": (TOTALS.replace("(extensions=[ak.numba.cuda])", ""), "extensions=[ak.numba"),
     "another_field": (TOTALS.replace("one.x", "one.q"), "wrong sums"),
     "an_unknown_field": (TOTALS.replace("one.x", "one.pt"), "cannot be compiled"),
@@ -73,19 +77,29 @@ REASONS = {
 
 def reasons(server, cells: list) -> list[str]:
     assignment = Assignment("lists", notebook_of(cells))
-    verdict = grade(assignment, submitted(assignment), server, "5eed" * 8,
-                    Limits(request_seconds=60.0, request_wall_seconds=300.0))
+    verdict = grade(
+        assignment,
+        submitted(assignment),
+        server,
+        "5eed" * 8,
+        Limits(request_seconds=60.0, request_wall_seconds=300.0),
+    )
     assert verdict.kind == GRADED, verdict.reason
     return [outcome.reason for outcome in verdict.tests]
 
 
 @pytest.mark.slow
 def test_kernels_and_functions_get_awkward_arrays(server):
-    assert reasons(server, [
-        setup("start", START),
-        solution("totals", TOTALS), test_cell("test-totals", TEST_TOTALS, 3),
-        solution("longest", LONGEST), test_cell("test-longest", TEST_LONGEST, 2),
-    ]) == ["", ""]
+    assert reasons(
+        server,
+        [
+            setup("start", START),
+            solution("totals", TOTALS),
+            test_cell("test-totals", TEST_TOTALS, 3),
+            solution("longest", LONGEST),
+            test_cell("test-longest", TEST_LONGEST, 2),
+        ],
+    ) == ["", ""]
 
 
 @pytest.mark.slow
@@ -93,10 +107,14 @@ def test_wrong_answers_are_rejected_for_their_reasons(server):
     """All in one submission, each kernel with a test of its own."""
     cells = [setup("start", START)]
     for name, (source, _) in REASONS.items():
-        cells += [solution(name, source.replace("def totals", f"def {name}")),
-                  test_cell(f"test-{name}", TEST_TOTALS.replace("totals", name), 1)]
-    cells += [solution("longest", LONGEST.replace("ak.num(lists)", "lists.x")),
-              test_cell("test-longest", TEST_LONGEST, 1)]
+        cells += [
+            solution(name, source.replace("def totals", f"def {name}")),
+            test_cell(f"test-{name}", TEST_TOTALS.replace("totals", name), 1),
+        ]
+    cells += [
+        solution("longest", LONGEST.replace("ak.num(lists)", "lists.x")),
+        test_cell("test-longest", TEST_LONGEST, 1),
+    ]
     told = reasons(server, cells)
     for (_, wanted), reason in zip(REASONS.values(), told, strict=False):
         assert wanted in reason
@@ -109,8 +127,18 @@ def test_the_type_and_the_parameters_are_those_of_awkwards_own_backend():
     assert parameter_sizes(described) == [8] * 5
 
 
-@pytest.mark.parametrize("array", [LISTS, LISTS[1:], LISTS[LISTS.x > 2], LISTS[::-1], LISTS[:0],
-                                   ak.Array([1.0, 2.0]), ak.Array([[[1], []], [[2, 3]]])])
+@pytest.mark.parametrize(
+    "array",
+    [
+        LISTS,
+        LISTS[1:],
+        LISTS[LISTS.x > 2],
+        LISTS[::-1],
+        LISTS[:0],
+        ak.Array([1.0, 2.0]),
+        ak.Array([[[1], []], [[2, 3]]]),
+    ],
+)
 def test_the_tables_lead_to_the_buffers(array):
     """Read back from a memory that is a dictionary: every entry leads to what Awkward put there."""
     memory, top = {}, [1 << 20]

@@ -83,8 +83,9 @@ def test_an_oracle_runs_no_machine_code_from_disk(monkeypatch):
     monkeypatch.setattr(batch, "confined", lambda connection, server: (server, ""))
     assert cache.folder() is not None
     answers, told = multiprocessing.Pipe(duplex=False)
-    batch.grade_in_child(told, batch.Job("one", Path("toy.ipynb"), submitted(toy())), toy(),
-                         None, "5eed")
+    batch.grade_in_child(
+        told, batch.Job("one", Path("toy.ipynb"), submitted(toy())), toy(), None, "5eed"
+    )
     answers.close()
     assert found == [None]
 
@@ -93,10 +94,14 @@ def test_the_next_submission_runs_while_a_verdict_is_written(source, monkeypatch
     """Writing takes as long as grading a small notebook; one after the other halves the rate."""
     began = []
     start = batch.Grader._start
-    monkeypatch.setattr(batch.Grader, "_start", lambda grader, job, attempt: (
-        began.append(job.student), start(grader, job, attempt))[1])
-    jobs = [batch.Job(f"s{n}", source, submitted(toy(), double=f"# {n}\n" + DOUBLE))
-            for n in range(4)]
+    monkeypatch.setattr(
+        batch.Grader,
+        "_start",
+        lambda grader, job, attempt: (began.append(job.student), start(grader, job, attempt))[1],
+    )
+    jobs = [
+        batch.Job(f"s{n}", source, submitted(toy(), double=f"# {n}\n" + DOUBLE)) for n in range(4)
+    ]
     at_each_verdict = []
     with batch.Grader(workers=1) as grader:
         grader.grade(jobs, lambda job, verdict: at_each_verdict.append(len(began)))
@@ -109,15 +114,19 @@ def test_what_the_course_imports_is_imported_before_the_forks(source):
     wanted = fork_server.heavy_imports([source, source / "missing"])
     assert wanted == ["vector"]
     with batch.Grader(workers=1, sources=[source]) as grader:
-        there, absent = grader.grade([
-            batch.Job(name, source, submitted(toy(), double=answer.format(name)))
-            for name in ("vector", "hist")])
+        there, absent = grader.grade(
+            [
+                batch.Job(name, source, submitted(toy(), double=answer.format(name)))
+                for name in ("vector", "hist")
+            ]
+        )
     assert "ValueError" not in str(there.notices) and "ValueError" in str(absent.notices)
 
 
 @pytest.mark.parametrize("disaster", ["die", "raise", "chatter"])
-def test_threat_61_a_dead_oracle_is_retried_and_never_a_zero(grader, source, monkeypatch, disaster,
-                                                            tmp_path):
+def test_threat_61_a_dead_oracle_is_retried_and_never_a_zero(
+    grader, source, monkeypatch, disaster, tmp_path
+):
     marker = tmp_path / "tried"
     monkeypatch.setattr(batch, "grade_in_child", Disaster(disaster, str(marker)))
     (verdict,) = grader.grade([batch.Job("alice", source, submitted(toy()))])
@@ -182,8 +191,10 @@ def test_a_run_that_was_interrupted_goes_on_where_it_stopped(source, monkeypatch
     root = source.parents[2]
     classroom = Classroom(root)
     assignment = toy()
-    jobs = [batch.Job(name, source, submitted(assignment, double=f"double = '{name}'"))
-            for name in ("a", "b", "c")]
+    jobs = [
+        batch.Job(name, source, submitted(assignment, double=f"double = '{name}'"))
+        for name in ("a", "b", "c")
+    ]
 
     class Interrupted:
         """A grader that is stopped after two submissions."""
@@ -196,9 +207,16 @@ def test_a_run_that_was_interrupted_goes_on_where_it_stopped(source, monkeypatch
 
         def grade(self, jobs, on_verdict):
             for job in jobs[:2]:
-                on_verdict(job, Verdict(
-                    GRADED, "toy", job.student, assignment_digest=assignment.digest,
-                    submission_digest=job.ingested.digest(assignment)))
+                on_verdict(
+                    job,
+                    Verdict(
+                        GRADED,
+                        "toy",
+                        job.student,
+                        assignment_digest=assignment.digest,
+                        submission_digest=job.ingested.digest(assignment),
+                    ),
+                )
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -218,10 +236,17 @@ def test_a_run_that_was_interrupted_goes_on_where_it_stopped(source, monkeypatch
 def test_commands_and_oracles_do_without_the_grammar_of_iris(module):
     """Where it is installed: conftest.py hides it from the tests."""
     loaded = subprocess.run(
-        [sys.executable, "-c", "import sys\n"
-         "sys.path[:] = [folder for folder in sys.path if not folder.endswith('/without')]\n"
-         f"import {module}, nbformat\nprint('lark' in sys.modules)"],
-        capture_output=True, text=True, check=True).stdout
+        [
+            sys.executable,
+            "-c",
+            "import sys\n"
+            "sys.path[:] = [folder for folder in sys.path if not folder.endswith('/without')]\n"
+            f"import {module}, nbformat\nprint('lark' in sys.modules)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert loaded == "False\n"
     schemas = [path.read_text() for path in Path(nbformat.__file__).parent.glob("v*/*.json")]
     assert schemas and not any('"format": "iri' in schema for schema in schemas)

@@ -15,14 +15,55 @@ from gpucourse.grading.submission import bounded
 from gpucourse.grading.submission.bounded import SECONDS, Bounded
 from gpucourse.grading.submission.inert import _rendered, inert
 
-MARKDOWN = ["$$a\n\n", "$$ a\n\n", "- $$a\n", "$$a", "![![", "[a](b)", "[", "\\begin{a}", "\\\\[",
-            "a|b\n-|-\n", "*a **b ", "> ", "- ", "`a``", "<a", "&#", "[a]: b\n", "_", "~~a", "***a"]
-CODE = ["a.", "0.", "\n ", "(", "a ", "[a,", "?", '"""\n', "f'{", "`", "@a\n", "import a,", "0x",
-        "\\\n", "{", "a=", "def a", "'", "%%bash\n$((", "%%html\n<a "]
+MARKDOWN = [
+    "$$a\n\n",
+    "$$ a\n\n",
+    "- $$a\n",
+    "$$a",
+    "![![",
+    "[a](b)",
+    "[",
+    "\\begin{a}",
+    "\\\\[",
+    "a|b\n-|-\n",
+    "*a **b ",
+    "> ",
+    "- ",
+    "`a``",
+    "<a",
+    "&#",
+    "[a]: b\n",
+    "_",
+    "~~a",
+    "***a",
+]
+CODE = [
+    "a.",
+    "0.",
+    "\n ",
+    "(",
+    "a ",
+    "[a,",
+    "?",
+    '"""\n',
+    "f'{",
+    "`",
+    "@a\n",
+    "import a,",
+    "0x",
+    "\\\n",
+    "{",
+    "a=",
+    "def a",
+    "'",
+    "%%bash\n$((",
+    "%%html\n<a ",
+]
 
 
 def seconds(process: Bounded, function, text: str) -> float:
     """Processor time of this process and of the one that reads the text."""
+
     def used() -> float:
         return time.process_time() + sum(psutil.Process(process._process.pid).cpu_times()[:2])
 
@@ -31,15 +72,20 @@ def seconds(process: Bounded, function, text: str) -> float:
     return used() - began
 
 
-@pytest.mark.parametrize(("function", "process", "piece"), [
-    *((inert, _rendered, piece) for piece in MARKDOWN),
-    *((highlighted, _coloured, piece) for piece in CODE)])
-def test_threat_89_twice_the_text_takes_no_more_than_twice_as_long(
-        function, process, piece):
+@pytest.mark.parametrize(
+    ("function", "process", "piece"),
+    [
+        *((inert, _rendered, piece) for piece in MARKDOWN),
+        *((highlighted, _coloured, piece) for piece in CODE),
+    ],
+)
+def test_threat_89_twice_the_text_takes_no_more_than_twice_as_long(function, process, piece):
     function("a")  # its process has started
     for _ in range(3):  # what else runs on the machine may slow one of the measurements
-        took = [seconds(process, function, piece * (size // len(piece)))
-                for size in (10_000, 20_000, 40_000)]
+        took = [
+            seconds(process, function, piece * (size // len(piece)))
+            for size in (10_000, 20_000, 40_000)
+        ]
         if all(twice < 2.5 * one + 0.1 for one, twice in pairwise(took)):
             break
     else:

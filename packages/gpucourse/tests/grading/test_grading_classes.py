@@ -30,8 +30,13 @@ FORMULA = "def double(values):\n    raise ValueError('=HYPERLINK(1)')\n"
 
 
 def nbgrader_command(root: Path, *arguments: str) -> None:
-    ran = subprocess.run([sys.executable, "-m", "nbgrader", *arguments], cwd=root, text=True,
-                         env=os.environ | {"PATH": search_path()}, capture_output=True)
+    ran = subprocess.run(
+        [sys.executable, "-m", "nbgrader", *arguments],
+        cwd=root,
+        text=True,
+        env=os.environ | {"PATH": search_path()},
+        capture_output=True,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -45,8 +50,11 @@ def course(tmp_path_factory, repository) -> Path:
 
     assignment = Assignment.load(source)
     for student, changed in {
-        "ann": {"why": "Because."}, "bob": {"double": WRONG}, "cat": {"double": FORMULA},
-        "dan": {"double": WRONG, "why": "So."}, "eve": {"double": WRONG},
+        "ann": {"why": "Because."},
+        "bob": {"double": WRONG},
+        "cat": {"double": FORMULA},
+        "dan": {"double": WRONG, "why": "So."},
+        "eve": {"double": WRONG},
     }.items():
         cells = submission(assignment, **({"why": assignment.starters["why"]} | changed))
         write_submission(root / "submitted" / student / "ps1" / "toy.ipynb", cells)
@@ -66,12 +74,17 @@ def rows(root: Path) -> dict:
         for submission in gradebook.assignment_submissions("ps1"):
             for notebook in submission.notebooks:
                 found[submission.student.id] = {
-                    "time": submission.timestamp, "score": submission.score,
+                    "time": submission.timestamp,
+                    "score": submission.score,
                     "penalty": notebook.late_submission_penalty,
-                    **{grade.name: (grade.auto_score, grade.manual_score, grade.needs_manual_grade)
-                       for grade in notebook.grades},
-                    **{f"{c.name} comment": (c.auto_comment, c.manual_comment)
-                       for c in notebook.comments},
+                    **{
+                        grade.name: (grade.auto_score, grade.manual_score, grade.needs_manual_grade)
+                        for grade in notebook.grades
+                    },
+                    **{
+                        f"{c.name} comment": (c.auto_comment, c.manual_comment)
+                        for c in notebook.comments
+                    },
                 }
     return found
 
@@ -208,10 +221,15 @@ def test_the_graders_fault_is_named_and_no_score():
     assert report.as_csv([fault]).splitlines()[1].startswith("ann,toy,infrastructure_fault,,,")
 
 
-@pytest.mark.parametrize(("changed", "words"), [
-    ({}, "says the same"), ({"submission_digest": "x"}, "other work"),
-    ({"assignment_digest": "x"}, "other tests"), ({"tests": []}, "DIFFERS"),
-])
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, "says the same"),
+        ({"submission_digest": "x"}, "other work"),
+        ({"assignment_digest": "x"}, "other tests"),
+        ({"tests": []}, "DIFFERS"),
+    ],
+)
 def test_an_explanation_compares_with_the_verdict_on_file(changed, words):
     now = Verdict(GRADED, "toy", tests=[TestOutcome("t", 1, 1)])
     stored = Verdict(**(vars(now) | changed))
@@ -237,8 +255,6 @@ def test_a_verdict_leaves_whole_rows_or_none(course):
     assert "eve" in known and "gus" not in known
 
 
-
-
 def test_a_row_that_the_gradebook_refuses_stops_nobody_elses(course, tmp_path):
     """By either of its two ways: the database says no to bob's, the file system to cat's."""
     from nbgrader.api import Gradebook
@@ -249,8 +265,10 @@ def test_a_row_that_the_gradebook_refuses_stops_nobody_elses(course, tmp_path):
         for student in ("bob", "eve"):
             gradebook.remove_student(student)
     with contextlib.closing(sqlite3.connect(root / "gradebook.db")) as database:
-        database.execute("CREATE TRIGGER refuse BEFORE INSERT ON student WHEN NEW.id = 'bob' "
-                         "BEGIN SELECT RAISE(ABORT, 'no room'); END")
+        database.execute(
+            "CREATE TRIGGER refuse BEFORE INSERT ON student WHEN NEW.id = 'bob' "
+            "BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        )
     shutil.rmtree(root / "autograded" / "cat")
     (root / "autograded" / "cat").write_text("not a folder")
     console = Console(record=True, width=300)
@@ -263,9 +281,18 @@ def test_a_row_that_the_gradebook_refuses_stops_nobody_elses(course, tmp_path):
     assert "bob" not in found and found["eve"]["score"] == 2.0
 
 
-@pytest.mark.parametrize(("name", "graded"), [
-    ("José Núñez", True), ("b (1)", True), ("a-b_c.d", True), ("a [x]", False), ("b*", False),
-    ("c?", False), ('d"e', False)])
+@pytest.mark.parametrize(
+    ("name", "graded"),
+    [
+        ("José Núñez", True),
+        ("b (1)", True),
+        ("a-b_c.d", True),
+        ("a [x]", False),
+        ("b*", False),
+        ("c?", False),
+        ('d"e', False),
+    ],
+)
 def test_a_name_that_nbgrader_takes_for_something_else_is_told(tmp_path: Path, name, graded):
     """Feedback is looked for by patterns: "a [x]" was graded and left without any."""
     (tmp_path / "submitted" / name / "ps1").mkdir(parents=True)

@@ -74,8 +74,13 @@ def crowded(sandbox):
 
 
 def verdict(sandbox: Sandbox, answer: str, **limits: float):
-    return grade(toy(), submitted(toy(), double=answer), sandbox.server, SEED,
-                 replace(sandbox.limits, **limits))
+    return grade(
+        toy(),
+        submitted(toy(), double=answer),
+        sandbox.server,
+        SEED,
+        replace(sandbox.limits, **limits),
+    )
 
 
 def test_an_answer_is_not_charged_for_what_others_take(sandbox, crowded):
@@ -102,6 +107,7 @@ def test_sleep_is_charged(sandbox):
 @pytest.fixture
 def held_up(monkeypatch):
     """Says what the system is to tell of stalls: all of the time, none of it, or nothing."""
+
     def say(told: str) -> None:
         answers = {"always": time.monotonic, "never": lambda: 0.0, "unknown": lambda: None}
         monkeypatch.setattr(clocks, "stalled", lambda *resources: answers[told]())
@@ -135,9 +141,13 @@ libc.clone(pause, (ctypes.addressof(stack) + (1 << 16)) & ~15, 0x54F00, None)
 INDENTED = VFORK.replace("\n", "\n    ")
 
 
-@pytest.mark.parametrize("answer", [
-    f"def double(values):{INDENTED}\n    return 0 * values",
-    f"{VFORK}\ndef double(values):\n    return 0 * values"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"def double(values):{INDENTED}\n    return 0 * values",
+        f"{VFORK}\ndef double(values):\n    return 0 * values",
+    ],
+)
 def test_threat_88_a_worker_that_waits_for_ever_without_a_disk(sandbox, answer):
     """Not twenty minutes, twice; and those beside it in the class are graded."""
     told = verdict(sandbox, answer, request_seconds=1.0, wall_seconds=600.0)
@@ -194,8 +204,9 @@ def double(values):
 def test_threat_97_threads_that_are_seldom_given_a_processor(sandbox, crowded, answer):
     """A fifth of one processor is theirs, less on a busy machine: 2 s take 10 s or more.
     They want little of it, or ask for less."""
-    told = verdict(sandbox, answer, request_seconds=2.0, request_wall_seconds=300.0,
-                   wall_seconds=300.0)
+    told = verdict(
+        sandbox, answer, request_seconds=2.0, request_wall_seconds=300.0, wall_seconds=300.0
+    )
     assert "took longer than 2 s" in told.tests[0].reason
     assert told.tests[0].seconds < 200
 
@@ -203,7 +214,8 @@ def test_threat_97_threads_that_are_seldom_given_a_processor(sandbox, crowded, a
 @pytest.mark.parametrize("told", ["always", "unknown"])
 @pytest.mark.parametrize("bound", ["wall_seconds", "request_wall_seconds"])
 def test_a_machine_that_does_not_go_on_is_no_fault_of_the_answer_once(
-        sandbox, held_up, told, bound):
+    sandbox, held_up, told, bound
+):
     held_up(told)
     with pytest.raises(InfrastructureFault, match=r"2 s were not enough.* too busy"):
         stopped_worker(sandbox, **{bound: 2.0})
@@ -271,19 +283,22 @@ def threads(*told: tuple[str, float, int]) -> dict[int, Thread]:
 ASLEEP, BEFORE = ("S", 2.0, 7), threads(("R", 2.0, 7), *[("S", 2.0, 7)] * 50)
 
 
-@pytest.mark.parametrize(("ran", "now", "seconds"), [
-    (0.0, [ASLEEP], 1.0),  # it slept
-    (1.0, [("R", 2.0, 7)], 1.0),  # it ran
-    (3.0, [("R", 2.0, 7)] * 3, 1.0),  # with three threads
-    (0.2, [("R", 2.0, 7)], 0.2),  # it ran a little and is still waiting
-    (0.2, [("R", 2.1, 8)], 0.9),  # it slept meanwhile, and waits now
-    (0.2, [ASLEEP, ("R", 2.1, 7)], 0.9),  # the same: it slept before
-    (0.2, [("S", 2.7, 8)], 0.3),  # it waited, and slept a little
-    (0.2, [("S", 2.3, 9)] * 50, 0.7),  # fifty dozed, one or the other always waiting
-    (0.2, [*[ASLEEP] * 51, ("S", 0.4, 1)], 0.6),  # a new thread waited
-    (0.0, [("T", 2.0, 7)], 0.0),  # stopped from outside
-    (0.0, [("D", 2.0, 7)], 1.0),  # it waits for no disk: clone() puts a thread into this state
-])
+@pytest.mark.parametrize(
+    ("ran", "now", "seconds"),
+    [
+        (0.0, [ASLEEP], 1.0),  # it slept
+        (1.0, [("R", 2.0, 7)], 1.0),  # it ran
+        (3.0, [("R", 2.0, 7)] * 3, 1.0),  # with three threads
+        (0.2, [("R", 2.0, 7)], 0.2),  # it ran a little and is still waiting
+        (0.2, [("R", 2.1, 8)], 0.9),  # it slept meanwhile, and waits now
+        (0.2, [ASLEEP, ("R", 2.1, 7)], 0.9),  # the same: it slept before
+        (0.2, [("S", 2.7, 8)], 0.3),  # it waited, and slept a little
+        (0.2, [("S", 2.3, 9)] * 50, 0.7),  # fifty dozed, one or the other always waiting
+        (0.2, [*[ASLEEP] * 51, ("S", 0.4, 1)], 0.6),  # a new thread waited
+        (0.0, [("T", 2.0, 7)], 0.0),  # stopped from outside
+        (0.0, [("D", 2.0, 7)], 1.0),  # it waits for no disk: clone() puts a thread into this state
+    ],
+)
 def test_charged(ran, now, seconds):
     before = Usage(10.0, BEFORE, 5.0)
     after = Usage(10.0 + ran, threads(*now), 5.0)

@@ -40,32 +40,52 @@ def local_cluster():
     """Two workers, each a process that is started again when it dies."""
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
-                      resources={"GPU": 1}) as running:
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        resources={"GPU": 1},
+    ) as running:
         yield running
 
 
 @pytest.fixture
 def grader(local_cluster):
     limits = Limits(request_seconds=60, request_wall_seconds=300)
-    with cluster.ClusterGrader(local_cluster.scheduler_address, seed=SEED,
-                               limits=limits) as grader:
+    with cluster.ClusterGrader(local_cluster.scheduler_address, seed=SEED, limits=limits) as grader:
         yield grader
 
 
 def work(source: Path, count: int) -> list[Job]:
     """Right, wrong and hostile answers, no two alike."""
-    kinds = ("return 2 * values + {n} * 0", "return values + {n}", "import os; os._exit({n})",
-             "raise ValueError('{n}')")
-    return [Job(f"s{n}", source, submitted(
-                toy(), double=f"def double(values):\n    {kinds[n % 4].format(n=n)}\n"))
-            for n in range(count)]
+    kinds = (
+        "return 2 * values + {n} * 0",
+        "return values + {n}",
+        "import os; os._exit({n})",
+        "raise ValueError('{n}')",
+    )
+    return [
+        Job(
+            f"s{n}",
+            source,
+            submitted(toy(), double=f"def double(values):\n    {kinds[n % 4].format(n=n)}\n"),
+        )
+        for n in range(count)
+    ]
 
 
 def summary(verdict: Verdict) -> tuple:
-    return (verdict.student, verdict.kind, verdict.seed, verdict.submission_digest,
-            verdict.assignment_digest, verdict.notices, verdict.isolation,
-            [(outcome.test, outcome.earned, outcome.reason) for outcome in verdict.tests])
+    return (
+        verdict.student,
+        verdict.kind,
+        verdict.seed,
+        verdict.submission_digest,
+        verdict.assignment_digest,
+        verdict.notices,
+        verdict.isolation,
+        [(outcome.test, outcome.earned, outcome.reason) for outcome in verdict.tests],
+    )
 
 
 @on_a_cluster
@@ -113,8 +133,12 @@ def test_a_station_ends_with_the_worker_that_asked_it(source):
     import subprocess
     import sys
 
-    process = subprocess.Popen([sys.executable, "-m", "gpucourse.grading.classes.remote"],
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpucourse.grading.classes.remote"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     (job,) = work(source, 1)
     described = remote.describe(job, SEED, Limits(), False)
     process.stdin.write(remote.order(source.read_text(), described) + "\n")
@@ -171,8 +195,10 @@ def test_a_cluster_without_workers_is_told_of(grader):
     from distributed import LocalCluster
 
     told = []
-    with (LocalCluster(n_workers=0, dashboard_address=":0") as empty,
-          cluster.ClusterGrader(empty.scheduler_address, tell=told.append)):
+    with (
+        LocalCluster(n_workers=0, dashboard_address=":0") as empty,
+        cluster.ClusterGrader(empty.scheduler_address, tell=told.append),
+    ):
         pass
     assert len(told) == 1
     assert f"dask worker {empty.scheduler_address} --nthreads 1" in told[0]

@@ -16,7 +16,7 @@ from grading_toy import TEST_DOUBLE, submission, toy, toy_notebook, write_submis
 
 pytestmark = pytest.mark.slow
 
-WRONG = '''
+WRONG = """
 WRONG = [
     {"name": "identity", "kind": "hard-coded", "fails": ["test-double"],
      "reason": "Wrong for three numbers",
@@ -25,7 +25,7 @@ WRONG = [
      "reason": "wrong for an empty array",
      "cells": {"double": "def double(values):\\\\n    return 2 * np.arange(3.0)\\\\n"}},
 ]
-'''.replace("\\\\n", "\\n")
+""".replace("\\\\n", "\\n")
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,16 @@ def test_what_cannot_be_graded_says_why(checkout, console, tmp_path, monkeypatch
 def test_the_demo_prints_scores_and_reasons_as_expected(checkout, console):
     assert demo.run(console=console, roots=[checkout]) == 0
     text = console.export_text()
-    for line in ("solution", "starter", "syntax-error", "deleted-cell", "duplicated-cell",
-                 "invalid-json", "identity", "only-three"):
+    for line in (
+        "solution",
+        "starter",
+        "syntax-error",
+        "deleted-cell",
+        "duplicated-cell",
+        "invalid-json",
+        "identity",
+        "only-three",
+    ):
         assert any(line in row and "✓" in row for row in text.splitlines()), line
     assert "UNEXPECTED" not in text
     # Where there is no terminal, lines tell how far it is.
@@ -95,11 +103,14 @@ def test_the_demo_prints_scores_and_reasons_as_expected(checkout, console):
     page = (folder / "feedback" / "identity" / "toy" / "toy.html").read_text()
     assert "hidden_values" not in page
     # It begins with the table that `gpucourse grade` prints, in place of nbgrader's list of links.
-    rows = re.findall(r"<tr>(.*?)</tr>", page[page.index('<table class="gpuc-results">'):])
+    rows = re.findall(r"<tr>(.*?)</tr>", page[page.index('<table class="gpuc-results">') :])
     cells = [re.findall(r"<t[dh]>(.*?)</t[dh]>", row) for row in rows]
     assert cells[0] == ["test", "points", "which property fails"]
-    assert cells[1] == ['<a href="#test-double">✗ test-double</a>', "0/3",
-                        "wrong for three numbers"]
+    assert cells[1] == [
+        '<a href="#test-double">✗ test-double</a>',
+        "0/3",
+        "wrong for three numbers",
+    ]
     assert page.count('<a href="#test-double">') == 2  # the other one is hidden
     assert "#toc{display:none}" in page
 
@@ -108,13 +119,18 @@ def test_the_demo_prints_scores_and_reasons_as_expected(checkout, console):
     assignment = toy()
     students = demo.wrong_answers(assignment, checkout / "course/projects/toy/wrong.py")
     identity, only_three = students
-    course.classes = {"toy": (assignment, [
-        demo.Expected("identity", "", ("test-double",), "another reason"),
-        demo.Expected("only-three", "", ("test-total",), only_three.reason),
-        demo.Expected("solution", "", ("test-total",), "x"),
-        demo.Expected("nobody", "", (), ""),
-        identity,
-    ])}
+    course.classes = {
+        "toy": (
+            assignment,
+            [
+                demo.Expected("identity", "", ("test-double",), "another reason"),
+                demo.Expected("only-three", "", ("test-total",), only_three.reason),
+                demo.Expected("solution", "", ("test-total",), "x"),
+                demo.Expected("nobody", "", (), ""),
+                identity,
+            ],
+        )
+    }
     assert course.report() == 4
     text = console.export_text()
     assert "does not contain “another reason”" in text
@@ -126,7 +142,13 @@ def test_a_quick_demo_is_a_small_class_of_the_first_project(checkout, console, t
     course.build()
     (students,) = (students for _, students in course.classes.values())
     assert [expected.student for expected in students] == [
-        "solution", "starter", "deleted-test", "invalid-json", "identity", "only-three"]
+        "solution",
+        "starter",
+        "deleted-test",
+        "invalid-json",
+        "identity",
+        "only-three",
+    ]
 
 
 def test_the_demo_clears_no_folder_of_anybody_elses(checkout, console, tmp_path):
@@ -136,9 +158,15 @@ def test_the_demo_clears_no_folder_of_anybody_elses(checkout, console, tmp_path)
     assert (tmp_path / "thesis.tex").exists()
 
 
-@pytest.mark.parametrize("entry", [
-    {"fails": ["no-such-test"]}, {"fails": []}, {"reason": ""}, {"cells": {"no-such-cell": ""}},
-])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"fails": ["no-such-test"]},
+        {"fails": []},
+        {"reason": ""},
+        {"cells": {"no-such-cell": ""}},
+    ],
+)
 def test_a_wrong_answer_that_cannot_be_judged_is_refused(entry, tmp_path):
     good = {"name": "x", "fails": ["test-double"], "reason": "r", "cells": {"double": ""}}
     (tmp_path / "wrong.py").write_text(f"WRONG = [{good | entry!r}]")
@@ -172,5 +200,6 @@ def test_damage_is_real(tmp_path):
     assert len(json.loads(files["deleted-cell"])["cells"]) == len(whole) - 1
     assert len(json.loads(files["duplicated-cell"])["cells"]) == len(whole) + 1
     assert TEST_DOUBLE.split("###")[0].strip() in json.dumps(whole).replace("\\n", "\n").replace(
-        '\\"', '"')
+        '\\"', '"'
+    )
     assert "BEGIN HIDDEN" not in files["solution"]

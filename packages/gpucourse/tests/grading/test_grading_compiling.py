@@ -49,13 +49,20 @@ def lacks_an_argument(values, low):
     values[0] = low
 
 
-@pytest.mark.parametrize(("kernel", "says"), [
-    (calls_a_plain_function, "'plain' is an ordinary Python function.*cuda.jit.device=True"),
-    (misspells, "name 'valeus' is not defined"),
-    (floors_with_numpy, "NumPy's function 'floor' does not exist in kernels"),
-    (wants_a_shared_array_of_any_size, "TypingError: no implementation of array.*is a constant"),
-    (lacks_an_argument, "missing a required argument: 'low'|takes 2 .*arguments"),
-], ids=lambda case: getattr(case, "__name__", ""))
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        (calls_a_plain_function, "'plain' is an ordinary Python function.*cuda.jit.device=True"),
+        (misspells, "name 'valeus' is not defined"),
+        (floors_with_numpy, "NumPy's function 'floor' does not exist in kernels"),
+        (
+            wants_a_shared_array_of_any_size,
+            "TypingError: no implementation of array.*is a constant",
+        ),
+        (lacks_an_argument, "missing a required argument: 'low'|takes 2 .*arguments"),
+    ],
+    ids=lambda case: getattr(case, "__name__", ""),
+)
 def test_the_learner_reads_one_line(kernel, says):
     judge = NotebookJudge(lambda: {"kernel": kernel})
     with pytest.raises(PropertyFailed, match=says) as told:

@@ -111,13 +111,22 @@ def graded(course: Path, test: str, level: str | None = None, **limits):
     """A right answer to a notebook with this test, by the class grader."""
     source = course / "source" / "ps1" / "toy.ipynb"
     source.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook_of([
-        setup("setup", SETUP), solution("double", DOUBLE), test_cell("test-double", TEST_DOUBLE, 3),
-        test_cell("attempts", test, 2)]), source)
+    nbformat.write(
+        notebook_of(
+            [
+                setup("setup", SETUP),
+                solution("double", DOUBLE),
+                test_cell("test-double", TEST_DOUBLE, 3),
+                test_cell("attempts", test, 2),
+            ]
+        ),
+        source,
+    )
     job = batch.Job("alice", source, submitted(batch.Assignment.load(source)))
     try:
-        with batch.Grader(hidden=[course], workers=1, level=level, limits=Limits(
-                request_seconds=60.0, **limits)) as grader:
+        with batch.Grader(
+            hidden=[course], workers=1, level=level, limits=Limits(request_seconds=60.0, **limits)
+        ) as grader:
             return grader.grade([job])[0]
     except SandboxError as error:
         pytest.skip(f"UNTESTED HERE: isolation level {level}: {error}")
@@ -127,7 +136,11 @@ def test_outside_of_an_oracle_all_of_it_is_possible(course):
     """Or the tests below would show nothing."""
     ran = subprocess.run(
         [sys.executable, "-c", attempts(course) + "print(json.dumps([*attempts, '/', *done]))"],
-        capture_output=True, text=True, check=True, env=os.environ | {"HUB_KEY": "key-7f3a"})
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"HUB_KEY": "key-7f3a"},
+    )
     told = json.loads(ran.stdout)
     assert told[: told.index("/")] == told[told.index("/") + 1 :]
     for name in ("written", "home/written"):
@@ -139,8 +152,9 @@ def test_outside_of_an_oracle_all_of_it_is_possible(course):
 def test_threat_85_code_in_an_oracle_reaches_nothing(course, level, monkeypatch):
     monkeypatch.setenv("HUB_KEY", "key-7f3a")
     before = sorted(map(str, course.rglob("*")))
-    verdict = graded(course, attempts(course) + "assert not done, 'could: ' + ', '.join(done)\n",
-                     level)
+    verdict = graded(
+        course, attempts(course) + "assert not done, 'could: ' + ', '.join(done)\n", level
+    )
     assert verdict.kind == GRADED, verdict.reason
     assert verdict.tests[1].passed, verdict.tests[1].reason
     assert verdict.tests[0].passed  # and honest work is graded there
@@ -167,8 +181,15 @@ def test_threat_85_without_namespaces_and_landlock_the_verdict_says_so(course, m
     assert confined.missing(told["had"]) == [confined.FILES]
     assert "gradebook" in told["result"]
     assert not set(told["result"]) & {
-        "internet socket", "signal the parent", "program", "process", "rights",
-        "limits of the parent", "signal by a file", "signal by a socket"}
+        "internet socket",
+        "signal the parent",
+        "program",
+        "process",
+        "rights",
+        "limits of the parent",
+        "signal by a file",
+        "signal by a socket",
+    }
     (course / "to remove").write_text("kept")
 
 
@@ -178,13 +199,16 @@ def test_libraries_are_found_where_the_loader_is_told_of_them(tmp_path, monkeypa
     (tmp_path / "other").write_text("kept")
     monkeypatch.setenv("LD_LIBRARY_PATH", f":/:.:{tmp_path / 'lib'}")
     monkeypatch.setattr(confinement, "own_namespaces", lambda *_, **__: False)
-    told = in_confinement((), f"""result = []
+    told = in_confinement(
+        (),
+        f"""result = []
 for name in ("lib/libown.so", "other"):
     try:
         result.append(open({str(tmp_path)!r} + "/" + name).read())
     except PermissionError:
         result.append("refused")
-""")
+""",
+    )
     if confined.FILES not in told["had"]:
         pytest.skip("UNTESTED HERE: the kernel has no Landlock")
     assert told["result"] == ["kept", "refused"]
@@ -194,8 +218,8 @@ def may_be_nobody() -> bool:
     """Whether this process may become user 65534: root of a namespace of one user may not."""
     maps = Path("/proc/self/uid_map").read_text().splitlines()
     return os.getuid() == 0 and any(
-        int(first) <= 65534 < int(first) + int(length)
-        for first, _, length in map(str.split, maps))
+        int(first) <= 65534 < int(first) + int(length) for first, _, length in map(str.split, maps)
+    )
 
 
 @pytest.mark.skipif(not may_be_nobody(), reason="UNTESTED HERE: root may not be another user")
@@ -230,25 +254,32 @@ def in_confinement(covered: tuple[str, ...], code: str) -> dict:
 
 def test_threat_85_an_oracle_has_two_open_files_of_others(course):
     """The way to its workers, and the one for its verdict."""
-    verdict = graded(course, """import os
+    verdict = graded(
+        course,
+        """import os
 kinds = [os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in os.listdir("/proc/self/fd")
          if os.path.lexists(f"/proc/self/fd/{n}")]
 # Two of its own lead to the worker that it talks to.
 assert kinds.count("socket") <= 3 and kinds.count("pipe") == 1, str(sorted(kinds))
-""")
+""",
+    )
     assert verdict.tests[1].passed, verdict.tests[1].reason
 
 
 def test_threat_85_an_oracle_cannot_ask_for_workers_that_are_less_confined(course):
     """It may say what it likes over its channel: the first order was the grader's."""
-    verdict = graded(course, """from dataclasses import replace
+    verdict = graded(
+        course,
+        """from dataclasses import replace
 from gpucourse.grading.testing import verbs
 student = verbs.current_judge().student
 student.close()
 student.server = student._talk.server = replace(student.server, level="limits", covered=())
 call("double", np.arange(3.0), where="host")
 assert student._talk.worker.namespaces, "a worker without namespaces"
-""", NAMESPACES)
+""",
+        NAMESPACES,
+    )
     assert verdict.kind == GRADED and verdict.tests[1].passed, verdict.to_json()
 
 
@@ -270,11 +301,15 @@ def test_threat_85_a_verdict_is_on_the_work_that_was_handed_out(course):
 
 def test_threat_85_an_oracle_that_holds_too_much_is_stopped_from_outside(course):
     """Whatever it does with the alarm that it has set itself."""
-    verdict = graded(course, """import signal, time
+    verdict = graded(
+        course,
+        """import signal, time
 signal.setitimer(signal.ITIMER_REAL, 0)
 held = np.ones(75_000_000)  # 600 MB
 time.sleep(30)
-""", oracle_bytes=300 << 20)
+""",
+        oracle_bytes=300 << 20,
+    )
     assert verdict.kind == INFRASTRUCTURE_FAULT
     assert "more memory than it may" in verdict.reason
 
@@ -303,7 +338,8 @@ def test_what_an_oracle_lacks_is_said():
     whole = "files by list, no network, system calls"
     assert confined.lacking([whole, whole, ""]) == ""
     assert confined.lacking([whole, "the course's files hidden, no network, system calls"]) == (
-        " (oracles without: files by list)")
+        " (oracles without: files by list)"
+    )
     assert confined.missing("nothing") == ["files by list", "no network", "system calls"]
 
 
@@ -329,15 +365,28 @@ def test_a_gpu_is_reached_by_a_process_that_was_started_before(course, repositor
     source, record = course / "gpu" / "scale.ipynb", course / "record"
     source.parent.mkdir()
     record.mkdir()
-    nbformat.write(notebook_of([setup("setup", START), solution("scale", SCALE),
-                                test_cell("test-scale", TEST_SCALE, 3)]), source)
+    nbformat.write(
+        notebook_of(
+            [
+                setup("setup", START),
+                solution("scale", SCALE),
+                test_cell("test-scale", TEST_SCALE, 3),
+            ]
+        ),
+        source,
+    )
     script = course / "on_a_gpu.py"
-    script.write_text(ON_A_GPU.format(
-        source=str(source), support=str(repository / "packages/gpucourse/tests/support"),
-        threats=str(repository / "tests/support")))
+    script.write_text(
+        ON_A_GPU.format(
+            source=str(source),
+            support=str(repository / "packages/gpucourse/tests/support"),
+            threats=str(repository / "tests/support"),
+        )
+    )
     told = {"GPUCOURSE_GPU_KIND": "virtual", "GPUCOURSE_GPU_RECORD": str(record)}
-    ran = subprocess.run([sys.executable, script], capture_output=True, text=True,
-                         env=os.environ | told)
+    ran = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=os.environ | told
+    )
     verdict = Verdict.from_json(ran.stdout)
     assert verdict.earned == 3.0, ran.stdout + ran.stderr
     assert "checked on" in verdict.device and confined.missing(verdict.oracle) == []

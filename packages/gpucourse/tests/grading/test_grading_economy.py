@@ -28,14 +28,23 @@ CHEAP_COUNT = """values = secret_rng().integers(0, 5, 500)
 
 
 def assignment(*tests) -> Assignment:
-    return Assignment("economy", notebook_of([
-        setup("start", START), solution("scale", SCALE), test_cell("test-scale", TEST_SCALE, 3),
-        solution("count", COUNT), *tests,
-    ]))
+    return Assignment(
+        "economy",
+        notebook_of(
+            [
+                setup("start", START),
+                solution("scale", SCALE),
+                test_cell("test-scale", TEST_SCALE, 3),
+                solution("count", COUNT),
+                *tests,
+            ]
+        ),
+    )
 
 
-COURSE = assignment(test_cell("cheap-scale", CHEAP_SCALE, 4),
-                    test_cell("cheap-count", CHEAP_COUNT, 3))
+COURSE = assignment(
+    test_cell("cheap-scale", CHEAP_SCALE, 4), test_cell("cheap-count", CHEAP_COUNT, 3)
+)
 
 
 def outcomes(server, course: Assignment = COURSE, **changed):
@@ -52,10 +61,13 @@ def test_the_reference_solution_earns_everything(server):
 
 def test_uncoalesced_is_right_and_earns_a_share(server):
     """Each lane of a warp in a sector of its own: 32 for 32 doubles, where 8 hold them."""
-    source = SCALE.replace("i = cuda.grid(1)", """i = cuda.grid(1)
+    source = SCALE.replace(
+        "i = cuda.grid(1)",
+        """i = cuda.grid(1)
     n = values.size // 128 * 128
     if i < n:
-        i = i % 32 * (n // 32) + i // 32""")
+        i = i % 32 * (n // 32) + i // 32""",
+    )
     found = outcomes(server, scale=source)
     assert found["test-scale"].earned == 3.0
     cheap = found["cheap-scale"]
@@ -65,9 +77,10 @@ def test_uncoalesced_is_right_and_earns_a_share(server):
 
 
 def test_more_atomics_than_the_reference_earn_nothing(server):
-    source = COUNT.replace("cuda.atomic.add(counts, values[i], 1)",
-                           "cuda.atomic.add(counts, values[i], 2)\n"
-                           "        cuda.atomic.add(counts, values[i], -1)")
+    source = COUNT.replace(
+        "cuda.atomic.add(counts, values[i], 1)",
+        "cuda.atomic.add(counts, values[i], 2)\n        cuda.atomic.add(counts, values[i], -1)",
+    )
     told = outcomes(server, count=source)["cheap-count"]
     assert told.earned == 0.0
     assert "2 times as many atomic updates of global memory" in told.reason
@@ -77,13 +90,16 @@ def test_a_wrong_answer_is_wrong_before_it_is_cheap(server):
     source = SCALE.replace("if i < values.size", "if i <= values.size")
     told = outcomes(server, scale=source)
     assert "outside its arrays" in told["cheap-scale"].reason or (
-        "outside its arrays" in told["test-scale"].reason)
+        "outside its arrays" in told["test-scale"].reason
+    )
 
 
 def test_messages_quote_the_students_lines_after_the_reference_ran(server):
     """Both define cells of the same names."""
-    course = assignment(test_cell("cheap-scale", CHEAP_SCALE, 4),
-                        test_cell("again", TEST_SCALE.replace('"scale", 4', '"scale", 5'), 1))
+    course = assignment(
+        test_cell("cheap-scale", CHEAP_SCALE, 4),
+        test_cell("again", TEST_SCALE.replace('"scale", 4', '"scale", 5'), 1),
+    )
     marked = SCALE.replace("if i < values.size:", "if i < 1000 + values.size * 0:  # mine")
     course.cells[-1] = type(course.cells[-1])("test", "again", "code", TEST_SCALE, 1.0)
     told = outcomes(server, course, scale=marked)
@@ -92,8 +108,11 @@ def test_messages_quote_the_students_lines_after_the_reference_ran(server):
 
 
 def test_a_reference_that_fails_and_a_count_that_is_none_are_the_courses_fault(server):
-    for source in (CHEAP_SCALE.replace("sectors", "sectrs"),
-                   CHEAP_SCALE.replace('"scale", 8', '"missing", 8'), "1 / 0"):
+    for source in (
+        CHEAP_SCALE.replace("sectors", "sectrs"),
+        CHEAP_SCALE.replace('"scale", 8', '"missing", 8'),
+        "1 / 0",
+    ):
         course = assignment(test_cell("cheap-scale", source, 4))
         answer = SCALE + "\nmissing = scale\n"
         verdict = grade(course, submitted(course, scale=answer), server, "00" * 16)
@@ -105,11 +124,22 @@ def test_a_reference_that_fails_and_a_count_that_is_none_are_the_courses_fault(s
 def test_a_result_that_the_test_cannot_work_with_is_the_answers_fault(server, result):
     """The reference solution passes the same test, so the test is not to blame."""
     test = "assert abs(call('double', 2.0, where='host') - 4.0) < 1e-9, 'not twice'"
-    course = Assignment("host", notebook_of([
-        setup("start", START), solution("double", "def double(x):\n    return 2 * x\n"),
-        test_cell("test-double", test, 2)]))
-    verdict = grade(course, submitted(course, double=f"def double(x):\n    return {result}\n"),
-                    server, "00" * 16)
+    course = Assignment(
+        "host",
+        notebook_of(
+            [
+                setup("start", START),
+                solution("double", "def double(x):\n    return 2 * x\n"),
+                test_cell("test-double", test, 2),
+            ]
+        ),
+    )
+    verdict = grade(
+        course,
+        submitted(course, double=f"def double(x):\n    return {result}\n"),
+        server,
+        "00" * 16,
+    )
     assert (verdict.kind, verdict.earned) == (GRADED, 0.0), verdict.to_json()
     assert "not of the kind that this test works with" in verdict.first_reason()
 
@@ -118,10 +148,18 @@ def launched(**counts) -> Launched:
     return Launched("k", (1, 1, 1), (1, 1, 1), SimpleNamespace(**counts))
 
 
-@pytest.mark.parametrize(("ratio", "bound", "share"), [
-    (0.5, 1.0, 1.0), (1.0, 1.0, 1.0), (1.01, 1.0, 0.0), (2.0, (1.0, 4.0), 0.5),
-    (4.0, (1.0, 4.0), 0.0), (math.inf, (1.0, 4.0), 0.0), (8.0, (2.0, 32.0), 0.5),
-])
+@pytest.mark.parametrize(
+    ("ratio", "bound", "share"),
+    [
+        (0.5, 1.0, 1.0),
+        (1.0, 1.0, 1.0),
+        (1.01, 1.0, 0.0),
+        (2.0, (1.0, 4.0), 0.5),
+        (4.0, (1.0, 4.0), 0.0),
+        (math.inf, (1.0, 4.0), 0.0),
+        (8.0, (2.0, 32.0), 0.5),
+    ],
+)
 def test_shares_fall_with_the_logarithm(ratio, bound, share):
     assert economy.share_of("sectors", ratio, bound) == pytest.approx(share)
 
@@ -166,26 +204,41 @@ launch_source(source, "ones", 1, 4, out, schedules=0)
 expect_equal(out, [1, 1, 1, 1], "wrong numbers")
 source, number = call("write", 2, where="host")
 """
-WRITTEN = Assignment("written", notebook_of([
-    setup("start", START.replace("launch,", "launch, launch_source,")), solution("write", WRITES),
-    test_cell("test-write", TEST_WRITES, 2), test_cell("again", TEST_WRITES, 1)]))
+WRITTEN = Assignment(
+    "written",
+    notebook_of(
+        [
+            setup("start", START.replace("launch,", "launch, launch_source,")),
+            solution("write", WRITES),
+            test_cell("test-write", TEST_WRITES, 2),
+            test_cell("again", TEST_WRITES, 1),
+        ]
+    ),
+)
 
 
 def own(returned: str, before: str = "") -> str:
     """An answer whose second result has three parts."""
     right = WRITES.replace("return ", "source, one = ").replace("    ### END SOLUTION\n", "")
-    return right + f"""    global calls
+    return (
+        right
+        + f"""    global calls
     calls = globals().get("calls", 0) + 1
 {before}    return (source{returned}, one) if calls == 1 else (1, 2, 3)
 """
+    )
 
 
-@pytest.mark.parametrize(("answer", "limits"), [
-    # The device's memory, in a variable of a module: all but the 32 bytes of the output.
-    (own(".replace('own[1]', 'own[1073741792]')"), {}),
-    # Nearly all of its seconds: each call sleeps.
-    (own("", "    time.sleep(4.0)\n"), {"total_seconds": 9.0, "request_seconds": 5.0}),
-], ids=["device-memory", "seconds"])
+@pytest.mark.parametrize(
+    ("answer", "limits"),
+    [
+        # The device's memory, in a variable of a module: all but the 32 bytes of the output.
+        (own(".replace('own[1]', 'own[1073741792]')"), {}),
+        # Nearly all of its seconds: each call sleeps.
+        (own("", "    time.sleep(4.0)\n"), {"total_seconds": 9.0, "request_seconds": 5.0}),
+    ],
+    ids=["device-memory", "seconds"],
+)
 def test_threat_90_what_an_answer_used_up_is_its_own_fault(server, answer, limits):
     """The reference, asked whose fault an error is, has a device and seconds of its own."""
     verdict = grade(WRITTEN, submitted(WRITTEN, write=answer), server, "00" * 16, Limits(**limits))
@@ -208,11 +261,15 @@ def test_threat_90_a_text_gives_its_memory_back(server):
 
 def test_threat_90_what_the_reference_takes_is_not_charged(server):
     """Four comparisons, each of which takes longer than the submission has left in all."""
-    slow = COUNT.replace("def histogram(values, bins):\n", "def histogram(values, bins):\n"
-                         "    import time; time.sleep(1.5)\n")
+    slow = COUNT.replace(
+        "def histogram(values, bins):\n",
+        "def histogram(values, bins):\n    import time; time.sleep(1.5)\n",
+    )
     tests = [test_cell(f"cheap-{n}", CHEAP_COUNT.replace("3 *", "1 *"), 1) for n in range(4)]
-    course = Assignment("slow", notebook_of([
-        setup("start", START), solution("count", slow), *tests]))
-    verdict = grade(course, submitted(course, count=COUNT), server, "00" * 16,
-                    Limits(total_seconds=6.0))
+    course = Assignment(
+        "slow", notebook_of([setup("start", START), solution("count", slow), *tests])
+    )
+    verdict = grade(
+        course, submitted(course, count=COUNT), server, "00" * 16, Limits(total_seconds=6.0)
+    )
     assert [test.earned for test in verdict.tests] == [1.0] * 4, verdict.to_json()

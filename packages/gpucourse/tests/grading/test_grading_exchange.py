@@ -31,12 +31,19 @@ expect_equal(call("doubled", values), 2 * values, "wrong")
 expect_equal(call("doubled", values, exchanged=[(values, others)], schedules=0), 2 * others,
              "does not follow the device")
 """
-COURSE = Assignment("exchange", notebook_of([
-    setup("start", START), solution("double", DOUBLE), test_cell("test-double", TEST, 3)]))
+COURSE = Assignment(
+    "exchange",
+    notebook_of(
+        [setup("start", START), solution("double", DOUBLE), test_cell("test-double", TEST, 3)]
+    ),
+)
 
-CHECKED = DOUBLE.replace("    return out.copy_to_host()", """    result = out.copy_to_host()
+CHECKED = DOUBLE.replace(
+    "    return out.copy_to_host()",
+    """    result = out.copy_to_host()
     assert (result == 2 * values).all()
-    return result""")
+    return result""",
+)
 HONEST = {
     "reference": DOUBLE,
     "stays on the device": DOUBLE.replace("return out.copy_to_host()", "return out"),
@@ -45,31 +52,40 @@ HONEST = {
     "in two parts": DOUBLE.replace(
         "    double[8, 64](cuda.to_device(values), out)",
         "    for part in (slice(0, 300), slice(300, None)):\n"
-        "        double[8, 64](cuda.to_device(values[part]), out[part])"),
+        "        double[8, 64](cuda.to_device(values[part]), out[part])",
+    ),
     "looked at on the way": DOUBLE.replace(
         "    double[8, 64](cuda.to_device(values), out)",
         "    there = cuda.to_device(values)\n    double[8, 64](there, out)\n"
         "    assert (out.copy_to_host() == 2 * there.copy_to_host()).all()\n"
-        "    double[8, 64](there, out)").replace(
-        "return out", "assert (out.copy_to_host() == 2 * values).all() or True\n    return out"),
+        "    double[8, 64](there, out)",
+    ).replace(
+        "return out", "assert (out.copy_to_host() == 2 * values).all() or True\n    return out"
+    ),
     "checked against NumPy": CHECKED,
     "checked, and a part of it": CHECKED.replace("values.size, np", "values.size + 12, np")
-    .replace("to_host()", "to_host()[:values.size]").replace("i < out.size", "i < values.size"),
+    .replace("to_host()", "to_host()[:values.size]")
+    .replace("i < out.size", "i < values.size"),
     "checked, as a list": CHECKED.replace("return result", "return result.tolist()"),
     "checked, on the device": CHECKED.replace("return result", "return out"),
     "checked by NumPy's own test": CHECKED.replace(
-        "assert (result == 2 * values).all()", "np.testing.assert_allclose(result, 2 * values)"),
+        "assert (result == 2 * values).all()", "np.testing.assert_allclose(result, 2 * values)"
+    ),
     "compared with numpy's": DOUBLE.replace(
         "    return out.copy_to_host()",
         "    result = out.copy_to_host()\n    assert (result == 2 * values).all()\n"
-        "    return result"),
-    "managed and mapped": DOUBLE.replace("cuda.to_device(values)", "there").replace(
+        "    return result",
+    ),
+    "managed and mapped": DOUBLE.replace("cuda.to_device(values)", "there")
+    .replace(
         "    out = cuda.device_array(",
         "    there = cuda.managed_array(values.shape, values.dtype)\n    there[:] = values\n"
-        "    out = cuda.mapped_array(").replace(
-        "return out.copy_to_host()", "cuda.synchronize()\n    return np.array(out)"),
-    "backwards": DOUBLE.replace("cuda.to_device(values)", "cuda.to_device(values[::-1].copy())")
-    .replace("out[i] = 2", "out[out.size - 1 - i] = 2"),
+        "    out = cuda.mapped_array(",
+    )
+    .replace("return out.copy_to_host()", "cuda.synchronize()\n    return np.array(out)"),
+    "backwards": DOUBLE.replace(
+        "cuda.to_device(values)", "cuda.to_device(values[::-1].copy())"
+    ).replace("out[i] = 2", "out[out.size - 1 - i] = 2"),
 }
 COPY = DOUBLE.replace("2 * values[i]", "values[i]")
 ANOTHER_FORM = """@cuda.jit
@@ -78,43 +94,65 @@ def copy(values, out):
     if i < out.size:
         out[i] = values[i]
 
-""" + DOUBLE.replace("    return", "    twice = out.copy_to_host()\n"
-                     "    copy[8, 64](cuda.to_device(twice), out)\n    return")
-COPIED = (CHECKED.replace("2 * values[i]", "values[i]")
-          .replace("to_device(values)", "to_device(2 * values)"))
+""" + DOUBLE.replace(
+    "    return",
+    "    twice = out.copy_to_host()\n    copy[8, 64](cuda.to_device(twice), out)\n    return",
+)
+COPIED = CHECKED.replace("2 * values[i]", "values[i]").replace(
+    "to_device(values)", "to_device(2 * values)"
+)
 SERVE = {
     "numpy, then a copy, and a check": (COPIED, "as it is: as many other numbers do"),
     "the values too, and a check": (
         COPIED.replace("    out =", "    cuda.to_device(values)\n    out ="),
-        "does not follow the device"),
+        "does not follow the device",
+    ),
     "a check that fails for other values than the first": (
-        COPIED.replace("    out =", "    there = cuda.to_device(values)\n"
-                       "    double[8, 64](there, cuda.device_array(500, np.float64))\n    out ="),
-        "does not follow the device"),
+        COPIED.replace(
+            "    out =",
+            "    there = cuda.to_device(values)\n"
+            "    double[8, 64](there, cuda.device_array(500, np.float64))\n    out =",
+        ),
+        "does not follow the device",
+    ),
     "an exception whatever is read": (
         DOUBLE.replace("def doubled", "calls = []\n\ndef doubled").replace(
-            "    return", "    calls.append(1)\n    assert len(calls) < 3\n    return"),
-        "raises AssertionError"),
+            "    return", "    calls.append(1)\n    assert len(calls) < 3\n    return"
+        ),
+        "raises AssertionError",
+    ),
     "numpy, then a copy": (
-        COPY.replace("to_device(values)", "to_device(2 * values)"), "never reaches the device"),
+        COPY.replace("to_device(values)", "to_device(2 * values)"),
+        "never reaches the device",
+    ),
     "numpy on what comes back": (
-        COPY.replace("    out =", "    there = cuda.to_device(values)\n    double[8, 64](there, "
-                     "cuda.device_array(500, np.float64))\n    values = there.copy_to_host()\n"
-                     "    out =").replace("to_device(values), out", "to_device(2 * values), out"),
-        "does not follow the device"),
+        COPY.replace(
+            "    out =",
+            "    there = cuda.to_device(values)\n    double[8, 64](there, "
+            "cuda.device_array(500, np.float64))\n    values = there.copy_to_host()\n"
+            "    out =",
+        ).replace("to_device(values), out", "to_device(2 * values), out"),
+        "does not follow the device",
+    ),
     "numpy on what a kernel copied": (
-        COPY.replace("    out =", "    there = cuda.device_array(500, np.float64)\n"
-                     "    double[8, 64](cuda.to_device(values), there)\n"
-                     "    values = there.copy_to_host()\n    out =")
-        .replace("to_device(values), out", "to_device(2 * values), out"),
-        "does not follow the device"),
+        COPY.replace(
+            "    out =",
+            "    there = cuda.device_array(500, np.float64)\n"
+            "    double[8, 64](cuda.to_device(values), there)\n"
+            "    values = there.copy_to_host()\n    out =",
+        ).replace("to_device(values), out", "to_device(2 * values), out"),
+        "does not follow the device",
+    ),
     "numpy on values in another form": (ANOTHER_FORM, "does not follow the device"),
     # Calls 1 and 2 are those without exchange, call 3 is that which is written down.
     "the same from the fourth call on": (
         ANOTHER_FORM.replace("def doubled", "calls = []\n\ndef doubled").replace(
-            "    twice =", "    calls.append(1)\n    if len(calls) < 4:\n"
-            "        return out.copy_to_host()\n    twice ="),
-        "what it did not the first time"),
+            "    twice =",
+            "    calls.append(1)\n    if len(calls) < 4:\n"
+            "        return out.copy_to_host()\n    twice =",
+        ),
+        "what it did not the first time",
+    ),
 }
 
 # Whole numbers below 50: a table of them all, which a kernel writes, is small.
@@ -145,23 +183,31 @@ HONEST_COUNTS = {
     "a list": COUNT.replace(BACK, "return counts.copy_to_host().tolist()"),
     "floats": COUNT.replace(BACK, "return [float(n) for n in counts.copy_to_host()]"),
     "numbers of numpy": COUNT.replace(
-        BACK, "return tuple(np.int32(n) for n in counts.copy_to_host())"),
+        BACK, "return tuple(np.int32(n) for n in counts.copy_to_host())"
+    ),
     "cast": COUNT.replace(BACK, "return counts.copy_to_host().astype(np.float32)"),
     "one by one": COUNT.replace(
-        BACK, "return [int(counts[n:n + 1].copy_to_host()[0]) for n in range(bins)]"),
+        BACK, "return [int(counts[n:n + 1].copy_to_host()[0]) for n in range(bins)]"
+    ),
     "one by one, with more around each": COUNT.replace(
-        BACK, "return [int(counts[max(n - 1, 0):n + 1].copy_to_host()[-1]) for n in range(bins)]"),
+        BACK, "return [int(counts[max(n - 1, 0):n + 1].copy_to_host()[-1]) for n in range(bins)]"
+    ),
     "by index": COUNT.replace(BACK, "return [counts[n] for n in range(bins)]"),
     "joined": COUNT.replace(
-        BACK, "return np.concatenate([part.copy_to_host() for part in (counts[:3], counts[3:])])"),
+        BACK, "return np.concatenate([part.copy_to_host() for part in (counts[:3], counts[3:])])"
+    ),
     "looked at before": COUNT.replace(
-        BACK, "numbers = cuda.to_device(np.arange(bins))\n"
+        BACK,
+        "numbers = cuda.to_device(np.arange(bins))\n"
         "    tally[1, 1](cuda.to_device(values[:1]), numbers)\n"
-        "    numbers.copy_to_host()\n    " + BACK),
+        "    numbers.copy_to_host()\n    " + BACK,
+    ),
     "compared with numpy's": COUNT.replace(
-        BACK, "found = counts.copy_to_host()\n"
+        BACK,
+        "found = counts.copy_to_host()\n"
         "    assert (found == np.bincount((values * bins).astype(int), minlength=bins)).all()\n"
-        "    return list(found)"),
+        "    return list(found)",
+    ),
 }
 TABLE = """@cuda.jit
 def tabulate(values, table):
@@ -188,9 +234,16 @@ PICKED = {
 
 
 def counted(server, source: str, bins: int) -> str:
-    course = Assignment("counts", notebook_of([
-        setup("start", START), solution("count", COUNT),
-        test_cell("test-count", TEST_COUNT.replace("BINS", str(bins)), 3)]))
+    course = Assignment(
+        "counts",
+        notebook_of(
+            [
+                setup("start", START),
+                solution("count", COUNT),
+                test_cell("test-count", TEST_COUNT.replace("BINS", str(bins)), 3),
+            ]
+        ),
+    )
     verdict = grade(course, submitted(course, count=source), server, "5eed" * 8)
     assert verdict.kind == GRADED, verdict.reason
     return verdict.tests[0].reason
@@ -209,7 +262,8 @@ def test_threat_92_numbers_picked_from_a_table(server, name):
     assert counted(server, answer, 40) in (
         "does not follow the device",
         "the result of 'count' was computed on the host, not by a kernel: return what a kernel "
-        "wrote into device memory")
+        "wrote into device memory",
+    )
 
 
 def reason(server, source: str) -> str:
@@ -270,17 +324,31 @@ def mixed(seed):
     copy[2, 32](cuda.to_device((heard * 7919 + np.arange(40) * 104729) % 10007), out)
     return out.copy_to_host()
 """
-MIXED = Assignment("mixed", notebook_of([setup("start", START), solution("mix", MIX), test_cell(
-    "test-mix", """seed, other = 0b01011001, 0b10100110
+MIXED = Assignment(
+    "mixed",
+    notebook_of(
+        [
+            setup("start", START),
+            solution("mix", MIX),
+            test_cell(
+                "test-mix",
+                """seed, other = 0b01011001, 0b10100110
 found = call("mixed", seed, exchanged=[(seed, other)], schedules=0)
 expect_equal(found, (other * 7919 + np.arange(40) * 104729) % 10007, "does not follow the device")
-""", 3)]))
+""",
+                3,
+            ),
+        ]
+    ),
+)
 
 
-@pytest.mark.parametrize(("source", "told"), [(MIX, ""), (TIMED, "does not follow the device")],
-                         ids=["honest", "timed"])
+@pytest.mark.parametrize(
+    ("source", "told"), [(MIX, ""), (TIMED, "does not follow the device")], ids=["honest", "timed"]
+)
 def test_threat_101_the_time_of_a_launch_tells_the_host_what_the_device_was_given(
-        server, source, told):
+    server, source, told
+):
     verdict = grade(MIXED, submitted(MIXED, mix=source), server, "5eed" * 8)
     assert verdict.kind == GRADED, verdict.reason
     assert verdict.tests[0].reason == told
@@ -301,18 +369,27 @@ def raw(array) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-@pytest.mark.parametrize("change", [
-    lambda a: a, lambda a: a[5:9], lambda a: a[::-1], lambda a: a.astype(np.float32),
-    lambda a: np.append(a, np.zeros(20)), lambda a: np.repeat(a, 3), lambda a: a.reshape(8, 5),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: a,
+        lambda a: a[5:9],
+        lambda a: a[::-1],
+        lambda a: a.astype(np.float32),
+        lambda a: np.append(a, np.zeros(20)),
+        lambda a: np.repeat(a, 3),
+        lambda a: a.reshape(8, 5),
+    ],
+)
 def test_elements_are_known_wherever_they_stand(change):
     exchange = Exchange([(VALUES, OTHERS)])
     np.testing.assert_array_equal(exchange.to_device(raw(change(VALUES))), raw(change(OTHERS)))
     assert exchange.done == 1
 
 
-@pytest.mark.parametrize("data", [np.zeros(40), np.arange(40), np.sqrt(VALUES), np.zeros(0),
-                                  np.zeros(3, np.uint8)])
+@pytest.mark.parametrize(
+    "data", [np.zeros(40), np.arange(40), np.sqrt(VALUES), np.zeros(0), np.zeros(3, np.uint8)]
+)
 def test_anything_else_stays(data):
     exchange = Exchange([(VALUES, OTHERS)])
     np.testing.assert_array_equal(exchange.to_device(raw(data)), raw(data))

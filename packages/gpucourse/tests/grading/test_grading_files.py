@@ -52,15 +52,18 @@ def taken(room: Classroom, student: str):
 # --- names ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [
-    "toy (1).ipynb", "project_toy.ipynb", "Müller, Anna – toy.ipynb", "TOY.IPYNB", "mine.ipynb"])
+@pytest.mark.parametrize(
+    "name",
+    ["toy (1).ipynb", "project_toy.ipynb", "Müller, Anna – toy.ipynb", "TOY.IPYNB", "mine.ipynb"],
+)
 def test_the_one_notebook_with_the_assignments_cells_is_graded_whatever_its_name(room, name):
     hand_in(room, "ann", name)
     one = taken(room, "ann")
     assert one.fault is None
     assert "return 2 * values" in one.sources["double"]
-    assert any(name in told and "'toy.ipynb' where it was handed out" in told
-               for told in one.notices)
+    assert any(
+        name in told and "'toy.ipynb' where it was handed out" in told for told in one.notices
+    )
 
 
 def test_a_name_that_is_right_wins_and_the_other_is_named(room):
@@ -130,11 +133,13 @@ def with_outputs(size: int) -> dict:
     """The toy, solved, with pictures, text, HTML, widgets and a pasted picture of `size` bytes."""
     cells = submission(toy())
     picture = base64.b64encode(b"p" * (size // 4)).decode()
-    lines = "\n".join(picture[n:n + 76] for n in range(0, len(picture), 76))
-    cells[1]["outputs"] = [{"output_type": "display_data", "data": {"image/png": lines},
-                            "metadata": {}}]
-    cells[2]["outputs"] = [{"output_type": "stream", "name": "stdout",
-                            "text": ['"[{ \\ }]"\n'] * (size // 60)}]
+    lines = "\n".join(picture[n : n + 76] for n in range(0, len(picture), 76))
+    cells[1]["outputs"] = [
+        {"output_type": "display_data", "data": {"image/png": lines}, "metadata": {}}
+    ]
+    cells[2]["outputs"] = [
+        {"output_type": "stream", "name": "stdout", "text": ['"[{ \\ }]"\n'] * (size // 60)}
+    ]
     cells[0]["attachments"] = {"x.png": {"image/png": picture}}
     return notebook(cells, metadata={"widgets": {"state": picture, "outputs": [[{}]]}})
 
@@ -150,10 +155,16 @@ def test_twenty_megabytes_of_outputs_are_no_reason_for_no_points(tmp_path, inden
     assert one.sources == ingest_cells(submission(assignment), assignment, Limits()).sources
 
 
-@pytest.mark.parametrize("document", [
-    with_outputs(2000), notebook([]), notebook([{"source": '"outputs": [1, {', "outputs": None}]),
-    notebook([{"outputs": [], "attachments": {"a": []}, "source": ["\\\"", "]"]}]),
-    notebook([{"metadata": {"outputs": [1], "nbgrader": {"attachments": {"x": 1}}}}])])
+@pytest.mark.parametrize(
+    "document",
+    [
+        with_outputs(2000),
+        notebook([]),
+        notebook([{"source": '"outputs": [1, {', "outputs": None}]),
+        notebook([{"outputs": [], "attachments": {"a": []}, "source": ['\\"', "]"]}]),
+        notebook([{"metadata": {"outputs": [1], "nbgrader": {"attachments": {"x": 1}}}}]),
+    ],
+)
 @pytest.mark.parametrize("indent", [None, 2])
 def test_what_is_left_out_is_that_and_nothing_else(document, indent):
     expected = json.loads(json.dumps(document))
@@ -166,9 +177,19 @@ def test_what_is_left_out_is_that_and_nothing_else(document, indent):
     assert json.loads(without_outputs.without_outputs(text)) == expected
 
 
-@pytest.mark.parametrize("text", [
-    '{"cells": [{"outputs": [', '{"cells": [{"outputs": ["', "]]]]{{{{", "", "{'",
-    '{"cells": [{"outputs": ]}]', '{"metadata": {"a": [}}', "\\\"\\"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"cells": [{"outputs": [',
+        '{"cells": [{"outputs": ["',
+        "]]]]{{{{",
+        "",
+        "{'",
+        '{"cells": [{"outputs": ]}]',
+        '{"metadata": {"a": [}}',
+        '\\"\\',
+    ],
+)
 def test_what_is_no_json_stays_so_and_is_no_accident(text):
     with pytest.raises(json.JSONDecodeError):
         json.loads(without_outputs.without_outputs(text))
@@ -209,11 +230,18 @@ def test_limits_are_set_by_name():
     assert limits_from({}) == Limits()
 
 
-@pytest.mark.parametrize(("settings", "words"), [
-    ({"test_second": 1}, r"no limit 'test_second'. There are: request_seconds, "),
-    ({"test_seconds": "60"}, "test_seconds is a number above 0, not '60'"),
-    ({"threads": 1.5}, "a whole one"), ({"threads": 0}, "above 0"), ({"gpu": 1}, "True or False"),
-    ({"test_seconds": float("nan")}, "above 0"), ({"threads": True}, "above 0")])
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"test_second": 1}, r"no limit 'test_second'. There are: request_seconds, "),
+        ({"test_seconds": "60"}, "test_seconds is a number above 0, not '60'"),
+        ({"threads": 1.5}, "a whole one"),
+        ({"threads": 0}, "above 0"),
+        ({"gpu": 1}, "True or False"),
+        ({"test_seconds": float("nan")}, "above 0"),
+        ({"threads": True}, "above 0"),
+    ],
+)
 def test_a_limit_that_cannot_be_is_named(settings, words):
     with pytest.raises(ValueError, match=words):
         limits_from(settings)
@@ -232,11 +260,15 @@ def test_what_lies_in_submitted_and_is_graded_by_no_assignment_is_named(room):
         (submitted / student / "other-course-1").mkdir(parents=True)
     (submitted / ".DS_Store").write_text("")
     said = room.left_alone()
-    assert any("loose.ipynb (in no student's folder: put it into submitted/STUDENT/ASSIGNMENT/)"
-               in one for one in said)
+    assert any(
+        "loose.ipynb (in no student's folder: put it into submitted/STUDENT/ASSIGNMENT/)" in one
+        for one in said
+    )
     assert any("bob/toy.ipynb (not in an assignment's folder" in one for one in said)
-    assert any("bob/other-course-1, cat/other-course-1 (there is no source/other-course-1/" in one
-               for one in said)
+    assert any(
+        "bob/other-course-1, cat/other-course-1 (there is no source/other-course-1/" in one
+        for one in said
+    )
     assert len(said) == 3 and "DS_Store" not in str(said)
     assert room.students("ps1") == ["ann"]
 
@@ -290,7 +322,10 @@ def test_what_was_handed_out_before_was_edited_by_nobody(edit):
 
 def test_what_was_deleted_is_told_whatever_versions_there_were():
     earlier, assignment = version(with_another_text), toy()
-    cells = [cell for cell in submission(assignment)
-             if cell["metadata"].get("nbgrader", {}).get("grade_id") != "test-double"]
+    cells = [
+        cell
+        for cell in submission(assignment)
+        if cell["metadata"].get("nbgrader", {}).get("grade_id") != "test-double"
+    ]
     one = ingest_cells(cells, assignment, Limits(), [earlier])
     assert any("'test-double' was deleted" in told for told in one.notices)

@@ -58,11 +58,21 @@ TWICE = """def twice(values):
     return 2 * values
     ### END SOLUTION
 """
-SMALL = Assignment("small", notebook_of([
-    setup("start", START), solution("text", TEXT), solution("copy", KERNEL),
-    solution("twice", TWICE), test_cell("test-text", TEST_TEXT, 1),
-    test_cell("test-copy", TEST_KERNEL, 2), test_cell("test-argument", TEST_ARGUMENT, 3)]))
-SOURCE = TEXT[TEXT.index("    source"):TEXT.index("    return")]
+SMALL = Assignment(
+    "small",
+    notebook_of(
+        [
+            setup("start", START),
+            solution("text", TEXT),
+            solution("copy", KERNEL),
+            solution("twice", TWICE),
+            test_cell("test-text", TEST_TEXT, 1),
+            test_cell("test-copy", TEST_KERNEL, 2),
+            test_cell("test-argument", TEST_ARGUMENT, 3),
+        ]
+    ),
+)
+SOURCE = TEXT[TEXT.index("    source") : TEXT.index("    return")]
 
 
 def answered(server, constants: str):
@@ -71,13 +81,33 @@ def answered(server, constants: str):
     return grade(SMALL, submitted(SMALL, text=body), server, "5eed" * 8, Limits())
 
 
-@pytest.mark.parametrize("constants", [
-    "[None]", "[[None, None]]", "[[1, None]]", "[{'a': 1}]", "[['ab', 'cd']]", "'ab'", "[True]",
-    "[2**64]", "[[2**70, 1]]", "[-2**63 - 1]", "[[[1], [1, 2]]]", "[b'12345678']", "[{1, 2}]",
-    "[np.array(None)]", "[np.array([2**70])]", "[np.zeros(2, [('a', 'O')])]", "[np.longdouble(1)]",
-    "[np.array(['a', 'b'], np.dtypes.StringDType())]", "[np.zeros(2, [('a', 'i8')])]",
-    "[type('Own', (int,), {})(1)]", "[np.zeros(2, 'M8[s]')]", "[np.matrix([1, 2])]",
-])
+@pytest.mark.parametrize(
+    "constants",
+    [
+        "[None]",
+        "[[None, None]]",
+        "[[1, None]]",
+        "[{'a': 1}]",
+        "[['ab', 'cd']]",
+        "'ab'",
+        "[True]",
+        "[2**64]",
+        "[[2**70, 1]]",
+        "[-2**63 - 1]",
+        "[[[1], [1, 2]]]",
+        "[b'12345678']",
+        "[{1, 2}]",
+        "[np.array(None)]",
+        "[np.array([2**70])]",
+        "[np.zeros(2, [('a', 'O')])]",
+        "[np.longdouble(1)]",
+        "[np.array(['a', 'b'], np.dtypes.StringDType())]",
+        "[np.zeros(2, [('a', 'i8')])]",
+        "[type('Own', (int,), {})(1)]",
+        "[np.zeros(2, 'M8[s]')]",
+        "[np.matrix([1, 2])]",
+    ],
+)
 def test_threat_85_no_python_object_reaches_the_device(server, constants):
     """None, ragged lists, text and huge numbers: what a test's NumPy makes of them stays there."""
     verdict = answered(server, constants)
@@ -85,8 +115,10 @@ def test_threat_85_no_python_object_reaches_the_device(server, constants):
     assert [test.earned for test in verdict.tests] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("constants", [
-    "[np.arange(2)]", "[[0, 1]]", "[(np.int64(0), 1)]", "([False, True],)", "[np.arange(2.0)]"])
+@pytest.mark.parametrize(
+    "constants",
+    ["[np.arange(2)]", "[[0, 1]]", "[(np.int64(0), 1)]", "([False, True],)", "[np.arange(2.0)]"],
+)
 def test_threat_85_numbers_in_any_form_are_taken(server, constants):
     verdict = answered(server, constants)
     assert verdict.kind == GRADED, verdict.reason
@@ -105,10 +137,17 @@ def test_threat_85_the_reason_names_what_was_returned(server):
 DEEP = """found = call("text", 1, where="host")[1]
 expect_equal(call("twice", found, where="host"), [0, 2], "wrong numbers")
 """
-PASSED_ON = Assignment("passed", notebook_of([
-    setup("start", START), solution("text", TEXT.replace("[np.arange(2)]", "[0, 1]")),
-    solution("twice", TWICE.replace("2 * values", "2 * np.array(values)")),
-    test_cell("test-deep", DEEP, 1)]))
+PASSED_ON = Assignment(
+    "passed",
+    notebook_of(
+        [
+            setup("start", START),
+            solution("text", TEXT.replace("[np.arange(2)]", "[0, 1]")),
+            solution("twice", TWICE.replace("2 * values", "2 * np.array(values)")),
+            test_cell("test-deep", DEEP, 1),
+        ]
+    ),
+)
 
 
 @pytest.mark.parametrize("levels", [2, 7, 8, 9, 30])
@@ -125,12 +164,14 @@ def test_threat_85_lists_that_are_passed_on_are_the_answers_affair(server, level
 def test_threat_85_arguments_of_every_verb_are_numbers():
     """Before anybody is asked: also pairs that are to be exchanged."""
     odd, numbers = np.array([None, 1]), np.arange(2)
-    for verb, number in ((lambda: verbs.call("f", odd), 1),
-                         (lambda: verbs.call("f", numbers, exchanged=[(numbers, odd)]), 1),
-                         (lambda: verbs.call("f", numbers, {"a": [odd]}, where="jax"), 2),
-                         (lambda: verbs.launch("f", 1, 1, numbers, odd), 2),
-                         (lambda: verbs.launch_source("text", "f", 1, 1, odd), 1),
-                         (lambda: verbs.operations("f", odd), 1)):
+    for verb, number in (
+        (lambda: verbs.call("f", odd), 1),
+        (lambda: verbs.call("f", numbers, exchanged=[(numbers, odd)]), 1),
+        (lambda: verbs.call("f", numbers, {"a": [odd]}, where="jax"), 2),
+        (lambda: verbs.launch("f", 1, 1, numbers, odd), 2),
+        (lambda: verbs.launch_source("text", "f", 1, 1, odd), 1),
+        (lambda: verbs.operations("f", odd), 1),
+    ):
         with pytest.raises(TypeError, match=rf"argument {number} of .* array of object"):
             verb()
 
@@ -139,12 +180,32 @@ class Loud(np.ndarray):
     """An array with ideas of its own."""
 
 
-@pytest.mark.parametrize("found", [
-    np.array(None), np.zeros(1, [("a", "O")]), np.zeros(1, [("a", "i8")]), np.array("text"),
-    np.longdouble(1), np.zeros(2).view(Loud), np.ma.masked_array([1]), b"bytes", 1j, {1}, {1: 2},
-    object(), [[object()]], {"a": {"b": (object(),)}}, 1 << 64, -(1 << 63) - 1, print, int,
-    [0] * wire.MAX_ITEMS, np.zeros(1, "M8[s]"),
-], ids=lambda value: f"{type(value).__name__}-{str(value)[:20]}")
+@pytest.mark.parametrize(
+    "found",
+    [
+        np.array(None),
+        np.zeros(1, [("a", "O")]),
+        np.zeros(1, [("a", "i8")]),
+        np.array("text"),
+        np.longdouble(1),
+        np.zeros(2).view(Loud),
+        np.ma.masked_array([1]),
+        b"bytes",
+        1j,
+        {1},
+        {1: 2},
+        object(),
+        [[object()]],
+        {"a": {"b": (object(),)}},
+        1 << 64,
+        -(1 << 63) - 1,
+        print,
+        int,
+        [0] * wire.MAX_ITEMS,
+        np.zeros(1, "M8[s]"),
+    ],
+    ids=lambda value: f"{type(value).__name__}-{str(value)[:20]}",
+)
 def test_threat_85_the_gate_refuses_by_name(monkeypatch, found):
     """Whatever the wire should let through one day."""
     monkeypatch.setattr(gate, "decode", lambda *arguments: found)
@@ -166,8 +227,27 @@ def test_threat_85_lists_are_so_deep_and_no_deeper():
             gate.value(nested(depth), [])
 
 
-@pytest.mark.parametrize("dtype", ["|O", "O", "<O8", "|V8", "<U4", "|S4", "<M8[s]", "<f16", "<c32",
-                                   "<f1", "<i3", "T", "<u16", "|b8", ["<f8"], {"names": ["a"]}])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "|O",
+        "O",
+        "<O8",
+        "|V8",
+        "<U4",
+        "|S4",
+        "<M8[s]",
+        "<f16",
+        "<c32",
+        "<f1",
+        "<i3",
+        "T",
+        "<u16",
+        "|b8",
+        ["<f8"],
+        {"names": ["a"]},
+    ],
+)
 def test_threat_85_no_other_type_is_announced(dtype):
     described = {"dtype": dtype, "shape": [1]}
     with pytest.raises(wire.ProtocolError):
@@ -183,8 +263,7 @@ def test_threat_85_truth_values_are_0_or_1():
     assert found.view(np.uint8).tolist() == [[0, 1], [1, 1]]
     service = DeviceService(Limits())
     address = service.handle({"device": "allocate", "nbytes": 4}, [])[0]["address"]
-    service.handle({"device": "write", "address": address},
-                   [np.array([0, 1, 2, 0xFE], np.uint8)])
+    service.handle({"device": "write", "address": address}, [np.array([0, 1, 2, 0xFE], np.uint8)])
     described = {"dtype": "|b1", "shape": [4], "strides": None, "address": address}
     assert service.device_array(described).view(np.uint8).tolist() == [0, 1, 1, 1]
 
@@ -194,8 +273,9 @@ def test_threat_85_a_scalar_is_one_number():
         gate.value({"t": "scalar", "v": 0}, [np.zeros(3)])
 
 
-@pytest.mark.parametrize("told", [None, [], {"add": "1"}, {"add": 1.5}, {"add": -1},
-                                  {"add": 1 << 64}, {"add": True}])
+@pytest.mark.parametrize(
+    "told", [None, [], {"add": "1"}, {"add": 1.5}, {"add": -1}, {"add": 1 << 64}, {"add": True}]
+)
 def test_threat_85_counts_are_numbers(told):
     with pytest.raises(wire.ProtocolError):
         gate.counts(told)
@@ -204,6 +284,9 @@ def test_threat_85_counts_are_numbers(told):
 
 def test_threat_85_there_is_no_other_way_in():
     """Of the oracle's modules the gate alone makes values of what a worker describes."""
-    users = [path.name for path in Path(oracle.__file__).parent.glob("*.py")
-             if re.search(r"\bdecode\b", re.sub(r"\.decode\([^)]*\)", "", path.read_text()))]
+    users = [
+        path.name
+        for path in Path(oracle.__file__).parent.glob("*.py")
+        if re.search(r"\bdecode\b", re.sub(r"\.decode\([^)]*\)", "", path.read_text()))
+    ]
     assert users == ["gate.py"]

@@ -23,8 +23,7 @@ def course(tmp_path_factory, repository) -> Path:
     assignment = Assignment.load(toy_course(root, repository))
     nbgrader_command(root, "generate_assignment", "ps1")
     for student in ("ann", "bob"):
-        write_submission(root / "submitted" / student / "ps1" / "toy.ipynb",
-                         submission(assignment))
+        write_submission(root / "submitted" / student / "ps1" / "toy.ipynb", submission(assignment))
     grade_class.grade_class(root, [], Console(quiet=True))
     return root
 
@@ -33,8 +32,10 @@ def penalties_of(root: Path) -> dict[str, float | None]:
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "gpucourse") as gradebook:
-        return {submission.student.id: submission.notebooks[0].late_submission_penalty
-                for submission in gradebook.assignment_submissions("ps1")}
+        return {
+            submission.student.id: submission.notebooks[0].late_submission_penalty
+            for submission in gradebook.assignment_submissions("ps1")
+        }
 
 
 def due(root: Path, day: str) -> None:
@@ -51,7 +52,8 @@ def test_a_late_penalty_goes_when_the_due_date_is_moved(course, tmp_path):
         file.write('\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
     for student, day in {"ann": "25", "bob": "23"}.items():
         (root / "submitted" / student / "ps1" / "timestamp.txt").write_text(
-            f"2026-11-{day} 10:00:00.000000 UTC")
+            f"2026-11-{day} 10:00:00.000000 UTC"
+        )
     penalties = []
     for day in ("24", "30", "24"):
         due(root, day)

@@ -70,28 +70,44 @@ def count(values, bins):
 RAW = "ADD((2,), (128,), (cp.asarray(values), np.int32(values.size), counts))"
 STYLES = {
     "cupy-raw-kernel": {"count": CUPY.replace("HOW", RAW)},
-    "cupy-raw-kernel-copied": {"count": CUPY.replace("HOW", RAW).replace(
-        "return counts", "return cp.asnumpy(counts)")},
+    "cupy-raw-kernel-copied": {
+        "count": CUPY.replace("HOW", RAW).replace("return counts", "return cp.asnumpy(counts)")
+    },
     "cupy-elementwise-kernel": {"count": CUPY.replace("HOW", "EACH(cp.asarray(values), counts)")},
-    "converted-on-the-host": {"count": COUNT.replace("np.int32", "np.int64").replace(
-        "copy_to_host()", "copy_to_host().astype(np.int32)")},
-    "joined-on-the-host": {"count": COUNT.replace(
-        "return counts.copy_to_host()",
-        "return np.concatenate([counts[:4].copy_to_host(), counts[4:].copy_to_host()])")},
-    "shown": {"count": COUNT.replace("    return", "    display(counts, raw=True)\n    return"),
-              "total": TOTAL.replace("    return", "    display(values)\n    return")},
-    "cached": {"count": COUNT.replace("@cuda.jit", "@cuda.jit(cache=True)"),
-               "spread": SPREAD.replace("@cuda.jit", "@cuda.jit(cache=True)"),
-               "total": "@njit(cache=True)\n" + TOTAL.replace("jnp", "np")},
-    "for-a-debugger": {"spread": """@cuda.jit(debug=True, opt=False)
+    "converted-on-the-host": {
+        "count": COUNT.replace("np.int32", "np.int64").replace(
+            "copy_to_host()", "copy_to_host().astype(np.int32)"
+        )
+    },
+    "joined-on-the-host": {
+        "count": COUNT.replace(
+            "return counts.copy_to_host()",
+            "return np.concatenate([counts[:4].copy_to_host(), counts[4:].copy_to_host()])",
+        )
+    },
+    "shown": {
+        "count": COUNT.replace("    return", "    display(counts, raw=True)\n    return"),
+        "total": TOTAL.replace("    return", "    display(values)\n    return"),
+    },
+    "cached": {
+        "count": COUNT.replace("@cuda.jit", "@cuda.jit(cache=True)"),
+        "spread": SPREAD.replace("@cuda.jit", "@cuda.jit(cache=True)"),
+        "total": "@njit(cache=True)\n" + TOTAL.replace("jnp", "np"),
+    },
+    "for-a-debugger": {
+        "spread": """@cuda.jit(debug=True, opt=False)
 def spread(values, rows):
     i = cuda.grid(1)
     if i < rows.shape[0]:
         mine = rows[i]
         for j in range(mine.size):
             mine[j] = values[i]
-""", "count": COUNT.replace("@cuda.jit", "@cuda.jit(debug=True, opt=False)").replace(
-        "i < values.size", "i < values.size and long_enough(i) >= 0").replace("@cuda", """@cuda.jit(
+""",
+        "count": COUNT.replace("@cuda.jit", "@cuda.jit(debug=True, opt=False)")
+        .replace("i < values.size", "i < values.size and long_enough(i) >= 0")
+        .replace(
+            "@cuda",
+            """@cuda.jit(
     device=True, debug=True, opt=False)
 def long_enough(i):
     x = 0
@@ -99,17 +115,28 @@ def long_enough(i):
         x = (x + j) % 7
     return x
 
-@cuda""", 1)},
+@cuda""",
+            1,
+        ),
+    },
 }
 
 
 def small() -> Assignment:
-    return Assignment("small", notebook_of([
-        setup("start", START),
-        solution("count", COUNT), test_cell("test-count", TEST_COUNT, 3),
-        solution("spread", SPREAD), test_cell("test-spread", TEST_SPREAD, 2),
-        solution("total", TOTAL), test_cell("test-total", TEST_TOTAL, 1),
-    ]))
+    return Assignment(
+        "small",
+        notebook_of(
+            [
+                setup("start", START),
+                solution("count", COUNT),
+                test_cell("test-count", TEST_COUNT, 3),
+                solution("spread", SPREAD),
+                test_cell("test-spread", TEST_SPREAD, 2),
+                solution("total", TOTAL),
+                test_cell("test-total", TEST_TOTAL, 1),
+            ]
+        ),
+    )
 
 
 def told(server, **changed: str) -> list[str]:
@@ -126,22 +153,33 @@ def test_threat_84_honest_styles(server, style):
     assert told(server, **STYLES[style]) == []
 
 
-@pytest.mark.parametrize("answer", [
-    "return np.bincount(values, minlength=bins)",
-    "return np.concatenate([counts.copy_to_host()[:3], np.bincount(values, minlength=bins)[3:]])",
-    "return np.bincount(values, minlength=bins).astype(np.int8)",
-])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "return np.bincount(values, minlength=bins)",
+        "return np.concatenate([counts.copy_to_host()[:3], np.bincount(values, minlength=bins)[3:]])",
+        "return np.bincount(values, minlength=bins).astype(np.int8)",
+    ],
+)
 def test_what_numpy_counted_stays_refused(server, answer):
-    (reason,) = told(server, count=COUNT.replace("return counts.copy_to_host()", answer).replace(
-        "np.zeros(bins, np.int32)", "np.zeros(2 * bins, np.int32)").replace("values[i], 1", "0, 1"))
+    (reason,) = told(
+        server,
+        count=COUNT.replace("return counts.copy_to_host()", answer)
+        .replace("np.zeros(bins, np.int32)", "np.zeros(2 * bins, np.int32)")
+        .replace("values[i], 1", "0, 1"),
+    )
     assert "computed on the host" in reason
 
 
-@pytest.mark.parametrize("how", [
-    "counts = cp.bincount(cp.asarray(values), minlength=bins)",
-    RAW.replace("values.size", "9") + """
+@pytest.mark.parametrize(
+    "how",
+    [
+        "counts = cp.bincount(cp.asarray(values), minlength=bins)",
+        RAW.replace("values.size", "9")
+        + """
     counts += cp.bincount(cp.asarray(values[9:]), minlength=bins).astype(cp.int32)""",
-])
+    ],
+)
 def test_what_cupys_stand_in_computed_is_no_kernels(server, how):
     (reason,) = told(server, count=CUPY.replace("HOW", how))
     assert "computed on the host" in reason

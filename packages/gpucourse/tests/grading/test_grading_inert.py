@@ -82,9 +82,42 @@ def test_nothing_of_it_acts(text):
 
 
 PIECES = st.sampled_from(
-    ["<script>", "</script>", "<img src=x onerror=a>", "[a](javascript:b)", "`", "```\n", "$", "$$",
-     "\n", "\n\n", "    ", "> ", "- ", "\\href{javascript:a}{b}", "&lt;", "&#60;", "<!--", "-->",
-     "<div>", "</div>", "|a|\n|-|\n", "\\", "*", "_", "[", "]", "(", ")", "<", ">", '"', "'", "x"])
+    [
+        "<script>",
+        "</script>",
+        "<img src=x onerror=a>",
+        "[a](javascript:b)",
+        "`",
+        "```\n",
+        "$",
+        "$$",
+        "\n",
+        "\n\n",
+        "    ",
+        "> ",
+        "- ",
+        "\\href{javascript:a}{b}",
+        "&lt;",
+        "&#60;",
+        "<!--",
+        "-->",
+        "<div>",
+        "</div>",
+        "|a|\n|-|\n",
+        "\\",
+        "*",
+        "_",
+        "[",
+        "]",
+        "(",
+        ")",
+        "<",
+        ">",
+        '"',
+        "'",
+        "x",
+    ]
+)
 
 
 @given(st.lists(PIECES, max_size=30).map("".join))
@@ -94,16 +127,28 @@ def test_nothing_acts_however_it_is_put_together(text):
 
 
 def test_what_belongs_into_an_answer_survives():
-    page = markdown2html_mistune(inert(
-        "Bins *race*: **two** threads `a < b`\n\n1. read\n2. write\n\n```python\nif a < b:\n\n"
-        "    c += 1\n```\n\n$\\sqrt{N} < a_1 * b_1 * c$ and\n\n$$\nE = \\frac{p^2}{2m}\n$$\n\n"
-        "\\begin{align}x &= y\\end{align}\n\n| n | t |\n|---|---|\n| 1 | 2 |\n"))
-    for piece in ("<em>race</em>", "<strong>two</strong>", "<code>a &lt; b</code>", "<ol>",
-                  "c += 1", r"$\sqrt{N} &lt; a_1 * b_1 * c$", r"\frac{p^2}{2m}",
-                  r"\begin{align}x &amp;= y\end{align}", "<td>1</td>"):
+    page = markdown2html_mistune(
+        inert(
+            "Bins *race*: **two** threads `a < b`\n\n1. read\n2. write\n\n```python\nif a < b:\n\n"
+            "    c += 1\n```\n\n$\\sqrt{N} < a_1 * b_1 * c$ and\n\n$$\nE = \\frac{p^2}{2m}\n$$\n\n"
+            "\\begin{align}x &= y\\end{align}\n\n| n | t |\n|---|---|\n| 1 | 2 |\n"
+        )
+    )
+    for piece in (
+        "<em>race</em>",
+        "<strong>two</strong>",
+        "<code>a &lt; b</code>",
+        "<ol>",
+        "c += 1",
+        r"$\sqrt{N} &lt; a_1 * b_1 * c$",
+        r"\frac{p^2}{2m}",
+        r"\begin{align}x &amp;= y\end{align}",
+        "<td>1</td>",
+    ):
         assert piece in page, piece
 
 
 def test_a_link_shows_its_address():
     assert inert("[the guide](https://docs.example.org/a)") == (
-        "<div><p>the guide <code>https://docs.example.org/a</code></p>&#10;</div>")
+        "<div><p>the guide <code>https://docs.example.org/a</code></p>&#10;</div>"
+    )

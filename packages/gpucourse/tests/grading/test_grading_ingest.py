@@ -93,8 +93,9 @@ def test_threat_33_deleted_test_cell_is_put_back(assignment):
     taken = take(cells, assignment)
     assert any("test-double" in notice and "deleted" in notice for notice in taken.notices)
     rebuilt = ingest.rebuild(assignment, taken)
-    assert any(c.metadata.get("nbgrader", {}).get("grade_id") == "test-double"
-               for c in rebuilt.cells)
+    assert any(
+        c.metadata.get("nbgrader", {}).get("grade_id") == "test-double" for c in rebuilt.cells
+    )
 
 
 def test_deleted_answer_cell_is_reported_and_graded_as_released(assignment):
@@ -157,8 +158,10 @@ def test_threat_37_invented_cells_are_not_graded(assignment):
 def test_threat_38_reordered_cells_are_put_in_order(assignment):
     taken = take(submission(assignment)[::-1], assignment)
     assert taken.notices == []
-    ids = [c.metadata.get("nbgrader", {}).get("grade_id")
-           for c in ingest.rebuild(assignment, taken).cells]
+    ids = [
+        c.metadata.get("nbgrader", {}).get("grade_id")
+        for c in ingest.rebuild(assignment, taken).cells
+    ]
     assert ids == [None, "setup", "double", "test-double", "total", "test-total"]
 
 
@@ -230,8 +233,13 @@ def test_threat_43_links_and_devices_are_not_followed(assignment, tmp_path):
     os.link(secret, tmp_path / "hard.ipynb")
     os.mkfifo(tmp_path / "pipe.ipynb")
     (tmp_path / "folder.ipynb").mkdir()
-    for name, reason in (("link", "is a link"), ("hard", "hard link"), ("pipe", "not a file"),
-                         ("folder", "not a file"), ("missing", "missing")):
+    for name, reason in (
+        ("link", "is a link"),
+        ("hard", "hard link"),
+        ("pipe", "not a file"),
+        ("folder", "not a file"),
+        ("missing", "missing"),
+    ):
         taken = ingest.ingest_file(tmp_path / f"{name}.ipynb", assignment)
         assert reason in taken.fault, name
         assert taken.sources == assignment.starters
@@ -242,7 +250,8 @@ def test_names_defined_outside_answer_cells_are_remembered(assignment):
     source = "import math as m\ndef helper(x):\n    inner = x\nfactor, (b, c) = 2, (3, 4)\n"
     cells.insert(0, {"cell_type": "code", "metadata": {}, "source": source, "outputs": []})
     assert take(cells, assignment).strays == dict.fromkeys(
-        ("b", "c", "factor", "helper", "m"), "cell 1")
+        ("b", "c", "factor", "helper", "m"), "cell 1"
+    )
 
 
 def own(source: str) -> dict:

@@ -65,31 +65,47 @@ def squares(start, count):
 
 
 def small() -> Assignment:
-    return Assignment("small", notebook_of([
-        setup("start", START),
-        solution("squares", SQUARES),
-        test_cell("test-squares", TEST_SQUARES, 3),
-        solution("bump", BUMP),
-        test_cell("test-bump", TEST_BUMP, 2),
-    ]))
+    return Assignment(
+        "small",
+        notebook_of(
+            [
+                setup("start", START),
+                solution("squares", SQUARES),
+                test_cell("test-squares", TEST_SQUARES, 3),
+                solution("bump", BUMP),
+                test_cell("test-bump", TEST_BUMP, 2),
+            ]
+        ),
+    )
 
 
 def verdict_on(server, **changed: str):
     assignment = small()
-    verdict = grade(assignment, submitted(assignment, **changed), server, "5eed" * 8,
-                    Limits(request_seconds=60.0, request_wall_seconds=300.0))
+    verdict = grade(
+        assignment,
+        submitted(assignment, **changed),
+        server,
+        "5eed" * 8,
+        Limits(request_seconds=60.0, request_wall_seconds=300.0),
+    )
     assert verdict.kind == GRADED, verdict.reason
     return [(outcome.earned, outcome.reason) for outcome in verdict.tests]
 
 
-@pytest.mark.parametrize(("loop", "in_a_turn", "in_all"), [
-    ("jax.vmap(one)(keys)", 64 * 10, 64 * 10), ("jax.lax.map(one, keys)", 10, 64 * 10),
-    ("jax.lax.map(one, keys, batch_size=16)", 160, 64 * 10),
-    ("jax.vmap(by_turns)(keys)", 64, 64 * 10), ("jax.vmap(until)(keys)", 64, 2 * 64),
-    ("jax.lax.map(by_turns, keys)", 1, 64 * 10), ("jax.lax.map(of_all, keys)", 640, 64 * 640),
-    ("jax.lax.fori_loop(0, 64, lambda i, x: x + of_all(keys[i]), 0)", 640, 64 * 640),
-    ("jax.lax.while_loop(lambda x: x < 9, lambda x: x + of_all(keys[0]), 0.0)", 640, 2 * 640),
-])
+@pytest.mark.parametrize(
+    ("loop", "in_a_turn", "in_all"),
+    [
+        ("jax.vmap(one)(keys)", 64 * 10, 64 * 10),
+        ("jax.lax.map(one, keys)", 10, 64 * 10),
+        ("jax.lax.map(one, keys, batch_size=16)", 160, 64 * 10),
+        ("jax.vmap(by_turns)(keys)", 64, 64 * 10),
+        ("jax.vmap(until)(keys)", 64, 2 * 64),
+        ("jax.lax.map(by_turns, keys)", 1, 64 * 10),
+        ("jax.lax.map(of_all, keys)", 640, 64 * 640),
+        ("jax.lax.fori_loop(0, 64, lambda i, x: x + of_all(keys[i]), 0)", 640, 64 * 640),
+        ("jax.lax.while_loop(lambda x: x < 9, lambda x: x + of_all(keys[0]), 0.0)", 640, 2 * 640),
+    ],
+)
 def test_elements_of_one_turn_and_of_all(loop, in_a_turn, in_all):
     """Streams at once or one after the other, whatever loops there are in a stream."""
     import jax
@@ -108,12 +124,16 @@ def test_elements_of_one_turn_and_of_all(loop, in_a_turn, in_all):
         return jax.lax.scan(lambda key, _: turn(key), key, length=10)[1]
 
     def until(key):
-        return jax.lax.while_loop(lambda state: state[1] < 0.9, lambda state: turn(state[0]),
-                                  (key, 0.0))[1]
+        return jax.lax.while_loop(
+            lambda state: state[1] < 0.9, lambda state: turn(state[0]), (key, 0.0)
+        )[1]
 
     here = {"jax": jax, "one": one, "by_turns": by_turns, "until": until, "of_all": of_all}
-    closed = traced(lambda keys: eval(loop, here | {"keys": keys}),
-                    [jax.random.split(jax.random.key(0), 64)], ())[0]
+    closed = traced(
+        lambda keys: eval(loop, here | {"keys": keys}),
+        [jax.random.split(jax.random.key(0), 64)],
+        (),
+    )[0]
     assert operations(closed, elements="turn")["random_bits"] == in_a_turn
     assert operations(closed, elements="all")["random_bits"] == in_all
 
@@ -123,8 +143,9 @@ def test_right_answers_earn_their_points(server):
     assert verdict_on(server) == [(3, ""), (2, "")]
 
 
-IN_NUMPY = SQUARES_IN_PYTHON.replace("jnp.stack([jnp.asarray(x * x) for x in numbers])",
-                                     "np.array([x * x for x in numbers])")
+IN_NUMPY = SQUARES_IN_PYTHON.replace(
+    "jnp.stack([jnp.asarray(x * x) for x in numbers])", "np.array([x * x for x in numbers])"
+)
 # Whatever the student's process says of its counts and programs.
 FORGED_COUNTS = """
 from gpucourse.grading.sandbox import worker
@@ -166,15 +187,19 @@ worker.traced = lambda function, args, static: whole(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("answer", "forged", "reason"), [
-    (IN_NUMPY, FORGED_COUNTS, "TracerArrayConversionError"),
-    (SQUARES_IN_PYTHON, FORGED_COUNTS, "a loop of Python"),
-    (SQUARES, FORGED_PROGRAM, "cannot be run by itself"),
-    (SQUARES, NO_ARRAYS, "cannot be traced by JAX"),
-    (SQUARES, DEEP, "cannot be run by itself"),
-    (SQUARES_IN_PYTHON, BY_TURNS, "a loop of Python"),
-    (SQUARES_IN_PYTHON, ANOTHER_PROGRAM, "wrong squares"),
-], ids=["numpy", "a-loop", "no-program", "no-arrays", "deep", "by-turns", "another-program"])
+@pytest.mark.parametrize(
+    ("answer", "forged", "reason"),
+    [
+        (IN_NUMPY, FORGED_COUNTS, "TracerArrayConversionError"),
+        (SQUARES_IN_PYTHON, FORGED_COUNTS, "a loop of Python"),
+        (SQUARES, FORGED_PROGRAM, "cannot be run by itself"),
+        (SQUARES, NO_ARRAYS, "cannot be traced by JAX"),
+        (SQUARES, DEEP, "cannot be run by itself"),
+        (SQUARES_IN_PYTHON, BY_TURNS, "a loop of Python"),
+        (SQUARES_IN_PYTHON, ANOTHER_PROGRAM, "wrong squares"),
+    ],
+    ids=["numpy", "a-loop", "no-program", "no-arrays", "deep", "by-turns", "another-program"],
+)
 def test_threat_79_counts_and_values_come_from_what_the_oracle_ran(server, answer, forged, reason):
     (earned, said), rest = verdict_on(server, squares=answer + forged)
     assert earned == 0 and reason in said
@@ -231,26 +256,44 @@ def programs() -> dict:
 
     def shaped(x):
         square = x.reshape(2, 4)
-        return (square @ square.T, jnp.einsum("ij,kj->ik", square, square), jnp.cumsum(x),
-                jnp.concatenate([x, x[:1]]), jnp.split(x, 2)[1], jnp.pad(x, 1), jnp.diff(x).max())
+        return (
+            square @ square.T,
+            jnp.einsum("ij,kj->ik", square, square),
+            jnp.cumsum(x),
+            jnp.concatenate([x, x[:1]]),
+            jnp.split(x, 2)[1],
+            jnp.pad(x, 1),
+            jnp.diff(x).max(),
+        )
 
     def special(x):
-        return (jax.scipy.special.gammaln(x + 1), jax.nn.relu(x), jax.scipy.stats.norm.cdf(x),
-                jax.scipy.stats.poisson.logpmf(jnp.round(x), 2.0), jnp.where(x > 1, jnp.nan, x))
+        return (
+            jax.scipy.special.gammaln(x + 1),
+            jax.nn.relu(x),
+            jax.scipy.stats.norm.cdf(x),
+            jax.scipy.stats.poisson.logpmf(jnp.round(x), 2.0),
+            jnp.where(x > 1, jnp.nan, x),
+        )
 
     def reduced(x):
         def larger(a, b):
             return jnp.maximum(a[0], b[0]), a[1] + b[1]
 
-        return (jax.lax.reduce(x, 1.0, jax.lax.mul, (0,)),
-                jax.vmap(lambda v: jax.lax.reduce((v, v), (-9.0, 0.0), larger, (0,)))(
-                    x.reshape(2, 4)))
+        return (
+            jax.lax.reduce(x, 1.0, jax.lax.mul, (0,)),
+            jax.vmap(lambda v: jax.lax.reduce((v, v), (-9.0, 0.0), larger, (0,)))(x.reshape(2, 4)),
+        )
 
     return {
         "reduced": reduced,
         "numbers": lambda x: (x + 1, np.float32(2) * x, x > 0, jnp.array([1, 2]), jnp.inf),
-        "keys": keys, "rolled": rolled, "chosen": chosen, "indexed": indexed, "shaped": shaped,
-        "special": special, "compiled": jax.jit(lambda x: jax.jit(jnp.sum)(x * TABLE)),
+        "keys": keys,
+        "rolled": rolled,
+        "chosen": chosen,
+        "indexed": indexed,
+        "shaped": shaped,
+        "special": special,
+        "compiled": jax.jit(lambda x: jax.jit(jnp.sum)(x * TABLE)),
         "derived": jax.vmap(jax.grad(lambda v: jnp.sqrt(jnp.abs(v)) * jnp.tanh(v))),
         "remembered": jax.grad(jax.checkpoint(lambda x: jnp.sum(jnp.sin(x) ** 2))),
         "printed": lambda x: [jax.debug.print("{}", x.sum()), x - 1][1],
@@ -258,8 +301,20 @@ def programs() -> dict:
 
 
 TABLE = np.linspace(0, 1, 8)
-KINDS = ("numbers", "keys", "rolled", "chosen", "indexed", "shaped", "special", "compiled",
-         "derived", "remembered", "printed", "reduced")
+KINDS = (
+    "numbers",
+    "keys",
+    "rolled",
+    "chosen",
+    "indexed",
+    "shaped",
+    "special",
+    "compiled",
+    "derived",
+    "remembered",
+    "printed",
+    "reduced",
+)
 
 
 def handed_over(function, *args):
@@ -277,13 +332,22 @@ def test_a_program_that_is_handed_over_computes_the_same(kind):
 
     x = np.linspace(-1, 4, 8, dtype=np.float32)
     closed, rebuilt = handed_over(programs()[kind], x)
-    for mine, theirs in zip(jax.jit(jaxpr_as_fun(closed))(x), jax.jit(jaxpr_as_fun(rebuilt))(x),
-                            strict=True):
+    for mine, theirs in zip(
+        jax.jit(jaxpr_as_fun(closed))(x), jax.jit(jaxpr_as_fun(rebuilt))(x), strict=True
+    ):
         assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
         np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
     # Calls become plain ones, and conversions to the same type are left out by JAX itself.
-    aside = ("custom_jvp_call", "custom_vjp_call", "checkpoint", "remat2", "jit", "debug_callback",
-             "debug_print", "convert_element_type")
+    aside = (
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "checkpoint",
+        "remat2",
+        "jit",
+        "debug_callback",
+        "debug_print",
+        "convert_element_type",
+    )
     before, after = operations(closed), operations(rebuilt)
     for name in aside:
         del before[name], after[name]
@@ -295,8 +359,9 @@ def test_with_other_numbers_a_program_is_the_same_but_for_those_that_it_draws(ki
     import jax
 
     x = np.linspace(-1, 4, 8, dtype=np.float32)
-    ordinary, squeezed = (jax.tree.leaves(run_by_jax(programs()[kind], (x,), (), low))
-                          for low in (None, 0.25))
+    ordinary, squeezed = (
+        jax.tree.leaves(run_by_jax(programs()[kind], (x,), (), low)) for low in (None, 0.25)
+    )
     # A vector of numbers, normal ones and whole ones.
     ends = {"keys": [(0.25, 0.75), (-0.68, 0.68), (0, 8)]}.get(kind, [])
     for number, (mine, theirs) in enumerate(zip(ordinary, squeezed, strict=True)):
@@ -307,15 +372,20 @@ def test_with_other_numbers_a_program_is_the_same_but_for_those_that_it_draws(ki
             np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
 
 
-@pytest.mark.parametrize("draw", [
-    lambda jax, key: jax.random.uniform(key, (64,)),
-    lambda jax, key: jax.vmap(lambda k: jax.random.uniform(k))(jax.random.split(key, 64)),
-    lambda jax, key: jax.lax.scan(
-        lambda k, _: (jax.random.fold_in(k, 1), jax.random.uniform(k)), key, length=64)[1],
-    lambda jax, key: jax.lax.map(jax.jit(lambda k: jax.random.uniform(k)),
-                                 jax.random.split(key, 64)),
-    lambda jax, key: jax.random.bits(key, (64,), "uint16") / 2.0**16,
-])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda jax, key: jax.random.uniform(key, (64,)),
+        lambda jax, key: jax.vmap(lambda k: jax.random.uniform(k))(jax.random.split(key, 64)),
+        lambda jax, key: jax.lax.scan(
+            lambda k, _: (jax.random.fold_in(k, 1), jax.random.uniform(k)), key, length=64
+        )[1],
+        lambda jax, key: jax.lax.map(
+            jax.jit(lambda k: jax.random.uniform(k)), jax.random.split(key, 64)
+        ),
+        lambda jax, key: jax.random.bits(key, (64,), "uint16") / 2.0**16,
+    ],
+)
 def test_numbers_are_squeezed_wherever_they_are_drawn(draw):
     import jax
 
@@ -344,14 +414,19 @@ def test_a_program_that_calls_python_is_refused():
         handed_over(outside, np.ones(3, np.float32))
 
 
-@pytest.mark.parametrize("change", [
-    lambda p: p.update(equations=[["pure_callback", [0], {}]]),
-    lambda p: p.update(equations=[["sin", [7], {"accuracy": None}]]),
-    lambda p: p.update(equations=[["sin", [-1], {"accuracy": None}]]),
-    lambda p: p.update(equations=[["sin", [0], {"accuracy": {"named": ["linalg", []]}}]]),
-    lambda p: p.update(out=[0, "x"]), lambda p: p.update({"in": [["object", [3]]]}),
-    lambda p: p.update(equations=p["equations"] * 30_000), lambda p: p.pop("constants"),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: p.update(equations=[["pure_callback", [0], {}]]),
+        lambda p: p.update(equations=[["sin", [7], {"accuracy": None}]]),
+        lambda p: p.update(equations=[["sin", [-1], {"accuracy": None}]]),
+        lambda p: p.update(equations=[["sin", [0], {"accuracy": {"named": ["linalg", []]}}]]),
+        lambda p: p.update(out=[0, "x"]),
+        lambda p: p.update({"in": [["object", [3]]]}),
+        lambda p: p.update(equations=p["equations"] * 30_000),
+        lambda p: p.pop("constants"),
+    ],
+)
 def test_what_is_no_program_is_an_error(change):
     import jax
 
@@ -378,9 +453,13 @@ def test_jax_arrays_become_numpy_arrays_wherever_they_stand():
     assert value["a"][1][0] == 3 and value["a"][1][1] == "text" and value["b"] == 1.5
 
 
-@pytest.mark.parametrize("dtype", [
-    np.dtype(np.float32), xoroshiro128p_dtype,
-    np.dtype([("a", np.int8), ("b", [("c", np.float64)])], align=True),
-])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        np.dtype(np.float32),
+        xoroshiro128p_dtype,
+        np.dtype([("a", np.int8), ("b", [("c", np.float64)])], align=True),
+    ],
+)
 def test_a_dtype_survives_the_way_to_the_worker(dtype):
     assert read_dtype(json.loads(json.dumps(describe_dtype(dtype)))) == dtype

@@ -24,8 +24,10 @@ from virtualgpu.numba.machine_array import MachineArray
 def test_what_students_send_is_not_compiled_in_the_oracle(monkeypatch):
     monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
     device = new_device(Limits())
-    text = (".version 8.0\n.target sm_90\n.address_size 64\n"
-            ".visible .entry k() { .reg .b32 %r<2>; mov.u32 %r1, 7; ret; }")
+    text = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n"
+        ".visible .entry k() { .reg .b32 %r<2>; mov.u32 %r1, 7; ret; }"
+    )
     module = device.load(text)
     device.launch(module, "k", (1, 1, 1), (32, 1, 1), [])
     assert module.program("k").native is None
@@ -55,7 +57,8 @@ def test_a_result_may_stay_on_the_device(reasons):
 
 def test_a_slice_of_what_a_kernel_wrote_is_its_result(reasons):
     source = COUNT.replace("np.zeros(bins", "np.zeros(bins + 3").replace(
-        "copy_to_host()", "copy_to_host()[:bins]")
+        "copy_to_host()", "copy_to_host()[:bins]"
+    )
     assert reasons(count=source) == ["", ""]
 
 
@@ -83,14 +86,22 @@ def test_a_compile_error_names_the_missing_helper(reasons):
     assert "'missing' is not defined" in told
 
 
-@pytest.mark.parametrize(("above", "line", "told"), [
-    ("from numba.cuda import threadIdx", "out[threadIdx.x] = 0.0", "write 'cuda.threadIdx'"),
-    ("from numba.cuda import *", "shared.array(4, float64)", "write 'cuda.shared'"),
-    ("from numba.cuda import atomic", "atomic.add(out, 0, 1.0)", "write 'cuda.atomic'"),
-    ("from numba.cuda import threadIdx as at", "out[at.x] = 0.0", "such as cuda.threadIdx"),
-    ("def plain(x):\n    return x", "out[i] = plain(values[i])", "@cuda.jit(device=True)"),
-    ("class Own:\n    x = 1\nthing = Own()", "out[i] = thing.x", "a type that kernels cannot use"),
-    ("", "out[i] = missing(values[i])", "'missing' is not defined")])
+@pytest.mark.parametrize(
+    ("above", "line", "told"),
+    [
+        ("from numba.cuda import threadIdx", "out[threadIdx.x] = 0.0", "write 'cuda.threadIdx'"),
+        ("from numba.cuda import *", "shared.array(4, float64)", "write 'cuda.shared'"),
+        ("from numba.cuda import atomic", "atomic.add(out, 0, 1.0)", "write 'cuda.atomic'"),
+        ("from numba.cuda import threadIdx as at", "out[at.x] = 0.0", "such as cuda.threadIdx"),
+        ("def plain(x):\n    return x", "out[i] = plain(values[i])", "@cuda.jit(device=True)"),
+        (
+            "class Own:\n    x = 1\nthing = Own()",
+            "out[i] = thing.x",
+            "a type that kernels cannot use",
+        ),
+        ("", "out[i] = missing(values[i])", "'missing' is not defined"),
+    ],
+)
 def test_threat_100_a_name_that_is_there_is_not_called_undefined(reasons, above, line, told):
     reason = reasons(scale=f"{above}\n{scale(f'    {line}')}")[0]
     assert told in reason
@@ -100,8 +111,9 @@ def test_threat_100_a_name_that_is_there_is_not_called_undefined(reasons, above,
 def test_a_test_that_fails_by_itself_is_the_courses_fault(server):
     assignment = kernels()
     assignment.cells = [
-        cell if cell.role != "test" else type(cell)(
-            cell.role, cell.grade_id, cell.cell_type, "1 / 0", cell.points)
+        cell
+        if cell.role != "test"
+        else type(cell)(cell.role, cell.grade_id, cell.cell_type, "1 / 0", cell.points)
         for cell in assignment.cells
     ]
     verdict = grade(assignment, submitted(kernels()), server, SEED)
@@ -110,10 +122,19 @@ def test_a_test_that_fails_by_itself_is_the_courses_fault(server):
     assert "test-scale" in verdict.reason
 
 
-@pytest.mark.parametrize("value", [
-    np.zeros((3, 4), np.float32), np.zeros(0, np.int64), np.float32(1), np.int8(3),
-    2, 2.5, True, 1j,
-])
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.zeros((3, 4), np.float32),
+        np.zeros(0, np.int64),
+        np.float32(1),
+        np.int8(3),
+        2,
+        2.5,
+        True,
+        1j,
+    ],
+)
 def test_arguments_have_numbas_layout(value):
     """Sizes against what numba-cuda itself makes of the types."""
     from numba import cuda

@@ -47,18 +47,25 @@ def said(action, *arguments, **options) -> tuple[int, str]:
 
 
 NAMES = {
-    "moodle": ["Müller Anna_101_assignsubmission_file/toy.ipynb",
-               "Bo Li_102_assignsubmission_file_toy (1).ipynb",
-               "O'Neil_Pat_103_assignsubmission_file_/my work.ipynb"],
-    "canvas": ["mulleranna_101_9001_toy.ipynb", "libo_LATE_102_9002_toy-1.ipynb",
-               "oneilpat_103_9003_my work.ipynb"],
+    "moodle": [
+        "Müller Anna_101_assignsubmission_file/toy.ipynb",
+        "Bo Li_102_assignsubmission_file_toy (1).ipynb",
+        "O'Neil_Pat_103_assignsubmission_file_/my work.ipynb",
+    ],
+    "canvas": [
+        "mulleranna_101_9001_toy.ipynb",
+        "libo_LATE_102_9002_toy-1.ipynb",
+        "oneilpat_103_9003_my work.ipynb",
+    ],
 }
 
 
 @pytest.mark.parametrize("platform", NAMES)
 def test_files_come_out_of_the_platforms_zip_and_can_be_graded(root, tmp_path, platform):
-    archive = zipped(tmp_path / "all.zip", dict.fromkeys(NAMES[platform], notebook(root))
-                     | {"readme.html": b"no student's"})
+    archive = zipped(
+        tmp_path / "all.zip",
+        dict.fromkeys(NAMES[platform], notebook(root)) | {"readme.html": b"no student's"},
+    )
     code, told = said(lms.collect, root, archive, "ps1", platform)
     assert code == 0 and "3 submissions of ps1" in told and "readme.html" in told
     jobs = Classroom(root).ingest("ps1")
@@ -78,9 +85,17 @@ def test_files_come_out_of_the_platforms_zip_and_can_be_graded(root, tmp_path, p
 def test_nothing_leaves_a_students_folder(root, tmp_path):
     """Nor does a file of the student's stand for the time, or a link for a file."""
     prefix = "Eve_101_assignsubmission_file_"
-    hostile = {f"{prefix}{name}": b"x" for name in (
-        "../../../gradebook.db", "/etc/passwd", "..\\..\\x.ipynb", "timestamp.txt", ".hidden",
-        "<b>.ipynb")}
+    hostile = {
+        f"{prefix}{name}": b"x"
+        for name in (
+            "../../../gradebook.db",
+            "/etc/passwd",
+            "..\\..\\x.ipynb",
+            "timestamp.txt",
+            ".hidden",
+            "<b>.ipynb",
+        )
+    }
     archive = zipped(tmp_path / "all.zip", hostile)
     with zipfile.ZipFile(archive, "a") as packed:
         link = zipfile.ZipInfo(f"{prefix}link.ipynb")
@@ -90,7 +105,10 @@ def test_nothing_leaves_a_students_folder(root, tmp_path):
     code, _ = said(lms.collect, root, archive, "ps1", "moodle")
     assert code == 0
     assert {path.name for path in (root / "submitted" / "101" / "ps1").iterdir()} == {
-        "gradebook.db", "passwd", "x.ipynb"}
+        "gradebook.db",
+        "passwd",
+        "x.ipynb",
+    }
     assert {path for path in tmp_path.rglob("*") if "submitted" not in path.parts} == before
 
 
@@ -114,15 +132,21 @@ def graded(root, tmp_path) -> Path:
     """101 has 5 points, 102 has 2, 104 has 3 and is not in the platform's tables."""
     code, told = nbgrader_command(root, "generate_assignment", "ps1")
     assert code == 0, told
-    archive = zipped(tmp_path / "all.zip", {
-        f"x_{number}_assignsubmission_file_toy.ipynb": notebook(root, why)
-        for number, why in ((101, ""), (102, "Because."), (104, ""))})
+    archive = zipped(
+        tmp_path / "all.zip",
+        {
+            f"x_{number}_assignsubmission_file_toy.ipynb": notebook(root, why)
+            for number, why in ((101, ""), (102, "Because."), (104, ""))
+        },
+    )
     assert said(lms.collect, root, archive, "ps1", "moodle")[0] == 0
     classroom = Classroom(root)
     with GradebookWriter(classroom, configuration(root)) as book:
         for job, earned in zip(classroom.ingest("ps1"), ((3, 2), (0, 2), (3, 0)), strict=True):
-            tests = [TestOutcome("test-double", 3, earned[0]), TestOutcome("test-total", 2,
-                                                                          earned[1])]
+            tests = [
+                TestOutcome("test-double", 3, earned[0]),
+                TestOutcome("test-total", 2, earned[1]),
+            ]
             book.write("ps1", job, Verdict(GRADED, "toy", job.student, tests=tests))
     return root
 
@@ -140,9 +164,14 @@ CANVAS = """Student,ID,SIS Login ID,Section,Project 1 (77)
 """
 
 
-@pytest.mark.parametrize(("platform", "table", "column"), [
-    ("moodle", MOODLE, "Grade"), ("moodle", MOODLE.replace(",", ";"), "Grade"),
-    ("canvas", CANVAS, "Project 1 (77)")])
+@pytest.mark.parametrize(
+    ("platform", "table", "column"),
+    [
+        ("moodle", MOODLE, "Grade"),
+        ("moodle", MOODLE.replace(",", ";"), "Grade"),
+        ("canvas", CANVAS, "Project 1 (77)"),
+    ],
+)
 def test_marks_go_into_the_platforms_table(graded, tmp_path, platform, table, column):
     if ";" in table:  # as in countries whose numbers have a comma
         table = table.replace("Müller; Anna", "Müller, Anna")
@@ -151,14 +180,18 @@ def test_marks_go_into_the_platforms_table(graded, tmp_path, platform, table, co
     code, told = said(lms.export, graded, path, "ps1", platform)
     assert code == 0, told
     written = (tmp_path / "grades-with-marks.csv").read_text(encoding="utf-8")
-    before = list(csv.reader(table.format(most=6).lstrip("\ufeff").splitlines(),
-                             delimiter=";" if ";" in table else ","))
+    before = list(
+        csv.reader(
+            table.format(most=6).lstrip("\ufeff").splitlines(),
+            delimiter=";" if ";" in table else ",",
+        )
+    )
     after = list(csv.reader(written.splitlines(), delimiter=";" if ";" in table else ","))
     at = before[0].index(column)
     marks = [row[at] for row in after if row[0] != "    Points Possible"][1:]
     assert marks == ["5", "2", ""]
     for one, other in zip(before, after, strict=True):  # nothing else has changed
-        assert one[:at] + one[at + 1:] == other[:at] + other[at + 1:]
+        assert one[:at] + one[at + 1 :] == other[:at] + other[at + 1 :]
     assert "2 marks of ps1, of 6 points" in told
     assert "graded, but not in the table: 104" in told
     assert "points by hand are still to be given: 102\n" in told
@@ -194,10 +227,12 @@ def test_columns_can_be_chosen(graded, tmp_path):
 
 def test_the_commands_are_there(root, tmp_path):
     archive = zipped(tmp_path / "all.zip", {NAMES["canvas"][0]: notebook(root)})
-    done = CliRunner().invoke(app, ["collect", str(archive), "ps1", "--lms", "canvas",
-                                    "--course", str(root)])
+    done = CliRunner().invoke(
+        app, ["collect", str(archive), "ps1", "--lms", "canvas", "--course", str(root)]
+    )
     assert done.exit_code == 0, done.output
     assert (root / "submitted" / "101" / "ps1" / "toy.ipynb").is_file()
-    done = CliRunner().invoke(app, ["export", str(tmp_path / "none.csv"), "ps1", "--lms", "canvas",
-                                    "--course", str(root)])
+    done = CliRunner().invoke(
+        app, ["export", str(tmp_path / "none.csv"), "ps1", "--lms", "canvas", "--course", str(root)]
+    )
     assert done.exit_code == 1 and "Nothing was written" in done.output

@@ -25,8 +25,9 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / f"{NAME}.ipynb"
 
 
-@pytest.mark.parametrize("given", [
-    f"{NAME}.ipynb", NAME, ".", f"../{NAME}", f"../../projects/{NAME}/{NAME}"])
+@pytest.mark.parametrize(
+    "given", [f"{NAME}.ipynb", NAME, ".", f"../{NAME}", f"../../projects/{NAME}/{NAME}"]
+)
 def test_a_project_is_found_by_its_file_its_folder_and_its_name(notebook: Path, given: str):
     assert work_meant(Path(given)).resolve() == notebook
 

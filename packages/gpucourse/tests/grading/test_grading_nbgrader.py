@@ -49,11 +49,13 @@ class Class:
             path.mkdir()
         self.exchange.chmod(0o777)
         config = (repository / "grading" / "nbgrader_config.py").read_text()
-        exchange = f'c.Exchange.root = {str(self.exchange)!r}\n'
+        exchange = f"c.Exchange.root = {str(self.exchange)!r}\n"
         (self.root / "nbgrader_config.py").write_text(config + exchange)
         (self.student / "nbgrader_config.py").write_text(
             f'c = get_config()\nc.CourseDirectory.course_id = "gpucourse"\n{exchange}'
-            f'c.Exchange.cache = {str(folder / "cache")!r}\n')
+            f"c.Exchange.cache = {str(folder / 'cache')!r}\n"
+        )
+
     def run(self, *arguments: str, folder: Path | None = None) -> str:
         """An nbgrader command that must succeed; what it said."""
         code, said = nbgrader_command(folder or self.root, *arguments)
@@ -88,8 +90,11 @@ def course(tmp_path_factory, repository, me) -> Class:
     source = course.root / "source" / "ps1" / "toy.ipynb"
     source.parent.mkdir(parents=True)
     notebook = toy_notebook()
-    notebook.cells.append(new_markdown_cell("YOUR ANSWER", id="why", metadata=nbgrader(
-        "why", solution=True, grade=True, points=1)))
+    notebook.cells.append(
+        new_markdown_cell(
+            "YOUR ANSWER", id="why", metadata=nbgrader("why", solution=True, grade=True, points=1)
+        )
+    )
     nbformat.write(notebook, source)
 
     course.run("generate_assignment", "ps1")
@@ -102,8 +107,11 @@ def course(tmp_path_factory, repository, me) -> Class:
         cell.source = answers(toy()).get(name, cell.source)
         if name == "why":
             cell.source = f"Because. {SCRIPT} [x](javascript:alert(2)) ![i](file:///etc/passwd)"
-    fetched.cells.append(new_code_cell("1", outputs=[
-        nbformat.v4.new_output("display_data", data={"text/html": SCRIPT})]))
+    fetched.cells.append(
+        new_code_cell(
+            "1", outputs=[nbformat.v4.new_output("display_data", data={"text/html": SCRIPT})]
+        )
+    )
     nbformat.write(fetched, mine)
     course.run("submit", "ps1", folder=course.student)
     course.run("collect", "ps1")
@@ -138,8 +146,19 @@ def course(tmp_path_factory, repository, me) -> Class:
 
 
 def test_everyone_has_exactly_the_score_of_the_verdict(course, me):
-    expected = {me: 5.0, "wrong": 2.0, "partly": 3.0, "cut": 0.0, "empty": 0.0, "renamed": 5.0,
-                "linked": 0.0, "twice": 5.0, "forged-time": 5.0, "leak": 5.0, "slow": 5.0}
+    expected = {
+        me: 5.0,
+        "wrong": 2.0,
+        "partly": 3.0,
+        "cut": 0.0,
+        "empty": 0.0,
+        "renamed": 5.0,
+        "linked": 0.0,
+        "twice": 5.0,
+        "forged-time": 5.0,
+        "leak": 5.0,
+        "slow": 5.0,
+    }
     assert course.scores() == expected
     assert {name: course.verdict(name).earned for name in expected} == expected
 
@@ -228,6 +247,7 @@ def test_regrading_reuses_verdicts_and_keeps_manual_grades(course, me):
 
 def test_a_notebook_that_was_not_rebuilt_is_not_graded(course):
     """As when the formgrader's button calls the converter inside the Jupyter server."""
+
     def press_the_button() -> None:
         from nbgrader.apps import NbGraderAPI
         from nbgrader.coursedir import CourseDirectory
@@ -253,7 +273,8 @@ def test_without_the_grader_nothing_is_run(course, repository, tmp_path):
     """nbgrader goes on after a configuration error; ours must end the command."""
     config = (repository / "grading" / "nbgrader_config.py").read_text()
     (tmp_path / "nbgrader_config.py").write_text(
-        "import sys\nsys.modules['gpucourse.grading.nbgrader.steps'] = None\n" + config)
+        "import sys\nsys.modules['gpucourse.grading.nbgrader.steps'] = None\n" + config
+    )
     code, said = nbgrader_command(tmp_path, "autograde", "ps1")
     assert code != 0
     assert "nbgrader_config.py" in said
@@ -262,9 +283,13 @@ def test_without_the_grader_nothing_is_run(course, repository, tmp_path):
 
 def test_an_infrastructure_fault_is_not_a_zero(course):
     """A test cell that fails by itself: no submission gets a grade, and the command says so."""
-    notebook = notebook_of([
-        setup("setup", "import numpy as np"), *toy_notebook().cells[2:3],
-        test_cell("test-double", "1 / 0", 3)])
+    notebook = notebook_of(
+        [
+            setup("setup", "import numpy as np"),
+            *toy_notebook().cells[2:3],
+            test_cell("test-double", "1 / 0", 3),
+        ]
+    )
     source = course.root / "source" / "ps2" / "toy.ipynb"
     source.parent.mkdir(parents=True)
     nbformat.write(notebook, source)
@@ -278,7 +303,8 @@ def test_an_infrastructure_fault_is_not_a_zero(course):
 
 
 def test_a_teachers_server_finds_the_course_in_a_checkout_and_on_a_hub(
-        repository, tmp_path, monkeypatch):
+    repository, tmp_path, monkeypatch
+):
     def root() -> str:
         loader = PyFileConfigLoader("nbgrader_config.py", path=str(repository / "hub" / "teacher"))
         return loader.load_config()["CourseDirectory"]["root"]
@@ -296,8 +322,12 @@ def test_a_fresh_folder_needs_no_activated_environment(tmp_path: Path, repositor
     notebook = tmp_path / "source" / "ps" / "ps.ipynb"
     notebook.parent.mkdir(parents=True)
     nbformat.write(nbformat.v4.new_notebook(cells=[new_code_cell("1 + 1")]), notebook)
-    done = subprocess.run([sys.executable, "-m", "nbgrader", "generate_assignment", "ps"],
-                          cwd=tmp_path, env=os.environ | {"PATH": os.defpath}, text=True,
-                          capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", "generate_assignment", "ps"],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": os.defpath},
+        text=True,
+        capture_output=True,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "release" / "ps" / "ps.ipynb").is_file()

@@ -32,8 +32,10 @@ from gpucourse.judging import parallel
 from grading_toy import submission, submitted, toy_course, write_submission
 from virtualgpu.watch.counters import Counters
 
-HOSTILE = ('</td><script>alert(1)</script><img src=x onerror="alert(2)">'
-           "\x1b]52;c;bXk=\x07\u202e\ud800<a href='javascript:alert(3)'>")
+HOSTILE = (
+    '</td><script>alert(1)</script><img src=x onerror="alert(2)">'
+    "\x1b]52;c;bXk=\x07\u202e\ud800<a href='javascript:alert(3)'>"
+)
 
 
 def verdict(student: str, reason: str = "", *, near: str = "", seconds: float = 1.0) -> Verdict:
@@ -61,12 +63,15 @@ class Seen(HTMLParser):
 
 def test_the_most_frequent_reasons_of_each_test_come_with_their_number():
     said = ["wrong for three numbers"] * 3 + ["never finishes"] * 2 + ["a", "a", "b"]
-    text = Seen(page("ps1", [*(verdict(f"s{n}", reason) for n, reason in enumerate(said)),
-                             verdict("ann")])).text
+    text = Seen(
+        page("ps1", [*(verdict(f"s{n}", reason) for n, reason in enumerate(said)), verdict("ann")])
+    ).text
     assert "9 of 9 graded." in text
     assert "1 of 9" in text
-    at = [text.index(f"{count} × {reason}\n") for count, reason in (
-        (3, "wrong for three numbers"), (2, "never finishes"), (2, "a"))]
+    at = [
+        text.index(f"{count} × {reason}\n")
+        for count, reason in ((3, "wrong for three numbers"), (2, "never finishes"), (2, "a"))
+    ]
     assert at == sorted(at)
     assert "1 × b" not in text
 
@@ -86,12 +91,29 @@ def test_a_file_that_cannot_be_read_says_nothing_about_a_test():
 
 def test_what_a_student_chose_is_inert_and_bounded():
     """Names and reasons with markup, control and direction characters, and a reason of 5 MB."""
-    people = [verdict(HOSTILE, HOSTILE, near=HOSTILE), verdict("x" * 5_000_000, "y" * 5_000_000),
-              verdict(HOSTILE, near=HOSTILE)]
+    people = [
+        verdict(HOSTILE, HOSTILE, near=HOSTILE),
+        verdict("x" * 5_000_000, "y" * 5_000_000),
+        verdict(HOSTILE, near=HOSTILE),
+    ]
     text = page(HOSTILE, people, [Pair((HOSTILE,), (HOSTILE,) * 9999, 0.9)])
     seen = Seen(text)
-    assert seen.tags <= {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p",
-                         "table", "tr", "th", "td", "br"}
+    assert seen.tags <= {
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "h1",
+        "h2",
+        "p",
+        "table",
+        "tr",
+        "th",
+        "td",
+        "br",
+    }
     assert seen.attributes <= {"lang", "charset", "http-equiv", "content"}
     assert "default-src 'none'" in text
     assert "alert(1)" in seen.text  # shown as text
@@ -107,8 +129,12 @@ def test_a_class_of_a_thousand_fits_on_the_page():
 
 
 def test_time_is_told_slowest_first():
-    text = Seen(page("ps1", [verdict("ann", seconds=2), verdict("bob", seconds=40),
-                             verdict("cat", seconds=3)])).text
+    text = Seen(
+        page(
+            "ps1",
+            [verdict("ann", seconds=2), verdict("bob", seconds=40), verdict("cat", seconds=3)],
+        )
+    ).text
     assert "A submission took 3.0 s (median), all together 45 s" in text
     assert text.index("bob") < text.index("cat") < text.index("ann")
     assert "test-double: 20.0" in text
@@ -121,8 +147,10 @@ def test_what_had_nothing_to_run_takes_no_time():
     assert "There was nothing to run." in Seen(page("ps1", [broken])).text
 
 
-@pytest.mark.parametrize(("accesses", "near", "refused"), [
-    (12, False, False), (13, True, False), (16, True, False), (17, True, True)])
+@pytest.mark.parametrize(
+    ("accesses", "near", "refused"),
+    [(12, False, False), (13, True, False), (16, True, False), (17, True, True)],
+)
 def test_an_answer_within_a_fifth_of_a_bound_is_near_it(accesses, near, refused):
     """One element a thread in blocks of one: 16 accesses are allowed."""
     counters = Counters(busiest_accesses=accesses, threads_at_work=64)
@@ -140,8 +168,9 @@ def test_an_answer_that_came_near_a_bound_is_on_the_page():
     verbs.use_judge(Listening(dict))
     try:
         for accesses in (3, 17):
-            counted = Counters(busiest_accesses=accesses, global_loads=64 * accesses,
-                               threads_at_work=64)
+            counted = Counters(
+                busiest_accesses=accesses, global_loads=64 * accesses, threads_at_work=64
+            )
             verbs.expect_parallel(Launched("fill", (64, 1, 1), (1, 1, 1), counted), 64)
     finally:
         verbs.use_judge(None)
@@ -156,10 +185,16 @@ def test_an_answer_that_came_near_a_bound_is_on_the_page():
 
 # -- submissions that resemble each other -------------------------------------------------------
 
-LONG = "def double(values):\n" + "".join(
-    f"    part{n} = values[{n}] * 2 + offset[{n}]\n" for n in range(20)) + "    return part1\n"
-OTHER = "def double(values):\n" + "".join(
-    f"    if rows[{n}] > best: best, at = rows[{n}], {n}\n" for n in range(20)) + "    return at\n"
+LONG = (
+    "def double(values):\n"
+    + "".join(f"    part{n} = values[{n}] * 2 + offset[{n}]\n" for n in range(20))
+    + "    return part1\n"
+)
+OTHER = (
+    "def double(values):\n"
+    + "".join(f"    if rows[{n}] > best: best, at = rows[{n}], {n}\n" for n in range(20))
+    + "    return at\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +210,12 @@ def job(source: Path, student: str, double: str) -> Job:
 
 def test_what_resembles_is_named_and_nothing_else(source):
     """Comments and blanks play no part; names do."""
-    jobs = [job(source, "ann", LONG), job(source, "bob", "# mine\n" + LONG.replace(" = ", "  =  ")),
-            job(source, "cat", LONG.replace("part7", "seven")), job(source, "dan", OTHER)]
+    jobs = [
+        job(source, "ann", LONG),
+        job(source, "bob", "# mine\n" + LONG.replace(" = ", "  =  ")),
+        job(source, "cat", LONG.replace("part7", "seven")),
+        job(source, "dan", OTHER),
+    ]
     same, near = alike(jobs)
     assert (same.one, same.other, same.share) == (("ann",), ("bob",), 1.0)
     assert (near.one, near.other) == (("ann", "bob"), ("cat",))
@@ -185,8 +224,10 @@ def test_what_resembles_is_named_and_nothing_else(source):
 
 def test_a_published_solution_is_named_with_all_whom_it_resembles(source):
     """Also where half of it was handed in; an answer of one's own is nobody's."""
-    published = {"the published solution": {"double": LONG, "total": OTHER},
-                 "the published solution, loops": {"double": OTHER, "total": OTHER}}
+    published = {
+        "the published solution": {"double": LONG, "total": OTHER},
+        "the published solution, loops": {"double": OTHER, "total": OTHER},
+    }
     people = [f"s{n}" for n in range(10)]
     mine = OTHER.replace("best", "most").replace("rows", "lines").replace("if", "while")
     jobs = [job(source, name, f"# {name}\n{LONG}") for name in people] + [job(source, "ann", mine)]
@@ -268,8 +309,9 @@ def test_words_on_the_page_stay_whole():
     assert "overflow-wrap: break-word" in text and "anywhere" not in text
 
 
-@pytest.mark.parametrize(("at_work", "words"), [(1, "is serial"), (8, "is serial"),
-                                                (42, "shares its work unevenly")])
+@pytest.mark.parametrize(
+    ("at_work", "words"), [(1, "is serial"), (8, "is serial"), (42, "shares its work unevenly")]
+)
 def test_serial_is_said_only_where_one_thread_of_a_block_works(at_work, words):
     counted = Counters(busiest_accesses=10_000, global_loads=20_000, threads_at_work=at_work)
     verbs.use_judge(NotebookJudge(dict))

@@ -144,9 +144,20 @@ def a_tree_for_each_tile(values, total):
         cuda.atomic.add(total, 0, added)
 
 
-HONEST = {kernel.__name__: kernel for kernel in (
-    an_atomic_for_each, strides, chunks, tree, shuffles, aggregated, tiles, shuffles_of_64_bits,
-    a_tree_for_each_tile)}
+HONEST = {
+    kernel.__name__: kernel
+    for kernel in (
+        an_atomic_for_each,
+        strides,
+        chunks,
+        tree,
+        shuffles,
+        aggregated,
+        tiles,
+        shuffles_of_64_bits,
+        a_tree_for_each_tile,
+    )
+}
 UNOPTIMISED = ("chunks", "tree")
 SHAPES = [(4, 64), (32, 128), (2, 512), (8, 512), (1, 32)]
 
@@ -291,6 +302,7 @@ def behind_a_lock(values, total):
 
 def some(k):
     """The first thread of each k, with the work of all k."""
+
     @cuda.jit
     def one_in_k(values, total):
         if cuda.threadIdx.x % k == 0:
@@ -298,6 +310,7 @@ def some(k):
             for i in range(cuda.grid(1) // k, values.size, cuda.gridsize(1) // k):
                 own += values[i]
             cuda.atomic.add(total, 0, own)
+
     return one_in_k
 
 
@@ -337,11 +350,18 @@ def groups_in_turns(values, total):
 ALONE = "one thread does the work of many"
 TURNS = "one after the other"
 SERIAL = [
-    (one_thread, 4, 64, ALONE), (one_thread, 1, 512, ALONE), (one_of_each_block, 4, 64, ALONE),
-    (one_of_each_block, 16, 128, ALONE), (one_of_each_warp, 4, 64, ALONE),
-    (one_adds_what_others_read, 2, 512, ALONE), (in_turns, 2, 512, TURNS),
-    (some(8), 1, 64, ALONE), (some(4), 1, 64, ALONE), (some(2), 1, 32, ALONE),
-    (the_first_warp_of_each_block, 1, 128, ALONE), (lanes_in_turns, 1, 64, TURNS),
+    (one_thread, 4, 64, ALONE),
+    (one_thread, 1, 512, ALONE),
+    (one_of_each_block, 4, 64, ALONE),
+    (one_of_each_block, 16, 128, ALONE),
+    (one_of_each_warp, 4, 64, ALONE),
+    (one_adds_what_others_read, 2, 512, ALONE),
+    (in_turns, 2, 512, TURNS),
+    (some(8), 1, 64, ALONE),
+    (some(4), 1, 64, ALONE),
+    (some(2), 1, 32, ALONE),
+    (the_first_warp_of_each_block, 1, 128, ALONE),
+    (lanes_in_turns, 1, 64, TURNS),
     (groups_in_turns, 1, 64, TURNS),
 ]
 
@@ -407,30 +427,41 @@ def test_a_lock_is_a_queue():
 # -- the rule itself ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("items", "threads", "rounds", "fair"), [
-    (1000, 256, 6, 4 + 6), (1024, 1024, 9, 1 + 9), (0, 64, 6, 6), (7, 1, 0, 7),
-])
+@pytest.mark.parametrize(
+    ("items", "threads", "rounds", "fair"),
+    [
+        (1000, 256, 6, 4 + 6),
+        (1024, 1024, 9, 1 + 9),
+        (0, 64, 6, 6),
+        (7, 1, 0, 7),
+    ],
+)
 def test_a_share(items, threads, rounds, fair):
     assert parallel.share(items, threads, rounds) == fair
 
 
-@pytest.mark.parametrize(("counts", "asked"), [
-    ({"busiest_accesses": 56, "global_loads": 10**6}, {}),
-    ({"busiest_accesses": 76, "shared_atomics": 10**6}, {"slots": 5}),
-    ({"busiest_accesses": 84, "shared_loads": 10**6}, {"accesses": 6}),
-    ({"span_accesses": 112}, {}),
-    ({"span_accesses": 32}, {"rounds": 0}),
-    # 1.5 times the mean, and 4 for each of 6 rounds and 4 more.
-    ({"busiest_accesses": 46, "global_loads": 3 * 256, "shared_stores": 256}, {}),
-    ({"busiest_accesses": 48, "global_stores": 3 * 256, "global_atomics": 256}, {"even": 2}),
-    ({"busiest_accesses": 44, "global_loads": 3 * 64, "global_stores": 64},
-     {"threads": 64, "even": 1}),
-    ({"busiest_instructions": 700, "thread_instructions": 10**6}, {"instructions": 50}),
-    ({"busiest_instructions": 650, "thread_instructions": 256 * 100}, {"instructions": 10**6}),
-    ({"span_instructions": 1400}, {"instructions": 50}),
-    ({"atomic_hottest": 56}, {"tree": True}),
-    ({"warp_instructions_by_class": {"warp": 8 * 14 * (4 + 1)}}, {"tree": True}),
-])
+@pytest.mark.parametrize(
+    ("counts", "asked"),
+    [
+        ({"busiest_accesses": 56, "global_loads": 10**6}, {}),
+        ({"busiest_accesses": 76, "shared_atomics": 10**6}, {"slots": 5}),
+        ({"busiest_accesses": 84, "shared_loads": 10**6}, {"accesses": 6}),
+        ({"span_accesses": 112}, {}),
+        ({"span_accesses": 32}, {"rounds": 0}),
+        # 1.5 times the mean, and 4 for each of 6 rounds and 4 more.
+        ({"busiest_accesses": 46, "global_loads": 3 * 256, "shared_stores": 256}, {}),
+        ({"busiest_accesses": 48, "global_stores": 3 * 256, "global_atomics": 256}, {"even": 2}),
+        (
+            {"busiest_accesses": 44, "global_loads": 3 * 64, "global_stores": 64},
+            {"threads": 64, "even": 1},
+        ),
+        ({"busiest_instructions": 700, "thread_instructions": 10**6}, {"instructions": 50}),
+        ({"busiest_instructions": 650, "thread_instructions": 256 * 100}, {"instructions": 10**6}),
+        ({"span_instructions": 1400}, {"instructions": 50}),
+        ({"atomic_hottest": 56}, {"tree": True}),
+        ({"warp_instructions_by_class": {"warp": 8 * 14 * (4 + 1)}}, {"tree": True}),
+    ],
+)
 def test_bounds_are_where_they_are_said_to_be(counts, asked):
     """1,000 elements, 256 threads in blocks of 64: a share is 4 + 6 + 4."""
     shape = (4, 1, 1), (64, 1, 1), 1000

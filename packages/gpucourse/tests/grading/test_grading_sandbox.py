@@ -26,8 +26,9 @@ SEED = "5eed" * 8
 def server(request):
     """A fork server at each level that is good enough for a class."""
     try:
-        with Sandbox(limits=Limits(request_seconds=60.0, request_wall_seconds=300.0),
-                     level=request.param) as sandbox:
+        with Sandbox(
+            limits=Limits(request_seconds=60.0, request_wall_seconds=300.0), level=request.param
+        ) as sandbox:
             yield sandbox.server
     except SandboxError as error:
         pytest.skip(f"UNTESTED HERE: isolation level {request.param}: {error}")
@@ -65,8 +66,10 @@ def test_a_worker_keeps_no_machine_code(verdict):
     """What it left on disk, another process might run."""
     answer = answers(toy())["double"]
     head, body = answer.split("\n", 1)
-    looks = ("    from virtualgpu.compilers import cache\n"
-             "    assert cache.folder() is None, cache.folder()\n")
+    looks = (
+        "    from virtualgpu.compilers import cache\n"
+        "    assert cache.folder() is None, cache.folder()\n"
+    )
     assert verdict(double=f"{head}\n{looks}{body}").earned == 5.0
 
 
@@ -76,10 +79,15 @@ def test_a_syntax_error_costs_its_own_cell(verdict):
     assert "cell 'double', line 1" in told
 
 
-@pytest.mark.parametrize("lower", [
-    "os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))",
-    "os.sched_setparam(0, os.sched_param(0))", "os.nice(19)",
-    "os.setpriority(os.PRIO_PROCESS, 0, 19)"])
+@pytest.mark.parametrize(
+    "lower",
+    [
+        "os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))",
+        "os.sched_setparam(0, os.sched_param(0))",
+        "os.nice(19)",
+        "os.setpriority(os.PRIO_PROCESS, 0, 19)",
+    ],
+)
 def test_threat_97_a_worker_does_not_give_its_turns_away(verdict, lower):
     """Threads that others always come before take minutes for a second that is charged."""
     answer = answers(toy())["double"]
@@ -124,13 +132,22 @@ with Sandbox() as sandbox:
 def test_a_worker_has_the_packages_of_the_grader_wherever_they_come_from(tmp_path, repository):
     """A checkout on PYTHONPATH would else be graded with by the package that is installed."""
     for package in PACKAGES:
-        shutil.copytree(repository / package / "src", tmp_path / "src", dirs_exist_ok=True,
-                        ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            repository / package / "src",
+            tmp_path / "src",
+            dirs_exist_ok=True,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
     script = tmp_path / "where.py"
-    script.write_text(WHERE.format(
-        tests=str(repository / "packages/gpucourse/tests/support"), seed=SEED))
-    ran = subprocess.run([sys.executable, script], capture_output=True, text=True,
-                         env=os.environ | {"PYTHONPATH": str(tmp_path / "src")})
+    script.write_text(
+        WHERE.format(tests=str(repository / "packages/gpucourse/tests/support"), seed=SEED)
+    )
+    ran = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
+    )
     assert str(tmp_path / "src" / "gpucourse") in ran.stdout, ran.stdout + ran.stderr
 
 
@@ -142,7 +159,7 @@ def test_many_folders_can_be_hidden(server):
     assert worker.namespaces
 
 
-LOOK = '''
+LOOK = """
 import pathlib
 def double(values):
     seen = []
@@ -154,7 +171,7 @@ def double(values):
     if set(seen) == {{"checks.py", "predictions.toml"}}:
         raise LookupError
     raise PermissionError
-'''
+"""
 
 
 def test_of_a_project_a_worker_can_read_the_hints_and_no_answer(verdict, repository):

@@ -32,13 +32,18 @@ expect_equal(out, 3 * x, "wrong values")
 expect(launched.counters.global_load_requests == 2, "loads are not counted")
 """
 
-SMALL = Assignment("small", notebook_of([
-    setup("start", START), solution("write", WRITE), test_cell("test-write", TEST, 2)]))
+SMALL = Assignment(
+    "small",
+    notebook_of(
+        [setup("start", START), solution("write", WRITE), test_cell("test-write", TEST, 2)]
+    ),
+)
 
 
 @pytest.fixture
 def reason_of(server, monkeypatch):
     """Why the test fails for what `write` returns, an expression of Python; empty if it passes."""
+
     def here(*args, **options):
         raise AssertionError("the oracle compiles a student's text itself")
 
@@ -65,15 +70,20 @@ def test_the_text_is_compiled_elsewhere_and_launched_here(reason_of):
     assert reason_of() == ""
 
 
-@pytest.mark.parametrize(("returned", "told"), [
-    ("7", "is no text"),
-    (kernel(POINTERS, INDEX + "out[i] = 3 * x[i];"), "outside its arrays"),
-    (kernel(POINTERS, INDEX + "if (i < 40) { out[i] = 3 * x[i]; ((double *)x)[i] = 0; }"),
-     "changes its input"),
-    (kernel("double *out", INDEX + "if (i < 40) out[i] = 1;"), "does not take 2 pointers"),
-    ("'__global__ void scale(const double *x, double *out) {}'", "no kernel 'scale'"),
-    ("'x' * (5 << 20)", "larger than any"),
-])
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ("7", "is no text"),
+        (kernel(POINTERS, INDEX + "out[i] = 3 * x[i];"), "outside its arrays"),
+        (
+            kernel(POINTERS, INDEX + "if (i < 40) { out[i] = 3 * x[i]; ((double *)x)[i] = 0; }"),
+            "changes its input",
+        ),
+        (kernel("double *out", INDEX + "if (i < 40) out[i] = 1;"), "does not take 2 pointers"),
+        ("'__global__ void scale(const double *x, double *out) {}'", "no kernel 'scale'"),
+        ("'x' * (5 << 20)", "larger than any"),
+    ],
+)
 def test_what_is_wrong_with_a_text_is_told(reason_of, returned, told):
     assert told in reason_of(returned)
 

@@ -24,25 +24,39 @@ async def _all(values):
 def double(values):
 """
 IN_THIS_THREAD = ASYNCIO + "    return asyncio.run(_all(values))\n"
-IN_ANOTHER = ASYNCIO + """    with ThreadPoolExecutor(2) as pool:
+IN_ANOTHER = (
+    ASYNCIO
+    + """    with ThreadPoolExecutor(2) as pool:
         return pool.submit(asyncio.run, _all(values)).result()
 """
-IN_A_THREAD_OF_THE_LOOP = ASYNCIO + """    async def work():
+)
+IN_A_THREAD_OF_THE_LOOP = (
+    ASYNCIO
+    + """    async def work():
         return await asyncio.to_thread(lambda: 2 * values)
     return asyncio.run(work())
 """
-AWAIT = ASYNCIO + """    return 2 * values
+)
+AWAIT = (
+    ASYNCIO
+    + """    return 2 * values
 
 assert (await _all(np.ones(2)) == 2).all()
 await _all([])
 """
+)
 STYLES = {
-    "time": f"%%time\n{DOUBLE}", "capture": f"%%capture\n\n{DOUBLE}",
-    "both": f"\n%%capture said\n%%time\n!ls\n{DOUBLE}", "prun": f"%%prun -q\n{DOUBLE}",
-    "report": f"%%gpu_report\n{DOUBLE}", "line": f"{DOUBLE}\n%time _twice = double(np.ones(3))\n"
+    "time": f"%%time\n{DOUBLE}",
+    "capture": f"%%capture\n\n{DOUBLE}",
+    "both": f"\n%%capture said\n%%time\n!ls\n{DOUBLE}",
+    "prun": f"%%prun -q\n{DOUBLE}",
+    "report": f"%%gpu_report\n{DOUBLE}",
+    "line": f"{DOUBLE}\n%time _twice = double(np.ones(3))\n"
     "%timeit -n 1 double(np.ones(3))\nassert _twice.sum() == 6\n",
-    "asyncio": IN_THIS_THREAD, "asyncio-in-a-thread": IN_ANOTHER,
-    "asyncio-to-thread": IN_A_THREAD_OF_THE_LOOP, "await": AWAIT,
+    "asyncio": IN_THIS_THREAD,
+    "asyncio-in-a-thread": IN_ANOTHER,
+    "asyncio-to-thread": IN_A_THREAD_OF_THE_LOOP,
+    "await": AWAIT,
 }
 
 
@@ -52,10 +66,17 @@ def test_threat_99_styles_of_a_host_function(server, style):
     assert verdict.kind == GRADED and verdict.earned == verdict.points, verdict.to_json()
 
 
-@pytest.mark.parametrize(("magic", "said"), [
-    ("%%time", "runs what stands below"), ("%%capture said", "runs what stands below"),
-    ("%%bash", "nothing in it is run"), ("%%timeit", "nothing in it is run"),
-    ("%%writefile double.py", "nothing in it is run"), ("%%", "nothing in it is run")])
+@pytest.mark.parametrize(
+    ("magic", "said"),
+    [
+        ("%%time", "runs what stands below"),
+        ("%%capture said", "runs what stands below"),
+        ("%%bash", "nothing in it is run"),
+        ("%%timeit", "nothing in it is run"),
+        ("%%writefile double.py", "nothing in it is run"),
+        ("%%", "nothing in it is run"),
+    ],
+)
 def test_what_is_said_of_a_magic_on_the_first_line(server, magic, said):
     verdict = grade(toy(), submitted(toy(), double=f"{magic}\n{DOUBLE}"), server, SEED)
     (notice,) = [notice for notice in verdict.notices if magic in notice]
@@ -69,13 +90,19 @@ def test_lines_keep_their_numbers_below_a_magic():
     assert magics == ["%%time", "%%capture", "%matplotlib inline"]
 
 
-MANAGED = COUNT.replace("    counts = cuda.to_device(np.zeros(bins, np.int32))\n", """
+MANAGED = (
+    COUNT.replace(
+        "    counts = cuda.to_device(np.zeros(bins, np.int32))\n",
+        """
     there = cuda.managed_array(values.shape, values.dtype)
     there[:] = values
     counts = cuda.mapped_array(bins, np.int32)
     counts[:] = 0
-""").replace("cuda.to_device(values)", "there").replace(
-    "return counts.copy_to_host()", "cuda.synchronize()\n    return np.array(counts)")
+""",
+    )
+    .replace("cuda.to_device(values)", "there")
+    .replace("return counts.copy_to_host()", "cuda.synchronize()\n    return np.array(counts)")
+)
 EMPTY = """
 values = np.zeros(0, np.int64)
 expect_equal(call("histogram", values, 7, where="host"), np.zeros(7), "wrong for an empty array")
@@ -85,9 +112,11 @@ expect_equal(call("histogram", values, 7, where="host"), np.zeros(7), "wrong for
 def test_threat_99_managed_and_mapped_arrays_without_an_element(server):
     assignment = kernels()
     assignment.cells = [
-        cell if cell.grade_id != "test-count" else type(cell)(
-            cell.role, cell.grade_id, cell.cell_type, cell.source + EMPTY, cell.points)
-        for cell in assignment.cells]
+        cell
+        if cell.grade_id != "test-count"
+        else type(cell)(cell.role, cell.grade_id, cell.cell_type, cell.source + EMPTY, cell.points)
+        for cell in assignment.cells
+    ]
     assert MANAGED.count("mapped_array") == MANAGED.count("np.array(counts)") == 1
     verdict = grade(assignment, submitted(assignment, count=MANAGED), server, SEED)
     assert verdict.earned == verdict.points, verdict.to_json()

@@ -33,7 +33,7 @@ from nbgrader_commands import nbgrader_command
 
 pytestmark = pytest.mark.rehearsal
 
-LATE = ("\nc.LateSubmissionPlugin.penalty_method = 'zero'\n")
+LATE = "\nc.LateSubmissionPlugin.penalty_method = 'zero'\n"
 DUE = "2020-01-01 12:00:00 UTC"
 
 
@@ -57,8 +57,9 @@ class Term:
         assert code == 0, said
         return said
 
-    def hand_in(self, student: str, time: str | None = None, name: str = "toy.ipynb",
-                **changed: str) -> Path:
+    def hand_in(
+        self, student: str, time: str | None = None, name: str = "toy.ipynb", **changed: str
+    ) -> Path:
         cells = submission(self.assignment, **({"why": self.assignment.starters["why"]} | changed))
         path = write_submission(self.root / "submitted" / student / "ps1" / name, cells)
         if time is not None:
@@ -81,8 +82,10 @@ class Term:
     def scores(self) -> dict[str, tuple[float, float]]:
         """Points and late penalty by student."""
         with self.book() as book:
-            return {one.student.id: (one.score, one.notebooks[0].late_submission_penalty or 0.0)
-                    for one in book.assignment_submissions("ps1")}
+            return {
+                one.student.id: (one.score, one.notebooks[0].late_submission_penalty or 0.0)
+                for one in book.assignment_submissions("ps1")
+            }
 
     def shown_as_graded(self) -> set[str]:
         """Whom formgrader lists as autograded."""
@@ -105,8 +108,13 @@ def test_lateness_is_never_invented(term):
     term.hand_in("dan", "")
     term.hand_in("eve", "9999-99-99 not a time")
     said = term.grade()
-    expected = {"ann": (5.0, 0.0), "bob": (5.0, 0.0), "cat": (5.0, 5.0), "dan": (5.0, 0.0),
-                "eve": (5.0, 0.0)}
+    expected = {
+        "ann": (5.0, 0.0),
+        "bob": (5.0, 0.0),
+        "cat": (5.0, 5.0),
+        "dan": (5.0, 0.0),
+        "eve": (5.0, 0.0),
+    }
     assert term.scores() == expected
     assert "unknown, so no lateness is counted: ann (there is no timestamp.txt)" in said
     assert "counted: dan (timestamp.txt is empty)" in said
@@ -222,8 +230,14 @@ def test_another_name_costs_nothing_and_is_remarked(term):
 def change(term: Term, edit) -> None:
     """The source after `edit(cells by grade_id, notebook)`: what ``make build`` would bring."""
     notebook = nbformat.read(term.source, as_version=4)
-    edit({cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells
-          if "nbgrader" in cell.metadata}, notebook)
+    edit(
+        {
+            cell.metadata.nbgrader.grade_id: cell
+            for cell in notebook.cells
+            if "nbgrader" in cell.metadata
+        },
+        notebook,
+    )
     nbformat.write(notebook, term.source)
 
 
@@ -248,10 +262,18 @@ def a_test_less(cells, notebook) -> None:
 
 
 def a_step_more(cells, notebook) -> None:
-    notebook.cells += [solution("half", "def half(values):\n    ### BEGIN SOLUTION\n"
-                                        "    return values / 2\n    ### END SOLUTION\n"),
-                       test_cell("test-half", 'expect(call("half", np.ones(2), where="host")[0] '
-                                              '== 0.5, "half of one is wrong")\n', 2)]
+    notebook.cells += [
+        solution(
+            "half",
+            "def half(values):\n    ### BEGIN SOLUTION\n"
+            "    return values / 2\n    ### END SOLUTION\n",
+        ),
+        test_cell(
+            "test-half",
+            'expect(call("half", np.ones(2), where="host")[0] == 0.5, "half of one is wrong")\n',
+            2,
+        ),
+    ]
 
 
 def feedback(term: Term, student: str) -> str:
@@ -259,18 +281,36 @@ def feedback(term: Term, student: str) -> str:
 
 
 CHANGES = {
-    more_points: ({"ann": 7.0, "bob": 4.0}, "'test-total' gives 4 points instead of 2",
-                  "Nothing that students see has changed"),
-    other_test: ({"ann": 5.0, "bob": 2.0}, "the test of 'test-total' is another",
-                 "Students' copies have another 'test-total'"),
-    other_hidden_test: ({"ann": 5.0, "bob": 2.0}, "the test of 'test-double' is another",
-                        "Nothing that students see has changed"),
-    other_starter: ({"ann": 5.0, "bob": 2.0}, "the starter of 'total' is another",
-                    "Students' copies have another 'total'"),
-    a_test_less: ({"ann": 3.0, "bob": 0.0}, "'test-total' was taken out",
-                  "Students' copies have another 'test-total'"),
-    a_step_more: ({"ann": 5.0, "bob": 2.0}, "'test-half' is new, 2 points",
-                  "Students' copies have no 'half'"),
+    more_points: (
+        {"ann": 7.0, "bob": 4.0},
+        "'test-total' gives 4 points instead of 2",
+        "Nothing that students see has changed",
+    ),
+    other_test: (
+        {"ann": 5.0, "bob": 2.0},
+        "the test of 'test-total' is another",
+        "Students' copies have another 'test-total'",
+    ),
+    other_hidden_test: (
+        {"ann": 5.0, "bob": 2.0},
+        "the test of 'test-double' is another",
+        "Nothing that students see has changed",
+    ),
+    other_starter: (
+        {"ann": 5.0, "bob": 2.0},
+        "the starter of 'total' is another",
+        "Students' copies have another 'total'",
+    ),
+    a_test_less: (
+        {"ann": 3.0, "bob": 0.0},
+        "'test-total' was taken out",
+        "Students' copies have another 'test-total'",
+    ),
+    a_step_more: (
+        {"ann": 5.0, "bob": 2.0},
+        "'test-half' is new, 2 points",
+        "Students' copies have no 'half'",
+    ),
 }
 
 
@@ -285,8 +325,10 @@ def test_a_change_in_the_middle_of_a_term_reaches_grades_and_no_student(term, ed
     term.hand_in("cat", total=total, double=term.assignment.starters["double"])
     term.grade()
     assert term.scores()["ann"] == (5.0, 0.0)
-    old = {name: (term.root / "submitted" / name / "ps1" / "toy.ipynb").read_bytes()
-           for name in ("ann", "bob", "cat")}
+    old = {
+        name: (term.root / "submitted" / name / "ps1" / "toy.ipynb").read_bytes()
+        for name in ("ann", "bob", "cat")
+    }
     change(term, edit)
     said = term.grade() if command == "gpucourse" else term.nbgrader("autograde", "ps1", "--force")
     assert words in said and again in said, said
@@ -298,7 +340,9 @@ def test_a_change_in_the_middle_of_a_term_reaches_grades_and_no_student(term, ed
     term.nbgrader("generate_feedback", "ps1", "--force")
     for student in ("ann", "bob"):
         page = feedback(term, student)
-        assert "What the grader found" not in page, page[page.index("What the grader found"):][:400]
+        assert "What the grader found" not in page, page[page.index("What the grader found") :][
+            :400
+        ]
         assert f"(Score: {expected[student]} / {points})" in page
     assert "every answer cell is as it was released" in feedback(term, "cat")
     verdict = json.loads((term.root / "verdicts" / "ann" / "ps1" / "toy.json").read_text())
@@ -328,8 +372,9 @@ def test_what_a_student_did_edit_is_told_after_a_change_too(term):
     change(term, other_test)
     path = term.hand_in("bob")
     document = json.loads(path.read_text())
-    cells = {cell["metadata"].get("nbgrader", {}).get("grade_id"): cell
-             for cell in document["cells"]}
+    cells = {
+        cell["metadata"].get("nbgrader", {}).get("grade_id"): cell for cell in document["cells"]
+    }
     cells["test-total"]["source"] = "pass"
     cells["test-double"]["metadata"]["nbgrader"]["points"] = 1000
     document["cells"].remove(cells["setup"])
@@ -352,8 +397,14 @@ def test_points_that_a_person_gave_are_not_taken_away_by_a_change(term):
     assert grade_class.grade_class(term.root, [], console) == grade_class.NOT_GRADED
     assert "'why' was taken out of the source" in console.export_text()
     assert term.scores()["ann"] == (6.0, 0.0)
-    change(term, lambda cells, notebook: notebook.cells.append(nbformat.v4.new_markdown_cell(
-        "YOUR ANSWER", metadata=nbgrader("why", solution=True, grade=True, points=0))))
+    change(
+        term,
+        lambda cells, notebook: notebook.cells.append(
+            nbformat.v4.new_markdown_cell(
+                "YOUR ANSWER", metadata=nbgrader("why", solution=True, grade=True, points=0)
+            )
+        ),
+    )
     term.grade()
     with term.book() as book:
         assert book.find_grade("why", "toy", "ps1", "ann").manual_score == 1.0
@@ -380,7 +431,8 @@ def a_comment(term: Term, book: Gradebook) -> str:
 
 def another_name(term: Term, book: Gradebook) -> str:
     term.hand_in("ann", why="Because.").rename(
-        term.root / "submitted" / "ann" / "ps1" / "toy (3).ipynb")
+        term.root / "submitted" / "ann" / "ps1" / "toy (3).ipynb"
+    )
     return "toy (3).ipynb"
 
 
@@ -395,8 +447,11 @@ def lateness(term: Term, book: Gradebook) -> str:
     return "handed in late" if path else ""
 
 
-@pytest.mark.parametrize("edit", [hand_in_again, points_by_hand, a_comment, another_name,
-                                  extra_credit, lateness], ids=lambda edit: edit.__name__)
+@pytest.mark.parametrize(
+    "edit",
+    [hand_in_again, points_by_hand, a_comment, another_name, extra_credit, lateness],
+    ids=lambda edit: edit.__name__,
+)
 def test_feedback_says_what_the_gradebook_says(term, edit):
     """In README's order, without --force; and what has not changed is left as it is."""
     for student in ("ann", "bob"):
@@ -438,13 +493,16 @@ def test_due_dates_penalties_and_extensions_are_as_readme_says(term, repository)
     readme = (repository / "grading" / "README.md").read_text()
     (rule,) = re.findall(r"```python\n# late\.py.*?\n(from .*?)```", readme, re.DOTALL)
     (term.root / "late.py").write_text(rule)
-    term.config.write_text(term.config.read_text().replace(LATE, "") +
-                           "\nc.AssignLatePenalties.plugin_class = 'late.ADayATenth'\n")
+    term.config.write_text(
+        term.config.read_text().replace(LATE, "")
+        + "\nc.AssignLatePenalties.plugin_class = 'late.ADayATenth'\n"
+    )
     for student in ("ann", "bob"):
         term.hand_in(student, "2020-12-02 10:00:00 UTC")
     term.grade()
-    (extension,) = re.findall(r"```python\nfrom nbgrader\.api import Gradebook\n\n(.*?)```", readme,
-                              re.DOTALL)
+    (extension,) = re.findall(
+        r"```python\nfrom nbgrader\.api import Gradebook\n\n(.*?)```", readme, re.DOTALL
+    )
     with contextlib.chdir(term.root):
         exec(extension.replace("01_fill_a_histogram", "ps1"), {"Gradebook": Gradebook})
     (command,) = re.findall(r'nbgrader (db assignment add) \S+ --duedate="(.+?)"', readme)

@@ -47,12 +47,15 @@ def test_lines_given_before_the_stub_change_nothing():
     assert unsolved(define(given)["fill"]) == "fill"
 
 
-@pytest.mark.parametrize("body", [
-    "counts[0] = values.size",
-    "if values.size < 0:\n        raise NotImplementedError()",
-    "for i in range(3):\n        counts[i] = 0\n    raise NotImplementedError()",
-    "raise ValueError(NotImplementedErrors)",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "counts[0] = values.size",
+        "if values.size < 0:\n        raise NotImplementedError()",
+        "for i in range(3):\n        counts[i] = 0\n    raise NotImplementedError()",
+        "raise ValueError(NotImplementedErrors)",
+    ],
+)
 def test_what_somebody_wrote_is_left_to_the_tests(body):
     source = f"def fill(values, counts):\n    {body}\n"
     assert unsolved(define(source)["fill"]) is None

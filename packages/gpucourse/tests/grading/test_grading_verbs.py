@@ -58,12 +58,15 @@ def test_a_launch_updates_arrays_in_place():
     assert launches() == [launched]
 
 
-@pytest.mark.parametrize(("name", "reason"), [
-    ("double_unguarded", "outside its arrays"),
-    ("clip", "changes its input"),
-    ("on_the_host", "not a CUDA kernel"),
-    ("nothing", "'nothing' is not defined"),
-])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("double_unguarded", "outside its arrays"),
+        ("clip", "changes its input"),
+        ("on_the_host", "not a CUDA kernel"),
+        ("nothing", "'nothing' is not defined"),
+    ],
+)
 def test_a_wrong_kernel_is_told_as_the_grader_tells_it(name, reason):
     values = VALUES.copy()
     values.setflags(write=False)
@@ -136,15 +139,22 @@ def test_dimensions():
     assert dimensions(np.int64(4)) == (4, 1, 1)
 
 
-@pytest.mark.parametrize(("one", "other", "same"), [
-    (np.array([1, 2]), np.array([1, 2]), True),
-    (np.array([1, 2]), np.array([1, 3]), False),
-    (np.float32([1.0]), np.float32([1.00001]), True),
-    (np.float64([1.0]), np.float64([1.00001]), False),
-    (np.float32([0.0, 1e6]), np.float32([1e-3, 1e6]), True),
-    ((1, [2.0]), (1, [2.0]), True), ((1,), (1, 2), False), ({"a": 1}, {"b": 1}, False),
-    (None, None, True), (True, 1, False), (np.zeros(2), np.zeros(3), False),
-])
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (np.array([1, 2]), np.array([1, 2]), True),
+        (np.array([1, 2]), np.array([1, 3]), False),
+        (np.float32([1.0]), np.float32([1.00001]), True),
+        (np.float64([1.0]), np.float64([1.00001]), False),
+        (np.float32([0.0, 1e6]), np.float32([1e-3, 1e6]), True),
+        ((1, [2.0]), (1, [2.0]), True),
+        ((1,), (1, 2), False),
+        ({"a": 1}, {"b": 1}, False),
+        (None, None, True),
+        (True, 1, False),
+        (np.zeros(2), np.zeros(3), False),
+    ],
+)
 def test_runs_agree_up_to_rounding(one, other, same):
     assert agree(one, other) is same
 

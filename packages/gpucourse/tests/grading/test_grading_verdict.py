@@ -15,11 +15,25 @@ from gpucourse.grading.verdict import (
 )
 
 
-@pytest.mark.parametrize(("score", "earned"), [
-    (2, 2.0), (1.5, 1.5), (np.float64(0.0), 0.0), (np.int32(1), 1.0), (float("nan"), 0.0),
-    (float("inf"), 0.0), (-1, 0.0), (99, 3.0), (True, 0.0), ("3", 0.0), (None, 0.0),
-    (np.float64("nan"), 0.0), (2j, 0.0), ([3], 0.0),
-])
+@pytest.mark.parametrize(
+    ("score", "earned"),
+    [
+        (2, 2.0),
+        (1.5, 1.5),
+        (np.float64(0.0), 0.0),
+        (np.int32(1), 1.0),
+        (float("nan"), 0.0),
+        (float("inf"), 0.0),
+        (-1, 0.0),
+        (99, 3.0),
+        (True, 0.0),
+        ("3", 0.0),
+        (None, 0.0),
+        (np.float64("nan"), 0.0),
+        (2j, 0.0),
+        ([3], 0.0),
+    ],
+)
 def test_threat_07_a_score_is_a_finite_number_within_bounds(score, earned):
     assert clamp(score, 3.0) == earned
 

@@ -14,9 +14,22 @@ from gpucourse.grading.oracle.device_service import DeviceService
 from gpucourse.grading.sandbox import wire
 
 VALUES = [
-    None, True, "text", 0, -(2**70), 1.5, float("inf"), np.float32(2.5), np.int8(-3),
-    np.arange(6).reshape(2, 3), np.zeros((0, 4), np.float32), np.array(7.0),
-    np.arange(10)[::3], [1, [2.0, "x"]], (1, 2), {"a": np.ones(2, bool)},
+    None,
+    True,
+    "text",
+    0,
+    -(2**70),
+    1.5,
+    float("inf"),
+    np.float32(2.5),
+    np.int8(-3),
+    np.arange(6).reshape(2, 3),
+    np.zeros((0, 4), np.float32),
+    np.array(7.0),
+    np.arange(10)[::3],
+    [1, [2.0, "x"]],
+    (1, 2),
+    {"a": np.ones(2, bool)},
 ]
 
 NOTHING = """.version 8.0
@@ -85,16 +98,33 @@ def message(header: dict) -> bytes:
     return wire.HEAD.pack(wire.MAGIC, len(text)) + text
 
 
-@pytest.mark.parametrize("described", [
-    8, None, [], {}, {"dtype": "<f8"}, {"dtype": "<f8", "shape": [1], "fortran_order": True},
-    {"dtype": "<f8", "shape": [1_000_000_000_000]}, {"dtype": "<f8", "shape": [-1]},
-    {"dtype": "<f8", "shape": [2.0]}, {"dtype": "<f8", "shape": [True]},
-    {"dtype": "<f8", "shape": "12"}, {"dtype": "<f8", "shape": [1] * 9},
-    {"dtype": "<f8", "shape": [1 << 40, 1 << 40, 0, 1 << 40]},
-    {"dtype": "|O", "shape": [1]}, {"dtype": "|O8", "shape": [1]}, {"dtype": "<M8", "shape": [1]},
-    {"dtype": "<f3", "shape": [1]}, {"dtype": "f8,f8", "shape": [1]}, {"dtype": 1, "shape": [1]},
-    {"dtype": [["a", "<f8"]], "shape": [1]}, {"dtype": "<U9", "shape": [1]},
-], ids=repr)
+@pytest.mark.parametrize(
+    "described",
+    [
+        8,
+        None,
+        [],
+        {},
+        {"dtype": "<f8"},
+        {"dtype": "<f8", "shape": [1], "fortran_order": True},
+        {"dtype": "<f8", "shape": [1_000_000_000_000]},
+        {"dtype": "<f8", "shape": [-1]},
+        {"dtype": "<f8", "shape": [2.0]},
+        {"dtype": "<f8", "shape": [True]},
+        {"dtype": "<f8", "shape": "12"},
+        {"dtype": "<f8", "shape": [1] * 9},
+        {"dtype": "<f8", "shape": [1 << 40, 1 << 40, 0, 1 << 40]},
+        {"dtype": "|O", "shape": [1]},
+        {"dtype": "|O8", "shape": [1]},
+        {"dtype": "<M8", "shape": [1]},
+        {"dtype": "<f3", "shape": [1]},
+        {"dtype": "f8,f8", "shape": [1]},
+        {"dtype": 1, "shape": [1]},
+        {"dtype": [["a", "<f8"]], "shape": [1]},
+        {"dtype": "<U9", "shape": [1]},
+    ],
+    ids=repr,
+)
 def test_threat_10_forged_arrays_are_refused_before_memory_is_taken(pair, described, monkeypatch):
     ours, theirs = pair
     ours.socket.sendall(message({"arrays": [described]}) + bytes(16))
@@ -103,29 +133,45 @@ def test_threat_10_forged_arrays_are_refused_before_memory_is_taken(pair, descri
         theirs.receive(wire.within(5))
 
 
-@pytest.mark.parametrize("tree", [
-    None, 3, {"t": "int"}, {"t": "int", "v": 5}, {"t": "int", "v": "9" * 1000}, {"t": "x", "v": 1},
-    {"t": "array", "v": 0}, {"t": "array", "v": True}, {"t": "plain", "v": 1.0},
-    {"t": "float", "v": "zz"}, {"t": "device", "v": {}}, {"t": "list", "v": {"t": "int"}},
-    {"t": "list", "v": [{"t": "plain", "v": None}] * 20_000}, {"t": "plain", "v": None, "w": 1},
-])
+@pytest.mark.parametrize(
+    "tree",
+    [
+        None,
+        3,
+        {"t": "int"},
+        {"t": "int", "v": 5},
+        {"t": "int", "v": "9" * 1000},
+        {"t": "x", "v": 1},
+        {"t": "array", "v": 0},
+        {"t": "array", "v": True},
+        {"t": "plain", "v": 1.0},
+        {"t": "float", "v": "zz"},
+        {"t": "device", "v": {}},
+        {"t": "list", "v": {"t": "int"}},
+        {"t": "list", "v": [{"t": "plain", "v": None}] * 20_000},
+        {"t": "plain", "v": None, "w": 1},
+    ],
+)
 def test_threat_10_forged_values_are_refused(tree):
     with pytest.raises(wire.ProtocolError):
         wire.decode(tree, [])
 
 
-@pytest.mark.parametrize("data", [
-    b"x" * 100,
-    wire.HEAD.pack(wire.MAGIC, 1 << 30),
-    wire.HEAD.pack(wire.MAGIC, 2) + b"{]",
-    wire.HEAD.pack(wire.MAGIC, 2) + b"[]",
-    wire.HEAD.pack(wire.MAGIC, 2) + b"{}",
-    wire.HEAD.pack(wire.MAGIC, 9000) + b"[" * 9000,
-    wire.HEAD.pack(wire.MAGIC, 14) + b'{"arrays": {}}',
-    wire.HEAD.pack(wire.MAGIC, 50) + b"cut",
-    wire.HEAD.pack(b"HTTP", 13) + b'{"arrays":[]}',
-    wire.HEAD.pack(wire.MAGIC, 10_001) + b'{"arrays":[]}'.ljust(10_001),
-])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"x" * 100,
+        wire.HEAD.pack(wire.MAGIC, 1 << 30),
+        wire.HEAD.pack(wire.MAGIC, 2) + b"{]",
+        wire.HEAD.pack(wire.MAGIC, 2) + b"[]",
+        wire.HEAD.pack(wire.MAGIC, 2) + b"{}",
+        wire.HEAD.pack(wire.MAGIC, 9000) + b"[" * 9000,
+        wire.HEAD.pack(wire.MAGIC, 14) + b'{"arrays": {}}',
+        wire.HEAD.pack(wire.MAGIC, 50) + b"cut",
+        wire.HEAD.pack(b"HTTP", 13) + b'{"arrays":[]}',
+        wire.HEAD.pack(wire.MAGIC, 10_001) + b'{"arrays":[]}'.ljust(10_001),
+    ],
+)
 def test_threat_10_what_is_not_a_message_ends_the_conversation(pair, data):
     ours, theirs = pair
     ours.socket.sendall(data)
@@ -141,13 +187,22 @@ def test_silence_is_not_waited_for(pair):
         theirs.receive(wire.within(0.05))
 
 
-@pytest.mark.parametrize("grid", [[], [1, 1], [1, 1, 1, 1], [1, 1, -1], [1, 1, 1.0], "111"],
-                         ids=repr)
+@pytest.mark.parametrize(
+    "grid", [[], [1, 1], [1, 1, 1, 1], [1, 1, -1], [1, 1, 1.0], "111"], ids=repr
+)
 def test_threat_10_a_launch_of_other_than_three_dimensions_is_nonsense(grid):
     service = DeviceService(Limits())
     service.handle({"device": "load", "ptx": [NOTHING], "names": {}}, [])
-    launch = {"device": "launch", "module": 0, "entry": "nothing", "grid": [1, 1, 1],
-              "block": [1, 1, 1], "parameters": [], "shared_bytes": 0, "cooperative": False}
+    launch = {
+        "device": "launch",
+        "module": 0,
+        "entry": "nothing",
+        "grid": [1, 1, 1],
+        "block": [1, 1, 1],
+        "parameters": [],
+        "shared_bytes": 0,
+        "cooperative": False,
+    }
     assert service.handle(launch, []) == ({}, [])
     for which in ("grid", "block"):
         with pytest.raises(wire.ProtocolError, match="malformed"):

@@ -54,10 +54,17 @@ TRANSLATE = """def translate(program):
 MIXED = """found = call("translated", "mixed", where="host")
 expect(isinstance(found, str), f"refuses '{found['refused']}'")
 """
-SMALL = Assignment("small", notebook_of([
-    setup("start", START), solution("translate", TRANSLATE),
-    *(test_cell(name, source, 1) for name, source in KINDS.items()),
-    test_cell("mixed", MIXED, 1)]))
+SMALL = Assignment(
+    "small",
+    notebook_of(
+        [
+            setup("start", START),
+            solution("translate", TRANSLATE),
+            *(test_cell(name, source, 1) for name, source in KINDS.items()),
+            test_cell("mixed", MIXED, 1),
+        ]
+    ),
+)
 
 
 def reasons(server, body: str) -> dict[str, str]:
@@ -67,18 +74,21 @@ def reasons(server, body: str) -> dict[str, str]:
     return {test.test: test.reason for test in verdict.tests}
 
 
-@pytest.mark.parametrize("body", [
-    "raise Unsupported(program)",
-    "raise Unsupported('HIDDEN: ' + program)",
-    "raise Unsupported(program.split('_')[1][:3])",
-    "raise Unsupported('told_' + program.split('_')[1][:3])",
-    "raise Unsupported(' '.join(program))",
-    "return {'refused': program[4:20]}",
-    "return {program: 1, 'refused': program}",
-    "import os; os._exit(2 + int(program.split('_')[1][:3]) % 250)",
-    "raise ValueError(program)",
-    "raise KeyError(program)",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise Unsupported(program)",
+        "raise Unsupported('HIDDEN: ' + program)",
+        "raise Unsupported(program.split('_')[1][:3])",
+        "raise Unsupported('told_' + program.split('_')[1][:3])",
+        "raise Unsupported(' '.join(program))",
+        "return {'refused': program[4:20]}",
+        "return {program: 1, 'refused': program}",
+        "import os; os._exit(2 + int(program.split('_')[1][:3]) % 250)",
+        "raise ValueError(program)",
+        "raise KeyError(program)",
+    ],
+)
 def test_threat_91_hidden_programs_are_not_told(server, body):
     found = reasons(server, body)
     for kind in KINDS:
@@ -100,19 +110,22 @@ def test_threat_91_what_may_be_told_is_told(server):
 KNOWN = Heard({"sort", "roll"}, ["%load_ext x", "def f():\n    raise E('a whole sentence')\n"])
 
 
-@pytest.mark.parametrize(("said", "reason", "told"), [
-    (["sort"], "refuses 'sort'", "refuses 'sort'"),
-    (["sort roll"], "refuses 'sort roll'", "refuses '…'"),
-    (["a whole sentence"], "refuses 'a whole sentence'", "refuses 'a whole sentence'"),
-    ([("deep", {"key-7": ["x77"]})], "x77 of key-7 in deep", "… of … in …"),
-    (["a", "is"], "a reason is a reason", "a reason is a reason"),
-    (["reason"], "reasonable reason", "reasonable …"),
-    (["0123456789" * 9], "digits 123456789012345678901234567 here", "digits … here"),
-    (["0123456789" * 9], "digits 1234567890123 here", "digits 1234567890123 here"),
-    ([1.5, None, True, 7], "7 of 1.5", "7 of 1.5"),
-    ([], "anything", "anything"),
-    (["hidden"], "", ""),
-])
+@pytest.mark.parametrize(
+    ("said", "reason", "told"),
+    [
+        (["sort"], "refuses 'sort'", "refuses 'sort'"),
+        (["sort roll"], "refuses 'sort roll'", "refuses '…'"),
+        (["a whole sentence"], "refuses 'a whole sentence'", "refuses 'a whole sentence'"),
+        ([("deep", {"key-7": ["x77"]})], "x77 of key-7 in deep", "… of … in …"),
+        (["a", "is"], "a reason is a reason", "a reason is a reason"),
+        (["reason"], "reasonable reason", "reasonable …"),
+        (["0123456789" * 9], "digits 123456789012345678901234567 here", "digits … here"),
+        (["0123456789" * 9], "digits 1234567890123 here", "digits 1234567890123 here"),
+        ([1.5, None, True, 7], "7 of 1.5", "7 of 1.5"),
+        ([], "anything", "anything"),
+        (["hidden"], "", ""),
+    ],
+)
 def test_threat_91_texts_and_their_pieces_are_withheld(said, reason, told):
     KNOWN.forget()
     KNOWN.note(said)

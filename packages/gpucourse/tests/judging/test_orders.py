@@ -54,8 +54,9 @@ def test_where_no_order_can_matter_it_is_launched_again_as_always(seeds):
     result, found, orderless = orders.checked(run)
     assert found is None and orderless
     calls = []
-    assert not orders.order_matters(lambda: calls.append(1) or run(), result, (1, 2),
-                                    np.array_equal, orderless)
+    assert not orders.order_matters(
+        lambda: calls.append(1) or run(), result, (1, 2), np.array_equal, orderless
+    )
     assert (len(calls), seeds) == (2, [])
 
 

@@ -49,8 +49,11 @@ def work_in(path: Path, text: str = "y = 2") -> bytes:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    return {path.relative_to(root).as_posix(): path.read_bytes()
-            for path in root.rglob("*") if path.is_file() and path.suffix != ".zip"}
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and path.suffix != ".zip"
+    }
 
 
 def zipped(path: Path, members: dict[str, bytes | str], about: dict | None = None) -> Path:
@@ -82,13 +85,25 @@ def test_a_release_is_told_from_work(course: Path):
 def test_the_release_of_a_project_is_the_same_in_the_graders_copy(course: Path):
     source, release = (
         json.loads((course / folder / PROJECT / f"{PROJECT}.ipynb").read_bytes())
-        for folder in ("grading/source", "projects"))
+        for folder in ("grading/source", "projects")
+    )
     assert released.release_of(source) == released.release_of(release)
     assert released.digest(source) != released.digest(release)
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"cells": 3}', b'{"cells": [1]}',
-                                  b'{"cells": [], "metadata": 3}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"{}",
+        b'{"cells": 3}',
+        b'{"cells": [1]}',
+        b'{"cells": [], "metadata": 3}',
+        b"[" * 100_000,
+    ],
+)
 def test_what_is_no_notebook_is_none(data: bytes):
     assert released.parse(data) is None
 
@@ -110,8 +125,11 @@ def test_work_and_progress_come_back_on_a_fresh_machine(
     monkeypatch.chdir(course / "lectures")
     saved = bundle.save()
     assert saved.path.parent == course
-    assert saved.notebooks == [LECTURE_NOTEBOOK, "lectures/own ünïcode.ipynb",
-                               f"projects/{PROJECT}/broken.ipynb"]
+    assert saved.notebooks == [
+        LECTURE_NOTEBOOK,
+        "lectures/own ünïcode.ipynb",
+        f"projects/{PROJECT}/broken.ipynb",
+    ]
     assert f'href="../{saved.path.name}" download' in saved.html()
     assert list(course.rglob(".gpucourse*")) == []
 
@@ -122,8 +140,10 @@ def test_work_and_progress_come_back_on_a_fresh_machine(
     assert sorted(done.back) == sorted(saved.notebooks)
     assert (done.beside, done.there, done.progress) == ([], [], 1)
     assert files(there) == before | {
-        LECTURE_NOTEBOOK: mine, "lectures/own ünïcode.ipynb": MINE,
-        f"projects/{PROJECT}/broken.ipynb": b"{half of a noteb"}
+        LECTURE_NOTEBOOK: mine,
+        "lectures/own ünïcode.ipynb": MINE,
+        f"projects/{PROJECT}/broken.ipynb": b"{half of a noteb",
+    }
     assert records.read().exercises == {LECTURE: {"half"}}
 
     again = restoring.restore()
@@ -139,7 +159,9 @@ def test_both_are_kept_where_both_hold_work(course: Path, tmp_path: Path, monkey
     second = work_in(there / LECTURE_NOTEBOOK, "second = 2")
     done = restoring.restore(saved.path)
     assert (done.back, done.beside) == (
-        [], [(LECTURE_NOTEBOOK, f"lectures/{LECTURE}-restored.ipynb")])
+        [],
+        [(LECTURE_NOTEBOOK, f"lectures/{LECTURE}-restored.ipynb")],
+    )
     assert (there / LECTURE_NOTEBOOK).read_bytes() == second
     assert (there / f"lectures/{LECTURE}-restored.ipynb").read_bytes() == first
     assert f"both kept: {LECTURE_NOTEBOOK}" in str(done)
@@ -148,7 +170,8 @@ def test_both_are_kept_where_both_hold_work(course: Path, tmp_path: Path, monkey
     assert files(there) == before
     work_in(there / f"lectures/{LECTURE}-restored.ipynb", "third = 3")
     assert restoring.restore(saved.path).beside == [
-        (LECTURE_NOTEBOOK, f"lectures/{LECTURE}-restored-2.ipynb")]
+        (LECTURE_NOTEBOOK, f"lectures/{LECTURE}-restored-2.ipynb")
+    ]
 
 
 def test_work_in_an_older_release_does_not_take_the_newer_ones_place(
@@ -213,10 +236,21 @@ def test_the_commands_say_what_they_did(course: Path):
 # --- bundles that are not what they should be -------------------------------------------------
 
 HOSTILE = [
-    "../outside.ipynb", "lectures/../../outside.ipynb", "/outside.ipynb", "..\\outside.ipynb",
-    "lectures/./a.ipynb", "lectures//a.ipynb", ".ipynb", ".git/hooks/pre-commit.ipynb",
-    "lectures/.ipynb_checkpoints/a.ipynb", "lectures/", "lectures/numpy.py", "Makefile",
-    ".bashrc", "lectures/a\nb.ipynb", "lectures/\u202ea.ipynb",
+    "../outside.ipynb",
+    "lectures/../../outside.ipynb",
+    "/outside.ipynb",
+    "..\\outside.ipynb",
+    "lectures/./a.ipynb",
+    "lectures//a.ipynb",
+    ".ipynb",
+    ".git/hooks/pre-commit.ipynb",
+    "lectures/.ipynb_checkpoints/a.ipynb",
+    "lectures/",
+    "lectures/numpy.py",
+    "Makefile",
+    ".bashrc",
+    "lectures/a\nb.ipynb",
+    "lectures/\u202ea.ipynb",
 ]
 
 
@@ -240,8 +274,7 @@ def test_a_link_in_a_notebooks_place_is_not_followed(course: Path, tmp_path: Pat
     (course / "lectures" / "a.ipynb").symlink_to(target)
     (course / "lectures" / "b.ipynb").symlink_to(tmp_path / "nowhere.ipynb")
     other = MINE.replace(b"mine = 1", b"mine = 2")
-    path = zipped(tmp_path / "bundle.zip",
-                  {"lectures/a.ipynb": other, "lectures/b.ipynb": other})
+    path = zipped(tmp_path / "bundle.zip", {"lectures/a.ipynb": other, "lectures/b.ipynb": other})
     assert len(restoring.restore(path).beside) == 2
     assert target.read_bytes() == MINE
     assert not (tmp_path / "nowhere.ipynb").exists()
@@ -274,14 +307,18 @@ def encrypted(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("spoil", "says"), [
-    (damaged, "is damaged"),
-    (encrypted, "is damaged or no bundle .*encrypted"),
-    (lambda path: path.write_bytes(path.read_bytes()[:-30]), "is damaged"),
-    (lambda path: path.write_bytes(b""), "is damaged"),
-    (lambda path: (path.unlink(), path.mkdir()), "cannot be read: Is a directory"),
-    (lambda path: path.unlink(), "does not exist. In JupyterLab, drop the file"),
-], ids=["damaged", "encrypted", "cut", "empty", "folder", "missing"])
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (damaged, "is damaged"),
+        (encrypted, "is damaged or no bundle .*encrypted"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-30]), "is damaged"),
+        (lambda path: path.write_bytes(b""), "is damaged"),
+        (lambda path: (path.unlink(), path.mkdir()), "cannot be read: Is a directory"),
+        (lambda path: path.unlink(), "does not exist. In JupyterLab, drop the file"),
+    ],
+    ids=["damaged", "encrypted", "cut", "empty", "folder", "missing"],
+)
 def test_a_spoilt_bundle_says_so_and_restores_nothing(course: Path, tmp_path: Path, spoil, says):
     path = zipped(tmp_path / "bundle.zip", {"lectures/a.ipynb": os.urandom(200)})
     before = files(course)
@@ -307,9 +344,14 @@ def test_another_zip_and_another_version_are_told(course: Path, tmp_path: Path):
 
 
 def test_records_in_a_bundle_are_no_way_in(course: Path, tmp_path: Path):
-    path = zipped(tmp_path / "bundle.zip", {
-        RECORDS: '{"lesson": "<script>", "done": "x"}\n{"a": 1}\n\xff\n{"lesson": "' + "a" * 999
-        + '", "done": "x"}'})
+    path = zipped(
+        tmp_path / "bundle.zip",
+        {
+            RECORDS: '{"lesson": "<script>", "done": "x"}\n{"a": 1}\n\xff\n{"lesson": "'
+            + "a" * 999
+            + '", "done": "x"}'
+        },
+    )
     assert restoring.restore(path).progress == 1
     from gpucourse.learner.course_map import progress
 

@@ -20,8 +20,12 @@ from gpucourse.learner import notebook_versions
 
 
 def notebook(*sources: str) -> nbformat.NotebookNode:
-    cells = [new_code_cell(source, id=f"cell-{n}", execution_count=7, outputs=[
-        new_output("stream", text="said\n")]) for n, source in enumerate(sources)]
+    cells = [
+        new_code_cell(
+            source, id=f"cell-{n}", execution_count=7, outputs=[new_output("stream", text="said\n")]
+        )
+        for n, source in enumerate(sources)
+    ]
     return new_notebook(cells=[new_markdown_cell("# A lesson", id="title"), *cells])
 
 
@@ -119,8 +123,11 @@ app.io_loop.run_sync(save)
 def test_a_jupyter_server_keeps_what_it_replaces(path: Path):
     def save(*sources: str) -> None:
         done = subprocess.run(
-            [sys.executable, "-c", SERVER, path.parent, path.name], text=True,
-            input=json.dumps([notebook(*sources)]), capture_output=True)
+            [sys.executable, "-c", SERVER, path.parent, path.name],
+            text=True,
+            input=json.dumps([notebook(*sources)]),
+            capture_output=True,
+        )
         assert done.returncode == 0, done.stderr
 
     save("a = 1", "b = 20")

@@ -66,7 +66,8 @@ def test_lines_that_are_no_records_count_for_nothing(file: Path):
     file.write_bytes(
         b'{"lesson": "01", "done": "a"}\n{"lesson": "01", "do\xff\n[1]\nnull\n'
         b'{"lesson": 3, "done": "a"}\n{"cell": ""}\n{"lesson": "p", "points": true, "of": 3}\n'
-        b'{"lesson": "p", "points": NaN, "of": 1}\n' + b"[" * 100_000
+        b'{"lesson": "p", "points": NaN, "of": 1}\n'
+        + b"[" * 100_000
         + b'\n{"lesson": "01", "done": "b"}'
     )
     assert records.read().exercises == {"01": {"a", "b"}}
@@ -85,11 +86,13 @@ for i in range(50):
 
 
 def test_two_kernels_at_once_lose_nothing(file: Path):
-    kernels = [subprocess.Popen([sys.executable, "-c", NOTE_MANY, str(number)])
-               for number in range(4)]
+    kernels = [
+        subprocess.Popen([sys.executable, "-c", NOTE_MANY, str(number)]) for number in range(4)
+    ]
     assert [kernel.wait() for kernel in kernels] == [0] * 4
     assert {id: len(names) for id, names in records.read().exercises.items()} == {
-        str(number): 50 for number in range(4)}
+        str(number): 50 for number in range(4)
+    }
 
 
 @pytest.fixture
@@ -106,7 +109,8 @@ def test_a_disk_that_refuses_breaks_nothing_and_is_told(
     monkeypatch.setattr(records, "place", lambda: full_disk)
     records.note(**DONE)
     assert shown(course)[-1] == (
-        "! your progress cannot be kept in /dev/full: No space left on device")
+        "! your progress cannot be kept in /dev/full: No space left on device"
+    )
     in_the_way = file.parent.with_name("a file")
     in_the_way.touch()
     monkeypatch.setattr(records, "place", lambda: in_the_way / "progress.jsonl")
@@ -153,8 +157,14 @@ def run_in_kernel(course: Path, ids: list[str | None], notebook: str = "lectures
         for source, id in zip(CELLS, ids, strict=True):
             message = client.session.msg(
                 "execute_request",
-                {"code": source, "silent": False, "store_history": True, "allow_stdin": False,
-                 "stop_on_error": True, "user_expressions": {}},
+                {
+                    "code": source,
+                    "silent": False,
+                    "store_history": True,
+                    "allow_stdin": False,
+                    "stop_on_error": True,
+                    "user_expressions": {},
+                },
                 metadata={"cellId": id} if id else {},
             )
             client.shell_channel.send(message)

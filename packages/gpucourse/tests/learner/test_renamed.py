@@ -38,9 +38,17 @@ def test_every_earlier_name_leads_to_a_lesson_that_there_is(repository: Path):
 
 
 def test_progress_under_an_earlier_name_counts_and_is_written_once(file: Path):
-    file.write_text("".join(json.dumps(record) + "\n" for record in (
-        {"lesson": OLD, "done": "bounds-guard"}, {"lesson": OLD, "done": "fold"},
-        {"lesson": OLD, "asked": "tree", "guess": "4"}, {"lesson": "15_scan", "done": "scan"})))
+    file.write_text(
+        "".join(
+            json.dumps(record) + "\n"
+            for record in (
+                {"lesson": OLD, "done": "bounds-guard"},
+                {"lesson": OLD, "done": "fold"},
+                {"lesson": OLD, "asked": "tree", "guess": "4"},
+                {"lesson": "15_scan", "done": "scan"},
+            )
+        )
+    )
     known = records.read()
     assert known.exercises == {FIRST: {"bounds-guard"}, SECOND: {"fold"}, "15_scan": {"scan"}}
     assert known.guesses == {SECOND: {"tree": "4"}}
@@ -67,12 +75,15 @@ def test_the_board_keeps_what_was_entered_under_an_earlier_name(tmp_path: Path):
     assert board.read(path)["01_first_steps/add-ten"].fewest.code == "mine"
 
 
-@pytest.mark.parametrize(("name", "place"), [
-    ("lectures/06_thinking_in_threads.ipynb", "lectures/04_thinking_in_threads.ipynb"),
-    ("solutions/08_jax.ipynb", "solutions/12_jax.ipynb"),
-    ("lectures/15_scan.ipynb", "lectures/15_scan.ipynb"),
-    ("notes/08_jax.ipynb", "notes/08_jax.ipynb"),
-    ("projects/03_z_mass/03_z_mass.ipynb", "projects/03_z_mass/03_z_mass.ipynb"),
-])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("lectures/06_thinking_in_threads.ipynb", "lectures/04_thinking_in_threads.ipynb"),
+        ("solutions/08_jax.ipynb", "solutions/12_jax.ipynb"),
+        ("lectures/15_scan.ipynb", "lectures/15_scan.ipynb"),
+        ("notes/08_jax.ipynb", "notes/08_jax.ipynb"),
+        ("projects/03_z_mass/03_z_mass.ipynb", "projects/03_z_mass/03_z_mass.ipynb"),
+    ],
+)
 def test_saved_work_comes_back_beside_the_lesson_of_today(name: str, place: str):
     assert renamed.path(name) == place

@@ -25,9 +25,12 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
 
 
 def learner(folder: Path, name: str, *guesses: str, asked: str = "too-far") -> None:
-    (folder / f"{name}.jsonl").write_text("".join(
-        json.dumps({"lesson": LECTURE, "asked": asked, "guess": guess}) + "\n"
-        for guess in guesses))
+    (folder / f"{name}.jsonl").write_text(
+        "".join(
+            json.dumps({"lesson": LECTURE, "asked": asked, "guess": guess}) + "\n"
+            for guess in guesses
+        )
+    )
 
 
 def test_the_teacher_sees_counts(folder: Path):
@@ -41,7 +44,8 @@ def test_the_teacher_sees_counts(folder: Path):
     assert said.output.splitlines() == [
         f"{LECTURE}: too-far, 3 answered",
         "       2 #############        1",
-        "  ✓    1 #######              an error"]
+        "  ✓    1 #######              an error",
+    ]
 
 
 def test_what_is_no_guess_of_this_course_counts_for_nothing(folder: Path, tmp_path: Path):

@@ -44,8 +44,10 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 
 def test_a_copy_is_the_notebook_with_a_cell_in_front(course: Path):
-    copies = {f"lectures/{LECTURE}": f"lectures/colab/{LECTURE}",
-              f"projects/{PROJECT}/{PROJECT}": f"lectures/colab/project_{PROJECT}"}
+    copies = {
+        f"lectures/{LECTURE}": f"lectures/colab/{LECTURE}",
+        f"projects/{PROJECT}/{PROJECT}": f"lectures/colab/project_{PROJECT}",
+    }
     paths = {Path(f"{one}.ipynb"): Path(f"{other}.ipynb") for one, other in copies.items()}
     for original, made in copies.items():
         before, after = read(course / f"{original}.ipynb"), read(course / f"{made}.ipynb")
@@ -55,7 +57,8 @@ def test_a_copy_is_the_notebook_with_a_cell_in_front(course: Path):
         for cell in before.cells:
             if cell.cell_type == "markdown":  # the strip's links lead to the copies
                 cell.source = colab_copies._relinked(
-                    cell.source, Path(f"{original}.ipynb"), URL, paths)
+                    cell.source, Path(f"{original}.ipynb"), URL, paths
+                )
         assert [after.cells[0], *after.cells[3:]] == before.cells
         assert after.metadata.accelerator == "GPU"
         assert released.is_untouched(after)
@@ -107,8 +110,10 @@ def test_links_and_pictures_lead_somewhere_from_colab():
 
 def test_every_link_of_the_copies_leads_to_a_file(repository: Path):
     """Into this repository: what it says of other places cannot be checked here."""
-    url = re.compile(r"https://(?:colab\.research\.google\.com/github|github\.com|"
-                     r"raw\.githubusercontent\.com)/[\w-]+/[\w-]+/(?:blob/)?main/([^)#\s\"]+)")
+    url = re.compile(
+        r"https://(?:colab\.research\.google\.com/github|github\.com|"
+        r"raw\.githubusercontent\.com)/[\w-]+/[\w-]+/(?:blob/)?main/([^)#\s\"]+)"
+    )
     found = 0
     for path in (repository / "lectures/colab").glob("*.ipynb"):
         for cell in read(path).cells:
@@ -122,8 +127,9 @@ def test_every_link_of_the_copies_leads_to_a_file(repository: Path):
 
 def test_readme_opens_every_copy(repository: Path):
     readme = (repository / "README.md").read_text()
-    linked = set(re.findall(
-        r"\[Colab\]\(https://colab\.\S+?/blob/main/lectures/colab/(\S+?)\)", readme))
+    linked = set(
+        re.findall(r"\[Colab\]\(https://colab\.\S+?/blob/main/lectures/colab/(\S+?)\)", readme)
+    )
     made = {path.name for path in (repository / "lectures/colab").glob("*.ipynb")}
     assert linked == made - {"gallery.ipynb", "three_hours.ipynb"}
 
@@ -131,19 +137,24 @@ def test_readme_opens_every_copy(repository: Path):
 def test_the_set_up_cell_does_nothing_elsewhere(repository: Path, monkeypatch: pytest.MonkeyPatch):
     source = read(repository / "lectures/colab" / "02_why_gpus.ipynb").cells[2].source
     assert "google.colab" not in sys.modules
-    code = "from IPython.core.interactiveshell import InteractiveShell as S\nimport sys\n" \
-           f"done = S.instance().run_cell({source!r})\nassert done.success, done\n" \
-           "assert 'gpucourse' not in sys.modules"
+    code = (
+        "from IPython.core.interactiveshell import InteractiveShell as S\nimport sys\n"
+        f"done = S.instance().run_cell({source!r})\nassert done.success, done\n"
+        "assert 'gpucourse' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # --- the set-up -------------------------------------------------------------------------------
 
-PYPROJECTS = {"pyproject.toml": "[dependency-groups]", VIRTUALGPU: """\
+PYPROJECTS = {
+    "pyproject.toml": "[dependency-groups]",
+    VIRTUALGPU: """\
 [project]
 dependencies = ["numpy>=2.0,<2.5", "numba-cuda>=0.28,<0.31; sys_platform != 'darwin'",
   "cuda-toolkit[nvcc,nvrtc]>=12.8,<14", "winonly>=1; sys_platform == 'win32'"]
-""", COURSE: """\
+""",
+    COURSE: """\
 [project]
 requires-python = ">=3.11"
 dependencies = ["awkward>=2.8", "ipython>=8.30", "jupyterlab>=4.6", "matplotlib>=3.10",
@@ -151,7 +162,8 @@ dependencies = ["awkward>=2.8", "ipython>=8.30", "jupyterlab>=4.6", "matplotlib>
 [project.optional-dependencies]
 [project.urls]
 Repository = "https://example.org"
-"""}
+""",
+}
 LOCK = """\
 awkward==2.14.0 \\
     --hash=sha256:00
@@ -163,8 +175,15 @@ numba-cuda==0.30.4
 numpy==2.4.6
 winonly==1 ; sys_platform == 'win32'
 """
-THERE = {"numpy": "2.1.3", "numba-cuda": "0.22.2", "cuda-core": "0.3.2", "cuda-toolkit": "12.8.1",
-         "ipython": "7.34.0", "matplotlib": "3.10.0", "torch": "2.11.0"}
+THERE = {
+    "numpy": "2.1.3",
+    "numba-cuda": "0.22.2",
+    "cuda-core": "0.3.2",
+    "cuda-toolkit": "12.8.1",
+    "ipython": "7.34.0",
+    "matplotlib": "3.10.0",
+    "torch": "2.11.0",
+}
 
 
 @pytest.fixture
@@ -179,11 +198,17 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     state = SimpleNamespace(root=tmp_path, there=there, calls=[], status=0, compilers=True)
     monkeypatch.setattr("gpucourse.course.checkout.own_checkout", lambda: tmp_path)
     monkeypatch.setattr(colab, "version", there.get)
-    monkeypatch.setattr(colab.importlib.metadata, "distributions", lambda: [
-        SimpleNamespace(metadata={"Name": name}, version=version)
-        for name, version in there.items()])
     monkeypatch.setattr(
-        libraries, "find_compiler", lambda name: "found" if state.compilers else None)
+        colab.importlib.metadata,
+        "distributions",
+        lambda: [
+            SimpleNamespace(metadata={"Name": name}, version=version)
+            for name, version in there.items()
+        ],
+    )
+    monkeypatch.setattr(
+        libraries, "find_compiler", lambda name: "found" if state.compilers else None
+    )
     monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
     for name in ("numba", "numba.cuda", "cuda.bindings"):
         parent, _, child = name.rpartition(".")
@@ -257,7 +282,8 @@ def test_what_was_imported_in_another_version_asks_for_a_restart(
     colab.set_up()
     told = capsys.readouterr().out.split("\n")
     assert told[1].startswith(
-        "numba-cuda had been imported before in another version: Runtime › Restart session")
+        "numba-cuda had been imported before in another version: Runtime › Restart session"
+    )
 
 
 def test_a_failing_pip_says_what_to_do(machine: SimpleNamespace):

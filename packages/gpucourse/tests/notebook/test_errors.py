@@ -79,25 +79,43 @@ TRACED = "import jax\njax.jit(lambda x: {})(2.0)"
 # cell → what its error says: the learner's lines, the reason, the mend
 SAYS = {
     KERNEL.format("i = cuda.gird(1)"): [
-        "line 6: wrong[1, 128](x)", "line 4: i = cuda.gird(1)", "no attribute 'gird'",
-        "→ did you mean cuda.grid?"],
+        "line 6: wrong[1, 128](x)",
+        "line 4: i = cuda.gird(1)",
+        "no attribute 'gird'",
+        "→ did you mean cuda.grid?",
+    ],
     TRACED.format("x > 1 and x < 3"): [
-        "and x < 3", "→ what JAX traces has no value yet: & for and"],
+        "and x < 3",
+        "→ what JAX traces has no value yet: & for and",
+    ],
     TRACED.format("np.sin(x)"): ["np.sin(x)", "→ NumPy needs values", "jnp in place of np"],
     LEAKING: ["line 9: seen[0] + 1", "→ what is made while JAX traces", "second result"],
     "add[1, 32](x)": ["line 1: add[1, 32](x)", "→ add(x, y) takes 2 arguments and was given 1"],
     KERNEL.format("print(f'thread {i}')"): [
-        "line 6: wrong[1, 128](x)", "line 4: print(f'thread {i}')", 'print("thread", i)'],
+        "line 6: wrong[1, 128](x)",
+        "line 4: print(f'thread {i}')",
+        'print("thread", i)',
+    ],
     "n = 64\nadd[n/128, 128](x, x)": ["line 2: add[n/128, 128]", "(n + 127) // 128"],
-    INNER: ["line 10: wrong[", "line 8: x[i] = inner", "line 3: return v.nothing",
-            "Unknown attribute 'nothing' of type float64"],
+    INNER: [
+        "line 10: wrong[",
+        "line 8: x[i] = inner",
+        "line 3: return v.nothing",
+        "Unknown attribute 'nothing' of type float64",
+    ],
     KERNEL.format("x[i] = np.floor(x[i])"): ["line 4: x[i] = np.floor", "use Python's or math's"],
     KERNEL.format("x[i] = np.cumsum(x)"): ["line 4: x[i] = np.cumsum", "of a whole array"],
     KERNEL.format("return x[i]"): [
-        "line 4: return x[i]", "No conversion from float64 to none\n", "a kernel returns nothing"],
+        "line 4: return x[i]",
+        "No conversion from float64 to none\n",
+        "a kernel returns nothing",
+    ],
     KERNEL.format("x[i] = x"): ["line 4: x[i] = x", "→ an element holds one number", "array[i]"],
     KERNEL.format("cuda.atomic.add(x, 1.0)"): [
-        "line 4: cuda.atomic.add(x, 1.0)", "expected 3", "→ cuda.atomic.add takes an array, an"],
+        "line 4: cuda.atomic.add(x, 1.0)",
+        "expected 3",
+        "→ cuda.atomic.add takes an array, an",
+    ],
     "add(x, x)": ["line 1: add(x, x)", "→ a launch has a shape: kernel[blocks, threads](…)"],
     KERNEL.format("with open('f') as f: pass"): ["line 6: wrong[1, 128](x)", "not supported"],
     "add[1, 32](x, {'a': 1})": ["line 1: add[1, 32](x, {", "numbers, not a dict"],
@@ -105,33 +123,55 @@ SAYS = {
     "add[8,](x, x)": ["1: add[8,](x, x)", "→ a launch has two numbers in its brackets"],
     "len(8)": ["1 len(8)", "object of type 'int' has no len()"],
     "def plain(x):\n    x[0] = 1\nplain[1, 8](x)": [
-        "3 plain[1, 8](x)", "→ only a kernel takes [blocks, threads]: write @cuda.jit above"],
+        "3 plain[1, 8](x)",
+        "→ only a kernel takes [blocks, threads]: write @cuda.jit above",
+    ],
     KERNEL.format("x[i / 2] = 1"): [
-        "line 4: x[i / 2] = 1", "→ an index is a whole number", "// does not"],
+        "line 4: x[i / 2] = 1",
+        "→ an index is a whole number",
+        "// does not",
+    ],
     KERNEL.format("x[0] = x[i / 2]"): ["line 4: x[0] = x[i / 2]", "→ an index is a whole number"],
     KERNEL.format("x[cuda.grid] = 1"): [
-        "line 4: x[cuda.grid] = 1", "→ grid is named here and not called", "cuda.grid(1)"],
+        "line 4: x[cuda.grid] = 1",
+        "→ grid is named here and not called",
+        "cuda.grid(1)",
+    ],
     KERNEL.format("x[cuda.threadIdx] = 1"): [
-        "line 4: x[cuda.threadIdx]", "have three numbers each: cuda.threadIdx.x"],
+        "line 4: x[cuda.threadIdx]",
+        "have three numbers each: cuda.threadIdx.x",
+    ],
     "add[1, 2](np.array([1, None]), x)": [
-        "line 1: add[1, 2](np", "pyobject", "→ this array holds Python objects", "np.nan"],
+        "line 1: add[1, 2](np",
+        "pyobject",
+        "→ this array holds Python objects",
+        "np.nan",
+    ],
     "cuda.syncthreads()": ["1: cuda.syncthreads()", "→ threads wait there", "cuda.synchronize()"],
     "cuda.grid(1)": ["1: cuda.grid(1)", "→ grid tells a thread its place"],
     "cuda.atomic.add(x, 0, 1)": ["1 cuda.atomic.add(", "→ this is for the threads of a kernel"],
     "def formula():\n    raise NotImplementedError\nformula()": [
-        "3: formula()", "2: raise NotImplementedError", "→ no answer stands here yet"],
+        "3: formula()",
+        "2: raise NotImplementedError",
+        "→ no answer stands here yet",
+    ],
     "add[1, 2048](x, x)": ["line 1: add[1, 2048](x, x)", "a block has at most 1024"],
     KERNEL.format("x[i] = 1"): [
-        "line 6: wrong[1, 128](x)", "x[64] of 64 (63 more threads do the same)",
-        "line 4, thread 64 of block 0"],
+        "line 6: wrong[1, 128](x)",
+        "x[64] of 64 (63 more threads do the same)",
+        "line 4, thread 64 of block 0",
+    ],
     "add[1, 32](x=x, y=x)": ["----> 1 add[1, 32](x=x", "→ a launch takes its arguments by"],
     "check('half', 1)": ["----> 1 check('half', 1)", "not defined", "→ check comes with the cell"],
     "muon_pt + 1": ["----> 1 muon_pt + 1", "→ no cell that has run defines muon_pt"],
     "secret_rng('x')": ["----> 1 secret_rng(", "→ secret_rng comes with the cell at the top"],
     PYTHON: ["line 5: total({", "Cannot determine Numba type of <class 'dict'>"],
     DEEP: ["line 13: begin()", "line 5: three()", "line 8: np.linalg.inv", "Singular matrix"],
-    ENDLESS: ["line 10: endless[1, 64](x)", "KeyboardInterrupt: stopped in kernel endless, cell",
-              "thread 0 of block 0"],
+    ENDLESS: [
+        "line 10: endless[1, 64](x)",
+        "KeyboardInterrupt: stopped in kernel endless, cell",
+        "thread 0 of block 0",
+    ],
     "import cupy as cp\ncp.arange(3).reshape(2)": ["line 2: cp.arange(3)", "cannot reshape"],
     # Ten lines in some versions of JAX, and all of them are needed: the last names what is missing.
     TREES: ["line 2: jax.tree.map", "ValueError", "'decay'", "'phase'"],
@@ -141,9 +181,17 @@ SAYS = {
 
 @pytest.fixture(scope="module")
 def shown() -> dict[str, list]:
-    cells = [*SAYS, "%tb", LONG, "%no_such_magic", DEBUGGED, "a = 1\nb = (a +\nc = 4",
-             "def f():\n    raise ValueError\nf()",
-             "%unload_ext gpucourse\nget_ipython().custom_exceptions", *list(SAYS)[:1]]
+    cells = [
+        *SAYS,
+        "%tb",
+        LONG,
+        "%no_such_magic",
+        DEBUGGED,
+        "a = 1\nb = (a +\nc = 4",
+        "def f():\n    raise ValueError\nf()",
+        "%unload_ext gpucourse\nget_ipython().custom_exceptions",
+        *list(SAYS)[:1],
+    ]
     _, _, *outputs = run_cells(START, *cells)
     return dict(zip([*cells[:-1], "unloaded"], outputs, strict=True))
 
@@ -181,8 +229,11 @@ def test_a_cell_that_cannot_be_read_shows_its_own_line_first(shown):
 
 def test_a_long_launch_says_where_it_is_and_how_to_stop_it(shown):
     said = "".join(one.text for one in shown[LONG] if one.output_type == "stream")
-    assert re.search(r"kernel endless after 0 s: still in cell In\[\d+\] line \d, thread 0 of "
-                     "block 0; ■ stops it", said)
+    assert re.search(
+        r"kernel endless after 0 s: still in cell In\[\d+\] line \d, thread 0 of "
+        "block 0; ■ stops it",
+        said,
+    )
 
 
 def test_magics_and_the_debugger_work_as_ever(shown):
@@ -192,11 +243,16 @@ def test_magics_and_the_debugger_work_as_ever(shown):
 
 
 def test_a_copy_at_each_launch_is_warned_of_once_and_at_its_cell(shown):
-    said = "".join(one.text for outputs in shown.values() for one in outputs
-                   if one.output_type == "stream")
+    said = "".join(
+        one.text for outputs in shown.values() for one in outputs if one.output_type == "stream"
+    )
     assert said.count("Host array") == 1
-    assert re.search(r"^cell In\[\d+\] line \d+: NumbaPerformanceWarning: \S*Host array used .* in "
-                     r"each launch: cuda.to_device\(array\) copies it once", said, re.MULTILINE)
+    assert re.search(
+        r"^cell In\[\d+\] line \d+: NumbaPerformanceWarning: \S*Host array used .* in "
+        r"each launch: cuda.to_device\(array\) copies it once",
+        said,
+        re.MULTILINE,
+    )
 
 
 def test_unloading_gives_ipythons_own_back(shown):

@@ -55,7 +55,8 @@ def test_loading_is_quick_and_says_one_line():
 def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch):
     for free, said in ((3_000_000, "full but for 3 MB"), (0, "disk is full: what"), (10**9, None)):
         monkeypatch.setattr(
-            extension.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+            extension.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free)
+        )
         news = extension.full_disk()
         assert said in news if said else news is None
 
@@ -237,7 +238,8 @@ def test_why_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, driver, hidden, re
 
 
 def test_a_driver_without_a_device_is_let_go_before_cuda_bindings_keeps_it(
-        monkeypatch: pytest.MonkeyPatch):
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr("virtualgpu.api.driver_without_device", lambda: 100)
     monkeypatch.delitem(sys.modules, "virtualgpu.driver.install", raising=False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -250,7 +252,8 @@ def test_the_driver_of_the_virtual_gpu_is_no_gpu():
     code = (
         "import virtualgpu; virtualgpu.activate()\n"
         "from cuda.bindings import driver; answered = int(driver.cuInit(0)[0])\n"
-        "from gpucourse.system.device import device; result = answered, device().reason")
+        "from gpucourse.system.device import device; result = answered, device().reason"
+    )
     assert in_ipython(code)["result"] == [0, "no NVIDIA driver here"]
 
 
@@ -285,21 +288,30 @@ def test_a_test_cell_whose_expectations_hold_gets_a_tick():
 STARTER = "def answer():\n    return 1"
 
 
-@pytest.mark.parametrize(("broken", "error"), [
-    ("def answer():\n    return 1 +", "SyntaxError"),
-    ("@cuda.jitt\ndef answer():\n    return 2", "NameError"),
-])
+@pytest.mark.parametrize(
+    ("broken", "error"),
+    [
+        ("def answer():\n    return 1 +", "SyntaxError"),
+        ("@cuda.jitt\ndef answer():\n    return 2", "NameError"),
+    ],
+)
 def test_a_test_cell_below_an_answer_that_failed_says_that_it_tried_the_older(broken, error):
-    runs = [("setup", "from gpucourse import expect\n%reload_ext gpucourse"),
-            ("answer", STARTER), ("test", "expect(answer() == 1, 'differs')"),
-            ("answer", broken), ("test", "expect(answer() == 1, 'differs')"),
-            ("answer", STARTER), ("test", "expect(answer() == 1, 'differs')")]
+    runs = [
+        ("setup", "from gpucourse import expect\n%reload_ext gpucourse"),
+        ("answer", STARTER),
+        ("test", "expect(answer() == 1, 'differs')"),
+        ("answer", broken),
+        ("test", "expect(answer() == 1, 'differs')"),
+        ("answer", STARTER),
+        ("test", "expect(answer() == 1, 'differs')"),
+    ]
     code = (
         "from IPython import get_ipython\nfrom contextlib import redirect_stdout\nimport io\n"
         f"result = []\nfor cell, text in {runs!r}:\n"
         "    with redirect_stdout(io.StringIO()) as out:\n"
         "        get_ipython().run_cell(text, store_history=True, cell_id=cell)\n"
-        "    result.append(out.getvalue())")
+        "    result.append(out.getvalue())"
+    )
     _, _, first, _, second, _, third = in_ipython(code)["result"]
     assert "✓ passed" in first
     assert "✓" not in second
@@ -309,12 +321,17 @@ def test_a_test_cell_below_an_answer_that_failed_says_that_it_tried_the_older(br
 
 @pytest.mark.parametrize("scratch", ["print(", "note = 3\nnote / 0"])
 def test_a_cell_that_fails_and_defines_nothing_more_takes_no_tick_away(scratch):
-    runs = [("setup", "from gpucourse import expect\n%reload_ext gpucourse"),
-            ("scratch", "note = 3"), ("scratch", scratch), ("test", "expect(True, 'no')")]
+    runs = [
+        ("setup", "from gpucourse import expect\n%reload_ext gpucourse"),
+        ("scratch", "note = 3"),
+        ("scratch", scratch),
+        ("test", "expect(True, 'no')"),
+    ]
     code = (
         "from IPython import get_ipython\nfrom contextlib import redirect_stdout\nimport io\n"
         f"for cell, text in {runs!r}:\n"
         "    with redirect_stdout(io.StringIO()) as out:\n"
         "        get_ipython().run_cell(text, store_history=True, cell_id=cell)\n"
-        "result = out.getvalue()")
+        "result = out.getvalue()"
+    )
     assert "✓ passed" in in_ipython(code)["result"]

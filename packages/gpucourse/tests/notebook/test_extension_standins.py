@@ -31,9 +31,16 @@ def test_the_extension_touches_nothing_where_there_is_a_gpu():
         "result = [added, [n for n in awaited if n.split('.')[0] == 'awkward'],\n"
         "          'numba.cuda' in awaited, [n for n in libraries if n in sys.modules],\n"
         "          ['standins' in str(find_spec(name)) for name in ('cupy', 'cudf')],\n"
-        "          sorted(set(os.environ) - set(variables) - set(extension.ENVIRONMENT))]")
-    assert result == [["_AfterImport", "_PyCUDAFinder"], ["awkward._connect.numba.arrayview"],
-                      False, [], [False, False], []]
+        "          sorted(set(os.environ) - set(variables) - set(extension.ENVIRONMENT))]"
+    )
+    assert result == [
+        ["_AfterImport", "_PyCUDAFinder"],
+        ["awkward._connect.numba.arrayview"],
+        False,
+        [],
+        [False, False],
+        [],
+    ]
 
 
 def test_a_notebook_that_imported_cupy_first_has_the_stand_in(installed_cupy: Path):
@@ -49,10 +56,17 @@ def test_a_notebook_that_imported_cupy_first_has_the_stand_in(installed_cupy: Pa
         "result = [first, *(hasattr(shell.user_ns[n], 'REAL') for n in ('cp', 'la')),\n"
         "          shell.user_ns['cp'] is sys.modules['cupy'], 'numba' in sys.modules,\n"
         "          said.getvalue().splitlines()[1]]",
-        installed_cupy)
-    assert result == [True, False, False, True, False,
-                      "cupy, imported before this, cannot work here and is replaced by a stand-in; "
-                      "run cells with `from cupy import ...` again"]
+        installed_cupy,
+    )
+    assert result == [
+        True,
+        False,
+        False,
+        True,
+        False,
+        "cupy, imported before this, cannot work here and is replaced by a stand-in; "
+        "run cells with `from cupy import ...` again",
+    ]
 
 
 def test_unloading_the_extension_leaves_nothing_behind(installed_cupy: Path):
@@ -75,12 +89,14 @@ def test_unloading_the_extension_leaves_nothing_behind(installed_cupy: Path):
         "          backends.CupyBackend.__getitem__ is kernels, left,\n"
         "          sys.meta_path == finders, sorted(v for v in vars(shell) if 'gpucourse' in v),\n"
         "          'gpu_report' in shell.magics_manager.magics['cell']]",
-        installed_cupy)
+        installed_cupy,
+    )
     assert result == [[True, False, False], False, True, True, ["cupy"], True, [], False]
 
 
-@pytest.mark.parametrize("order", [
-    "cupy numba.cuda", pytest.param("numba.cuda cupy", marks=pytest.mark.rehearsal)])
+@pytest.mark.parametrize(
+    "order", ["cupy numba.cuda", pytest.param("numba.cuda cupy", marks=pytest.mark.rehearsal)]
+)
 def test_after_the_first_cell_the_order_of_imports_does_not_matter(order: str):
     result = in_fresh_python(
         "from IPython.core.interactiveshell import InteractiveShell\n"
@@ -95,5 +111,6 @@ def test_after_the_first_cell_the_order_of_imports_does_not_matter(order: str):
         "        values[i] *= 2\n"
         "values = cupy.arange(5)\n"
         "double[1, 32](values)\n"
-        "result = values.get().tolist()")
+        "result = values.get().tolist()"
+    )
     assert result == [0, 2, 4, 6, 8]

@@ -31,8 +31,12 @@ sys.stdin.readline()
 def kernel(kills: int, **environment: str) -> subprocess.Popen:
     """A shell that has loaded the extension and run a cell, and waits."""
     return subprocess.Popen(
-        [sys.executable, "-c", KERNEL, str(kills)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        text=True, env={**os.environ, **environment})
+        [sys.executable, "-c", KERNEL, str(kills)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
 
 
 def told(process: subprocess.Popen) -> str:
@@ -44,8 +48,10 @@ def told(process: subprocess.Popen) -> str:
 
 @pytest.fixture
 def notebook(tmp_path: Path) -> dict[str, str]:
-    return {"JPY_SESSION_NAME": str(tmp_path / "a.ipynb"),
-            "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")}
+    return {
+        "JPY_SESSION_NAME": str(tmp_path / "a.ipynb"),
+        "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
+    }
 
 
 def end(process: subprocess.Popen, how: int | None = None) -> None:
@@ -106,17 +112,31 @@ def test_damaged_notes_are_no_notes(tmp_path):
         assert last_kernel.read(path) is None
 
 
-@pytest.mark.parametrize(("files", "expected"), [
-    ({"proc/self/cgroup": "0::/\n", "cgroup/memory.events": "oom 9\noom_kill 2\n"}, 2),
-    ({"proc/self/cgroup": "0::/user/app\n", "cgroup/user/app/memory.events": "oom_kill 3\n",
-      "proc/vmstat": "oom_kill 8\n"}, 3),
-    ({"proc/self/cgroup": "4:cpu:/x\n3:memory:/docker/a\n0::/\n",
-      "cgroup/memory/memory.oom_control": "under_oom 0\noom_kill 5\n",
-      "proc/vmstat": "oom_kill 8\n"}, 5),
-    ({"proc/self/cgroup": "0::/\n", "proc/vmstat": "nr 1\noom_kill 8\n"}, 8),
-    ({"proc/self/cgroup": "0::/\n", "cgroup/memory.events": "oom_kill many\n"}, None),
-    ({}, None),
-])
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"proc/self/cgroup": "0::/\n", "cgroup/memory.events": "oom 9\noom_kill 2\n"}, 2),
+        (
+            {
+                "proc/self/cgroup": "0::/user/app\n",
+                "cgroup/user/app/memory.events": "oom_kill 3\n",
+                "proc/vmstat": "oom_kill 8\n",
+            },
+            3,
+        ),
+        (
+            {
+                "proc/self/cgroup": "4:cpu:/x\n3:memory:/docker/a\n0::/\n",
+                "cgroup/memory/memory.oom_control": "under_oom 0\noom_kill 5\n",
+                "proc/vmstat": "oom_kill 8\n",
+            },
+            5,
+        ),
+        ({"proc/self/cgroup": "0::/\n", "proc/vmstat": "nr 1\noom_kill 8\n"}, 8),
+        ({"proc/self/cgroup": "0::/\n", "cgroup/memory.events": "oom_kill many\n"}, None),
+        ({}, None),
+    ],
+)
 def test_kills_are_counted_for_the_container_first(tmp_path, files, expected):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,8 @@ def test_the_first_cell_finds_the_virtual_gpu_and_errors_that_teach():
     # Whoever is asked, the device has one name.
     smi, jax, *others = (
         "".join(one.get("text") or one["data"]["text/plain"] for one in outputs)
-        for outputs in devices)
+        for outputs in devices
+    )
     assert smi.splitlines()[1:] == loaded[0].text.splitlines()
     assert jax == "[CpuDevice(id=0): JAX itself runs on the CPU; kernels on the Virtual GPU (CPU)]"
     assert all("Virtual GPU (CPU)" in text for text in others)
@@ -59,14 +60,20 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_nothing_is_imported_for_it_before_the_first_cell():
-    program = ("import sys; from IPython.core.interactiveshell import InteractiveShell\n"
-               "shell = InteractiveShell.instance()\n"
-               f"shell.run_line_magic('load_ext', {ready.__name__!r})\n"
-               "waits = lambda: any(one.__name__ == 'make_ready'\n"
-               "                    for one in shell.events.callbacks['pre_run_cell'])\n"
-               "before = 'virtualgpu' in sys.modules, waits()\n"
-               "shell.run_cell('import sys')\n"
-               "print(before, 'virtualgpu' in sys.modules, waits())")
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    program = (
+        "import sys; from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        f"shell.run_line_magic('load_ext', {ready.__name__!r})\n"
+        "waits = lambda: any(one.__name__ == 'make_ready'\n"
+        "                    for one in shell.events.callbacks['pre_run_cell'])\n"
+        "before = 'virtualgpu' in sys.modules, waits()\n"
+        "shell.run_cell('import sys')\n"
+        "print(before, 'virtualgpu' in sys.modules, waits())"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )
     assert ran.stdout == "(False, True) True False\n", ran.stderr

@@ -29,8 +29,10 @@ if __name__ == "__main__":
 PYTHON = f"!{sys.executable}"
 RUN = f"{PYTHON} add_one.py ours"
 #: What a process says of itself, and what it would pass on.
-TOLD = (f"{PYTHON} -c \"import os, sys; print('sitecustomize' in sys.modules, "
-        "'VIRTUALGPU_SCRIPTS' in os.environ, 'startup' in os.environ.get('PYTHONPATH', ''))\"")
+TOLD = (
+    f"{PYTHON} -c \"import os, sys; print('sitecustomize' in sys.modules, "
+    "'VIRTUALGPU_SCRIPTS' in os.environ, 'startup' in os.environ.get('PYTHONPATH', ''))\""
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +46,19 @@ def said(outputs: list) -> str:
     return "".join(output.get("text", "") for output in outputs)
 
 
-@pytest.mark.parametrize("run", [run_cells, pytest.param(lambda *cells: run_alone(
-    "import virtualgpu; virtualgpu.activate()", *cells), marks=pytest.mark.rehearsal)],
-    ids=["extension", "activate"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        run_cells,
+        pytest.param(
+            lambda *cells: run_alone("import virtualgpu; virtualgpu.activate()", *cells),
+            marks=pytest.mark.rehearsal,
+        ),
+    ],
+    ids=["extension", "activate"],
+)
 def test_a_script_finds_the_virtual_gpu(run):
-    *_, first, second = run(
-        SCRIPT, RUN, f"{PYTHON} -c \"import cupy; print(cupy.arange(4).sum())\"")
+    *_, first, second = run(SCRIPT, RUN, f'{PYTHON} -c "import cupy; print(cupy.arange(4).sum())"')
     assert "sum 64 of ours" in said(first), said(first)
     assert said(second).strip() == "6"
 
@@ -68,6 +77,7 @@ def test_a_variable_set_before_leaves_the_environment_alone(monkeypatch: pytest.
 def test_deactivating_takes_it_back():
     during, after = run_alone(
         "import virtualgpu; virtualgpu.activate(); virtualgpu.activate()\n" + TOLD,
-        "virtualgpu.deactivate()\n" + TOLD)
+        "virtualgpu.deactivate()\n" + TOLD,
+    )
     assert said(during).split() == ["True", "True", "True"]
     assert said(after).split() == ["False", "False", "False"]

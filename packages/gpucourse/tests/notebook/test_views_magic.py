@@ -61,8 +61,9 @@ len(instruments.observers())""",
 @pytest.fixture(scope="module")
 def outputs() -> dict[str, list]:
     notebook = new_notebook(cells=[new_code_cell(source) for source in CELLS.values()])
-    nbclient.NotebookClient(notebook, timeout=120, allow_errors=True,
-                            extra_arguments=["--log-level=ERROR"]).execute()
+    nbclient.NotebookClient(
+        notebook, timeout=120, allow_errors=True, extra_arguments=["--log-level=ERROR"]
+    ).execute()
     return {name: cell.outputs for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 
@@ -83,7 +84,7 @@ def printed(outputs: list) -> str:
 
 
 def test_a_launch_gives_a_card_and_the_cell_its_value(outputs):
-    card, = words(outputs["good"])
+    (card,) = words(outputs["good"])
     assert card.startswith("scale[3, 32]") and "in cell In[2]" in card
     assert values(outputs["good"]) == ["42"]
     assert values(outputs["kept"]) == ["(41, 2.0)"]  # the cell ran on its own arrays, once
@@ -91,7 +92,7 @@ def test_a_launch_gives_a_card_and_the_cell_its_value(outputs):
 
 
 def test_a_fault_gives_a_card_in_place_of_a_traceback(outputs):
-    card, = words(outputs["fault"])
+    (card,) = words(outputs["fault"])
     assert "✗ bad address" in card and "cell In[2] line 7: x[i] *= f" in card
     assert "The cell stopped here" in card
     assert errors(outputs["fault"]) == []
@@ -99,19 +100,19 @@ def test_a_fault_gives_a_card_in_place_of_a_traceback(outputs):
 
 
 def test_without_a_launch_it_says_how_one_is_written(outputs):
-    card, = words(outputs["none"])
+    (card,) = words(outputs["none"])
     assert "No kernel was launched" in card and "kernel[grid, block]" in card
 
 
 def test_launches_that_are_alike_share_a_card_and_the_rest_is_named(outputs):
-    view, = words(outputs["many"])
+    (view,) = words(outputs["many"])
     assert "9 such launches in this cell, alike in every count" in view
     assert view.count("scale in cell In[2]") == 6
     assert "3 further launches of this cell are left out: scale ×3." in view
 
 
 def test_a_launch_that_no_device_takes(outputs):
-    card, = words(outputs["empty-grid"])
+    (card,) = words(outputs["empty-grid"])
     assert "every dimension must be at least 1" in card and "nothing was launched" in card
     assert errors(outputs["empty-grid"]) == []
 
@@ -127,7 +128,7 @@ def test_other_errors_are_the_cells_own(outputs):
 
 
 def test_kernels_of_the_cell_itself_are_named_by_its_lines(outputs):
-    card, = words(outputs["inside"])
+    (card,) = words(outputs["inside"])
     number = 1 + list(CELLS).index("inside")
     assert f"cell In[{number}] line 4: x[0] += 1" in card
     assert "✗ race" in card

@@ -207,21 +207,34 @@ def test_the_title_cell_comes_from_the_registry(course: Path):
     )
 
 
-WAY = [("lectures/01_small_steps.ipynb",
+WAY = [
+    (
+        "lectures/01_small_steps.ipynb",
         "**1 of 2** · next: project [Count them](../projects/02_count_them/02_count_them.ipynb), "
-        "20 min: counting is where sums begin"),
-       ("solutions/01_small_steps.ipynb",
+        "20 min: counting is where sums begin",
+    ),
+    (
+        "solutions/01_small_steps.ipynb",
         "**1 of 2** · next: project [Count them](02_count_them.ipynb), "
-        "20 min: counting is where sums begin"),
-       ("projects/02_count_them/02_count_them.ipynb",
-        "← [First steps](../../lectures/01_small_steps.ipynb) · **2 of 2** · the last one"),
-       ("solutions/02_count_them.ipynb",
-        "← [First steps](01_small_steps.ipynb) · **2 of 2** · the last one")]
+        "20 min: counting is where sums begin",
+    ),
+    (
+        "projects/02_count_them/02_count_them.ipynb",
+        "← [First steps](../../lectures/01_small_steps.ipynb) · **2 of 2** · the last one",
+    ),
+    (
+        "solutions/02_count_them.ipynb",
+        "← [First steps](01_small_steps.ipynb) · **2 of 2** · the last one",
+    ),
+]
 
 
 def test_each_notebook_says_at_both_ends_where_it_stands(course: Path):
-    edit(course / REGISTRY, 'title = "Count them"\n',
-         'title = "Count them"\nwhy = "counting is where sums begin"\n')
+    edit(
+        course / REGISTRY,
+        'title = "Count them"\n',
+        'title = "Count them"\nwhy = "counting is where sums begin"\n',
+    )
     commands.build()
     for path, strip in WAY:
         cells = read(course / path).cells
@@ -231,21 +244,29 @@ def test_each_notebook_says_at_both_ends_where_it_stands(course: Path):
 
 def test_the_way_lists_each_lesson_once_and_what_is_needed_first(course: Path):
     registry = (course / REGISTRY).read_text()
-    for way, fault in ((f'["{LECTURE}"]', "way must list each lesson once; look at 02_count_them"),
-                       (f'["{PROJECT}", "{LECTURE}"]',
-                        "02_count_them needs '01_small_steps', which comes after it")):
+    for way, fault in (
+        (f'["{LECTURE}"]', "way must list each lesson once; look at 02_count_them"),
+        (
+            f'["{PROJECT}", "{LECTURE}"]',
+            "02_count_them needs '01_small_steps', which comes after it",
+        ),
+    ):
         (course / REGISTRY).write_text(
-            registry.replace('title = "A small course"', f'title = "A small course"\nway = {way}'))
+            registry.replace('title = "A small course"', f'title = "A small course"\nway = {way}')
+        )
         with pytest.raises(CourseError, match=fault):
             read_course(course)
 
 
 def test_numbers_follow_the_order(course: Path):
     registry = (course / REGISTRY).read_text()
-    entry = registry[registry.index("[[lecture]]"):registry.index("[[project]]")]
+    entry = registry[registry.index("[[lecture]]") : registry.index("[[project]]")]
     later = entry.replace(LECTURE, "03_later")
-    (course / REGISTRY).write_text(registry.replace(
-        "[[project]]", later + entry.replace(LECTURE, "02_between") + "[[project]]"))
+    (course / REGISTRY).write_text(
+        registry.replace(
+            "[[project]]", later + entry.replace(LECTURE, "02_between") + "[[project]]"
+        )
+    )
     with pytest.raises(CourseError, match="02_between is taken after 03_later: numbers follow"):
         load_course(course)
     (course / REGISTRY).write_text(registry.replace("[[project]]", later + "[[project]]"))
@@ -341,8 +362,13 @@ BROKEN = [
     (REGISTRY, "[[lecture]]", "[[lectures]]", None, "unknown table [lectures]"),
     (REGISTRY, "[[lecture]]", "[lecture]", None, "write [[lecture]]"),
     (REGISTRY, 'title = "A small course"', "", None, "must hold a title"),
-    (REGISTRY, 'title = "A small course"', 'title = "x"\nfirst = ["09_none"]', None,
-     "first has '09_none', which is not listed"),
+    (
+        REGISTRY,
+        'title = "A small course"',
+        'title = "x"\nfirst = ["09_none"]',
+        None,
+        "first has '09_none', which is not listed",
+    ),
     (REGISTRY, "[[lecture]]", "[[lecture", None, "not valid TOML"),
     (REGISTRY, f'id = "{PROJECT}"', f'id = "{LECTURE}"', None, "is listed twice"),
     (REGISTRY, f'id = "{LECTURE}"', 'id = "first"', None, "must look like 04_"),

@@ -85,8 +85,14 @@ def test_each_generated_file_is_missed_when_it_changes(copy: Path) -> None:
         elif name == "CITATION.cff":
             path.write_text(re.sub(r"(?m)^version: .*$", "version: 99", before))
         elif name.startswith("packages/"):  # links into the repository, addresses of metadata
-            path.write_text(re.sub(r'https://[^"()]+?(/blob/main/|/issues"$)', r"https://x.org/y\1",
-                                   before, flags=re.MULTILINE))
+            path.write_text(
+                re.sub(
+                    r'https://[^"()]+?(/blob/main/|/issues"$)',
+                    r"https://x.org/y\1",
+                    before,
+                    flags=re.MULTILINE,
+                )
+            )
             if path.read_text() == before:  # a page without such a link
                 continue
         else:
@@ -108,9 +114,15 @@ def test_moving_the_repository_is_one_edit(copy: Path) -> None:
     old = tomllib.loads(pyproject.read_text())["project"]["urls"]["Repository"]
     pyproject.write_text(pyproject.read_text().replace(old, "https://github.com/someone/lessons"))
     written = set(environments.write(copy))
-    assert written >= {"hub/values.yaml", "hub/links.md", ".github/ISSUE_TEMPLATE/config.yml",
-                       "README.md", "CITATION.cff", "packages/virtualgpu/README.md",
-                       "packages/jaxpile/pyproject.toml"}
+    assert written >= {
+        "hub/values.yaml",
+        "hub/links.md",
+        ".github/ISSUE_TEMPLATE/config.yml",
+        "README.md",
+        "CITATION.cff",
+        "packages/virtualgpu/README.md",
+        "packages/jaxpile/pyproject.toml",
+    }
     for name in written:
         assert old not in (copy / name).read_text(), name
     for package in ("virtualgpu", "gpucourse", "jaxpile"):
@@ -118,7 +130,8 @@ def test_moving_the_repository_is_one_edit(copy: Path) -> None:
         assert project["project"]["urls"] == {
             "Repository": "https://github.com/someone/lessons",
             "Issues": "https://github.com/someone/lessons/issues",
-            "Changelog": "https://github.com/someone/lessons/blob/main/CHANGELOG.md"}
+            "Changelog": "https://github.com/someone/lessons/blob/main/CHANGELOG.md",
+        }
     readme = (copy / "README.md").read_text()
     assert old.removeprefix("https://github.com/") not in readme
     assert "mybinder.org/v2/gh/someone/lessons/" in readme
@@ -239,15 +252,18 @@ def test_idle_kernels_are_stopped_on_binder(repository: Path) -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "jupyter", "server", "--show-config-json"],
         env={**os.environ, "JUPYTER_CONFIG_PATH": str(repository / "binder")},
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert json.loads(shown.stdout)["MappingKernelManager"] == settings
     assert settings["cull_idle_timeout"] == 600 and settings["cull_connected"]
 
 
 def test_binder_opens_on_the_welcome_page(repository: Path) -> None:
-    (place,) = re.findall(r"mybinder\.org/v2/\S+\?urlpath=lab/tree/(\S+)\)",
-                          (repository / "README.md").read_text())
+    (place,) = re.findall(
+        r"mybinder\.org/v2/\S+\?urlpath=lab/tree/(\S+)\)", (repository / "README.md").read_text()
+    )
     assert (repository / place).is_file()
     assert place == "welcome.ipynb"
 
@@ -294,20 +310,28 @@ def test_bounds_of_two_packages_become_the_narrowest() -> None:
 
 
 def test_conda_environment_has_nothing_that_learners_do_not_need(
-        repository: Path, project: Projects) -> None:
+    repository: Path, project: Projects
+) -> None:
     """Neither what tests nor what linters are made of, unless the course needs it too."""
     environment = yaml.safe_load((repository / "environment.yml").read_text())
     names = {line.split()[0] for line in environment["dependencies"]}
-    needed = {Requirement(text).name for text in [
-        *project.dependencies, *project.extras["gpu"], *project.groups["pycuda"]]}
-    extra = {Requirement(text).name for group in ("test", "dev")
-             for text in project.groups[group] if isinstance(text, str)} - needed
+    needed = {
+        Requirement(text).name
+        for text in [*project.dependencies, *project.extras["gpu"], *project.groups["pycuda"]]
+    }
+    extra = {
+        Requirement(text).name
+        for group in ("test", "dev")
+        for text in project.groups[group]
+        if isinstance(text, str)
+    } - needed
     assert {"pytest", "hypothesis"} <= extra
     assert not names & (extra | {environments.CONDA_NAMES.get(name, name) for name in extra})
 
 
-def test_a_packages_page_leads_somewhere_from_the_index(repository: Path, project: Projects
-                                                        ) -> None:
+def test_a_packages_page_leads_somewhere_from_the_index(
+    repository: Path, project: Projects
+) -> None:
     """A link in it is an address; those into the repository name a file that is there."""
     pages = sorted((repository / "packages").glob("*/README.md"))
     assert [page.parent.name for page in pages] == ["gpucourse", "jaxpile", "virtualgpu"]

@@ -57,15 +57,24 @@ def test_a_cell_that_fails_is_named_and_nothing_is_kept(tmp_path: Path):
 
 @pytest.mark.rehearsal
 def test_an_error_does_not_tell_where_this_machine_keeps_things(tmp_path: Path):
-    write_course(tmp_path, {
-        f"course/lectures/{LECTURE}/notebook.py": (
-            "1 / 0", "import json\nfrom pathlib import Path\nprint(Path.cwd().name)\n"
-                     "raise OSError(f'{json.__file__}, {Path.cwd()}/a')"),
-    })
+    write_course(
+        tmp_path,
+        {
+            f"course/lectures/{LECTURE}/notebook.py": (
+                "1 / 0",
+                "import json\nfrom pathlib import Path\nprint(Path.cwd().name)\n"
+                "raise OSError(f'{json.__file__}, {Path.cwd()}/a')",
+            ),
+        },
+    )
     edit(tmp_path / "course" / "lectures" / LECTURE / "notebook.py", "ZeroDivisionError", "OSError")
     first, _ = shown(tmp_path)
-    error = next(output for cell in first[0].notebook.cells for output in cell.get("outputs", ())
-                 if output.output_type == "error")
+    error = next(
+        output
+        for cell in first[0].notebook.cells
+        for output in cell.get("outputs", ())
+        if output.output_type == "error"
+    )
     text = "\n".join(error.traceback)
     assert "json/__init__.py" in text
     assert str(tmp_path) not in text and "/lib/python" in text

@@ -18,12 +18,15 @@ ROOT = Path(__file__).resolve().parents[4]
 def test_questions_and_answers_of_the_notes_are_on_a_page(tmp_path: Path):
     source = write_course(tmp_path) / "course" / "lectures" / LECTURE / "notebook.py"
     assert faq.PAGE not in derive(tmp_path), "no note has a question yet"
-    edit(source, "# People stall at the half.",
-         '# People stall.\n#\n# *What someone always asks.* "Is it a half?" It is, and say "half"\n'
-         '# aloud. "But the GPU!" It agrees.\n# "How do I choose a GPU?" By its number.\n#\n'
-         '# *What goes wrong.* "Nothing?" Much.')
+    edit(
+        source,
+        "# People stall at the half.",
+        '# People stall.\n#\n# *What someone always asks.* "Is it a half?" It is, and say "half"\n'
+        '# aloud. "But the GPU!" It agrees.\n# "How do I choose a GPU?" By its number.\n#\n'
+        '# *What goes wrong.* "Nothing?" Much.',
+    )
     page = derive(tmp_path)[faq.PAGE]
-    assert "**Is it a half?** It is, and say \"half\" aloud.\n" in page
+    assert '**Is it a half?** It is, and say "half" aloud.\n' in page
     assert "**But the GPU!** It agrees.\n" in page
     assert page.index("## How do I choose a GPU?") < page.index("## [First steps]")
     assert page.count("By its number.") == 1 and "Much" not in page and "stall" not in page
@@ -48,7 +51,9 @@ def test_who_is_new_is_told_where_to_begin(tmp_path: Path):
     course, _ = read_course(ROOT)
     places = [said.index(f"/{id}.ipynb") for id in course.first]
     assert places == sorted(places)
-    assert all(re.search(rf"^{n}\. .*{id}.*, \d+ minutes$", said, re.MULTILINE)
-               for n, id in enumerate(course.first, start=1))
+    assert all(
+        re.search(rf"^{n}\. .*{id}.*, \d+ minutes$", said, re.MULTILINE)
+        for n, id in enumerate(course.first, start=1)
+    )
     small = cells(derive(write_course(tmp_path))[NOTEBOOK])
     assert len(small) == 3 and not any("{" in text for text in small), "it has other lessons"

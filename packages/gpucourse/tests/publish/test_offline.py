@@ -34,27 +34,60 @@ def test_a_site_that_works_alone_has_no_mistakes(site: Path):
     assert mistakes(site) == []
 
 
-@pytest.mark.parametrize(("element", "message"), [
-    ('<script src="https://example.org/x.js"></script>', "loads https://example.org/x.js from"),
-    ('<script src="//example.org/x.js"></script>', "loads //example.org/x.js from the network"),
-    ('<link rel="stylesheet" href="http://example.org/x.css">', "loads http://example.org/x.css"),
-    ('<link rel="preconnect" href="https://example.org">', "loads https://example.org from"),
-    ('<link rel="icon" href="HTTPS://example.org/i.ico">', "loads HTTPS://example.org/i.ico from"),
-    ('<img src="https://example.org/x.png">', "loads https://example.org/x.png from the network"),
-    ('<img srcset="a.html 1x, https://example.org/x.png 2x">', "loads https://example.org/x.png"),
-    ('<iframe src="https://example.org/"></iframe>', "loads https://example.org/ from the network"),
-    ('<video poster="https://example.org/x.png"></video>', "loads https://example.org/x.png from"),
-    ('<p style="background:url(https://example.org/x.png)">', "loads https://example.org/x.png"),
-    ('<style>@import "https://example.org/x.css";</style>', "loads https://example.org/x.css from"),
-    ('<style>@font-face{src:url(//example.org/f.woff2)}</style>', "loads //example.org/f.woff2"),
-    ('<a href="other/c.html">x</a>', "other/c.html leads nowhere"),
-    ('<a href="other/">x</a>', "other/ leads nowhere"),
-    ('<a href="../elsewhere.html">x</a>', "../elsewhere.html leads out of the folder"),
-    ('<a href="#nothing">x</a>', "#nothing: no such place on that page"),
-    ('<a href="other/b.html#nothing">x</a>', "other/b.html#nothing: no such place on that page"),
-    ('<img src="missing.png">', "missing.png leads nowhere"),
-    ('<script src="missing.js"></script>', "missing.js leads nowhere"),
-])
+@pytest.mark.parametrize(
+    ("element", "message"),
+    [
+        ('<script src="https://example.org/x.js"></script>', "loads https://example.org/x.js from"),
+        ('<script src="//example.org/x.js"></script>', "loads //example.org/x.js from the network"),
+        (
+            '<link rel="stylesheet" href="http://example.org/x.css">',
+            "loads http://example.org/x.css",
+        ),
+        ('<link rel="preconnect" href="https://example.org">', "loads https://example.org from"),
+        (
+            '<link rel="icon" href="HTTPS://example.org/i.ico">',
+            "loads HTTPS://example.org/i.ico from",
+        ),
+        (
+            '<img src="https://example.org/x.png">',
+            "loads https://example.org/x.png from the network",
+        ),
+        (
+            '<img srcset="a.html 1x, https://example.org/x.png 2x">',
+            "loads https://example.org/x.png",
+        ),
+        (
+            '<iframe src="https://example.org/"></iframe>',
+            "loads https://example.org/ from the network",
+        ),
+        (
+            '<video poster="https://example.org/x.png"></video>',
+            "loads https://example.org/x.png from",
+        ),
+        (
+            '<p style="background:url(https://example.org/x.png)">',
+            "loads https://example.org/x.png",
+        ),
+        (
+            '<style>@import "https://example.org/x.css";</style>',
+            "loads https://example.org/x.css from",
+        ),
+        (
+            "<style>@font-face{src:url(//example.org/f.woff2)}</style>",
+            "loads //example.org/f.woff2",
+        ),
+        ('<a href="other/c.html">x</a>', "other/c.html leads nowhere"),
+        ('<a href="other/">x</a>', "other/ leads nowhere"),
+        ('<a href="../elsewhere.html">x</a>', "../elsewhere.html leads out of the folder"),
+        ('<a href="#nothing">x</a>', "#nothing: no such place on that page"),
+        (
+            '<a href="other/b.html#nothing">x</a>',
+            "other/b.html#nothing: no such place on that page",
+        ),
+        ('<img src="missing.png">', "missing.png leads nowhere"),
+        ('<script src="missing.js"></script>', "missing.js leads nowhere"),
+    ],
+)
 def test_each_kind_of_mistake_is_found_with_its_line(site: Path, element: str, message: str):
     (site / "a.html").write_text(GOOD.replace("</body>", f"{element}</body>"))
     (found,) = map(str, mistakes(site))

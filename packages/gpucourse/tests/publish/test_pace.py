@@ -33,8 +33,10 @@ def test_each_kind_of_cell_takes_its_time(sources):
     starter = pace.RUN + 1 / pace.LINES
     assert alone(lecture, "code", answer, tags=("exercise",)) == starter + pace.EXERCISE
     assert alone(project, "code", answer, role="solution") == starter + pace.STEP
-    assert pace.minutes(lecture, [Cell("x", "code", answer, 1, tags=("exercise",))],
-                        answers=False) == starter
+    assert (
+        pace.minutes(lecture, [Cell("x", "code", answer, 1, tags=("exercise",))], answers=False)
+        == starter
+    )
 
 
 def test_sections_hold_every_cell_once(sources):
@@ -42,7 +44,8 @@ def test_sections_hold_every_cell_once(sources):
         parts = pace.sections(source)
         assert [cell for cells in parts.values() for cell in cells] == list(source.cells)
         assert sum(pace.minutes(source, cells) for cells in parts.values()) == pytest.approx(
-            pace.minutes(source))
+            pace.minutes(source)
+        )
     assert list(pace.sections(sources[0])) == ["", "why-two"]
 
 
@@ -52,6 +55,11 @@ def test_minutes_that_nobody_could_keep_are_named(tmp_path: Path, minutes: int, 
     edit(tmp_path / "course" / "course.toml", "minutes = 10", f"minutes = {minutes}")
     course, (lecture, _) = read_course(tmp_path)
     found = [str(problem) for problem in inspect(course, lecture)]
-    assert found == ([] if right else [
-        f"course/lectures/{LECTURE}/notebook.py:1: course.toml says {minutes} minutes; its words, "
-        "cells, predictions and exercises count 12: write 10 (publish/pace.py has the rule)"])
+    assert found == (
+        []
+        if right
+        else [
+            f"course/lectures/{LECTURE}/notebook.py:1: course.toml says {minutes} minutes; its words, "
+            "cells, predictions and exercises count 12: write 10 (publish/pace.py has the rule)"
+        ]
+    )

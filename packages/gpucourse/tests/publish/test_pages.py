@@ -107,8 +107,15 @@ def test_links_lead_to_pages_or_to_the_repository(tmp_path: Path):
     def relink(text: str) -> str:
         return pages.relink(text, Path("docs/a.md"), tmp_path, known, "https://host/repo")
 
-    for same in ("[x](b.md)", "[x](b.md#there)", "[x](#here)", "[x](https://example.org/)",
-                 "![x](../img/p.svg)", "[x](none.md)", "```\n[x](../src/code.py)\n```\n"):
+    for same in (
+        "[x](b.md)",
+        "[x](b.md#there)",
+        "[x](#here)",
+        "[x](https://example.org/)",
+        "![x](../img/p.svg)",
+        "[x](none.md)",
+        "```\n[x](../src/code.py)\n```\n",
+    ):
         assert relink(same) == same
     assert relink("[x](../src/code.py#L3)") == "[x](https://host/repo/blob/main/src/code.py#L3)"
     assert relink("[x](../src)") == "[x](https://host/repo/tree/main/src)"
@@ -118,13 +125,21 @@ def test_links_lead_to_pages_or_to_the_repository(tmp_path: Path):
 def test_the_front_page_leads_to_the_slides(repository: Path):
     """The site's build sees that the link leads somewhere."""
     template = (repository / "docs" / "site" / "index.md").read_text()
-    assert '<a href="slides/index.html">' in template[:template.index("## Projects")]
+    assert '<a href="slides/index.html">' in template[: template.index("## Projects")]
 
 
 def test_the_front_page_lists_every_lesson(lessons: list[Shown], tmp_path: Path):
-    template = "\n".join(f"<!-- {name} -->" for name in (
-        "lectures", "projects", "lecture pages", "project pages", "other pages",
-        "decision pages"))
+    template = "\n".join(
+        f"<!-- {name} -->"
+        for name in (
+            "lectures",
+            "projects",
+            "lecture pages",
+            "project pages",
+            "other pages",
+            "decision pages",
+        )
+    )
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "views.md").write_text("# Views\n")
     found = [one.source.lesson for one in lessons]

@@ -23,8 +23,11 @@ def test_every_public_name_has_an_entry(page: str):
     assert len(entries) == len(set(entries))
     assert set(virtualgpu.__all__) <= set(entries)
     assert {"Report", "Finding", "Profile", "Counters", "Launches", "TrapError"} <= set(entries)
-    own = {name for name, one in vars(errors).items()
-           if isinstance(one, type) and one.__module__ == errors.__name__}
+    own = {
+        name
+        for name, one in vars(errors).items()
+        if isinstance(one, type) and one.__module__ == errors.__name__
+    }
     assert own and own <= set(entries)
 
 
@@ -50,7 +53,8 @@ def test_a_context_manager_says_what_with_gives():
         yield []
 
     assert reference.entry(watch) == (
-        "### watch\n\n`with watch(seed: int = 7)`; gives a `list[int]`\n\nSee `a.b` and `C`.")
+        "### watch\n\n`with watch(seed: int = 7)`; gives a `list[int]`\n\nSee `a.b` and `C`."
+    )
 
 
 def test_sections_examples_and_members_become_lists_and_fences():
@@ -80,4 +84,5 @@ def test_sections_examples_and_members_become_lists_and_fences():
     assert reference.entry(Thing) == (
         "### Thing\n\nDerived from `ValueError`.\n\nA thing.\n\n```pycon\n>>> Thing()\nThing\n```"
         "\n\n**Attributes**\n\n- `size` (int)\\\n  In bytes,\n  at most 7.\n- `name` (str)\n\n"
-        "- `half: float`\n\n- `grow(by: int) -> None`\n\n  Larger.")
+        "- `half: float`\n\n- `grow(by: int) -> None`\n\n  Larger."
+    )

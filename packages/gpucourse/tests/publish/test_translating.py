@@ -46,8 +46,10 @@ def cells(root: Path, id: str = LECTURE) -> dict[str, str]:
         return {cell.name: cell.source for cell in read_source(course, course.lesson(id)).cells}
 
 
-@pytest.mark.parametrize(("setting", "means"), [
-    ("de", "de"), ("de_AT.UTF-8", "de"), ("en", ""), ("", ""), ("../../de", ""), ("C", "")])
+@pytest.mark.parametrize(
+    ("setting", "means"),
+    [("de", "de"), ("de_AT.UTF-8", "de"), ("en", ""), ("", ""), ("../../de", ""), ("C", "")],
+)
 def test_a_setting_names_a_language(setting: str, means: str):
     with speaking(setting):
         assert language() == means
@@ -99,15 +101,17 @@ def test_records_keep_the_english_words_of_a_guess(root: Path):
 
 
 def test_what_is_graded_stays_english(root: Path):
-    (root / f"course/projects/{PROJECT}/de.po").write_text(translating.updated(
-        {}, translating.lesson_messages(root, PROJECT), "de"))
+    (root / f"course/projects/{PROJECT}/de.po").write_text(
+        translating.updated({}, translating.lesson_messages(root, PROJECT), "de")
+    )
     with speaking("de"):
         course = load_course(root)
         german = project_release(course, read_source(course, course.lesson(PROJECT)))
     course = load_course(root)
     english = project_release(course, read_source(course, course.lesson(PROJECT)))
-    graded = [[cell for cell in one.cells if "nbgrader" in cell.metadata]
-              for one in (german, english)]
+    graded = [
+        [cell for cell in one.cells if "nbgrader" in cell.metadata] for one in (german, english)
+    ]
     assert graded[0] == graded[1] and graded[0]
 
 
@@ -115,14 +119,16 @@ def test_a_text_that_changed_since_is_named_and_no_longer_used(root: Path):
     edit(root / WHERE / "notebook.py", "is *not* enough", "is never enough")
     wanted = translating.lesson_messages(root, LECTURE)
     (changed,) = translating.state(translating.read(root / WHERE / "de.po"), wanted)[
-        "changed since"]
+        "changed since"
+    ]
     assert changed[0] == "why"
     (remark,) = (one for one in translating.remarks(root, [LECTURE]) if WHERE in one)
     assert "1 changed since (why)" in remark and "gpucourse translate de" in remark
     assert "*Dieser Teil ist noch nicht übersetzt.*" in cells(root)["why"]
 
-    (root / WHERE / "de.po").write_text(translating.updated(
-        translating.read(root / WHERE / "de.po"), wanted, "de"))
+    (root / WHERE / "de.po").write_text(
+        translating.updated(translating.read(root / WHERE / "de.po"), wanted, "de")
+    )
     text = (root / WHERE / "de.po").read_text()
     assert "#, fuzzy" in text and "Because one is *not* enough." in text  # for who looks at it
     assert "noch nicht übersetzt" in cells(root)["why"]
@@ -130,23 +136,29 @@ def test_a_text_that_changed_since_is_named_and_no_longer_used(root: Path):
 
 def test_a_cell_that_is_gone_is_named(root: Path):
     edit(root / WHERE / "notebook.py", 'id="why"', 'id="why-two"')
-    found = translating.state(translating.read(root / WHERE / "de.po"),
-                              translating.lesson_messages(root, LECTURE))
+    found = translating.state(
+        translating.read(root / WHERE / "de.po"), translating.lesson_messages(root, LECTURE)
+    )
     assert [place for place, _ in found["unknown"]] == ["why"]
     assert "why-two" in {place for place, _ in found["untranslated"]}
 
 
-@pytest.mark.parametrize(("place", "english", "german", "amiss"), [
-    ("", "{count} of {all}", "{count} von {alle}", "{…}"),
-    ("", "{count:,} bytes", "{count} Bytes", "{…}"),
-    ("why", "[a](b.ipynb)", "[a](c.ipynb)", "links"),
-    ("why", "```python\nout = a\n```", "```python\nout = b\n```", "code blocks"),
-    ("why", "[a](b.ipynb) {x}", "[A](b.ipynb)", ""),
-    ("", "{count} of {all}", "von {all} sind es {count}", "")])
+@pytest.mark.parametrize(
+    ("place", "english", "german", "amiss"),
+    [
+        ("", "{count} of {all}", "{count} von {alle}", "{…}"),
+        ("", "{count:,} bytes", "{count} Bytes", "{…}"),
+        ("why", "[a](b.ipynb)", "[a](c.ipynb)", "links"),
+        ("why", "```python\nout = a\n```", "```python\nout = b\n```", "code blocks"),
+        ("why", "[a](b.ipynb) {x}", "[A](b.ipynb)", ""),
+        ("", "{count} of {all}", "von {all} sind es {count}", ""),
+    ],
+)
 def test_a_translation_keeps_what_is_filled_in_and_linked(place, english, german, amiss):
     found = [*translating.mistakes({(place, english): (german, False)})]
     assert [*filter(lambda text: f"its {amiss}" in text, found)] == found and bool(found) == bool(
-        amiss)
+        amiss
+    )
 
 
 def test_every_fixed_word_has_a_place_in_the_catalogue():
@@ -161,7 +173,8 @@ def test_german_notebooks_are_written_by_one_command(root: Path, monkeypatch, ca
     assert commands.build(language="de") == 0
     assert "1 notebooks are current" in capsys.readouterr().out
     assert [path.relative_to(root) for path in root.glob("languages/**/*.ipynb")] == [
-        abroad.FOLDER / "de" / "lectures" / f"{LECTURE}.ipynb"]
+        abroad.FOLDER / "de" / "lectures" / f"{LECTURE}.ipynb"
+    ]
     with speaking("de"):  # whoever maintains the English notebooks may speak German
         assert commands.build() == 0
     assert "After this you can" in (root / f"lectures/{LECTURE}.ipynb").read_text()
@@ -175,5 +188,6 @@ def test_a_catalogue_is_made_by_one_command(root: Path, monkeypatch, capsys):
     assert commands.translate("fr", [LECTURE]) == 0
     assert f"{WHERE}/fr.po" in capsys.readouterr().out
     assert ("why", "## Why two?\nBecause one is *not* enough.") in translating.read(
-        root / WHERE / "fr.po")
+        root / WHERE / "fr.po"
+    )
     assert commands.translate("fr", ["99_none"]) == 1

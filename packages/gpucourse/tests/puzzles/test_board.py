@@ -11,10 +11,21 @@ from gpucourse.course.puzzles import Answer, Puzzle
 from gpucourse.puzzles import board
 from gpucourse.puzzles.board import Entry
 
-PUZZLE = Puzzle(name="add", title="Add", text="", spec="out = a + 1", hints=("a", "b"),
-                question="?", kernel="@cuda.jit\ndef add(a, out):\n    out[0] = a[0] + 1",
-                choices=("x", "y"), right="x", reasons={"y": "no"}, why="", last="What else?",
-                wrong=(Answer(says="x"),))
+PUZZLE = Puzzle(
+    name="add",
+    title="Add",
+    text="",
+    spec="out = a + 1",
+    hints=("a", "b"),
+    question="?",
+    kernel="@cuda.jit\ndef add(a, out):\n    out[0] = a[0] + 1",
+    choices=("x", "y"),
+    right="x",
+    reasons={"y": "no"},
+    why="",
+    last="What else?",
+    wrong=(Answer(says="x"),),
+)
 
 
 @pytest.fixture
@@ -39,8 +50,9 @@ def test_the_shortest_time_is_a_winner_of_its_own_and_then_the_board_asks_why(pa
     assert one.fewest == one.shortest and board.parting(PUZZLE, one) == ""
 
 
-@pytest.mark.parametrize("entry", [Entry("x", 10, 0.001, None), Entry("x", 10, None, "A GPU"),
-                                   Entry("x", 10, 0.001, "")])
+@pytest.mark.parametrize(
+    "entry", [Entry("x", 10, 0.001, None), Entry("x", 10, None, "A GPU"), Entry("x", 10, 0.001, "")]
+)
 def test_a_time_without_a_gpu_is_no_time(path: Path, entry: Entry):
     assert board.enter("l/add", entry, path).shortest is None
     assert board.enter("l/add", Entry("y", 20, 1.0, "A GPU"), path).shortest.code == "y"
@@ -52,8 +64,17 @@ def test_another_gpu_begins_anew(path: Path):
     assert board.enter("l/add", Entry("y", 10, 3.0, "Another GPU"), path).shortest.code == "y"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"l/add": 3}', '{"l/add": {"fewest": {}}}',
-                                  '{"l/add": {"fewest": {"code": 1, "bytes": 2}}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"l/add": 3}',
+        '{"l/add": {"fewest": {}}}',
+        '{"l/add": {"fewest": {"code": 1, "bytes": 2}}}',
+    ],
+)
 def test_a_file_that_cannot_be_read_counts_for_nothing(path: Path, text: str):
     path.write_text(text)
     assert board.read(path) == {}

@@ -19,19 +19,32 @@ from gpucourse.system.device import device
 virtualgpu.activate(force=True)
 
 PUZZLE = Puzzle(
-    name="axpy", title="Scale and add", text="", spec="out = factor * a + b", hints=("a", "b"),
-    kernel=("@cuda.jit\ndef axpy(a, b, factor, out):\n    i = cuda.grid(1)\n"
-            "    ### BEGIN SOLUTION\n    if i < a.size:\n        out[i] = factor * a[i] + b[i]\n"
-            "    ### END SOLUTION"),
+    name="axpy",
+    title="Scale and add",
+    text="",
+    spec="out = factor * a + b",
+    hints=("a", "b"),
+    kernel=(
+        "@cuda.jit\ndef axpy(a, b, factor, out):\n    i = cuda.grid(1)\n"
+        "    ### BEGIN SOLUTION\n    if i < a.size:\n        out[i] = factor * a[i] + b[i]\n"
+        "    ### END SOLUTION"
+    ),
     inputs={"a": "whole(n)", "b": "whole(n)", "factor": "number(2, 40)"},
-    sizes=((129,), (31,), (257,)), question="?", choices=("x", "y"), right="x",
-    reasons={"y": "no"}, why="", wrong=(Answer(says="x"),))
+    sizes=((129,), (31,), (257,)),
+    question="?",
+    choices=("x", "y"),
+    right="x",
+    reasons={"y": "no"},
+    why="",
+    wrong=(Answer(says="x"),),
+)
 
 
 def kernel(body: str, puzzle: Puzzle = PUZZLE):
     lines = "".join(f"    {line}\n" for line in body.split("\n"))
     return judge.compiled(
-        f"@cuda.jit\ndef {puzzle.function}({', '.join(puzzle.parameters)}):\n{lines}", puzzle.name)
+        f"@cuda.jit\ndef {puzzle.function}({', '.join(puzzle.parameters)}):\n{lines}", puzzle.name
+    )
 
 
 def refused(answer, puzzle: Puzzle = PUZZLE) -> str:
@@ -44,9 +57,16 @@ def test_the_solution_is_right_and_its_cost_is_counted():
     judged = judge.judge(PUZZLE, judge.compiled(PUZZLE.solution, "axpy"))
     assert judged.mine == judged.ours
     assert {name: mine for name, mine, _ in judge.rows(judged)} == {
-        "global_loads": 8192, "global_stores": 4096, "shared_loads": 0, "shared_stores": 0,
-        "bank_conflicts": 0, "global_sectors": 1536,
-        "atomics": 0, "barriers": 0, "bytes": 3 * 4 * 4096}
+        "global_loads": 8192,
+        "global_stores": 4096,
+        "shared_loads": 0,
+        "shared_stores": 0,
+        "bank_conflicts": 0,
+        "global_sectors": 1536,
+        "atomics": 0,
+        "barriers": 0,
+        "bytes": 3 * 4 * 4096,
+    }
 
 
 @pytest.mark.parametrize("ignored", ["a", "b", "factor"])
@@ -73,6 +93,7 @@ def test_an_object_that_looks_like_a_kernel_is_none():
         def __getitem__(self, launch):
             def run(a, b, factor, out):
                 out.copy_to_device(factor * a.copy_to_host() + b.copy_to_host())
+
             return run
 
     assert "not a kernel" in refused(Pretends())
@@ -86,8 +107,9 @@ def test_one_thread_for_all_is_refused_and_a_grid_stride_loop_is_not():
 
 
 def test_what_is_never_written_is_named_and_leftovers_are_known():
-    said = refused(kernel("i = cuda.grid(1)\nif i < a.size - 2:\n"
-                          "    out[i] = factor * a[i] + b[i]"))
+    said = refused(
+        kernel("i = cuda.grid(1)\nif i < a.size - 2:\n    out[i] = factor * a[i] + b[i]")
+    )
     assert "out[127] is never written, nor are 1 more" in said
     adds = kernel("i = cuda.grid(1)\nif i < a.size:\n    out[i] += factor * a[i] + b[i]")
     assert "uninitialised" in refused(adds)
@@ -99,8 +121,10 @@ def test_an_input_that_is_changed_is_named():
 
 
 def test_a_block_size_that_is_built_in_is_refused():
-    body = ("i = cuda.blockIdx.x * 64 + cuda.threadIdx.x\nif i < a.size:\n"
-            "    out[i] = factor * a[i] + b[i]")
+    body = (
+        "i = cuda.blockIdx.x * 64 + cuda.threadIdx.x\nif i < a.size:\n"
+        "    out[i] = factor * a[i] + b[i]"
+    )
     assert "never written" in refused(kernel(body)) or "race" in refused(kernel(body))
 
 
@@ -111,8 +135,11 @@ def test_another_number_of_arguments_is_said_before_the_compiler_speaks():
 
 def test_a_budget_says_how_many_are_enough():
     puzzle = replace(PUZZLE, budget=(("global_loads", "2 * n", "read each once"),))
-    twice = kernel("i = cuda.grid(1)\nif i < a.size:\n"
-                   "    out[i] = factor * a[i] + b[i] + 0 * a[a.size - 1 - i]", puzzle)
+    twice = kernel(
+        "i = cuda.grid(1)\nif i < a.size:\n"
+        "    out[i] = factor * a[i] + b[i] + 0 * a[a.size - 1 - i]",
+        puzzle,
+    )
     assert "reads of global memory" in refused(twice, puzzle)
     judge.judge(puzzle, judge.compiled(puzzle.solution, "axpy"))
 
@@ -129,11 +156,14 @@ def test_the_librarys_bytes_are_those_of_its_operations():
     assert library_bytes(case) == 5 * case.values["a"].nbytes  # two kernels: 2 and 3 arrays
 
 
-@pytest.mark.parametrize(("ms", "library_ms", "says"), [
-    (None, None, "the library moves 49,152 bytes, and this 49,152$"),
-    (2.0, 1.0, "and it takes 1 ms, and this 2$"),
-    (1.0, 2.0, None),
-])
+@pytest.mark.parametrize(
+    ("ms", "library_ms", "says"),
+    [
+        (None, None, "the library moves 49,152 bytes, and this 49,152$"),
+        (2.0, 1.0, "and it takes 1 ms, and this 2$"),
+        (1.0, 2.0, None),
+    ],
+)
 def test_the_library_is_beaten_by_one_of_two_measures(monkeypatch, ms, library_ms, says):
     monkeypatch.setattr(judge.clock, "kernel_ms", lambda puzzle, kernel: ms)
     monkeypatch.setattr(judge.clock, "library_ms", lambda puzzle: library_ms)

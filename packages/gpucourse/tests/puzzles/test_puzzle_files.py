@@ -12,7 +12,7 @@ import pytest
 from gpucourse.course.puzzles import PuzzleError, cells, expanded, read_puzzle, read_puzzles
 
 HOOK = Path(__file__).parents[2] / "hatch_build.py"
-TEXT = '''title = "Add ten"
+TEXT = """title = "Add ten"
 text = "One line."
 spec = "out = a + 10"
 kernel = \'\'\'
@@ -40,7 +40,7 @@ why = "Because."
 [[wrong]]
 edit = ["+ 10", "+ 1"]
 says = "out"
-'''
+"""
 
 
 @pytest.fixture
@@ -57,12 +57,15 @@ def test_a_puzzle_is_what_its_file_says(file: Path):
     assert "+ 1\n" in puzzle.wrong[0].text(puzzle.solution) + "\n"
 
 
-@pytest.mark.parametrize(("old", "new", "said"), [
-    ('title = "Add ten"\n', "", "missing: title"),
-    ("hints =", "hint =", "unknown: hint"),
-    ("says = ", "say = ", "say"),
-    ('question = "how many?"\n', "", "question"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('title = "Add ten"\n', "", "missing: title"),
+        ("hints =", "hint =", "unknown: hint"),
+        ("says = ", "say = ", "say"),
+        ('question = "how many?"\n', "", "question"),
+    ],
+)
 def test_a_mistake_is_told_with_its_file(file: Path, old: str, new: str, said: str):
     file.write_text(TEXT.replace(old, new))
     with pytest.raises(PuzzleError, match=said) as caught:
@@ -78,9 +81,15 @@ def test_an_edit_that_changes_nothing_is_told(file: Path):
 
 def test_cells_are_asked_written_checked_and_explained(file: Path):
     text = cells(read_puzzle(file), 3)
-    order = ['id="add-ten-task" tags=["predict"]', '## 3. Add ten', 'picture("add-ten")',
-             'predict("add-ten", "one", "two")', 'tags=["exercise"]', 'check("add-ten", add_ten)',
-             'tags=["why"]']
+    order = [
+        'id="add-ten-task" tags=["predict"]',
+        "## 3. Add ten",
+        'picture("add-ten")',
+        'predict("add-ten", "one", "two")',
+        'tags=["exercise"]',
+        'check("add-ten", add_ten)',
+        'tags=["why"]',
+    ]
     places = [text.index(one) for one in order]
     assert places == sorted(places)
 

@@ -45,8 +45,14 @@ TEST_TOTAL = """expect(call("total", np.ones(4), where="host") == 4.0, "the sum 
 
 
 def nbgrader(grade_id: str, *, solution=False, grade=False, points=None) -> dict:
-    metadata = {"schema_version": 3, "grade_id": grade_id, "solution": solution, "grade": grade,
-                "locked": not solution, "task": False}
+    metadata = {
+        "schema_version": 3,
+        "grade_id": grade_id,
+        "solution": solution,
+        "grade": grade,
+        "locked": not solution,
+        "task": False,
+    }
     if points is not None:
         metadata["points"] = points
     return {"nbgrader": metadata}
@@ -61,8 +67,9 @@ def solution(grade_id: str, source: str):
 
 
 def test_cell(grade_id: str, source: str, points: float):
-    return new_code_cell(source, id=grade_id,
-                         metadata=nbgrader(grade_id, grade=True, points=points))
+    return new_code_cell(
+        source, id=grade_id, metadata=nbgrader(grade_id, grade=True, points=points)
+    )
 
 
 test_cell.__test__ = False
@@ -75,14 +82,16 @@ def notebook_of(cells) -> nbformat.NotebookNode:
 
 def toy_notebook() -> nbformat.NotebookNode:
     """Two host functions, two test cells of 3 and 2 points."""
-    return notebook_of([
-        new_markdown_cell("# A toy", id="title"),
-        setup("setup", SETUP),
-        solution("double", DOUBLE),
-        test_cell("test-double", TEST_DOUBLE, 3),
-        solution("total", TOTAL),
-        test_cell("test-total", TEST_TOTAL, 2),
-    ])
+    return notebook_of(
+        [
+            new_markdown_cell("# A toy", id="title"),
+            setup("setup", SETUP),
+            solution("double", DOUBLE),
+            test_cell("test-double", TEST_DOUBLE, 3),
+            solution("total", TOTAL),
+            test_cell("test-total", TEST_TOTAL, 2),
+        ]
+    )
 
 
 def toy_course(root: Path, repository: Path) -> Path:
@@ -90,8 +99,11 @@ def toy_course(root: Path, repository: Path) -> Path:
     source = root / "source" / "ps1" / "toy.ipynb"
     source.parent.mkdir(parents=True)
     notebook = toy_notebook()
-    notebook.cells.append(new_markdown_cell("YOUR ANSWER", id="why", metadata=nbgrader(
-        "why", solution=True, grade=True, points=1)))
+    notebook.cells.append(
+        new_markdown_cell(
+            "YOUR ANSWER", id="why", metadata=nbgrader("why", solution=True, grade=True, points=1)
+        )
+    )
     nbformat.write(notebook, source)
     shutil.copy(repository / "grading" / "nbgrader_config.py", root)
     return source
@@ -112,7 +124,8 @@ def submission(assignment: Assignment, **changed: str) -> list[dict]:
     A key names a cell with underscores for hyphens.
     """
     replaced = answers(assignment) | {
-        name.replace("_", "-"): source for name, source in changed.items()}
+        name.replace("_", "-"): source for name, source in changed.items()
+    }
     cells = json.loads(json.dumps(assignment.released.cells))
     for cell in cells:
         name = cell["metadata"].get("nbgrader", {}).get("grade_id")

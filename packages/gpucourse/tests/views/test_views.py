@@ -25,10 +25,13 @@ from gpucourse.views.tree import draw_levels
 IMAGES = REPOSITORY / "img"
 
 
-@pytest.mark.parametrize("draw", [
-    lambda: draw_levels([np.arange(5), np.arange(3), np.arange(2), np.arange(1)]),
-    lambda: draw_lanes(np.arange(64) % 4, per="muon"),
-])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: draw_levels([np.arange(5), np.arange(3), np.arange(2), np.arange(1)]),
+        lambda: draw_lanes(np.arange(64) % 4, per="muon"),
+    ],
+)
 def test_what_stands_on_the_page_can_be_read_on_a_dark_one(draw):
     """Dark ink is for what is filled with a colour; the page's own letters follow its theme."""
     with mpl.rc_context(figures.DARK):
@@ -142,7 +145,8 @@ DRAWN = [path for path in sorted(IMAGES.glob("*.py")) if path.with_suffix(".svg"
 
 @pytest.mark.parametrize("script", DRAWN, ids=lambda path: path.stem)
 def test_every_figure_is_what_its_script_draws(
-        script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """To the byte, and with a description; after a change run ``python img/NAME.py``."""
     monkeypatch.syspath_prepend(IMAGES)
     figure = runpy.run_path(str(script))
@@ -163,8 +167,10 @@ def test_the_readme_shows_the_card_as_it_is():
     from PIL import Image
 
     # In a process of its own: a shell belongs to its process.
-    program = ("import runpy, sys; card = runpy.run_path(sys.argv[1]); "
-               "print(card['digest'](card['page']())); print(card['ALT'])")
+    program = (
+        "import runpy, sys; card = runpy.run_path(sys.argv[1]); "
+        "print(card['digest'](card['page']())); print(card['ALT'])"
+    )
     script = IMAGES / "report_card.py"
     done = subprocess.run([sys.executable, "-c", program, script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -75,8 +75,11 @@ def test_plain_words_say_what_would_do():
         return " ".join(str(report(*launch)).split())
 
     text = told(LAUNCHES[1])
-    assert re.search(r"! global loads +each time a warp read, it touched 32 sectors of 32 bytes; "
-                     r"4 would do", text)
+    assert re.search(
+        r"! global loads +each time a warp read, it touched 32 sectors of 32 bytes; "
+        r"4 would do",
+        text,
+    )
     assert re.search(r"✓ global stores +.*touched 4 sectors of 32 bytes: as few", text)
     conflicts = told(LAUNCHES[3])
     assert "took 32 wavefronts; 1 would do: bank conflicts cost 992 extra" in conflicts
@@ -87,19 +90,30 @@ def test_plain_words_say_what_would_do():
 
 def test_hottest_line_is_shaded_most():
     markup = report(*LAUNCHES[1])._repr_html_()
-    shades = {float(shade): code for shade, code in re.findall(
-        r'rgba\(230,140,0,([\d.]+)\)"><td[^>]*>[^<]*</td><td class="code">([^<]*)', markup)}
+    shades = {
+        float(shade): code
+        for shade, code in re.findall(
+            r'rgba\(230,140,0,([\d.]+)\)"><td[^>]*>[^<]*</td><td class="code">([^<]*)', markup
+        )
+    }
     assert "x[i * 32 % x.size]" in shades[max(shades)]
     assert max(shades) == card.HOTTEST
 
 
 def test_a_lines_cost_counts_instructions_and_the_further_turns_of_memory():
     counted = Counters(
-        warp_instructions=10, global_load_requests=2, global_load_sectors=8,
-        shared_store_requests=1, shared_store_wavefronts=4, shared_store_conflicts=3,
-        global_atomics=64, global_atomic_requests=2, atomic_passes=7)
+        warp_instructions=10,
+        global_load_requests=2,
+        global_load_sectors=8,
+        shared_store_requests=1,
+        shared_store_wavefronts=4,
+        shared_store_conflicts=3,
+        global_atomics=64,
+        global_atomic_requests=2,
+        atomic_passes=7,
+    )
     assert listing.turns(counted) == 10 + (8 - 2) + 3 + (7 - 2)
-    part, = listing.parts(profiled(*LAUNCHES[1]), "strided")
+    (part,) = listing.parts(profiled(*LAUNCHES[1]), "strided")
     assert sum(line.cost for line in part.lines) == pytest.approx(1)
 
 
@@ -142,11 +156,14 @@ def test_a_kernel_without_source():
 def test_cuda_cpp_has_its_lines_too():
     import cupy
 
-    twice = cupy.RawKernel("""extern "C" __global__ void twice(float *x, int n) {
+    twice = cupy.RawKernel(
+        """extern "C" __global__ void twice(float *x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i <= n)
         x[i] *= 2;
-}""", "twice")
+}""",
+        "twice",
+    )
     x = cupy.ones(96, cupy.float32)
     good = str(report(twice, 3, 32, x, np.int32(95)))
     assert "✓ global loads" in good and "    int i = blockIdx.x" in good
@@ -160,9 +177,13 @@ def test_a_raw_kernel_is_given_cupys_arrays():
     import cupy
 
     twice = cupy.RawKernel(
-        'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }', "twice")
-    for x in (np.ones(32, np.float32), cuda.to_device(np.ones(32, np.float32)),
-              cupy.ones(32, cupy.float32)):
+        'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }', "twice"
+    )
+    for x in (
+        np.ones(32, np.float32),
+        cuda.to_device(np.ones(32, np.float32)),
+        cupy.ones(32, cupy.float32),
+    ):
         text = str(report(twice, 1, 32, x))
         assert "✓ global loads" in text and "✗" not in text
         assert np.isnan(real_gpu.milliseconds(Launch.of(twice, 1, 32, (x,))))  # no GPU ran
@@ -182,34 +203,46 @@ import cupyx.profiler
 assert sys.modules["cupy"] is cupy
 print(text)
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                         timeout=120)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
     assert "✓ No race" in ran.stdout, ran.stderr
 
 
 def test_lines_of_device_functions_stand_below():
     # Inlined code carries its caller's line, so what a larger function would give is made up.
-    counters = Counters(warp_instructions=30, by_line={
-        (function.__code__.co_filename, function.__code__.co_firstlineno + offset): Counters(
-            warp_instructions=10)
-        for function, offset in ((kernels.weight.py_func, 2), (kernels.weighted.py_func, 2),
-                                 (kernels.weighted.py_func, 3))})
+    counters = Counters(
+        warp_instructions=30,
+        by_line={
+            (function.__code__.co_filename, function.__code__.co_firstlineno + offset): Counters(
+                warp_instructions=10
+            )
+            for function, offset in (
+                (kernels.weight.py_func, 2),
+                (kernels.weighted.py_func, 2),
+                (kernels.weighted.py_func, 3),
+            )
+        },
+    )
     parts = listing.parts(counters, "weighted")
     assert [part.title.split(" ")[0] for part in parts] == ["weighted", "weight"]
     assert any("return value * value + 1" in line.code for line in parts[1].lines)
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((kernels.copy[1, 32], X, X), "brackets on already"),
-    ((None, 1, 32), "not kernel\\[grid, block\\]"),
-    ((lambda x: x, 1, 32, X), "put @cuda.jit above its def"),
-    ((42, 1, 32, X), "an? int, not a kernel"),
-    ((kernels.copy, X, X), "the grid is .* not an array of shape \\(1024,\\)"),
-    ((kernels.copy, 1000 / 32, 32, X, X), "/ gives a float, // an int"),
-    ((kernels.copy, 4, X, X), "the block is .* not an array"),
-    ((kernels.copy,), "the grid is .* not None: after the kernel come"),
-    ((kernels.copy, (1, 2, 3, 4), 32, X, X), "one to three whole numbers"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((kernels.copy[1, 32], X, X), "brackets on already"),
+        ((None, 1, 32), "not kernel\\[grid, block\\]"),
+        ((lambda x: x, 1, 32, X), "put @cuda.jit above its def"),
+        ((42, 1, 32, X), "an? int, not a kernel"),
+        ((kernels.copy, X, X), "the grid is .* not an array of shape \\(1024,\\)"),
+        ((kernels.copy, 1000 / 32, 32, X, X), "/ gives a float, // an int"),
+        ((kernels.copy, 4, X, X), "the block is .* not an array"),
+        ((kernels.copy,), "the grid is .* not None: after the kernel come"),
+        ((kernels.copy, (1, 2, 3, 4), 32, X, X), "one to three whole numbers"),
+    ],
+)
 def test_forgotten_brackets_and_other_slips_are_told(arguments, message):
     with pytest.raises(TypeError, match=message):
         report(*arguments)
@@ -229,8 +262,12 @@ def test_a_long_kernel_is_cut(monkeypatch):
     source = f"@cuda.jit\ndef long_kernel(x):\n{body}"
     import linecache
 
-    linecache.cache["long_kernel.py"] = (len(source), None, source.splitlines(True),
-                                         "long_kernel.py")
+    linecache.cache["long_kernel.py"] = (
+        len(source),
+        None,
+        source.splitlines(True),
+        "long_kernel.py",
+    )
     exec(compile(source, "long_kernel.py", "exec"), space)
     text = str(report(space["long_kernel"], 1, 32, np.zeros(32)))
     assert "the rest of these lines is left out" in text
@@ -265,13 +302,23 @@ def test_views_stand_beside_each_other():
 
 def test_numbers_in_words():
     assert [words.number(v) for v in (32.0, 4.54, 12345.6, 0.011, float("nan"))] == [
-        "32", "4.5", "12,346", "0.011", "–"]
+        "32",
+        "4.5",
+        "12,346",
+        "0.011",
+        "–",
+    ]
     assert [words.size(n) for n in (12, 400_000, 3_200_000, 2.5e9)] == [
-        "12 B", "400 kB", "3.2 MB", "2.5 GB"]
+        "12 B",
+        "400 kB",
+        "3.2 MB",
+        "2.5 GB",
+    ]
     assert words.share(0.004) == "<1 %" and words.share(0.256) == "26 %"
     assert words.many(1, "branch", "branches") == "1 branch"
     assert words.geometry((4,), (48,)).endswith(
-        "192 threads in 8 warps, the last of each block with 16 of 32 lanes")
+        "192 threads in 8 warps, the last of each block with 16 of 32 lanes"
+    )
 
 
 def test_without_the_virtual_gpu_switched_on_it_serves_for_the_launch():
@@ -287,8 +334,12 @@ def test_without_the_virtual_gpu_switched_on_it_serves_for_the_launch():
         "    assert not virtualgpu.is_active()\n"
         "print(text)\nassert (x == 1).all()\n"
     )
-    ran = subprocess.run([sys.executable, "-c", program, "."], capture_output=True, text=True,
-                         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "."],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )
     assert ran.returncode == 0, ran.stderr
     assert "scale[2, 32]" in ran.stdout and "✓ global loads" in ran.stdout
 
@@ -297,8 +348,12 @@ def test_without_the_virtual_gpu_switched_on_it_serves_for_the_launch():
 
 Colour = tuple[float, ...]
 # Letters and paper: JupyterLab's themes, and the site's.
-PAGES = {"lab dark": ((255, 255, 255), (17, 17, 17)), "site dark": ((207, 208, 208), (19, 20, 22)),
-         "lab light": ((33, 33, 33), (255, 255, 255)), "site light": ((0, 0, 0), (255, 255, 255))}
+PAGES = {
+    "lab dark": ((255, 255, 255), (17, 17, 17)),
+    "site dark": ((207, 208, 208), (19, 20, 22)),
+    "lab light": ((33, 33, 33), (255, 255, 255)),
+    "site light": ((0, 0, 0), (255, 255, 255)),
+}
 
 
 def over(share: float, above: Colour, below: Colour) -> Colour:
@@ -307,6 +362,7 @@ def over(share: float, above: Colour, below: Colour) -> Colour:
 
 def contrast(one: Colour, other: Colour) -> float:
     """As WCAG 2.2 defines it, between 1 and 21."""
+
     def luminance(colour: Colour) -> float:
         parts = [part / 255 for part in colour]
         r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
@@ -325,8 +381,9 @@ def test_letters_of_a_card_can_be_read_on_every_page(page):
     assert contrast(over(faint, letters, paper), paper) >= 4.5
     for sign in ("good", "costly"):
         colour, share = re.search(
-            rf"\.{sign}{{color:color-mix\(in srgb,#(\w{{6}}) (\d+)%,currentColor\)", style).groups()
-        rgb = tuple(int(colour[n:n + 2], 16) for n in (0, 2, 4))
+            rf"\.{sign}{{color:color-mix\(in srgb,#(\w{{6}}) (\d+)%,currentColor\)", style
+        ).groups()
+        rgb = tuple(int(colour[n : n + 2], 16) for n in (0, 2, 4))
         assert contrast(over(int(share) / 100, rgb, letters), paper) >= 4.5, sign
     assert contrast(letters, over(card.HOTTEST, (230, 140, 0), paper)) >= 4.5
 

@@ -44,14 +44,21 @@ def test_times_where_time_is_real_and_counts_where_it_is_virtual():
 
 
 def test_what_differs_or_fails_is_told():
-    view = compare({
-        "right": lambda x: x * 2, "one off": lambda x: np.where(x == 7, 0, x * 2),
-        "short": lambda x: x[1:], "broken": lambda x: x.nothing, "two": lambda x: (x, x),
-        "same": lambda x: [2 * v for v in x.tolist()],
-    }, X)
+    view = compare(
+        {
+            "right": lambda x: x * 2,
+            "one off": lambda x: np.where(x == 7, 0, x * 2),
+            "short": lambda x: x[1:],
+            "broken": lambda x: x.nothing,
+            "two": lambda x: (x, x),
+            "same": lambda x: [2 * v for v in x.tolist()],
+        },
+        X,
+    )
     troubles = {result.name: result.trouble for result in view.results}
     assert troubles == {
-        "right": "", "same": "",
+        "right": "",
+        "same": "",
         "one off": "element 7 is 0, not 14 (1 of 1,000 differ)",
         "short": "has shape (999,), not (1000,)",
         "broken": "AttributeError: 'numpy.ndarray' object has no attribute 'nothing'",
@@ -76,9 +83,16 @@ def test_array_libraries_without_a_gpu_have_no_time():
 
 def test_recorded_times_are_shown_with_their_machine(tmp_path):
     path = tmp_path / "sums.json"
-    path.write_text(json.dumps({
-        "machine": "NVIDIA H200", "date": "2026-01-02", "versions": {"numba-cuda": "0.30.4"},
-        "seconds": {"kernel": 2e-6}}))
+    path.write_text(
+        json.dumps(
+            {
+                "machine": "NVIDIA H200",
+                "date": "2026-01-02",
+                "versions": {"numba-cuda": "0.30.4"},
+                "seconds": {"kernel": 2e-6},
+            }
+        )
+    )
     view = compare({"NumPy": np.sum, "kernel": on_gpu}, X, recorded=path)
     assert "2 µs" in view.text
     assert "Recorded on NVIDIA H200, 2026-01-02; numba-cuda 0.30.4." in view.text
@@ -87,11 +101,15 @@ def test_recorded_times_are_shown_with_their_machine(tmp_path):
         view.save(tmp_path / "mine.json")
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    ([np.sum], "give a dict of functions"), ({}, "give a dict"),
-    ({"k": kernels.copy}, "'k' is a kernel, which needs brackets"),
-    ({"k": 3}, "'k' is a int: give a function"),
-])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([np.sum], "give a dict of functions"),
+        ({}, "give a dict"),
+        ({"k": kernels.copy}, "'k' is a kernel, which needs brackets"),
+        ({"k": 3}, "'k' is a int: give a function"),
+    ],
+)
 def test_what_is_no_implementation_is_told(given, message):
     with pytest.raises(TypeError, match=message):
         compare(given, X)

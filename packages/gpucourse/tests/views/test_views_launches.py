@@ -116,19 +116,24 @@ def wide_words(x, out):
     out[t] = s[t * 3 % 64] + d[t // 2]
 
 
-@pytest.mark.parametrize(("kernel", "block", "arguments"), [
-    (kernels.by_columns, (32, 2), (TILE, TILE)),
-    (kernels.block_sum, 64, (X, X)),
-    (wide_words, 64, (np.zeros(64, np.int32), np.zeros(64))),
-])
+@pytest.mark.parametrize(
+    ("kernel", "block", "arguments"),
+    [
+        (kernels.by_columns, (32, 2), (TILE, TILE)),
+        (kernels.block_sum, 64, (X, X)),
+        (wide_words, 64, (np.zeros(64, np.int32), np.zeros(64))),
+    ],
+)
 def test_turns_drawn_are_those_counted(kernel, block, arguments):
     run = traced(Launch.of(kernel, 1, block, arguments))
     expected = counters(kernel, 1, block, *arguments)
     drawn = {"load": 0, "store": 0}
     for request in requests(run, None):
         drawn[request.step.kind] += int(banks(request)[1].split(" ")[0])
-    assert drawn == {"load": expected.shared_load_wavefronts,
-                     "store": expected.shared_store_wavefronts}
+    assert drawn == {
+        "load": expected.shared_load_wavefronts,
+        "store": expected.shared_store_wavefronts,
+    }
 
 
 def test_memory_tells_coalesced_from_strided():

@@ -26,9 +26,16 @@ def products():
 
     with virtualgpu.profile() as profile:
         for _ in range(2):
-            ct.launch(cp.cuda.get_current_stream(), (2, 1), tile_products.product,
-                      (cp.ones((24, 32), np.float16), cp.ones((32, 16), np.float16),
-                       cp.zeros((24, 16), np.float32)))
+            ct.launch(
+                cp.cuda.get_current_stream(),
+                (2, 1),
+                tile_products.product,
+                (
+                    cp.ones((24, 32), np.float16),
+                    cp.ones((32, 16), np.float16),
+                    cp.zeros((24, 16), np.float32),
+                ),
+            )
     return profile.launches
 
 
@@ -50,8 +57,9 @@ def test_a_card_tells_tiles_bytes_sectors_and_redundancy(products):
 def test_it_draws_which_block_reaches_which_tile(products):
     markup, text = tiles.picture(products[0])
     left, right, store = text.splitlines()
-    assert left.endswith("(0, 0) by block 0; (0, 16) by block 0; (16, 0) by block 1; "
-                         "(16, 16) by block 1.")
+    assert left.endswith(
+        "(0, 0) by block 0; (0, 16) by block 0; (16, 0) by block 1; (16, 16) by block 1."
+    )
     assert right.endswith("(0, 0) by blocks 0, 1; (16, 0) by blocks 0, 1.")
     assert store.endswith("(0, 0) by block 0; (16, 0) by block 1.")
     assert markup in shown(products[0]).markup
@@ -84,9 +92,14 @@ def test_narrow_tiles_are_costly():
     import tile_products
 
     with virtualgpu.profile() as profile:
-        ct.launch(cp.cuda.get_current_stream(), (1, 8), tile_products.columns,
-                  (cp.ones((64, 8), np.float32), cp.zeros((64, 8), np.float32)))
+        ct.launch(
+            cp.cuda.get_current_stream(),
+            (1, 8),
+            tile_products.columns,
+            (cp.ones((64, 8), np.float32), cp.zeros((64, 8), np.float32)),
+        )
     told = {one.topic: one for one in tiles.remarks(profile.launches[0])}
     assert told["loads"].sign == "!" and told["loads"].text.endswith(
-        "in 512 sectors of 32 bytes; 64 would do")
+        "in 512 sectors of 32 bytes; 64 would do"
+    )
     assert told["redundancy"].sign == "✓"

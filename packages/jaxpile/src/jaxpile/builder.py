@@ -55,9 +55,14 @@ class Builder:
 
     def buffer(self, shape: Sequence[int], dtype, kind: str = "temp", data=None) -> Buffer:
         # JAX's shapes have NumPy's integers in them now and then
-        made = Buffer(self.fresh({"input": "a", "const": "k"}.get(kind, "b")),
-                      tuple(map(int, shape)),
-                      np.dtype(dtype), kind, self.levels[-1], data)
+        made = Buffer(
+            self.fresh({"input": "a", "const": "k"}.get(kind, "b")),
+            tuple(map(int, shape)),
+            np.dtype(dtype),
+            kind,
+            self.levels[-1],
+            data,
+        )
         self.buffers.append(made)
         return made
 
@@ -75,8 +80,10 @@ class Builder:
     def store(self, buffer: Buffer, value: Value, position: Expr | None = None) -> None:
         """Write all elements of the value; ``position`` is in terms of the value's dimensions."""
         if value.size > buffer.size or value.dtype != buffer.dtype:
-            raise ValueError(f"{value.shape} {value.dtype} does not fit into a buffer of "
-                             f"{buffer.shape} {buffer.dtype}: a translator is wrong")
+            raise ValueError(
+                f"{value.shape} {value.dtype} does not fit into a buffer of "
+                f"{buffer.shape} {buffer.dtype}: a translator is wrong"
+            )
         if position is None:
             position = row_major(value.shape, dims_of(value.shape))
         self.nest(value.shape, [Store(buffer, position, value.expr)])
@@ -117,8 +124,10 @@ class Builder:
         settled = []
         for target, value in pairs:
             loads = loads_of(value.expr, carries)
-            if any(node.attr.shape != target.shape or not is_identity(node, target.shape)
-                   for node in loads):
+            if any(
+                node.attr.shape != target.shape or not is_identity(node, target.shape)
+                for node in loads
+            ):
                 value = whole(self.copied(value))
             settled.append((target, value))
         groups: dict[tuple, list[tuple[Buffer, Value]]] = {}

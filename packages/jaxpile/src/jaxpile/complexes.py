@@ -49,8 +49,10 @@ def size_of(z: Parts) -> Expr:
 
 
 def times(x: Parts, y: Parts) -> Parts:
-    return (do("sub", do("mul", x[0], y[0]), do("mul", x[1], y[1])),
-            do("add", do("mul", x[0], y[1]), do("mul", x[1], y[0])))
+    return (
+        do("sub", do("mul", x[0], y[0]), do("mul", x[1], y[1])),
+        do("add", do("mul", x[0], y[1]), do("mul", x[1], y[0])),
+    )
 
 
 def over(x: Parts, y: Parts) -> Parts:
@@ -59,21 +61,33 @@ def over(x: Parts, y: Parts) -> Parts:
     large, small = (do("select", flat, *pair) for pair in (y, y[::-1]))
     ratio = do("div", small, large)
     below = do("add", large, do("mul", small, ratio))
-    first = do("select", flat, do("add", x[0], do("mul", x[1], ratio)),
-               do("add", do("mul", x[0], ratio), x[1]))
-    second = do("select", flat, do("sub", x[1], do("mul", x[0], ratio)),
-                do("sub", do("mul", x[1], ratio), x[0]))
+    first = do(
+        "select",
+        flat,
+        do("add", x[0], do("mul", x[1], ratio)),
+        do("add", do("mul", x[0], ratio), x[1]),
+    )
+    second = do(
+        "select",
+        flat,
+        do("sub", x[1], do("mul", x[0], ratio)),
+        do("sub", do("mul", x[1], ratio), x[0]),
+    )
     null = apply("and", BOOL, *(test("eq", part, number(part, 0)) for part in y))
     endless = do("copysign", number(y[0], np.inf), y[0])
-    return (do("select", null, do("mul", endless, x[0]), do("div", first, below)),
-            do("select", null, do("mul", endless, x[1]), do("div", second, below)))
+    return (
+        do("select", null, do("mul", endless, x[0]), do("div", first, below)),
+        do("select", null, do("mul", endless, x[1]), do("div", second, below)),
+    )
 
 
 def exp(z: Parts) -> Parts:
     size = do("exp", z[0])
     turned = do("mul", size, do("sin", z[1]))
-    return (do("mul", size, do("cos", z[1])),
-            do("select", test("eq", z[1], number(size, 0)), z[1], turned))
+    return (
+        do("mul", size, do("cos", z[1])),
+        do("select", test("eq", z[1], number(size, 0)), z[1], turned),
+    )
 
 
 def log(z: Parts) -> Parts:
@@ -87,13 +101,17 @@ def sqrt(z: Parts) -> Parts:
     other = do("div", do("abs", z[1]), do("mul", number(root, 2), root))
     other = do("select", test("eq", root, number(root, 0)), number(root, 0), other)
     right = test("ge", z[0], number(root, 0))
-    return (do("select", right, root, other),
-            do("copysign", do("select", right, other, root), z[1]))
+    return (
+        do("select", right, root, other),
+        do("copysign", do("select", right, other, root), z[1]),
+    )
 
 
 def _circle(z: Parts, first: str, second: str) -> Parts:
-    return (do("mul", do(first, z[0]), do("libm", z[1], attr="cosh")),
-            do("mul", do(second, z[0]), do("libm", z[1], attr="sinh")))
+    return (
+        do("mul", do(first, z[0]), do("libm", z[1], attr="cosh")),
+        do("mul", do(second, z[0]), do("libm", z[1], attr="sinh")),
+    )
 
 
 def sin(z: Parts) -> Parts:
@@ -106,7 +124,14 @@ def cos(z: Parts) -> Parts:
 
 
 FUNCTIONS: dict[str, Callable[..., Parts]] = {
-    "mul": times, "div": over, "exp": exp, "log": log, "sqrt": sqrt, "sin": sin, "cos": cos}
+    "mul": times,
+    "div": over,
+    "exp": exp,
+    "log": log,
+    "sqrt": sqrt,
+    "sin": sin,
+    "cos": cos,
+}
 
 
 @defines("c")
@@ -122,18 +147,21 @@ def lowered(op: str, dtype: np.dtype, args: tuple[Expr, ...]) -> Expr:
         case "cast" if dtype == BOOL:
             return apply("or", BOOL, *(test("ne", part, number(part, 0)) for part in pairs[0]))
         case "cast" if dtype.kind == "c":
-            return make("complex", dtype, tuple(
-                apply("cast", real_type(dtype), part) for part in pairs[0]))
+            return make(
+                "complex", dtype, tuple(apply("cast", real_type(dtype), part) for part in pairs[0])
+            )
         case "cast":
             return apply("cast", dtype, pairs[0][0])
         case "eq" | "ne":
-            return apply("and" if name == "eq" else "or", BOOL,
-                         *(test(name, *both) for both in zip(*pairs, strict=True)))
+            return apply(
+                "and" if name == "eq" else "or",
+                BOOL,
+                *(test(name, *both) for both in zip(*pairs, strict=True)),
+            )
         case "abs":
             return size_of(pairs[0])
         case "add" | "sub" | "neg":
-            return make("complex", dtype,
-                        tuple(do(op, *both) for both in zip(*pairs, strict=True)))
+            return make("complex", dtype, tuple(do(op, *both) for both in zip(*pairs, strict=True)))
         case _ if name in FUNCTIONS:
             return make("complex", dtype, FUNCTIONS[name](*pairs))
     raise UnsupportedType(f"{name!r} of complex numbers is not translated")

@@ -24,9 +24,24 @@ DEAR = 10
 #: An expression this deep becomes a buffer: compile time, and the depth of what prints it.
 DEEP = 200
 
-SUPPORTED = {np.dtype(name) for name in (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float32", "float64", "complex64", "complex128")}
+SUPPORTED = {
+    np.dtype(name)
+    for name in (
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    )
+}
 
 
 def storage_dtype(aval) -> np.dtype:
@@ -35,12 +50,15 @@ def storage_dtype(aval) -> np.dtype:
     if dtypes.issubdtype(dtype, dtypes.prng_key):
         if "fry" in str(dtype):
             return np.dtype(np.uint64)
-        raise UnsupportedType(f"random keys of type {dtype} are not translated, only threefry's "
-                              "(jax.random.key(seed, impl='threefry2x32'))")
+        raise UnsupportedType(
+            f"random keys of type {dtype} are not translated, only threefry's "
+            "(jax.random.key(seed, impl='threefry2x32'))"
+        )
     if dtype not in SUPPORTED:
         raise UnsupportedType(
             f"arrays of {dtype} are not translated (half precision is not). Convert to float32 or "
-            "float64, or leave this function to jax.jit.")
+            "float64, or leave this function to jax.jit."
+        )
     return np.dtype(dtype)
 
 
@@ -101,7 +119,8 @@ class Driver:
     def refuse(self, equation, reason: str) -> UnsupportedPrimitive:
         """An error to raise: the primitive, its line, the reason."""
         return UnsupportedPrimitive(
-            f"{equation.primitive.name!r}, used in {self.where(equation)}: {reason}")
+            f"{equation.primitive.name!r}, used in {self.where(equation)}: {reason}"
+        )
 
     def cheap(self, value: Value, several: bool = True) -> Value:
         """The value, held by a buffer if computing it several times would be dear."""
@@ -111,8 +130,9 @@ class Driver:
 
     def wanted(self, buffer: Buffer) -> bool:
         """Whether a variable that is still in scope reads the buffer."""
-        return any(buffer in value.expr.reads
-                   for scope in self.scopes for value in scope.values.values())
+        return any(
+            buffer in value.expr.reads for scope in self.scopes for value in scope.values.values()
+        )
 
     def uses(self, variable) -> int:
         """How often a variable of the present scope is read, in all."""
@@ -124,11 +144,18 @@ class Driver:
         ``beside`` are values still to be used; those that read the buffer come back as copies.
         """
         buffer = buffer_of(value)
-        beside = [whole(self.builder.copied(other))
-                  if buffer is not None and buffer in other.expr.reads else other
-                  for other in beside]
-        if (buffer is None or buffer.kind != "temp" or self.wanted(buffer)
-                or buffer.level != self.builder.levels[-1]):
+        beside = [
+            whole(self.builder.copied(other))
+            if buffer is not None and buffer in other.expr.reads
+            else other
+            for other in beside
+        ]
+        if (
+            buffer is None
+            or buffer.kind != "temp"
+            or self.wanted(buffer)
+            or buffer.level != self.builder.levels[-1]
+        ):
             buffer = self.builder.copied(value)
         self.builder.forget(buffer)
         return buffer, beside
@@ -192,14 +219,16 @@ class Driver:
         if equation.effects:
             raise UnsupportedProgram(
                 f"{name!r}, used in {self.where(equation)}, has side effects, which compiled loops "
-                "do not have. Take prints and callbacks out of the function, or use jax.jit.")
+                "do not have. Take prints and callbacks out of the function, or use jax.jit."
+            )
         translator = self.registry.get(name)
         if translator is None:
             raise UnsupportedPrimitive(
                 f"there is no translator for the primitive {name!r}, used in "
                 f"{self.where(equation)}. Write one: @jaxpile.translates({name!r}), add it with "
                 "jaxpile.default_registry().extended(it), and pass that as "
-                "jaxpile.jit(f, translators=…).")
+                "jaxpile.jit(f, translators=…)."
+            )
         try:
             for variable in equation.outvars:
                 storage_dtype(variable.aval)
@@ -222,7 +251,8 @@ class Driver:
         if (value.shape, value.dtype) != expected:
             raise UnsupportedPrimitive(
                 f"the translator of {equation.primitive.name!r} made an array of {value.shape} "
-                f"{value.dtype}; the equation in {self.where(equation)} says {expected}")
+                f"{value.dtype}; the equation in {self.where(equation)} says {expected}"
+            )
         if not scope.uses[variable]:
             return
         several = scope.total[variable] > 1 and scope.scattered[variable] > 0
@@ -238,8 +268,9 @@ def translate(closed, registry: Registry, name: str, target: str = "cpu") -> Pro
     """
     driver = Driver(registry, target)
     builder = driver.builder
-    inputs = [builder.buffer(v.aval.shape, storage_dtype(v.aval), "input")
-              for v in closed.jaxpr.invars]
+    inputs = [
+        builder.buffer(v.aval.shape, storage_dtype(v.aval), "input") for v in closed.jaxpr.invars
+    ]
     results = driver.inline(closed, [], [whole(buffer) for buffer in inputs])
     outputs: list[Buffer] = []
     for value in results:

@@ -120,8 +120,12 @@ def linear(parts: Iterable[tuple[Expr, int]], offset: int = 0) -> Expr:
         return index(offset)
     if len(kept) == 1 and kept[0][1] == 1 and offset == 0:
         return kept[0][0]
-    return make("linear", INDEX, tuple(atom for atom, _ in kept),
-                (*(int(coefficient) for _, coefficient in kept), int(offset)))
+    return make(
+        "linear",
+        INDEX,
+        tuple(atom for atom, _ in kept),
+        (*(int(coefficient) for _, coefficient in kept), int(offset)),
+    )
 
 
 def row_major(shape: Iterable[int], indices: Iterable[Expr]) -> Expr:
@@ -164,8 +168,10 @@ def _parted(expr: Expr, by: int) -> tuple[Expr, Expr]:
         return index(0), expr
     # machines divide towards zero: with -i in it, a rest needs more than offset % by
     added = offset % by + max(0, -((low + offset % by) // by)) * by
-    return linear([(atom, factor // by) for atom, factor in terms.items() if factor % by == 0],
-                  (offset - added) // by), linear([(rest, 1)], added)
+    return linear(
+        [(atom, factor // by) for atom, factor in terms.items() if factor % by == 0],
+        (offset - added) // by,
+    ), linear([(rest, 1)], added)
 
 
 def divide(expr: Expr, by: int) -> Expr:
@@ -294,9 +300,30 @@ def transform(expr: Expr, change: Mapping[Expr, Expr], memo: dict | None = None)
 
 
 #: What an operation costs beside an addition, roughly, in cycles of a vector unit.
-COST = {"div": 4, "sqrt": 5, "rem": 20, "pow": 40, "exp": 12, "log": 14, "sin": 20, "cos": 20,
-        "tanh": 25, "expm1": 18, "log1p": 18, "const": 0, "dim": 0, "var": 0, "linear": 0,
-        "local": 0, "cast": 1, "piece": 1, "load": 1, "libm": 40, "idiv": 2, "imod": 2}
+COST = {
+    "div": 4,
+    "sqrt": 5,
+    "rem": 20,
+    "pow": 40,
+    "exp": 12,
+    "log": 14,
+    "sin": 20,
+    "cos": 20,
+    "tanh": 25,
+    "expm1": 18,
+    "log1p": 18,
+    "const": 0,
+    "dim": 0,
+    "var": 0,
+    "linear": 0,
+    "local": 0,
+    "cast": 1,
+    "piece": 1,
+    "load": 1,
+    "libm": 40,
+    "idiv": 2,
+    "imod": 2,
+}
 
 
 def cost(expr: Expr, cap: int) -> int:
@@ -319,7 +346,7 @@ def flattened(expr: Expr, shape: tuple[int, ...], flat: Expr, memo: dict) -> Exp
     the row-major order, as in an elementwise program over whole arrays. None otherwise.
     """
     axes = [d for d in dims_of(shape) if d.op == "dim"]
-    strides = [math.prod(shape[d.attr[0] + 1:]) for d in axes]
+    strides = [math.prod(shape[d.attr[0] + 1 :]) for d in axes]
     for node in ordered([expr], memo):
         if node.op == "dim":
             memo[node] = flat if axes == [node] and strides == [1] else None

@@ -91,8 +91,12 @@ def join(steps: list, nest: Nest) -> bool:
     reads, writes = reads_of([nest]), writes_of([nest])
     for back in range(1, min(LOOK_BACK, len(steps)) + 1):
         step = steps[-back]
-        if (isinstance(step, Nest) and step.ranges == nest.ranges and mergeable(step, nest)
-                and work([step, nest]) < MOST_WORK):
+        if (
+            isinstance(step, Nest)
+            and step.ranges == nest.ranges
+            and mergeable(step, nest)
+            and work([step, nest]) < MOST_WORK
+        ):
             step.body.extend(forwarded(step, nest.body))
             return True
         written = writes_of([step])
@@ -121,15 +125,19 @@ def mergeable(first: Nest, second: Nest) -> bool:
         if isinstance(item, Store) and item.buffer in shared:
             still = [part for part in item.position.args if not part.moves]
             if not own_place(item.position, first.ranges) or any(
-                    part.op != "var" or part in turns for part in still):
+                part.op != "var" or part in turns for part in still
+            ):
                 return False
             stored.setdefault(item.buffer, set()).add(item.position)
         for node in ordered(expressions(item)):
             if node.op == "load" and node.attr in shared:
                 touched.setdefault(node.attr, set()).add(node.args[0])
-    return all(one is other or apart(one, other)
-               for buffer, places in stored.items() for one in places
-               for other in places | touched.get(buffer, set()))
+    return all(
+        one is other or apart(one, other)
+        for buffer, places in stored.items()
+        for one in places
+        for other in places | touched.get(buffer, set())
+    )
 
 
 def own_place(position: Expr, ranges: tuple[tuple[int, int], ...]) -> bool:
@@ -158,8 +166,9 @@ def moving(position: Expr) -> dict[Expr, int]:
     """The factors of the dimensions in a place; nothing where it is no sum of them."""
     if position.op != "linear":
         return {position: 1} if position.op == "dim" else {}
-    return {at: factor for at, factor in zip(position.args, position.attr, strict=False)
-            if at.moves}
+    return {
+        at: factor for at, factor in zip(position.args, position.attr, strict=False) if at.moves
+    }
 
 
 def forwarded(first: Nest, body: list) -> list:
@@ -176,8 +185,9 @@ def forwarded(first: Nest, body: list) -> list:
         return body
     # Inside loops of the body, buffers written by the body itself may have changed meanwhile.
     own = writes_of(body)
-    change = {old: new for old, new in change.items()
-              if old.attr not in own and not new.reads & own}
+    change = {
+        old: new for old, new in change.items() if old.attr not in own and not new.reads & own
+    }
     memo: dict = {}
     return rewritten(body, lambda expr: transform(expr, change, memo)) if change else body
 
@@ -194,8 +204,13 @@ def single(body: list, buffer: Buffer) -> bool:
 def drop_dead(program: Program) -> bool:
     """Remove stores that nobody reads, and what is empty then; True if something was removed."""
     alive = reads_of(program.steps) | set(program.outputs)
-    names = {read for item in walk(program.steps) for expr in expressions(item)
-             for read in expr.reads if isinstance(read, str)}
+    names = {
+        read
+        for item in walk(program.steps)
+        for expr in expressions(item)
+        for read in expr.reads
+        if isinstance(read, str)
+    }
 
     def kept(items: list) -> list:
         result: list = []
@@ -237,12 +252,15 @@ def split(nest: Nest) -> list[Nest]:
                     cuts[axis].add(at)
     if not any(cuts) or math.prod(len(c) + 1 for c in cuts) > MOST_PIECES:
         return [nest]
-    sides = [list(itertools.pairwise([low, *sorted(cut), high]))
-             for (low, high), cut in zip(nest.ranges, cuts, strict=True)]
+    sides = [
+        list(itertools.pairwise([low, *sorted(cut), high]))
+        for (low, high), cut in zip(nest.ranges, cuts, strict=True)
+    ]
     nests = []
     for ranges in itertools.product(*sides):
-        change = {dim(axis, *nest.ranges[axis]): dim(axis, *part)
-                  for axis, part in enumerate(ranges)}
+        change = {
+            dim(axis, *nest.ranges[axis]): dim(axis, *part) for axis, part in enumerate(ranges)
+        }
         change = {old: new for old, new in change.items() if old.op == "dim" and old is not new}
         changed = partial(transform, change=change, memo={})
         nests.append(Nest(ranges, rewritten(nest.body, changed)))

@@ -19,10 +19,17 @@ from jaxpile.stages import Compiled, Lowered, lower
 BACKENDS = ("llvm", "cuda")
 
 
-def jit(function: Callable | None = None, *, static_argnums: int | Iterable[int] = (),
-        static_argnames: str | Iterable[str] = (), donate_argnums: int | Iterable[int] = (),
-        donate_argnames: str | Iterable[str] = (), backend: str = "llvm",
-        translators: Mapping | None = None, cache_size: int = 64):
+def jit(
+    function: Callable | None = None,
+    *,
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    donate_argnums: int | Iterable[int] = (),
+    donate_argnames: str | Iterable[str] = (),
+    backend: str = "llvm",
+    translators: Mapping | None = None,
+    cache_size: int = 64,
+):
     """Compile a function of arrays; used as a decorator, with or without arguments.
 
     Arguments are pytrees of arrays and numbers; static ones are hashable values that the program
@@ -38,8 +45,13 @@ def jit(function: Callable | None = None, *, static_argnums: int | Iterable[int]
     """
     if function is None:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, backend=backend,
-            translators=translators, cache_size=cache_size)
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            backend=backend,
+            translators=translators,
+            cache_size=cache_size,
+        )
     return Jitted(function, static_argnums, static_argnames, backend, translators, cache_size)
 
 
@@ -58,12 +70,16 @@ class Jitted:
         self.name = getattr(function, "__name__", type(function).__name__)
         self.signature = _signature(function)
         self.static_numbers, self.static_names = _statics(
-            self.signature, static_argnums, static_argnames)
+            self.signature, static_argnums, static_argnames
+        )
         self.registry = translators
         self.programs: OrderedDict[tuple, Compiled] = OrderedDict()
         self.lock = threading.Lock()
-        self.traced = jax.jit(function, static_argnums=self.static_numbers or None,
-                              static_argnames=self.static_names or None)
+        self.traced = jax.jit(
+            function,
+            static_argnums=self.static_numbers or None,
+            static_argnames=self.static_names or None,
+        )
 
     def __get__(self, instance, owner=None):
         """As a method, the instance is the first argument: a pytree, or static."""
@@ -140,10 +156,12 @@ class Jitted:
                 raise JaxpileError(
                     f"the static argument {name!r} of {self.name} is a {type(value).__name__}, "
                     "which has no hash. Pass a tuple, a number or a string, or make the argument "
-                    "an array.") from None
+                    "an array."
+                ) from None
         # 1, 1.0 and True are equal, but a program may treat them differently
-        typed = tuple(sorted(((str(n), type(v).__name__, v) for n, v in static),
-                             key=lambda item: item[:2]))
+        typed = tuple(
+            sorted(((str(n), type(v).__name__, v) for n, v in static), key=lambda item: item[:2])
+        )
         return typed, tuple(moving), named
 
 
@@ -162,7 +180,8 @@ def kind_of(leaf) -> tuple:
         return array.shape, array.dtype, array.weak_type
     raise TypeError(
         f"{leaf!r} ({type(leaf).__name__}) is no array. Arguments that are none must be static: "
-        "name them in static_argnames.")
+        "name them in static_argnames."
+    )
 
 
 def _traceable(leaf):
@@ -186,13 +205,17 @@ def _statics(signature, numbers, names) -> tuple[tuple[int, ...], tuple[str, ...
     if signature is None:
         return numbers, names
     parameters = list(signature.parameters.values())
-    places = [p.name for p in parameters
-              if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    unknown = [name for name in names if name not in signature.parameters
-               and not any(p.kind is p.VAR_KEYWORD for p in parameters)]
+    places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    unknown = [
+        name
+        for name in names
+        if name not in signature.parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters)
+    ]
     if unknown:
-        raise ValueError(f"static_argnames has {unknown[0]!r}, which is no argument of the "
-                         f"function; it has {', '.join(signature.parameters)}")
+        raise ValueError(
+            f"static_argnames has {unknown[0]!r}, which is no argument of the "
+            f"function; it has {', '.join(signature.parameters)}"
+        )
     numbers = tuple(n % len(places) if n < 0 else n for n in numbers)
     both = {*numbers, *(places.index(name) for name in names if name in places)}
     named = {*names, *(places[n] for n in numbers if n < len(places))}

@@ -20,18 +20,40 @@ from jaxpile.expressions import BOOL, Expr, apply, const
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 I4, I8 = np.dtype(np.int32), np.dtype(np.int64)
 
-LOG = {8: (6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
-           2.222219843214978396e-01, 1.818357216161805012e-01, 1.531383769920937332e-01,
-           1.479819860511658591e-01),
-       4: (0.66666662693, 0.40000972152, 0.28498786688, 0.24279078841)}
-SIN = (-1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
-       2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10)
-COS = (4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
-       -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11)
+LOG = {
+    8: (
+        6.666666666666735130e-01,
+        3.999999999940941908e-01,
+        2.857142874366239149e-01,
+        2.222219843214978396e-01,
+        1.818357216161805012e-01,
+        1.531383769920937332e-01,
+        1.479819860511658591e-01,
+    ),
+    4: (0.66666662693, 0.40000972152, 0.28498786688, 0.24279078841),
+}
+SIN = (
+    -1.66666666666666324348e-01,
+    8.33333333332248946124e-03,
+    -1.98412698298579493134e-04,
+    2.75573137070700676789e-06,
+    -2.50507602534068634195e-08,
+    1.58969099521155010221e-10,
+)
+COS = (
+    4.16666666666666019037e-02,
+    -1.38888888888741095749e-03,
+    2.48015872894767294178e-05,
+    -2.75573143513906633035e-07,
+    2.08757232129817482790e-09,
+    -1.13596475577881948265e-11,
+)
 # pi / 2 as a sum of three doubles, the first with all its bits
 HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
-LN2 = {8: (6.93147180369123816490e-01, 1.90821492927058770002e-10),
-       4: (6.9313812256e-01, 9.0580006145e-06)}
+LN2 = {
+    8: (6.93147180369123816490e-01, 1.90821492927058770002e-10),
+    4: (6.9313812256e-01, 9.0580006145e-06),
+}
 
 
 # --- small words -----------------------------------------------------------------------------
@@ -97,8 +119,7 @@ def nearest(x: Expr) -> tuple[Expr, Expr]:
     magic = 1.5 * 2.0 ** (52 if x.dtype == F8 else 23)
     shifted = add(x, number(x, magic))
     whole = bits(shifted)
-    return (sub(shifted, number(x, magic)),
-            apply("sub", whole.dtype, whole, bits_of(x, magic)))
+    return (sub(shifted, number(x, magic)), apply("sub", whole.dtype, whole, bits_of(x, magic)))
 
 
 def bits_of(x: Expr, value: float) -> Expr:
@@ -110,8 +131,9 @@ def power_of_two(x: Expr, exponent: Expr) -> Expr:
     """2**exponent of an integer within the range of normal numbers; x only says the type."""
     mantissa, bias = (52, 1023) if x.dtype == F8 else (23, 127)
     kind = exponent.dtype
-    return unbits(apply("shl", kind, apply("add", kind, exponent, const(bias, kind)),
-                        const(mantissa, kind)))
+    return unbits(
+        apply("shl", kind, apply("add", kind, exponent, const(bias, kind)), const(mantissa, kind))
+    )
 
 
 # --- functions -------------------------------------------------------------------------------
@@ -173,9 +195,18 @@ def log(x: Expr) -> Expr:
     whole = bits(scaled)
     kind = whole.dtype
     moved = apply("add", kind, whole, const(one - root, kind))
-    exponent = apply("sub", kind, apply("shr_a", kind, moved, const(mantissa, kind)),
-                     apply("select", kind, tiny, const((1023 if double else 127) + scale, kind),
-                           const(1023 if double else 127, kind)))
+    exponent = apply(
+        "sub",
+        kind,
+        apply("shr_a", kind, moved, const(mantissa, kind)),
+        apply(
+            "select",
+            kind,
+            tiny,
+            const((1023 if double else 127) + scale, kind),
+            const(1023 if double else 127, kind),
+        ),
+    )
     inner = apply("and", kind, moved, const((1 << mantissa) - 1, kind))
     m = unbits(apply("add", kind, inner, const(root, kind)))
     magic = 1.5 * 2.0**mantissa
@@ -255,4 +286,11 @@ def cos(x: Expr) -> Expr:
 
 #: Operations that are written out before LLVM sees them.
 WRITTEN_OUT: dict[str, Callable[[Expr], Expr]] = {
-    "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "tanh": tanh, "sin": sin, "cos": cos}
+    "exp": exp,
+    "expm1": expm1,
+    "log": log,
+    "log1p": log1p,
+    "tanh": tanh,
+    "sin": sin,
+    "cos": cos,
+}

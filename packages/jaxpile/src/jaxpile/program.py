@@ -188,13 +188,24 @@ def rewritten(items: list, change: Callable[[Expr], Expr]) -> list:
             case Set():
                 copies.append(Set(item.name, change(item.value)))
             case Loop():
-                copies.append(Loop(item.variable, change(item.low), change(item.high),
-                                   rewritten(item.body, change)))
+                copies.append(
+                    Loop(
+                        item.variable,
+                        change(item.low),
+                        change(item.high),
+                        rewritten(item.body, change),
+                    )
+                )
             case Until():
                 copies.append(Until(change(item.condition), rewritten(item.body, change)))
             case When():
-                copies.append(When(change(item.condition), rewritten(item.body, change),
-                                   rewritten(item.otherwise, change)))
+                copies.append(
+                    When(
+                        change(item.condition),
+                        rewritten(item.body, change),
+                        rewritten(item.otherwise, change),
+                    )
+                )
             case _:
                 raise TypeError(f"{type(item).__name__} is a step, not a statement of a nest")
     return copies

@@ -11,15 +11,49 @@ from jaxpile.expressions import BOOL, Expr
 from jaxpile.program import Branch, Nest, Program, Repeat, While
 from jaxpile.text import TextWriter, bare
 
-SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "add": "+",
-         "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
-FUNCTIONS = {"sqrt": "np.sqrt", "floor": "np.floor", "ceil": "np.ceil", "round_even": "np.rint",
-             "exp": "np.exp", "log": "np.log", "expm1": "np.expm1", "log1p": "np.log1p",
-             "tanh": "np.tanh", "sin": "np.sin", "cos": "np.cos", "abs": "np.abs",
-             "max": "np.maximum", "min": "np.minimum", "copysign": "np.copysign",
-             "shl": "np.left_shift", "shr_a": "np.right_shift"}
-LIBRARY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
-           "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "pow": "power"}
+SIGNS = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+}
+FUNCTIONS = {
+    "sqrt": "np.sqrt",
+    "floor": "np.floor",
+    "ceil": "np.ceil",
+    "round_even": "np.rint",
+    "exp": "np.exp",
+    "log": "np.log",
+    "expm1": "np.expm1",
+    "log1p": "np.log1p",
+    "tanh": "np.tanh",
+    "sin": "np.sin",
+    "cos": "np.cos",
+    "abs": "np.abs",
+    "max": "np.maximum",
+    "min": "np.minimum",
+    "copysign": "np.copysign",
+    "shl": "np.left_shift",
+    "shr_a": "np.right_shift",
+}
+LIBRARY = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+    "pow": "power",
+}
 
 
 def generate(program: Program) -> str:
@@ -34,8 +68,10 @@ def generate(program: Program) -> str:
     writer.line("")
     for buffer in program.buffers:
         if buffer.kind == "const":
-            writer.line(f"{buffer.name} = np.array({buffer.contents.reshape(-1).tolist()}, "
-                        f"np.{buffer.dtype.name})")
+            writer.line(
+                f"{buffer.name} = np.array({buffer.contents.reshape(-1).tolist()}, "
+                f"np.{buffer.dtype.name})"
+            )
     name = program.name if program.name.isidentifier() else "program"
     writer.line("")
     writer.line(f"def {name}({', '.join(b.name for b in program.inputs)}):")

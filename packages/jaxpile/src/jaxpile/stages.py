@@ -23,7 +23,8 @@ def program_of(closed, registry: Registry, name: str, target: str = "cpu") -> Pr
     """The optimised program of a closed jaxpr."""
     if not closed.jaxpr.outvars:
         raise UnsupportedProgram(
-            f"{name} returns no array, so there is nothing to compute. Return what it makes.")
+            f"{name} returns no array, so there is nothing to compute. Return what it makes."
+        )
     program = translate(closed, registry, name, target)
     optimise(program)
     return program
@@ -72,9 +73,12 @@ class Compiled:
         self.out_tree = lowered.out_tree
         self.kinds = [(tuple(aval.shape), aval.dtype) for aval in lowered.in_avals]
         self.keys = [dtypes.issubdtype(dtype, dtypes.prng_key) for _, dtype in self.kinds]
-        self.out_avals = [None if dtypes.issubdtype(v.aval.dtype, dtypes.prng_key)
-                          else ShapedArray(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
-                          for v in lowered.jaxpr.jaxpr.outvars]
+        self.out_avals = [
+            None
+            if dtypes.issubdtype(v.aval.dtype, dtypes.prng_key)
+            else ShapedArray(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
+            for v in lowered.jaxpr.jaxpr.outvars
+        ]
         target = "gpu" if lowered.backend == "cuda" else "cpu"
         self.executable: Callable[[list], list]
         self.arriving: Callable = np.asarray
@@ -99,24 +103,31 @@ class Compiled:
         if tree != self.lowered.in_tree:
             raise JaxpileError(
                 f"{self.lowered.name} was compiled for arguments of the form "
-                f"{self.lowered.in_tree}, and is called with {tree}")
+                f"{self.lowered.in_tree}, and is called with {tree}"
+            )
         return self.run(leaves)
 
     def run(self, leaves: list):
         """The results for the flat list of array arguments."""
-        arrays = [words_of(leaf) if key else self.arriving(leaf)
-                  for leaf, key in zip(leaves, self.keys, strict=True)]
+        arrays = [
+            words_of(leaf) if key else self.arriving(leaf)
+            for leaf, key in zip(leaves, self.keys, strict=True)
+        ]
         for k, (array, (shape, dtype)) in enumerate(zip(arrays, self.kinds, strict=True)):
             if array.shape != shape:
                 raise JaxpileError(
                     f"{self.lowered.name} was compiled for shape {shape} as argument {k} and is "
-                    f"called with {array.shape}. Lower and compile it again for that shape.")
+                    f"called with {array.shape}. Lower and compile it again for that shape."
+                )
             wanted = np.uint64 if self.keys[k] else dtype
             if isinstance(array, np.ndarray) and (
-                    array.dtype != wanted or not array.flags.c_contiguous):
+                array.dtype != wanted or not array.flags.c_contiguous
+            ):
                 arrays[k] = np.ascontiguousarray(array, wanted).reshape(shape)
-        placed = [self.placed(result, aval)
-                  for result, aval in zip(self.executable(arrays), self.out_avals, strict=True)]
+        placed = [
+            self.placed(result, aval)
+            for result, aval in zip(self.executable(arrays), self.out_avals, strict=True)
+        ]
         return jax.tree_util.tree_unflatten(self.out_tree, placed)
 
     def placed(self, result, aval) -> jax.Array:
@@ -166,5 +177,11 @@ def _placing() -> Callable:
 
 def lower(traced, in_tree, registry: Registry, name: str, backend: str) -> Lowered:
     """From what ``jax.jit(f).trace(...)`` returns."""
-    return Lowered(traced.jaxpr, jax.tree_util.tree_structure(traced.out_info), in_tree, registry,
-                   name, backend)
+    return Lowered(
+        traced.jaxpr,
+        jax.tree_util.tree_structure(traced.out_info),
+        in_tree,
+        registry,
+        name,
+        backend,
+    )

@@ -11,8 +11,19 @@ from jaxpile.primitives import default_registry
 
 #: What programs meet first among the missing ones; each is refused by its name.
 MISSING = (
-    "approx_top_k", "bessel_i0e", "debug_callback", "eigh", "fft", "igamma", "io_callback",
-    "pure_callback", "qr", "random_gamma", "reduce_window", "rng_bit_generator", "svd",
+    "approx_top_k",
+    "bessel_i0e",
+    "debug_callback",
+    "eigh",
+    "fft",
+    "igamma",
+    "io_callback",
+    "pure_callback",
+    "qr",
+    "random_gamma",
+    "reduce_window",
+    "rng_bit_generator",
+    "svd",
 )
 
 
@@ -26,8 +37,10 @@ def table() -> str:
     def row(names) -> str:
         return ", ".join(f"`{name}`" for name in sorted(names))
 
-    return (f"| | |\n|---|---|\n| translated ({len(registry)} names) | {row(registry)} |\n"
-            f"| missing, among others | {row(MISSING)} |\n")
+    return (
+        f"| | |\n|---|---|\n| translated ({len(registry)} names) | {row(registry)} |\n"
+        f"| missing, among others | {row(MISSING)} |\n"
+    )
 
 
 if __name__ == "__main__":

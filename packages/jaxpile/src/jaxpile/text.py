@@ -95,8 +95,10 @@ class TextWriter(Memos):
                         self.statements(item.body)
                 case When():
                     (condition,) = self.values([item.condition])
-                    for words, body in ((self.if_head(condition), item.body),
-                                        ("else", item.otherwise)):
+                    for words, body in (
+                        (self.if_head(condition), item.body),
+                        ("else", item.otherwise),
+                    ):
                         if body:
                             with self.fresh(), self.section(words):
                                 self.statements(body)
@@ -141,8 +143,10 @@ class TextWriter(Memos):
             case "load":
                 return f"{node.attr.name}[{bare(args[0])}]"
             case "linear":
-                parts = [arg if factor == 1 else f"{arg} * {factor}"
-                         for arg, factor in zip(args, node.attr, strict=False)]
+                parts = [
+                    arg if factor == 1 else f"{arg} * {factor}"
+                    for arg, factor in zip(args, node.attr, strict=False)
+                ]
                 if node.attr[-1]:
                     parts.append(str(node.attr[-1]))
                 return "(" + " + ".join(parts).replace("+ -", "- ") + ")"
@@ -164,5 +168,8 @@ def bare(text: str) -> str:
 
 def dimension_names(nest: Nest) -> list[tuple[str, int, int]]:
     """Name and bounds of each dimension of a nest that is a loop; size-1 dimensions are numbers."""
-    return [(f"i{axis}", low, high) for axis, (low, high) in enumerate(nest.ranges)
-            if dim(axis, low, high).op == "dim"]
+    return [
+        (f"i{axis}", low, high)
+        for axis, (low, high) in enumerate(nest.ranges)
+        if dim(axis, low, high).op == "dim"
+    ]

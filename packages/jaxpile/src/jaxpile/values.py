@@ -103,19 +103,28 @@ def broadcast(value: Value, shape: Sequence[int], axes: Sequence[int]) -> Value:
     return view(value, shape, [dims[axis] for axis in axes])
 
 
-def cut(value: Value, starts: Sequence[int], sizes: Sequence[int],
-        steps: Sequence[int] | None = None) -> Value:
+def cut(
+    value: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
+) -> Value:
     """A rectangular part, every ``steps``-th element of it; sizes are those of the result."""
     steps = steps or [1] * len(sizes)
     dims = dims_of(sizes)
-    return view(value, sizes, [linear([(d, step)], start)
-                               for d, start, step in zip(dims, starts, steps, strict=True)])
+    return view(
+        value,
+        sizes,
+        [linear([(d, step)], start) for d, start, step in zip(dims, starts, steps, strict=True)],
+    )
 
 
 def reverse(value: Value, axes: Sequence[int]) -> Value:
-    return view(value, value.shape, [
-        linear([(d, -1)], value.shape[axis] - 1) if axis in axes else d
-        for axis, d in enumerate(dims_of(value.shape))])
+    return view(
+        value,
+        value.shape,
+        [
+            linear([(d, -1)], value.shape[axis] - 1) if axis in axes else d
+            for axis, d in enumerate(dims_of(value.shape))
+        ],
+    )
 
 
 def reshape(value: Value, shape: Sequence[int]) -> Value | None:
@@ -135,8 +144,9 @@ def reshape(value: Value, shape: Sequence[int]) -> Value | None:
         indices.append(modulo(divide(flat, stride), size))
     found = view(value, shape, indices)
     before = set(ordered([value.expr]))
-    divides = any(node.op in ("idiv", "imod") and node not in before
-                  for node in ordered([found.expr]))
+    divides = any(
+        node.op in ("idiv", "imod") and node not in before for node in ordered([found.expr])
+    )
     return None if divides else found
 
 
@@ -161,8 +171,10 @@ def concatenate(values: Sequence[Value], axis: int) -> Value:
 
 def pad(value: Value, filler: Value, widths: Sequence[tuple[int, int, int]]) -> Value:
     """Margins (low, high, between elements) of the filler, as lax.pad: negative ones cut off."""
-    shape = tuple(low + high + size + max(size - 1, 0) * inner
-                  for size, (low, high, inner) in zip(value.shape, widths, strict=True))
+    shape = tuple(
+        low + high + size + max(size - 1, 0) * inner
+        for size, (low, high, inner) in zip(value.shape, widths, strict=True)
+    )
     if not value.size:
         return Value(shape, value.dtype, filler.expr)
     dims = dims_of(shape)

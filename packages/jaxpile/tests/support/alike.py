@@ -24,8 +24,9 @@ class Programs(dict):
 
     def each(self, rehearsed: Collection[str]) -> list:
         """Their names, for a test of each; those that compile for 5 s are for `make rehearse`."""
-        return [pytest.param(name, marks=[pytest.mark.rehearsal] * (name in rehearsed))
-                for name in self]
+        return [
+            pytest.param(name, marks=[pytest.mark.rehearsal] * (name in rehearsed)) for name in self
+        ]
 
 
 def assert_as_jax(function, args) -> None:

@@ -71,7 +71,10 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
         warnings.warn(
             f"{' and '.join(replaced)} was imported before the virtual GPU was switched on and "
             f"needs a GPU, which this machine does not have: `import {replaced[0]}` again gives "
-            "the stand-in; let virtualgpu.activate() come first", UserWarning, stacklevel=2)
+            "the stand-in; let virtualgpu.activate() come first",
+            UserWarning,
+            stacklevel=2,
+        )
     return True
 
 

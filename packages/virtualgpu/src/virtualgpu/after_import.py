@@ -44,7 +44,8 @@ class _AfterImport(MetaPathFinder):
     """
 
     callbacks: dict[  # one list for the process
-        str, tuple[Callback, Callable[[], object] | None]] = {}  # noqa: RUF012
+        str, tuple[Callback, Callable[[], object] | None]
+    ] = {}  # noqa: RUF012
 
     def __init__(self) -> None:
         self._asking = threading.local()

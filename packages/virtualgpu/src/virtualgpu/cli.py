@@ -30,29 +30,52 @@ from virtualgpu.compilers import cache
 from virtualgpu.standins.finder import NAMES, chosen
 
 #: What the machine rests on, and what of it is imported; the doctor tells their versions.
-PACKAGES = {"virtualgpu": "virtualgpu", "numpy": "numpy", "numba": "numba",
-            "numba-cuda": "numba_cuda", "numba-cuda-mlir": "numba_cuda_mlir",
-            "cuda-bindings": "cuda.bindings", "llvmlite": "llvmlite"}
+PACKAGES = {
+    "virtualgpu": "virtualgpu",
+    "numpy": "numpy",
+    "numba": "numba",
+    "numba-cuda": "numba_cuda",
+    "numba-cuda-mlir": "numba_cuda_mlir",
+    "cuda-bindings": "cuda.bindings",
+    "llvmlite": "llvmlite",
+}
 LIBRARIES = ("nvvm", "nvrtc", "cudart")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb; the exit status. Ends with status 2 for a command that it does not know."""
     parser = argparse.ArgumentParser(
-        prog="virtualgpu", description="CUDA kernels on a GPU made of software.")
+        prog="virtualgpu", description="CUDA kernels on a GPU made of software."
+    )
     parser.add_argument("--version", action="version", version=virtualgpu.__version__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for name, text in (("run", "run a Python script on the virtual GPU, every launch checked"),
-                       ("ptx", "run a script and print the PTX of the kernels that it launches")):
+    for name, text in (
+        ("run", "run a Python script on the virtual GPU, every launch checked"),
+        ("ptx", "run a script and print the PTX of the kernels that it launches"),
+    ):
         verb = verbs.add_parser(name, help=text, description=text)
         if name == "run":
-            verb.add_argument("--streams", action="store_true", help="also find missing "
-                              "synchronisation between streams, and of the host with a stream")
-            verb.add_argument("--seed", type=seed, metavar="N", help="run threads in the random "
-                              "order number N; a fault may show in one order of several")
-            verb.add_argument("--standins", type=names, metavar="NAMES", help="which packages are "
-                              "replaced by stand-ins, with commas between (by default all of "
-                              f"{', '.join(NAMES)}; none: \"\")")
+            verb.add_argument(
+                "--streams",
+                action="store_true",
+                help="also find missing "
+                "synchronisation between streams, and of the host with a stream",
+            )
+            verb.add_argument(
+                "--seed",
+                type=seed,
+                metavar="N",
+                help="run threads in the random "
+                "order number N; a fault may show in one order of several",
+            )
+            verb.add_argument(
+                "--standins",
+                type=names,
+                metavar="NAMES",
+                help="which packages are "
+                "replaced by stand-ins, with commas between (by default all of "
+                f'{", ".join(NAMES)}; none: "")',
+            )
         verb.add_argument("script", type=Path)
         verb.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
     verbs.add_parser("doctor", help="look at compilers and versions, and launch a first kernel")
@@ -71,8 +94,12 @@ def main(arguments: list[str] | None = None) -> int:
         return run(given.script, given.streams, given.seed, given.standins)
 
 
-def run(script: Path, streams: bool = False, seed: int | None = None,
-        standins: Collection[str] | None = None) -> int:
+def run(
+    script: Path,
+    streams: bool = False,
+    seed: int | None = None,
+    standins: Collection[str] | None = None,
+) -> int:
     """Run ``script`` under the checkers and print what they found; the exit status.
 
     1 where a checker found something or an error left the script; a script that ends by

@@ -53,8 +53,13 @@ class Location:
     callers: tuple[tuple[str, int], ...] = ()
 
     @classmethod
-    def of(cls, kernel: str, source: sources.SourceLine | None, block: Index | None = None,
-           thread: Index | None = None) -> Location:
+    def of(
+        cls,
+        kernel: str,
+        source: sources.SourceLine | None,
+        block: Index | None = None,
+        thread: Index | None = None,
+    ) -> Location:
         """At an instruction's line; ``source`` is None where the PTX names none."""
         if source is None:
             return cls(kernel, block=block, thread=thread)

@@ -66,13 +66,20 @@ class Finding:
         """Equal for findings of several launches that are the same fault: kind, kernel, lines, and
         the message without its numbers (which thread, which element)."""
         other = (self.other.filename, self.other.line) if self.other else ()
-        return (self.kind, self.kernel, self.filename, self.line, other,
-                _NUMBER.sub("0", self.message))
+        return (
+            self.kind,
+            self.kernel,
+            self.filename,
+            self.line,
+            other,
+            _NUMBER.sub("0", self.message),
+        )
 
     @property
     def location(self) -> Location:
-        return Location(self.kernel, self.filename, self.line, self.block, self.thread,
-                        self.callers)
+        return Location(
+            self.kernel, self.filename, self.line, self.block, self.thread, self.callers
+        )
 
     def __str__(self) -> str:
         text = f"{self.message}\n  at {self.location}"
@@ -143,12 +150,15 @@ class Report:
     def __str__(self) -> str:
         launches = f"{self.launches} launch{'' if self.launches == 1 else 'es'}"
         if not self.launches and not self.findings:
-            return ("no kernel was launched inside check(): a launch has brackets and "
-                    "parentheses, kernel[blocks, threads](x)")
+            return (
+                "no kernel was launched inside check(): a launch has brackets and "
+                "parentheses, kernel[blocks, threads](x)"
+            )
         lines = [f"{number}. {finding}" for number, finding in enumerate(self.findings, 1)]
         many = len(self.findings)
         head = f"{launches}: " + (
-            "nothing found" if not many else f"{many} finding{'' if many == 1 else 's'}")
+            "nothing found" if not many else f"{many} finding{'' if many == 1 else 's'}"
+        )
         return "\n".join([head, *lines, *self.notes])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -168,5 +178,14 @@ def from_error(error: VirtualGPUError, kernel: str, launch: int) -> Finding:
     elif isinstance(error, BarrierError):
         kind = "barrier"
     at = error.location or Location(kernel)
-    return Finding(kind, error.message, at.kernel, at.filename, at.line, at.block, at.thread,
-                   launch=launch, callers=at.callers)
+    return Finding(
+        kind,
+        error.message,
+        at.kernel,
+        at.filename,
+        at.line,
+        at.block,
+        at.thread,
+        launch=launch,
+        callers=at.callers,
+    )

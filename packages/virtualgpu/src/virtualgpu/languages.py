@@ -35,32 +35,41 @@ class Language:
     shared: str
     local: str
     fresh: str
-    guard: str = ("guard the index (if i < array.size, in C++ if (i < n)) or launch fewer "
-                  "threads")
+    guard: str = "guard the index (if i < array.size, in C++ if (i < n)) or launch fewer threads"
 
 
 NUMBA = Language(
-    barrier="cuda.syncthreads()", warp_barrier="cuda.syncwarp()", fence="cuda.threadfence()",
-    atomic="cuda.atomic", decisive="cuda.atomic.max (or min, or compare_and_swap)",
-    shared="given to cuda.shared.array", local="given to cuda.local.array",
+    barrier="cuda.syncthreads()",
+    warp_barrier="cuda.syncwarp()",
+    fence="cuda.threadfence()",
+    atomic="cuda.atomic",
+    decisive="cuda.atomic.max (or min, or compare_and_swap)",
+    shared="given to cuda.shared.array",
+    local="given to cuda.local.array",
     fresh="cuda.device_array gives memory as it is; fill the array before the launch "
-          "(cuda.to_device(np.zeros(...)))",
+    "(cuda.to_device(np.zeros(...)))",
 )
 CPP = Language(
-    barrier="__syncthreads()", warp_barrier="__syncwarp()", fence="__threadfence()",
-    atomic="an atomic (atomicAdd)", decisive="atomicMax (or atomicMin, or atomicCAS)",
+    barrier="__syncthreads()",
+    warp_barrier="__syncwarp()",
+    fence="__threadfence()",
+    atomic="an atomic (atomicAdd)",
+    decisive="atomicMax (or atomicMin, or atomicCAS)",
     shared="in its __shared__ declaration",
     local="in its declaration",
     fresh="memory comes as it is (cupy.empty, gpuarray.empty, cudaMalloc); fill it before the "
-          "launch (cupy.zeros, a copy from the host)",
+    "launch (cupy.zeros, a copy from the host)",
 )
 TRITON = Language(
-    barrier="tl.debug_barrier()", warp_barrier="tl.debug_barrier()",
-    fence="an atomic with sem=\"acq_rel\"", atomic="an atomic (tl.atomic_add)",
+    barrier="tl.debug_barrier()",
+    warp_barrier="tl.debug_barrier()",
+    fence='an atomic with sem="acq_rel"',
+    atomic="an atomic (tl.atomic_add)",
     decisive="tl.atomic_max (or min, or atomic_cas)",
-    shared="that Triton's compiler chose", local="that Triton's compiler chose",
+    shared="that Triton's compiler chose",
+    local="that Triton's compiler chose",
     fresh="memory comes as it is (cupy.empty); fill it before the launch (cupy.zeros, a copy from "
-          "the host)",
+    "the host)",
     guard="give tl.load and tl.store a mask (mask=offsets < n), or launch fewer programs",
 )
 triton_files: set[str] = set()  # from which kernels were loaded

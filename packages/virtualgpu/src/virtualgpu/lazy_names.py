@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 
-def attach(module: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]],
-                                            list[str]]:
+def attach(
+    module: dict[str, Any],
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` for the module whose ``globals()`` are given.
 
     Its stub may say ``from PART import NAME as NAME``, or ``import PART as _PART`` and

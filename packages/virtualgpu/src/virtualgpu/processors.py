@@ -23,7 +23,8 @@ def usable(cgroup: Path = CGROUP, proc: Path = PROC) -> float:
         count = float(os.cpu_count() or 1)
     for group in control_groups("cpu", cgroup, proc):
         words = " ".join(lines(group / "cpu.max")).split() or [
-            " ".join(lines(group / f"cpu.cfs_{name}_us")) for name in ("quota", "period")]
+            " ".join(lines(group / f"cpu.cfs_{name}_us")) for name in ("quota", "period")
+        ]
         # "max" and -1 mean no quota
         if all(word.isdigit() for word in words) and int(words[1]):
             count = min(count, int(words[0]) / int(words[1]))
@@ -41,7 +42,8 @@ def wanted() -> int:
     if not (said.isascii() and said.isdigit() and 1 <= int(said) <= 1024):
         raise VirtualGPUError(
             f"{VARIABLE}={said!r}: on how many processor cores blocks run, a whole number from 1 "
-            f"to 1024; leave it out for all that this process may use ({max(1, int(usable()))})")
+            f"to 1024; leave it out for all that this process may use ({max(1, int(usable()))})"
+        )
     return int(said)
 
 

@@ -19,9 +19,19 @@ from virtualgpu import sources
 INTERNAL = {"virtualgpu", "numba", "cupy", "cupyx", "pycuda", "cudf"}
 
 #: Modules that compile and launch: their frames are what :data:`KEY` tells of.
-COMPILING = ("numba.", "virtualgpu.cuda", "virtualgpu.devices", "virtualgpu.machine",
-             "virtualgpu.compilers", "virtualgpu.numba", "cupy._kernel", "cupy._launches",
-             "pycuda.compiler", "pycuda._function", "cupyx.jit")
+COMPILING = (
+    "numba.",
+    "virtualgpu.cuda",
+    "virtualgpu.devices",
+    "virtualgpu.machine",
+    "virtualgpu.compilers",
+    "virtualgpu.numba",
+    "cupy._kernel",
+    "cupy._launches",
+    "pycuda.compiler",
+    "pycuda._function",
+    "cupyx.jit",
+)
 
 KEY = "(VIRTUALGPU_TRACEBACK=full shows the frames of compiler and launch too)"
 
@@ -57,7 +67,8 @@ def calling_line() -> tuple[str | None, int | None]:
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if name == "__main__" or name.partition(".")[0] not in (
-                INTERNAL | {"cuda", "numpy"} | sys.stdlib_module_names):
+            INTERNAL | {"cuda", "numpy"} | sys.stdlib_module_names
+        ):
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return None, None
@@ -78,8 +89,9 @@ def _show(kind: type[BaseException], error: BaseException, whole: TracebackType 
     """In place of Python's hook, for errors that come through one of the packages."""
     kept = own(whole)
     if kept is None or not any(
-            frame.f_globals.get("__name__", "").partition(".")[0] in INTERNAL
-            for frame, _ in traceback.walk_tb(whole)):
+        frame.f_globals.get("__name__", "").partition(".")[0] in INTERNAL
+        for frame, _ in traceback.walk_tb(whole)
+    ):
         sys.__excepthook__(kind, error, whole)
         return
     # What a compiler handled meanwhile has no frame of the program's.
@@ -89,9 +101,14 @@ def _show(kind: type[BaseException], error: BaseException, whole: TracebackType 
     place = next(compiled_lines(frame for frame, _ in traceback.walk_tb(whole)), None)
     if place is not None and f"line {place[1]}" not in str(error):
         code = sources.text(*place)
-        lines.insert(-1, f'  File "{place[0]}", line {place[1]}, being compiled\n'
-                     + (f"    {code}\n" if code else ""))
+        lines.insert(
+            -1,
+            f'  File "{place[0]}", line {place[1]}, being compiled\n'
+            + (f"    {code}\n" if code else ""),
+        )
     # Of what has no frames of compiler and launch there is nothing more to see.
-    hidden = any(frame.f_globals.get("__name__", "").startswith(COMPILING)
-                 for frame, _ in traceback.walk_tb(whole))
+    hidden = any(
+        frame.f_globals.get("__name__", "").startswith(COMPILING)
+        for frame, _ in traceback.walk_tb(whole)
+    )
     print("".join(lines), f"{KEY}\n" if hidden else "", sep="", end="", file=sys.stderr)

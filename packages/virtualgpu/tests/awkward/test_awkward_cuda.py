@@ -56,7 +56,8 @@ OPERATIONS = {
     "unflatten": lambda events: ak.unflatten(ak.flatten(events.pt), ak.num(events)),
     "combinations": lambda events: ak.combinations(events, 2, fields=["one", "other"]),
     "pairs' sums": lambda events: (lambda pairs: pairs["0"].pt + pairs["1"].pt)(
-        ak.combinations(events, 2)),
+        ak.combinations(events, 2)
+    ),
     "cartesian": lambda events: ak.cartesian({"a": events.pt, "b": events.charge}),
     "argcombinations": lambda events: ak.argcombinations(events, 2),
     "zip": lambda events: ak.zip({"pt": events.pt, "q": events.charge}),

@@ -86,7 +86,7 @@ def test_over_slices(events: ak.Array):
         if i < len(events):
             pairs = 0
             for j, one in enumerate(events[i]):
-                for other in events[i][j + 1:]:
+                for other in events[i][j + 1 :]:
                     if one.charge != other.charge:
                         pairs += 1
             out[i] = pairs
@@ -108,10 +108,14 @@ def test_lists_of_records_in_records():
             muons = events[i].muons
             for j in range(len(muons)):
                 one = muons[j]
-                for other in muons[j + 1:]:
+                for other in muons[j + 1 :]:
                     if one.charge * other.charge < 0:
-                        mass = sqrt(2 * one.pt * other.pt * (
-                            cosh(one.eta - other.eta) - cos(one.phi - other.phi)))
+                        mass = sqrt(
+                            2
+                            * one.pt
+                            * other.pt
+                            * (cosh(one.eta - other.eta) - cos(one.phi - other.phi))
+                        )
                         largest = max(largest, mass)
             out[i] = largest if len(muons) else -events[i].met
 
@@ -136,15 +140,20 @@ def test_vectors_have_their_properties_in_kernels():
 
     muons = ak.with_name(ak.Array(NESTED).muons, "Momentum4D")
     assert launch(kernel, ak.to_backend(muons, "cuda")) == pytest.approx(
-        ak.sum(muons.px, axis=1).to_list(), rel=1e-14)
+        ak.sum(muons.px, axis=1).to_list(), rel=1e-14
+    )
 
 
-@pytest.mark.parametrize("lists", [
-    [[[1.0, 2.0], []], [[3.0]], []],
-    [[1.0, None], [2.0], []],
-    [[True], [False, True], []],
-    np.arange(6.0).reshape(3, 2),
-], ids=["lists of lists", "missing values", "booleans", "regular"])
+@pytest.mark.parametrize(
+    "lists",
+    [
+        [[[1.0, 2.0], []], [[3.0]], []],
+        [[1.0, None], [2.0], []],
+        [[True], [False, True], []],
+        np.arange(6.0).reshape(3, 2),
+    ],
+    ids=["lists of lists", "missing values", "booleans", "regular"],
+)
 def test_iteration_over_other_lists(lists):
     from numba import cuda
 
@@ -201,9 +210,14 @@ def in_fresh_python(before: str) -> subprocess.CompletedProcess:
         "array = ak.to_backend(ak.Array([[1.0, 2.5], [4.0]]), 'cuda')\n"
         "out = cupy.zeros(1)\n"
         "kernel[1, 1](array, out)\n"
-        "print(out.get().tolist(), ak.sum(array, axis=1).to_list(), 'gpucourse' in sys.modules)\n")
-    return subprocess.run([sys.executable, "-c", f"import sys\n{code}"], capture_output=True,
-                          text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+        "print(out.get().tolist(), ak.sum(array, axis=1).to_list(), 'gpucourse' in sys.modules)\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )
 
 
 def test_activate_is_all_that_is_needed():

@@ -42,7 +42,8 @@ def another_process(monkeypatch):
 
     def forget():
         engine = llvm_binding.create_mcjit_compiler(
-            llvm_binding.parse_assembly(""), llvm._machine())
+            llvm_binding.parse_assembly(""), llvm._machine()
+        )
         engines.append(engine)
         monkeypatch.setattr(llvm, "_engine", lambda: engine)
         monkeypatch.setattr(llvm, "_loaded", set())
@@ -76,8 +77,13 @@ def test_a_file_that_is_not_what_was_written_is_written_anew(folder, another_pro
     good = path.read_bytes()
     assert plus(4) == 5
     (other,) = set(folder.iterdir()) - {path}
-    bad = {"cut": good[:-1], "changed": good[:-9] + bytes([good[-9] ^ 1]) + good[-8:],
-           "empty": b"", "another's": other.read_bytes(), "text": b"no code\n"}[harm]
+    bad = {
+        "cut": good[:-1],
+        "changed": good[:-9] + bytes([good[-9] ^ 1]) + good[-8:],
+        "empty": b"",
+        "another's": other.read_bytes(),
+        "text": b"no code\n",
+    }[harm]
     path.write_bytes(bad)
     made = another_process()
     assert plus(3) == 4
@@ -88,16 +94,24 @@ def test_a_file_that_is_not_what_was_written_is_written_anew(folder, another_pro
 def test_code_for_another_processor_or_version_is_other_code(monkeypatch):
     key = llvm._key("text", "symbol", "none")
     assert key == llvm._key("text", "symbol", "none")
-    others = {llvm._key("text ", "symbol", "none"), llvm._key("text", "symbols", "none"),
-              llvm._key("text", "symbol", "few")}
-    for name, value in (("_processor", lambda: ("x86-64", "")),
-                        ("_processor", lambda: ("x86-64", "+avx"))):
+    others = {
+        llvm._key("text ", "symbol", "none"),
+        llvm._key("text", "symbols", "none"),
+        llvm._key("text", "symbol", "few"),
+    }
+    for name, value in (
+        ("_processor", lambda: ("x86-64", "")),
+        ("_processor", lambda: ("x86-64", "+avx")),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(llvm, name, value)
             patch.setattr(llvm, "compiler", llvm.compiler.__wrapped__)
             others.add(llvm._key("text", "symbol", "none"))
-    for name, value in (("virtualgpu.__version__", "another"), ("llvmlite.__version__", "another"),
-                        ("virtualgpu.compilers.llvm.__file__", __file__)):  # it was changed
+    for name, value in (
+        ("virtualgpu.__version__", "another"),
+        ("llvmlite.__version__", "another"),
+        ("virtualgpu.compilers.llvm.__file__", __file__),
+    ):  # it was changed
         with monkeypatch.context() as patch:
             patch.setattr(name, value)
             patch.setattr(llvm, "compiler", llvm.compiler.__wrapped__)

@@ -20,10 +20,16 @@ from virtualgpu.errors import LaunchError, LinkError, MemoryAccessError
 # -- options and headers ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [
-    ("-arch", "sm_80"), ("-arch=sm_80",), ("--gpu-architecture=sm_80",),
-    ("--gpu-architecture=compute_80",), ("--gpu-architecture", "compute_80"),
-])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-arch", "sm_80"),
+        ("-arch=sm_80",),
+        ("--gpu-architecture=sm_80",),
+        ("--gpu-architecture=compute_80",),
+        ("--gpu-architecture", "compute_80"),
+    ],
+)
 def test_architectures_become_virtual_ones(options):
     """PTX is all that is wanted: no assembler need run."""
     ptx = compile_cuda('extern "C" __global__ void k() { }', options=options).ptx
@@ -83,9 +89,10 @@ def test_block_reduce_of_cccl():
 
 
 def test_headers_that_are_texts():
-    module = Module.from_cuda('#include "mine.cuh"\n'
-                              'extern "C" __global__ void k(int *x) { *x = N; }',
-                              headers=[("mine.cuh", "#define N 42")])
+    module = Module.from_cuda(
+        '#include "mine.cuh"\nextern "C" __global__ void k(int *x) { *x = N; }',
+        headers=[("mine.cuh", "#define N 42")],
+    )
     x = np.zeros(1, np.int32)
     module.launch("k", 1, 1, [x])
     assert x[0] == 42
@@ -94,18 +101,25 @@ def test_headers_that_are_texts():
 def test_headers_beside_the_notebook(tmp_path, monkeypatch):
     (tmp_path / "near.cuh").write_text("#define NEAR 7\n")
     monkeypatch.chdir(tmp_path)
-    compiled = compile_cuda('#include "near.cuh"\nextern "C" __global__ void k(int *x) '
-                            "{ *x = NEAR; }")
+    compiled = compile_cuda(
+        '#include "near.cuh"\nextern "C" __global__ void k(int *x) { *x = NEAR; }'
+    )
     assert "7;" in compiled.ptx
 
 
 @pytest.mark.parametrize(("name", "_"), HOST_HEADERS)
 def test_host_headers_for_code_written_for_nvcc(name, _):
-    use = {"stdint.h": "uint64_t a = INT64_C_ + 1;", "cstdint": "std::int32_t a = 1;",
-           "math.h": "double a = M_PI;", "limits.h": "int a = INT_MAX;",
-           "float.h": "float a = FLT_MAX;"}.get(name, "int a = 1;").replace("INT64_C_", "1")
-    compile_cuda(f'#include <{name}>\nextern "C" __global__ void k(double *x) {{ {use} *x = a; }}',
-                 headers=HOST_HEADERS)
+    use = {
+        "stdint.h": "uint64_t a = INT64_C_ + 1;",
+        "cstdint": "std::int32_t a = 1;",
+        "math.h": "double a = M_PI;",
+        "limits.h": "int a = INT_MAX;",
+        "float.h": "float a = FLT_MAX;",
+    }.get(name, "int a = 1;").replace("INT64_C_", "1")
+    compile_cuda(
+        f'#include <{name}>\nextern "C" __global__ void k(double *x) {{ {use} *x = a; }}',
+        headers=HOST_HEADERS,
+    )
 
 
 # -- errors -------------------------------------------------------------------------------------
@@ -118,12 +132,16 @@ def explained(source: str, **more) -> str:
 
 
 def test_each_error_has_its_line_and_a_caret():
-    text = explained('extern "C" __global__ void k(int *x)\n{\n\tx[0] = first;\n'
-                     "\tx[1] =   second;\n}\n", name="two.cu")
-    assert text == ('the CUDA C++ does not compile: two.cu line 3: identifier "first" is '
-                    "undefined\n    x[0] = first;\n           ^\n"
-                    'line 4: identifier "second" is undefined\n    x[1] =   second;\n'
-                    "             ^")
+    text = explained(
+        'extern "C" __global__ void k(int *x)\n{\n\tx[0] = first;\n\tx[1] =   second;\n}\n',
+        name="two.cu",
+    )
+    assert text == (
+        'the CUDA C++ does not compile: two.cu line 3: identifier "first" is '
+        "undefined\n    x[0] = first;\n           ^\n"
+        'line 4: identifier "second" is undefined\n    x[1] =   second;\n'
+        "             ^"
+    )
 
 
 def test_many_errors_are_cut_off():
@@ -132,14 +150,17 @@ def test_many_errors_are_cut_off():
     assert "(4 more errors" in text
 
 
-@pytest.mark.parametrize(("source", "advice"), [
-    ("#include <stdint.h>\n", "has no host headers"),
-    ("__device__ int64_t x;", "long long"),
-    ("#include <curand_kernel.h>\n", "wheel nvidia-curand brings"),
-    ("#include <cublas.h>\n", "write the kernel, or compute on the host"),
-    ('extern "C" { template <class T> __global__ void k() { } }', "close it before"),
-    ("void f(); __global__ void k() { f(); }", "__device__"),
-])
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        ("#include <stdint.h>\n", "has no host headers"),
+        ("__device__ int64_t x;", "long long"),
+        ("#include <curand_kernel.h>\n", "wheel nvidia-curand brings"),
+        ("#include <cublas.h>\n", "write the kernel, or compute on the host"),
+        ('extern "C" { template <class T> __global__ void k() { } }', "close it before"),
+        ("void f(); __global__ void k() { f(); }", "__device__"),
+    ],
+)
 def test_common_mistakes_come_with_advice(source, advice):
     assert advice in explained(source)
 
@@ -161,7 +182,8 @@ def test_warnings_are_of_the_source_not_of_cudas_headers():
     of_the_source = messages.of_the_source
     assert of_the_source(f"{header}\n\n{remark}\n\n", ["/cuda/include"]) == ""
     assert of_the_source(f"{header}\n\n{remark}\n\n{mine}\n\n", ["/cuda/include"]) == (
-        f"{remark}\n\n{mine}\n")
+        f"{remark}\n\n{mine}\n"
+    )
     assert of_the_source("", ["/cuda/include"]) == ""
     assert "unused" in compile_cuda('extern "C" __global__ void k() { int unused; }').log
 
@@ -182,7 +204,8 @@ def test_lines_of_a_real_file_are_the_files(tmp_path):
     file.write_text('extern "C" __global__ void k(int *x)\n{\n    x[1] = 3;\n}\n')
     with pytest.raises(MemoryAccessError, match=r"x\[1\] = 3;") as error:
         Module.from_cuda(file.read_text(), name=str(file)).launch(
-            "k", 1, 1, [np.zeros(1, np.int32)])
+            "k", 1, 1, [np.zeros(1, np.int32)]
+        )
     assert error.value.location.filename == str(file)
 
 
@@ -210,8 +233,17 @@ extern "C" __global__ void k(Values a, unsigned long long b, bool c, Pair d, Pai
 def test_the_compiler_tells_the_types_of_parameters():
     found = kernel_signature(TYPED, "k")
     assert [(one.pointer, one.kind, one.size) for one in found] == [
-        (True, "f", 4), (False, "u", 8), (False, "b", 1), (False, "?", 16), (True, "?", 16),
-        (True, "?", 2), (True, "i", 2), (True, "?", 0), (True, "?", 8), (False, "i", 1)]
+        (True, "f", 4),
+        (False, "u", 8),
+        (False, "b", 1),
+        (False, "?", 16),
+        (True, "?", 16),
+        (True, "?", 2),
+        (True, "i", 2),
+        (True, "?", 0),
+        (True, "?", 8),
+        (False, "i", 1),
+    ]
     assert str(found[0]) == "float *" and str(found[2]) == "bool"
     assert [str(one) for one in kernel_signature(TYPED, "add<double>")] == ["double *", "double"]
     assert kernel_signature(TYPED, "none<int>") == ()
@@ -226,14 +258,18 @@ def test_the_types_of_many_kernels_are_asked_once(monkeypatch):
 
     monkeypatch.setattr("virtualgpu.compilers.signatures.compile_cuda", counting)
     kinds = ("float", "double", "int")
-    module = Module.from_cuda("".join(
-        f'extern "C" __global__ void many{k}({kind} *x) {{ }}\n' for k, kind in enumerate(kinds)))
+    module = Module.from_cuda(
+        "".join(
+            f'extern "C" __global__ void many{k}({kind} *x) {{ }}\n' for k, kind in enumerate(kinds)
+        )
+    )
     told = [str(module.signature(f"many{k}")[0]) for k in range(3)]
     assert told == [f"{kind} *" for kind in kinds]
     assert len(asked) == 1
     # One that the compiler cannot tell by its name does not hide the others.
-    mixed = Module.from_cuda('__global__ void hidden(int) { }\n'
-                             'extern "C" __global__ void seen(float *x) { }')
+    mixed = Module.from_cuda(
+        '__global__ void hidden(int) { }\nextern "C" __global__ void seen(float *x) { }'
+    )
     assert str(mixed.signature("seen")[0]) == "float *"
     assert mixed.signature(next(name for name in mixed.entries if name != "seen")) is None
 
@@ -243,21 +279,34 @@ def test_types_that_the_compiler_cannot_tell(kernel):
     assert kernel_signature(TYPED, kernel) is None
 
 
-@pytest.mark.parametrize(("declared", "dtype", "fits"), [
-    ("float *", np.float32, True), ("float *", np.float64, False), ("double *", np.int64, False),
-    ("int *", np.uint32, True), ("int *", np.float32, False), ("float *", np.complex64, True),
-    ("double *", np.complex64, False), ("unsigned char *", np.float64, True),
-    ("void *", np.float64, True), ("float4 *", np.float32, True), ("bool *", np.bool_, True),
-    ("float *", np.float16, False), ("long *", np.int64, True), ("short *", np.int64, False),
-    ("int *", [("x", "f8")], True),
-])
+@pytest.mark.parametrize(
+    ("declared", "dtype", "fits"),
+    [
+        ("float *", np.float32, True),
+        ("float *", np.float64, False),
+        ("double *", np.int64, False),
+        ("int *", np.uint32, True),
+        ("int *", np.float32, False),
+        ("float *", np.complex64, True),
+        ("double *", np.complex64, False),
+        ("unsigned char *", np.float64, True),
+        ("void *", np.float64, True),
+        ("float4 *", np.float32, True),
+        ("bool *", np.bool_, True),
+        ("float *", np.float16, False),
+        ("long *", np.int64, True),
+        ("short *", np.int64, False),
+        ("int *", [("x", "f8")], True),
+    ],
+)
 def test_arrays_of_the_wrong_type_are_refused(declared, dtype, fits):
     module = Module.from_cuda(f'extern "C" __global__ void k({declared}x) {{ }}')
     if fits:
         module.launch("k", 1, 1, [np.zeros(4, dtype)])
         return
-    with pytest.raises(LaunchError, match=f"argument 0 is an array of {np.dtype(dtype)}.*parameter "
-                                          "is .*astype"):
+    with pytest.raises(
+        LaunchError, match=f"argument 0 is an array of {np.dtype(dtype)}.*parameter is .*astype"
+    ):
         module.launch("k", 1, 1, [np.zeros(4, dtype)])
 
 
@@ -339,8 +388,10 @@ def test_attributes_of_a_kernel():
 def test_arrays_of_fixed_size_have_48_kib():
     source = """extern "C" __global__ void k(float *x) {{ __shared__ float s[{0}];
         s[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = s[{0} - 1 - threadIdx.x]; }}"""
-    assert CudaFunction(Module.from_cuda(source.format(12_288)), "k").attributes[
-        "shared_size_bytes"] == 49_152
+    assert (
+        CudaFunction(Module.from_cuda(source.format(12_288)), "k").attributes["shared_size_bytes"]
+        == 49_152
+    )
     with pytest.raises(LaunchError, match="have 49,156 bytes together, and a block has 49,152"):
         CudaFunction(Module.from_cuda(source.format(12_289)), "k")
 

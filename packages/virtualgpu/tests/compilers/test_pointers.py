@@ -12,9 +12,19 @@ READ_ONLY = WHOLE.copy()
 READ_ONLY.setflags(write=False)
 
 
-@pytest.mark.parametrize("array", [
-    WHOLE, WHOLE[1:, 2:], WHOLE[::-1], WHOLE.T, READ_ONLY, np.zeros(0), np.array(3.0),
-    np.frombuffer(b"12345678", np.uint8, offset=3), np.rec.array([(1, 2.0)], "i4,f8"),
-])
+@pytest.mark.parametrize(
+    "array",
+    [
+        WHOLE,
+        WHOLE[1:, 2:],
+        WHOLE[::-1],
+        WHOLE.T,
+        READ_ONLY,
+        np.zeros(0),
+        np.array(3.0),
+        np.frombuffer(b"12345678", np.uint8, offset=3),
+        np.rec.array([(1, 2.0)], "i4,f8"),
+    ],
+)
 def test_it_is_what_the_array_says_of_itself(array):
     assert pointer(array) == array.__array_interface__["data"][0]

@@ -24,7 +24,9 @@ X = np.arange(128 * 5, dtype=np.int32)
 MIRRORED = X.reshape(5, 128)[:, ::-1]
 
 KERNELS = {
-    "cg::memcpy_async": ("group_copies", r"""
+    "cg::memcpy_async": (
+        "group_copies",
+        r"""
 extern "C" __global__ void group_copies(const int *x, int *y, int n) {
   __shared__ int s[2][128];
   auto block = cg::this_thread_block();
@@ -34,8 +36,13 @@ extern "C" __global__ void group_copies(const int *x, int *y, int n) {
   int first = s[0][127 - threadIdx.x];
   cg::wait(block);
   y[threadIdx.x] = first + s[1][127 - threadIdx.x];
-}""", MIRRORED[:2].sum(0), 128),
-    "cuda::pipeline of the block": ("one_pipeline", r"""
+}""",
+        MIRRORED[:2].sum(0),
+        128,
+    ),
+    "cuda::pipeline of the block": (
+        "one_pipeline",
+        r"""
 extern "C" __global__ void one_pipeline(const int *x, int *y, int n) {
   __shared__ int s[2][128];
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
@@ -53,8 +60,13 @@ extern "C" __global__ void one_pipeline(const int *x, int *y, int n) {
     pipe.consumer_release();
   }
   y[threadIdx.x] = sum;
-}""", MIRRORED.sum(0), 128),
-    "cuda::pipeline of producers and consumers": ("two_roles", r"""
+}""",
+        MIRRORED.sum(0),
+        128,
+    ),
+    "cuda::pipeline of producers and consumers": (
+        "two_roles",
+        r"""
 extern "C" __global__ void two_roles(const int *x, int *y, int n) {
   __shared__ int s[2][128];
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
@@ -75,8 +87,13 @@ extern "C" __global__ void two_roles(const int *x, int *y, int n) {
     }
   }
   if (t >= 32) y[t - 32] = sum;
-}""", MIRRORED.sum(0), 160),
-    "cuda::memcpy_async to a barrier": ("barriers", r"""
+}""",
+        MIRRORED.sum(0),
+        160,
+    ),
+    "cuda::memcpy_async to a barrier": (
+        "barriers",
+        r"""
 extern "C" __global__ void barriers(const int4 *x, int4 *y, int n) {
   // 16 bytes: in bulk from 9.0 on
   __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
@@ -92,7 +109,10 @@ extern "C" __global__ void barriers(const int4 *x, int4 *y, int n) {
     sum.x += mine.x; sum.y += mine.y; sum.z += mine.z; sum.w += mine.w;
     barrier.arrive_and_wait();
   }
-}""", X.reshape(5, 32, 4)[:, ::-1].sum(0).ravel(), 32),
+}""",
+        X.reshape(5, 32, 4)[:, ::-1].sum(0).ravel(),
+        32,
+    ),
 }
 
 

@@ -138,8 +138,17 @@ def test_arguments_of_every_type(module):
     out = np.zeros(11)
     a = np.array([0, 0, -5], np.int8)
     plain = [a, -300, 250, True, 1.5, 2.25, 1 << 40, particle.tobytes(), out]
-    typed = [a, np.int16(-300), np.uint8(250), np.bool_(True), np.float32(1.5), np.float64(2.25),
-             np.int64(1 << 40), particle[0], out]
+    typed = [
+        a,
+        np.int16(-300),
+        np.uint8(250),
+        np.bool_(True),
+        np.float32(1.5),
+        np.float64(2.25),
+        np.int64(1 << 40),
+        particle[0],
+        out,
+    ]
     for arguments in (plain, typed):
         out[:] = 0
         module.launch("types", 1, 1, arguments)
@@ -148,32 +157,58 @@ def test_arguments_of_every_type(module):
 
 def test_ctypes_are_arguments_too(module):
     class Struct(ctypes.Structure):
-        _fields_ = (("charge", ctypes.c_byte), ("px", ctypes.c_double), ("py", ctypes.c_double),
-                    ("mass", ctypes.c_float * 2))
+        _fields_ = (
+            ("charge", ctypes.c_byte),
+            ("px", ctypes.c_double),
+            ("py", ctypes.c_double),
+            ("mass", ctypes.c_float * 2),
+        )
 
     out = np.zeros(11)
-    module.launch("types", 1, 1, [
-        np.zeros(3, np.int8), ctypes.c_short(1), ctypes.c_ubyte(2), ctypes.c_bool(True),
-        ctypes.c_float(3), ctypes.c_double(4), ctypes.c_longlong(5),
-        Struct(6, 7, 8, (ctypes.c_float * 2)(9, 10)), out])
+    module.launch(
+        "types",
+        1,
+        1,
+        [
+            np.zeros(3, np.int8),
+            ctypes.c_short(1),
+            ctypes.c_ubyte(2),
+            ctypes.c_bool(True),
+            ctypes.c_float(3),
+            ctypes.c_double(4),
+            ctypes.c_longlong(5),
+            Struct(6, 7, 8, (ctypes.c_float * 2)(9, 10)),
+            out,
+        ],
+    )
     assert out.tolist() == [1, 2, 1, 3, 4, 5, 6, 7, 8, 10, 0]
 
 
 def test_a_python_number_becomes_what_the_kernel_declares(module):
     """An int for a float parameter is that number, not its bits."""
     out = np.zeros(11)
-    module.launch("types", 1, 1, [np.zeros(3, np.int8), 1, 2, False, 3, 4, 5,
-                                  bytes(PARTICLE.itemsize), out])
+    module.launch(
+        "types", 1, 1, [np.zeros(3, np.int8), 1, 2, False, 3, 4, 5, bytes(PARTICLE.itemsize), out]
+    )
     assert out[:6].tolist() == [1, 2, 0, 3, 4, 5]
 
 
-@pytest.mark.parametrize(("position", "value", "words"), [
-    (1, 1.5, "argument 1"), (1, np.int32(1), "4 bytes, its parameter 2"), (1, "1", "a str"),
-    (1, 1 << 16, "argument 1.*does not fit"), (1, -(1 << 15) - 1, "does not fit"),
-    (1, (1 << 16) - 1, None), (2, -1, None), (4, 10**400, "argument 4.*does not fit"),
-    (7, b"123", "3 bytes, its parameter 32"),
-    (4, np.float64(1), "8 bytes, its parameter 4"), (1, None, "a NoneType"),
-])
+@pytest.mark.parametrize(
+    ("position", "value", "words"),
+    [
+        (1, 1.5, "argument 1"),
+        (1, np.int32(1), "4 bytes, its parameter 2"),
+        (1, "1", "a str"),
+        (1, 1 << 16, "argument 1.*does not fit"),
+        (1, -(1 << 15) - 1, "does not fit"),
+        (1, (1 << 16) - 1, None),
+        (2, -1, None),
+        (4, 10**400, "argument 4.*does not fit"),
+        (7, b"123", "3 bytes, its parameter 32"),
+        (4, np.float64(1), "8 bytes, its parameter 4"),
+        (1, None, "a NoneType"),
+    ],
+)
 def test_arguments_that_do_not_fit(module, position, value, words):
     arguments = [np.zeros(3, np.int8), 1, 2, True, 3.0, 4.0, 5, bytes(32), np.zeros(11)]
     arguments[position] = value
@@ -218,8 +253,9 @@ def test_function_pointers_and_virtual_functions(module):
     out = ints()
     module.launch("pointers", 1, 32, [out])
     i = np.arange(32)
-    assert out.tolist() == np.where(i % 2, 2 * i * 10000 + i * i, (i + 1) * 10000 + 3 * i * i
-                                    ).tolist()
+    assert (
+        out.tolist() == np.where(i % 2, 2 * i * 10000 + i * i, (i + 1) * 10000 + 3 * i * i).tolist()
+    )
 
 
 def test_recursion(module):
@@ -263,8 +299,10 @@ def test_arrays_that_are_not_contiguous(module):
 
 
 def test_an_array_given_twice_is_one_array():
-    both = Module.from_cuda('extern "C" __global__ void k(int *a, int *b, int *same)'
-                            '{ a[0] = 5; *same = b[0] == 5 && a == b; }')
+    both = Module.from_cuda(
+        'extern "C" __global__ void k(int *a, int *b, int *same)'
+        "{ a[0] = 5; *same = b[0] == 5 && a == b; }"
+    )
     x, same = ints(1), ints(1)
     both.launch("k", 1, 1, [x, x, same])
     assert (x[0], same[0]) == (5, 1)
@@ -281,7 +319,11 @@ def test_arrays_on_the_device(module):
     class OnDevice:
         def __init__(self, address):
             self.__cuda_array_interface__ = {
-                "data": (address, False), "shape": (4,), "typestr": "<f4", "version": 3}
+                "data": (address, False),
+                "shape": (4,),
+                "typestr": "<f4",
+                "version": 3,
+            }
 
     gpu = devices.current()
     address = gpu.allocate(16)
@@ -311,8 +353,9 @@ def test_host_memory_is_given_back(module):
 def test_printf(module, capsys):
     module.launch("prints", 1, 2, [6])
     first, second = capsys.readouterr().out.splitlines()
-    assert first == ("0|    7|7    |    42|4000000000|ff|010|1099511627776| 3.14|1.234568e+04|text|"
-                     "z|%|0x10")
+    assert first == (
+        "0|    7|7    |    42|4000000000|ff|010|1099511627776| 3.14|1.234568e+04|text|z|%|0x10"
+    )
     assert second.startswith("1|")
     module.launch("prints", 1, 1, [-6])
     assert "|42    |" in capsys.readouterr().out
@@ -327,8 +370,9 @@ def test_printf_has_a_buffer_like_the_devices(module, capsys):
 
 def test_what_was_printed_before_a_failure_is_shown(capsys):
     with pytest.raises(TrapError):
-        Module.from_cuda('extern "C" __global__ void k() { printf("before\\n"); __trap(); }'
-                         ).launch("k", 1, 1)
+        Module.from_cuda(
+            'extern "C" __global__ void k() { printf("before\\n"); __trap(); }'
+        ).launch("k", 1, 1)
     assert capsys.readouterr().out == "before\n"
 
 
@@ -373,16 +417,23 @@ def test_a_fault_names_the_line_of_the_source(module):
 
 def test_a_compile_error_names_line_and_code():
     with pytest.raises(CompilationError) as error:
-        Module.from_cuda('extern "C" __global__ void k(int *x)\n{\n    x[0] = undeclared;\n}\n',
-                         name="mine.cu")
+        Module.from_cuda(
+            'extern "C" __global__ void k(int *x)\n{\n    x[0] = undeclared;\n}\n', name="mine.cu"
+        )
     text = str(error.value)
     assert 'line 3: identifier "undeclared" is undefined\n    x[0] = undeclared;' in text
     assert "mine.cu(3): error" in error.value.log
 
 
-@pytest.mark.parametrize("source", [
-    "#error stop here", '#include "nowhere.h"', "__global__ void k( {", "int main() { return x; }",
-])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "#error stop here",
+        '#include "nowhere.h"',
+        "__global__ void k( {",
+        "int main() { return x; }",
+    ],
+)
 def test_other_compile_errors_tell_the_log(source):
     with pytest.raises(CompilationError, match="does not compile") as error:
         Module.from_cuda(source)
@@ -403,15 +454,20 @@ def test_options_reach_the_compiler():
 @pytest.mark.parametrize("architecture", ["compute_75", "compute_80", "compute_90"])
 def test_other_architectures(architecture):
     out = np.zeros(1, np.float32)
-    Module.from_cuda('extern "C" __global__ void k(float *x) { *x = sinf(0.5f) + sqrtf(2); }',
-                     options=(f"-arch={architecture}",)).launch("k", 1, 1, [out])
+    Module.from_cuda(
+        'extern "C" __global__ void k(float *x) { *x = sinf(0.5f) + sqrtf(2); }',
+        options=(f"-arch={architecture}",),
+    ).launch("k", 1, 1, [out])
     assert out[0] == pytest.approx(np.sin(0.5) + np.sqrt(2), rel=1e-6)
 
 
-@pytest.mark.parametrize(("body", "words"), [
-    ("asm volatile(\"cp.async.bulk.commit_group;\");", "compile for compute_80"),
-    ("x[0] = tex1DLod<float>(x[1], 2.f, 0.f);", "of textures the machine has .*no mipmaps"),
-])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('asm volatile("cp.async.bulk.commit_group;");', "compile for compute_80"),
+        ("x[0] = tex1DLod<float>(x[1], 2.f, 0.f);", "of textures the machine has .*no mipmaps"),
+    ],
+)
 def test_what_the_machine_lacks_has_its_own_name(body, words):
     module = Module.from_cuda(f'extern "C" __global__ void k(int *x) {{ {body} }}')
     with pytest.raises(UnsupportedInstruction, match=words):
@@ -430,13 +486,16 @@ def test_a_name_that_is_not_there():
 
 def test_debug_code_runs_too():
     """-G keeps everything in local memory and marks every line."""
-    module = Module.from_cuda(r"""
+    module = Module.from_cuda(
+        r"""
         extern "C" __global__ void k(int *x, int n)
         {
             int square[4];
             for (int i = 0; i < 4; i++) square[i] = i * i;
             if (threadIdx.x < n) x[threadIdx.x] += square[threadIdx.x % 4];
-        }""", options=("-G",))
+        }""",
+        options=("-G",),
+    )
     x = ints(8)
     module.launch("k", 1, 32, [x, 8])
     assert x.tolist() == [0, 1, 4, 9] * 2

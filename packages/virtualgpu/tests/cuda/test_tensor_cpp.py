@@ -102,8 +102,13 @@ def test_rows_and_products_by_inline_ptx(architecture):
 # Element types of mma.h, and what it calls their fragments.
 FRAGMENTS = {
     "bf16": ("__nv_bfloat16", "__nv_bfloat16", "float", (16, 16, 16), "x.x[i]"),
-    "tf32": ("wmma::precision::tf32", "float", "float", (16, 16, 8),
-             "wmma::__float_to_tf32(x.x[i])"),
+    "tf32": (
+        "wmma::precision::tf32",
+        "float",
+        "float",
+        (16, 16, 8),
+        "wmma::__float_to_tf32(x.x[i])",
+    ),
     "f64": ("double", "double", "double", (8, 8, 4), "x.x[i]"),
     "s8": ("signed char", "signed char", "int", (32, 8, 16), "x.x[i]"),
     "u8": ("unsigned char", "unsigned char", "int", (8, 32, 16), "x.x[i]"),

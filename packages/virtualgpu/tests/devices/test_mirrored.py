@@ -199,7 +199,8 @@ def test_pycuda_modules_and_arrays(mirrored, pycuda):
     shared = pycuda.driver.managed_empty(4, np.float32)
     shared[:] = 2
     module.get_function("scale")(
-        shared.base, np.float32(4), np.int32(4), block=(4, 1, 1), grid=(1, 1))
+        shared.base, np.float32(4), np.int32(4), block=(4, 1, 1), grid=(1, 1)
+    )
     assert shared.tolist() == [8, 8, 8, 8]
     with pytest.raises(VirtualGPUError, match="line 4"):
         module.get_function("scale")(x, np.float32(3), np.int32(32), block=(32, 1, 1))
@@ -220,6 +221,9 @@ def test_cudf_series(mirrored, cp):
 
 def test_a_device_out_of_reach_is_refused_by_name(mirrored, cp, monkeypatch):
     monkeypatch.setattr(mirrored, "shares_memory", False, raising=False)
-    with pytest.raises(VirtualGPUError, match=r"CuPy's stand-in computes on the memory of .*, and "
-                                              r"'Virtual GPU \(CPU\)' keeps its memory in another"):
+    with pytest.raises(
+        VirtualGPUError,
+        match=r"CuPy's stand-in computes on the memory of .*, and "
+        r"'Virtual GPU \(CPU\)' keeps its memory in another",
+    ):
         cp.zeros(3)

@@ -24,8 +24,15 @@ OBJECTS = {
     "growing-text": np.array(["a", "b"], np.dtypes.StringDType()),
     "no-elements": np.empty(0, object),
 }
-PLAIN = [np.arange(3.0), np.zeros(2, [("s0", "u8"), ("s1", "u8")]), np.array(["ab", "c"]),
-         np.array([True]), np.array([1j]), np.zeros(2, "M8[s]"), np.zeros(2, "V5")]
+PLAIN = [
+    np.arange(3.0),
+    np.zeros(2, [("s0", "u8"), ("s1", "u8")]),
+    np.array(["ab", "c"]),
+    np.array([True]),
+    np.array([1j]),
+    np.zeros(2, "M8[s]"),
+    np.zeros(2, "V5"),
+]
 each = pytest.mark.parametrize("array", OBJECTS.values(), ids=OBJECTS)
 refused = pytest.raises(TypeError, match="addresses of Python objects")
 
@@ -58,8 +65,10 @@ def test_no_object_is_sent_to_a_device_elsewhere(array):
     def ask(request, arrays):
         return {"address": 4096}, []
 
-    for device in (RemoteDevice(ask, "far", (9, 0), 1 << 20),
-                   MirroredDevice(ask, "far", (9, 0), 1 << 20)):
+    for device in (
+        RemoteDevice(ask, "far", (9, 0), 1 << 20),
+        MirroredDevice(ask, "far", (9, 0), 1 << 20),
+    ):
         address = device.allocate(64)
         with refused:
             device.write(address, array)

@@ -69,9 +69,13 @@ def test_numba_computes_on_each(kernels, four):
 
 
 def test_global_variables_are_each_device_s_own(four):
-    module = [virtualgpu.Module.from_cuda(
-        '__device__ int count; extern "C" __global__ void f() { atomicAdd(&count, 1); }',
-        device=one) for one in four[:2]]
+    module = [
+        virtualgpu.Module.from_cuda(
+            '__device__ int count; extern "C" __global__ void f() { atomicAdd(&count, 1); }',
+            device=one,
+        )
+        for one in four[:2]
+    ]
     for one in (module[0], module[0], module[1]):
         one.launch("f", 1, 4)
     assert [one.read_symbol("count", np.int32)[0] for one in module] == [8, 4]
@@ -110,7 +114,8 @@ def test_cupy_s_devices(four):
     with cp.cuda.Device(2) as second:
         x = cp.arange(6, dtype=cp.float32)
         kernel = cp.RawKernel(
-            'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }', "twice")
+            'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }', "twice"
+        )
         kernel((1,), (6,), (x,))
         assert cp.cuda.get_device_id() == 2
         stream = cp.cuda.Stream()
@@ -148,11 +153,18 @@ def test_a_number_that_is_none(monkeypatch, said):
         wanted()
 
 
-@pytest.mark.parametrize(("said", "seen"), [
-    ("1,2", [1, 2]), (" 3 , 0 ", [3, 0]), ("2", [2]), ("0,1,2,3", [0, 1, 2, 3]),
-    ("1,7,2", [1]),  # as the CUDA Programming Guide has it: the list ends where there is none
-    ("", [0, 1, 2, 3]), ("-1", [0, 1, 2, 3]),  # these hide real GPUs
-])
+@pytest.mark.parametrize(
+    ("said", "seen"),
+    [
+        ("1,2", [1, 2]),
+        (" 3 , 0 ", [3, 0]),
+        ("2", [2]),
+        ("0,1,2,3", [0, 1, 2, 3]),
+        ("1,7,2", [1]),  # as the CUDA Programming Guide has it: the list ends where there is none
+        ("", [0, 1, 2, 3]),
+        ("-1", [0, 1, 2, 3]),  # these hide real GPUs
+    ],
+)
 def test_cuda_visible_devices_chooses_among_them(monkeypatch, said, seen):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
     assert visible(4) == seen
@@ -161,7 +173,8 @@ def test_cuda_visible_devices_chooses_among_them(monkeypatch, said, seen):
     assert len(devices.every()) == len(seen)
     firsts = [device.memory.first for device in devices.every()]
     assert sorted(range(len(seen)), key=firsts.__getitem__) == sorted(
-        range(len(seen)), key=seen.__getitem__)
+        range(len(seen)), key=seen.__getitem__
+    )
 
 
 @pytest.mark.parametrize("said", ["1", "4,0", "GPU-0"])
@@ -179,8 +192,10 @@ def test_a_device_that_is_not_there(four):
 def test_variables_outlast_the_use_of_another_device(four):
     import cupy as cp
 
-    module = cp.RawModule(code="""__device__ float table[2];
-extern "C" __global__ void read(float *x) { x[threadIdx.x] = table[threadIdx.x]; }""")
+    module = cp.RawModule(
+        code="""__device__ float table[2];
+extern "C" __global__ void read(float *x) { x[threadIdx.x] = table[threadIdx.x]; }"""
+    )
     read, x = module.get_function("read"), cp.zeros(2, cp.float32)
     cp.ndarray(2, cp.float32, module.get_global("table"))[:] = 5
     with devices.use(devices.VirtualDevice(64 << 20)):

@@ -53,8 +53,12 @@ def python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
     def run(program: str) -> str:
         (tmp_path / "program.py").write_text(program)  # cuTile reads a kernel's text
-        ran = subprocess.run([sys.executable, tmp_path / "program.py"], text=True,
-                             capture_output=True, env=environment)
+        ran = subprocess.run(
+            [sys.executable, tmp_path / "program.py"],
+            text=True,
+            capture_output=True,
+            env=environment,
+        )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout.strip()
 

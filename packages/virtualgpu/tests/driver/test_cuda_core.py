@@ -38,7 +38,8 @@ extern "C" __global__ void reverse(int *x)
 
 pytestmark = [
     pytest.mark.skipif(not library.is_possible(), reason="Linux on x86-64 alone"),
-    pytest.mark.usefixtures("active")]
+    pytest.mark.usefixtures("active"),
+]
 
 
 @pytest.fixture
@@ -89,8 +90,9 @@ def test_an_instance_of_a_template(core, device, stream, module, name, dtype):
     kernel = module.get_kernel(f"saxpy<{name}>")
     x = np.linspace(0, 1, 1000, dtype=dtype)
     there = [on_device(core, device, stream, one) for one in (x, x * 3, np.zeros_like(x))]
-    core.launch(stream, core.LaunchConfig(grid=4, block=256), kernel, dtype(10), *there,
-                np.uint64(x.size))
+    core.launch(
+        stream, core.LaunchConfig(grid=4, block=256), kernel, dtype(10), *there, np.uint64(x.size)
+    )
     np.testing.assert_allclose(on_host(core, there[2], dtype, stream), 10 * x + x * 3, rtol=1e-6)
     for one in there:
         one.close(stream)
@@ -111,29 +113,36 @@ def test_ptx_and_its_attributes(core, device, stream):
 
 @pytest.mark.filterwarnings("ignore:cuda.bindings.nvjitlink is not available:RuntimeWarning")
 def test_ptx_text_is_linked(core, device, stream):
-    halves = [core.Program(text, "c++", core.ProgramOptions(relocatable_device_code=True)
-                           ).compile("ptx") for text in (
-        "extern __device__ int seven(); extern \"C\" __global__ void f(int *x) { *x = seven(); }",
-        "__device__ int seven() { return 7; }")]
+    halves = [
+        core.Program(text, "c++", core.ProgramOptions(relocatable_device_code=True)).compile("ptx")
+        for text in (
+            'extern __device__ int seven(); extern "C" __global__ void f(int *x) { *x = seven(); }',
+            "__device__ int seven() { return 7; }",
+        )
+    ]
     linked = core.Linker(*halves, options=core.LinkerOptions(arch="sm_90")).link("cubin")
     x = device.allocate(4, stream=stream)
     core.launch(stream, core.LaunchConfig(grid=1, block=1), linked.get_kernel("f"), x)
     assert on_host(core, x, np.int32, stream).tolist() == [7]
 
 
-LTO = ("extern __device__ int seven(); extern \"C\" __global__ void f(int *x) { *x = seven(); }",
-       "__device__ int seven() { return 7; }")
+LTO = (
+    'extern __device__ int seven(); extern "C" __global__ void f(int *x) { *x = seven(); }',
+    "__device__ int seven() { return 7; }",
+)
 
 
 def lto_ir(core, *texts):
-    options = core.ProgramOptions(arch="sm_90", relocatable_device_code=True,
-                                  link_time_optimization=True)
+    options = core.ProgramOptions(
+        arch="sm_90", relocatable_device_code=True, link_time_optimization=True
+    )
     return [core.Program(text, "c++", options).compile("ltoir") for text in texts]
 
 
 def link(core, *parts, to="cubin"):
-    options = core.LinkerOptions(arch="sm_90", link_time_optimization=True,
-                                 ptx=True if to == "ptx" else None)
+    options = core.LinkerOptions(
+        arch="sm_90", link_time_optimization=True, ptx=True if to == "ptx" else None
+    )
     return core.Linker(*parts, options=options).link(to)
 
 
@@ -148,8 +157,9 @@ def test_lto_ir_is_linked_without_a_gpu(core, device, stream):
 
 
 def test_lto_ir_calls_what_is_ptx(core, device, stream):
-    seven = core.Program(LTO[1], "c++", core.ProgramOptions(relocatable_device_code=True)
-                         ).compile("ptx")
+    seven = core.Program(LTO[1], "c++", core.ProgramOptions(relocatable_device_code=True)).compile(
+        "ptx"
+    )
     linked = link(core, *lto_ir(core, LTO[0]), seven)
     x = device.allocate(4, stream=stream)
     core.launch(stream, core.LaunchConfig(grid=1, block=1), linked.get_kernel("f"), x)
@@ -189,16 +199,21 @@ def test_a_pool_counts_what_it_gave(core, device, stream):
 
 def test_what_has_one_address_on_host_and_device_is_refused(core, device):
     with pytest.raises(Exception, match=r"pools of device memory alone: use DeviceMemoryResource"):
-        core.ManagedMemoryResource(core.ManagedMemoryResourceOptions(
-            preferred_location=device.device_id))
+        core.ManagedMemoryResource(
+            core.ManagedMemoryResourceOptions(preferred_location=device.device_id)
+        )
 
 
 def test_buffers_and_cupy_share_memory(core, device, stream, module):
     import cupy as cp
 
     x = cp.arange(64, dtype=cp.int32)
-    core.launch(stream, core.LaunchConfig(grid=1, block=64, shmem_size=256),
-                module.get_kernel("reverse"), x.data.ptr)
+    core.launch(
+        stream,
+        core.LaunchConfig(grid=1, block=64, shmem_size=256),
+        module.get_kernel("reverse"),
+        x.data.ptr,
+    )
     assert x.get().tolist() == list(range(63, -1, -1))
     buffer = on_device(core, device, stream, np.arange(5, dtype=np.int32))
     seen = cp.from_dlpack(buffer).view(cp.int32)
@@ -209,8 +224,9 @@ def test_buffers_and_cupy_share_memory(core, device, stream, module):
 def test_an_illegal_address_names_line_block_and_thread(core, device, stream, module):
     x = device.allocate(40, stream=stream)
     with pytest.raises(Exception, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
-        core.launch(stream, core.LaunchConfig(grid=1, block=32),
-                    module.get_kernel("past_the_end"), x, 0)
+        core.launch(
+            stream, core.LaunchConfig(grid=1, block=32), module.get_kernel("past_the_end"), x, 0
+        )
     said = str(caught.value)
     assert "kernel past_the_end, examples.cu line 9, thread 10 of block 0" in said
     assert "x[threadIdx.x + n] = 1;" in said
@@ -225,8 +241,9 @@ def test_the_checkers_watch(core, device, stream, module):
 
 def test_a_launch_counts_its_arguments(core, device, stream, module):
     with pytest.raises(TypeError, match=r"takes 2 arguments and was given 1: a GPU would read"):
-        core.launch(stream, core.LaunchConfig(grid=1, block=1), module.get_kernel("past_the_end"),
-                    1)
+        core.launch(
+            stream, core.LaunchConfig(grid=1, block=1), module.get_kernel("past_the_end"), 1
+        )
 
 
 def test_names_that_are_not_there(core, device, module):
@@ -240,8 +257,11 @@ def test_code_that_does_not_compile(core, device):
     from cuda.core._utils.cuda_utils import NVRTCError
 
     with pytest.raises(NVRTCError, match=r'line 2: identifier "y" is undefined'):
-        core.Program("__global__ void f(int *x) {\n  x[0] = y; }", "c++",
-                     core.ProgramOptions(name="wrong.cu")).compile("cubin")
+        core.Program(
+            "__global__ void f(int *x) {\n  x[0] = y; }",
+            "c++",
+            core.ProgramOptions(name="wrong.cu"),
+        ).compile("cubin")
 
 
 def test_machine_code_of_a_real_gpu_is_refused(core, device):
@@ -262,8 +282,11 @@ def test_host_memory_that_kernels_reach(core, device, stream):
     here)."""
     from cuda.bindings import driver
 
-    kernel = core.Program('extern "C" __global__ void twice(int *x) { x[threadIdx.x] *= 2; }',
-                          "c++").compile("ptx").get_kernel("twice")
+    kernel = (
+        core.Program('extern "C" __global__ void twice(int *x) { x[threadIdx.x] *= 2; }', "c++")
+        .compile("ptx")
+        .get_kernel("twice")
+    )
     error, made = driver.cuMemHostAlloc(128, driver.CU_MEMHOSTALLOC_DEVICEMAP)
     assert error == 0
     own = np.arange(32, dtype=np.int32)
@@ -320,8 +343,13 @@ kept_to_the_end = [stream, here, there, kernel]
 def test_two_devices_and_an_end_without_a_crash():
     import os
 
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True,
-                          text=True, env=os.environ | {"VIRTUALGPU_DEVICES": "2"}, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"VIRTUALGPU_DEVICES": "2"},
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert "in an array of 128 bytes on device 1, and this is device 0" in done.stdout
 
@@ -339,8 +367,12 @@ print(int(driver.cuInit(0)[0]))
 
 def test_functions_are_found_while_the_driver_is_switched_off():
     """cuda.bindings looks them up once, at its first call."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SWITCHED], capture_output=True,
-                          text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SWITCHED],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.stdout.split() == ["100", "0"], done.stderr
 
 
@@ -358,8 +390,9 @@ sys.kept.pop()
 
 
 def test_what_is_freed_without_the_driver_or_without_python_is_freed_in_silence():
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LATE], capture_output=True,
-                          text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LATE], capture_output=True, text=True, timeout=300
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -17,8 +17,10 @@ def made():
     functions = [two(lambda n: n + 1), two(lambda n: 2 * n), two(lambda n: n), two(lambda n: n)]
     addresses = [ctypes.cast(one, ctypes.c_void_p).value or 0 for one in functions]
     names = ("more", "cuTwiceFree", "cuCtxGetCurrent", "cuCtxSetCurrent")
-    return (library.Library("libvirtualgputest.so.7", dict(zip(names, addresses, strict=True))),
-            functions)
+    return (
+        library.Library("libvirtualgputest.so.7", dict(zip(names, addresses, strict=True))),
+        functions,
+    )
 
 
 def test_its_functions_are_found_by_its_name(made):

@@ -12,7 +12,8 @@ from virtualgpu.driver import library
 
 pytestmark = [
     pytest.mark.skipif(not library.is_possible(), reason="Linux on x86-64 alone"),
-    pytest.mark.usefixtures("active")]
+    pytest.mark.usefixtures("active"),
+]
 
 
 def test_managed_memory_has_one_address():

@@ -42,19 +42,27 @@ CASES = [
     *[("add", t) for t in ("u32", "s32", "u64", "f32", "f64")],
     *[(o, t) for o in ("min", "max") for t in ("u32", "s32", "u64", "s64")],
     *[(o, t) for o in ("and", "or", "xor", "exch") for t in ("b32", "b64")],
-    ("inc", "u32"), ("dec", "u32"),
+    ("inc", "u32"),
+    ("dec", "u32"),
 ]
 # PTX type: NumPy type, register bank
 TYPES = {
-    "u32": ("u4", "%r"), "s32": ("i4", "%r"), "b32": ("u4", "%r"), "u64": ("u8", "%rd"),
-    "s64": ("i8", "%rd"), "b64": ("u8", "%rd"), "f32": ("f4", "%f"), "f64": ("f8", "%fd"),
+    "u32": ("u4", "%r"),
+    "s32": ("i4", "%r"),
+    "b32": ("u4", "%r"),
+    "u64": ("u8", "%rd"),
+    "s64": ("i8", "%rd"),
+    "b64": ("u8", "%rd"),
+    "f32": ("f4", "%f"),
+    "f64": ("f8", "%fd"),
 }
 
 
 def values(dtype: np.dtype, count: int, small: bool) -> np.ndarray:
     if dtype.kind == "f":
         return RANDOM.normal(0, 1, count).astype(dtype) * dtype.type(2.0) ** RANDOM.integers(
-            -20, 20, count).astype(dtype)
+            -20, 20, count
+        ).astype(dtype)
     if small:
         return RANDOM.integers(0, 5, count).astype(dtype)
     return np.frombuffer(RANDOM.bytes(count * dtype.itemsize), dtype).copy()
@@ -86,24 +94,33 @@ def test_atom_returns_the_old_value_and_changes_memory(operation, kind, space):
         # the words go to shared memory first, and back last
         tile = f".shared .align 8 .b8 tile[{WORDS * size}];"
         base = "%rd10"
-    move = f"""
+    move = (
+        f"""
         setp.ne.u32 %p1, %tid, 0; @%p1 bra Filled{{n}};
         mov.u32 %r1, 0;
         Next{{n}}: mad.wide.u32 %rd11, %r1, {size}, %rd2; mov.u64 %rd12, tile;
         mad.wide.u32 %rd12, %r1, {size}, %rd12;
         ld.{{a}}.b{8 * size} %rd13, [{{x}}]; st.{{b}}.b{8 * size} [{{y}}], %rd13;
         add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, {WORDS}; @%p1 bra Next{{n}};
-        Filled{{n}}: bar.sync 0;""" if tile else ""
-    body = (move.format(n=1, a="global", b="shared", x="%rd11", y="%rd12") + f"""
-        {'mov.u64 %rd10, tile;' * bool(tile)}
-        {'cvta.shared.u64 %rd10, %rd10;' * (space == 'generic')}
+        Filled{{n}}: bar.sync 0;"""
+        if tile
+        else ""
+    )
+    body = (
+        move.format(n=1, a="global", b="shared", x="%rd11", y="%rd12")
+        + f"""
+        {"mov.u64 %rd10, tile;" * bool(tile)}
+        {"cvta.shared.u64 %rd10, %rd10;" * (space == "generic")}
         mad.wide.u32 %rd6, %tid, 4, %rd4; ld.global.u32 %r1, [%rd6];
         mad.wide.u32 %rd6, %r1, {size}, {base};
         mad.wide.u32 %rd7, %tid, {size}, %rd3; ld.global.b{8 * size} {bank}9, [%rd7];
         atom{word}.{operation}.{kind} {bank}8, [%rd6], {bank}9;
         mad.wide.u32 %rd7, %tid, {size}, %rd5; st.global.b{8 * size} [%rd7], {bank}8;
         bar.sync 0;
-        """ + move.format(n=2, a="shared", b="global", x="%rd12", y="%rd11") + "mov.u32 %r0, 0;")
+        """
+        + move.format(n=2, a="shared", b="global", x="%rd12", y="%rd11")
+        + "mov.u32 %r0, 0;"
+    )
     got = memory.copy()
     per_thread(body, got, b, where, old, block=LANES, variables=tile)
     np.testing.assert_array_equal(got.view(f"u{size}"), wanted.view(f"u{size}"))
@@ -126,22 +143,34 @@ def test_compare_and_swap(kind):
             wanted[place] = new[lane]
     old = np.zeros(LANES, dtype)
     got = memory.copy()
-    per_thread(f"""
+    per_thread(
+        f"""
         mad.wide.u32 %rd10, %tid, 4, %rd5; ld.global.u32 %r1, [%rd10];
         mad.wide.u32 %rd10, %r1, {size}, %rd2;
         mad.wide.u32 %rd11, %tid, {size}, %rd3; ld.global.{kind} {bank}7, [%rd11];
         mad.wide.u32 %rd11, %tid, {size}, %rd4; ld.global.{kind} {bank}8, [%rd11];
         atom.global.cas.{kind} {bank}9, [%rd10], {bank}7, {bank}8;
         mad.wide.u32 %rd11, %tid, {size}, %rd6; st.global.{kind} [%rd11], {bank}9;
-        mov.u32 %r0, 0;""", got, expect, new, where, old, block=LANES)
+        mov.u32 %r0, 0;""",
+        got,
+        expect,
+        new,
+        where,
+        old,
+        block=LANES,
+    )
     np.testing.assert_array_equal(got, wanted)
     np.testing.assert_array_equal(old, wanted_old)
 
 
 def test_red_is_atom_without_an_answer():
     counter = np.zeros(2, np.uint32)
-    per_thread("red.global.add.u32 [%rd2], 1; red.add.u32 [%rd2+4], %tid; mov.u32 %r0, 0;",
-               counter, grid=7, block=50)
+    per_thread(
+        "red.global.add.u32 [%rd2], 1; red.add.u32 [%rd2+4], %tid; mov.u32 %r0, 0;",
+        counter,
+        grid=7,
+        block=50,
+    )
     assert counter.tolist() == [350, 7 * sum(range(50))]
 
 
@@ -150,21 +179,40 @@ def test_half_precision_sums():
     start = np.float16([1.0, 2048.0, -3.0])
     plain, packed, coarse = start[:2].copy(), start[1:].copy(), np.uint16([0x4380, 0x3F80])
     once = np.uint16([0x4380, 0x3F80])
-    per_thread("""
+    per_thread(
+        """
         mov.b16 %h1, 0x3c00; mov.b32 %r1, 0x3c003c00; mov.b32 %r2, 0x3f803f80;
         red.global.add.noftz.f16 [%rd2], %h1; atom.global.add.noftz.f16 %h2, [%rd2+2], %h1;
         red.global.add.noftz.f16x2 [%rd3], %r1; red.global.add.noftz.bf16x2 [%rd4], %r2;
         setp.ne.u32 %p1, %tid, 0; @%p1 bra Out;
         mov.b32 %r3, 0x40404040; red.global.add.noftz.bf16x2 [%rd5], %r3;
-        Out: mov.u32 %r0, 0;""", plain, packed, coarse, once, block=8)
+        Out: mov.u32 %r0, 0;""",
+        plain,
+        packed,
+        coarse,
+        once,
+        block=8,
+    )
     assert plain.tolist() == [9.0, 2048.0]  # 2048 + 1 rounds to even, eight times
     assert packed.tolist() == [2048.0, 5.0]
     assert coarse.tolist() == [0x4380, 0x4110]  # 256 + 1 rounds to even; 1 + 8 = 9
     assert once.tolist() == [0x4382, 0x4080]  # 256 + 3 rounds to even, up: 260; 1 + 3 = 4
 
 
-VECTORS = [("f32", 2), ("f32", 4), ("f16x2", 2), ("f16x2", 4), ("bf16x2", 2), ("bf16x2", 4),
-           ("f16", 2), ("f16", 4), ("f16", 8), ("bf16", 2), ("bf16", 4), ("bf16", 8)]
+VECTORS = [
+    ("f32", 2),
+    ("f32", 4),
+    ("f16x2", 2),
+    ("f16x2", 4),
+    ("bf16x2", 2),
+    ("bf16x2", 4),
+    ("f16", 2),
+    ("f16", 4),
+    ("f16", 8),
+    ("bf16", 2),
+    ("bf16", 4),
+    ("bf16", 8),
+]
 
 
 def half_sum(a: int, b: int, brain: bool) -> int:
@@ -206,22 +254,34 @@ def test_vector_atomics(kind, width, answers, generic):
     for lane, row in enumerate(where):
         wanted_old[lane] = wanted[row] if answers else 0
         for i in range(count):
-            wanted[row, i] = (half_sum(wanted[row, i], b[lane, i], kind.startswith("b"))
-                              if halves else wanted[row, i] + b[lane, i])
+            wanted[row, i] = (
+                half_sum(wanted[row, i], b[lane, i], kind.startswith("b"))
+                if halves
+                else wanted[row, i] + b[lane, i]
+            )
     old, got = np.zeros_like(b), memory.copy()
     step, bits = width * size, 8 * size
     given, taken = (", ".join(f"{bank}{i + n}" for i in range(width)) for n in (0, 8))
     name = f"{'' if generic else '.global'}.add{'.noftz' * halves}.v{width}.{kind}"
     loads = "".join(f"ld.global.b{bits} {bank}{i}, [%rd7+{i * size}];" for i in range(width))
     keeps = "".join(f"st.global.b{bits} [%rd7+{i * size}], {bank}{i + 8};" for i in range(width))
-    op = (f"atom{name} {{{taken}}}, [%rd6], {{{given}}};"
-          f"mad.wide.u32 %rd7, %tid, {step}, %rd5; {keeps}" if answers
-          else f"red{name} [%rd6], {{{given}}};")
-    per_thread(f"""
+    op = (
+        f"atom{name} {{{taken}}}, [%rd6], {{{given}}};"
+        f"mad.wide.u32 %rd7, %tid, {step}, %rd5; {keeps}"
+        if answers
+        else f"red{name} [%rd6], {{{given}}};"
+    )
+    per_thread(
+        f"""
         mad.wide.u32 %rd6, %tid, 4, %rd4; ld.global.u32 %r30, [%rd6];
         mad.wide.u32 %rd6, %r30, {step}, %rd2;
         mad.wide.u32 %rd7, %tid, {step}, %rd3; {loads} {op} mov.u32 %r0, 0;""",
-               got, b, where, old, block=LANES)
+        got,
+        b,
+        where,
+        old,
+        block=LANES,
+    )
     np.testing.assert_array_equal(got, wanted)
     np.testing.assert_array_equal(old, wanted_old)
 
@@ -232,14 +292,19 @@ def test_a_vector_atomic_misused():
     add = "red.global.add.v4.f32 [%rd3], {%f1, %f2, %f3, %f4}; mov.u32 %r0, 0;"
     memory = np.zeros(8, np.float32)
     with pytest.raises(MisalignedAddressError, match="16 bytes") as wrong:
-        per_thread("setp.eq.u32 %p1, %tid, 5; selp.b64 %rd3, 8, 0, %p1;"
-                   "add.u64 %rd3, %rd2, %rd3;" + add, memory)
+        per_thread(
+            "setp.eq.u32 %p1, %tid, 5; selp.b64 %rd3, 8, 0, %p1;add.u64 %rd3, %rd2, %rd3;" + add,
+            memory,
+        )
     assert wrong.value.location.thread[0] == 5
     with pytest.raises(MemoryAccessError, match="illegal address"):
         per_thread("add.u64 %rd3, %rd2, 32;" + add, memory)
     with pytest.raises(MemoryAccessError, match="global memory alone"):
-        per_thread("mov.u64 %rd3, tile; cvta.shared.u64 %rd3, %rd3;" + add.replace(".global", ""),
-                   memory, variables=".shared .align 16 .b8 tile[32];")
+        per_thread(
+            "mov.u64 %rd3, tile; cvta.shared.u64 %rd3, %rd3;" + add.replace(".global", ""),
+            memory,
+            variables=".shared .align 16 .b8 tile[32];",
+        )
     for text in (add.replace(".global", ".shared"), add.replace(", %f4", "")):
         with pytest.raises(PTXSyntaxError, match=r"vector atomics|3 values"):
             per_thread("mov.u64 %rd3, %rd2;" + text, memory)
@@ -248,8 +313,13 @@ def test_a_vector_atomic_misused():
 def test_float_sums_round_at_every_step():
     """One lane after the other: not a pairwise sum, and not a sum in double precision."""
     sum_, x = np.zeros(1, np.float32), RANDOM.normal(0, 1, 256).astype(np.float32)
-    per_thread("mad.wide.u32 %rd4, %tid, 4, %rd3; ld.global.f32 %f1, [%rd4];"
-               "red.global.add.f32 [%rd2], %f1; mov.u32 %r0, 0;", sum_, x, block=256)
+    per_thread(
+        "mad.wide.u32 %rd4, %tid, 4, %rd3; ld.global.f32 %f1, [%rd4];"
+        "red.global.add.f32 [%rd2], %f1; mov.u32 %r0, 0;",
+        sum_,
+        x,
+        block=256,
+    )
     wanted = np.float32(0)
     for value in x:
         wanted += value
@@ -259,24 +329,34 @@ def test_float_sums_round_at_every_step():
 SMALLEST = np.float32(2**-126)  # the smallest normal float32
 
 
-@pytest.mark.parametrize(("memory", "b", "in_global", "in_shared"), [
-    (SMALLEST / 2, SMALLEST / 2, 0.0, SMALLEST),  # flushed before the sum
-    (-SMALLEST / 2, -0.0, -0.0, -SMALLEST / 2),  # to a zero of the same sign
-    (SMALLEST, -SMALLEST * np.float32(1.5), -0.0, -SMALLEST / 2),  # and after it
-    (SMALLEST, SMALLEST, 2 * SMALLEST, 2 * SMALLEST),
-])
+@pytest.mark.parametrize(
+    ("memory", "b", "in_global", "in_shared"),
+    [
+        (SMALLEST / 2, SMALLEST / 2, 0.0, SMALLEST),  # flushed before the sum
+        (-SMALLEST / 2, -0.0, -0.0, -SMALLEST / 2),  # to a zero of the same sign
+        (SMALLEST, -SMALLEST * np.float32(1.5), -0.0, -SMALLEST / 2),  # and after it
+        (SMALLEST, SMALLEST, 2 * SMALLEST, 2 * SMALLEST),
+    ],
+)
 def test_float32_sums_in_global_memory_flush_subnormal_numbers(memory, b, in_global, in_shared):
     """PTX ISA, "atom": ... and those in shared memory do not."""
     words = np.float32([memory, memory, 0])
     addend = np.float32([b])
-    per_thread("""
+    per_thread(
+        """
         ld.global.f32 %f1, [%rd3]; ld.global.f32 %f2, [%rd2+4];
         atom.global.add.f32 %f3, [%rd2], %f1;
         st.shared.f32 [word], %f2; red.shared.add.f32 [word], %f1;
         ld.shared.f32 %f2, [word]; st.global.f32 [%rd2+4], %f2; st.global.f32 [%rd2+8], %f3;
-        mov.u32 %r0, 0;""", words, addend, block=1, variables=".shared .align 4 .b8 word[4];")
-    np.testing.assert_array_equal(words.view(np.uint32),
-                                  np.float32([in_global, in_shared, memory]).view(np.uint32))
+        mov.u32 %r0, 0;""",
+        words,
+        addend,
+        block=1,
+        variables=".shared .align 4 .b8 word[4];",
+    )
+    np.testing.assert_array_equal(
+        words.view(np.uint32), np.float32([in_global, in_shared, memory]).view(np.uint32)
+    )
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
@@ -299,13 +379,19 @@ def test_a_float_maximum_by_compare_and_swap():
     """The loop that CUDA code writes where the hardware has no instruction."""
     x = RANDOM.normal(0, 1, 500).astype(np.float32)
     best = np.float32([-np.inf])
-    per_thread("""
+    per_thread(
+        """
         mad.wide.u32 %rd4, %gid, 4, %rd3; ld.global.f32 %f1, [%rd4];
         ld.global.b32 %r1, [%rd2];
         Again: mov.b32 %f2, %r1; setp.ge.f32 %p1, %f2, %f1; @%p1 bra Out;
         mov.b32 %r2, %f1; atom.global.cas.b32 %r3, [%rd2], %r1, %r2;
         setp.eq.u32 %p2, %r3, %r1; mov.u32 %r1, %r3; @!%p2 bra Again;
-        Out: mov.u32 %r0, 0;""", best, x, grid=5, block=100)
+        Out: mov.u32 %r0, 0;""",
+        best,
+        x,
+        grid=5,
+        block=100,
+    )
     assert best[0] == x.max()
 
 
@@ -328,11 +414,28 @@ def test_a_spin_lock_lets_everyone_in_once(seed):
     assert (total[0], lock[0]) == (120, 0)
 
 
-@pytest.mark.parametrize("name", [
-    "add.b32", "min.f32", "inc.s32", "inc.u64", "and.f32", "add.b64", "cas.f32", "exch.b16",
-    "sub.u32", "add.u16", "u32", "add.b128", "min.v2.f32",
-    "add.v2.u32", "add.v8.f32", "exch.v2.f32", "add.noftz.f64x2",
-])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add.b32",
+        "min.f32",
+        "inc.s32",
+        "inc.u64",
+        "and.f32",
+        "add.b64",
+        "cas.f32",
+        "exch.b16",
+        "sub.u32",
+        "add.u16",
+        "u32",
+        "add.b128",
+        "min.v2.f32",
+        "add.v2.u32",
+        "add.v8.f32",
+        "exch.v2.f32",
+        "add.noftz.f64x2",
+    ],
+)
 def test_what_no_device_has_is_named(name):
     with pytest.raises(UnsupportedInstruction, match=r"atom\.global"):
         per_thread(f"atom.global.{name} %r0, [%rd1], %r1;")

@@ -22,8 +22,12 @@ TILE = f".shared .align 16 .b8 tile[{THREADS * SLOTS * 16}]; .shared .align 8 .b
 PLACES = f"""mov.u64 %rd8, tile; mad.wide.u32 %rd8, %tid, {SLOTS * 16}, %rd8;
     mad.wide.u32 %rd9, %gid, {SLOTS * 16}, %rd2; and.b32 %r2, %tid, 1; setp.eq.u32 %p1, %r2, 1;
     setp.lt.u32 %p2, %tid, 20;"""
-GUARDS = {"": lambda t: True, "@%p1 ": lambda t: t % 2 == 1, "@!%p1 ": lambda t: t % 2 == 0,
-          "@%p2 ": lambda t: t < 20}
+GUARDS = {
+    "": lambda t: True,
+    "@%p1 ": lambda t: t % 2 == 1,
+    "@!%p1 ": lambda t: t % 2 == 0,
+    "@%p2 ": lambda t: t < 20,
+}
 
 
 class Thread:
@@ -65,8 +69,10 @@ def program(chance: random.Random, threads: list[Thread]) -> tuple[str, int]:
             elif way == 2:
                 more = ", %p2"
             space = chance.choice(("shared", "shared::cta"))
-            body.append(f"{guard}cp.async.{cache}.{space}.global [%rd8+{slot}], [%rd9+{slot}], "
-                        f"{size}{more};")
+            body.append(
+                f"{guard}cp.async.{cache}.{space}.global [%rd8+{slot}], [%rd9+{slot}], "
+                f"{size}{more};"
+            )
             for t in those:
                 t.copy(slot, size, 0 if way == 2 and t.number < 20 else read)
         elif kind == "commit":
@@ -100,8 +106,9 @@ def test_data_arrive_at_the_wait_and_not_before(seed):
     threads = [Thread(n % THREADS, part) for n, part in enumerate(parts)]
     body, looks = program(chance, threads)
     clear = "".join(f"st.shared.u32 [%rd8+{at}], 0;" for at in range(0, SLOTS * 16, 4))
-    out = per_thread(f"{PLACES}{clear} mov.u32 %r0, 0;\n{body}", given, grid=2, block=THREADS,
-                     variables=TILE)
+    out = per_thread(
+        f"{PLACES}{clear} mov.u32 %r0, 0;\n{body}", given, grid=2, block=THREADS, variables=TILE
+    )
     assert looks and out.tolist() == [t.sum for t in threads]
 
 
@@ -110,7 +117,9 @@ def test_copies_arrive_at_a_barrier(noinc):
     """With .noinc the phase has counted the copies' arrivals, without it it has not."""
     count = THREADS * (2 if noinc else 1)
     suffix = ".noinc" if noinc else ""
-    body = PLACES + f"""
+    body = (
+        PLACES
+        + f"""
         setp.eq.u32 %p3, %tid, 0; @%p3 mbarrier.init.shared.b64 [object], {count}; bar.sync 0;
         st.shared.u32 [%rd8], 7;
         cp.async.ca.shared.global [%rd8], [%rd9], 4;
@@ -120,6 +129,7 @@ def test_copies_arrive_at_a_barrier(noinc):
         Wait: mbarrier.test_wait.shared.b64 %p4, [object], %rd11; @!%p4 bra Wait;
         xor.b32 %r5, %tid, 1; mov.u64 %rd12, tile; mad.wide.u32 %rd12, %r5, {SLOTS * 16}, %rd12;
         ld.shared.u32 %r0, [%rd12]; mad.lo.u32 %r0, %r4, 1000, %r0;"""
+    )
     given = np.arange(2 * THREADS * SLOTS * 4, dtype=np.uint32)
     out = per_thread(body, given, grid=2, block=THREADS, variables=TILE)
     other = np.arange(2 * THREADS) // THREADS * THREADS + (np.arange(2 * THREADS) % THREADS ^ 1)
@@ -141,59 +151,91 @@ def test_a_bulk_copy_completes_the_bytes_that_a_barrier_expects():
         ld.shared.u32 %r0, [%rd8+4];"""
     given = np.arange(2 * THREADS * 4, dtype=np.uint32)
     out = per_thread(body, given, grid=2, block=THREADS, variables=TILE)
-    np.testing.assert_array_equal(
-        out, given.reshape(2, THREADS, 4)[:, ::-1, 1].ravel())
+    np.testing.assert_array_equal(out, given.reshape(2, THREADS, 4)[:, ::-1, 1].ravel())
 
 
 def test_what_was_in_the_source_at_the_wait_counts():
     """Nothing orders the copy with a store to its source: the latest moment shows it."""
-    out = per_thread(PLACES + """
+    out = per_thread(
+        PLACES
+        + """
         cp.async.ca.shared.global [%rd8], [%rd9], 4; st.global.u32 [%rd9], 9;
         cp.async.wait_all; ld.shared.u32 %r0, [%rd8];""",
-                     np.ones(THREADS * SLOTS * 4, np.uint32), block=THREADS, variables=TILE)
+        np.ones(THREADS * SLOTS * 4, np.uint32),
+        block=THREADS,
+        variables=TILE,
+    )
     assert (out == 9).all()
 
 
-@pytest.mark.parametrize(("copy", "error", "words"), [
-    ("cp.async.ca.shared.global [%rd8+2], [%rd9], 4;", MisalignedAddressError, "multiple of 4"),
-    ("cp.async.cg.shared.global [%rd8], [%rd9+4], 16;", MisalignedAddressError, "multiple of 16"),
-    ("cp.async.ca.shared.global [%rd8+1048576], [%rd9], 4;", MemoryAccessError, "shared array"),
-    ("cp.async.ca.shared.global [%rd8], [%rd9+1048576], 4;", MemoryAccessError, "reads"),
-    ("cvta.shared.u64 %rd8, %rd8; cp.async.ca.shared.global [%rd8], [%rd9], 4;",
-     MemoryAccessError, "writes 4 bytes of shared"),
-    ("cp.async.ca.shared.global [%rd8], [%rd8], 4;", MemoryAccessError, "reads"),
-    ("cp.async.ca.shared.global [%rd8], [%rd9], 4, 5;", BarrierError, "to read 5"),
-    ("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%rd8], [%rd9], 8, [object];",
-     BarrierError, "multiples of 16"),
-])
+@pytest.mark.parametrize(
+    ("copy", "error", "words"),
+    [
+        ("cp.async.ca.shared.global [%rd8+2], [%rd9], 4;", MisalignedAddressError, "multiple of 4"),
+        (
+            "cp.async.cg.shared.global [%rd8], [%rd9+4], 16;",
+            MisalignedAddressError,
+            "multiple of 16",
+        ),
+        ("cp.async.ca.shared.global [%rd8+1048576], [%rd9], 4;", MemoryAccessError, "shared array"),
+        ("cp.async.ca.shared.global [%rd8], [%rd9+1048576], 4;", MemoryAccessError, "reads"),
+        (
+            "cvta.shared.u64 %rd8, %rd8; cp.async.ca.shared.global [%rd8], [%rd9], 4;",
+            MemoryAccessError,
+            "writes 4 bytes of shared",
+        ),
+        ("cp.async.ca.shared.global [%rd8], [%rd8], 4;", MemoryAccessError, "reads"),
+        ("cp.async.ca.shared.global [%rd8], [%rd9], 4, 5;", BarrierError, "to read 5"),
+        (
+            "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%rd8], [%rd9], 8, [object];",
+            BarrierError,
+            "multiples of 16",
+        ),
+    ],
+)
 def test_misuse_names_line_block_and_thread(copy, error, words):
     text = entry(f"{PLACES}\n.loc 1 7 0\n{copy} cp.async.wait_all;", 2, variables=TILE)
     with pytest.raises(error, match=words) as raised:
-        launch(text + '\n.file 1 "kernel.cu"\n', 1, THREADS,
-               [np.zeros(4, np.uint32), np.zeros(THREADS * SLOTS * 4, np.uint32)])
+        launch(
+            text + '\n.file 1 "kernel.cu"\n',
+            1,
+            THREADS,
+            [np.zeros(4, np.uint32), np.zeros(THREADS * SLOTS * 4, np.uint32)],
+        )
     at = raised.value.location
     assert (at.line, at.block, at.thread) == (7, (0, 0, 0), (0, 0, 0))
 
 
 def test_bytes_that_are_not_read_need_no_memory():
     """src-size bytes are read and no more: the usual guard of a tile's edge."""
-    out = per_thread(PLACES + """
+    out = per_thread(
+        PLACES
+        + """
         cp.async.ca.shared.global [%rd8], [%rd9+16777216], 4, 0; cp.async.wait_all;
         ld.shared.u32 %r0, [%rd8];""",
-                     np.ones(THREADS * SLOTS * 4, np.uint32), block=THREADS, variables=TILE)
+        np.ones(THREADS * SLOTS * 4, np.uint32),
+        block=THREADS,
+        variables=TILE,
+    )
     assert (out == 0).all()
 
 
-@pytest.mark.parametrize(("form", "error"), [
-    ("cp.async.ca.shared.global [%rd8], [%rd9], 12;", PTXSyntaxError),
-    ("cp.async.cg.shared.global [%rd8], [%rd9], 8;", PTXSyntaxError),
-    ("cp.async.ca.global.shared [%rd9], [%rd8], 4;", UnsupportedInstruction),
-    ("cp.async.wait_group %r0;", PTXSyntaxError),
-    ("cp.async.wait_all 1;", PTXSyntaxError),
-    ("cp.async.bulk.wait_group 0;", UnsupportedInstruction),
-    ("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%rd8], "
-     "[%rd9, {%r0, %r1}], [object];", UnsupportedInstruction),
-])
+@pytest.mark.parametrize(
+    ("form", "error"),
+    [
+        ("cp.async.ca.shared.global [%rd8], [%rd9], 12;", PTXSyntaxError),
+        ("cp.async.cg.shared.global [%rd8], [%rd9], 8;", PTXSyntaxError),
+        ("cp.async.ca.global.shared [%rd9], [%rd8], 4;", UnsupportedInstruction),
+        ("cp.async.wait_group %r0;", PTXSyntaxError),
+        ("cp.async.wait_all 1;", PTXSyntaxError),
+        ("cp.async.bulk.wait_group 0;", UnsupportedInstruction),
+        (
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%rd8], "
+            "[%rd9, {%r0, %r1}], [object];",
+            UnsupportedInstruction,
+        ),
+    ],
+)
 def test_other_forms_are_refused(form, error):
     text = entry(f"{PLACES}\n.loc 1 7 0\n{form}", 2, variables=TILE) + '\n.file 1 "kernel.cu"\n'
     with pytest.raises(error, match=r"cp\.async") as raised:
@@ -201,29 +243,46 @@ def test_other_forms_are_refused(form, error):
     assert raised.value.location.line == 7
 
 
-@pytest.mark.parametrize("form", ["griddepcontrol.wait;", "griddepcontrol.launch_dependents;",
-                                  "setmaxnreg.dec.sync.aligned.u32 24;",
-                                  "setmaxnreg.inc.sync.aligned.u32 256;"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "griddepcontrol.wait;",
+        "griddepcontrol.launch_dependents;",
+        "setmaxnreg.dec.sync.aligned.u32 24;",
+        "setmaxnreg.inc.sync.aligned.u32 256;",
+    ],
+)
 def test_what_changes_nothing_here(form):
     assert (per_thread(f"mov.u32 %r0, 5; {form}") == 5).all()
 
 
-@pytest.mark.parametrize("form", ["griddepcontrol;", "setmaxnreg.inc.sync.aligned.u32 264;",
-                                  "setmaxnreg.inc.sync.aligned.u32 20;",
-                                  "setmaxnreg.inc.sync.aligned.u32 25;",
-                                  "setmaxnreg.inc.sync.aligned.u32 %r1;"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "griddepcontrol;",
+        "setmaxnreg.inc.sync.aligned.u32 264;",
+        "setmaxnreg.inc.sync.aligned.u32 20;",
+        "setmaxnreg.inc.sync.aligned.u32 25;",
+        "setmaxnreg.inc.sync.aligned.u32 %r1;",
+    ],
+)
 def test_its_misuse_is_refused(form):
     with pytest.raises((PTXSyntaxError, UnsupportedInstruction), match=r"setmaxnreg|griddep"):
         per_thread(form)
 
 
-@pytest.mark.parametrize(("form", "words"), [
-    ("wgmma.fence.sync.aligned;", "compile for compute_90"),
-    ("tcgen05.fence::before_thread_sync;", "compile for compute_90"),
-    ("cp.async.bulk.commit_group;", "compile for compute_80"),
-    ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%rd1], 16;",
-     "compile for compute_80"),
-])
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("wgmma.fence.sync.aligned;", "compile for compute_90"),
+        ("tcgen05.fence::before_thread_sync;", "compile for compute_90"),
+        ("cp.async.bulk.commit_group;", "compile for compute_80"),
+        (
+            "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%rd1], 16;",
+            "compile for compute_80",
+        ),
+    ],
+)
 def test_what_the_machine_lacks_says_what_to_do(form, words):
     with pytest.raises(UnsupportedInstruction, match=words):
         per_thread(form)

@@ -107,8 +107,13 @@ def kernels(active):
         if i < m.size:
             out[i] = ackermann(m[i], n[i])
 
-    return {"mandelbrot": mandelbrot, "collatz": collatz, "search": search, "primes": primes,
-            "deep": deep}
+    return {
+        "mandelbrot": mandelbrot,
+        "collatz": collatz,
+        "search": search,
+        "primes": primes,
+        "deep": deep,
+    }
 
 
 def launch(kernel, count, seed, *args, blocks=None):
@@ -144,8 +149,9 @@ def test_mandelbrot(kernels, seed):
     real, imaginary = (a.ravel().astype(np.float32) for a in (x, y))
     count, left = np.zeros(real.size, np.int32), np.zeros(real.size, np.float32)
     launch(kernels["mandelbrot"], real.size, seed, real, imaginary, 60, count, left)
-    wanted, x = zip(*(mandelbrot(a, b, 60) for a, b in zip(real, imaginary, strict=True)),
-                    strict=True)
+    wanted, x = zip(
+        *(mandelbrot(a, b, 60) for a, b in zip(real, imaginary, strict=True)), strict=True
+    )
     assert count.tolist() == list(wanted)
     assert left.tolist() == list(x)
     assert len(set(wanted)) > 10

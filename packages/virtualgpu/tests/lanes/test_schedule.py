@@ -1,5 +1,4 @@
-"""The adversarial schedule: repeatable, fair, harmless to right code, deadly to a missing barrier.
-"""
+"""The adversarial schedule: repeatable, fair, harmless to right code, deadly to a missing barrier."""
 
 from __future__ import annotations
 
@@ -166,9 +165,13 @@ def test_blocks_and_warps_run_in_any_order():
     firsts = set()
     for seed in range(10):
         with virtualgpu.schedule(seed):
-            order = per_thread("and.b32 %r1, %tid, 31; setp.ne.u32 %p1, %r1, 0; @%p1 exit;"
-                               "atom.global.add.u32 %r0, [%rd2], 1;", np.zeros(1, np.uint32),
-                               grid=4, block=96)
+            order = per_thread(
+                "and.b32 %r1, %tid, 31; setp.ne.u32 %p1, %r1, 0; @%p1 exit;"
+                "atom.global.add.u32 %r0, [%rd2], 1;",
+                np.zeros(1, np.uint32),
+                grid=4,
+                block=96,
+            )
         firsts.add(int(np.flatnonzero(order == 0)[0]) // 32)
     assert len(firsts) >= 5
 
@@ -178,9 +181,12 @@ def test_waves_come_in_any_order():
     firsts = set()
     for seed in range(5):
         with virtualgpu.schedule(seed):
-            order = per_thread("setp.ne.u32 %p1, %tid, 0; @%p1 exit;"
-                               "atom.global.add.u32 %r0, [%rd2], 1;", np.zeros(1, np.uint32),
-                               grid=128, block=1024)
+            order = per_thread(
+                "setp.ne.u32 %p1, %tid, 0; @%p1 exit;atom.global.add.u32 %r0, [%rd2], 1;",
+                np.zeros(1, np.uint32),
+                grid=128,
+                block=1024,
+            )
         firsts.add(int(np.flatnonzero(order == 0)[0]) // 1024 // 32)
     assert len(firsts) >= 2
 
@@ -190,11 +196,15 @@ def test_lanes_of_a_warp_part():
     seen = set()
     for seed in range(20):
         with virtualgpu.schedule(seed):
-            out = per_thread("""
+            out = per_thread(
+                """
                 mov.u32 %r0, 0; setp.ne.u32 %p1, %tid, 0; @%p1 bra Look;
                 st.volatile.global.u32 [%rd2], 1; st.volatile.global.u32 [%rd2], 2; bra Out;
                 Look: ld.volatile.global.u32 %r0, [%rd2];
-                Out:""", np.zeros(1, np.uint32), block=32)
+                Out:""",
+                np.zeros(1, np.uint32),
+                block=32,
+            )
         seen |= set(out[1:].tolist())
     assert seen == {0, 1, 2}
 

@@ -42,24 +42,43 @@ def run(seed, *args, **options):
 # -- places ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("grid", "block"), [
-    ((1,), (1,)), ((1,), (33,)), ((7,), (5,)), ((3, 2), (4, 3)), ((2, 3, 2), (3, 5, 7)),
-    ((1, 1, 5), (1, 1, 33)), ((70,), (1000,)), ((40_000,), (1,)), ((2, 300), (16, 8)),
-])
+@pytest.mark.parametrize(
+    ("grid", "block"),
+    [
+        ((1,), (1,)),
+        ((1,), (33,)),
+        ((7,), (5,)),
+        ((3, 2), (4, 3)),
+        ((2, 3, 2), (3, 5, 7)),
+        ((1, 1, 5), (1, 1, 33)),
+        ((70,), (1000,)),
+        ((40_000,), (1,)),
+        ((2, 300), (16, 8)),
+    ],
+)
 def test_every_thread_knows_its_place(grid, block):
     """Also over several waves of 32,768 lanes, and in blocks that end in a partial warp."""
     parts = []
     for axis in "xyz":
-        parts.append(per_thread(f"mov.u32 %r1, %tid.{axis}; mov.u32 %r2, %ctaid.{axis};"
-                                "mad.lo.u32 %r0, %r2, 65536, %r1;", grid=grid, block=block))
+        parts.append(
+            per_thread(
+                f"mov.u32 %r1, %tid.{axis}; mov.u32 %r2, %ctaid.{axis};"
+                "mad.lo.u32 %r0, %r2, 65536, %r1;",
+                grid=grid,
+                block=block,
+            )
+        )
     (gx, gy, gz), (bx, by, bz) = ((*grid, 1, 1)[:3]), ((*block, 1, 1)[:3])
     cz, cy, cx, tz, ty, tx = np.indices((gz, gy, gx, bz, by, bx)).reshape(6, -1)
     for part, (c, t) in zip(parts, ((cx, tx), (cy, ty), (cz, tz)), strict=True):
         np.testing.assert_array_equal(part, c * 65536 + t)
-    sizes = per_thread("""
+    sizes = per_thread(
+        """
         mov.u32 %r1, %ntid.x; mov.u32 %r2, %ntid.z; mov.u32 %r3, %nctaid.y; mov.u32 %r4, %nctaid.z;
         mad.lo.u32 %r0, %r1, 1000, %r2; mad.lo.u32 %r3, %r3, 1000, %r4; xor.b32 %r0, %r0, %r3;""",
-        grid=grid, block=block)
+        grid=grid,
+        block=block,
+    )
     assert (sizes == (bx * 1000 + bz ^ gy * 1000 + gz)).all()
 
 
@@ -68,7 +87,9 @@ def test_every_thread_knows_its_place(grid, block):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nested_branches(seed):
-    out = run(seed, """
+    out = run(
+        seed,
+        """
         and.b32 %r1, %tid, 1; setp.eq.u32 %p1, %r1, 1; setp.gt.u32 %p2, %tid, 20;
         mov.u32 %r0, 0;
         @%p1 bra Odd;
@@ -76,28 +97,37 @@ def test_nested_branches(seed):
         Odd:
           add.u32 %r0, %r0, 100; @%p2 bra Far; add.u32 %r0, %r0, 1000; bra Join;
           Far: add.u32 %r0, %r0, 10000;
-        Join: add.u32 %r0, %r0, 5;""", block=64)
+        Join: add.u32 %r0, %r0, 5;""",
+        block=64,
+    )
     wanted = np.where(T % 2, np.where(T > 20, 10100, 1100), np.where(T > 20, 11, 1)) + 5
     np.testing.assert_array_equal(out, wanted)
 
 
 def test_lanes_meet_again_after_a_branch():
     """Reconvergence at the join, under the default schedule."""
-    out = per_thread("""
+    out = per_thread(
+        """
         setp.lt.u32 %p1, %tid, 7; @%p1 bra A; mov.u32 %r1, 1; bra B; A: mov.u32 %r1, 2;
-        B: activemask.b32 %r0;""", block=32)
+        B: activemask.b32 %r0;""",
+        block=32,
+    )
     assert (out == 0xFFFFFFFF).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_loops_of_different_length(seed):
-    out = run(seed, """
+    out = run(
+        seed,
+        """
         mov.u32 %r0, 0; mov.u32 %r1, 0;
         Loop: setp.ge.u32 %p1, %r1, %tid; @%p1 bra Out;
           and.b32 %r2, %r1, 3; setp.eq.u32 %p2, %r2, 2; add.u32 %r1, %r1, 1; @%p2 bra Loop;
           add.u32 %r0, %r0, %r1; setp.gt.u32 %p3, %r0, 500; @%p3 bra Out;
           bra.uni Loop;
-        Out:""", block=64)
+        Out:""",
+        block=64,
+    )
 
     def reference(t):
         total = i = 0
@@ -116,26 +146,33 @@ def test_loops_of_different_length(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_loops_in_loops(seed):
-    out = run(seed, """
+    out = run(
+        seed,
+        """
         mov.u32 %r0, 0; and.b32 %r9, %tid, 7; mov.u32 %r1, 0;
         Outer: setp.gt.u32 %p1, %r1, %r9; @%p1 bra Out; mov.u32 %r2, 0;
           Inner: mad.lo.u32 %r0, %r1, 3, %r0; add.u32 %r0, %r0, %r2; add.u32 %r2, %r2, 1;
           setp.le.u32 %p2, %r2, %r1; @%p2 bra Inner;
         add.u32 %r1, %r1, 1; bra Outer;
-        Out:""", block=64)
+        Out:""",
+        block=64,
+    )
     wanted = [sum(3 * i + j for i in range(t % 8 + 1) for j in range(i + 1)) for t in range(64)]
     assert out.tolist() == wanted
 
 
 def test_a_loop_entered_in_the_middle():
     """Control flow that no compiler of structured code writes."""
-    out = per_thread("""
+    out = per_thread(
+        """
         mov.u32 %r0, 0; mov.u32 %r1, %tid; and.b32 %r2, %tid, 1; setp.eq.u32 %p1, %r2, 0;
         @%p1 bra Middle;
         Top: add.u32 %r0, %r0, 100;
         Middle: add.u32 %r0, %r0, 1; setp.eq.u32 %p2, %r1, 0; @%p2 bra Out;
         sub.u32 %r1, %r1, 1; bra Top;
-        Out:""", block=64)
+        Out:""",
+        block=64,
+    )
     assert out.tolist() == [101 * t + 1 + 100 * (t % 2) for t in range(64)]
 
 
@@ -144,15 +181,19 @@ def test_a_branch_to_itself_and_to_the_next_instruction():
         mov.u32 %r0, 3; setp.eq.u32 %p1, %tid, 4; @%p1 bra Next; Next:
         @!%p1 bra Last; mov.u32 %r0, 4; Last:""")
     assert out.tolist() == [4 if t == 4 else 3 for t in range(32)]
-    with devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(instructions=1e6))), \
-            pytest.raises(BudgetExceeded):
+    with (
+        devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(instructions=1e6))),
+        pytest.raises(BudgetExceeded),
+    ):
         per_thread("Self: bra Self;")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tables_of_branches(seed):
     """Each lane its own target, one target twice, the lanes together at the end."""
-    out = run(seed, """
+    out = run(
+        seed,
+        """
         and.b32 %r1, %tid, 3; mov.u32 %r0, 0;
         ts: .branchtargets A, B, A, C;
         brx.idx %r1, ts;
@@ -160,7 +201,9 @@ def test_tables_of_branches(seed):
         B: add.u32 %r0, %r0, 10;
         C: add.u32 %r0, %r0, 100;
         Out: mov.u32 %r2, 2; brx.idx.uni %r2, ts2; ts2: .branchtargets D, D, E;
-        D: mov.u32 %r0, 0; E:""", block=64)
+        D: mov.u32 %r0, 0; E:""",
+        block=64,
+    )
     assert out.tolist() == [[1, 110, 1, 100][t % 4] for t in range(64)]
 
 
@@ -173,20 +216,23 @@ def test_an_index_beyond_the_table_is_named():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("text", "yes", "no"), [
-    ("add.u32 %r0, %r0, 5;", lambda t: 15, lambda t: 10),
-    ("mov.u32 %r0, %tid;", lambda t: t, lambda t: 10),
-    ("ld.global.u32 %r0, [%rd2];", lambda t: 77, lambda t: 10),
-    ("ld.global.u32 %r0, [0];", None, None),
-    ("selp.b32 %r0, 1, 2, %p2;", lambda t: 1 + (t % 2), lambda t: 10),
-    ("setp.eq.u32 %p2, 0, 0; @%p2 mov.u32 %r0, 3;", lambda t: 3, lambda t: 10 if t % 2 else 3),
-    ("bra Skip; mov.u32 %r0, 4; Skip:", lambda t: 10, lambda t: 4),
-    ("exit;", lambda t: 0xABABABAB, lambda t: 10),
-    ("ret;", lambda t: 0xABABABAB, lambda t: 10),
-    ("call (value), seven;", lambda t: 7, lambda t: 10),
-    ("{ .reg .b32 %r0; mov.u32 %r0, 1; }", lambda t: 10, lambda t: 10),
-    ("cvt.u64.u32 %rd9, %r0; cvt.u32.u64 %r0, %rd9;", lambda t: 10, lambda t: 0),
-])
+@pytest.mark.parametrize(
+    ("text", "yes", "no"),
+    [
+        ("add.u32 %r0, %r0, 5;", lambda t: 15, lambda t: 10),
+        ("mov.u32 %r0, %tid;", lambda t: t, lambda t: 10),
+        ("ld.global.u32 %r0, [%rd2];", lambda t: 77, lambda t: 10),
+        ("ld.global.u32 %r0, [0];", None, None),
+        ("selp.b32 %r0, 1, 2, %p2;", lambda t: 1 + (t % 2), lambda t: 10),
+        ("setp.eq.u32 %p2, 0, 0; @%p2 mov.u32 %r0, 3;", lambda t: 3, lambda t: 10 if t % 2 else 3),
+        ("bra Skip; mov.u32 %r0, 4; Skip:", lambda t: 10, lambda t: 4),
+        ("exit;", lambda t: 0xABABABAB, lambda t: 10),
+        ("ret;", lambda t: 0xABABABAB, lambda t: 10),
+        ("call (value), seven;", lambda t: 7, lambda t: 10),
+        ("{ .reg .b32 %r0; mov.u32 %r0, 1; }", lambda t: 10, lambda t: 10),
+        ("cvt.u64.u32 %rd9, %r0; cvt.u32.u64 %r0, %rd9;", lambda t: 10, lambda t: 0),
+    ],
+)
 def test_an_instruction_under_a_predicate(text, yes, no, seed):
     """``yes`` is what lanes 0-19 of 64 hold after it, ``no`` what the others do."""
     value = ".param .b32 value;"
@@ -277,13 +323,18 @@ def fibonacci(n: int) -> int:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_calls_in_some_lanes_and_returns_from_several_places(seed):
-    out = run(seed, f"""
+    out = run(
+        seed,
+        f"""
         mov.u32 %r0, 7; setp.gt.u32 %p1, %tid, 10; @!%p1 bra Out;
-        {CALL.format(x='%tid', f='twice', r='%r1')}
-        {CALL.format(x='%tid', f='sign', r='%r2')}
+        {CALL.format(x="%tid", f="twice", r="%r1")}
+        {CALL.format(x="%tid", f="sign", r="%r2")}
         call nothing; call.uni nothing, ();
         mad.lo.u32 %r0, %r2, 1000, %r1;
-        Out: add.u32 %r0, %r0, %tid;""", before=FUNCTIONS, block=64)
+        Out: add.u32 %r0, %r0, %tid;""",
+        before=FUNCTIONS,
+        block=64,
+    )
     sign = np.where(T < 5, 1, np.where(T > 50, 3, 2))
     np.testing.assert_array_equal(out, np.where(T > 10, sign * 1000 + 2 * T, 7) + T)
 
@@ -291,12 +342,16 @@ def test_calls_in_some_lanes_and_returns_from_several_places(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_recursion(seed):
     """Each depth has registers of its own; lanes are at different depths."""
-    out = run(seed, f"""
+    out = run(
+        seed,
+        f"""
         rem.u32 %r1, %tid, 9; mov.u32 %r5, 12345;
-        {CALL.format(x='%r1', f='fibonacci', r='%r2')}
-        {CALL.format(x='%tid', f='even', r='%r3')}
+        {CALL.format(x="%r1", f="fibonacci", r="%r2")}
+        {CALL.format(x="%tid", f="even", r="%r3")}
         mad.lo.u32 %r0, %r3, 1000, %r2; sub.u32 %r5, %r5, 12345; add.u32 %r0, %r0, %r5;""",
-        before=FUNCTIONS, block=40)
+        before=FUNCTIONS,
+        block=40,
+    )
     assert out.tolist() == [fibonacci(t % 9) + 1000 * (t % 2 == 0) for t in range(40)]
 
 
@@ -305,14 +360,19 @@ def test_calls_through_pointers(seed):
     """A table of functions, each lane its own; and one address for all."""
     indirect = """{{ .param .b32 param0; .param .b32 retval0; st.param.b32 [param0], %tid;
         call (retval0), {f}, (param0), prototype; ld.param.b32 {r}, [retval0]; }}"""
-    out = run(seed, f"""
+    out = run(
+        seed,
+        f"""
         prototype: .callprototype (.param .b32 _) _ (.param .b32 _);
         rem.u32 %r1, %tid, 3; mad.wide.u32 %rd5, %r1, 8, 0; mov.u64 %rd6, table;
         add.u64 %rd5, %rd5, %rd6; ld.global.u64 %rd7, [%rd5];
-        {indirect.format(f='%rd7', r='%r2')}
+        {indirect.format(f="%rd7", r="%r2")}
         mov.u64 %rd8, square;
-        {indirect.format(f='%rd8', r='%r3')}
-        mad.lo.u32 %r0, %r3, 10000, %r2;""", before=FUNCTIONS, block=64)
+        {indirect.format(f="%rd8", r="%r3")}
+        mad.lo.u32 %r0, %r3, 10000, %r2;""",
+        before=FUNCTIONS,
+        block=64,
+    )
     sign = np.where(T < 5, 1, np.where(T > 50, 3, 2))
     first = np.select([T % 3 == 0, T % 3 == 1], [2 * T, T * T], sign)
     np.testing.assert_array_equal(out, T * T * 10000 + first)
@@ -321,15 +381,19 @@ def test_calls_through_pointers(seed):
 @pytest.mark.parametrize("address", ["0", "1", "0x300000008", "0x300001000", "-1", "%rd1"])
 def test_a_call_of_what_is_no_function(address):
     with pytest.raises(MemoryAccessError, match="call of an address where no function is"):
-        per_thread(f"""
+        per_thread(
+            f"""
             mov.u64 %rd5, {address};
-            p: .callprototype _ (); call %rd5, (), p;""", before=FUNCTIONS)
+            p: .callprototype _ (); call %rd5, (), p;""",
+            before=FUNCTIONS,
+        )
 
 
 def test_a_call_with_the_wrong_parameters():
     with pytest.raises(VirtualGPUError, match="takes 1"):
-        per_thread("mov.u64 %rd5, twice; p: .callprototype _ (); call %rd5, (), p;",
-                   before=FUNCTIONS)
+        per_thread(
+            "mov.u64 %rd5, twice; p: .callprototype _ (); call %rd5, (), p;", before=FUNCTIONS
+        )
 
 
 REGISTER_PARAMETERS = """
@@ -376,12 +440,18 @@ def test_a_function_that_nothing_defines():
 
 
 def test_a_function_from_another_text():
-    library = HEADER + """.visible .func (.param .b32 r) nine() { st.param.b32 [r], 9; ret; }
+    library = (
+        HEADER
+        + """.visible .func (.param .b32 r) nine() { st.param.b32 [r], 9; ret; }
         .visible .global .u32 shared_word = 33;"""
-    user = entry("""
+    )
+    user = entry(
+        """
         { .param .b32 v; call (v), nine; ld.param.b32 %r1, [v]; }
         ld.global.u32 %r2, [shared_word]; add.u32 %r1, %r1, %r2; st.global.u32 [%rd1], %r1;""",
-        1, before=".extern .func (.param .b32 r) nine(); .extern .global .u32 shared_word;")
+        1,
+        before=".extern .func (.param .b32 r) nine(); .extern .global .u32 shared_word;",
+    )
     out = np.zeros(1, np.uint32)
     virtualgpu.Module.from_ptx(user, library).launch("k", 1, 1, [out])
     assert out[0] == 42
@@ -392,8 +462,11 @@ def test_a_function_from_another_text():
 def test_a_weak_function_gives_way():
     weak = HEADER + ".weak .func (.param .b32 r) f() { st.param.b32 [r], 1; ret; }"
     strong = HEADER + ".visible .func (.param .b32 r) f() { st.param.b32 [r], 2; ret; }"
-    user = entry("{ .param .b32 v; call (v), f; ld.param.b32 %r1, [v]; }"
-                 "st.global.u32 [%rd1], %r1;", 1, before=".extern .func (.param .b32 r) f();")
+    user = entry(
+        "{ .param .b32 v; call (v), f; ld.param.b32 %r1, [v]; }st.global.u32 [%rd1], %r1;",
+        1,
+        before=".extern .func (.param .b32 r) f();",
+    )
     for texts in ([user, weak, strong], [user, strong, weak], [strong, weak, user]):
         out = np.zeros(1, np.uint32)
         virtualgpu.Module.from_ptx(*texts).launch("k", 1, 1, [out])
@@ -404,8 +477,10 @@ def test_a_weak_function_gives_way():
 
 
 def test_falling_off_the_end_returns():
-    text = (f"{HEADER}.visible .entry k(.param .u64 p) {{ .reg .b64 %rd1; ld.param.u64 %rd1, [p];"
-            "st.global.u32 [%rd1], 1; }")
+    text = (
+        f"{HEADER}.visible .entry k(.param .u64 p) {{ .reg .b64 %rd1; ld.param.u64 %rd1, [p];"
+        "st.global.u32 [%rd1], 1; }"
+    )
     out = np.zeros(1, np.uint32)
     launch(text, 2, 3, [out])
     assert out[0] == 1
@@ -425,16 +500,32 @@ def test_what_the_machine_lacks_is_named_with_its_line():
         per_thread("mov.u32 %r0, %pm0;")
 
 
-@pytest.mark.parametrize("text", [
-    "add.u32 %r0, %r1;", "add.u32 %r0, %r1, %r2, %r3;", "mov.u32 %r0;", "ld.global.u32 %r0, %r1;",
-    "st.global.u32 [%rd1];", "setp.eq.f32 %p1, %f1, 7;", "bar.sync;;bar.sync 0, 1, 2, 3;"
-    "st.global.u32 %r0, %r1;", "call;", "call 5;", "brx.idx %r1, 7;", "mov.u32 5, %r1;",
-    "st.global.v2.u32 [%rd1], {%r1, %r2, %r3};", "st.global.v4.u32 [%rd1], %r1;",
-    "ld.global.v2.u32 {%r1}, [%rd1];",
-    "st.global.u32 [%rd1], {%r1, %r2};", "ld.global.v2.u32 {%r1 %r2}, [%rd1];",
-    "atom.global.cas.b32 %r0, [%rd1], %r1;", "atom.global.add.u32 %r0, [%rd1], %r1, %r2;",
-    "shfl.sync.up.b32 %r0, %r1;", "mov.b64 {%r1, %r2, %r3}, %rd1;", "atom.global.add.u32 %r0;",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "add.u32 %r0, %r1;",
+        "add.u32 %r0, %r1, %r2, %r3;",
+        "mov.u32 %r0;",
+        "ld.global.u32 %r0, %r1;",
+        "st.global.u32 [%rd1];",
+        "setp.eq.f32 %p1, %f1, 7;",
+        "bar.sync;;bar.sync 0, 1, 2, 3;st.global.u32 %r0, %r1;",
+        "call;",
+        "call 5;",
+        "brx.idx %r1, 7;",
+        "mov.u32 5, %r1;",
+        "st.global.v2.u32 [%rd1], {%r1, %r2, %r3};",
+        "st.global.v4.u32 [%rd1], %r1;",
+        "ld.global.v2.u32 {%r1}, [%rd1];",
+        "st.global.u32 [%rd1], {%r1, %r2};",
+        "ld.global.v2.u32 {%r1 %r2}, [%rd1];",
+        "atom.global.cas.b32 %r0, [%rd1], %r1;",
+        "atom.global.add.u32 %r0, [%rd1], %r1, %r2;",
+        "shfl.sync.up.b32 %r0, %r1;",
+        "mov.b64 {%r1, %r2, %r3}, %rd1;",
+        "atom.global.add.u32 %r0;",
+    ],
+)
 def test_instructions_with_wrong_operands(text):
     with pytest.raises((PTXSyntaxError, UnsupportedInstruction, LinkError)):
         per_thread(text)
@@ -443,11 +534,20 @@ def test_instructions_with_wrong_operands(text):
 # -- launches and budgets -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("grid", "block", "words"), [
-    (0, 32, "at least 1"), (1, 0, "at least 1"), (-1, 32, "at least 1"),
-    (1, 1025, "at most 1024"), (1, (32, 33), "at most 1024"), (1, (1, 1, 65), "at most 1024"),
-    (2**31, 1, "larger than"), ((1, 65536), 1, "larger than"), ((1, 1, 65536), 1, "larger than"),
-])
+@pytest.mark.parametrize(
+    ("grid", "block", "words"),
+    [
+        (0, 32, "at least 1"),
+        (1, 0, "at least 1"),
+        (-1, 32, "at least 1"),
+        (1, 1025, "at most 1024"),
+        (1, (32, 33), "at most 1024"),
+        (1, (1, 1, 65), "at most 1024"),
+        (2**31, 1, "larger than"),
+        ((1, 65536), 1, "larger than"),
+        ((1, 1, 65536), 1, "larger than"),
+    ],
+)
 def test_launches_that_no_device_takes(grid, block, words):
     with pytest.raises(LaunchError, match=words):
         launch(entry(""), grid, block)
@@ -469,28 +569,35 @@ def test_what_a_kernel_demands_of_its_launch():
 @pytest.mark.parametrize("grid", [(2**31 - 1, 65535, 65535), (2**31 - 1,)])
 def test_an_absurd_grid_ends_by_the_budget(grid, seed):
     """Ten to the nineteen threads are neither listed nor shuffled."""
-    with (devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(instructions=1e6))),
-          nullcontext() if seed is None else virtualgpu.schedule(seed),
-          pytest.raises(BudgetExceeded, match="1,000,000")):
+    with (
+        devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(instructions=1e6))),
+        nullcontext() if seed is None else virtualgpu.schedule(seed),
+        pytest.raises(BudgetExceeded, match="1,000,000"),
+    ):
         launch(entry(""), grid, 256)
 
 
-@pytest.mark.parametrize("body", [
-    "Again: bra Again;",
-    "Again: add.u32 %r1, %r1, 1; bra Again;",
-    "Again: @%p1 exit; bra Again;",
-    "setp.eq.u32 %p1, %tid, 3; Again: @%p1 bra Again; bar.sync 0;",
-    "Again: bar.sync 0; bra Again;",
-    "Again: atom.global.add.u32 %r1, [%rd1], 0; bra Again;",
-    "Again: nanosleep.u32 1000000000; bra Again;",
-    "Again: vote.sync.any.pred %p1, 0, -1; bra Again;",
-    "Again: call f; bra Again;",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Again: bra Again;",
+        "Again: add.u32 %r1, %r1, 1; bra Again;",
+        "Again: @%p1 exit; bra Again;",
+        "setp.eq.u32 %p1, %tid, 3; Again: @%p1 bra Again; bar.sync 0;",
+        "Again: bar.sync 0; bra Again;",
+        "Again: atom.global.add.u32 %r1, [%rd1], 0; bra Again;",
+        "Again: nanosleep.u32 1000000000; bra Again;",
+        "Again: vote.sync.any.pred %p1, 0, -1; bra Again;",
+        "Again: call f; bra Again;",
+    ],
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_kernel_that_never_ends_is_named(body, seed):
     begin = time.thread_time()
-    with devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=20))), \
-            pytest.raises(EndlessError):
+    with (
+        devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=20))),
+        pytest.raises(EndlessError),
+    ):
         run(seed, body, before=".func f() { ret; }")
     assert time.thread_time() - begin < 5
 
@@ -499,13 +606,20 @@ def test_a_kernel_that_never_ends_is_named(body, seed):
 LONG = "Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0; @%p1 bra Again;"
 
 
-@pytest.mark.parametrize("body", [
-    LONG, "Again: ld.global.u32 %r1, [%rd1]; add.u32 %r1, %r1, 1; st.global.u32 [%rd1], %r1; "
-    "setp.ne.u32 %p1, %r1, 0; @%p1 bra Again;"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        LONG,
+        "Again: ld.global.u32 %r1, [%rd1]; add.u32 %r1, %r1, 1; st.global.u32 [%rd1], %r1; "
+        "setp.ne.u32 %p1, %r1, 0; @%p1 bra Again;",
+    ],
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_kernel_that_may_end_has_its_time(body, seed):
-    with devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=0.5))), \
-            pytest.raises(BudgetExceeded, match="only block had not ended: does") as stopped:
+    with (
+        devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=0.5))),
+        pytest.raises(BudgetExceeded, match="only block had not ended: does") as stopped,
+    ):
         run(seed, body)
     assert not isinstance(stopped.value, EndlessError)
 
@@ -521,19 +635,27 @@ def test_a_kernel_is_not_charged_for_the_time_that_others_have_the_processor(mon
     clock = iter(range(0, 10**9, 1000))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     with devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=30))):
-        run(None, "mov.u32 %r1, 0; Again: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 500; "
-                  "@%p1 bra Again;")
+        run(
+            None,
+            "mov.u32 %r1, 0; Again: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 500; "
+            "@%p1 bra Again;",
+        )
 
 
 def test_the_budget_names_the_line():
-    text = entry("""
+    text = (
+        entry("""
         .loc 1 41 1
         mov.u32 %r1, 0;
         Again:
         .loc 1 42 1
-        add.u32 %r1, %r1, 1; bra Again;""") + '\n.file 1 "kernel.cu"\n'
-    with devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(instructions=1e5))), \
-            pytest.raises(BudgetExceeded, match=r"kernel\.cu line 42"):
+        add.u32 %r1, %r1, 1; bra Again;""")
+        + '\n.file 1 "kernel.cu"\n'
+    )
+    with (
+        devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(instructions=1e5))),
+        pytest.raises(BudgetExceeded, match=r"kernel\.cu line 42"),
+    ):
         launch(text)
 
 
@@ -560,24 +682,37 @@ try:
 except KeyboardInterrupt:
     print("interrupted", per_thread("mov.u32 %r0, 7;").tolist() == [7] * 32)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                          timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300
+    )
     assert done.stdout == "interrupted True\n", done.stderr
 
 
-@pytest.mark.parametrize("body", [
-    "bar.warp.sync %rd1;", "shfl.sync.down.b32 %r1|%p1, %r1, 1, 31, %rd1;",
-    "vote.sync.ballot.b32 %r1, %p1, %rd1;", "match.any.sync.b32 %r1, %r1, %rd1;",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "bar.warp.sync %rd1;",
+        "shfl.sync.down.b32 %r1|%p1, %r1, 1, 31, %rd1;",
+        "vote.sync.ballot.b32 %r1, %p1, %rd1;",
+        "match.any.sync.b32 %r1, %r1, %rd1;",
+    ],
+)
 def test_a_member_mask_of_64_bits(body):
     with pytest.raises(PTXSyntaxError, match="a member mask has 32 bits: %rd1 has not"):
         per_thread(body)
 
 
-@pytest.mark.parametrize("text", [
-    "cvta.to.global.u64 %rd3, !%rd1;", "cvta.to.global.u64 %rd3, !%p1;", "mov.pred %p1, !%r1;",
-    "add.u32 %r1, %r1, !%p1;", "st.global.u32 [%rd1], !%r1;", "selp.b32 %r1, 1, 2, !%rd1;",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cvta.to.global.u64 %rd3, !%rd1;",
+        "cvta.to.global.u64 %rd3, !%p1;",
+        "mov.pred %p1, !%r1;",
+        "add.u32 %r1, %r1, !%p1;",
+        "st.global.u32 [%rd1], !%r1;",
+        "selp.b32 %r1, 1, 2, !%rd1;",
+    ],
+)
 def test_only_predicates_are_negated(text):
     with pytest.raises(PTXSyntaxError, match="only predicates are negated by !"):
         per_thread(text)
@@ -595,10 +730,14 @@ def test_a_kernel_after_one_that_failed():
 
 
 def test_clocks_grow_and_timers_are_times():
-    out = per_thread("""
+    out = per_thread(
+        """
         mov.u64 %rd5, %clock64; mov.u32 %r1, 0;
         Again: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 5; @%p1 bra Again;
-        mov.u64 %rd6, %clock64; sub.u64 %rd7, %rd6, %rd5;""", dtype=np.int64, result="%rd7")
+        mov.u64 %rd6, %clock64; sub.u64 %rd7, %rd6, %rd5;""",
+        dtype=np.int64,
+        result="%rd7",
+    )
     assert (out > 0).all()
     now = time.time_ns()
     out = per_thread("mov.u64 %rd7, %globaltimer;", dtype=np.int64, result="%rd7")

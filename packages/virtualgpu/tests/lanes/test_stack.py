@@ -46,8 +46,11 @@ def test_arrays_of_each_thread_keep_what_was_stored(seed):
     for number in range(12):
         kind = chance.choice(("new", "new", "new", "save", "restore", "look"))
         if kind == "new":
-            plus, times, align = chance.randrange(9), chance.randrange(3), chance.choice(
-                (None, 1, 8, 16, 64))
+            plus, times, align = (
+                chance.randrange(9),
+                chance.randrange(3),
+                chance.choice((None, 1, 8, 16, 64)),
+            )
             at = next(registers)
             third = "" if align is None else f", {align}"
             body.append(
@@ -55,7 +58,8 @@ def test_arrays_of_each_thread_keep_what_was_stored(seed):
                 f"alloca.u64 %rd{at}, %rd7{third}; mov.u64 %rd8, %rd{at};"
                 f"mad.lo.u32 %r3, %tid, 100, {number}; {scoped(FILL)}"
                 f"and.b64 %rd9, %rd8, {max(align or 8, 8) - 1}; cvt.u32.u64 %r5, %rd9;"
-                "add.u32 %r0, %r0, %r5;")
+                "add.u32 %r0, %r0, %r5;"
+            )
             live.append((at, times, plus, number))
         elif kind == "save":
             at = next(registers)
@@ -68,8 +72,9 @@ def test_arrays_of_each_thread_keep_what_was_stored(seed):
             del live[depth:]
         elif live:
             for at, times, plus, first in live:
-                body.append(f"mad.lo.u32 %r2, %tid, {times}, {plus}; mov.u64 %rd8, %rd{at};"
-                            + scoped(SUM))
+                body.append(
+                    f"mad.lo.u32 %r2, %tid, {times}, {plus}; mov.u64 %rd8, %rd{at};" + scoped(SUM)
+                )
                 for t in range(THREADS):
                     totals[t] = mixed(totals[t], np.arange(t * times + plus) + 100 * t + first)
     out = per_thread("\n".join(body), block=THREADS)
@@ -134,8 +139,10 @@ def error(kind: type[VirtualGPUError], body: str, **options) -> str:
 
 
 def test_a_stack_that_overflows_names_the_thread():
-    body = ("setp.eq.u32 %p1, %gid, 37; mov.u64 %rd7, 64; @%p1 mov.u64 %rd7, 600000;"
-            "alloca.u64 %rd8, %rd7;")
+    body = (
+        "setp.eq.u32 %p1, %gid, 37; mov.u64 %rd7, 64; @%p1 mov.u64 %rd7, 600000;"
+        "alloca.u64 %rd8, %rd7;"
+    )
     words = error(VirtualGPUError, body, grid=2)
     assert "stack overflow: alloca of 600,000 bytes" in words and "524,288" in words
     assert "block 1" in words.replace("(", "").replace(", 0, 0)", "") and "5" in words
@@ -144,7 +151,8 @@ def test_a_stack_that_overflows_names_the_thread():
 @pytest.mark.parametrize("size", [-1, -8, 1 << 63, (1 << 19) + 1, (1 << 64) - (1 << 22)])
 def test_sizes_that_would_wrap_overflow_too(size):
     assert "stack overflow" in error(
-        VirtualGPUError, f"mov.u64 %rd7, {size}; alloca.u64 %rd8, %rd7;")
+        VirtualGPUError, f"mov.u64 %rd7, {size}; alloca.u64 %rd8, %rd7;"
+    )
 
 
 def test_a_loop_that_never_gives_back_overflows():
@@ -153,43 +161,69 @@ def test_a_loop_that_never_gives_back_overflows():
 
 
 def test_recursion_overflows_by_what_it_allocates():
-    words = error(VirtualGPUError, """mov.u32 %r10, 30000; mov.u32 %r11, 100;
+    words = error(
+        VirtualGPUError,
+        """mov.u32 %r10, 30000; mov.u32 %r11, 100;
         { .param .b32 a; .param .b32 b; .param .b32 c;
           st.param.b32 [a], %r10; st.param.b32 [b], %r11;
           call.uni (c), down, (a, b); ld.param.b32 %r0, [c]; }""",
-                  before=RECURSION.replace(HEADER, "").replace(scoped(FILL), ""), block=2)
+        before=RECURSION.replace(HEADER, "").replace(scoped(FILL), ""),
+        block=2,
+    )
     assert "stack overflow" in words and "alloca" in words
 
 
-@pytest.mark.parametrize("access", [
-    "ld.local.u32 %r0, [%rd8-4];", "ld.local.u32 %r0, [%rd8+16];", "st.local.u32 [%rd8+16], %r0;",
-    "stacksave.u64 %rd9; ld.local.u32 %r0, [%rd9-8];",
-    "cvta.local.u64 %rd9, %rd8; ld.u32 %r0, [%rd9+16];",
-])
+@pytest.mark.parametrize(
+    "access",
+    [
+        "ld.local.u32 %r0, [%rd8-4];",
+        "ld.local.u32 %r0, [%rd8+16];",
+        "st.local.u32 [%rd8+16], %r0;",
+        "stacksave.u64 %rd9; ld.local.u32 %r0, [%rd9-8];",
+        "cvta.local.u64 %rd9, %rd8; ld.u32 %r0, [%rd9+16];",
+    ],
+)
 def test_beyond_the_stack(access):
     words = error(MemoryAccessError, f"mov.u64 %rd7, 16; alloca.u64 %rd8, %rd7; {access}")
     assert "outside what the thread has of alloca" in words and "block" in words
 
 
 def test_what_was_given_back_is_gone():
-    words = error(MemoryAccessError, """stacksave.u64 %rd9; mov.u64 %rd7, 16;
+    words = error(
+        MemoryAccessError,
+        """stacksave.u64 %rd9; mov.u64 %rd7, 16;
         alloca.u64 %rd8, %rd7; st.local.u32 [%rd8], %r0; stackrestore.u64 %rd9;
-        ld.local.u32 %r0, [%rd8];""")
+        ld.local.u32 %r0, [%rd8];""",
+    )
     assert "given back since by stackrestore" in words
 
 
-@pytest.mark.parametrize("saved", ["mov.u64 %rd9, 0;", "add.u64 %rd9, %rd9, 8;",
-                                   "sub.u64 %rd9, %rd9, 8;"])
+@pytest.mark.parametrize(
+    "saved", ["mov.u64 %rd9, 0;", "add.u64 %rd9, %rd9, 8;", "sub.u64 %rd9, %rd9, 8;"]
+)
 def test_only_what_stacksave_gave_is_restored(saved):
     words = error(MemoryAccessError, f"stacksave.u64 %rd9; {saved} stackrestore.u64 %rd9;")
     assert "no place of this function's stack" in words and "thread" in words
 
 
-@pytest.mark.parametrize("text", [
-    "alloca.u64 %rd8, %rd7, 3;", "alloca.u64 %rd8, %rd7, 0;", "alloca.u64 %rd8, %rd7, %r1;",
-    "alloca.u64 %rd8, %rd7, 16777216;", "alloca.u64 %rd8;", "alloca.u64 %r1, %rd7;",
-    "alloca.b64 %rd8, %rd7;", "alloca %rd8, %rd7;", "alloca.u32 %r1, %rd7;", "stacksave.u64 %r1;",
-    "stacksave.f64 %fd1;", "stackrestore.u64 %rd7, %rd8;", "stackrestore.u32 %rd7;"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "alloca.u64 %rd8, %rd7, 3;",
+        "alloca.u64 %rd8, %rd7, 0;",
+        "alloca.u64 %rd8, %rd7, %r1;",
+        "alloca.u64 %rd8, %rd7, 16777216;",
+        "alloca.u64 %rd8;",
+        "alloca.u64 %r1, %rd7;",
+        "alloca.b64 %rd8, %rd7;",
+        "alloca %rd8, %rd7;",
+        "alloca.u32 %r1, %rd7;",
+        "stacksave.u64 %r1;",
+        "stacksave.f64 %fd1;",
+        "stackrestore.u64 %rd7, %rd8;",
+        "stackrestore.u32 %rd7;",
+    ],
+)
 def test_forms_that_are_none(text):
     error(PTXSyntaxError, f"mov.u64 %rd7, 16; {text}")
 

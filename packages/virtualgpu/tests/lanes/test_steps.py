@@ -27,23 +27,26 @@ def steps_of(body: str):
     return program, [step for block in program.blocks for step in block.steps]
 
 
-@pytest.mark.parametrize(("body", "writes", "reads"), [
-    ("add.u32 %r1, %r2, %r3;", {"%r1"}, {"%r2", "%r3"}),
-    ("setp.lt.u32 %p1|%p2, %r1, %r2;", {"%p1", "%p2"}, {"%r1", "%r2"}),
-    ("selp.b32 %r1, %r2, %r3, %p1;", {"%r1"}, {"%r2", "%r3", "%p1"}),
-    ("ld.global.v2.u32 {%r1, %r2}, [%rd2+8];", {"%r1", "%r2"}, {"%rd2"}),
-    ("st.global.u32 [%rd2], %r1;", set(), {"%rd2", "%r1"}),
-    ("atom.global.add.u32 %r1, [%rd2], %r3;", {"%r1"}, {"%rd2", "%r3"}),
-    ("red.global.add.u32 [%rd2], %r3;", set(), {"%rd2", "%r3"}),
-    ("mov.b64 {%r1, %r2}, %rd2;", {"%r1", "%r2"}, {"%rd2"}),
-    ("shfl.sync.down.b32 %r1|%p1, %r2, 1, 31, %r3;", {"%r1", "%p1"}, {"%r2", "%r3"}),
-    ("bar.red.popc.u32 %r1, 0, !%p1;", {"%r1"}, {"%p1"}),
-    ("bar.sync %r1, %r2;", set(), {"%r1", "%r2"}),
-    ("nanosleep.u32 %r1;", set(), {"%r1"}),
-    ("prefetch.global.L1 [%rd2];", set(), {"%rd2"}),
-    ("add.cc.u32 %r1, %r2, %r3;", {"%r1", "%cc"}, {"%r2", "%r3"}),
-    ("addc.u32 %r1, %r2, %r3;", {"%r1"}, {"%r2", "%r3", "%cc"}),
-])
+@pytest.mark.parametrize(
+    ("body", "writes", "reads"),
+    [
+        ("add.u32 %r1, %r2, %r3;", {"%r1"}, {"%r2", "%r3"}),
+        ("setp.lt.u32 %p1|%p2, %r1, %r2;", {"%p1", "%p2"}, {"%r1", "%r2"}),
+        ("selp.b32 %r1, %r2, %r3, %p1;", {"%r1"}, {"%r2", "%r3", "%p1"}),
+        ("ld.global.v2.u32 {%r1, %r2}, [%rd2+8];", {"%r1", "%r2"}, {"%rd2"}),
+        ("st.global.u32 [%rd2], %r1;", set(), {"%rd2", "%r1"}),
+        ("atom.global.add.u32 %r1, [%rd2], %r3;", {"%r1"}, {"%rd2", "%r3"}),
+        ("red.global.add.u32 [%rd2], %r3;", set(), {"%rd2", "%r3"}),
+        ("mov.b64 {%r1, %r2}, %rd2;", {"%r1", "%r2"}, {"%rd2"}),
+        ("shfl.sync.down.b32 %r1|%p1, %r2, 1, 31, %r3;", {"%r1", "%p1"}, {"%r2", "%r3"}),
+        ("bar.red.popc.u32 %r1, 0, !%p1;", {"%r1"}, {"%p1"}),
+        ("bar.sync %r1, %r2;", set(), {"%r1", "%r2"}),
+        ("nanosleep.u32 %r1;", set(), {"%r1"}),
+        ("prefetch.global.L1 [%rd2];", set(), {"%rd2"}),
+        ("add.cc.u32 %r1, %r2, %r3;", {"%r1", "%cc"}, {"%r2", "%r3"}),
+        ("addc.u32 %r1, %r2, %r3;", {"%r1"}, {"%r2", "%r3", "%cc"}),
+    ],
+)
 def test_what_a_step_reads_and_writes(body: str, writes: set[str], reads: set[str]) -> None:
     program, steps = steps_of(body)
     name = {slot: name for name, slot in program.entry_code.slots.items()}

@@ -23,8 +23,12 @@ from virtualgpu.errors import (
 from virtualgpu.memory.textures import MODES, Sampler, Texels
 
 RANDOM = np.random.default_rng(19)
-PLACES = {"1d": "{%f0}", "2d": "{%f0, %f1}", "3d": "{%f0, %f1, %f2, %f2}",
-          "a2d": "{%r9, %f0, %f1, %f1}"}
+PLACES = {
+    "1d": "{%f0}",
+    "2d": "{%f0, %f1}",
+    "3d": "{%f0, %f1, %f2, %f2}",
+    "a2d": "{%r9, %f0, %f1, %f1}",
+}
 
 
 def texels(data, kind="array", channels=1, layered=False, writable=False, written=True):
@@ -35,13 +39,22 @@ def texels(data, kind="array", channels=1, layered=False, writable=False, writte
         device.write(address, data)
     width = data.shape[-1] // channels
     extents = (width, *data.shape[-2::-1])
-    return Texels(kind, address, data.dtype, channels, extents, data.shape[-1] * data.itemsize,
-                  layered, writable)
+    return Texels(
+        kind,
+        address,
+        data.dtype,
+        channels,
+        extents,
+        data.shape[-1] * data.itemsize,
+        layered,
+        writable,
+    )
 
 
 def texture(data, kind="array", channels=1, layered=False, written=True, **sampler):
     return devices.current().create_texture(
-        texels(data, kind, channels, layered, written=written), Sampler(**sampler))
+        texels(data, kind, channels, layered, written=written), Sampler(**sampler)
+    )
 
 
 def read(handle, geometry, *axes, dtype=np.float32, before="", channel=0):
@@ -49,12 +62,18 @@ def read(handle, geometry, *axes, dtype=np.float32, before="", channel=0):
     letter = {"f": "f32", "i": "s32", "u": "u32"}[np.dtype(dtype).kind]
     bank = "%f1" if letter == "f32" else "%r1"
     results = ", ".join(f"{bank}{i}" for i in range(4))
-    loads = "".join(f"mad.wide.u32 %rd20, %gid, 4, %rd{2 + i}; ld.global.f32 %f{i}, [%rd20];\n"
-                    for i in range(len(axes)))
+    loads = "".join(
+        f"mad.wide.u32 %rd20, %gid, 4, %rd{2 + i}; ld.global.f32 %f{i}, [%rd20];\n"
+        for i in range(len(axes))
+    )
     return per_thread(
         f"{loads} mov.u64 %rd10, {handle}; {before}\n"
         f"tex.{geometry}.v4.{letter}.f32 {{{results}}}, [%rd10, {PLACES[geometry]}];",
-        *axes, block=len(axes[0]), dtype=dtype, result=f"{bank}{channel}")
+        *axes,
+        block=len(axes[0]),
+        dtype=dtype,
+        result=f"{bank}{channel}",
+    )
 
 
 def endless(data, index, mode, border):
@@ -74,8 +93,9 @@ def endless(data, index, mode, border):
 
 
 def reference(data, point, mode, linear, normalized, border):
-    point = [float(x) * (n if normalized else 1)
-             for x, n in zip(point, data.shape[::-1], strict=True)]
+    point = [
+        float(x) * (n if normalized else 1) for x, n in zip(point, data.shape[::-1], strict=True)
+    ]
     if not normalized and mode in ("wrap", "mirror"):
         mode = "clamp"
     if not linear:
@@ -85,8 +105,9 @@ def reference(data, point, mode, linear, normalized, border):
     total = 0.0
     for corner in itertools.product((0, 1), repeat=len(point)):
         weight = math.prod(a if c else 1 - a for a, c in zip(share, corner, strict=True))
-        total += weight * endless(data, [i + c for i, c in zip(low, corner, strict=True)], mode,
-                                  border)
+        total += weight * endless(
+            data, [i + c for i, c in zip(low, corner, strict=True)], mode, border
+        )
     return total
 
 
@@ -96,10 +117,13 @@ def reference(data, point, mode, linear, normalized, border):
 @pytest.mark.parametrize("shape", [(7,), (5, 6), (3, 5, 7)], ids=["1d", "2d", "3d"])
 def test_points_inside_and_far_outside(shape, mode, linear, normalized):
     data = RANDOM.random(shape, np.float32)
-    axes = [RANDOM.uniform(-3, 4, 128).astype(np.float32) * (1 if normalized else n)
-            for n in shape[::-1]]
-    handle = texture(data, modes=(mode,) * 3, linear=linear, normalized=normalized,
-                     border=(0.25, 0, 0, 0))
+    axes = [
+        RANDOM.uniform(-3, 4, 128).astype(np.float32) * (1 if normalized else n)
+        for n in shape[::-1]
+    ]
+    handle = texture(
+        data, modes=(mode,) * 3, linear=linear, normalized=normalized, border=(0.25, 0, 0, 0)
+    )
     wanted = [reference(data, p, mode, linear, normalized, 0.25) for p in zip(*axes, strict=True)]
     np.testing.assert_allclose(read(handle, f"{len(shape)}d", *axes), wanted, rtol=3e-7, atol=1e-7)
 
@@ -138,8 +162,9 @@ def test_integers_as_floats(dtype):
 
 
 def test_a_border_that_is_infinite_has_no_say_inside():
-    handle = texture(np.float32([1, 2]), modes=("border",) * 3, linear=True,
-                     border=(np.inf, 0, 0, 0))
+    handle = texture(
+        np.float32([1, 2]), modes=("border",) * 3, linear=True, border=(np.inf, 0, 0, 0)
+    )
     assert read(handle, "1d", np.float32([0.5, 1.5, 0.25])).tolist() == [1, 2, np.inf]
 
 
@@ -154,8 +179,21 @@ def test_interpolation_as_a_gpu_measured_it():
     x = np.float32([0, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.95])
     handle = texture(np.float32([1, 2]), linear=True, normalized=True, modes=("clamp",) * 3)
     assert read(handle, "1d", x).tolist() == [
-        1, 1, 1.1015625, 1.19921875, 1.30078125, 1.3984375, 1.5, 1.6015625, 1.69921875,
-        1.80078125, 1.8984375, 2, 2, 2]
+        1,
+        1,
+        1.1015625,
+        1.19921875,
+        1.30078125,
+        1.3984375,
+        1.5,
+        1.6015625,
+        1.69921875,
+        1.80078125,
+        1.8984375,
+        2,
+        2,
+        2,
+    ]
 
 
 def test_layers():
@@ -173,7 +211,10 @@ def test_lanes_may_read_different_textures():
     got = per_thread(
         f"setp.lt.u32 %p1, %gid, 5; mov.u64 %rd10, {first}; mov.u64 %rd11, {second};"
         "selp.b64 %rd10, %rd10, %rd11, %p1; cvt.rn.f32.u32 %f0, %gid;"
-        "tex.1d.v4.f32.f32 {%f1, _, _, _}, [%rd10, {%f0}];", dtype=np.float32, result="%f1")
+        "tex.1d.v4.f32.f32 {%f1, _, _, _}, [%rd10, {%f0}];",
+        dtype=np.float32,
+        result="%f1",
+    )
     assert got.tolist() == [1] + [2] * 4 + [4] * 27
 
 
@@ -198,8 +239,11 @@ def test_rows_in_memory():
 
 def test_an_index_outside_linear_memory():
     handle = texture(np.zeros(20, np.float32), "linear")
-    with pytest.raises(MemoryAccessError, match=r"element 20 of linear memory of 20 elements of "
-                       r"float32; guard the index[^$]*thread 20 of block 0"):
+    with pytest.raises(
+        MemoryAccessError,
+        match=r"element 20 of linear memory of 20 elements of "
+        r"float32; guard the index[^$]*thread 20 of block 0",
+    ):
         per_thread(FETCH.format(handle))
 
 
@@ -211,10 +255,16 @@ def test_checkers_hear_of_reads():
     where = texels(np.zeros(32, np.float32), "linear")
     handle = devices.current().create_texture(where, Sampler())
     with virtualgpu.check() as report:
-        per_thread(f"mov.u64 %rd9, {where.address}; setp.eq.u32 %p1, %gid, 40;"
-                   f"@%p1 st.global.u32 [%rd9], 1; {FETCH.format(handle)}".replace("[%rd10, {%gid}",
-                                                                               "[%rd10, {%tid}"),
-                   block=32, grid=2, dtype=np.float32, result="%f1")
+        per_thread(
+            f"mov.u64 %rd9, {where.address}; setp.eq.u32 %p1, %gid, 40;"
+            f"@%p1 st.global.u32 [%rd9], 1; {FETCH.format(handle)}".replace(
+                "[%rd10, {%gid}", "[%rd10, {%tid}"
+            ),
+            block=32,
+            grid=2,
+            dtype=np.float32,
+            result="%f1",
+        )
     assert [one.kind for one in report.findings] == ["race"]
     with virtualgpu.profile() as counted:
         per_thread(FETCH.format(handle), dtype=np.float32, result="%f1")
@@ -247,22 +297,25 @@ def test_surfaces_move_bytes(bits, width):
         f"mov.u64 %rd10, {handle}; mov.u64 %rd11, {target}; and.b32 %r2, %gid, 7;"
         f"mul.lo.u32 %r2, %r2, {size}; shr.u32 %r3, %gid, 3; sub.u32 %r4, 3, %r3;"
         f"suld.b.2d{vector}.b{bits}.trap {{{items}}}, [%rd10, {{%r2, %r3}}];"
-        f"sust.b.2d{vector}.b{bits}.trap [%rd11, {{%r2, %r4}}], {{{items}}}; mov.u32 %r0, 0;")
+        f"sust.b.2d{vector}.b{bits}.trap [%rd11, {{%r2, %r4}}], {{{items}}}; mov.u32 %r0, 0;"
+    )
     assert (held(there, other) == data[::-1]).all()
 
 
 @pytest.mark.parametrize("geometry", ["1d", "2d", "3d", "a2d"])
 def test_boundaries_of_surfaces(geometry):
     dims = {"1d": 1, "2d": 2}.get(geometry, 3)
-    data = np.arange(1, 1 + 4 ** dims, dtype=np.uint32).reshape((4,) * dims)
+    data = np.arange(1, 1 + 4**dims, dtype=np.uint32).reshape((4,) * dims)
     handle, where = surface(data, layered=geometry == "a2d")
-    place = {"1d": "{%r2}", "2d": "{%r2, 1}", "3d": "{%r2, 1, 2, 0}",
-             "a2d": "{2, %r2, 1, 0}"}[geometry]
+    place = {"1d": "{%r2}", "2d": "{%r2, 1}", "3d": "{%r2, 1, 2, 0}", "a2d": "{2, %r2, 1, 0}"}[
+        geometry
+    ]
     row = data if dims == 1 else data[1] if dims == 2 else data[2, 1]
     start = f"mov.u64 %rd10, {handle}; mad.lo.s32 %r2, %gid, 4, -8;"
     for mode, outside in (("zero", (0, 0)), ("clamp", (row[0], row[3]))):
-        got = per_thread(f"{start} suld.b.{geometry}.b32.{mode} {{%r0}}, [%rd10, {place}];",
-                         block=8)
+        got = per_thread(
+            f"{start} suld.b.{geometry}.b32.{mode} {{%r0}}, [%rd10, {place}];", block=8
+        )
         assert got.tolist() == [outside[0]] * 2 + row.tolist() + [outside[1]] * 2
     with pytest.raises(MemoryAccessError, match=r"\(-8.*the first counts bytes.*guard the coord"):
         per_thread(f"{start} suld.b.{geometry}.b32.trap {{%r0}}, [%rd10, {place}];", block=8)
@@ -280,8 +333,10 @@ def test_boundaries_of_surfaces(geometry):
 def test_races_on_surfaces():
     handle, _ = surface(np.zeros(4, np.uint32))
     with virtualgpu.check() as report:
-        per_thread(f"mov.u64 %rd10, {handle}; sust.b.1d.b32.trap [%rd10, {{0}}], {{%gid}};"
-                   "mov.u32 %r0, 0;", block=64)
+        per_thread(
+            f"mov.u64 %rd10, {handle}; sust.b.1d.b32.trap [%rd10, {{0}}], {{%gid}};mov.u32 %r0, 0;",
+            block=64,
+        )
     assert [one.kind for one in report.findings] == ["race"]
 
 
@@ -290,8 +345,11 @@ def test_races_on_surfaces():
 
 def test_coordinates_of_surfaces_count_bytes():
     handle, _ = surface(np.zeros(32, np.float32))
-    with pytest.raises(MisalignedAddressError, match=r"x is 1, .* multiple of the 4 .*multiply "
-                       r"it by the size of an element\s.*thread 1 of block 0"):
+    with pytest.raises(
+        MisalignedAddressError,
+        match=r"x is 1, .* multiple of the 4 .*multiply "
+        r"it by the size of an element\s.*thread 1 of block 0",
+    ):
         per_thread(f"mov.u64 %rd10, {handle}; suld.b.1d.b32.trap {{%r0}}, [%rd10, {{%gid}}];")
 
 
@@ -302,9 +360,12 @@ def test_numbers_that_are_no_textures():
     gone = device.create_texture(where, Sampler())
     device.destroy(gone)
     x = np.zeros(3, np.float32)
-    for number, words in ((gone, "destroyed; keep it"), (0, "no such object; pass what"),
-                          (where.address, "the address of an array; make an object of it"),
-                          (device.create_surface(where), "a texture object is wanted.*a surface")):
+    for number, words in (
+        (gone, "destroyed; keep it"),
+        (0, "no such object; pass what"),
+        (where.address, "the address of an array; make an object of it"),
+        (device.create_surface(where), "a texture object is wanted.*a surface"),
+    ):
         with pytest.raises(MemoryAccessError, match=f"{words}[^$]*kernel k, thread 0 of block 0"):
             read(number, "1d", x)
     with pytest.raises(VirtualGPUError, match="no texture or surface object"):
@@ -319,8 +380,12 @@ def test_objects_of_another_device():
     first, second = several(2)
     with devices.use(first):
         handle = texture(np.zeros(4, np.float32))
-    with devices.use(second), pytest.raises(
-            MemoryAccessError, match="an object of device 0, and this is device 1; make one on"):
+    with (
+        devices.use(second),
+        pytest.raises(
+            MemoryAccessError, match="an object of device 0, and this is device 1; make one on"
+        ),
+    ):
         read(handle, "1d", np.zeros(3, np.float32))
 
 
@@ -354,11 +419,12 @@ def test_objects_that_cuda_does_not_make():
         texture(good.astype(np.float64))
     address = texels(good).address
     for where, words in (
-            (Texels("linear", address + 4, good.dtype, 1, (2,), 8), "multiple of 512"),
-            (Texels("pitch", address, good.dtype, 1, (6, 2), 24), "pitch is a multiple of 32"),
-            (Texels("pitch", address, good.dtype, 1, (16, 2), 32), "at least a row's length"),
-            (Texels("linear", address, good.dtype, 1, (17,), 68), "a texture of 68 bytes at"),
-            (Texels("linear", address, good.dtype, 1, (0,), 0), "at least one element")):
+        (Texels("linear", address + 4, good.dtype, 1, (2,), 8), "multiple of 512"),
+        (Texels("pitch", address, good.dtype, 1, (6, 2), 24), "pitch is a multiple of 32"),
+        (Texels("pitch", address, good.dtype, 1, (16, 2), 32), "at least a row's length"),
+        (Texels("linear", address, good.dtype, 1, (17,), 68), "a texture of 68 bytes at"),
+        (Texels("linear", address, good.dtype, 1, (0,), 0), "at least one element"),
+    ):
         with pytest.raises(VirtualGPUError, match=words):
             device.create_texture(where, Sampler())
     with pytest.raises(VirtualGPUError, match="cudaArraySurfaceLoadStore"):
@@ -367,17 +433,20 @@ def test_objects_that_cuda_does_not_make():
         device.create_surface(texels(good, "linear", writable=True))
 
 
-@pytest.mark.parametrize("text", [
-    "tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd10, {%f0, %f0}], %f0;",
-    "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd10, {%f0, %f0, %f0, %f0}];",
-    "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd10, {%f0, %f0}], {%r1, %r1};",
-    "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [%rd10, {%f0, %f0}];",
-    "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd10, {%r1, %r1}];",
-    "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd10, {%f0, %f0}];",
-    "sust.p.1d.b32.trap [%rd10, {%r1}], {%r1};",
-    "sured.b.add.1d.u32.trap [%rd10, {%r1}], %r1;",
-    "txq.width.b32 %r0, [%rd10];",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd10, {%f0, %f0}], %f0;",
+        "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd10, {%f0, %f0, %f0, %f0}];",
+        "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd10, {%f0, %f0}], {%r1, %r1};",
+        "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [%rd10, {%f0, %f0}];",
+        "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd10, {%r1, %r1}];",
+        "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd10, {%f0, %f0}];",
+        "sust.p.1d.b32.trap [%rd10, {%r1}], {%r1};",
+        "sured.b.add.1d.u32.trap [%rd10, {%r1}], %r1;",
+        "txq.width.b32 %r0, [%rd10];",
+    ],
+)
 def test_what_is_lacking_is_named(text):
     with pytest.raises(UnsupportedInstruction, match=r"of textures the machine has.*no mipmaps"):
         per_thread(text)

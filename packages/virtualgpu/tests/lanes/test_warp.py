@@ -54,13 +54,20 @@ def test_shuffles(mode, source):
         else:
             b, c = RANDOM.integers(0, 64, 32, np.uint32), RANDOM.integers(0, 2**13, 32, np.uint32)
             operands = "%r2, %r3"
-        out = per_thread(f"""
+        out = per_thread(
+            f"""
             mul.wide.u32 %rd5, %tid, 4; add.u64 %rd6, %rd2, %rd5; ld.global.u32 %r1, [%rd6];
             add.u64 %rd6, %rd3, %rd5; ld.global.u32 %r2, [%rd6];
             add.u64 %rd6, %rd4, %rd5; ld.global.u32 %r3, [%rd6];
             shfl.sync.{mode}.b32 %r4|%p1, %r1, {operands}, -1;
             cvt.u64.u32 %rd7, %r4; selp.b64 %rd8, 0x100000000, 0, %p1; or.b64 %rd7, %rd7, %rd8;
-            """, values, b, c, dtype=np.uint64, result="%rd7")
+            """,
+            values,
+            b,
+            c,
+            dtype=np.uint64,
+            result="%rd7",
+        )
         results, inside = shuffled(mode, values, b, c)
         assert (out & FULL).tolist() == results
         assert (out >> np.uint64(32)).astype(bool).tolist() == inside
@@ -97,12 +104,18 @@ def collective(instruction: str, masks, *inputs, result="%r0", dtype=np.uint32):
     values = np.asarray(inputs[0])
     size = values.dtype.itemsize
     bank = "%r1" if size == 4 else "%rd7"
-    return per_thread(f"""
+    return per_thread(
+        f"""
         mul.wide.u32 %rd5, %tid, {size}; add.u64 %rd6, %rd2, %rd5;
         ld.global.b{8 * size} {bank}, [%rd6];
         mul.wide.u32 %rd5, %tid, 4; add.u64 %rd6, %rd3, %rd5; ld.global.u32 %r5, [%rd6];
         and.b32 %r6, %r1, 1; setp.eq.u32 %p1, %r6, 1;
-        {instruction}""", values, np.uint32(masks), dtype=dtype, result=result)
+        {instruction}""",
+        values,
+        np.uint32(masks),
+        dtype=dtype,
+        result=result,
+    )
 
 
 @pytest.mark.parametrize("masks", TEAMS.values(), ids=TEAMS)
@@ -111,14 +124,19 @@ def test_votes(masks, seen):
     """Each vote speaks of the lanes of its own mask, whatever lanes run beside them."""
     bits = {"mixed": RANDOM.integers(0, 2, 32), "all": np.ones(32), "none": np.zeros(32)}[seen]
     values = bits.astype(np.uint32)
-    out = collective("""
+    out = collective(
+        """
         vote.sync.all.pred %p2, %p1, %r5; vote.sync.any.pred %p3, %p1, %r5;
         vote.sync.uni.pred %p4, %p1, %r5; vote.sync.ballot.b32 %r7, %p1, %r5;
         vote.sync.all.pred %p5, !%p1, %r5;
         cvt.u64.u32 %rd8, %r7;
         @%p2 or.b64 %rd8, %rd8, 0x100000000; @%p3 or.b64 %rd8, %rd8, 0x200000000;
         @%p4 or.b64 %rd8, %rd8, 0x400000000; @%p5 or.b64 %rd8, %rd8, 0x800000000;""",
-        masks, values, result="%rd8", dtype=np.uint64)
+        masks,
+        values,
+        result="%rd8",
+        dtype=np.uint64,
+    )
     for lane in range(32):
         team = [bool(values[j]) for j in team_of(lane, masks)]
         ballot = sum(1 << j for j in team_of(lane, masks) if values[j])
@@ -133,8 +151,9 @@ def test_matches(masks, width):
     bank = {32: "%r1", 64: "%rd7"}[width]
     for these in (values, np.full_like(values, values[0])):
         any_ = collective(f"match.any.sync.b{width} %r0, {bank}, %r5;", masks, these)
-        all_ = collective(f"match.all.sync.b{width} %r0|%p2, {bank}, %r5;"
-                          "@!%p2 xor.b32 %r0, %r0, 1;", masks, these)
+        all_ = collective(
+            f"match.all.sync.b{width} %r0|%p2, {bank}, %r5;@!%p2 xor.b32 %r0, %r0, 1;", masks, these
+        )
         for lane in range(32):
             team = team_of(lane, masks)
             same = sum(1 << j for j in team if these[j] == these[lane])
@@ -146,7 +165,8 @@ def test_matches(masks, width):
 REDUCTIONS = {
     "add.u32": lambda team: sum(team) & FULL,
     "add.s32": lambda team: sum(team) & FULL,
-    "min.u32": min, "max.u32": max,
+    "min.u32": min,
+    "max.u32": max,
     "min.s32": lambda team: min(team, key=lambda v: v - (v >> 31 << 32)),
     "max.s32": lambda team: max(team, key=lambda v: v - (v >> 31 << 32)),
     "and.b32": lambda team: int(np.bitwise_and.reduce(np.uint32(team))),
@@ -160,49 +180,69 @@ REDUCTIONS = {
 def test_reductions(name, masks):
     values = RANDOM.integers(0, 2**32, 32, np.uint32)
     out = collective(f"redux.sync.{name} %r0, %r1, %r5;", masks, values)
-    wanted = [REDUCTIONS[name]([int(values[j]) for j in team_of(lane, masks)])
-              for lane in range(32)]
+    wanted = [
+        REDUCTIONS[name]([int(values[j]) for j in team_of(lane, masks)]) for lane in range(32)
+    ]
     assert out.tolist() == wanted
 
 
 @pytest.mark.parametrize("masks", TEAMS.values(), ids=TEAMS)
 def test_one_leader_is_elected(masks):
-    out = collective("elect.sync %r0|%p2, %r5; @%p2 add.u32 %r0, %r0, 100;", masks,
-                     np.zeros(32, np.uint32))
+    out = collective(
+        "elect.sync %r0|%p2, %r5; @%p2 add.u32 %r0, %r0, 100;", masks, np.zeros(32, np.uint32)
+    )
     for lane in range(32):
         leader = min(team_of(lane, masks))
         assert out[lane] == leader + 100 * (lane == leader)
 
 
 def test_shuffles_stay_inside_the_mask():
-    out = collective("shfl.sync.bfly.b32 %r0, %r1, 16, 31, %r5;", TEAMS["two halves"],
-                     np.arange(32, dtype=np.uint32))
+    out = collective(
+        "shfl.sync.bfly.b32 %r0, %r1, 16, 31, %r5;",
+        TEAMS["two halves"],
+        np.arange(32, dtype=np.uint32),
+    )
     assert (out == POISON).all()
-    out = collective("shfl.sync.bfly.b32 %r0, %r1, 15, 31, %r5;", TEAMS["two halves"],
-                     np.arange(32, dtype=np.uint32))
+    out = collective(
+        "shfl.sync.bfly.b32 %r0, %r1, 15, 31, %r5;",
+        TEAMS["two halves"],
+        np.arange(32, dtype=np.uint32),
+    )
     assert out.tolist() == [lane ^ 15 for lane in range(32)]
 
 
 def test_activemask_in_branches():
-    out = per_thread("""
+    out = per_thread(
+        """
         and.b32 %r1, %tid, 3; setp.eq.u32 %p1, %r1, 3; @%p1 bra Odd;
         activemask.b32 %r0; bra Out;
         Odd: activemask.b32 %r0;
-        Out:""", block=40)
-    wanted = [sum(1 << j % 32 for j in range(40)
-                  if j // 32 == t // 32 and (j % 4 == 3) == (t % 4 == 3)) for t in range(40)]
+        Out:""",
+        block=40,
+    )
+    wanted = [
+        sum(1 << j % 32 for j in range(40) if j // 32 == t // 32 and (j % 4 == 3) == (t % 4 == 3))
+        for t in range(40)
+    ]
     assert out.tolist() == wanted
 
 
 def test_lane_registers():
-    out = per_thread("""
+    out = per_thread(
+        """
         mov.u32 %r1, %laneid; mov.u32 %r2, %warpid; mov.u32 %r3, %nwarpid;
-        mad.lo.u32 %r0, %r2, 100, %r1; mad.lo.u32 %r0, %r3, 10000, %r0;""", block=(10, 7))
+        mad.lo.u32 %r0, %r2, 100, %r1; mad.lo.u32 %r0, %r3, 10000, %r0;""",
+        block=(10, 7),
+    )
     t = np.arange(70)
     assert out.tolist() == (30000 + t // 32 * 100 + t % 32).tolist()
-    for name, bits in {"eq": lambda i: 1 << i, "lt": lambda i: (1 << i) - 1,
-                       "le": lambda i: (2 << i) - 1, "gt": lambda i: FULL & ~((2 << i) - 1),
-                       "ge": lambda i: FULL & ~((1 << i) - 1)}.items():
+    for name, bits in {
+        "eq": lambda i: 1 << i,
+        "lt": lambda i: (1 << i) - 1,
+        "le": lambda i: (2 << i) - 1,
+        "gt": lambda i: FULL & ~((2 << i) - 1),
+        "ge": lambda i: FULL & ~((1 << i) - 1),
+    }.items():
         out = per_thread(f"mov.u32 %r0, %lanemask_{name};")
         assert out.tolist() == [bits(i) for i in range(32)]
 
@@ -221,9 +261,12 @@ def test_lanes_that_come_late_are_waited_for():
 
 
 def test_lanes_that_have_ended_are_not_waited_for():
-    out = per_thread("""
+    out = per_thread(
+        """
         setp.ge.u32 %p1, %tid, 20; @%p1 exit;
-        vote.sync.ballot.b32 %r0, 1, -1;""", block=64)
+        vote.sync.ballot.b32 %r0, 1, -1;""",
+        block=64,
+    )
     assert out[:20].tolist() == [(1 << 20) - 1] * 20
     assert (out[20:] == 0xABABABAB).all()
 
@@ -258,12 +301,18 @@ def test_a_mask_that_names_lanes_elsewhere_is_a_deadlock():
 
 COPIES = {
     "shfl": ("shfl.sync.bfly.b32 %r0, %tid, 16, 31, -1;", lambda t: t ^ 16),
-    "vote": ("setp.eq.u32 %p2, %tid, 20; vote.sync.any.pred %p3, %p2, -1; selp.u32 %r0, 1, 2, %p3;",
-             lambda t: 0 * t + 1),
-    "ballot": ("and.b32 %r1, %tid, 1; setp.eq.u32 %p2, %r1, 0; vote.sync.ballot.b32 %r0, %p2, -1;",
-               lambda t: 0 * t + 0x5555_5555),
-    "match": ("and.b32 %r1, %tid, 7; match.any.sync.b32 %r0, %r1, -1;",
-              lambda t: 0x01010101 << (t & 7)),
+    "vote": (
+        "setp.eq.u32 %p2, %tid, 20; vote.sync.any.pred %p3, %p2, -1; selp.u32 %r0, 1, 2, %p3;",
+        lambda t: 0 * t + 1,
+    ),
+    "ballot": (
+        "and.b32 %r1, %tid, 1; setp.eq.u32 %p2, %r1, 0; vote.sync.ballot.b32 %r0, %p2, -1;",
+        lambda t: 0 * t + 0x5555_5555,
+    ),
+    "match": (
+        "and.b32 %r1, %tid, 7; match.any.sync.b32 %r0, %r1, -1;",
+        lambda t: 0x01010101 << (t & 7),
+    ),
     "redux": ("redux.sync.add.u32 %r0, %tid, -1;", lambda t: 0 * t + 496),
 }
 
@@ -288,13 +337,18 @@ def test_copies_of_an_exchange_meet(name, seed):
     np.testing.assert_array_equal(out, wanted(t))
 
 
-@pytest.mark.parametrize(("one", "other"), [
-    ("shfl.sync.bfly.b32 %r0, %tid, 16, 31, -1;", "shfl.sync.idx.b32 %r0, %tid, 16, 31, -1;"),
-    ("shfl.sync.bfly.b32 %r0, %tid, 16, 31, -1;",
-     "shfl.sync.bfly.b32 %r0, %tid, 16, 31, 0x7fffffff;"),
-    ("redux.sync.add.u32 %r0, %tid, -1;", "redux.sync.add.s32 %r0, %tid, -1;"),
-    ("vote.sync.ballot.b32 %r0, %p1, -1;", "vote.sync.any.pred %p2, %p1, -1;"),
-])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("shfl.sync.bfly.b32 %r0, %tid, 16, 31, -1;", "shfl.sync.idx.b32 %r0, %tid, 16, 31, -1;"),
+        (
+            "shfl.sync.bfly.b32 %r0, %tid, 16, 31, -1;",
+            "shfl.sync.bfly.b32 %r0, %tid, 16, 31, 0x7fffffff;",
+        ),
+        ("redux.sync.add.u32 %r0, %tid, -1;", "redux.sync.add.s32 %r0, %tid, -1;"),
+        ("vote.sync.ballot.b32 %r0, %p1, -1;", "vote.sync.any.pred %p2, %p1, -1;"),
+    ],
+)
 def test_exchanges_of_other_qualifiers_or_masks_do_not_meet(one, other):
     with pytest.raises(DeadlockError, match=r"16 of its threads .*; 16 of its threads"):
         per_thread(f"""mov.u32 %r0, 0; setp.lt.u32 %p1, %tid, 16; @%p1 bra Low;
@@ -312,7 +366,8 @@ def test_half_a_warp_at_a_copy_and_half_elsewhere_is_a_deadlock():
 
 def test_warp_barriers_meet_across_the_code():
     """``__syncwarp()`` in both halves of a branch is one barrier, by the mask alone."""
-    out = per_thread("""
+    out = per_thread(
+        """
         mad.wide.u32 %rd5, %tid, 4, 0; mov.u64 %rd6, tile; add.u64 %rd5, %rd5, %rd6;
         add.u32 %r1, %tid, 10; st.shared.u32 [%rd5], %r1;
         xor.b32 %r2, %tid, 16; mad.wide.u32 %rd6, %r2, 4, %rd6;
@@ -321,7 +376,10 @@ def test_warp_barriers_meet_across_the_code():
         bar.warp.sync -1; ld.shared.u32 %r0, [%rd6]; bra Out;
         Low: add.u32 %r1, %r1, 200; st.shared.u32 [%rd5], %r1;
         bar.warp.sync -1; ld.shared.u32 %r0, [%rd6];
-        Out:""", block=70, variables=".shared .align 4 .b8 tile[384];")
+        Out:""",
+        block=70,
+        variables=".shared .align 4 .b8 tile[384];",
+    )
     t = np.arange(70)
     wanted = (t ^ 16) + 10 + np.where((t ^ 16) < 16, 200, 100)
     np.testing.assert_array_equal(out[:64], wanted[:64])
@@ -340,9 +398,14 @@ def test_warp_barriers_of_different_masks_do_not_meet():
     assert out.tolist() == [0xFFFF] * 16 + [0xFFFF0000] * 16
 
 
-@pytest.mark.parametrize("text", [
-    "vote.all.pred %p1, %p2;", "shfl.up.b32 %r0, %r1, 1, 0;", "redux.sync.min.f32 %f1, %f2, -1;",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vote.all.pred %p1, %p2;",
+        "shfl.up.b32 %r0, %r1, 1, 0;",
+        "redux.sync.min.f32 %f1, %f2, -1;",
+    ],
+)
 def test_what_this_device_lacks_is_named(text):
     with pytest.raises(UnsupportedInstruction):
         per_thread(text)

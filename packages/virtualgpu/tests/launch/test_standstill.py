@@ -131,23 +131,57 @@ def zeros(count):
 
 
 NEVER = {
-    "flag": (flag_nobody_sets, 2, 48, lambda: (zeros(1), zeros(96)),
-             r"flag\[0\] of 1, which stays 0"),
-    "blocks": (more_blocks_than_launched, 3, 64, lambda: (zeros(1), zeros(192)),
-               r"1 thread .* count\[0\] of 1, which stays 3; 63 threads .*syncthreads"),
-    "twice": (lock_taken_twice, 2, 32, lambda: (zeros(1), zeros(2)),
-              r"lock\[0\] of 1, which stays 1"),
+    "flag": (
+        flag_nobody_sets,
+        2,
+        48,
+        lambda: (zeros(1), zeros(96)),
+        r"flag\[0\] of 1, which stays 0",
+    ),
+    "blocks": (
+        more_blocks_than_launched,
+        3,
+        64,
+        lambda: (zeros(1), zeros(192)),
+        r"1 thread .* count\[0\] of 1, which stays 3; 63 threads .*syncthreads",
+    ),
+    "twice": (
+        lock_taken_twice,
+        2,
+        32,
+        lambda: (zeros(1), zeros(2)),
+        r"lock\[0\] of 1, which stays 1",
+    ),
     "kept": (lock_kept, 1, 64, lambda: (zeros(1), zeros(1)), r"lock\[0\] of 1, which stays 1"),
-    "behind": (setter_behind_a_barrier, 1, 64, lambda: (zeros(1), zeros(64)),
-               r"63 threads .* flag\[0\] of 1, which stays 0; 1 thread .*syncthreads"),
-    "each other": (each_for_the_other, 1, 32, lambda: (zeros(2), zeros(32)),
-                   r"flags\[.\] of 2, which stays 0; .*30 have ended"),
-    "zero": (step_by_zero, 2, 32, lambda: (zeros(1), zeros(64)),
-             r"step\[0\] of 1, which stays 0"),
-    "search": (search_that_stands_still, 1, 32, lambda: (np.arange(2, 99), zeros(32)),
-               r"sorted_\[1\] of 97, which stays 3|nothing that decides whether it ends changes"),
-    "shared": (flag_in_shared_memory, 2, 32, lambda: (zeros(64),),
-               "4 bytes of shared memory at offset 0, which stays 0"),
+    "behind": (
+        setter_behind_a_barrier,
+        1,
+        64,
+        lambda: (zeros(1), zeros(64)),
+        r"63 threads .* flag\[0\] of 1, which stays 0; 1 thread .*syncthreads",
+    ),
+    "each other": (
+        each_for_the_other,
+        1,
+        32,
+        lambda: (zeros(2), zeros(32)),
+        r"flags\[.\] of 2, which stays 0; .*30 have ended",
+    ),
+    "zero": (step_by_zero, 2, 32, lambda: (zeros(1), zeros(64)), r"step\[0\] of 1, which stays 0"),
+    "search": (
+        search_that_stands_still,
+        1,
+        32,
+        lambda: (np.arange(2, 99), zeros(32)),
+        r"sorted_\[1\] of 97, which stays 3|nothing that decides whether it ends changes",
+    ),
+    "shared": (
+        flag_in_shared_memory,
+        2,
+        32,
+        lambda: (zeros(64),),
+        "4 bytes of shared memory at offset 0, which stays 0",
+    ),
 }
 
 
@@ -169,8 +203,9 @@ def test_what_never_ends_is_named(case, machine):
 def test_a_loop_that_forgets_its_counter_is_told_of_it(machine):
     with pytest.raises(EndlessError) as caught:
         forgotten_stride[2, 64](np.full(200, 40.07596206665039), np.zeros(1))
-    assert re.search(r"stays 40\.076; .*Does a loop forget its counter|is it never changed",
-                     str(caught.value))
+    assert re.search(
+        r"stays 40\.076; .*Does a loop forget its counter|is it never changed", str(caught.value)
+    )
 
 
 # What the functions that a loop calls add up decides nothing; what they step by does.
@@ -334,9 +369,12 @@ def locks_as_a_block(lock, total):
 
 
 PATIENT = {
-    "lock with back-off": (backs_off, 1), "tickets": (takes_tickets, 1),
-    "look-back": (looks_back, 2), "grid barrier": (meets_the_grid, 0),
-    "a worker": (waits_for_one_who_works, 1), "gives up": (gives_up, 1),
+    "lock with back-off": (backs_off, 1),
+    "tickets": (takes_tickets, 1),
+    "look-back": (looks_back, 2),
+    "grid barrier": (meets_the_grid, 0),
+    "a worker": (waits_for_one_who_works, 1),
+    "gives up": (gives_up, 1),
     "a lock that one thread takes for its block": (locks_as_a_block, 1),
 }
 
@@ -397,8 +435,11 @@ CLOCKS = {"clock": "%clock64", "low half": "%clock", "time": "%globaltimer"}
 
 @pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
 def test_loops_on_a_clock_end(clock, always_looking):
-    read = (f"mov.u64 %rd5, {clock};" if clock != "%clock" else
-            "mov.u32 %r5, %clock; cvt.u64.u32 %rd5, %r5;")
+    read = (
+        f"mov.u64 %rd5, {clock};"
+        if clock != "%clock"
+        else "mov.u32 %r5, %clock; cvt.u64.u32 %rd5, %r5;"
+    )
     limit = 2_000_000 if clock == "%globaltimer" else 2000  # ns, instructions
     out = per_thread(f"""
         {read} add.u64 %rd6, %rd5, {limit}; mov.u32 %r0, 7;
@@ -419,9 +460,14 @@ def test_waves_that_wait_for_a_later_one_make_room(load, always_looking):
     """Block 0 waits for a word that the last of 96 blocks writes: two waves later. A plain load
     lets no other lane run by itself; that its lanes go in circles does."""
     flag = zeros(1).view(np.uint32)
-    out = per_thread(f"""
+    out = per_thread(
+        f"""
         setp.eq.u32 %p1, %block, 0; @%p1 bra Spin; mov.u32 %r0, 0;
         setp.eq.u32 %p2, %block, 95; @%p2 st.volatile.global.u32 [%rd2], 7; exit;
         Spin: {load} %r0, [%rd2]; setp.eq.u32 %p3, %r0, 0;
-        @%p3 bra Spin;""", flag, grid=96, block=1024)
+        @%p3 bra Spin;""",
+        flag,
+        grid=96,
+        block=1024,
+    )
     assert (out[:1024] == 7).all()

@@ -41,7 +41,9 @@ def test_two_processes_share_an_array(memory, nbytes):
     view[:] = np.arange(nbytes) % 251
     handle = interprocess.handle(memory, address)
     assert len(handle) == 64 and handle == interprocess.handle(memory, address)
-    seen, first, last, outside, left = in_fresh_python(OPEN.format(handle=handle.hex()) + """
+    seen, first, last, outside, left = in_fresh_python(
+        OPEN.format(handle=handle.hex())
+        + """
 address = interprocess.open_handle(memory, handle)
 assert interprocess.open_handle(memory, handle) == address
 start, end = memory.extent(address)
@@ -52,7 +54,8 @@ outside = memory.bad_lanes(np.array([start - 1, end], np.uint64), 1).tolist()
 for _ in range(2):
     interprocess.close_handle(memory, address)
 result = [seen, start, end, outside, memory.allocated]
-""")
+"""
+    )
     assert seen == (np.arange(nbytes) % 251).tolist()
     assert last - first == nbytes and outside == [True, True] and left == 5170
     assert view[0] == 255 and view[-1] == 254
@@ -67,12 +70,18 @@ def test_what_is_freed_is_no_longer_shared(memory):
     files = len(os.listdir("/proc/self/fd"))
     memory.free(address)
     assert len(os.listdir("/proc/self/fd")) == files - 1
-    assert in_fresh_python(OPEN.format(handle=handle.hex()) + """
+    assert (
+        in_fresh_python(
+            OPEN.format(handle=handle.hex())
+            + """
 try:
     interprocess.open_handle(memory, handle)
 except VirtualGPUError as error:
     result = str(error)
-""") == f"process {os.getpid()} has ended, or has freed the array of 64 bytes that it shared"
+"""
+        )
+        == f"process {os.getpid()} has ended, or has freed the array of 64 bytes that it shared"
+    )
 
 
 def test_handles_that_cannot_be(memory):

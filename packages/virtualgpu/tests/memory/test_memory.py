@@ -124,13 +124,16 @@ def test_bad_lanes_at_every_edge(memory):
     assert GlobalMemory(1).bad_lanes(far, 4).all()  # no allocation at all
 
 
-@pytest.mark.parametrize(("offset", "words"), [
-    (16, "0 bytes after the end of an array of 16 bytes"),
-    (20, "4 bytes after the end of an array of 16 bytes"),
-    (14, "4 bytes that run past the end of an array of 16 bytes"),
-    (-4, "4 bytes before the start of an array of 16 bytes"),
-    (40 * MiB, "far from every array"),
-])
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [
+        (16, "0 bytes after the end of an array of 16 bytes"),
+        (20, "4 bytes after the end of an array of 16 bytes"),
+        (14, "4 bytes that run past the end of an array of 16 bytes"),
+        (-4, "4 bytes before the start of an array of 16 bytes"),
+        (40 * MiB, "far from every array"),
+    ],
+)
 def test_an_illegal_address_is_described(memory, offset, words):
     assert memory.describe(memory.allocate(16) + offset, 4) == words
 
@@ -140,7 +143,8 @@ def test_null_and_freed_addresses_are_described(memory):
     address = memory.allocate(16)
     memory.free(address)
     assert memory.describe(address + 4, 4) == (
-        "in an array of 16 bytes that was freed (use after free)")
+        "in an array of 16 bytes that was freed (use after free)"
+    )
 
 
 def test_copies(memory):
@@ -169,16 +173,19 @@ def test_a_read_is_a_copy_and_a_host_view_is_not(memory):
     assert (memory.read(address, 4) == 5).all()
 
 
-@pytest.mark.parametrize("do", [
-    lambda m, a: m.write(a, np.zeros(5, np.uint8)),
-    lambda m, a: m.read(a + 1, 4),
-    lambda m, a: m.read(a - 1, 1),
-    lambda m, a: m.fill(a, 0, 5),
-    lambda m, a: m.copy(a, a + 1, 4),
-    lambda m, a: m.copy(a + 1, a, 4),
-    lambda m, a: m.host_view(a, 5),
-    lambda m, a: m.read(a + 2 * GUARD, 1),
-])
+@pytest.mark.parametrize(
+    "do",
+    [
+        lambda m, a: m.write(a, np.zeros(5, np.uint8)),
+        lambda m, a: m.read(a + 1, 4),
+        lambda m, a: m.read(a - 1, 1),
+        lambda m, a: m.fill(a, 0, 5),
+        lambda m, a: m.copy(a, a + 1, 4),
+        lambda m, a: m.copy(a + 1, a, 4),
+        lambda m, a: m.host_view(a, 5),
+        lambda m, a: m.read(a + 2 * GUARD, 1),
+    ],
+)
 def test_the_host_stays_inside_too(memory, do):
     address = memory.allocate(4)
     with pytest.raises(VirtualGPUError):

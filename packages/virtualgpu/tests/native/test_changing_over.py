@@ -20,8 +20,11 @@ from virtualgpu.native import core
 from virtualgpu.native.compiled import NativeKernel
 from virtualgpu.watch.instruments import check, schedule
 
-ADD = entry("mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; ld.global.u32 %r1, [%rd3];"
-            "add.u32 %r1, %r1, %gid; st.global.u32 [%rd3], %r1;", 1)
+ADD = entry(
+    "mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; ld.global.u32 %r1, [%rd3];"
+    "add.u32 %r1, %r1, %gid; st.global.u32 [%rd3], %r1;",
+    1,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +58,9 @@ class Kernel:
         self.count = count
 
     def __call__(self, blocks: int, threads: int) -> np.ndarray:
-        self.device.launch(self.module, "k", (blocks, 1, 1), (threads, 1, 1),
-                           [self.place.to_bytes(8, "little")])
+        self.device.launch(
+            self.module, "k", (blocks, 1, 1), (threads, 1, 1), [self.place.to_bytes(8, "little")]
+        )
         return self.device.read(self.place, 4 * self.count).view(np.uint32)
 
     @property
@@ -137,8 +141,9 @@ def test_an_array_may_be_freed_while_a_launch_is_watched(monkeypatch):
         return original(launch, first)
 
     with check() as report:
-        kernel.device.launch(kernel.module, "k", (2, 1, 1), (32, 1, 1),
-                             [earlier.to_bytes(8, "little")])
+        kernel.device.launch(
+            kernel.module, "k", (2, 1, 1), (32, 1, 1), [earlier.to_bytes(8, "little")]
+        )
         monkeypatch.setattr(native, "natively", collected)
         sums = kernel(10 * WAVE_LANES // 256, 256)
     assert sums.tolist() == list(range(10 * WAVE_LANES))
@@ -207,11 +212,15 @@ def test_control_c_as_an_object_goes_stops_native_code(monkeypatch):
 
 FAILING = {
     "past the end": ADD,
-    "misaligned": ADD.replace("st.global.u32 [%rd3]", "setp.eq.u32 %p1, %gid, 70000;"
-                              "@%p1 add.u64 %rd3, %rd3, 1; st.global.u32 [%rd3]"),
+    "misaligned": ADD.replace(
+        "st.global.u32 [%rd3]",
+        "setp.eq.u32 %p1, %gid, 70000;@%p1 add.u64 %rd3, %rd3, 1; st.global.u32 [%rd3]",
+    ),
     "a trap": ADD.replace("st.global", "setp.eq.u32 %p1, %gid, 70000; @%p1 trap; st.global"),
-    "without end": ADD.replace("st.global", "setp.eq.u32 %p1, %gid, 70000;\n.loc 1 77 1\n"
-                               "Again: @%p1 bra Again; st.global") + '\n.file 1 "k.py"\n',
+    "without end": ADD.replace(
+        "st.global", "setp.eq.u32 %p1, %gid, 70000;\n.loc 1 77 1\nAgain: @%p1 bra Again; st.global"
+    )
+    + '\n.file 1 "k.py"\n',
 }
 
 
@@ -230,10 +239,16 @@ def test_errors_after_the_change_have_the_same_words(text, first_blocks, monkeyp
 
 def test_a_device_that_does_not_compile_hands_llvm_nothing_of_a_kernel(monkeypatch):
     """It calls operations, which are the same for all: the grader's device relies on that."""
-    kernel = Kernel(entry("ld.global.u32 %r2, [%rd1]; mov.b32 %r1, 0; mov.b32 %r3, 0; Next:"
-                          "add.u32 %r1, %r1, 1; mad.lo.u32 %r3, %r1, %tid, %r3;"
-                          "setp.lt.u32 %p1, %r1, %r2; @%p1 bra Next;"
-                          "mad.wide.u32 %rd1, %tid, 4, %rd1; st.global.u32 [%rd1], %r3;", 1), 32)
+    kernel = Kernel(
+        entry(
+            "ld.global.u32 %r2, [%rd1]; mov.b32 %r1, 0; mov.b32 %r3, 0; Next:"
+            "add.u32 %r1, %r1, 1; mad.lo.u32 %r3, %r1, %tid, %r3;"
+            "setp.lt.u32 %p1, %r1, %r2; @%p1 bra Next;"
+            "mad.wide.u32 %rd1, %tid, 4, %rd1; st.global.u32 [%rd1], %r3;",
+            1,
+        ),
+        32,
+    )
     kernel.device.compiles = False
     given, original = [], llvm.linkable
     monkeypatch.setattr(llvm, "linkable", lambda *what: given.append(what) or original(*what))

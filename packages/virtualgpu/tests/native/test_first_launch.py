@@ -97,17 +97,31 @@ def test_a_place_that_has_rows_does_not_look_for_them_again():
     """Where its accesses cannot be made in rows, they are neighbours throughout or one by one."""
     source = entry(INDEX + ADD, 2)
     assert access_helpers.form() not in lowered(source)
-    assert access_helpers.form() in lowered(source.replace(
-        # a product of two indices has no stride
-        "mul.wide.u32 %rd5", "mul.lo.u32 %r6, %r6, %r6;  mul.wide.u32 %rd5"))
+    assert access_helpers.form() in lowered(
+        source.replace(
+            # a product of two indices has no stride
+            "mul.wide.u32 %rd5",
+            "mul.lo.u32 %r6, %r6, %r6;  mul.wide.u32 %rd5",
+        )
+    )
 
 
 @pytest.mark.parametrize("block", [(32, 1, 1), (16, 2, 1), (8, 4, 1), (10, 3, 1)])
-@pytest.mark.parametrize("index", [
-    "", "xor.b32 %r6, %r6, 31;", "and.b32 %r6, %r6, 7;", "mad.lo.u32 %r6, %r7, 16, %r6;",
-    "setp.gt.u32 %p1, %r7, 0;  @%p1 add.u32 %r6, %r6, %r3;"])
+@pytest.mark.parametrize(
+    "index",
+    [
+        "",
+        "xor.b32 %r6, %r6, 31;",
+        "and.b32 %r6, %r6, 7;",
+        "mad.lo.u32 %r6, %r7, 16, %r6;",
+        "setp.gt.u32 %p1, %r7, 0;  @%p1 add.u32 %r6, %r6, %r3;",
+    ],
+)
 def test_rows_or_not_the_results_are_the_same(block, index):
     """One warp, so that no order is left open; most have a row that is none."""
-    agree(entry(f"{INDEX} mov.u32 %r7, %tid.y; {index} {ADD}", 2),
-          *np.random.default_rng(1).integers(0, 1 << 32, (2, 1024), np.uint32),
-          grid=1, block=block)
+    agree(
+        entry(f"{INDEX} mov.u32 %r7, %tid.y; {index} {ADD}", 2),
+        *np.random.default_rng(1).integers(0, 1 << 32, (2, 1024), np.uint32),
+        grid=1,
+        block=block,
+    )

@@ -12,8 +12,20 @@ from virtualgpu.native import run
 from virtualgpu.native.compiled import NativeKernel
 
 SIZES = {"f32": 4, "f16x2": 4, "bf16x2": 4, "f16": 2, "bf16": 2, "b16": 2}
-VECTORS = [("f32", 2), ("f32", 4), ("f16x2", 2), ("f16x2", 4), ("bf16x2", 2), ("bf16x2", 4),
-           ("f16", 2), ("f16", 4), ("f16", 8), ("bf16", 2), ("bf16", 4), ("bf16", 8)]
+VECTORS = [
+    ("f32", 2),
+    ("f32", 4),
+    ("f16x2", 2),
+    ("f16x2", 4),
+    ("bf16x2", 2),
+    ("bf16x2", 4),
+    ("f16", 2),
+    ("f16", 4),
+    ("f16", 8),
+    ("bf16", 2),
+    ("bf16", 4),
+    ("bf16", 8),
+]
 TILE = ".shared .align 16 .b8 tile[1024];"
 
 
@@ -31,24 +43,32 @@ def kernel(kind: str, width: int, answers: bool, space: str, shift: int = 0) -> 
     def several(names):
         return names[0] if width == 1 else f"{{{', '.join(names)}}}"
 
-    loads = "".join(f"ld.global.b{8 * size} {name}, [%rd7+{i * size}];"
-                    for i, name in enumerate(given))
-    keeps = "".join(f"st.global.b{8 * size} [%rd7+{i * size}], {name};"
-                    for i, name in enumerate(taken)) if answers else ""
+    loads = "".join(
+        f"ld.global.b{8 * size} {name}, [%rd7+{i * size}];" for i, name in enumerate(given)
+    )
+    keeps = (
+        "".join(f"st.global.b{8 * size} [%rd7+{i * size}], {name};" for i, name in enumerate(taken))
+        if answers
+        else ""
+    )
     where = "" if space == "generic" else f".{space}"
     verb = "cas" if kind == "b16" else "add" + ".noftz" * (kind != "f32")
     name = f"{'atom' if answers else 'red'}{where}.{verb}{f'.v{width}' * (width > 1)}.{kind}"
     result = f"{several(taken)}, " * answers
     value = f"{several(given)}, %h1" if kind == "b16" else several(given)
     place = "%rd6" if space != "shared" else "%r21"
-    return entry(f"""
+    return entry(
+        f"""
         and.b32 %r20, %tid, 3; mul.lo.u32 %r20, %r20, {size * width};
         mov.u32 %r21, tile; add.u32 %r21, %r21, %r20; cvt.u64.u32 %rd5, %r20;
         add.u64 %rd6, %rd2, %rd5; add.u64 %rd6, %rd6, {shift}; mov.b16 %h1, 0x1234;
         mad.wide.u32 %rd7, %gid, {size * width}, %rd1; {loads}
         st.shared.u32 [tile], 0x3f803f80; st.shared.u32 [tile+4], 0x3c003c00;
         {name} {result}[{place}], {value}; {keeps}
-        ld.shared.u32 %r22, [tile]; st.global.u32 [%rd2+64], %r22;""", 2, variables=TILE)
+        ld.shared.u32 %r22, [tile]; st.global.u32 [%rd2+64], %r22;""",
+        2,
+        variables=TILE,
+    )
 
 
 def arrays(kind: str, width: int) -> list[np.ndarray]:
@@ -90,8 +110,8 @@ def test_vectors_that_are_refused(shift):
 
 def test_a_vector_in_shared_memory():
     text = kernel("f32", 2, True, "generic").replace(
-        "add.u64 %rd6, %rd2, %rd5;",
-        "cvt.u64.u32 %rd6, %r21; cvta.shared.u64 %rd6, %rd6;")
+        "add.u64 %rd6, %rd2, %rd5;", "cvt.u64.u32 %rd6, %r21; cvta.shared.u64 %rd6, %rd6;"
+    )
     agree(text, *arrays("f32", 2), grid=3, block=32)
 
 
@@ -102,8 +122,12 @@ def test_what_is_counted_and_found_is_the_same(kind, width):
     here, error, code = counted(text, native.natively, data, grid=1)
     assert isinstance(code, NativeKernel), code
     assert error is None and here == there
-    races = ("st.global.u32 [%rd2+64], %r22;", "st.shared.u32 [tile], 0x3f803f80;",
-             "st.shared.u32 [tile+4], 0x3c003c00;", "ld.shared.u32 %r22, [tile];")
+    races = (
+        "st.global.u32 [%rd2+64], %r22;",
+        "st.shared.u32 [tile], 0x3f803f80;",
+        "st.shared.u32 [tile+4], 0x3c003c00;",
+        "ld.shared.u32 %r22, [tile];",
+    )
     for store in races:
         text = text.replace(store, "")
     there, _ = checked(text, None, data, grid=1)

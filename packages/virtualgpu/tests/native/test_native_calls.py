@@ -45,10 +45,13 @@ FUNCTIONS = """
 
 def call(function: str, target: str, *arguments: str) -> str:
     names = [f"param{i}" for i in range(len(arguments))]
-    passed = "".join(f".param .b32 {n}; st.param.b32 [{n}], {a}; "
-                     for n, a in zip(names, arguments, strict=True))
-    return (f"{{ .param .b32 result; {passed} call (result), {function}, ({', '.join(names)}); "
-            f"ld.param.b32 {target}, [result]; }}")
+    passed = "".join(
+        f".param .b32 {n}; st.param.b32 [{n}], {a}; " for n, a in zip(names, arguments, strict=True)
+    )
+    return (
+        f"{{ .param .b32 result; {passed} call (result), {function}, ({', '.join(names)}); "
+        f"ld.param.b32 {target}, [result]; }}"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -56,28 +59,48 @@ def always(monkeypatch):
     monkeypatch.setattr(run, "STRICT", True)
 
 
-@pytest.mark.parametrize("body", [
-    call("mix", "%r0", "%tid", "%laneid"),
-    call("mix", "%r0", "%tid", "30"),
-    call("mix", "%r0", "%ctaid.x", "1"),  # one value for the warp
-    call("twice", "%r0", "%tid"),
-    "mov.u32 %r1, 20; call (%r2, %r3), both, (%tid, %r1); mad.lo.u32 %r0, %r2, 99, %r3;"
-    "add.u32 %r0, %r0, %r1;",
-    call("narrow", "%r0", "%tid").replace("%tid", "300"),
-    "setp.gt.u32 %p1, %tid, 20; mov.u32 %r0, 5; @%p1 bra Out;"
-    + call("twice", "%r1", "%tid") + call("mix", "%r0", "%r1", "%tid") + "Out:",
-    "setp.gt.u32 %p1, %tid, 20; @%p1 bra Other;" + call("mix", "%r0", "%tid", "9")
-    + "bra Out; Other:" + call("mix", "%r0", "%tid", "60") + "Out:",
-    "mov.u32 %r2, 0; mov.u32 %r0, 0; Next:" + call("mix", "%r1", "%r2", "%tid")
-    + "add.u32 %r0, %r0, %r1; add.u32 %r2, %r2, 7; setp.lt.u32 %p1, %r2, %tid; @%p1 bra Next;",
-    "and.b32 %r1, %tid, 1; setp.eq.u32 %p1, %r1, 0; .param .b32 result; .param .b32 a;"
-    "st.param.b32 [a], %tid; @%p1 call (result), twice, (a); ld.param.b32 %r0, [result];",
-    """{ .param .align 4 .b8 s[12]; .param .align 8 .b8 v[16]; st.param.b32 [s], %tid;
+@pytest.mark.parametrize(
+    "body",
+    [
+        call("mix", "%r0", "%tid", "%laneid"),
+        call("mix", "%r0", "%tid", "30"),
+        call("mix", "%r0", "%ctaid.x", "1"),  # one value for the warp
+        call("twice", "%r0", "%tid"),
+        "mov.u32 %r1, 20; call (%r2, %r3), both, (%tid, %r1); mad.lo.u32 %r0, %r2, 99, %r3;"
+        "add.u32 %r0, %r0, %r1;",
+        call("narrow", "%r0", "%tid").replace("%tid", "300"),
+        "setp.gt.u32 %p1, %tid, 20; mov.u32 %r0, 5; @%p1 bra Out;"
+        + call("twice", "%r1", "%tid")
+        + call("mix", "%r0", "%r1", "%tid")
+        + "Out:",
+        "setp.gt.u32 %p1, %tid, 20; @%p1 bra Other;"
+        + call("mix", "%r0", "%tid", "9")
+        + "bra Out; Other:"
+        + call("mix", "%r0", "%tid", "60")
+        + "Out:",
+        "mov.u32 %r2, 0; mov.u32 %r0, 0; Next:"
+        + call("mix", "%r1", "%r2", "%tid")
+        + "add.u32 %r0, %r0, %r1; add.u32 %r2, %r2, 7; setp.lt.u32 %p1, %r2, %tid; @%p1 bra Next;",
+        "and.b32 %r1, %tid, 1; setp.eq.u32 %p1, %r1, 0; .param .b32 result; .param .b32 a;"
+        "st.param.b32 [a], %tid; @%p1 call (result), twice, (a); ld.param.b32 %r0, [result];",
+        """{ .param .align 4 .b8 s[12]; .param .align 8 .b8 v[16]; st.param.b32 [s], %tid;
       st.param.b32 [s+4], %laneid; st.param.b32 [s+8], %gid; call (v), pair, (s);
       ld.param.b32 %r1, [v+8]; ld.param.b32 %r2, [v+12]; mad.lo.u32 %r0, %r1, 1000, %r2; }""",
-], ids=["lanes part inside", "one argument", "one value", "a call in a call", "registers", "narrow",
-        "in a branch", "at two places", "in a loop", "under a predicate",
-        "structures"])
+    ],
+    ids=[
+        "lanes part inside",
+        "one argument",
+        "one value",
+        "a call in a call",
+        "registers",
+        "narrow",
+        "in a branch",
+        "at two places",
+        "in a loop",
+        "under a predicate",
+        "structures",
+    ],
+)
 def test_calls(body):
     agree(entry(body + OUT, 1, before=FUNCTIONS), np.zeros(4096, np.uint32), grid=3, block=80)
 
@@ -89,15 +112,22 @@ def test_a_barrier_inside_a_function():
         { .param .b64 a; .param .b64 b; st.param.b64 [a], %rd5; st.param.b64 [b], %rd6;
           call swap, (a, b); }
         ld.shared.u32 %r0, [%rd5]; add.u32 %r0, %r0, %r3;"""
-    agree(entry(body + OUT, 1, before=FUNCTIONS, variables=".shared .align 4 .b8 tile[1024];"),
-          np.zeros(4096, np.uint32), grid=3, block=64)
+    agree(
+        entry(body + OUT, 1, before=FUNCTIONS, variables=".shared .align 4 .b8 tile[1024];"),
+        np.zeros(4096, np.uint32),
+        grid=3,
+        block=64,
+    )
 
 
 def test_a_function_that_calls_itself_stays_on_the_other_machine():
     before = """.func f() { .reg .b32 %a; .reg .pred %q; mov.u32 %a, %laneid;
         setp.gt.u32 %q, %a, 99; @%q call f; ret; }"""
-    agree(entry(f"call f; mov.u32 %r0, 3; {OUT}", 1, before=before),
-          np.zeros(128, np.uint32), refused=True)
+    agree(
+        entry(f"call f; mov.u32 %r0, 3; {OUT}", 1, before=before),
+        np.zeros(128, np.uint32),
+        refused=True,
+    )
 
 
 # The second of two functions and a place between functions, by a number in %r1.
@@ -112,28 +142,41 @@ LESS = """.func (.param .b32 r) less(.param .b32 x, .param .b32 y)
       st.param.b32 [r], %a1; ret; }"""
 
 
-@pytest.mark.parametrize("which", ["mov.u32 %r1, 1;", "mov.u32 %r1, %ctaid.x;",
-                                   "and.b32 %r1, %tid, 1;", "shr.u32 %r1, %tid, 3;",
-                                   "mov.u32 %r1, 9;"])
+@pytest.mark.parametrize(
+    "which",
+    [
+        "mov.u32 %r1, 1;",
+        "mov.u32 %r1, %ctaid.x;",
+        "and.b32 %r1, %tid, 1;",
+        "shr.u32 %r1, %tid, 3;",
+        "mov.u32 %r1, 9;",
+    ],
+)
 def test_calls_of_addresses(which):
-    agree(entry(which + POINTER + OUT, 1, before=FUNCTIONS + LESS), np.zeros(256, np.uint32),
-          block=72)
+    agree(
+        entry(which + POINTER + OUT, 1, before=FUNCTIONS + LESS), np.zeros(256, np.uint32), block=72
+    )
 
 
-@pytest.mark.parametrize("address", ["mov.u64 %rd7, mix;", "mov.u64 %rd7, 64;",
-                                     "mul.wide.u32 %rd7, %tid, 8;"])
+@pytest.mark.parametrize(
+    "address", ["mov.u64 %rd7, mix;", "mov.u64 %rd7, 64;", "mul.wide.u32 %rd7, %tid, 8;"]
+)
 @pytest.mark.parametrize("reached", [True, False])
 def test_a_call_of_an_address_that_no_function_fits(address, reached):
     """The prototype has three arguments, the function whose address is taken two: native code has
     no way to go from there, which only concerns lanes that come there."""
-    text = entry(f"""
+    text = entry(
+        f"""
         proto: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b32 _, .param .b32 _);
         mov.u64 %rd8, mix; {address} mov.u32 %r0, 4; setp.ge.u32 %p1, %tid, {40 * (not reached)};
         setp.lt.u32 %p2, %tid, 20; and.pred %p1, %p1, %p2; @!%p1 bra On;
         {{ .param .b32 a; .param .b32 b; .param .b32 c; .param .b32 v; st.param.b32 [a], 1;
           st.param.b32 [b], 2; st.param.b32 [c], 3;
           call (v), %rd7, (a, b, c), proto; ld.param.b32 %r0, [v]; }}
-        On: {OUT}""", 1, before=FUNCTIONS)
+        On: {OUT}""",
+        1,
+        before=FUNCTIONS,
+    )
     agree(text, np.zeros(256, np.uint32), block=72)
 
 
@@ -153,12 +196,19 @@ def test_jumps_by_a_table(index):
     agree(entry(which + JUMPS + OUT, 1), np.zeros(256, np.uint32), grid=3, block=40)
 
 
-@pytest.mark.parametrize("body", [
-    "setp.eq.u32 %p1, %gid, 70; @%p1 trap;", "setp.gt.u32 %p1, %gid, 9; @%p1 call f;",
-    "setp.ne.u32 %p1, %gid, 70; @%p1 bra On; trap; On:"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "setp.eq.u32 %p1, %gid, 70; @%p1 trap;",
+        "setp.gt.u32 %p1, %gid, 9; @%p1 call f;",
+        "setp.ne.u32 %p1, %gid, 70; @%p1 bra On; trap; On:",
+    ],
+)
 def test_a_trap_names_the_same_thread(body):
-    agree(entry(body + "mov.u32 %r0, 1;" + OUT, 1, before=".func f() { trap; }"),
-          np.zeros(256, np.uint32))
+    agree(
+        entry(body + "mov.u32 %r0, 1;" + OUT, 1, before=".func f() { trap; }"),
+        np.zeros(256, np.uint32),
+    )
 
 
 ASSERTING = """
@@ -183,16 +233,30 @@ def test_a_failed_assertion_has_the_same_words():
 
 
 @pytest.mark.parametrize("block", [64, 45])
-@pytest.mark.parametrize("instruction", [
-    *(f"redux.sync.{mode} %r0, %r1, -1;" for mode in (
-        "add.s32", "add.u32", "min.s32", "min.u32", "max.s32", "max.u32", "and.b32", "or.b32",
-        "xor.b32")),
-    "elect.sync %r0|%p1, -1; @%p1 add.u32 %r0, %r0, 100;",
-    "and.b32 %r2, %r1, 3; match.any.sync.b32 %r0, %r2, -1;",
-    "cvt.u64.u32 %rd5, %r1; and.b64 %rd5, %rd5, 5; match.any.sync.b64 %r0, %rd5, -1;",
-    "match.all.sync.b32 %r0|%p1, %r1, -1; @%p1 add.u32 %r0, %r0, 7;",
-    "match.all.sync.b32 %r0|%p1, %ctaid.x, -1; @%p1 add.u32 %r0, %r0, 7;",
-])
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        *(
+            f"redux.sync.{mode} %r0, %r1, -1;"
+            for mode in (
+                "add.s32",
+                "add.u32",
+                "min.s32",
+                "min.u32",
+                "max.s32",
+                "max.u32",
+                "and.b32",
+                "or.b32",
+                "xor.b32",
+            )
+        ),
+        "elect.sync %r0|%p1, -1; @%p1 add.u32 %r0, %r0, 100;",
+        "and.b32 %r2, %r1, 3; match.any.sync.b32 %r0, %r2, -1;",
+        "cvt.u64.u32 %rd5, %r1; and.b64 %rd5, %rd5, 5; match.any.sync.b64 %r0, %rd5, -1;",
+        "match.all.sync.b32 %r0|%p1, %r1, -1; @%p1 add.u32 %r0, %r0, 7;",
+        "match.all.sync.b32 %r0|%p1, %ctaid.x, -1; @%p1 add.u32 %r0, %r0, 7;",
+    ],
+)
 def test_lanes_of_a_warp_together(instruction, block):
     body = "mul.lo.u32 %r1, %gid, 0x9e3779b1; xor.b32 %r1, %r1, 0x80000000;"
     agree(entry(f"{body} {instruction} {OUT}", 1), np.zeros(256, np.uint32), block=block)

@@ -40,14 +40,32 @@ def kernel(body: str, before: str = "") -> str:
     return entry(body + OUT, 1, before)
 
 
-@pytest.mark.parametrize("body", [
-    "mov.u32 %r0, %clock;", "add.u32 %r0, %tid, 1; bar.sync 0; mov.u32 %r0, %clock;", PARTED,
-    LEAVING.format(more=""), LEAVING.format(more="bar.sync 0;"),
-    LEAVING.format(more="shfl.sync.idx.b32 %r1, %tid, 3, 31, -1;"), LOOP, WAIT,
-    """{ .param .b32 n; .param .b32 s; st.param.b32 [n], %tid; call.uni (s), read, (n);
+@pytest.mark.parametrize(
+    "body",
+    [
+        "mov.u32 %r0, %clock;",
+        "add.u32 %r0, %tid, 1; bar.sync 0; mov.u32 %r0, %clock;",
+        PARTED,
+        LEAVING.format(more=""),
+        LEAVING.format(more="bar.sync 0;"),
+        LEAVING.format(more="shfl.sync.idx.b32 %r1, %tid, 3, 31, -1;"),
+        LOOP,
+        WAIT,
+        """{ .param .b32 n; .param .b32 s; st.param.b32 [n], %tid; call.uni (s), read, (n);
     ld.param.b32 %r0, [s]; }""",
-], ids=["once", "barrier", "parted", "leaving", "leaving at a barrier", "leaving at a shuffle",
-        "loop", "waiting", "in a function"])
+    ],
+    ids=[
+        "once",
+        "barrier",
+        "parted",
+        "leaving",
+        "leaving at a barrier",
+        "leaving at a shuffle",
+        "loop",
+        "waiting",
+        "in a function",
+    ],
+)
 @pytest.mark.parametrize(("grid", "block"), [(1, 32), (1, 19), (5, 32)])
 def test_a_warp_s_clock(body, grid, block):
     before = """.func (.param .b32 s) read (.param .b32 n) { .reg .b32 %r<4>; .reg .pred %p<2>;
@@ -58,8 +76,12 @@ def test_a_warp_s_clock(body, grid, block):
 
 def test_of_several_warps_differences_are_the_same():
     """Each warp finds the clock where the one before it has left it."""
-    text = entry(LOOP + """mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3;
-        st.global.u32 [%rd3], %r0; st.global.u32 [%rd3+4096], %r3;""", 1)
+    text = entry(
+        LOOP
+        + """mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3;
+        st.global.u32 [%rd3], %r0; st.global.u32 [%rd3+4096], %r3;""",
+        1,
+    )
     arrays = [np.zeros(2048, np.uint32)]
     (there,), _, _ = after(text, None, arrays, grid=3, block=96)
     for cores in (1, 3):
@@ -73,12 +95,15 @@ def test_of_several_warps_differences_are_the_same():
 
 def test_clocks_of_a_kernel_that_parks_its_lanes_go_on():
     """Threads wait for one of the other warp, and see a later time."""
-    text = entry("""mov.u32 %r1, %clock; setp.ne.u32 %p1, %tid, 63; @%p1 bra Wait;
+    text = entry(
+        """mov.u32 %r1, %clock; setp.ne.u32 %p1, %tid, 63; @%p1 bra Wait;
         mov.u32 %r2, %clock; st.volatile.global.u32 [%rd1+4096], %r2; bra Done;
         Wait: ld.volatile.global.u32 %r2, [%rd1+4096]; setp.eq.u32 %p2, %r2, 0; @%p2 bra Wait;
         Done: mov.u32 %r3, %clock; setp.gt.u32 %p1, %r3, %r2; setp.gt.and.u32 %p1, %r3, %r1, %p1;
         selp.u32 %r0, 1, 0, %p1;
-        mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r0;""", 1)
+        mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r0;""",
+        1,
+    )
     (here,), error, code = after(text, native.natively, [np.zeros(2048, np.uint32)], grid=1)
     assert isinstance(code, NativeKernel), code
     assert error is None and code.kept is not None
@@ -96,12 +121,14 @@ def test_what_is_counted_is_the_same():
 
 def test_the_time_of_day():
     """It goes on from place to place."""
-    text = entry("""mov.u64 %rd4, %globaltimer; mov.u32 %r1, %globaltimer_lo;
+    text = entry(
+        """mov.u64 %rd4, %globaltimer; mov.u32 %r1, %globaltimer_lo;
         mov.u32 %r2, %globaltimer_hi; mov.b64 %rd5, {%r1, %r2};
         Again: mov.u64 %rd6, %globaltimer; sub.u64 %rd7, %rd6, %rd4; setp.lt.u64 %p1, %rd7, 1000000;
         @%p1 bra Again; mul.wide.u32 %rd3, %gid, 24; add.u64 %rd3, %rd1, %rd3;
         st.global.u64 [%rd3], %rd4; st.global.u64 [%rd3+8], %rd5; st.global.u64 [%rd3+16], %rd6;""",
-        1)
+        1,
+    )
     before = time.time_ns()
     (raw,), error, code = after(text, native.natively, [np.zeros((128, 3), np.uint64)])
     assert isinstance(code, NativeKernel), code

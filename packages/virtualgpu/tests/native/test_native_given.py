@@ -51,8 +51,9 @@ def rotate() -> str:
 def test_grid_sync_of_cooperative_groups(rotate, grid, block):
     count = grid * block
     data = np.arange(count, dtype=np.uint32)
-    (raw,), error, code = after(rotate, native.natively, [data], grid=grid, block=block,
-                                cooperative=True)
+    (raw,), error, code = after(
+        rotate, native.natively, [data], grid=grid, block=block, cooperative=True
+    )
     assert isinstance(code, NativeKernel), code
     assert error is None
     assert (raw.view(np.uint32) == (np.arange(count) + 3) % count + 3 * grid).all()
@@ -71,8 +72,9 @@ def test_the_next_launch_has_a_counter_of_its_own(rotate, monkeypatch):
     device.write(place, np.arange(240, dtype=np.uint32))
     live = len(device.memory.starts)
     for launched in range(1, 4):
-        device.launch(module, "k", (6, 1, 1), (40, 1, 1), [place.to_bytes(8, "little")],
-                      cooperative=True)
+        device.launch(
+            module, "k", (6, 1, 1), (40, 1, 1), [place.to_bytes(8, "little")], cooperative=True
+        )
         data = device.read(place, 4 * 240).view(np.uint32)
         assert (data == (np.arange(240) + 3 * launched) % 240 + 18 * launched).all()
         assert len(device.memory.starts) == live
@@ -87,8 +89,9 @@ def test_parameters_by_their_address():
 @pytest.mark.parametrize("offset", [12, 16, -4])
 def test_beyond_the_parameters(offset):
     """In the same words."""
-    text = entry(f"mov.u64 %rd4, p1; ld.param.u32 %r2, [%rd4+{offset}]; "
-                 "st.global.u32 [%rd1], %r2;", 2)
+    text = entry(
+        f"mov.u64 %rd4, p1; ld.param.u32 %r2, [%rd4+{offset}]; st.global.u32 [%rd1], %r2;", 2
+    )
     there = after(text, None, [np.zeros(4, np.uint32)] * 2)
     here = after(text, native.natively, [np.zeros(4, np.uint32)] * 2)
     assert isinstance(here[2], NativeKernel), here[2]
@@ -97,8 +100,12 @@ def test_beyond_the_parameters(offset):
 
 
 def test_parameters_in_memory_are_watched():
-    text = entry(PARAMETERS.replace("ld.param.u64 %rd7, [%rd6]", "ld.u64 %rd7, [%rd6]").replace(
-        "ld.param.u32 %r2, [%rd9]", "ld.u32 %r2, [%rd9]"), 2)
+    text = entry(
+        PARAMETERS.replace("ld.param.u64 %rd7, [%rd6]", "ld.u64 %rd7, [%rd6]").replace(
+            "ld.param.u32 %r2, [%rd9]", "ld.u32 %r2, [%rd9]"
+        ),
+        2,
+    )
     arrays = [np.zeros(128, np.uint32), np.zeros(4, np.uint32)]
     there, _ = checked(text, None, arrays, launches=2)
     here, code = checked(text, native.natively, arrays, launches=2)

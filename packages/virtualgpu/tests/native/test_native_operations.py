@@ -126,8 +126,10 @@ SIZE = 16  # bytes for each operand of a thread
 
 def lines(group: str):
     for line in GROUPS[group].strip().splitlines():
-        parts = [p.split(",") if i % 2 and "$" not in p else [f"{{{p}}}" if i % 2 else p]
-                 for i, p in enumerate(line.replace("}", "{").split("{"))]
+        parts = [
+            p.split(",") if i % 2 and "$" not in p else [f"{{{p}}}" if i % 2 else p]
+            for i, p in enumerate(line.replace("}", "{").split("{"))
+        ]
         for choice in itertools.product(*parts):
             yield "".join(choice)
 
@@ -156,8 +158,10 @@ def kernel(group: str, uniform: bool) -> tuple[str, int]:
                 number, place = number + 1, place + 1
                 offset = place % 16 * (16 if uniform else 8)
                 if letter == "p":
-                    loads += [f"ld.global.u32 %rw, [%rd40+{offset}];",
-                              f"setp.gt.s32 {name}, %rw, 3;"]
+                    loads += [
+                        f"ld.global.u32 %rw, [%rd40+{offset}];",
+                        f"setp.gt.s32 {name}, %rw, 3;",
+                    ]
                 else:
                     loads.append(f"ld.global.{TYPES[letter][0]} {name}, [%rd40+{offset}];")
             text += name
@@ -167,21 +171,51 @@ def kernel(group: str, uniform: bool) -> tuple[str, int]:
             target = "r"
         body.append(f"st.global.{TYPES[target][0]} [%rd41+{results * 64 * SIZE}], %{target}z;")
         results += 1
-    registers = "".join(f".reg .{TYPES.get(k, ('pred',))[0]} %{k}<6>, %{k}z, %{k}w;"
-                        for k in ("h", "r", "d", "f", "x", "p"))
+    registers = "".join(
+        f".reg .{TYPES.get(k, ('pred',))[0]} %{k}<6>, %{k}z, %{k}w;"
+        for k in ("h", "r", "d", "f", "x", "p")
+    )
     return entry("{" + registers + "\n".join(body) + "}", 2), results
 
 
 def values() -> np.ndarray:
     random = np.random.default_rng(5)
     words = random.integers(0, 1 << 64, 1024, np.uint64)
-    edges = np.array([
-        0, 1, 2, 31, 32, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 63, (1 << 64) - 1,
-        0x7FC12345, 0xFFC00001, 0x7F812345, 0x7F800000, 0xFF800000, 0x00000001, 0x807FFFFF,
-        0x00800000, 0x3F800000, 0xBF800000, 0x7F7FFFFF, 0x7FF8000000012345, 0xFFF0000000000001,
-        0x7FF0000000000000, 0x0000000000000001, 0x3FF0000000000000, 0xC3E0000000000000,
-        0x41DFFFFFFFC00000, 0x7EFFFFFF7EFFFFFF, 0x00007C0000007E01,
-    ], np.uint64)
+    edges = np.array(
+        [
+            0,
+            1,
+            2,
+            31,
+            32,
+            0x7FFFFFFF,
+            0x80000000,
+            0xFFFFFFFF,
+            1 << 63,
+            (1 << 64) - 1,
+            0x7FC12345,
+            0xFFC00001,
+            0x7F812345,
+            0x7F800000,
+            0xFF800000,
+            0x00000001,
+            0x807FFFFF,
+            0x00800000,
+            0x3F800000,
+            0xBF800000,
+            0x7F7FFFFF,
+            0x7FF8000000012345,
+            0xFFF0000000000001,
+            0x7FF0000000000000,
+            0x0000000000000001,
+            0x3FF0000000000000,
+            0xC3E0000000000000,
+            0x41DFFFFFFFC00000,
+            0x7EFFFFFF7EFFFFFF,
+            0x00007C0000007E01,
+        ],
+        np.uint64,
+    )
     chosen = random.integers(0, 3, len(words))
     words[chosen == 0] = random.choice(edges, int((chosen == 0).sum()))
     small = words & np.uint64(0x0000003F0000003F)
@@ -211,7 +245,8 @@ def test_what_a_constant_does_to_a_nan_where_it_comes_through_registers(monkeypa
     }
     for made in ways.values():
         for where in ("", "@%p1 bra Far; st.global.u32 [%rd5+2048], %gid; Far:"):
-            text = entry(f"""{{ .reg .f64 %c, %x<9>; .reg .b32 %lo, %hi;
+            text = entry(
+                f"""{{ .reg .f64 %c, %x<9>; .reg .b32 %lo, %hi;
               mul.wide.u32 %rd3, %gid, 8; add.u64 %rd4, %rd1, %rd3; add.u64 %rd5, %rd2, %rd3;
               setp.gt.u32 %p1, %gid, 20; {made} {where}
               ld.global.f64 %x1, [%rd4]; mul.f64 %x2, %x1, %c; fma.rn.f64 %x3, %x1, %c, %x2;
@@ -219,8 +254,16 @@ def test_what_a_constant_does_to_a_nan_where_it_comes_through_registers(monkeypa
               add.f64 %x7, %c, %x5; sub.f64 %x7, %x1, %x7; div.rn.f64 %x8, %c, %x1;
               st.global.f64 [%rd5], %x2; st.global.f64 [%rd5+256], %x3;
               st.global.f64 [%rd5+512], %x4; st.global.f64 [%rd5+768], %x6;
-              st.global.f64 [%rd5+1024], %x7; st.global.f64 [%rd5+1280], %x8; }}""", 2)
+              st.global.f64 [%rd5+1024], %x7; st.global.f64 [%rd5+1280], %x8; }}""",
+                2,
+            )
             numbers = values()[:32].copy()
-            numbers[:6] = [0x7FF0000000000001, 0xFFF0000000000007, 0x7FF8000000000003,
-                           0xFFF8000000000009, 0, 1 << 63]
+            numbers[:6] = [
+                0x7FF0000000000001,
+                0xFFF0000000000007,
+                0x7FF8000000000003,
+                0xFFF8000000000009,
+                0,
+                1 << 63,
+            ]
             agree(text, numbers, np.zeros(600, np.uint64), grid=1, block=32)

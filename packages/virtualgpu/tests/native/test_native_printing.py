@@ -60,11 +60,17 @@ def printed(capsys, text: str, native, count: int = 128, **options):
     return capsys.readouterr().out, contents[0].tobytes(), error, code
 
 
-@pytest.mark.parametrize("body", [
-    CALL, f"setp.lt.u32 %p1, %tid, 3; @%p1 bra On; {CALL} On:",
-    f"and.b32 %r1, %tid, 1; setp.eq.u32 %p1, %r1, 0; @%p1 bra Odd; {CALL} Odd: {CALL}",
-    f"mov.u64 %rd10, 7; {CALL} bar.sync 0; mov.u64 %rd10, 8; {CALL}", LOOP,
-], ids=["all", "some", "in two ways", "around a barrier", "in a loop"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        CALL,
+        f"setp.lt.u32 %p1, %tid, 3; @%p1 bra On; {CALL} On:",
+        f"and.b32 %r1, %tid, 1; setp.eq.u32 %p1, %r1, 0; @%p1 bra Odd; {CALL} Odd: {CALL}",
+        f"mov.u64 %rd10, 7; {CALL} bar.sync 0; mov.u64 %rd10, 8; {CALL}",
+        LOOP,
+    ],
+    ids=["all", "some", "in two ways", "around a barrier", "in a loop"],
+)
 @pytest.mark.parametrize("block", [32, 19])
 def test_a_warp_s_lines(capsys, body, block):
     text = kernel(body)
@@ -88,7 +94,9 @@ def test_lines_of_many_warps_are_in_the_order_of_blocks_and_warps(capsys):
 
 def test_a_function_s_frame_and_strings(capsys):
     """%s reads global memory; the arguments lie in the frame of the function that prints."""
-    device = printing("%s %d\n") + f"""
+    device = (
+        printing("%s %d\n")
+        + f"""
         .global .align 1 .b8 word[4] = {{97, 98, 99, 0}};
         .func say (.param .b32 number) {{ .reg .b32 %r<4>; .reg .b64 %rd<8>; {ROOM}
         mov.u64 %rd1, word; cvta.global.u64 %rd1, %rd1; st.local.b64 [values], %rd1;
@@ -97,9 +105,15 @@ def test_a_function_s_frame_and_strings(capsys):
         mov.u64 %rd3, values; cvta.local.u64 %rd3, %rd3;
         {{ .param .b64 f; .param .b64 a; .param .b32 s; st.param.b64 [f], %rd2;
         st.param.b64 [a], %rd3; call.uni (s), vprintf, (f, a); }} ret; }}"""
-    text = entry("""st.local.b32 [mine], %tid; { .param .b32 n; st.param.b32 [n], %gid;
-        call.uni say, (n); } ld.local.b32 %r20, [mine];""" + OUT, 1, before=device,
-        variables=".local .align 8 .b8 mine[24];")
+    )
+    text = entry(
+        """st.local.b32 [mine], %tid; { .param .b32 n; st.param.b32 [n], %gid;
+        call.uni say, (n); } ld.local.b32 %r20, [mine];"""
+        + OUT,
+        1,
+        before=device,
+        variables=".local .align 8 .b8 mine[24];",
+    )
     there = printed(capsys, text, None, block=32, grid=2)
     here = printed(capsys, text, native.natively, block=32, grid=2)
     assert isinstance(here[3], NativeKernel), here[3]
@@ -131,14 +145,17 @@ def test_the_look_at_lanes_that_wait_prints_nothing(capsys, monkeypatch):
     monkeypatch.setattr(standstill, "FIRST", 1e-4)
     looks = []
     monkeypatch.setattr(deadlock, "look", lambda *a, look=deadlock.look: looks.append(look(*a)))
-    text = kernel(f"""setp.ne.u32 %p1, %gid, 70; @%p1 bra Wait; mov.u32 %r5, 0;
+    text = kernel(
+        f"""setp.ne.u32 %p1, %gid, 70; @%p1 bra Wait; mov.u32 %r5, 0;
         Work: ld.volatile.global.u32 %r6, [%rd1+4104]; mad.lo.u32 %r6, %r6, 5, %r5;
         st.volatile.global.u32 [%rd1+4104], %r6; add.u32 %r5, %r5, 1; and.b32 %r7, %r5, 3;
         setp.ne.u32 %p2, %r7, 0; @%p2 bra On; cvt.u64.u32 %rd10, %r5; {CALL}
         On: setp.lt.u32 %p3, %r5, 4000; @%p3 bra Work;
         st.volatile.global.u32 [%rd1+4096], 5; bra Done;
         Wait: ld.volatile.global.u32 %r4, [%rd1+4096]; setp.ne.u32 %p2, %r4, 5; @%p2 bra Wait;
-        Done: mov.u32 %r20, 1;""", "%lld\n")
+        Done: mov.u32 %r20, 1;""",
+        "%lld\n",
+    )
     here = printed(capsys, text, native.natively, count=2048)
     assert isinstance(here[3], NativeKernel), here[3]
     assert looks
@@ -170,8 +187,11 @@ def test_what_prints_is_interpreted_under_check():
 def test_numba_s_print(capsys, cuda, monkeypatch):
     natively = []
     monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
-    monkeypatch.setattr(multicore.Run, "run", lambda self, first, run=multicore.Run.run: (
-        natively.append(first), run(self, first)))
+    monkeypatch.setattr(
+        multicore.Run,
+        "run",
+        lambda self, first, run=multicore.Run.run: (natively.append(first), run(self, first)),
+    )
 
     @cuda.jit
     def tell(array):
@@ -188,6 +208,7 @@ def test_numba_s_print(capsys, cuda, monkeypatch):
 
 def test_control_c_in_the_midst_of_a_line_stops_the_kernel(monkeypatch):
     """It is heard by the function that prints, which native code has called."""
+
     def interrupted(*_):
         signal.raise_signal(signal.SIGINT)
 

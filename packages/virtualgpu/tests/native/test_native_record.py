@@ -114,13 +114,20 @@ def another_process(monkeypatch):
 
     def forget() -> list[str]:
         engine = llvm_binding.create_mcjit_compiler(
-            llvm_binding.parse_assembly(""), llvm._machine())
+            llvm_binding.parse_assembly(""), llvm._machine()
+        )
         engines.append(engine)
         monkeypatch.setattr(llvm, "_engine", lambda: engine)
         monkeypatch.setattr(llvm, "_loaded", set())
         monkeypatch.setattr(llvm, "_calls", {})
         for module in (
-                access_helpers, affine_first_lanes, privatisation, accesses, clock, neighbours):
+            access_helpers,
+            affine_first_lanes,
+            privatisation,
+            accesses,
+            clock,
+            neighbours,
+        ):
             for function in vars(module).values():
                 getattr(function, "cache_clear", int)()
         built.clear()
@@ -158,12 +165,12 @@ def test_a_fault_is_told_of_the_line_where_the_kernel_stands_now(another_process
     assert built == ["native"] and "first.py line 7" in first
     built = another_process()
     second = launched(text(31, "second"), grid=3)[1]
-    assert built == [] and second == first.replace(
-        "first.py line 7", "second.py line 31")
+    assert built == [] and second == first.replace("first.py line 7", "second.py line 31")
 
 
-@pytest.mark.parametrize(("source", "options"), [
-    (DEADLOCK, {}), (ENDLESS, {"seconds": 0.3}), (ROUNDS, {"seconds": 0.3})])
+@pytest.mark.parametrize(
+    ("source", "options"), [(DEADLOCK, {}), (ENDLESS, {"seconds": 0.3}), (ROUNDS, {"seconds": 0.3})]
+)
 def test_what_never_ends_is_named_all_the_same(another_process, source, options):
     built, zeros = another_process(), [np.zeros(64, np.uint32)]
     first = after(HEAD + source, native.natively, zeros, **options)[1]
@@ -204,8 +211,14 @@ def test_a_record_that_is_not_what_was_written_is_written_anew(folder, another_p
     if harm in ("nonsense", "no JSON"):  # with a digest that is right
         cache.keep(key, b'{"code":[]}' if harm == "nonsense" else b"{")
     else:
-        path.write_bytes({"cut": good[:-1], "changed": good.replace(b"sites", b"sides"),
-                          "empty": b"", "another's": other.read_bytes()}[harm])
+        path.write_bytes(
+            {
+                "cut": good[:-1],
+                "changed": good.replace(b"sites", b"sides"),
+                "empty": b"",
+                "another's": other.read_bytes(),
+            }[harm]
+        )
     built = another_process()
     contents, error, _ = launched(text())
     assert built == ["native"] and error is None
@@ -239,8 +252,14 @@ def test_a_variable_at_another_address_is_not_taken_for_the_one_that_was_there(a
         program = LoadedModule(memory, [text()], None).program("k", False)
         there = memory.allocate(512)
         memory.write(there, np.zeros(128, np.uint32))
-        Launch(memory, program, (2, 1, 1), (64, 1, 1), [struct.pack("<Q", there)],
-               native=native.natively).run()
+        Launch(
+            memory,
+            program,
+            (2, 1, 1),
+            (64, 1, 1),
+            [struct.pack("<Q", there)],
+            native=native.natively,
+        ).run()
         return memory.read(there, 512).view(np.uint32), program.module.placed()["more"]
 
     built = another_process()
@@ -261,13 +280,19 @@ def test_whatever_decides_what_the_code_is_is_in_the_key(monkeypatch):
     plain = key()
     assert plain == key(text(8, "other"))
     two = text() + BODY.replace("LINE", "9").replace(".global .u32 more = 6;", "").replace(
-        " k(", " other(")
+        " k(", " other("
+    )
     different = [
-        key(text().replace("%r5, 1;", "%r5, 2;")), key(text().replace("= 6", "= 7")),
-        key(variant="counting"), key(variant="watching"), key(two), key(two, entry="other"),
+        key(text().replace("%r5, 1;", "%r5, 2;")),
+        key(text().replace("= 6", "= 7")),
+        key(variant="counting"),
+        key(variant="watching"),
+        key(two),
+        key(two, entry="other"),
         # What only looks like a line number.
         key(text().replace(".loc 1 7 5\n", ".loc 1 7 5 ;\n")),
-        key(text().replace(".loc 1 7 5\n", ".loc 1 7 5 mov.u32 %r8, 1;\n"))]
+        key(text().replace(".loc 1 7 5\n", ".loc 1 7 5 mov.u32 %r8, 1;\n")),
+    ]
     with monkeypatch.context() as patch:
         patch.setattr(llvm, "compiler", lambda: "another")
         different.append(key())
@@ -296,8 +321,9 @@ def test_a_file_that_a_developer_changes_makes_other_keys(tmp_path, monkeypatch)
     assert sources() != before
 
 
-def test_a_process_that_judges_others_neither_reads_nor_writes(folder, another_process,
-                                                               monkeypatch):
+def test_a_process_that_judges_others_neither_reads_nor_writes(
+    folder, another_process, monkeypatch
+):
     another_process()
     launched(text())
     files = {path: path.stat().st_mtime_ns for path in folder.iterdir()}

@@ -60,8 +60,11 @@ def always(monkeypatch):
 
 def kernel(body: str, some: str, stride: int = 4, size: int = 65, **more: str) -> str:
     parts = {"first": FILL, "last": EMPTY} | more
-    return entry(KERNEL.format(body=body, some=SOME.get(some, some), stride=stride, **parts), 2,
-                 variables=f".shared .align 4 .b32 s[{size}];")
+    return entry(
+        KERNEL.format(body=body, some=SOME.get(some, some), stride=stride, **parts),
+        2,
+        variables=f".shared .align 4 .b32 s[{size}];",
+    )
 
 
 def both(text: str, block: tuple[int, int, int], grids: tuple[int, ...] = (1, 2)) -> None:
@@ -76,25 +79,31 @@ def both(text: str, block: tuple[int, int, int], grids: tuple[int, ...] = (1, 2)
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 @pytest.mark.parametrize("some", SOME)
-@pytest.mark.parametrize("body", [
-    SUM,
-    # What the others hold stays theirs: the count of rounds, and where their element lies.
-    SUM + "add.u32 %r21, %r21, %r20;",
-    SUM + "add.u32 %r2, %r2, 4;",
-    "add.u32 %r8, %r2, 4;  ld.shared.b32 %r5, [%r8];  add.u32 %r21, %r21, %r5;"
-    "st.shared.b32 [%r2], %r21;",
-    # Two bytes, eight bytes, two elements at once, and one element for all.
-    "ld.shared.u16 %h1, [%r2];  add.u16 %h1, %h1, 7;  st.shared.u16 [%r2], %h1;",
-    "ld.shared.b32 %r5, [s+20];  add.u32 %r5, %r5, %r1;  st.shared.b32 [%r2], %r5;",
-], ids=["sum", "counted", "moved", "regular", "narrow", "same"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        SUM,
+        # What the others hold stays theirs: the count of rounds, and where their element lies.
+        SUM + "add.u32 %r21, %r21, %r20;",
+        SUM + "add.u32 %r2, %r2, 4;",
+        "add.u32 %r8, %r2, 4;  ld.shared.b32 %r5, [%r8];  add.u32 %r21, %r21, %r5;"
+        "st.shared.b32 [%r2], %r21;",
+        # Two bytes, eight bytes, two elements at once, and one element for all.
+        "ld.shared.u16 %h1, [%r2];  add.u16 %h1, %h1, 7;  st.shared.u16 [%r2], %h1;",
+        "ld.shared.b32 %r5, [s+20];  add.u32 %r5, %r5, %r1;  st.shared.b32 [%r2], %r5;",
+    ],
+    ids=["sum", "counted", "moved", "regular", "narrow", "same"],
+)
 def test_some_lanes_of_a_warp(body, some, block):
     # The sum's last element is behind the threads'; `moved` goes to 5 more.
     both(kernel(body, some, size=70), block)
 
 
 @pytest.mark.parametrize("some", SOME)
-@pytest.mark.parametrize(("stride", "store"), [
-    (8, "st.shared.b64 [%r2], %rd20;"), (8, "st.shared.v2.b32 [%r2], {%r5, %r1};")])
+@pytest.mark.parametrize(
+    ("stride", "store"),
+    [(8, "st.shared.b64 [%r2], %rd20;"), (8, "st.shared.v2.b32 [%r2], {%r5, %r1};")],
+)
 def test_wide_elements(stride, store, some):
     body = "ld.shared.b32 %r5, [%r2];  cvt.u64.u32 %rd20, %r5;  add.u64 %rd20, %rd20, %rd1;" + store
     text = kernel(body.replace("%rd1;", "3;"), some, stride, 128).replace(".align 4", ".align 8")
@@ -105,9 +114,14 @@ def test_wide_elements(stride, store, some):
 def test_rows_that_reach_the_same_elements(block):
     """Rows of eight lanes store one after the other: what a lane of the last puts back is what the
     first has left. In each other round the lower half of the warp stores."""
-    both(kernel("add.u32 %r5, %tid, %r20;  st.shared.b32 [%r2], %r5;",
-                "shl.b32 %r7, %r20, 4;  xor.b32 %r7, %r7, %tid;  and.b32 %r7, %r7, 16;"
-                "setp.ne.u32 %p1, %r7, 0;"), block)
+    both(
+        kernel(
+            "add.u32 %r5, %tid, %r20;  st.shared.b32 [%r2], %r5;",
+            "shl.b32 %r7, %r20, 4;  xor.b32 %r7, %r7, %tid;  and.b32 %r7, %r7, 16;"
+            "setp.ne.u32 %p1, %r7, 0;",
+        ),
+        block,
+    )
 
 
 @pytest.mark.parametrize("more", [0, 1], ids=["inside", "one is not"])
@@ -115,10 +129,16 @@ def test_rows_that_reach_the_same_elements(block):
 def test_lanes_whose_neighbours_have_no_element(size, more):
     """An array ends within the warp's line: lanes that are inside go on, one more each round; the
     first that is not is refused in the same words."""
-    both(kernel("ld.shared.b32 %r5, [%r2];  add.u32 %r5, %r5, 1;  st.shared.b32 [%r2], %r5;",
-                f"add.u32 %r7, %r20, {size - 5 + more};  setp.gt.u32 %p1, %r1, %r7;", size=size,
-                first=f"setp.ge.u32 %p3, %r1, {size};  @!%p3 {FILL}", last="mov.u32 %r4, 0;"),
-         (32, 1, 1))
+    both(
+        kernel(
+            "ld.shared.b32 %r5, [%r2];  add.u32 %r5, %r5, 1;  st.shared.b32 [%r2], %r5;",
+            f"add.u32 %r7, %r20, {size - 5 + more};  setp.gt.u32 %p1, %r1, %r7;",
+            size=size,
+            first=f"setp.ge.u32 %p3, %r1, {size};  @!%p3 {FILL}",
+            last="mov.u32 %r4, 0;",
+        ),
+        (32, 1, 1),
+    )
 
 
 def random_body(random: Random) -> str:
@@ -127,32 +147,48 @@ def random_body(random: Random) -> str:
     lines = []
     for number in range(random.choice((1, 2, 3))):
         limit = random.choice(("%r20", "%r7", str(random.randrange(40))))
-        lines += [f"shr.u32 %r7, 32, %r20;  and.b32 %r8, %r1, {random.choice((1, 3, 31))};",
-                  f"setp.{random.choice(('lt', 'ge', 'ne'))}.u32 %p3, %r8, {limit};",
-                  f"@%p3 bra ON{number};" if random.random() < 0.8 else ""]
+        lines += [
+            f"shr.u32 %r7, 32, %r20;  and.b32 %r8, %r1, {random.choice((1, 3, 31))};",
+            f"setp.{random.choice(('lt', 'ge', 'ne'))}.u32 %p3, %r8, {limit};",
+            f"@%p3 bra ON{number};" if random.random() < 0.8 else "",
+        ]
         for _ in range(random.choice((1, 2, 3))):
             base = random.choice(("%r2", "%r2", "%r10", "%r11"))
             at = 4 * random.choice((0, 0, 1, 2, 16, 32))
-            lines.append(random.choice((
-                "add.u32 %r10, %r2, {at};", "mad.lo.u32 %r10, %r1, 4, %r9;", "mov.b32 %r11, %r2;",
-                "selp.b32 %r11, %r2, %r9, %p3;", "add.u32 %r2, %r2, 4;", "mov.b32 %r10, %r9;",
-                "ld.shared.b32 %r5, [{base}+{at}];  add.u32 %r21, %r21, %r5;",
-                "ld.shared.b32 %r5, [{base}];  add.u32 %r5, %r5, %r21;"
-                "st.shared.b32 [{base}+{at}], %r5;",
-                "st.shared.b16 [{base}+{at}], %h1;  add.u16 %h1, %h1, 3;",
-                "ld.global.b32 %r5, [%rd10+{at}];  st.global.b32 [%rd10+{at}], %r21;",
-                "st.shared.b32 [{base}+{at}], %r1;  ld.shared.b32 %r21, [{base}];",
-            )).format(base=base, at=at))
+            lines.append(
+                random.choice(
+                    (
+                        "add.u32 %r10, %r2, {at};",
+                        "mad.lo.u32 %r10, %r1, 4, %r9;",
+                        "mov.b32 %r11, %r2;",
+                        "selp.b32 %r11, %r2, %r9, %p3;",
+                        "add.u32 %r2, %r2, 4;",
+                        "mov.b32 %r10, %r9;",
+                        "ld.shared.b32 %r5, [{base}+{at}];  add.u32 %r21, %r21, %r5;",
+                        "ld.shared.b32 %r5, [{base}];  add.u32 %r5, %r5, %r21;"
+                        "st.shared.b32 [{base}+{at}], %r5;",
+                        "st.shared.b16 [{base}+{at}], %h1;  add.u16 %h1, %h1, 3;",
+                        "ld.global.b32 %r5, [%rd10+{at}];  st.global.b32 [%rd10+{at}], %r21;",
+                        "st.shared.b32 [{base}+{at}], %r1;  ld.shared.b32 %r21, [{base}];",
+                    )
+                ).format(base=base, at=at)
+            )
         lines.append(f"ON{number}:")
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("seed", [
-    *range(20), *(pytest.param(seed, marks=pytest.mark.rehearsal) for seed in range(20, 200))])
+@pytest.mark.parametrize(
+    "seed",
+    [*range(20), *(pytest.param(seed, marks=pytest.mark.rehearsal) for seed in range(20, 200))],
+)
 def test_random_pieces_of_a_loop(seed):
     random = Random(seed)
-    text = kernel(random_body(random), "setp.gt.u32 %p1, %r20, 90;", size=random.choice((40, 150)),
-                  first="mov.b32 %r10, %r9;  mov.b32 %r11, %r2;  mov.u16 %h1, 5;" + FILL)
+    text = kernel(
+        random_body(random),
+        "setp.gt.u32 %p1, %r20, 90;",
+        size=random.choice((40, 150)),
+        first="mov.b32 %r10, %r9;  mov.b32 %r11, %r2;  mov.u16 %h1, 5;" + FILL,
+    )
     both(text, random.choice(BLOCKS), (1,))  # two blocks would race
 
 
@@ -160,13 +196,16 @@ def program(text: str) -> Program:
     return LoadedModule(GlobalMemory(1 << 20), [text], None).program("k", False)
 
 
-@pytest.mark.parametrize(("body", "suits"), [
-    ("ld.global.b32 %r1, [%rd1];  ld.shared.v2.b32 {%r2, %r3}, [s];", True),
-    ("st.shared.b32 [s], %r1;", True),
-    ("st.shared.v2.b32 [s], {%r1, %r2};", False),
-    ("st.global.b32 [%rd1], %r1;", False),
-    ("st.b32 [%rd1], %r1;", False),
-])
+@pytest.mark.parametrize(
+    ("body", "suits"),
+    [
+        ("ld.global.b32 %r1, [%rd1];  ld.shared.v2.b32 {%r2, %r3}, [s];", True),
+        ("st.shared.b32 [s], %r1;", True),
+        ("st.shared.v2.b32 [s], {%r1, %r2};", False),
+        ("st.global.b32 [%rd1], %r1;", False),
+        ("st.b32 [%rd1], %r1;", False),
+    ],
+)
 def test_memory_that_other_cores_see_is_not_put_back(body, suits):
     code = program(entry(body, 1, variables=".shared .b32 s[64];"))
     steps = [step for place in control_flow.places(code) for step in decode(code, place)]

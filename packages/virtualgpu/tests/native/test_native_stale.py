@@ -38,20 +38,28 @@ def always(monkeypatch):
 
 
 # Whether all lanes leave the loop at once: those of a loop with a barrier have to.
-@pytest.mark.parametrize(("alike", "within"), [
-    (0, ""),
-    (1, ""),
-    (0, "bar.sync 0;"),
-    # A place without accesses in the loop, and one that only some lanes run.
-    (0, "setp.gt.u32 %p3, %r20, 1;  @%p3 bra ON;  add.u32 %r4, %r4, 2;  ON:"),
-    (1, "setp.gt.u32 %p3, %r1, 9;  @%p3 bra ON;  add.u32 %r6, %r6, %r3;  ON:"),
-    (0, "setp.gt.u32 %p3, %r1, 9;  @%p3 bra ON;  add.u32 %r3, %r3, 32;  ON:"),
-], ids=["together", "apart", "barrier", "branch", "read", "written"])
-@pytest.mark.parametrize("after", [
-    "",
-    "setp.lt.u32 %p1, %r1, 10;  @%p1 bra SKIP;  add.u32 %r3, %r3, 1000;  SKIP:",
-    "setp.lt.u32 %p1, %r1, 10;  @%p1 add.u32 %r4, %r4, %r3;",
-], ids=["nothing", "parted", "guarded"])
+@pytest.mark.parametrize(
+    ("alike", "within"),
+    [
+        (0, ""),
+        (1, ""),
+        (0, "bar.sync 0;"),
+        # A place without accesses in the loop, and one that only some lanes run.
+        (0, "setp.gt.u32 %p3, %r20, 1;  @%p3 bra ON;  add.u32 %r4, %r4, 2;  ON:"),
+        (1, "setp.gt.u32 %p3, %r1, 9;  @%p3 bra ON;  add.u32 %r6, %r6, %r3;  ON:"),
+        (0, "setp.gt.u32 %p3, %r1, 9;  @%p3 bra ON;  add.u32 %r3, %r3, 32;  ON:"),
+    ],
+    ids=["together", "apart", "barrier", "branch", "read", "written"],
+)
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        "setp.lt.u32 %p1, %r1, 10;  @%p1 bra SKIP;  add.u32 %r3, %r3, 1000;  SKIP:",
+        "setp.lt.u32 %p1, %r1, 10;  @%p1 add.u32 %r4, %r4, %r3;",
+    ],
+    ids=["nothing", "parted", "guarded"],
+)
 @pytest.mark.parametrize("block", [(32, 1, 1), (8, 4, 1), (29, 1, 1)], ids=str)
 def test_registers_of_full_warps(alike, within, after, block):
     text = entry(KERNEL.format(alike=alike, within=within, after=after), 2)
@@ -59,19 +67,26 @@ def test_registers_of_full_warps(alike, within, after, block):
     agree(text if block[1] > 1 else text.replace(PLACE, ""), *arrays, grid=1, block=block)
 
 
-@pytest.mark.parametrize(("register", "literal"), [
-    ("%f1", "0f40490FDB"), ("%fd1", "0d400921FB54442D18")], ids=["f32", "f64"])
+@pytest.mark.parametrize(
+    ("register", "literal"),
+    [("%f1", "0f40490FDB"), ("%fd1", "0d400921FB54442D18")],
+    ids=["f32", "f64"],
+)
 def test_float_literals_beside_regular_addresses(register, literal):
     size = 64 if "d" in register else 32
-    text = entry(f"""
+    text = entry(
+        f"""
       mul.wide.u32 %rd10, %gid, {size // 8};  add.s64 %rd10, %rd1, %rd10;
       mov.f{size} {register}, {literal};  st.global.f{size} [%rd10], {register};
-    """, 1)
+    """,
+        1,
+    )
     agree(text, np.zeros(WORDS, np.uint32), grid=2, block=64)
 
 
 def test_addresses_that_depend_on_floats():
-    text = entry("""
+    text = entry(
+        """
       and.b32 %r8, %tid, 64;  cvt.rn.f64.u32 %fd1, %r8;  mov.u32 %r4, 0;  mov.u64 %rd10, %rd1;
     LOOP:
       ld.global.u32 %r5, [%rd10];  add.u32 %r4, %r4, %r5;
@@ -81,5 +96,7 @@ def test_addresses_that_depend_on_floats():
       setp.lt.f64 %p2, %fd1, 0d4024000000000000;
       @%p2 bra LOOP;
       mul.wide.u32 %rd10, %gid, 4;  add.s64 %rd10, %rd1, %rd10;  st.global.u32 [%rd10+128], %r4;
-    """, 1)
+    """,
+        1,
+    )
     agree(text, np.arange(WORDS, dtype=np.uint32), grid=1, block=64)

@@ -53,8 +53,9 @@ def on_any(text: str, *arrays: np.ndarray, **options):
     text = entry(PLACES + text, 2)
     there, wrong, _ = after(text, None, arrays, grid=GRID, block=BLOCK, **options)
     for cores in (1, 2, 4):
-        here, error, code = after(text, native.natively, arrays, grid=GRID, block=BLOCK,
-                                  cores=cores, **options)
+        here, error, code = after(
+            text, native.natively, arrays, grid=GRID, block=BLOCK, cores=cores, **options
+        )
         assert not isinstance(code, str) and not code.record.ordered
         assert error == wrong
         if wrong is None:
@@ -70,7 +71,10 @@ def test_sums_wrap_and_are_exact(kept, dtype, added, space):
     values = np.arange(64 * 8 // np.dtype(dtype).itemsize, dtype=dtype) - dtype(7)
     (bins, _), _ = on_any(
         f"sub.u32 %r3, 4294967000, %gid; cvt.u64.u32 %rd7, %r3; shl.b64 %rd7, %rd7, 31;"
-        f"red{space}.add.u{bits} [%rd3], {added};", values, np.zeros(1))
+        f"red{space}.add.u{bits} [%rd3], {added};",
+        values,
+        np.zeros(1),
+    )
     assert kept and set(kept) == {512}
     gid = np.arange(GRID * BLOCK, dtype=np.uint64)
     bins = bins.view(dtype)
@@ -81,25 +85,38 @@ def test_sums_wrap_and_are_exact(kept, dtype, added, space):
     assert (bins == expected).all()
 
 
-@pytest.mark.parametrize("text", [
-    "red.global.add.u64 [%rd5], 1; bar.sync 0; ld.global.u64 %rd7, [%rd5];",
-    "ld.global.u64 %rd8, [%rd5]; bar.sync 0; red.global.add.u64 [%rd5], 1; bar.sync 0;"
-    "ld.global.u64 %rd7, [%rd5]; add.u64 %rd7, %rd7, %rd8;",
-    "setp.lt.u32 %p2, %block, 40; @%p2 bra On; red.global.add.u64 [%rd5], 1;"
-    "On: bar.sync 0; ld.global.u64 %rd7, [%rd5];",
-    "red.global.add.u64 [%rd5], 1; bar.sync 0; st.global.u64 [%rd5], %rd5; mov.u64 %rd7, 1;",
-    "red.global.add.u64 [%rd5], 5; bar.sync 0; red.global.max.u64 [%rd5], 40; bar.sync 0;"
-    "red.global.add.u64 [%rd5], 1; mov.u64 %rd7, 1;",
-    "red.global.add.u64 [%rd5], 4294967295; bar.sync 0; red.global.add.u32 [%rd5], 9;"
-    "mov.u64 %rd7, 1;",
-], ids=["a load after", "loads before and after", "a load, in earlier blocks alone",
-        "a store", "the largest", "another width"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "red.global.add.u64 [%rd5], 1; bar.sync 0; ld.global.u64 %rd7, [%rd5];",
+        "ld.global.u64 %rd8, [%rd5]; bar.sync 0; red.global.add.u64 [%rd5], 1; bar.sync 0;"
+        "ld.global.u64 %rd7, [%rd5]; add.u64 %rd7, %rd7, %rd8;",
+        "setp.lt.u32 %p2, %block, 40; @%p2 bra On; red.global.add.u64 [%rd5], 1;"
+        "On: bar.sync 0; ld.global.u64 %rd7, [%rd5];",
+        "red.global.add.u64 [%rd5], 1; bar.sync 0; st.global.u64 [%rd5], %rd5; mov.u64 %rd7, 1;",
+        "red.global.add.u64 [%rd5], 5; bar.sync 0; red.global.max.u64 [%rd5], 40; bar.sync 0;"
+        "red.global.add.u64 [%rd5], 1; mov.u64 %rd7, 1;",
+        "red.global.add.u64 [%rd5], 4294967295; bar.sync 0; red.global.add.u32 [%rd5], 9;"
+        "mov.u64 %rd7, 1;",
+    ],
+    ids=[
+        "a load after",
+        "loads before and after",
+        "a load, in earlier blocks alone",
+        "a store",
+        "the largest",
+        "another width",
+    ],
+)
 def test_what_else_reaches_them_sees_every_sum(kept, text):
     """Each block has elements of its own: nothing races."""
     bins = np.zeros(ROOM // 8, np.uint64)
     assert 8 * GRID > bins.size  # blocks past 511 have nothing to add to
-    on_any("setp.ge.u32 %p1, %block, 512; @%p1 ret;" + text + "st.global.u64 [%rd6], %rd7;", bins,
-           np.zeros(GRID * BLOCK, np.uint64))
+    on_any(
+        "setp.ge.u32 %p1, %block, 512; @%p1 ret;" + text + "st.global.u64 [%rd6], %rd7;",
+        bins,
+        np.zeros(GRID * BLOCK, np.uint64),
+    )
     assert kept and not any(kept)
 
 
@@ -108,17 +125,28 @@ def test_what_is_too_wide_for_a_core_s_cache_stays_shared(kept):
     assert kept and not any(kept)
 
 
-@pytest.mark.parametrize("text", [
-    "setp.ge.u32 %p1, %block, 400; @%p1 trap;",
-    "setp.ge.u32 %p1, %block, 400; @%p1 mov.u64 %rd3, 64; @%p1 red.global.add.u64 [%rd3], 1;",
-], ids=["a trap", "past the end"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "setp.ge.u32 %p1, %block, 400; @%p1 trap;",
+        "setp.ge.u32 %p1, %block, 400; @%p1 mov.u64 %rd3, 64; @%p1 red.global.add.u64 [%rd3], 1;",
+    ],
+    ids=["a trap", "past the end"],
+)
 def test_a_fault_in_the_midst_leaves_all_sums_before_it(kept, monkeypatch, text):
     monkeypatch.setattr(multicore.Run, "_replay", lambda *_: None)
-    body = entry(PLACES + "setp.gt.u32 %p2, %block, 400; @%p2 ret;"
-                 "red.global.add.u64 [%rd3], 1;" + text, 2)
+    body = entry(
+        PLACES + "setp.gt.u32 %p2, %block, 400; @%p2 ret;red.global.add.u64 [%rd3], 1;" + text, 2
+    )
     for cores in (1, 4):
-        (bins, _), wrong, _ = after(body, native.natively, [np.zeros(64, np.uint64), np.zeros(1)],
-                                    grid=GRID, block=BLOCK, cores=cores)
+        (bins, _), wrong, _ = after(
+            body,
+            native.natively,
+            [np.zeros(64, np.uint64), np.zeros(1)],
+            grid=GRID,
+            block=BLOCK,
+            cores=cores,
+        )
         assert "block 400" in wrong
         assert bins.view(np.uint64).sum() == 400 * BLOCK + 32  # its first warp's too
     assert any(kept)
@@ -135,9 +163,12 @@ def test_a_long_loop_gives_its_sums_away(kept, monkeypatch):
             seen.append(sum((ctypes.c_uint64 * 64).from_address(core.word("own_room"))))
 
     monkeypatch.setattr(Core, "_note", spy)
-    on_any("""red.global.add.u64 [%rd3], 1; mov.u32 %r4, 0;
+    on_any(
+        """red.global.add.u64 [%rd3], 1; mov.u32 %r4, 0;
       Again: add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 300; @%p1 bra Again;""",
-           np.zeros(64, np.uint64), np.zeros(1))
+        np.zeros(64, np.uint64),
+        np.zeros(1),
+    )
     assert seen and not any(seen)
 
 
@@ -146,18 +177,30 @@ def test_contexts_of_all_cores_serve_the_next_launch(kept, monkeypatch):
     monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
     made: list[Core] = []
     begin = Core.__init__
-    monkeypatch.setattr(Core, "__init__", lambda core, *given: (made.append(core),
-                                                                begin(core, *given))[0])
+    monkeypatch.setattr(
+        Core, "__init__", lambda core, *given: (made.append(core), begin(core, *given))[0]
+    )
     device = VirtualDevice(1 << 24)
     device.cores = 3
-    module = device.load(entry(PLACES + """red.global.add.u64 [%rd3], 1;
-      setp.ne.u32 %p1, %tid, 0; @%p1 ret; ld.global.u64 %rd7, [%rd2];""", 2))
+    module = device.load(
+        entry(
+            PLACES
+            + """red.global.add.u64 [%rd3], 1;
+      setp.ne.u32 %p1, %tid, 0; @%p1 ret; ld.global.u64 %rd7, [%rd2];""",
+            2,
+        )
+    )
 
     def launch(bins: int, other: int) -> int:
         device.fill(bins, 0, 512)
         kept.clear()
-        device.launch(module, "k", (GRID, 1, 1), (BLOCK, 1, 1),
-                      [place.to_bytes(8, "little") for place in (bins, other)])
+        device.launch(
+            module,
+            "k",
+            (GRID, 1, 1),
+            (BLOCK, 1, 1),
+            [place.to_bytes(8, "little") for place in (bins, other)],
+        )
         return int(device.read(bins, 512).view(np.uint64).sum())
 
     one, other = device.allocate(512), device.allocate(512)

@@ -69,17 +69,33 @@ ARRIVALS = """
     On: bar.sync 0; ld.volatile.global.u32 %r0, [%rd1+4096];"""
 
 
-@pytest.mark.parametrize(("body", "grid", "block"), [
-    (LOCK, 3, 45), (LOCK, 1, 64),
-    (FLAG.format(last=0, look="ld.volatile.global.u32 %r4, [%rd1+4096];"), 2, 64),
-    (FLAG.format(last=127, look="ld.volatile.global.u32 %r4, [%rd1+4096];"), 2, 64),
-    (FLAG.format(last=127, look="atom.global.add.u32 %r4, [%rd1+4096], 0;"), 2, 64),
-    (FLAG.format(last=127, look="ld.global.u32 %r4, [%rd1+4096];"), 2, 64),
-    (FLAG.format(last=127, look="ld.global.u32 %r4, [%rd1+4096]; and.b32 %r4, %r4, 7;"), 2, 64),
-    (COUNTED, 2, 64), (TICKET, 9, 64), (ARRIVALS, 16, 48),
-], ids=["lock", "lock in a warp", "flag of the first", "flag of the last", "by an atomic",
-        "plainly", "plainly, in two steps", "plainly, at each of several", "tickets",
-        "blocks wait for all"])
+@pytest.mark.parametrize(
+    ("body", "grid", "block"),
+    [
+        (LOCK, 3, 45),
+        (LOCK, 1, 64),
+        (FLAG.format(last=0, look="ld.volatile.global.u32 %r4, [%rd1+4096];"), 2, 64),
+        (FLAG.format(last=127, look="ld.volatile.global.u32 %r4, [%rd1+4096];"), 2, 64),
+        (FLAG.format(last=127, look="atom.global.add.u32 %r4, [%rd1+4096], 0;"), 2, 64),
+        (FLAG.format(last=127, look="ld.global.u32 %r4, [%rd1+4096];"), 2, 64),
+        (FLAG.format(last=127, look="ld.global.u32 %r4, [%rd1+4096]; and.b32 %r4, %r4, 7;"), 2, 64),
+        (COUNTED, 2, 64),
+        (TICKET, 9, 64),
+        (ARRIVALS, 16, 48),
+    ],
+    ids=[
+        "lock",
+        "lock in a warp",
+        "flag of the first",
+        "flag of the last",
+        "by an atomic",
+        "plainly",
+        "plainly, in two steps",
+        "plainly, at each of several",
+        "tickets",
+        "blocks wait for all",
+    ],
+)
 def test_lanes_that_wait_let_others_run(body, grid, block):
     fair(body, 2048, grid=grid, block=block)
 
@@ -113,13 +129,18 @@ def test_a_look_that_proves_nothing_changes_nothing(monkeypatch):
     monkeypatch.setattr(standstill, "FIRST", 1e-4)
     looks = []
     monkeypatch.setattr(deadlock, "look", lambda *a, look=deadlock.look: looks.append(look(*a)))
-    fair("""setp.ne.u32 %p1, %gid, 70; @%p1 bra Wait; mov.u32 %r5, 0;
+    fair(
+        """setp.ne.u32 %p1, %gid, 70; @%p1 bra Wait; mov.u32 %r5, 0;
         Work: ld.volatile.global.u32 %r6, [%rd1+4104]; mad.lo.u32 %r6, %r6, 5, %r5;
         st.volatile.global.u32 [%rd1+4104], %r6; add.u32 %r5, %r5, 1;
         setp.lt.u32 %p3, %r5, 20000; @%p3 bra Work;
         st.volatile.global.u32 [%rd1+4096], 5; bra Done;
         Wait: ld.volatile.global.u32 %r4, [%rd1+4096]; setp.ne.u32 %p2, %r4, 5; @%p2 bra Wait;
-        Done: ld.volatile.global.u32 %r0, [%rd1+4104];""", 2048, grid=2, block=64)
+        Done: ld.volatile.global.u32 %r0, [%rd1+4104];""",
+        2048,
+        grid=2,
+        block=64,
+    )
     assert looks
 
 
@@ -137,8 +158,15 @@ CIRCLES = {
 @pytest.mark.parametrize("body", CIRCLES.values(), ids=CIRCLES)
 def test_a_loop_that_goes_in_a_circle_is_named(body, cores):
     begin = time.monotonic()
-    _, error, code = after(entry(body, 1), native.natively, [np.zeros(64, np.uint32)],
-                           grid=4096, block=32, cores=cores, seconds=60)
+    _, error, code = after(
+        entry(body, 1),
+        native.natively,
+        [np.zeros(64, np.uint32)],
+        grid=4096,
+        block=32,
+        cores=cores,
+        seconds=60,
+    )
     assert isinstance(code, NativeKernel) and code.kept is None
     assert error.startswith("the kernel never ends: the thread goes round this loop for ever")
     assert time.monotonic() - begin < 30
@@ -146,10 +174,18 @@ def test_a_loop_that_goes_in_a_circle_is_named(body, cores):
 
 def test_a_loop_that_others_may_end_has_its_time():
     """Its words change now and then, and it is not known that nobody else does that."""
-    _, error, _ = after(entry("""mov.u64 %rd4, %rd1; mov.u32 %r5, 0;
+    _, error, _ = after(
+        entry(
+            """mov.u64 %rd4, %rd1; mov.u32 %r5, 0;
         Again: ld.global.u32 %r3, [%rd4]; mul.wide.u32 %rd5, %r3, 4; add.u64 %rd4, %rd1, %rd5;
         add.u32 %r5, %r5, 1; st.global.u32 [%rd1+8], %r5; setp.ne.u32 %p1, %r3, 99;
-        @%p1 bra Again;""", 1), native.natively, [np.zeros(64, np.uint32)], seconds=0.5)
+        @%p1 bra Again;""",
+            1,
+        ),
+        native.natively,
+        [np.zeros(64, np.uint32)],
+        seconds=0.5,
+    )
     assert "was stopped; 0 of its 2 blocks had ended" in error
 
 
@@ -175,21 +211,46 @@ ENDED = """ mov.u32 %r5, 0; mov.u32 %r0, 1; setp.lt.u32 %p1, %tid, 32; @%p1 bra 
 LINGER = "Linger: add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 50; @%p3 bra Linger;"
 
 
-@pytest.mark.parametrize(("body", "block"), [
-    (EXCHANGE.format(barrier="bar.sync 5;"), 128),
-    (EXCHANGE.format(barrier="mov.u32 %r7, %ctaid.x; bar.sync %r7;"), 128),
-    (EXCHANGE.format(barrier="bar.sync 1, 128;"), 128),
-    (EXCHANGE.format(barrier="barrier.sync.aligned 0;"), 96),
-    ("st.shared.u32 [%r2], %gid;" + PAIRS, 128), (PRODUCER, 64),
-    (EXCHANGE.format(barrier="bar.sync 1, 80;"), 70), (EXCHANGE.format(barrier="bar.sync 16;"), 64),
-    (EXCHANGE.format(barrier="mov.u32 %r7, 44; bar.sync 1, %r7;"), 64),
-    (EXCHANGE.format(barrier="bar.sync 1, 96;"), 70),
-    (EXCHANGE.format(barrier="bar.sync 1, 128;"), 64),
-    (ENDED.format(linger=""), 56), (ENDED.format(linger=LINGER), 64),
-    (ENDED.format(linger=LINGER).replace("exit", "bra On", 1).replace(
-        "mov.u32 %r0, 2", "mov.u32 %r0, 2; On: mov.u32 %r5, 3"), 64),
-], ids=["number", "register", "count", "zero", "pairs", "producer", "bad count", "bad number",
-        "bad register", "part of a warp", "for ever", "ended", "ended late", "ended further on"])
+@pytest.mark.parametrize(
+    ("body", "block"),
+    [
+        (EXCHANGE.format(barrier="bar.sync 5;"), 128),
+        (EXCHANGE.format(barrier="mov.u32 %r7, %ctaid.x; bar.sync %r7;"), 128),
+        (EXCHANGE.format(barrier="bar.sync 1, 128;"), 128),
+        (EXCHANGE.format(barrier="barrier.sync.aligned 0;"), 96),
+        ("st.shared.u32 [%r2], %gid;" + PAIRS, 128),
+        (PRODUCER, 64),
+        (EXCHANGE.format(barrier="bar.sync 1, 80;"), 70),
+        (EXCHANGE.format(barrier="bar.sync 16;"), 64),
+        (EXCHANGE.format(barrier="mov.u32 %r7, 44; bar.sync 1, %r7;"), 64),
+        (EXCHANGE.format(barrier="bar.sync 1, 96;"), 70),
+        (EXCHANGE.format(barrier="bar.sync 1, 128;"), 64),
+        (ENDED.format(linger=""), 56),
+        (ENDED.format(linger=LINGER), 64),
+        (
+            ENDED.format(linger=LINGER)
+            .replace("exit", "bra On", 1)
+            .replace("mov.u32 %r0, 2", "mov.u32 %r0, 2; On: mov.u32 %r5, 3"),
+            64,
+        ),
+    ],
+    ids=[
+        "number",
+        "register",
+        "count",
+        "zero",
+        "pairs",
+        "producer",
+        "bad count",
+        "bad number",
+        "bad register",
+        "part of a warp",
+        "for ever",
+        "ended",
+        "ended late",
+        "ended further on",
+    ],
+)
 def test_barriers_with_numbers(body, block):
     text = entry(PLACE + body + OUT, 1, variables=TILE)
     agree(text, np.zeros(512, np.uint32), grid=2, block=block)

@@ -37,8 +37,11 @@ def in_pairs(pair, events, z):
 
 
 def told(kernel, grid, block, *arguments) -> str:
-    with (warnings.catch_warnings(action="ignore"), virtualgpu.check() as report,
-          pytest.raises(MemoryAccessError) as caught):
+    with (
+        warnings.catch_warnings(action="ignore"),
+        virtualgpu.check() as report,
+        pytest.raises(MemoryAccessError) as caught,
+    ):
         kernel[grid, block](*arguments)
     assert report.findings[0].message == caught.value.message
     return str(caught.value)
@@ -60,13 +63,17 @@ def test_an_index_before_the_start_is_told_in_bytes():
     assert "writes 16 bytes before values;" in told(before, 1, 1, np.zeros(3), 5)
 
 
-@pytest.mark.parametrize(("image", "i", "j", "says"), [
-    (np.zeros((3, 5)), 3, 1, "image[3, 1] of (3, 5)"),
-    (np.zeros((3, 5), order="F"), 1, 5, "image[1, 5] of (3, 5)"),
-    (np.zeros((3, 5))[:, :2], 3, 1, "image[3, 1] of (3, 2)"),
-    (np.zeros((3, 5))[::-1], 3, 1, "image[3, 1] of (3, 5)"),
-    (np.zeros((0, 5)), 0, 2, "image, which has no elements"),
-], ids=["rows", "columns", "a view", "backwards", "empty"])
+@pytest.mark.parametrize(
+    ("image", "i", "j", "says"),
+    [
+        (np.zeros((3, 5)), 3, 1, "image[3, 1] of (3, 5)"),
+        (np.zeros((3, 5), order="F"), 1, 5, "image[1, 5] of (3, 5)"),
+        (np.zeros((3, 5))[:, :2], 3, 1, "image[3, 1] of (3, 2)"),
+        (np.zeros((3, 5))[::-1], 3, 1, "image[3, 1] of (3, 5)"),
+        (np.zeros((0, 5)), 0, 2, "image, which has no elements"),
+    ],
+    ids=["rows", "columns", "a view", "backwards", "empty"],
+)
 def test_indices_in_two_dimensions(image, i, j, says):
     assert f"writes {says};" in told(at, 1, 1, image, i, j)
 
@@ -89,7 +96,8 @@ def test_what_was_freed_is_told_as_freed():
 
 def test_an_array_of_cuda_cpp_goes_by_the_arguments_number():
     module = virtualgpu.Module.from_cuda(
-        'extern "C" __global__ void f(int n, float *x) { x[threadIdx.x] = n; }')
+        'extern "C" __global__ void f(int n, float *x) { x[threadIdx.x] = n; }'
+    )
     with pytest.raises(MemoryAccessError, match=r"after the end .*, element 7 of 7 of argument 1;"):
         module.launch("f", 1, 8, [np.int32(1), np.zeros(7, np.float32)])
 

@@ -66,8 +66,12 @@ def test_a_cached_kernel_beside_the_one_it_was_made_from(kept):
 
 @pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPerformanceWarning")
 def test_a_cached_kernel_in_another_process_keeps_its_name_and_lines(kept, tmp_path):
-    said = subprocess.run([sys.executable, "-W", "ignore", "-c", CHILD, str(tmp_path)],
-                          capture_output=True, text=True, check=False)
+    said = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CHILD, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert said.returncode == 0, said.stderr
     assert "kernel write_at, kept.py line 8" in said.stdout
     assert "writes x[4] of 4;" in said.stdout

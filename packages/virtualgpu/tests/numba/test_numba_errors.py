@@ -15,9 +15,14 @@ def put():
     """A kernel that writes a float to an address."""
     from numba import cuda
 
-    store = cuda.declare_device("store", "int32(int64)", link=cuda.CUSource(
-        'extern "C" __device__ int store(int *out, long at) '
-        "{ *(float *)at = 1.0f; *out = 0; return 0; }"))
+    store = cuda.declare_device(
+        "store",
+        "int32(int64)",
+        link=cuda.CUSource(
+            'extern "C" __device__ int store(int *out, long at) '
+            "{ *(float *)at = 1.0f; *out = 0; return 0; }"
+        ),
+    )
 
     @cuda.jit
     def put(address):
@@ -26,8 +31,10 @@ def put():
     return put
 
 
-@pytest.mark.parametrize(("away", "kind", "number"), [
-    (1, virtualgpu.MisalignedAddressError, 716), (64, virtualgpu.MemoryAccessError, 700)])
+@pytest.mark.parametrize(
+    ("away", "kind", "number"),
+    [(1, virtualgpu.MisalignedAddressError, 716), (64, virtualgpu.MemoryAccessError, 700)],
+)
 @pytest.mark.filterwarnings("ignore:Grid size")
 def test_bad_addresses(put, away: int, kind: type, number: int):
     from numba import cuda
@@ -80,8 +87,10 @@ def test_a_fault_in_a_device_function_is_told_at_its_own_line(tmp_path, options)
         here = kernel.py_func.__code__.co_firstlineno + 4
         assert caught.value.location.callers == ((str(file), 8), (__file__, here))
         assert str(caught.value).splitlines()[-3:] == [
-            "    y = a[i + 1]", "    called from line 8: step(a, i)",
-            f"    called from test_numba_errors.py line {here}: twice(a, i)"]
+            "    y = a[i + 1]",
+            "    called from line 8: step(a, i)",
+            f"    called from test_numba_errors.py line {here}: twice(a, i)",
+        ]
 
 
 def test_a_finding_in_a_device_function_names_its_callers_and_is_one(tmp_path):

@@ -93,9 +93,15 @@ def test_copies_between_arrays(cuda):
 
 
 SLICES = {
-    "a part": np.s_[2:5], "every other": np.s_[::2], "a row": np.s_[1, :], "a column": np.s_[:, 2],
-    "a block": np.s_[1:3, 2:5], "steps": np.s_[::2, 1::2], "one element": np.s_[2, 3],
-    "one row": np.s_[1:2], "negative": np.s_[-1, -2],
+    "a part": np.s_[2:5],
+    "every other": np.s_[::2],
+    "a row": np.s_[1, :],
+    "a column": np.s_[:, 2],
+    "a block": np.s_[1:3, 2:5],
+    "steps": np.s_[::2, 1::2],
+    "one element": np.s_[2, 3],
+    "one row": np.s_[1:2],
+    "negative": np.s_[-1, -2],
 }
 
 
@@ -135,7 +141,9 @@ def test_shapes_and_types_can_be_seen_otherwise(cuda):
     assert there.ravel().copy_to_host().tolist() == [0, 1, 2, 3, 4, 5]
     assert there.view(np.int32).copy_to_host()[0, 1] == 0x3F800000
     assert [part.copy_to_host().tolist() for part in there.ravel().split(4)] == [
-        [0, 1, 2, 3], [4, 5]]
+        [0, 1, 2, 3],
+        [4, 5],
+    ]
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -212,6 +220,7 @@ def test_the_direction_of_an_argument(cuda):
 
 def test_a_copy_that_goes_only_in_is_poison_if_not_given(cuda):
     """``Out`` hands over memory that was never written."""
+
     @cuda.jit
     def peek(a, seen):
         seen[0] = a[0]
@@ -346,8 +355,12 @@ def test_streams(cuda, add_one):
         add_one[1, 4, stream](there)
     assert host.tolist() == [1] * 4
     assert there.copy_to_host().tolist() == [2] * 4
-    for other in (cuda.default_stream(), cuda.legacy_default_stream(),
-                  cuda.per_thread_default_stream(), cuda.external_stream(7)):
+    for other in (
+        cuda.default_stream(),
+        cuda.legacy_default_stream(),
+        cuda.per_thread_default_stream(),
+        cuda.external_stream(7),
+    ):
         add_one[1, 4, other](there)
     assert there.copy_to_host().tolist() == [6] * 4
 
@@ -482,8 +495,10 @@ def test_switching_off_and_on_again(cuda, add_one):
     virtualgpu.deactivate()
     assert not virtualgpu.is_active()
     assert "virtualgpu" not in type(driver.driver).__module__
-    assert not any("virtualgpu" in getattr(getattr(driver, name), "__module__", "")
-                   for name in ("ExperimentalDevice", "ExperimentalStream", "_Linker"))
+    assert not any(
+        "virtualgpu" in getattr(getattr(driver, name), "__module__", "")
+        for name in ("ExperimentalDevice", "ExperimentalStream", "_Linker")
+    )
     virtualgpu.activate(force=True)
     virtualgpu.activate(force=True)
     assert virtualgpu.is_active()

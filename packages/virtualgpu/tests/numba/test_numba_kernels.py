@@ -77,6 +77,7 @@ def test_signatures(cuda):
 
 def test_a_lambda_inside_a_longer_statement(cuda):
     """Of which the source lines alone are no Python: a kernel, and a device function."""
+
     def doubled(function):
         inner = cuda.jit(device=True)(function)
 
@@ -131,9 +132,12 @@ def test_device_functions(cuda):
 
 def test_functions_in_cuda_c(cuda):
     triple = cuda.declare_device(
-        "triple", "int32(int32)",
-        link=cuda.CUSource('extern "C" __device__ int triple(int *out, int a)'
-                           "{ *out = 3 * a; return 0; }"))
+        "triple",
+        "int32(int32)",
+        link=cuda.CUSource(
+            'extern "C" __device__ int triple(int *out, int a){ *out = 3 * a; return 0; }'
+        ),
+    )
 
     @cuda.jit
     def kernel(x):
@@ -147,7 +151,8 @@ def test_functions_in_cuda_c(cuda):
 
 def test_wrong_cuda_c_is_a_compile_error(cuda):
     broken = cuda.declare_device(
-        "broken", "int32(int32)", link=cuda.CUSource('extern "C" __device__ int broken( {'))
+        "broken", "int32(int32)", link=cuda.CUSource('extern "C" __device__ int broken( {')
+    )
 
     @cuda.jit
     def kernel(x):
@@ -168,8 +173,11 @@ def test_launch_configurations(cuda, fill):
     assert (x == 5).all()
     with pytest.raises(ValueError, match="Kernel launch configuration was not specified"):
         fill(x, 6)
-    for grid, block, words in ((1, 1025, "at most 1024"), (0, 8, "at least 1"),
-                               ((1, 70000), 8, "larger than")):
+    for grid, block, words in (
+        (1, 1025, "at most 1024"),
+        (0, 8, "at least 1"),
+        ((1, 70000), 8, "larger than"),
+    ):
         with pytest.raises(LaunchError, match=words):
             fill[grid, block](x, 7)
     with pytest.raises(TypeError):
@@ -266,8 +274,7 @@ def test_numbers_of_every_kind(cuda):
 
 
 TABLE = np.arange(10.0) ** 2
-RECORDS = np.array([(1, 2.5), (3, 4.5)], np.dtype([("a", np.int32), ("b", np.float64)],
-                                                  align=True))
+RECORDS = np.array([(1, 2.5), (3, 4.5)], np.dtype([("a", np.int32), ("b", np.float64)], align=True))
 
 
 def test_shared_local_and_constant_arrays(cuda):
@@ -384,11 +391,24 @@ def test_barriers_votes_and_shuffles(cuda):
     full = 2**32 - 1
     for i, row in enumerate(out.tolist()):
         assert [v & full for v in row] == [
-            10, 0, 1, 0x3FF, 5, max(i - 1, 0), 0, 1, 0xFFFF << (i // 16 * 16), full, i, 64]
+            10,
+            0,
+            1,
+            0x3FF,
+            5,
+            max(i - 1, 0),
+            0,
+            1,
+            0xFFFF << (i // 16 * 16),
+            full,
+            i,
+            64,
+        ]
 
 
 def test_an_exchange_that_the_compiler_copied(cuda):
     """One shuffle in a loop that NVVM unrolls: lanes of a warp come to it by two of its copies."""
+
     @cuda.jit
     def kernel(x, out):
         lane = cuda.threadIdx.x
@@ -402,8 +422,10 @@ def test_an_exchange_that_the_compiler_copied(cuda):
     for seed in (None, 3):
         out = cuda.device_array_like(x)
         given = cuda.to_device(x)
-        with virtualgpu.check() as report, (
-                contextlib.nullcontext() if seed is None else virtualgpu.schedule(seed)):
+        with (
+            virtualgpu.check() as report,
+            contextlib.nullcontext() if seed is None else virtualgpu.schedule(seed),
+        ):
             kernel[1, 32](given, out)
         assert out.copy_to_host().tolist() == (x + x[np.arange(32) ^ 17]).tolist()
         assert not report.findings
@@ -499,8 +521,9 @@ def test_vectorize(cuda):
 def test_guvectorize(cuda):
     from numba import guvectorize
 
-    @guvectorize(["void(float32[:,:], float32[:,:], float32[:,:])"], "(m,n),(n,p)->(m,p)",
-                 target="cuda")
+    @guvectorize(
+        ["void(float32[:,:], float32[:,:], float32[:,:])"], "(m,n),(n,p)->(m,p)", target="cuda"
+    )
     def multiply(a, b, c):
         for i in range(c.shape[0]):
             for j in range(c.shape[1]):
@@ -561,15 +584,35 @@ def test_complex_numbers_and_mathematics(cuda):
         n[i, 2] = cuda.ffs(n[i, 2])
         n[i, 3] = n[i, 3] // -3
         n[i, 4] = n[i, 4] % -3
-        x[i] = (math.erf(x[i]) + math.lgamma(x[i] + 1) + x[i] ** 3 + x[i] // 0.3 + x[i] % 0.3
-                + np.sin(x[i]) + math.hypot(x[i], 2) + cuda.cbrt(x[i]) + cuda.fma(x[i], 2.0, 1.0))
+        x[i] = (
+            math.erf(x[i])
+            + math.lgamma(x[i] + 1)
+            + x[i] ** 3
+            + x[i] // 0.3
+            + x[i] % 0.3
+            + np.sin(x[i])
+            + math.hypot(x[i], 2)
+            + cuda.cbrt(x[i])
+            + cuda.fma(x[i], 2.0, 1.0)
+        )
 
     z = np.arange(3) + 1j
     x = np.linspace(0.1, 2, 3)
     n = np.array([[7, 1, 8, 10, 10], [255, 0, 1, -10, -10], [-1, -1, 0, 9, 8]], np.int32)
     wanted = [[n[0, 0].bit_count(), 31, 4, -4, -2], [8, 32, 1, 3, -1], [32, 0, 0, -3, -1]]
-    expected = [math.erf(v) + math.lgamma(v + 1) + v**3 + v // 0.3 + v % 0.3 + math.sin(v)
-                + math.hypot(v, 2) + math.cbrt(v) + 2 * v + 1 for v in x]
+    expected = [
+        math.erf(v)
+        + math.lgamma(v + 1)
+        + v**3
+        + v // 0.3
+        + v % 0.3
+        + math.sin(v)
+        + math.hypot(v, 2)
+        + math.cbrt(v)
+        + 2 * v
+        + 1
+        for v in x
+    ]
     before = z.copy()
     kernel[1, 3](z, x, n)
     np.testing.assert_allclose(z, before * 1j + abs(before), rtol=1e-15)
@@ -590,7 +633,8 @@ def test_printing(cuda, capsys):
     kernel[1, 4](np.array([0, 7]))
     cuda.synchronize()
     assert capsys.readouterr().out == (
-        "thread 0 0 False 1.500000 end\nthread 1 7 True 1.500000 end\n")
+        "thread 0 0 False 1.500000 end\nthread 1 7 True 1.500000 end\n"
+    )
 
 
 def test_debug_mode_turns_errors_into_exceptions(cuda):
@@ -662,8 +706,9 @@ def test_a_kernel_is_compiled_once_whatever_it_takes(cuda, monkeypatch, written)
 
     compiled = []
     original = dispatcher.compile_cuda
-    monkeypatch.setattr(dispatcher, "compile_cuda",
-                        lambda *a, **k: compiled.append(1) or original(*a, **k))
+    monkeypatch.setattr(
+        dispatcher, "compile_cuda", lambda *a, **k: compiled.append(1) or original(*a, **k)
+    )
     names = {"cuda": cuda}
     exec(f"def kernel(x, pair):\n    x[0] = {written}", names)
     kernel, x = cuda.jit(names["kernel"]), np.zeros(1)

@@ -30,33 +30,39 @@ SET = f"os.environ['{VARIABLE}'] = '1'"
 ON_THE_VIRTUAL_GPU = [True, "CUDADispatcher", [2.0, 3.0]]
 
 
-@pytest.mark.parametrize("begin", [
-    "virtualgpu.activate()",
-    "activation.activate_later()",  # as in a notebook
-    "import numba; virtualgpu.activate()",
-])
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "virtualgpu.activate()",
+        "activation.activate_later()",  # as in a notebook
+        "import numba; virtualgpu.activate()",
+    ],
+)
 @pytest.mark.parametrize(("variable", "times"), [("1", 1), ("0", 0)])
 def test_the_virtual_gpu_takes_the_simulators_place(monkeypatch, begin, variable, times):
     monkeypatch.setenv(VARIABLE, variable)
-    assert in_fresh_python(KERNEL.format(begin=begin)) == [
-        *ON_THE_VIRTUAL_GPU, [VARIABLE] * times]
+    assert in_fresh_python(KERNEL.format(begin=begin)) == [*ON_THE_VIRTUAL_GPU, [VARIABLE] * times]
 
 
-@pytest.mark.parametrize(("begin", "times"), [
-    (f"activation.activate_later(); {SET}", 1),
-    (f"activation.activate_later(); import numba; {SET}", 1),
-    ("activation.activate_later(); import numba; numba.config.ENABLE_CUDASIM = 1", 1),
-    (f"virtualgpu.activate(); {SET}", 0),  # too late for the simulator, and for a warning
-])
+@pytest.mark.parametrize(
+    ("begin", "times"),
+    [
+        (f"activation.activate_later(); {SET}", 1),
+        (f"activation.activate_later(); import numba; {SET}", 1),
+        ("activation.activate_later(); import numba; numba.config.ENABLE_CUDASIM = 1", 1),
+        (f"virtualgpu.activate(); {SET}", 0),  # too late for the simulator, and for a warning
+    ],
+)
 def test_asking_for_it_after_activation_gives_no_kernel_of_the_simulator(monkeypatch, begin, times):
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert in_fresh_python(KERNEL.format(begin=begin)) == [
-        *ON_THE_VIRTUAL_GPU, [VARIABLE] * times]
+    assert in_fresh_python(KERNEL.format(begin=begin)) == [*ON_THE_VIRTUAL_GPU, [VARIABLE] * times]
 
 
 @pytest.mark.parametrize("begin", ["virtualgpu.activate()", "activation.activate_later()"])
-@pytest.mark.parametrize(("file", "told"), [
-    ("enable_cudasim: 1\n", [".numba_config.yaml"]), ("debug_print_after: none\n", [])])
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [("enable_cudasim: 1\n", [".numba_config.yaml"]), ("debug_print_after: none\n", [])],
+)
 def test_numbas_file_may_ask_for_it_too(monkeypatch, tmp_path, begin, file, told):
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)

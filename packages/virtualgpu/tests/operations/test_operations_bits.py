@@ -9,10 +9,28 @@ import operations_reference as reference
 from operations_reference import call, wrap
 
 VALUES = {
-    32: [0, 1, 2, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0xAAAAAAAA, 0x12345678, 0x00FF00F0,
-         0xFFFFFFFE],
-    64: [0, 1, (1 << 64) - 1, 1 << 63, (1 << 63) - 1, 0x123456789ABCDEF0, 1 << 32,
-         0xFFFF0000 << 20],
+    32: [
+        0,
+        1,
+        2,
+        0xFFFFFFFF,
+        0x80000000,
+        0x7FFFFFFF,
+        0xAAAAAAAA,
+        0x12345678,
+        0x00FF00F0,
+        0xFFFFFFFE,
+    ],
+    64: [
+        0,
+        1,
+        (1 << 64) - 1,
+        1 << 63,
+        (1 << 63) - 1,
+        0x123456789ABCDEF0,
+        1 << 32,
+        0xFFFF0000 << 20,
+    ],
 }
 
 
@@ -38,7 +56,8 @@ def test_bfind(kind):
         found.append((~x if x < 0 else x).bit_length() - 1)
     assert call(f"bfind.{kind}", a).view(np.int32).tolist() == found
     assert call(f"bfind.shiftamt.{kind}", a).view(np.int32).tolist() == [
-        -1 if f < 0 else width - 1 - f for f in found]
+        -1 if f < 0 else width - 1 - f for f in found
+    ]
 
 
 def find_nth(mask, base, offset):
@@ -58,19 +77,26 @@ def find_nth(mask, base, offset):
 
 
 def test_fns():
-    rows = [(m, b, o) for m in VALUES[32] for b in (0, 1, 2, 3, 15, 30, 31, 32, 63, 1 << 31)
-            for o in (0, 1, -1, 2, -2, 5, -5, 32, -32, 33, -(1 << 31), (1 << 31) - 1)]
-    mask, base, offset = (np.array(c, d) for c, d in
-                          zip(zip(*rows, strict=True), ("u4", "u4", "i4"), strict=True))
+    rows = [
+        (m, b, o)
+        for m in VALUES[32]
+        for b in (0, 1, 2, 3, 15, 30, 31, 32, 63, 1 << 31)
+        for o in (0, 1, -1, 2, -2, 5, -5, 32, -32, 33, -(1 << 31), (1 << 31) - 1)
+    ]
+    mask, base, offset = (
+        np.array(c, d) for c, d in zip(zip(*rows, strict=True), ("u4", "u4", "i4"), strict=True)
+    )
     assert call("fns.b32", mask, base, offset).tolist() == [find_nth(*row) for row in rows]
     # The ISA's own examples.
     mask = np.full(4, 0xAAAAAAAA, np.uint32)
-    assert call("fns.b32", mask, [3, 3, 2, 2], [1, -1, 1, -1]).tolist() == [
-        3, 3, 3, 1]
+    assert call("fns.b32", mask, [3, 3, 2, 2], [1, -1, 1, -1]).tolist() == [3, 3, 3, 1]
 
 
-FIELDS = [(p, n) for p in (0, 1, 5, 16, 31, 32, 33, 63, 64, 130, 200, 255, 256 + 4, 1 << 31)
-          for n in (0, 1, 7, 31, 32, 33, 63, 64, 133, 255, 256, 256 + 3)]
+FIELDS = [
+    (p, n)
+    for p in (0, 1, 5, 16, 31, 32, 33, 63, 64, 130, 200, 255, 256 + 4, 1 << 31)
+    for n in (0, 1, 7, 31, 32, 33, 63, 64, 133, 255, 256, 256 + 3)
+]
 
 
 @pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
@@ -83,9 +109,12 @@ def test_bfe(kind):
             position, length = position & 0xFF, length & 0xFF
         signed = kind[0] == "s" and length > 0
         fill = a >> min(position + length - 1, width - 1) & 1 if signed else 0
-        expected.append(sum(
-            (a >> (position + i) & 1 if i < length and position + i < width else fill) << i
-            for i in range(width)))
+        expected.append(
+            sum(
+                (a >> (position + i) & 1 if i < length and position + i < width else fill) << i
+                for i in range(width)
+            )
+        )
     a, p, n = zip(*rows, strict=True)
     got = call(f"bfe.{kind}", array(a, width), array(p, 32), array(n, 32))
     assert got.view(f"u{width // 8}").tolist() == expected
@@ -149,9 +178,12 @@ def test_prmt_picks_bytes_and_spreads_signs():
 
 # PTX ISA 9.7.9.7: the source bytes, highest first, for controls 0 to 3.
 MODES = {
-    "f4e": ["3210", "4321", "5432", "6543"], "b4e": ["5670", "6701", "7012", "0123"],
-    "rc8": ["0000", "1111", "2222", "3333"], "ecl": ["3210", "3211", "3222", "3333"],
-    "ecr": ["0000", "1110", "2210", "3210"], "rc16": ["1010", "3232", "1010", "3232"],
+    "f4e": ["3210", "4321", "5432", "6543"],
+    "b4e": ["5670", "6701", "7012", "0123"],
+    "rc8": ["0000", "1111", "2222", "3333"],
+    "ecl": ["3210", "3211", "3222", "3333"],
+    "ecr": ["0000", "1110", "2210", "3210"],
+    "rc16": ["1010", "3232", "1010", "3232"],
 }
 
 

@@ -36,8 +36,9 @@ def step(name, kind, exact, count):
     incoming = np.arange(len(operands[0])) % 2 == 1 if name.split(".")[0][-1] == "c" else None
     got, carry = chain(name, operands, incoming)
     for i, row in enumerate(zip(*operands, strict=True)):
-        value = exact(*map(int, row)) if incoming is None else exact(
-            *map(int, row), int(incoming[i]))
+        value = (
+            exact(*map(int, row)) if incoming is None else exact(*map(int, row), int(incoming[i]))
+        )
         assert int(got[i]) == wrap(value, kind), (name, row)
         if carry is not None:
             assert bool(carry[i]) == bool(value >> width), (name, row, mask)
@@ -61,6 +62,7 @@ def test_products_carry(kind, part):
 
     def half(a, b):
         return (a * b if part == "lo" else a * b >> width) & mask
+
     step(f"mad.{part}.cc.{kind}", kind, lambda a, b, c: half(a, b) + (c & mask), 3)
     step(f"madc.{part}.cc.{kind}", kind, lambda a, b, c, d: half(a, b) + (c & mask) + d, 3)
     step(f"madc.{part}.{kind}", kind, lambda a, b, c, d: half(a, b) + (c & mask) + d, 3)
@@ -106,5 +108,6 @@ def test_carry_of_uniform_operands_broadcasts():
     value, carry = chain("add.cc.u32", (a, np.arange(40, dtype=np.uint32)))
     assert carry.tolist() == [False] + [True] * 39
     assert chain("addc.u32", (value, a), carry)[0].tolist() == [
-        wrap(i - 1 + 0xFFFFFFFF + (i > 0), "u32") for i in range(40)]
+        wrap(i - 1 + 0xFFFFFFFF + (i > 0), "u32") for i in range(40)
+    ]
     assert reference.dtype("u32") == value.dtype

@@ -11,8 +11,14 @@ import pytest
 import operations_reference as reference
 from operations_reference import FORMATS, call, combinations
 
-ORDER = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
-         "gt": operator.gt, "ge": operator.ge}
+ORDER = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 UNSIGNED_NAMES = {"lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge}
 BOOLEAN = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 FLOAT_NAMES = [*ORDER, *(f"{name[:2]}u" for name in ORDER), "num", "nan"]
@@ -36,8 +42,9 @@ def operands_of(kind):
     fmt = FORMATS[kind]
     rows = list(itertools.product(reference.edges(fmt), reference.edges(fmt)[::2]))
     rows += [(a, a) for a in reference.edges(fmt)]
-    return rows, [np.array(column, reference.BITS_DTYPE[fmt.width])
-                  for column in zip(*rows, strict=True)]
+    return rows, [
+        np.array(column, reference.BITS_DTYPE[fmt.width]) for column in zip(*rows, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["s16", "s32", "s64", "u16", "u32", "u64", "b16", "b32", "b64"])
@@ -116,9 +123,11 @@ def test_pairs_compare_half_by_half(kind):
     assert q.tolist() == high
     one = {"f16": 0x3C00, "bf16": 0x3F80}[kind]
     assert call(f"set.lt.{kind}x2.{kind}x2", *packed).view(np.uint32).tolist() == [
-        one * x | one * y << 16 for x, y in zip(low, high, strict=True)]
+        one * x | one * y << 16 for x, y in zip(low, high, strict=True)
+    ]
     assert call(f"set.lt.u32.{kind}x2", *packed).tolist() == [
-        0xFFFF * x | 0xFFFF * y << 16 for x, y in zip(low, high, strict=True)]
+        0xFFFF * x | 0xFFFF * y << 16 for x, y in zip(low, high, strict=True)
+    ]
     c = np.arange(len(low)) % 2 == 1
     p, q = call(f"setp.lt.or.{kind}x2", *packed, c, destinations=2)
     assert p.tolist() == (np.array(low) | c).tolist()
@@ -134,10 +143,12 @@ def test_selection_copies_bits(kind):
     b = np.arange(20).astype(unsigned)
     c = np.arange(20) % 3 == 0
     assert call(f"selp.{kind}", a, b, c).view(unsigned).tolist() == [
-        int(a[i]) if c[i] else int(b[i]) for i in range(20)]
+        int(a[i]) if c[i] else int(b[i]) for i in range(20)
+    ]
     sign = np.array([-1, 0, 1, -(2**31), 2**31 - 1] * 4, np.int32)
     assert call(f"slct.{kind}.s32", a, b, sign).view(unsigned).tolist() == [
-        int(a[i]) if sign[i] >= 0 else int(b[i]) for i in range(20)]
+        int(a[i]) if sign[i] >= 0 else int(b[i]) for i in range(20)
+    ]
 
 
 def test_slct_by_a_float():

@@ -15,8 +15,12 @@ from virtualgpu_fixtures import SUPPORT
 
 
 def compiled(body, *kinds, result):
-    dtypes = [np.dtype("?" if k == "pred" else {"s": "i", "u": "u", "f": "f"}[k[0]]
-                       + str(int(k[1:]) // 8)) for k in (*kinds, result)]
+    dtypes = [
+        np.dtype(
+            "?" if k == "pred" else {"s": "i", "u": "u", "f": "f"}[k[0]] + str(int(k[1:]) // 8)
+        )
+        for k in (*kinds, result)
+    ]
     return compiler.ufunc("test", body, kinds, (result,), dtypes)
 
 
@@ -24,7 +28,7 @@ def test_any_layout_of_the_operands():
     add = compiled(lambda a, b: a + b * 2, "s32", "s32", result="s32")
     a, b = np.arange(400, dtype=np.int32), np.arange(400, dtype=np.int32)[::-1]
     assert (add(a, b) == a + 2 * b).all()
-    assert (add(a[::3], b[::-3][:len(a[::3])]) == a[::3] + 2 * b[::-3][:len(a[::3])]).all()
+    assert (add(a[::3], b[::-3][: len(a[::3])]) == a[::3] + 2 * b[::-3][: len(a[::3])]).all()
     raw = np.zeros(1601, np.uint8)[1:].view(np.int32)  # not aligned
     raw[:] = a
     assert (add(raw, b) == a + 2 * b).all()
@@ -67,8 +71,9 @@ def test_plain_numbers_take_the_kind_of_the_left():
 
 def test_operations_are_compiled_at_their_first_call(monkeypatch):
     compiled_names = []
-    monkeypatch.setattr(compiler, "ufunc", lambda name, *rest: compiled_names.append(name) or
-                        np.add)
+    monkeypatch.setattr(
+        compiler, "ufunc", lambda name, *rest: compiled_names.append(name) or np.add
+    )
     operation = lookup.__wrapped__("selp", ("b32",), 3, 1)
     assert compiled_names == []
     for _ in range(3):
@@ -85,6 +90,7 @@ def test_many_threads_may_compile_at_once():
         for power in range(5):
             run = compiled(lambda a, factor=number + power: a * factor, "u32", result="u32")
             results[number, power] = run(np.arange(20, dtype=np.uint32))[-1]
+
     threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
     for thread in threads:
         thread.start()

@@ -68,10 +68,29 @@ def rounded(value, mode):
 def float_operands(kind):
     fmt = FORMATS[kind]
     bits = [*reference.edges(fmt), *map(int, reference.samples(fmt, 100, 6))]
-    bits += [fmt.round(Fraction(v) + part) for v in (0, 1, 2, 3, 126, 127, 128, 255, 256, 32767,
-                                                     65535, 2**31 - 1, 2**31, 2**32, 2**53, 2**63,
-                                                     2**64)
-             for part in (Fraction(-1, 2), Fraction(0), Fraction(1, 2), Fraction(1, 3))]
+    bits += [
+        fmt.round(Fraction(v) + part)
+        for v in (
+            0,
+            1,
+            2,
+            3,
+            126,
+            127,
+            128,
+            255,
+            256,
+            32767,
+            65535,
+            2**31 - 1,
+            2**31,
+            2**32,
+            2**53,
+            2**63,
+            2**64,
+        )
+        for part in (Fraction(-1, 2), Fraction(0), Fraction(1, 2), Fraction(1, 3))
+    ]
     return bits + [b ^ fmt.sign for b in bits]
 
 
@@ -117,8 +136,12 @@ def converted(bits, source, to, mode="n"):
             return bits << 16
         if source == to == "f64":
             return reference.nan_of(want, bits)
-        if source == to or (to != "f64" and source != "f64") or to == "bf16" or (
-                want.width == 16 and source != "f64"):
+        if (
+            source == to
+            or (to != "f64" and source != "f64")
+            or to == "bf16"
+            or (want.width == 16 and source != "f64")
+        ):
             return want.nan
         if source == "f16":
             have, bits, negative = FORMATS["f32"], FORMATS["f32"].nan, False
@@ -155,14 +178,19 @@ def test_float_to_float(source, to):
 
 def test_nan_payloads_between_f32_and_f64():
     """The upper part of the payload stays, quiet."""
-    assert call("cvt.f64.f32", np.array([0xFFC12345], np.uint32)).view(np.uint64) >> np.uint64(
-        32) == 0xFFF82468
-    assert call("cvt.rn.f32.f64", np.array([0xFFF8000100000000], np.uint64)).view(
-        np.uint32) == 0xFFC00008
+    assert (
+        call("cvt.f64.f32", np.array([0xFFC12345], np.uint32)).view(np.uint64) >> np.uint64(32)
+        == 0xFFF82468
+    )
+    assert (
+        call("cvt.rn.f32.f64", np.array([0xFFF8000100000000], np.uint64)).view(np.uint32)
+        == 0xFFC00008
+    )
     assert call("cvt.f32.f16", np.array([0xFE01], np.uint16)).view(np.uint32) == 0x7FFFFFFF
     assert call("cvt.f32.bf16", np.array([0xFF81], np.uint16)).view(np.uint32) == 0xFF810000
-    assert call("cvt.rn.f16.f64", np.array([0xFFF8123456789ABC], np.uint64)).view(
-        np.uint16) == 0xFE04
+    assert (
+        call("cvt.rn.f16.f64", np.array([0xFFF8123456789ABC], np.uint64)).view(np.uint16) == 0xFE04
+    )
     assert call("cvt.f64.f16", np.array([0xFE01], np.uint16)).view(np.uint64) == 0x7FFFFFFFE0000000
 
 
@@ -184,16 +212,30 @@ def test_rounding_to_integers_in_place(kind):
 def test_sat_and_ftz_between_floats():
     special = np.array([0x80000000, 0x7FC00000, 0xBF800000, 0x3F000000, 0x40000000, 1], np.uint32)
     assert call("cvt.sat.f32.f32", special).view(np.uint32).tolist() == [
-        0, 0, 0, 0x3F000000, 0x3F800000, 1]
+        0,
+        0,
+        0,
+        0x3F000000,
+        0x3F800000,
+        1,
+    ]
     assert call("cvt.ftz.sat.f32.f32", special).view(np.uint32).tolist()[-1] == 0
     assert call("cvt.ftz.f64.f32", special)[-1] == 0
     assert call("cvt.rn.ftz.f32.f64", [2.0**-127, -(2.0**-127)]).view(np.uint32).tolist() == [
-        0, 0x80000000]
+        0,
+        0x80000000,
+    ]
     assert call("cvt.rn.f32.f64", [2.0**-127]).view(np.uint32) == 0x00400000
     below = [float.fromhex("0x1.ffffffp-127")]  # an H200 flushes it before it is rounded
     assert call("cvt.rn.f32.f64", below).view(np.uint32) == 0x00800000
     assert call("cvt.rn.ftz.f32.f64", below).view(np.uint32) == 0
     assert call("cvt.rn.sat.f16.f32", special).view(np.uint16).tolist() == [
-        0, 0, 0, 0x3800, 0x3C00, 0]
+        0,
+        0,
+        0,
+        0x3800,
+        0x3C00,
+        0,
+    ]
     assert call("cvt.rpi.ftz.f32.f32", special).tolist()[-1] == 0
     assert call("cvt.rn.ftz.f16.f32", [2.0**-24]).view(np.uint16) == 1  # f16 keeps subnormals

@@ -10,8 +10,23 @@ from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.operations import compiler, lookup, opcodes
 
 # What the machine itself does: memory, control flow, synchronisation, moves.
-NOT_DATA = {"ld", "st", "mov", "cvta", "bra", "brx", "ret", "exit", "call", "bar", "barrier",
-            "trap", "membar", "fence", "isspacep"}
+NOT_DATA = {
+    "ld",
+    "st",
+    "mov",
+    "cvta",
+    "bra",
+    "brx",
+    "ret",
+    "exit",
+    "call",
+    "bar",
+    "barrier",
+    "trap",
+    "membar",
+    "fence",
+    "isspacep",
+}
 
 
 @pytest.fixture
@@ -28,8 +43,12 @@ def data_instructions(texts):
         for function in ptx.parse(text).functions.values():
             for item in function.body:
                 if isinstance(item, ptx.Instruction) and item.opcode not in NOT_DATA:
-                    key = (item.opcode, item.modifiers, len(item.operands) - 1,
-                           1 + (item.second is not None))
+                    key = (
+                        item.opcode,
+                        item.modifiers,
+                        len(item.operands) - 1,
+                        1 + (item.second is not None),
+                    )
                     found.setdefault(key, item.text)
     return found
 
@@ -52,8 +71,30 @@ def test_what_numba_writes_is_in_the_table(only_names):
     assert not missing(found)
     assert len(found) > 250
     assert {key[0] for key in found} >= {
-        "add", "bfi", "brev", "clz", "copysign", "cvt", "div", "ex2", "fma", "lg2", "mad", "max",
-        "madc", "mul", "popc", "prmt", "rcp", "rem", "rsqrt", "selp", "setp", "sqrt", "tanh"}
+        "add",
+        "bfi",
+        "brev",
+        "clz",
+        "copysign",
+        "cvt",
+        "div",
+        "ex2",
+        "fma",
+        "lg2",
+        "mad",
+        "max",
+        "madc",
+        "mul",
+        "popc",
+        "prmt",
+        "rcp",
+        "rem",
+        "rsqrt",
+        "selp",
+        "setp",
+        "sqrt",
+        "tanh",
+    }
 
 
 @pytest.mark.rehearsal
@@ -62,8 +103,19 @@ def test_what_nvrtc_writes_is_in_the_table(only_names):
     assert not missing(found)
     assert len(found) > 350
     assert {key[0] for key in found} >= {
-        "abs", "addc", "bfind", "dp2a", "dp4a", "fns", "lop3", "set", "shf", "sin", "subc",
-        "vabsdiff4"}
+        "abs",
+        "addc",
+        "bfind",
+        "dp2a",
+        "dp4a",
+        "fns",
+        "lop3",
+        "set",
+        "shf",
+        "sin",
+        "subc",
+        "vabsdiff4",
+    }
 
 
 def test_the_list_of_what_is_no_data_does_not_hide_operations():

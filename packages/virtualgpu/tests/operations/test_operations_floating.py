@@ -18,8 +18,10 @@ def check(name, kind, exact, count, random=400, seed=0):
     """Every combination of edge values, then random ones, bit for bit."""
     fmt = FORMATS[kind]
     operands = reference.tuples(fmt, count, random, seed)
-    expected = [exact(fmt, *(int(o) for o in row), name.split(".")[1][1])
-                for row in zip(*operands, strict=True)]
+    expected = [
+        exact(fmt, *(int(o) for o in row), name.split(".")[1][1])
+        for row in zip(*operands, strict=True)
+    ]
     reference.assert_bits(fmt, call(name, *operands), expected, *operands)
 
 
@@ -52,13 +54,17 @@ def test_multiply_add_is_rounded_once(mode, kind):
     a, b, c = (grid.ravel() for grid in np.meshgrid(table[::3], table[1::3], table[::2]))
     random = [reference.samples(fmt, 900, seed) for seed in (7, 8, 9)]
     # c within a few units in the last place of -a*b: all but the last bits cancel.
-    exact = [reference.multiply(fmt, int(x), int(y)) ^ fmt.sign
-             for x, y in zip(*random[:2], strict=True)]
+    exact = [
+        reference.multiply(fmt, int(x), int(y)) ^ fmt.sign for x, y in zip(*random[:2], strict=True)
+    ]
     near = np.array(exact, dtype=random[2].dtype) + np.arange(900, dtype=random[2].dtype) % 3
-    operands = [np.concatenate([x, y, z]) for x, y, z in
-                zip((a, b, c), random, (random[0], random[1], near), strict=True)]
-    expected = [reference.multiply_add(fmt, *map(int, row), mode[1])
-                for row in zip(*operands, strict=True)]
+    operands = [
+        np.concatenate([x, y, z])
+        for x, y, z in zip((a, b, c), random, (random[0], random[1], near), strict=True)
+    ]
+    expected = [
+        reference.multiply_add(fmt, *map(int, row), mode[1]) for row in zip(*operands, strict=True)
+    ]
     for name in ("fma", "mad"):
         got = call(f"{name}.{mode}.{kind}", *operands)
         reference.assert_bits(fmt, got, expected, *operands)
@@ -80,10 +86,16 @@ def flushed(bits):
     return bits & 0x80000000 if FORMATS["f32"].is_subnormal(bits) else bits
 
 
-@pytest.mark.parametrize(("name", "exact", "count"), [
-    ("add", reference.add, 2), ("mul", reference.multiply, 2),
-    ("fma.rn", reference.multiply_add, 3), ("div.rn", reference.divide, 2),
-    ("sqrt.rn", reference.square_root, 1)])
+@pytest.mark.parametrize(
+    ("name", "exact", "count"),
+    [
+        ("add", reference.add, 2),
+        ("mul", reference.multiply, 2),
+        ("fma.rn", reference.multiply_add, 3),
+        ("div.rn", reference.divide, 2),
+        ("sqrt.rn", reference.square_root, 1),
+    ],
+)
 def test_ftz_flushes_inputs_and_results(name, exact, count):
     fmt = FORMATS["f32"]
     operands = reference.tuples(fmt, count, 300, 10)
@@ -108,14 +120,20 @@ def test_ftz_flushes_a_product_that_is_subnormal_before_it_is_rounded():
     assert call("mul.f32", a, b).view(np.uint32) == 0x00800000
     assert call("mul.ftz.f32", a, b).view(np.uint32) == 0
     assert call("mul.ftz.f32", a | 0x80000000, b).view(np.uint32) == 0x80000000
-    a, b, c = np.array([[0x01F7B47F, 0xAAE9904D, 0x00800000],
-                        [0x0A8972AC, 0x9B6353D0, 0x00800000]], np.uint32).T.copy()
+    a, b, c = np.array(
+        [[0x01F7B47F, 0xAAE9904D, 0x00800000], [0x0A8972AC, 0x9B6353D0, 0x00800000]], np.uint32
+    ).T.copy()
     assert call("fma.rn.ftz.f32", a, b, c).view(np.uint32).tolist() == [0x00800000] * 2
 
 
-@pytest.mark.parametrize(("name", "exact", "count"), [
-    ("add", reference.add, 2), ("mul.rz", reference.multiply, 2),
-    ("fma.rp", reference.multiply_add, 3)])
+@pytest.mark.parametrize(
+    ("name", "exact", "count"),
+    [
+        ("add", reference.add, 2),
+        ("mul.rz", reference.multiply, 2),
+        ("fma.rp", reference.multiply_add, 3),
+    ],
+)
 def test_sat_clamps_to_one_and_makes_nan_zero(name, exact, count):
     fmt = FORMATS["f32"]
     mode = name.split(".")[1][1] if "." in name else "n"
@@ -142,6 +160,7 @@ def extreme(fmt, a, b, largest, nan_wins=False):
 
     def key(bits):  # orders encodings as numbers, -0 below +0
         return -(bits & (fmt.sign - 1)) - 1 if fmt.negative(bits) else bits
+
     return (max if largest else min)(a, b, key=key)
 
 
@@ -165,8 +184,10 @@ def test_min_and_max_with_modifiers():
         expected = [extreme(fmt, flushed(a), flushed(b), name == "max") for a, b in rows]
         reference.assert_bits(fmt, call(f"{name}.ftz.f32", *operands), expected, *operands)
         expected = [extreme(fmt, a & 0x7FFFFFFF, b & 0x7FFFFFFF, name == "max") for a, b in rows]
-        expected = [e if fmt.value(e) == reference.NAN else e | ((a ^ b) & fmt.sign)
-                    for e, (a, b) in zip(expected, rows, strict=True)]
+        expected = [
+            e if fmt.value(e) == reference.NAN else e | ((a ^ b) & fmt.sign)
+            for e, (a, b) in zip(expected, rows, strict=True)
+        ]
         reference.assert_bits(fmt, call(f"{name}.xorsign.abs.f32", *operands), expected, *operands)
 
 
@@ -179,7 +200,8 @@ def test_abs_neg_and_copysign_touch_the_sign_alone(kind):
     for name, change in (("abs", lambda x: x & (fmt.sign - 1)), ("neg", lambda x: x ^ fmt.sign)):
         assert call(f"{name}.{kind}", a).view(unsigned).tolist() == [
             reference.nan_of(fmt, x) if fmt.value(x) == reference.NAN else change(x)
-            for x in a.tolist()]
+            for x in a.tolist()
+        ]
     b = a[::-1].copy()
     expected = [(int(y) & (fmt.sign - 1)) | (int(x) & fmt.sign) for x, y in zip(a, b, strict=True)]
     assert call(f"copysign.{kind}", a, b).view(unsigned).tolist() == expected
@@ -189,9 +211,11 @@ def test_abs_and_neg_flush():
     a = np.array(reference.edges(FORMATS["f32"]), np.uint32)
     a = a[a & 0x7FFFFFFF <= 0x7F800000]
     assert call("abs.ftz.f32", a).view(np.uint32).tolist() == [
-        flushed(int(x)) & 0x7FFFFFFF for x in a]
+        flushed(int(x)) & 0x7FFFFFFF for x in a
+    ]
     assert call("neg.ftz.f32", a).view(np.uint32).tolist() == [
-        flushed(int(x)) ^ 0x80000000 for x in a]
+        flushed(int(x)) ^ 0x80000000 for x in a
+    ]
 
 
 @pytest.mark.parametrize("name", ["div.approx", "div.full", "rcp.approx", "sqrt.approx"])
@@ -204,8 +228,11 @@ def test_approximations_are_the_correctly_rounded_value(name):
         for divisor in (0x7E000000, 0x7E7FFFFF, 0x7E800000, 0x7E800001, 0x7F000000):
             operands[0] = np.append(operands[0], np.array([one, 0x7F7FFFFF], np.uint32))
             operands[1] = np.append(operands[1], np.array([divisor] * 2, np.uint32))
-    exact = {"div": reference.divide, "rcp": lambda f, a: reference.divide(f, one, a),
-             "sqrt": reference.square_root}[opcode]
+    exact = {
+        "div": reference.divide,
+        "rcp": lambda f, a: reference.divide(f, one, a),
+        "sqrt": reference.square_root,
+    }[opcode]
     expected = []
     for row in zip(*operands, strict=True):
         result = exact(fmt, *map(int, row))
@@ -227,7 +254,13 @@ def test_reciprocal_root_keeps_its_error_bound():
     assert np.max(np.abs(call("rsqrt.approx.f64", a.astype(float)) / exact - 1)) < 2.0**-51
     special = [0x80000000, 0, 0x7F800000, 0xFF800000, 0xBF800000, 0x7FC00000]
     assert call("rsqrt.approx.f32", np.array(special, np.uint32)).view(np.uint32).tolist() == [
-        0xFF800000, 0x7F800000, 0, 0x7FFFFFFF, 0x7FFFFFFF, 0x7FFFFFFF]
+        0xFF800000,
+        0x7F800000,
+        0,
+        0x7FFFFFFF,
+        0x7FFFFFFF,
+        0x7FFFFFFF,
+    ]
     assert call("rsqrt.approx.ftz.f32", np.array([1], np.uint32)).view(np.uint32) == 0x7F800000
 
 
@@ -243,6 +276,20 @@ def test_gross_approximations_of_f64():
     nan, canonical, sign = 0x7FF8000000000001, 0x7FFFFFFF00000000, 1 << 63
     inputs = np.array([inf | sign, tiny | sign, sign, 0, tiny, inf, nan], np.uint64)
     assert call("rcp.approx.ftz.f64", inputs).view(np.uint64).tolist() == [
-        sign, inf | sign, inf | sign, inf, inf, 0, canonical]
+        sign,
+        inf | sign,
+        inf | sign,
+        inf,
+        inf,
+        0,
+        canonical,
+    ]
     assert call("rsqrt.approx.ftz.f64", inputs).view(np.uint64).tolist() == [
-        canonical, inf | sign, inf | sign, inf, inf, 0, canonical]
+        canonical,
+        inf | sign,
+        inf | sign,
+        inf,
+        inf,
+        0,
+        canonical,
+    ]

@@ -17,8 +17,9 @@ def check_both(name, kind, operands, expected):
     fmt = FORMATS[kind]
     reference.assert_bits(fmt, call(f"{name}.{kind}", *operands), expected, *operands)
     shift = len(expected) // 2
-    pairs = [np.stack([o, np.roll(o, shift)], axis=1).copy().view(np.uint32).ravel()
-             for o in operands]
+    pairs = [
+        np.stack([o, np.roll(o, shift)], axis=1).copy().view(np.uint32).ravel() for o in operands
+    ]
     got = call(f"{name}.{kind}x2", *pairs).view(np.uint16).reshape(-1, 2)
     reference.assert_bits(fmt, got[:, 0].copy(), expected, *operands)
     reference.assert_bits(fmt, got[:, 1].copy(), np.roll(expected, shift).tolist(), *operands)
@@ -46,8 +47,12 @@ def test_sums_and_products_are_rounded_once(name, kind):
     exact = reference.multiply if name == "mul" else reference.add
     flip = fmt.sign if name == "sub" else 0
     check_both(name, kind, operands, [exact(fmt, a, b ^ flip) for a, b in rows(operands)])
-    reference.assert_bits(fmt, call(f"{name}.rn.{kind}", *operands),
-                          [exact(fmt, a, b ^ flip) for a, b in rows(operands)], *operands)
+    reference.assert_bits(
+        fmt,
+        call(f"{name}.rn.{kind}", *operands),
+        [exact(fmt, a, b ^ flip) for a, b in rows(operands)],
+        *operands,
+    )
 
 
 @pytest.mark.parametrize("kind", HALVES)
@@ -80,7 +85,8 @@ def test_products_of_bf16_that_become_subnormal():
     exponent = (a >> 7).astype(np.int64)
     wanted = generator.integers(-12, 4, 3000)  # binary places above the smallest normal number
     b = ((128 - exponent + wanted).clip(1, 254) << 7 | generator.integers(0, 128, 3000)).astype(
-        np.uint16)
+        np.uint16
+    )
     a[::3] |= np.uint16(0x7F)
     b[::3] |= np.uint16(0x7F)
     b[1::5] &= np.uint16(0xFF80)
@@ -127,6 +133,7 @@ def test_neg_and_abs_touch_the_sign_alone(kind):
     def changed(change):
         fmt = FORMATS[kind]
         return [fmt.nan if fmt.value(x) == reference.NAN else change(x) for x in a.tolist()]
+
     check_both("neg", kind, [a], changed(lambda x: x ^ 0x8000))
     check_both("abs", kind, [a], changed(lambda x: x & 0x7FFF))
     if kind == "f16":
@@ -143,6 +150,7 @@ def extreme(fmt, a, b, largest, nan_wins=False):
 
     def key(bits):
         return -(bits & 0x7FFF) - 1 if fmt.negative(bits) else bits
+
     return (max if largest else min)(a, b, key=key)
 
 
@@ -155,9 +163,19 @@ def test_min_and_max(name, kind):
     check_both(name, kind, operands, [extreme(fmt, a, b, largest) for a, b in pairs])
     check_both(f"{name}.NaN", kind, operands, [extreme(fmt, a, b, largest, True) for a, b in pairs])
     signs = [extreme(fmt, a & 0x7FFF, b & 0x7FFF, largest) for a, b in pairs]
-    check_both(f"{name}.xorsign.abs", kind, operands, [
-        e if fmt.value(e) == reference.NAN else e | (a ^ b) & 0x8000
-        for e, (a, b) in zip(signs, pairs, strict=True)])
+    check_both(
+        f"{name}.xorsign.abs",
+        kind,
+        operands,
+        [
+            e if fmt.value(e) == reference.NAN else e | (a ^ b) & 0x8000
+            for e, (a, b) in zip(signs, pairs, strict=True)
+        ],
+    )
     if kind == "f16":
-        check_both(f"{name}.ftz", kind, operands,
-                   [extreme(fmt, flushed(a), flushed(b), largest) for a, b in pairs])
+        check_both(
+            f"{name}.ftz",
+            kind,
+            operands,
+            [extreme(fmt, flushed(a), flushed(b), largest) for a, b in pairs],
+        )

@@ -14,8 +14,10 @@ import pytest
 from h200_vectors import groups, recorded, run
 from virtualgpu import native
 
-TABLE = ("hardware reads a table that is not published and puts a parabola through it; here the "
-         "value is rounded once")
+TABLE = (
+    "hardware reads a table that is not published and puts a parabola through it; here the "
+    "value is rounded once"
+)
 QUOTIENT = "hardware multiplies by its approximate reciprocal; here the quotient is rounded once"
 
 
@@ -70,11 +72,13 @@ def compare(forms, found) -> None:
         if listed is None:
             at = np.argwhere(ours != theirs)[:3]
             assert not lanes, f"{form}: {lanes} lanes differ: " + ", ".join(
-                f"lane {lane} {ours[i, lane]:#x} for {theirs[i, lane]:#x}" for i, lane in at)
+                f"lane {lane} {ours[i, lane]:#x} for {theirs[i, lane]:#x}" for i, lane in at
+            )
             continue
         assert lanes == listed.lanes, (
             f"{form}: {lanes} lanes differ where {listed.lanes} are listed; if it got better, say "
-            "so in DIFFER here and in docs/virtualgpu.md")
+            "so in DIFFER here and in docs/virtualgpu.md"
+        )
         most = distance(form, ours, theirs, listed.absolute)
         assert listed.most - 1 <= most <= listed.most or most == listed.most, (form, most)
 
@@ -85,10 +89,15 @@ def test_as_an_h200(forms):
     compare(forms, found)
 
 
-@pytest.mark.parametrize("forms", [
-    forms if "add.f64 @x, $x, $x" in forms else pytest.param(forms, marks=pytest.mark.rehearsal)
-    for forms in groups() if not forms[0].startswith("mma")],
-    ids=lambda forms: forms[0].split()[0])
+@pytest.mark.parametrize(
+    "forms",
+    [
+        forms if "add.f64 @x, $x, $x" in forms else pytest.param(forms, marks=pytest.mark.rehearsal)
+        for forms in groups()
+        if not forms[0].startswith("mma")
+    ],
+    ids=lambda forms: forms[0].split()[0],
+)
 def test_as_an_h200_on_native_code(forms):
     found, refused = run(forms, native.natively)
     assert not refused

@@ -27,8 +27,9 @@ def check(name, kinds, exact, result=None):
 
 def saturated(value, kind):
     width = int(kind[1:])
-    low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if kind[0] == "s" else (
-        0, (1 << width) - 1)
+    low, high = (
+        (-(1 << (width - 1)), (1 << (width - 1)) - 1) if kind[0] == "s" else (0, (1 << width) - 1)
+    )
     return max(low, min(high, value))
 
 
@@ -67,6 +68,7 @@ def test_24_bit_products(kind):
 
     def product(a, b):
         return wrap(a, cut) * wrap(b, cut)
+
     check(f"mul24.lo.{kind}", [kind] * 2, product)
     check(f"mul24.hi.{kind}", [kind] * 2, lambda a, b: product(a, b) >> 16)
     check(f"mad24.lo.{kind}", [kind] * 3, lambda a, b, c: product(a, b) + c)
@@ -79,17 +81,20 @@ def test_saturating_24_bit_multiply_add():
     def exact(a, b, c):
         product = wrap(a, "s24") * wrap(b, "s24") >> 16
         return saturated(wrap(product, "s32") + c, "s32")
+
     check("mad24.hi.sat.s32", ["s32"] * 3, exact)
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_division_is_towards_zero_and_defined_for_zero(kind):
     """The remainder has the dividend's sign; by zero both are all ones."""
+
     def quotient(a, b):
         return -1 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
     def remainder(a, b):
         return -1 if b == 0 else a - b * quotient(a, b)
+
     check(f"div.{kind}", [kind] * 2, quotient)
     check(f"rem.{kind}", [kind] * 2, remainder)
 
@@ -103,11 +108,13 @@ def test_division_of_random_words(kind):
     offsets = generator.integers(0, 3, 20_000, dtype=np.uint64)
     a = (multiples + offsets - np.uint64(1)).astype(np.uint32).view(reference.dtype(kind))
     b = divisors.astype(np.uint32).view(reference.dtype(kind))
-    exact = [int(abs(x) // y) * (-1 if x < 0 else 1)
-             for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    exact = [
+        int(abs(x) // y) * (-1 if x < 0 else 1) for x, y in zip(a.tolist(), b.tolist(), strict=True)
+    ]
     assert call(f"div.{kind}", a, b).tolist() == exact
     assert call(f"rem.{kind}", a, b).tolist() == [
-        x - y * q for x, y, q in zip(a.tolist(), b.tolist(), exact, strict=True)]
+        x - y * q for x, y, q in zip(a.tolist(), b.tolist(), exact, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("kind", SIGNED)
@@ -129,11 +136,19 @@ def test_relu_is_understood_where_the_isa_and_where_nvcc_write_it(name):
     check(name, ["s32"] * 2, lambda a, b: max(0, pick(a, b)))
 
 
-@pytest.mark.parametrize(("name", "kind", "exact"), [
-    ("add.s16x2", "s16", operator.add), ("add.u16x2", "u16", operator.add),
-    ("min.s16x2", "s16", min), ("max.u16x2", "u16", max), ("max.s16x2", "s16", max),
-    ("min.u16x2", "u16", min), ("min.s16x2.relu", "s16", lambda a, b: max(0, min(a, b))),
-    ("max.relu.s16x2", "s16", lambda a, b: max(0, max(a, b)))])
+@pytest.mark.parametrize(
+    ("name", "kind", "exact"),
+    [
+        ("add.s16x2", "s16", operator.add),
+        ("add.u16x2", "u16", operator.add),
+        ("min.s16x2", "s16", min),
+        ("max.u16x2", "u16", max),
+        ("max.s16x2", "s16", max),
+        ("min.u16x2", "u16", min),
+        ("min.s16x2.relu", "s16", lambda a, b: max(0, min(a, b))),
+        ("max.relu.s16x2", "s16", lambda a, b: max(0, max(a, b))),
+    ],
+)
 def test_pairs_are_computed_half_by_half(name, kind, exact):
     a, b = combinations(kind, kind)
     rows = list(zip(a.tolist(), b.tolist(), strict=True))

@@ -48,15 +48,15 @@ def test_shifts_clamp(width):
         assert call(f"shr.{kind}{width}", a, b).tolist() == [x >> y for x, y in rows]
     a, b = shifts(f"s{width}")
     assert call(f"shr.s{width}", a, b).tolist() == [
-        int(x) >> min(int(y), width) for x, y in zip(a, b, strict=True)]
+        int(x) >> min(int(y), width) for x, y in zip(a, b, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("amount", AMOUNTS)
 def test_shifts_by_a_uniform_amount(amount):
     a = np.arange(100, dtype=np.uint32) * np.uint32(0x01234567)
     b = np.array([amount], np.uint32)
-    assert call("shl.b32", a, b).tolist() == [
-        int(x) << min(amount, 32) & 0xFFFFFFFF for x in a]
+    assert call("shl.b32", a, b).tolist() == [int(x) << min(amount, 32) & 0xFFFFFFFF for x in a]
 
 
 @pytest.mark.parametrize("mode", ["clamp", "wrap"])
@@ -78,9 +78,14 @@ def test_lop3_has_every_function_of_three_bits():
     generator = np.random.default_rng(2)
     a, b, c = generator.integers(0, 1 << 32, (3, 64), dtype=np.uint32)
     functions = [
-        lambda x, y, z: x & y & z, lambda x, y, z: x | y | z, lambda x, y, z: x & y & ~z,
-        lambda x, y, z: (x & y | z) ^ x, lambda x, y, z: x ^ y ^ z, lambda x, y, z: ~x,
-        lambda x, y, z: (x & y) | (~x & z), lambda x, y, z: (x & y) | (y & z) | (x & z),
+        lambda x, y, z: x & y & z,
+        lambda x, y, z: x | y | z,
+        lambda x, y, z: x & y & ~z,
+        lambda x, y, z: (x & y | z) ^ x,
+        lambda x, y, z: x ^ y ^ z,
+        lambda x, y, z: ~x,
+        lambda x, y, z: (x & y) | (~x & z),
+        lambda x, y, z: (x & y) | (y & z) | (x & z),
     ]
     for function in functions:
         table = np.array([function(0xF0, 0xCC, 0xAA) & 0xFF], np.uint32)

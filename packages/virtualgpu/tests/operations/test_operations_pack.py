@@ -10,8 +10,14 @@ import pytest
 import operations_reference as reference
 from operations_reference import BF16, F16, F32, INF, NAN, Format, call
 
-F32_BITS = np.array([*reference.edges(F32), *reference.samples(F32, 400, 8),
-                     *(F32.round(Fraction(n, 64)) for n in range(0, 40_000, 97))], np.uint32)
+F32_BITS = np.array(
+    [
+        *reference.edges(F32),
+        *reference.samples(F32, 400, 8),
+        *(F32.round(Fraction(n, 64)) for n in range(0, 40_000, 97)),
+    ],
+    np.uint32,
+)
 OTHER = np.roll(F32_BITS, 11)
 E4M3 = Format(4, 3, 0x7F)
 E5M2 = Format(5, 2, 0x7F)
@@ -131,19 +137,30 @@ def test_tf32_has_ten_bits_of_fraction(mode, suffix):
                 result -= 1
             expected.append(result << 13)
     got = call(f"cvt.{mode}{suffix}.tf32.f32", F32_BITS)
-    wrong = [(hex(b), hex(g), hex(e)) for b, g, e in
-             zip(F32_BITS.tolist(), got.tolist(), expected, strict=True) if g != e]
+    wrong = [
+        (hex(b), hex(g), hex(e))
+        for b, g, e in zip(F32_BITS.tolist(), got.tolist(), expected, strict=True)
+        if g != e
+    ]
     assert not wrong, wrong[:3]
 
 
-RANGES = {"u2": (0, 3), "s2": (-2, 1), "u4": (0, 15), "s4": (-8, 7), "u8": (0, 255),
-          "s8": (-128, 127), "u16": (0, 65535), "s16": (-32768, 32767)}
+RANGES = {
+    "u2": (0, 3),
+    "s2": (-2, 1),
+    "u4": (0, 15),
+    "s4": (-8, 7),
+    "u8": (0, 255),
+    "s8": (-128, 127),
+    "u16": (0, 65535),
+    "s16": (-32768, 32767),
+}
 
 
 @pytest.mark.parametrize("kind", RANGES)
 def test_cvt_pack_clamps_and_keeps_the_rest_of_c(kind):
     a, b = reference.combinations("s32", "s32")
-    c = (np.arange(len(a), dtype=np.uint32) * np.uint32(0x9E3779B1))
+    c = np.arange(len(a), dtype=np.uint32) * np.uint32(0x9E3779B1)
     low, high = RANGES[kind]
     width = int(kind[1:])
     mask = (1 << width) - 1

@@ -19,8 +19,10 @@ from virtualgpu.operations import formats
 from virtualgpu_fixtures import SUPPORT
 
 # A processor of 2009: no AVX, no fused multiply-add, no conversions of half precision.
-WEAK = {"NUMBA_CPU_NAME": "x86-64-v2",
-        "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR"}
+WEAK = {
+    "NUMBA_CPU_NAME": "x86-64-v2",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+}
 OF_TWO = ("add", "sub", "mul", "div.rn", "min", "max", "add.rz", "mul.rm", "div.rp", "copysign")
 OF_ONE = ("sqrt.rn", "rcp.rn", "sqrt.rz", "abs", "neg")
 
@@ -33,8 +35,10 @@ def names(kind: str) -> list[tuple[str, int]]:
     found += [(f"cvt.{mode}.{kind}.{kind}", 1) for mode in ("rni", "rzi", "rmi", "rpi")]
     if kind == "f32":
         found += [(f"{name}.approx.f32", 1) for name in ("sin", "cos", "lg2", "ex2", "tanh")]
-    found += [(f"rsqrt.approx.{kind}", 1),
-              ("cvt.f64.f32" if kind == "f32" else "cvt.rn.f32.f64", 1)]
+    found += [
+        (f"rsqrt.approx.{kind}", 1),
+        ("cvt.f64.f32" if kind == "f32" else "cvt.rn.f32.f64", 1),
+    ]
     return found
 
 
@@ -44,9 +48,14 @@ def results() -> dict[str, str]:
     digests = {}
     for kind in ("f32", "f64"):
         fmt = FORMATS[kind]
-        payloads = np.array([fmt.infinity | 1, fmt.infinity | fmt.sign | 5,
-                             fmt.infinity | (1 << (fmt.fraction_bits - 1)) | 7],
-                            reference.BITS_DTYPE[fmt.width])
+        payloads = np.array(
+            [
+                fmt.infinity | 1,
+                fmt.infinity | fmt.sign | 5,
+                fmt.infinity | (1 << (fmt.fraction_bits - 1)) | 7,
+            ],
+            reference.BITS_DTYPE[fmt.width],
+        )
         for name, count in names(kind):
             operands = reference.tuples(fmt, count, 500, 3)
             grids = np.meshgrid(*[np.append(payloads, operands[0][:3])] * count)
@@ -68,8 +77,11 @@ def results() -> dict[str, str]:
 
 def test_the_same_bits_on_a_weak_processor():
     weak = subprocess.run(
-        [sys.executable, "-W", "ignore", __file__], capture_output=True, text=True,
-        env={**os.environ, **WEAK, "PYTHONPATH": str(SUPPORT)})
+        [sys.executable, "-W", "ignore", __file__],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **WEAK, "PYTHONPATH": str(SUPPORT)},
+    )
     assert weak.returncode == 0, weak.stderr
     assert json.loads(weak.stdout) == results()
 
@@ -77,8 +89,11 @@ def test_the_same_bits_on_a_weak_processor():
 def test_the_same_bits_where_the_processor_passes_on_no_nan():
     """As on an ARM, where each operand is asked: its own NaN has another sign."""
     asking = subprocess.run(
-        [sys.executable, "-W", "ignore", __file__, "asking"], capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(SUPPORT)})
+        [sys.executable, "-W", "ignore", __file__, "asking"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SUPPORT)},
+    )
     assert asking.returncode == 0, asking.stderr
     assert json.loads(asking.stdout) == results()
 
@@ -97,8 +112,9 @@ def test_which_nan(kind):
             continue
         order = {1: [0], 2: [0, 1] if name.startswith("div") else [1, 0], 3: [1, 2, 0]}[count]
         for which in itertools.product((False, True), repeat=count):
-            operands = [nan + nan.dtype.type(i) if chosen else one
-                        for i, chosen in enumerate(which)]
+            operands = [
+                nan + nan.dtype.type(i) if chosen else one for i, chosen in enumerate(which)
+            ]
             if any(which):
                 expected = reference.nan_of(fmt, *(int(operands[i][0]) for i in order))
                 assert call(name, *operands).view(nan.dtype) == expected, (name, which)

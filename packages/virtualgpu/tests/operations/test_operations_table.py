@@ -12,34 +12,37 @@ from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.operations import lookup, opcodes
 
 
-@pytest.mark.parametrize(("name", "sources", "says"), [
-    ("frobnicate.s32", 2, "no opcode 'frobnicate'"),
-    ("mul.up.s32", 2, "'.up'"),
-    ("mul.s32", 2, ".hi, .lo or .wide"),
-    ("mul.lo.s32.fast", 2, "'.fast' has no meaning here"),
-    ("add.rn.s32", 2, "'.rn'"),
-    ("add.f32.rn", 2, "'.rn' has no meaning here"),
-    ("add.ftz.rn.f32", 2, "'.rn'"),
-    ("add.sat.f64", 2, "'.f64'"),
-    ("add.f16.bf16", 2, "'.bf16' has no meaning here"),
-    ("add.s32", 3, "takes 1 destination and 2 source operands, not 1 and 3"),
-    ("add", 2, "known for the types"),
-    ("fma.f32", 3, ".rn, .rz, .rm or .rp"),
-    ("setp.lt.b32", 2, ".eq or .ne"),
-    ("setp.lo.s32", 2, "'.lo'"),
-    ("setp.lt.s32.wat", 2, "'.wat'"),
-    ("setp.lt.f16x2", 2, "2 destination"),
-    ("cvt.f32.f64", 1, ".rn, .rz, .rm, .rp"),
-    ("cvt.rn.f64.f32", 1, "no rounding modifier"),
-    ("cvt.rn.s32.f32", 1, ".rni, .rzi, .rmi, .rpi"),
-    ("cvt.rni.f32.f64", 1, ".rn, .rz, .rm, .rp"),
-    ("cvt.ftz.s32.s16", 1, "'.ftz'"),
-    ("cvt.rn.f32", 1, "nothing"),
-    ("sin.f32", 1, ".approx"),
-    ("prmt.b32.xyz", 3, "'.xyz'"),
-    ("min.relu.u32", 2, "'.u32'"),
-    ("ex2.approx.bf16", 1, "'.bf16'"),
-])
+@pytest.mark.parametrize(
+    ("name", "sources", "says"),
+    [
+        ("frobnicate.s32", 2, "no opcode 'frobnicate'"),
+        ("mul.up.s32", 2, "'.up'"),
+        ("mul.s32", 2, ".hi, .lo or .wide"),
+        ("mul.lo.s32.fast", 2, "'.fast' has no meaning here"),
+        ("add.rn.s32", 2, "'.rn'"),
+        ("add.f32.rn", 2, "'.rn' has no meaning here"),
+        ("add.ftz.rn.f32", 2, "'.rn'"),
+        ("add.sat.f64", 2, "'.f64'"),
+        ("add.f16.bf16", 2, "'.bf16' has no meaning here"),
+        ("add.s32", 3, "takes 1 destination and 2 source operands, not 1 and 3"),
+        ("add", 2, "known for the types"),
+        ("fma.f32", 3, ".rn, .rz, .rm or .rp"),
+        ("setp.lt.b32", 2, ".eq or .ne"),
+        ("setp.lo.s32", 2, "'.lo'"),
+        ("setp.lt.s32.wat", 2, "'.wat'"),
+        ("setp.lt.f16x2", 2, "2 destination"),
+        ("cvt.f32.f64", 1, ".rn, .rz, .rm, .rp"),
+        ("cvt.rn.f64.f32", 1, "no rounding modifier"),
+        ("cvt.rn.s32.f32", 1, ".rni, .rzi, .rmi, .rpi"),
+        ("cvt.rni.f32.f64", 1, ".rn, .rz, .rm, .rp"),
+        ("cvt.ftz.s32.s16", 1, "'.ftz'"),
+        ("cvt.rn.f32", 1, "nothing"),
+        ("sin.f32", 1, ".approx"),
+        ("prmt.b32.xyz", 3, "'.xyz'"),
+        ("min.relu.u32", 2, "'.u32'"),
+        ("ex2.approx.bf16", 1, "'.bf16'"),
+    ],
+)
 def test_what_is_not_understood_is_refused_with_its_reason(name, sources, says):
     opcode, *modifiers = name.split(".")
     with pytest.raises(UnsupportedInstruction) as caught:
@@ -56,16 +59,71 @@ def test_the_same_instruction_is_the_same_operation():
     assert lookup("add", ("rn", "bf16x2"), 2, 1).section == "9.7.4.1"
 
 
-POOL = ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "b16", "b32", "b64", "f16", "bf16",
-        "f32", "f64", "f16x2", "bf16x2", "s16x2", "u16x2", "pred", "e4m3x2", "tf32", "lo", "hi",
-        "wide", "cc", "sat", "ftz", "rn", "rz", "rni", "rzi", "approx", "full", "NaN", "xorsign",
-        "abs", "relu", "satfinite", "lt", "eq", "ltu", "and", "or", "l", "r", "clamp", "wrap",
-        "shiftamt", "pack", "f4e", "add", "", "🙂"]
+POOL = [
+    "s8",
+    "u8",
+    "s16",
+    "u16",
+    "s32",
+    "u32",
+    "s64",
+    "u64",
+    "b16",
+    "b32",
+    "b64",
+    "f16",
+    "bf16",
+    "f32",
+    "f64",
+    "f16x2",
+    "bf16x2",
+    "s16x2",
+    "u16x2",
+    "pred",
+    "e4m3x2",
+    "tf32",
+    "lo",
+    "hi",
+    "wide",
+    "cc",
+    "sat",
+    "ftz",
+    "rn",
+    "rz",
+    "rni",
+    "rzi",
+    "approx",
+    "full",
+    "NaN",
+    "xorsign",
+    "abs",
+    "relu",
+    "satfinite",
+    "lt",
+    "eq",
+    "ltu",
+    "and",
+    "or",
+    "l",
+    "r",
+    "clamp",
+    "wrap",
+    "shiftamt",
+    "pack",
+    "f4e",
+    "add",
+    "",
+    "🙂",
+]
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.sampled_from(sorted(opcodes())), st.lists(st.sampled_from(POOL), max_size=5),
-       st.integers(0, 6), st.integers(0, 3))
+@given(
+    st.sampled_from(sorted(opcodes())),
+    st.lists(st.sampled_from(POOL), max_size=5),
+    st.integers(0, 6),
+    st.integers(0, 3),
+)
 def test_any_name_is_an_operation_or_a_clear_refusal(opcode, modifiers, sources, destinations):
     try:
         operation = lookup(opcode, tuple(modifiers), sources, destinations)
@@ -120,9 +178,12 @@ def outputs(operation, arrays):
 def operands(operation, count, seed):
     generator = np.random.default_rng(seed)
     dtypes = (*operation.sources, *[np.dtype(bool)] * operation.carry_in)
-    return [generator.integers(0, 2, count).astype(bool) if dtype.kind == "b" else
-            np.frombuffer(generator.bytes(count * dtype.itemsize), dtype).copy()
-            for dtype in dtypes]
+    return [
+        generator.integers(0, 2, count).astype(bool)
+        if dtype.kind == "b"
+        else np.frombuffer(generator.bytes(count * dtype.itemsize), dtype).copy()
+        for dtype in dtypes
+    ]
 
 
 @pytest.mark.parametrize("text", FORMS)
@@ -131,8 +192,12 @@ def test_lanes_are_independent_and_shapes_broadcast(text):
     would get alone; operands are left as they were."""
     operation = form(text)
     full = operands(operation, 41, 1)
-    alone = [np.concatenate(column) for column in zip(
-        *[outputs(operation, [a[i:i + 1] for a in full]) for i in range(41)], strict=True)]
+    alone = [
+        np.concatenate(column)
+        for column in zip(
+            *[outputs(operation, [a[i : i + 1] for a in full]) for i in range(41)], strict=True
+        )
+    ]
     wanted = [*operation.destinations, *[np.dtype(bool)] * operation.carry_out]
     for count in (0, 1, 2, 15, 16, 17, 33, 41):
         before = [a.copy() for a in full]
@@ -153,6 +218,10 @@ def test_nothing_warns_under_the_promised_errstate():
     for text in FORMS:
         operation = form(text)
         for pattern in (0x00, 0xFF, 0x7F, 0x80):
-            arrays = [np.full(40 * d.itemsize, pattern & 1 if d.kind == "b" else pattern, np.uint8)
-                      .view(d) for d in operation.sources]
+            arrays = [
+                np.full(40 * d.itemsize, pattern & 1 if d.kind == "b" else pattern, np.uint8).view(
+                    d
+                )
+                for d in operation.sources
+            ]
             outputs(operation, arrays + [np.ones(40, bool)] * operation.carry_in)

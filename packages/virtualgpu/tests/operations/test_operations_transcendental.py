@@ -11,8 +11,13 @@ import pytest
 
 from operations_reference import FORMATS, call
 
-FUNCTIONS = {"sin": math.sin, "cos": math.cos, "lg2": math.log2, "ex2": lambda x: 2.0**x,
-             "tanh": math.tanh}
+FUNCTIONS = {
+    "sin": math.sin,
+    "cos": math.cos,
+    "lg2": math.log2,
+    "ex2": lambda x: 2.0**x,
+    "tanh": math.tanh,
+}
 INF, NAN = 0x7F800000, 0x7FFFFFFF
 SIGN, ONE = 0x80000000, 0x3F800000
 TABLE = [INF | SIGN, SIGN, 0, INF, 0x7FC00001]  # -inf, -0, +0, +inf, NaN
@@ -96,8 +101,9 @@ def test_ftz_flushes_inputs_and_results():
     assert call("tanh.approx.f32", tiny).view(np.uint32).tolist() == tiny.tolist()
 
 
-@pytest.mark.parametrize("name", ["tanh.approx.f16", "tanh.approx.bf16", "ex2.approx.f16",
-                                  "ex2.approx.ftz.bf16"])
+@pytest.mark.parametrize(
+    "name", ["tanh.approx.f16", "tanh.approx.bf16", "ex2.approx.f16", "ex2.approx.ftz.bf16"]
+)
 def test_every_half(name):
     """All 65,536 inputs, single and in both halves of pairs: cut towards zero. Of an exponent 23
     places count; what is below 2**-8 is its own tangent, from 8 on it is 1."""
@@ -106,12 +112,22 @@ def test_every_half(name):
     bits = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
     with np.errstate(all="ignore"):
         # The values of both sixteen-bit formats are exact in f32.
-        wide = bits.view(np.float16).astype(float) if kind == "f16" else (
-            bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(float)
+        wide = (
+            bits.view(np.float16).astype(float)
+            if kind == "f16"
+            else (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(float)
+        )
         if "ftz" in name:
             wide = np.where(np.abs(wide) < 2.0**-126, 0, wide)
-        exact = np.exp2(np.trunc(wide * 2.0**23) * 2.0**-23) if opcode == "ex2" else np.where(
-            np.abs(wide) < 2.0**-8, wide, np.where(np.abs(wide) < 8, np.tanh(wide), np.sign(wide)))
+        exact = (
+            np.exp2(np.trunc(wide * 2.0**23) * 2.0**-23)
+            if opcode == "ex2"
+            else np.where(
+                np.abs(wide) < 2.0**-8,
+                wide,
+                np.where(np.abs(wide) < 8, np.tanh(wide), np.sign(wide)),
+            )
+        )
     got = call(name, bits).view(np.uint16)
     finite = np.isfinite(wide)
     chosen = np.random.default_rng(5).choice(np.flatnonzero(finite), 4000)
@@ -119,8 +135,9 @@ def test_every_half(name):
         if exact[i] >= 2.0 ** (fmt.bias + 1):
             expected = fmt.infinity
         else:
-            expected = fmt.round(Fraction(float(exact[i])), "z",
-                                 negative_zero=math.copysign(1, exact[i]) < 0)
+            expected = fmt.round(
+                Fraction(float(exact[i])), "z", negative_zero=math.copysign(1, exact[i]) < 0
+            )
         if "ftz" in name and fmt.is_subnormal(expected):
             expected &= 0x8000
         assert int(got[i]) == expected, hex(i)

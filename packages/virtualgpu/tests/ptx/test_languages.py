@@ -69,12 +69,26 @@ def said(kernel, dtype) -> str:
     return str(report)
 
 
-@pytest.mark.parametrize(("name", "kernel", "dtype", "cpp", "numba"), [
-    ("mirror", mirror, np.float32, "put __syncthreads() between", "put cuda.syncthreads() between"),
-    ("count", count, np.int32, "use an atomic (atomicAdd)", "use cuda.atomic"),
-    ("unwritten", unwritten, np.float32, "then __syncthreads(), then read",
-     "then cuda.syncthreads(), then read"),
-])
+@pytest.mark.parametrize(
+    ("name", "kernel", "dtype", "cpp", "numba"),
+    [
+        (
+            "mirror",
+            mirror,
+            np.float32,
+            "put __syncthreads() between",
+            "put cuda.syncthreads() between",
+        ),
+        ("count", count, np.int32, "use an atomic (atomicAdd)", "use cuda.atomic"),
+        (
+            "unwritten",
+            unwritten,
+            np.float32,
+            "then __syncthreads(), then read",
+            "then cuda.syncthreads(), then read",
+        ),
+    ],
+)
 def test_findings(name, kernel, dtype, cpp, numba):
     assert cpp in said(name, dtype) and "cuda." not in said(name, dtype)
     assert numba in said(kernel, dtype) and "__sync" not in said(kernel, dtype)

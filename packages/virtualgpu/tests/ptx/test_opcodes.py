@@ -21,7 +21,8 @@ def written(opcode: str, *modifiers: str) -> Instruction:
 
 def test_the_table_has_the_data_opcodes_that_operations_compute() -> None:
     assert {name for name, one in OPCODES.items() if one.family == "data"} == set(
-        operations.opcodes())
+        operations.opcodes()
+    )
 
 
 @pytest.mark.parametrize("opcode", sorted(OPCODES))
@@ -33,8 +34,23 @@ def test_every_opcode_is_decoded(opcode: str) -> None:
 
 @pytest.mark.parametrize("opcode", sorted(OPCODES))
 def test_every_opcode_has_a_class_that_profiles_show(opcode: str) -> None:
-    shown = {"integer", "float", "special", "logic", "comparison", "conversion", "move", "memory",
-             "parameter", "atomic", "control", "synchronisation", "tensor", "warp", "other"}
+    shown = {
+        "integer",
+        "float",
+        "special",
+        "logic",
+        "comparison",
+        "conversion",
+        "move",
+        "memory",
+        "parameter",
+        "atomic",
+        "control",
+        "synchronisation",
+        "tensor",
+        "warp",
+        "other",
+    }
     for type_ in ("u32", "f32", "b64"):
         assert counters.class_of(written(opcode, type_)) in shown
     assert counters.class_of(written("ld", "param", "u64")) == "parameter"

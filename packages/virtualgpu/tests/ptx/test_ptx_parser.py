@@ -20,8 +20,9 @@ from virtualgpu.ptx import (
 
 
 def function(body: str, parameters: str = "", before: str = "") -> Function:
-    return parse(f"{HEADER}{before}\n.visible .entry k({parameters})\n{{\n{body}\n}}\n"
-                 ).functions["k"]
+    return parse(f"{HEADER}{before}\n.visible .entry k({parameters})\n{{\n{body}\n}}\n").functions[
+        "k"
+    ]
 
 
 def instructions(body: str) -> list[Instruction]:
@@ -44,8 +45,7 @@ def test_instruction_anatomy():
     assert (found.opcode, found.modifiers) == ("mad", ("wide", "s32"))
     assert found.name == "mad.wide.s32"
     assert found.guard == (Register("%p1"), True)
-    assert found.operands == (
-        Register("%rd1"), Register("%r2"), Immediate(-4), Register("%rd3"))
+    assert found.operands == (Register("%rd1"), Register("%r2"), Immediate(-4), Register("%rd3"))
     assert found.text == "@!%p1 mad.wide.s32 %rd1, %r2, -4, %rd3"
 
 
@@ -73,19 +73,30 @@ def test_addresses(text, address):
 
 def test_vectors_calls_and_modifiers_with_two_colons():
     assert one("ld.global.L1::no_allocate.v4.u32 {%r1, _, %r2, %r3}, [%rd1];").operands[0] == (
-        Vector((Register("%r1"), Register("_"), Register("%r2"), Register("%r3"))))
+        Vector((Register("%r1"), Register("_"), Register("%r2"), Register("%r3")))
+    )
     call = one("call.uni (value), function, (first, second), prototype;")
     assert call.operands == (
-        Vector((Symbol("value"),)), Symbol("function"),
-        Vector((Symbol("first"), Symbol("second"))), Symbol("prototype"))
+        Vector((Symbol("value"),)),
+        Symbol("function"),
+        Vector((Symbol("first"), Symbol("second"))),
+        Symbol("prototype"),
+    )
     assert one("ld.global.L2::128B.u32 %r1, [%rd1];").modifiers == ("global", "L2:128B", "u32")
 
 
 @pytest.mark.parametrize(
     ("literal", "value"),
     [
-        ("0", 0), ("017", 15), ("0x1F", 31), ("0b101", 5), ("42U", 42), ("0xFFU", 255),
-        ("-1", -1), ("18446744073709551615", 2**64 - 1), ("-9223372036854775808", -(2**63)),
+        ("0", 0),
+        ("017", 15),
+        ("0x1F", 31),
+        ("0b101", 5),
+        ("42U", 42),
+        ("0xFFU", 255),
+        ("-1", -1),
+        ("18446744073709551615", 2**64 - 1),
+        ("-9223372036854775808", -(2**63)),
     ],
 )
 def test_integer_literals(literal, value):
@@ -95,8 +106,10 @@ def test_integer_literals(literal, value):
 @pytest.mark.parametrize(
     ("literal", "bits", "kind"),
     [
-        ("0f3F800000", 0x3F800000, "f32"), ("0F7fC00000", 0x7FC00000, "f32"),
-        ("0d3FF0000000000000", 0x3FF0000000000000, "f64"), ("1.0", 0x3FF0000000000000, "f64"),
+        ("0f3F800000", 0x3F800000, "f32"),
+        ("0F7fC00000", 0x7FC00000, "f32"),
+        ("0d3FF0000000000000", 0x3FF0000000000000, "f64"),
+        ("1.0", 0x3FF0000000000000, "f64"),
         ("2.5e-1", 0x3FD0000000000000, "f64"),
     ],
 )
@@ -131,9 +144,12 @@ def test_an_inner_scope_hides_outer_variables():
 
 
 def test_shared_variables_of_two_functions_are_two():
-    module = parse(HEADER + """
+    module = parse(
+        HEADER
+        + """
         .func f() { .shared .b32 x; st.shared.b32 [x], 1; ret; }
-        .func g() { .shared .b32 x; st.shared.b32 [x], 2; ret; }""")
+        .func g() { .shared .b32 x; st.shared.b32 [x], 2; ret; }"""
+    )
     names = {f.body[0].operands[0].base.name for f in module.functions.values()}
     assert len(names) == 2
 
@@ -159,7 +175,9 @@ def test_tables_of_branches():
 
 
 def test_source_lines():
-    module = parse(HEADER + """
+    module = parse(
+        HEADER
+        + """
         .visible .entry k() {
             ret;
             .loc 1 7 3
@@ -176,7 +194,8 @@ def test_source_lines():
         .file 1 "/tmp/one.py"
         .file 2 "two.h", 1700000000, 4096
         .file 4 "/tmp/<ipython-input-2-9b43365d>"
-        .section .debug_str { $L__name: .b8 102 }""")
+        .section .debug_str { $L__name: .b8 102 }"""
+    )
     found = [i.source for i in module.functions["k"].body]
     assert found[0] is None
     assert found[1] == ("/tmp/one.py", 7)
@@ -188,14 +207,17 @@ def test_source_lines():
 
 
 def test_variables():
-    module = parse(HEADER + """
+    module = parse(
+        HEADER
+        + """
         .visible .global .align 8 .u32 plain = 5;
         .const .f32 numbers[2][3] = {{0f00000000, 0f3F800000, 2.0}, {0f40400000}};
         .global .b8 bytes[] = {0xFF(generic(plain)+2), 0xFF00(plain)};
         .global .u64 pointers[] = {plain, generic(numbers)+4, 0};
         .extern .shared .align 16 .b8 dynamic[];
         .weak .global .attribute(.managed) .v4 .f32 quad;
-        .shared .b16 one, two[3];""")
+        .shared .b16 one, two[3];"""
+    )
     v = module.variables
     assert (v["plain"].space, v["plain"].align, v["plain"].values) == ("global", 8, (5,))
     assert (v["numbers"].count, v["numbers"].size, len(v["numbers"].values)) == (6, 24, 4)
@@ -208,13 +230,16 @@ def test_variables():
 
 
 def test_functions():
-    module = parse(HEADER + """
+    module = parse(
+        HEADER
+        + """
         .extern .func (.param .b32 status) vprintf (.param .b64 text, .param .b64 values);
         .func (.param .align 8 .b8 ret[16]) f(.param .b32 x) .noreturn { ret; }
         .alias same, f;
         .visible .entry k(.param .u64 .ptr .global .align 8 out, .param .f32 x)
         .reqntid 8, 4 .minnctapersm 2 { ret; }
-        .entry limited() .maxntid 16, 2, 1 { ret; }""")
+        .entry limited() .maxntid 16, 2, 1 { ret; }"""
+    )
     f = module.functions
     assert f["vprintf"].is_declaration
     assert not f["f"].is_declaration
@@ -226,8 +251,9 @@ def test_functions():
 
 
 def test_comments_and_pragmas_say_nothing():
-    assert one('// bra X;\n .pragma "nounroll"; /* ret; \n ret; */ mov.u32 %r1, /* 1 */ 2;'
-               ).operands[1] == Immediate(2)
+    assert one(
+        '// bra X;\n .pragma "nounroll"; /* ret; \n ret; */ mov.u32 %r1, /* 1 */ 2;'
+    ).operands[1] == Immediate(2)
 
 
 def test_a_trailing_nul_is_no_part_of_the_text():
@@ -280,7 +306,9 @@ def test_a_syntax_error_quotes_the_line():
     with pytest.raises(PTXSyntaxError) as error:
         parse(HEADER + ".visible .entry k()\n{\n  mov.u32 %r1 %r2;\n}\n")
     assert str(error.value).splitlines() == [
-        "PTX line 6: expected ';', found '%r2'", "    mov.u32 %r1 %r2;"]
+        "PTX line 6: expected ';', found '%r2'",
+        "    mov.u32 %r1 %r2;",
+    ]
 
 
 def test_a_long_word_of_digits_costs_no_time():
@@ -289,21 +317,29 @@ def test_a_long_word_of_digits_costs_no_time():
         parse(f"{HEADER}.visible .entry k() {{ .reg .b32 %r<2>; @%r{'1' * 400_000}x ret; }}")
 
 
-@pytest.mark.parametrize("text", [
-    ".visible .entry k() { .reg .v2 .f32 x; }",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".visible .entry k() { .reg .v2 .f32 x; }",
+    ],
+)
 def test_what_the_machine_lacks_is_named(text):
     with pytest.raises(UnsupportedInstruction):
         parse(HEADER + text)
 
 
-@pytest.mark.parametrize(("header", "line"), [
-    ("/env/site-packages/nvidia/cu13/include/cccl/cuda/copy.h", 12),
-    ("/usr/local/cuda-12.8/include/cooperative_groups.h", 12),
-    ("/home/course/project/include/mine.h", 31),
-])
+@pytest.mark.parametrize(
+    ("header", "line"),
+    [
+        ("/env/site-packages/nvidia/cu13/include/cccl/cuda/copy.h", 12),
+        ("/usr/local/cuda-12.8/include/cooperative_groups.h", 12),
+        ("/home/course/project/include/mine.h", 31),
+    ],
+)
 def test_what_a_header_of_the_toolkit_inlines_is_of_the_line_that_calls_it(header, line):
-    module = parse(HEADER + f""".visible .entry k() {{
+    module = parse(
+        HEADER
+        + f""".visible .entry k() {{
             .loc 1 10 1
             .loc 2 20 2, function_name $L__outer, inlined_at 1 12 5
             .loc 2 31 4, function_name $L__inner, inlined_at 2 20 2
@@ -312,5 +348,6 @@ def test_what_a_header_of_the_toolkit_inlines_is_of_the_line_that_calls_it(heade
         }}
         .file 1 "kernel.cu"
         .file 2 "{header}"
-        """)
+        """
+    )
     assert module.functions["k"].body[0].source.line == line

@@ -20,14 +20,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture(scope="module")
 def ran(folder) -> Ran:
-    return run(folder, "--virtual-gpu", "--virtual-gpu-require", "--junitxml=junit.xml",
-               GITHUB_ACTIONS="true", GITHUB_WORKSPACE=str(folder))
+    return run(
+        folder,
+        "--virtual-gpu",
+        "--virtual-gpu-require",
+        "--junitxml=junit.xml",
+        GITHUB_ACTIONS="true",
+        GITHUB_WORKSPACE=str(folder),
+    )
 
 
 def summary(ran: Ran, name: str) -> str:
     """What the short summary says of a test."""
-    (line,) = (line for line in ran.text.splitlines()
-               if line.startswith(("FAILED ", "ERROR ")) and f"::test_{name} - " in line)
+    (line,) = (
+        line
+        for line in ran.text.splitlines()
+        if line.startswith(("FAILED ", "ERROR ")) and f"::test_{name} - " in line
+    )
     return line.partition(" - ")[2]
 
 
@@ -39,12 +48,20 @@ def failure(ran: Ran, name: str) -> str:
 def test_what_fails(ran: Ran):
     """In conftest.py a GPU is found, a kernel is declared with a signature and launched."""
     assert ran.outcomes == {
-        "right": "PASSED", "right_by_luck": "FAILED", "on_purpose": "PASSED",
-        "wrong_anyway": "FAILED", "error_is_expected": "PASSED",
-        "wrong_after_an_expected_error": "FAILED", "grid_too_large": "FAILED",
-        "error_is_not_expected": "FAILED", "never_ends": "FAILED",
-        "orders[seed1]": "PASSED", "orders[seed2]": "PASSED", "known": "XFAIL",
-        "before": "ERROR", "after": "ERROR",
+        "right": "PASSED",
+        "right_by_luck": "FAILED",
+        "on_purpose": "PASSED",
+        "wrong_anyway": "FAILED",
+        "error_is_expected": "PASSED",
+        "wrong_after_an_expected_error": "FAILED",
+        "grid_too_large": "FAILED",
+        "error_is_not_expected": "FAILED",
+        "never_ends": "FAILED",
+        "orders[seed1]": "PASSED",
+        "orders[seed2]": "PASSED",
+        "known": "XFAIL",
+        "before": "ERROR",
+        "after": "ERROR",
     }, ran.text
     assert ran.status == 1
 
@@ -64,20 +81,24 @@ def test_a_failure_of_the_test_itself_shows_the_report_beside(ran: Ran):
     assert "race: thread" in told
 
 
-@pytest.mark.parametrize(("name", "begins"), [
-    ("right_by_luck", "race at kernels.py:{race} (turned)"),
-    ("wrong_anyway", "race at kernels.py:{race} (turned); AssertionError: assert"),
-    ("error_is_not_expected", "memory at kernels.py:{memory} (too_far): "),
-    ("wrong_after_an_expected_error", "AssertionError: assert not 'right'"),
-    ("grid_too_large", "LaunchError: 2048 threads in a block"),
-    ("never_ends", "BudgetExceeded at kernels.py:"),
-    ("before", "race at kernels.py:{race} (turned)"),
-    ("after", "race at kernels.py:{race} (turned)"),
-])
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("right_by_luck", "race at kernels.py:{race} (turned)"),
+        ("wrong_anyway", "race at kernels.py:{race} (turned); AssertionError: assert"),
+        ("error_is_not_expected", "memory at kernels.py:{memory} (too_far): "),
+        ("wrong_after_an_expected_error", "AssertionError: assert not 'right'"),
+        ("grid_too_large", "LaunchError: 2048 threads in a block"),
+        ("never_ends", "BudgetExceeded at kernels.py:"),
+        ("before", "race at kernels.py:{race} (turned)"),
+        ("after", "race at kernels.py:{race} (turned)"),
+    ],
+)
 def test_short_summaries_begin_with_kind_and_line(ran: Ran, name: str, begins: str):
     lines = {WRITES, READS}
-    assert any(summary(ran, name).startswith(begins.format(race=race, memory=TOO_FAR))
-               for race in lines), summary(ran, name)
+    assert any(
+        summary(ran, name).startswith(begins.format(race=race, memory=TOO_FAR)) for race in lines
+    ), summary(ran, name)
 
 
 def test_fixtures_are_watched_before_and_after(ran: Ran):
@@ -98,28 +119,35 @@ def test_an_endless_kernel_is_told_how_to_have_more_time(ran: Ran):
 
 def test_the_header_says_what_runs_the_kernels(ran: Ran):
     assert "virtual GPU: kernels run on the CPU, every launch checked; a launch may use 10 s" in (
-        ran.text)
+        ran.text
+    )
 
 
 def test_the_last_line_counts(ran: Ran):
     """One launch in conftest.py, and one in each test that launches but the unchecked one."""
     assert ran.text.splitlines()[-1] == (
-        "virtual GPU: 10 launches checked, 4 findings, told 7 times")
+        "virtual GPU: 10 launches checked, 4 findings, told 7 times"
+    )
 
 
 def test_github_marks_the_line_of_the_kernel(ran: Ran):
     marks = [line for line in ran.text.splitlines() if line.startswith("::error ")]
     assert len(marks) == 4, marks
-    assert marks[0].startswith((f"::error file=kernels.py,line={READS},title=race::race: thread",
-                                f"::error file=kernels.py,line={WRITES},title=race::race: thread"))
+    assert marks[0].startswith(
+        (
+            f"::error file=kernels.py,line={READS},title=race::race: thread",
+            f"::error file=kernels.py,line={WRITES},title=race::race: thread",
+        )
+    )
     assert marks[1].startswith("::error title=LaunchError::2048 threads in a block")
     assert marks[2].startswith(f"::error file=kernels.py,line={TOO_FAR},title=memory::illegal")
     assert ",title=BudgetExceeded::the kernel ran for 0.2 s" in marks[3]
 
 
 def test_junit_has_the_whole_report(ran: Ran, folder):
-    cases = {case.get("name"): case
-             for case in ElementTree.parse(folder / "junit.xml").iter("testcase")}
+    cases = {
+        case.get("name"): case for case in ElementTree.parse(folder / "junit.xml").iter("testcase")
+    }
     failed = cases["test_right_by_luck"].find("failure")
     assert failed.get("message").startswith("race at kernels.py:")
     assert "out[t] = s[63 - t]" in failed.text

@@ -53,22 +53,33 @@ FILES = {"kernels.py": KERNELS, "test_kernels.py": TESTS}
 
 def test_a_marker_accepts_a_line_or_a_kernel_and_nothing_else(tmp_path: Path):
     ran = run(tmp_path, "--virtual-gpu", files=FILES)
-    assert ran.outcomes == {"line": "PASSED", "kernel": "PASSED", "more_than_that": "FAILED",
-                            "none": "FAILED"}, ran.text
+    assert ran.outcomes == {
+        "line": "PASSED",
+        "kernel": "PASSED",
+        "more_than_that": "FAILED",
+        "none": "FAILED",
+    }, ran.text
     lines = [line for line in ran.text.splitlines() if line.startswith("virtual GPU: ")]
-    assert ("virtual GPU: test_kernels.py::test_kernel: other is accepted (unknown) and was not "
-            "found: take that out") in lines
-    assert any(line.startswith(f"virtual GPU: accepted at kernels.py:{READS}, ")
-               and line.endswith(" times: a teaching example") for line in lines), lines
+    assert (
+        "virtual GPU: test_kernels.py::test_kernel: other is accepted (unknown) and was not "
+        "found: take that out"
+    ) in lines
+    assert any(
+        line.startswith(f"virtual GPU: accepted at kernels.py:{READS}, ")
+        and line.endswith(" times: a teaching example")
+        for line in lines
+    ), lines
     assert lines[-1] == "virtual GPU: 6 launches checked, 2 findings"
 
 
 def test_entries_of_the_configuration_accept_in_every_test(tmp_path: Path):
     (tmp_path / "pytest.ini").write_text(
         INI + f"virtual_gpu_accept =\n    kernels.py:{READS}: a teaching example\n"
-        "    gone.py:7: mended since\n")
-    ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-accept", "lost: counts roughly",
-              files=FILES)
+        "    gone.py:7: mended since\n"
+    )
+    ran = run(
+        tmp_path, "--virtual-gpu", "--virtual-gpu-accept", "lost: counts roughly", files=FILES
+    )
     assert set(ran.outcomes.values()) == {"PASSED"}, ran.text
     assert "accepted and not found in this run: gone.py:7 (mended since)" in ran.text
     assert "virtual GPU: accepted at lost, " in ran.text
@@ -81,14 +92,29 @@ def test_an_entry_without_a_reason_is_a_usage_error(tmp_path: Path):
     assert "'kernels.py:9' is no entry: file.py:LINE: reason, or kernel: reason" in ran.text
 
 
-@pytest.mark.parametrize(("entry", "covered"), [
-    ("k.py:9: x", True), ("src/k.py:9: x", True), ("k.py:4: the other line", True),
-    ("kernel: x", True), ("k.py:8: x", False), ("lib/k.py:9: x", False), ("kern: x", False),
-    ("other.py:9: x", False),
-])
+@pytest.mark.parametrize(
+    ("entry", "covered"),
+    [
+        ("k.py:9: x", True),
+        ("src/k.py:9: x", True),
+        ("k.py:4: the other line", True),
+        ("kernel: x", True),
+        ("k.py:8: x", False),
+        ("lib/k.py:9: x", False),
+        ("kern: x", False),
+        ("other.py:9: x", False),
+    ],
+)
 def test_what_an_entry_covers(entry: str, covered: bool):
-    found = Finding("race", "race: …", "kernel", "/p/src/k.py", 9, count=3,
-                    other=Location("kernel", "/p/src/k.py", 4))
+    found = Finding(
+        "race",
+        "race: …",
+        "kernel",
+        "/p/src/k.py",
+        9,
+        count=3,
+        other=Location("kernel", "/p/src/k.py", 4),
+    )
     left, needed = split([found], read([entry]))
     assert (left == []) == covered == (list(needed.values()) == [3])
 
@@ -104,4 +130,5 @@ def test_a_run_that_checks_nothing_says_so(tmp_path: Path):
     ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-unchecked", "-k", "none", files=FILES)
     assert ran.outcomes == {"none": "PASSED"}, ran.text
     assert ran.text.splitlines()[-1] == (
-        "virtual GPU: kernels ran unchecked (--virtual-gpu-unchecked), so nothing was looked for")
+        "virtual GPU: kernels ran unchecked (--virtual-gpu-unchecked), so nothing was looked for"
+    )

@@ -13,17 +13,23 @@ USAGE_ERROR = pytest.ExitCode.USAGE_ERROR
 
 
 def test_nothing_changes_without_the_option(tmp_path: Path):
-    ran = run(tmp_path, files={"test_kernels.py": """
+    ran = run(
+        tmp_path,
+        files={
+            "test_kernels.py": """
 def test_numba_is_not_even_imported():
     import sys
     assert "numba" not in sys.modules
-"""})
+"""
+        },
+    )
     assert ran.outcomes == {"numba_is_not_even_imported": "PASSED"}, ran.text
     assert "virtual GPU:" not in ran.text
 
 
 SIMULATOR = "NUMBA_ENABLE_CUDASIM"
-LAUNCHES = {"test_kernels.py": """
+LAUNCHES = {
+    "test_kernels.py": """
 from numba import cuda
 
 
@@ -34,21 +40,35 @@ def test_launched():
 
     one_more[1, 2](cuda.to_device([1.0, 2.0]))
     assert type(one_more).__name__ == "CUDADispatcher"
-"""}
+"""
+}
 
 
 def test_numbas_simulator_gives_way_also_where_warnings_are_errors(tmp_path: Path):
-    ran = run(tmp_path, "--virtual-gpu", "-W", "error", files=LAUNCHES,
-              **{SIMULATOR: "1"}, PYTHONWARNINGS="error")
+    ran = run(
+        tmp_path,
+        "--virtual-gpu",
+        "-W",
+        "error",
+        files=LAUNCHES,
+        **{SIMULATOR: "1"},
+        PYTHONWARNINGS="error",
+    )
     assert ran.outcomes == {"launched": "PASSED"}, ran.text
     assert f"virtual GPU: {SIMULATOR} asks for Numba's simulator" in ran.text
     assert f"unset {SIMULATOR}" in ran.text
 
 
 def test_a_plugin_that_imported_the_simulator_first_is_a_usage_error(tmp_path: Path):
-    ran = run(tmp_path, "--virtual-gpu", "-p", "early",
-              files={**LAUNCHES, "early.py": "import numba.cuda\n"},
-              **{SIMULATOR: "1"}, PYTHONPATH=str(tmp_path))
+    ran = run(
+        tmp_path,
+        "--virtual-gpu",
+        "-p",
+        "early",
+        files={**LAUNCHES, "early.py": "import numba.cuda\n"},
+        **{SIMULATOR: "1"},
+        PYTHONPATH=str(tmp_path),
+    )
     assert ran.status == USAGE_ERROR
     assert f"ERROR: {SIMULATOR} had numba.cuda imported" in ran.text
     assert "Traceback" not in ran.text
@@ -56,26 +76,37 @@ def test_a_plugin_that_imported_the_simulator_first_is_a_usage_error(tmp_path: P
 
 def test_random_orders(tmp_path: Path):
     """Both by an option; the race is found in either."""
-    ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-seed=3", "--virtual-gpu-seed=7",
-              "-k", "right")
+    ran = run(
+        tmp_path, "--virtual-gpu", "--virtual-gpu-seed=3", "--virtual-gpu-seed=7", "-k", "right"
+    )
     assert ran.outcomes == {
-        "right[seed3]": "PASSED", "right[seed7]": "PASSED",
-        "right_by_luck[seed3]": "FAILED", "right_by_luck[seed7]": "FAILED"}, ran.text
+        "right[seed3]": "PASSED",
+        "right[seed7]": "PASSED",
+        "right_by_luck[seed3]": "FAILED",
+        "right_by_luck[seed7]": "FAILED",
+    }, ran.text
     assert "threads in random order 3, 7" in ran.text
 
 
 def test_the_configuration_file(tmp_path: Path):
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\npythonpath = .\nfilterwarnings = ignore\nvirtual_gpu_unchecked = true\n"
-        "virtual_gpu_time_limit = 0.2\nvirtual_gpu_seeds = 5\n")
+        "virtual_gpu_time_limit = 0.2\nvirtual_gpu_seeds = 5\n"
+    )
     ran = run(tmp_path, "--virtual-gpu", "-k", "by_luck or orders")
-    assert ran.outcomes == {"right_by_luck": "PASSED", "orders[seed1]": "PASSED",
-                            "orders[seed2]": "PASSED"}, ran.text
-    assert "kernels run on the CPU, unchecked, threads in random order 5; a launch may use 0.2 s" \
+    assert ran.outcomes == {
+        "right_by_luck": "PASSED",
+        "orders[seed1]": "PASSED",
+        "orders[seed2]": "PASSED",
+    }, ran.text
+    assert (
+        "kernels run on the CPU, unchecked, threads in random order 5; a launch may use 0.2 s"
         in ran.text
+    )
 
 
-STREAMS = {"test_kernels.py": """
+STREAMS = {
+    "test_kernels.py": """
 import numpy as np
 import pytest
 from numba import cuda
@@ -119,9 +150,14 @@ kept = cuda.to_device(np.zeros(64))
 @pytest.mark.parametrize("turn", [1, 2])
 def test_two_tests_are_not_two_streams(turn):
     add[1, 64, cuda.stream()](kept)
-"""}
-ORDERED = {"ordered": "PASSED", "unchecked": "PASSED", "two_tests_are_not_two_streams[1]": "PASSED",
-           "two_tests_are_not_two_streams[2]": "PASSED"}
+"""
+}
+ORDERED = {
+    "ordered": "PASSED",
+    "unchecked": "PASSED",
+    "two_tests_are_not_two_streams[1]": "PASSED",
+    "two_tests_are_not_two_streams[2]": "PASSED",
+}
 
 
 @pytest.mark.rehearsal
@@ -150,31 +186,50 @@ def test_a_run_without_launches_fails_where_launches_are_required(tmp_path: Path
     assert ran.outcomes == {"nothing": "PASSED"}
     assert ran.status == pytest.ExitCode.TESTS_FAILED
     assert ran.text.splitlines()[-1] == (
-        "virtual GPU: 0 launches checked, 0 findings: --virtual-gpu-require fails the run")
+        "virtual GPU: 0 launches checked, 0 findings: --virtual-gpu-require fails the run"
+    )
 
 
 @pytest.mark.rehearsal
 def test_the_launches_of_xdist_s_workers_count(tmp_path: Path):
-    ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-require", "-p", "xdist.plugin", "-n1",
-              "-k", "by_luck or error_is")
+    ran = run(
+        tmp_path,
+        "--virtual-gpu",
+        "--virtual-gpu-require",
+        "-p",
+        "xdist.plugin",
+        "-n1",
+        "-k",
+        "by_luck or error_is",
+    )
     assert ran.text.splitlines()[-1] == "virtual GPU: 3 launches checked, 2 findings", ran.text
     assert "FAILED test_kernels.py::test_right_by_luck - race at kernels.py:" in ran.text
 
 
-@pytest.mark.parametrize(("options", "entries", "says"), [
-    (["--virtual-gpu", "--virtual-gpu-seed=x"], "", "'x' is not a seed, a whole number from 0"),
-    (["--virtual-gpu", "--virtual-gpu-time-limit=0"], "",
-     "'0' is not a positive number of seconds"),
-    (["--virtual-gpu-require"], "", "--virtual-gpu-require does nothing without --virtual-gpu"),
-    (["--virtual-gpu"], "virtual_gpu_seeds = 1 -2", "virtual_gpu_seeds: '-2' is not a seed"),
-    (["--virtual-gpu"], "virtual_gpu_time_limit = soon",
-     "virtual_gpu_time_limit: 'soon' is not a positive number of seconds"),
-    (["--virtual-gpu"], "virtual_gpu_unchecked = perhaps", "perhaps"),
-    (["--virtual-gpu"], "virtual_gpu_streams = perhaps", "perhaps"),
-    (["--virtual-gpu-streams"], "", "--virtual-gpu-streams does nothing without --virtual-gpu"),
-])
-def test_a_wrong_value_is_a_usage_error(tmp_path: Path, options: list[str], entries: str,
-                                        says: str):
+@pytest.mark.parametrize(
+    ("options", "entries", "says"),
+    [
+        (["--virtual-gpu", "--virtual-gpu-seed=x"], "", "'x' is not a seed, a whole number from 0"),
+        (
+            ["--virtual-gpu", "--virtual-gpu-time-limit=0"],
+            "",
+            "'0' is not a positive number of seconds",
+        ),
+        (["--virtual-gpu-require"], "", "--virtual-gpu-require does nothing without --virtual-gpu"),
+        (["--virtual-gpu"], "virtual_gpu_seeds = 1 -2", "virtual_gpu_seeds: '-2' is not a seed"),
+        (
+            ["--virtual-gpu"],
+            "virtual_gpu_time_limit = soon",
+            "virtual_gpu_time_limit: 'soon' is not a positive number of seconds",
+        ),
+        (["--virtual-gpu"], "virtual_gpu_unchecked = perhaps", "perhaps"),
+        (["--virtual-gpu"], "virtual_gpu_streams = perhaps", "perhaps"),
+        (["--virtual-gpu-streams"], "", "--virtual-gpu-streams does nothing without --virtual-gpu"),
+    ],
+)
+def test_a_wrong_value_is_a_usage_error(
+    tmp_path: Path, options: list[str], entries: str, says: str
+):
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{entries}\n")
     ran = run(tmp_path, *options, files=PASSES)
     assert ran.status == USAGE_ERROR, ran.text
@@ -187,16 +242,19 @@ def test_a_wrong_value_in_the_environment(tmp_path: Path):
     assert "VIRTUALGPU_TIME_LIMIT: 'long' is not a positive number of seconds" in ran.text
 
 
-@pytest.mark.parametrize(("marker", "says"), [
-    ("virtualgpu_seeds()", "needs at least one seed"),
-    ("virtualgpu_seeds(1.5)", "1.5 is not a seed"),
-    ("virtualgpu_time_limit(-1)", "-1 is not a positive number of seconds"),
-    ("virtualgpu_time_limit(1, 2)", "takes one argument"),
-    ("virtualgpu_unchecked(True)", "takes no arguments"),
-    ('virtual_gpu("kernel: why")', "takes accept="),
-    ('virtual_gpu(accept="kernel")', "'kernel' is no entry: file.py:LINE: reason, or kernel"),
-    ('virtual_gpu(accept=["a.py:3: "])', "is no entry"),
-])
+@pytest.mark.parametrize(
+    ("marker", "says"),
+    [
+        ("virtualgpu_seeds()", "needs at least one seed"),
+        ("virtualgpu_seeds(1.5)", "1.5 is not a seed"),
+        ("virtualgpu_time_limit(-1)", "-1 is not a positive number of seconds"),
+        ("virtualgpu_time_limit(1, 2)", "takes one argument"),
+        ("virtualgpu_unchecked(True)", "takes no arguments"),
+        ('virtual_gpu("kernel: why")', "takes accept="),
+        ('virtual_gpu(accept="kernel")', "'kernel' is no entry: file.py:LINE: reason, or kernel"),
+        ('virtual_gpu(accept=["a.py:3: "])', "is no entry"),
+    ],
+)
 def test_a_wrong_marker_is_a_usage_error(marker: str, says: str):
     from virtualgpu.pytest_plugin import options
 
@@ -216,28 +274,43 @@ def test_a_wrong_marker_is_a_usage_error(marker: str, says: str):
 
 
 def test_a_wrong_marker_stops_the_run(tmp_path: Path):
-    ran = run(tmp_path, "--virtual-gpu", files={"test_kernels.py": """
+    ran = run(
+        tmp_path,
+        "--virtual-gpu",
+        files={
+            "test_kernels.py": """
 import pytest
 
 @pytest.mark.virtualgpu_time_limit("a while")
 def test_nothing():
     pass
-"""})
+"""
+        },
+    )
     assert ran.status == USAGE_ERROR
     assert "test_kernels.py::test_nothing: @pytest.mark.virtualgpu_time_limit: 'a while' is" in (
-        ran.text)
+        ran.text
+    )
 
 
 @pytest.mark.rehearsal
 def test_a_race_in_a_conftest_stops_the_run(tmp_path: Path):
     from cuda_project import KERNELS
 
-    ran = run(tmp_path, "--virtual-gpu", files={**PASSES, "kernels.py": KERNELS, "conftest.py": """
+    ran = run(
+        tmp_path,
+        "--virtual-gpu",
+        files={
+            **PASSES,
+            "kernels.py": KERNELS,
+            "conftest.py": """
 import numpy as np
 from kernels import turned
 
 turned[1, 64](np.ones(64, np.float32), np.ones(64, np.float32))
-"""})
+""",
+        },
+    )
     assert ran.status == USAGE_ERROR
     assert "in a conftest.py, race at kernels.py:" in ran.text
 
@@ -246,7 +319,12 @@ turned[1, 64](np.ones(64, np.float32), np.ones(64, np.float32))
 def test_a_race_in_a_module_that_is_imported_fails_its_collection(tmp_path: Path):
     from cuda_project import KERNELS
 
-    ran = run(tmp_path, "--virtual-gpu", files={"kernels.py": KERNELS, "test_kernels.py": """
+    ran = run(
+        tmp_path,
+        "--virtual-gpu",
+        files={
+            "kernels.py": KERNELS,
+            "test_kernels.py": """
 import numpy as np
 from kernels import turned
 
@@ -254,7 +332,9 @@ turned[1, 64](np.ones(64, np.float32), np.ones(64, np.float32))
 
 def test_nothing():
     pass
-"""})
+""",
+        },
+    )
     assert ran.status == pytest.ExitCode.INTERRUPTED
     assert "ERROR collecting test_kernels.py" in ran.text
     assert ran.text.splitlines()[-1] == "virtual GPU: 1 launch checked, 1 finding"

@@ -10,17 +10,20 @@ import pytest
 from cuda_project import run
 from virtualgpu.pytest_plugin.project import standins_of
 
-TESTS = {"test_kernels.py": """
+TESTS = {
+    "test_kernels.py": """
 import importlib.util
 
 
 def test_here(pytestconfig):
     there = [name for name in ("cudf", "cupy", "cupyx", "pycuda") if importlib.util.find_spec(name)]
     assert there == pytestconfig.getini("expected")
-""", "conftest.py": """
+""",
+    "conftest.py": """
 def pytest_addoption(parser):
     parser.addini("expected", "", type="args")
-"""}
+""",
+}
 
 
 @pytest.fixture
@@ -29,41 +32,74 @@ def nothing_installed(monkeypatch):
     monkeypatch.setattr(sys, "path", [])
 
 
-@pytest.mark.parametrize(("files", "names"), [
-    ({}, None),
-    ({"pyproject.toml": "[tool.ruff]\n"}, None),
-    ({"pyproject.toml": '[project]\nname = "a"\ndependencies = ["numba-cuda[cu13]"]\n'}, []),
-    ({"pyproject.toml": '[project]\ndependencies = ["numpy"]\n'
-      '[project.optional-dependencies]\ngpu = ["cupy-cuda12x>=13; x"]\n'}, ["cupy", "cupyx"]),
-    ({"pyproject.toml": '[dependency-groups]\ntest = [{include-group = "x"}, "pycuda"]\n'},
-     ["pycuda"]),
-    ({"pyproject.toml": '[tool.poetry.group.gpu.dependencies]\ncudf-cu12 = "*"\n'
-      "[tool.poetry]\n"}, ["cudf", "cupy", "cupyx"]),
-    ({"setup.py": "setup(extras_require={'gpu': ['cupy-cuda11x', \"pycuda>=2022\"]})"},
-     ["cupy", "cupyx", "pycuda"]),
-    ({"setup.py": "import cupylike  # cupy\nsetup(install_requires=['numpy'])"}, []),
-    ({"setup.cfg": "[options]\ninstall_requires =\n    numpy\n    cupy>=12\n"},
-     ["cupy", "cupyx"]),
-    ({"requirements.txt": "numpy\n", "requirements-gpu.txt": "# cudf\ncupy\n"},
-     ["cupy", "cupyx"]),
-])
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        ({}, None),
+        ({"pyproject.toml": "[tool.ruff]\n"}, None),
+        ({"pyproject.toml": '[project]\nname = "a"\ndependencies = ["numba-cuda[cu13]"]\n'}, []),
+        (
+            {
+                "pyproject.toml": '[project]\ndependencies = ["numpy"]\n'
+                '[project.optional-dependencies]\ngpu = ["cupy-cuda12x>=13; x"]\n'
+            },
+            ["cupy", "cupyx"],
+        ),
+        (
+            {"pyproject.toml": '[dependency-groups]\ntest = [{include-group = "x"}, "pycuda"]\n'},
+            ["pycuda"],
+        ),
+        (
+            {
+                "pyproject.toml": '[tool.poetry.group.gpu.dependencies]\ncudf-cu12 = "*"\n'
+                "[tool.poetry]\n"
+            },
+            ["cudf", "cupy", "cupyx"],
+        ),
+        (
+            {"setup.py": "setup(extras_require={'gpu': ['cupy-cuda11x', \"pycuda>=2022\"]})"},
+            ["cupy", "cupyx", "pycuda"],
+        ),
+        ({"setup.py": "import cupylike  # cupy\nsetup(install_requires=['numpy'])"}, []),
+        (
+            {"setup.cfg": "[options]\ninstall_requires =\n    numpy\n    cupy>=12\n"},
+            ["cupy", "cupyx"],
+        ),
+        (
+            {"requirements.txt": "numpy\n", "requirements-gpu.txt": "# cudf\ncupy\n"},
+            ["cupy", "cupyx"],
+        ),
+    ],
+)
 def test_what_a_projects_metadata_asks_for(tmp_path: Path, nothing_installed, files, names):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert standins_of(tmp_path) == names
 
 
-@pytest.mark.parametrize(("metadata", "options", "expected"), [
-    (None, [], "cudf cupy cupyx pycuda"),
-    ('[project]\nname = "a"\nversion = "1"\noptional-dependencies.gpu = ["cupy"]\n', [],
-     "cupy cupyx"),
-    ('[project]\nname = "a"\nversion = "1"\n', [], ""),
-    ('[project]\nname = "a"\nversion = "1"\n', ["--virtual-gpu-standins=cudf"],
-     "cudf cupy cupyx"),
-    (None, ["--virtual-gpu-standins=none"], ""),
-    ('[project]\nname = "a"\nversion = "1"\n', ["--virtual-gpu-standins=all"],
-     "cudf cupy cupyx pycuda"),
-])
+@pytest.mark.parametrize(
+    ("metadata", "options", "expected"),
+    [
+        (None, [], "cudf cupy cupyx pycuda"),
+        (
+            '[project]\nname = "a"\nversion = "1"\noptional-dependencies.gpu = ["cupy"]\n',
+            [],
+            "cupy cupyx",
+        ),
+        ('[project]\nname = "a"\nversion = "1"\n', [], ""),
+        (
+            '[project]\nname = "a"\nversion = "1"\n',
+            ["--virtual-gpu-standins=cudf"],
+            "cudf cupy cupyx",
+        ),
+        (None, ["--virtual-gpu-standins=none"], ""),
+        (
+            '[project]\nname = "a"\nversion = "1"\n',
+            ["--virtual-gpu-standins=all"],
+            "cudf cupy cupyx pycuda",
+        ),
+    ],
+)
 def test_a_stand_in_answers_where_it_was_asked_for(tmp_path: Path, metadata, options, expected):
     if metadata:
         (tmp_path / "pyproject.toml").write_text(metadata)

@@ -41,12 +41,14 @@ def cupy(stand_ins):
 @pytest.fixture
 def frame(cudf):
     """Six particles of three jets; one has no charge."""
-    return cudf.DataFrame({
-        "jet": [2, 0, 2, 1, 0, 2],
-        "px": [1.5, -2.0, 0.25, 4.0, 8.0, -1.0],
-        "charge": [1, -1, None, 1, 1, -1],
-        "kind": ["muon", "pion", "pion", None, "muon", "pion"],
-    })
+    return cudf.DataFrame(
+        {
+            "jet": [2, 0, 2, 1, 0, 2],
+            "px": [1.5, -2.0, 0.25, 4.0, 8.0, -1.0],
+            "charge": [1, -1, None, 1, 1, -1],
+            "kind": ["muon", "pion", "pion", None, "muon", "pion"],
+        }
+    )
 
 
 # -- where data lie ---------------------------------------------------------------------------
@@ -145,23 +147,31 @@ def test_integers_with_nulls_stay_integers(cudf, frame):
     assert charge.null_count == 1
     assert charge[2] is cudf.NA
     assert repr(charge).splitlines()[2:] == [
-        "2    <NA>", "3       1", "4       1", "5      -1", "Name: charge, dtype: int64"]
+        "2    <NA>",
+        "3       1",
+        "4       1",
+        "5      -1",
+        "Name: charge, dtype: int64",
+    ]
     assert (charge + 1).to_pandas(nullable=True).tolist() == [2, 0, pd.NA, 2, 2, 0]
     assert charge.sum() == 1
     assert charge.mean() == pytest.approx(0.2)
     assert charge.fillna(0).dtype == np.int64
 
 
-@pytest.mark.parametrize(("make", "last"), [
-    (lambda cudf: cudf.Series([1, None]), "dtype: int64"),
-    (lambda cudf: cudf.Series(["a"], name="t"), "Name: t, dtype: object"),
-    (lambda cudf: cudf.Series([True, None]), "dtype: bool"),
-    (lambda cudf: cudf.Series([1.5], dtype="float32"), "dtype: float32"),
-    (lambda cudf: cudf.Series([]), "Series([], dtype: object)"),
-    (lambda cudf: cudf.Series(["a"], dtype="category"), "Categories (1, object): ['a']"),
-    (lambda cudf: cudf.Index(["a", "b"]), "Index(['a', 'b'], dtype='object')"),
-    (lambda cudf: cudf.Series([1, 2]).diff(), "dtype: int64"),
-])
+@pytest.mark.parametrize(
+    ("make", "last"),
+    [
+        (lambda cudf: cudf.Series([1, None]), "dtype: int64"),
+        (lambda cudf: cudf.Series(["a"], name="t"), "Name: t, dtype: object"),
+        (lambda cudf: cudf.Series([True, None]), "dtype: bool"),
+        (lambda cudf: cudf.Series([1.5], dtype="float32"), "dtype: float32"),
+        (lambda cudf: cudf.Series([]), "Series([], dtype: object)"),
+        (lambda cudf: cudf.Series(["a"], dtype="category"), "Categories (1, object): ['a']"),
+        (lambda cudf: cudf.Index(["a", "b"]), "Index(['a', 'b'], dtype='object')"),
+        (lambda cudf: cudf.Series([1, 2]).diff(), "dtype: int64"),
+    ],
+)
 def test_dtypes_are_shown_by_their_names_in_cudf(make, last: str, cudf):
     assert repr(make(cudf)).splitlines()[-1] == last
 
@@ -179,8 +189,7 @@ def test_nan_becomes_null_unless_asked_not_to(cudf, cupy):
 def test_nan_and_null_are_two_things_in_one_column(cudf):
     both = cudf.Series([1, np.nan, None, 3], nan_as_null=False)
     assert both.dtype == np.float64
-    assert repr(both).splitlines()[:4] == [
-        "0     1.0", "1     NaN", "2    <NA>", "3     3.0"]
+    assert repr(both).splitlines()[:4] == ["0     1.0", "1     NaN", "2    <NA>", "3     3.0"]
     assert both.null_count == 1
     assert both.isna().to_numpy().tolist() == [False, True, True, False]
     assert both.mean() == 2
@@ -225,7 +234,13 @@ def test_a_join_adds_nulls_not_floats(cudf, frame):
     joined = frame.merge(names, on="jet", how="left")
     assert joined["seed"].dtype == np.int64
     assert joined.sort_values("px")["seed"].to_pandas(nullable=True).tolist() == [
-        7, 9, 9, 9, pd.NA, 7]
+        7,
+        9,
+        9,
+        9,
+        pd.NA,
+        7,
+    ]
 
 
 def test_to_pandas_makes_floats_of_integers_with_nulls(cudf, frame):
@@ -238,9 +253,12 @@ def test_to_pandas_makes_floats_of_integers_with_nulls(cudf, frame):
 
 # -- tables as pandas computes them -----------------------------------------------------------
 
-PLAIN = {"jet": [2, 0, 2, 1, 0, 2], "px": [1.5, -2.0, 0.25, 4.0, 8.0, -1.0],
-         "when": pd.date_range("2023-11-02 09:00", periods=6, freq="36h"),
-         "kind": ["muon", "pion", "pion", "kaon", "muon", "pion"]}
+PLAIN = {
+    "jet": [2, 0, 2, 1, 0, 2],
+    "px": [1.5, -2.0, 0.25, 4.0, 8.0, -1.0],
+    "when": pd.date_range("2023-11-02 09:00", periods=6, freq="36h"),
+    "kind": ["muon", "pion", "pion", "kaon", "muon", "pion"],
+}
 
 SAME = {
     "arithmetic": lambda df: df["px"] * 2 + df["jet"] - 1,
@@ -269,10 +287,14 @@ SAME = {
     "group series": lambda df: df.groupby("jet")["px"].max().sort_index(),
     "group agg": lambda df: df.groupby("jet").agg({"px": ["min", "max"]}).sort_index(),
     "named aggregations": lambda df: df.groupby("jet", sort=True).agg(
-        highest=("px", "max"), rows=("px", "size")),
+        highest=("px", "max"), rows=("px", "size")
+    ),
     "number in the group": lambda df: df.groupby("jet").cumcount(),
-    "pairs of a group": lambda df: df.merge(df, on="jet", suffixes=("1", "2")).query(
-        "px1 < px2").sort_values(["px1", "px2"], ignore_index=True),
+    "pairs of a group": lambda df: (
+        df.merge(df, on="jet", suffixes=("1", "2"))
+        .query("px1 < px2")
+        .sort_values(["px1", "px2"], ignore_index=True)
+    ),
     "group size": lambda df: df.groupby("jet").size().sort_index(),
     "group transform": lambda df: df.groupby("jet")["px"].transform("mean"),
     "group cumsum": lambda df: df.groupby("jet")["px"].cumsum(),
@@ -295,8 +317,9 @@ SAME = {
     "time difference": lambda df: df["when"] - df["when"].min(),
     "category": lambda df: df["kind"].astype("category").cat.codes,
     "astype": lambda df: df["px"].astype("float32"),
-    "pivot": lambda df: df.pivot_table(index="jet", columns="kind", values="px", aggfunc="sum",
-                                       fill_value=0.0),
+    "pivot": lambda df: df.pivot_table(
+        index="jet", columns="kind", values="px", aggfunc="sum", fill_value=0.0
+    ),
     "melt": lambda df: df.melt(id_vars="jet", value_vars=["px"]),
     "mean of columns": lambda df: df[["jet", "px"]].mean(),
     "transpose": lambda df: df[["jet", "px"]].T,
@@ -357,7 +380,10 @@ def test_groups_go_through_functions_one_by_one_or_by_name(cudf, frame):
 
     assert frame.groupby("jet", sort=True).apply(spread).to_numpy().tolist() == [10.0, 0.0, 2.5]
     assert [(key, len(group)) for key, group in frame.groupby("jet", sort=True)] == [
-        (0, 2), (1, 1), (2, 3)]
+        (0, 2),
+        (1, 1),
+        (2, 3),
+    ]
     assert frame.groupby("jet", sort=True).px.max().to_numpy().tolist() == [8.0, 4.0, 1.5]
     totals = frame.groupby("jet", sort=True)["px"].agg([np.sum, "count"])
     assert totals["sum"].to_numpy().tolist() == [6.0, 4.0, 0.75]
@@ -474,14 +500,20 @@ def test_apply_runs_on_the_virtual_gpu(cudf):
     assert len(profile.launches) == 1
 
 
-@pytest.mark.parametrize(("make", "message"), [
-    (lambda cudf: cudf.Series(["a"]).apply(lambda x: x), r"applying a function to object values"),
-    (lambda cudf: cudf.Series([1]).apply(lambda x: 0 if x is cudf.NA else x), "call .fillna"),
-    (lambda cudf: cudf.DataFrame({"a": [1]}).apply(lambda c: c, axis=0), "row wise ops"),
-    (lambda cudf: cudf.Series(["a b"]).str.split(" "), "pass expand=True"),
-    (lambda cudf: cudf.Series([[1, 2], [3]]), "columns of lists and structs"),
-    (lambda cudf: cudf.set_option("mode.pandas_compatible", True), "is not in the stand-in"),
-])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda cudf: cudf.Series(["a"]).apply(lambda x: x),
+            r"applying a function to object values",
+        ),
+        (lambda cudf: cudf.Series([1]).apply(lambda x: 0 if x is cudf.NA else x), "call .fillna"),
+        (lambda cudf: cudf.DataFrame({"a": [1]}).apply(lambda c: c, axis=0), "row wise ops"),
+        (lambda cudf: cudf.Series(["a b"]).str.split(" "), "pass expand=True"),
+        (lambda cudf: cudf.Series([[1, 2], [3]]), "columns of lists and structs"),
+        (lambda cudf: cudf.set_option("mode.pandas_compatible", True), "is not in the stand-in"),
+    ],
+)
 def test_what_is_missing_says_what_to_use(make, message: str, cudf):
     with pytest.raises(NotImplementedError, match=message):
         make(cudf)
@@ -490,29 +522,48 @@ def test_what_is_missing_says_what_to_use(make, message: str, cudf):
 # -- what cuDF refuses ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("refused", "error", "message"), [
-    (lambda s: list(s), TypeError, "Series object is not iterable. Consider using `.to_arrow()`"),
-    (lambda s: [1 for _ in s.index], TypeError, "RangeIndex object is not iterable."),
-    (lambda s: np.asarray(s), TypeError, "Implicit conversion to a host NumPy array via __array__"),
-    (lambda s: np.asarray(s.to_frame("x")), TypeError, "consider using .to_numpy()"),
-    (lambda s: s.tolist(), TypeError, "cuDF does not support conversion to host memory"),
-    (lambda s: s.to_frame("x").to_dict(), TypeError, "Consider using `.to_pandas().to_dict()`"),
-    (lambda s: s.to_frame("x").iterrows(), TypeError, "iteration of DataFrame via iterrows"),
-    (lambda s: s.to_frame("x").itertuples(), TypeError, "iteration of DataFrame via itertuples"),
-    (lambda s: s.items(), TypeError, "Series object is not iterable."),
-    (lambda s: bool(s), TypeError, "is ambiguous"),
-    (lambda s: s.to_numpy(copy=False), ValueError, "copy=False is not supported"),
-    (lambda s: s.str, AttributeError, "Can only use .str accessor with string values"),
-    (lambda s: s.dt, AttributeError, "Can only use .dt accessor with datetimelike values"),
-    (lambda s: type(s)([1, "a"]), TypeError, "Cannot create column with mixed types"),
-    (lambda s: type(s)([1j]), TypeError, "Unsupported type complex128"),
-    (lambda s: (s * 0.5) & s, TypeError, "Operation 'bitwise and' not supported between float64"),
-    (lambda s: np.where(s > 1, 1, 0), TypeError, "no implementation found for 'numpy.where'"),
-    (lambda s: type(s)([1.0, {1}]), TypeError, "Cannot create column with mixed types"),
-    (lambda s: type(s)(np.zeros((2, 2))), ValueError, "Data must be 1-dimensional"),
-    (lambda s: type(s)(np.zeros(2, np.float16)), TypeError, "Unsupported type float16"),
-    (lambda s: type(s)(["a"]).values, TypeError, "cupy does not support object"),
-])
+@pytest.mark.parametrize(
+    ("refused", "error", "message"),
+    [
+        (
+            lambda s: list(s),
+            TypeError,
+            "Series object is not iterable. Consider using `.to_arrow()`",
+        ),
+        (lambda s: [1 for _ in s.index], TypeError, "RangeIndex object is not iterable."),
+        (
+            lambda s: np.asarray(s),
+            TypeError,
+            "Implicit conversion to a host NumPy array via __array__",
+        ),
+        (lambda s: np.asarray(s.to_frame("x")), TypeError, "consider using .to_numpy()"),
+        (lambda s: s.tolist(), TypeError, "cuDF does not support conversion to host memory"),
+        (lambda s: s.to_frame("x").to_dict(), TypeError, "Consider using `.to_pandas().to_dict()`"),
+        (lambda s: s.to_frame("x").iterrows(), TypeError, "iteration of DataFrame via iterrows"),
+        (
+            lambda s: s.to_frame("x").itertuples(),
+            TypeError,
+            "iteration of DataFrame via itertuples",
+        ),
+        (lambda s: s.items(), TypeError, "Series object is not iterable."),
+        (lambda s: bool(s), TypeError, "is ambiguous"),
+        (lambda s: s.to_numpy(copy=False), ValueError, "copy=False is not supported"),
+        (lambda s: s.str, AttributeError, "Can only use .str accessor with string values"),
+        (lambda s: s.dt, AttributeError, "Can only use .dt accessor with datetimelike values"),
+        (lambda s: type(s)([1, "a"]), TypeError, "Cannot create column with mixed types"),
+        (lambda s: type(s)([1j]), TypeError, "Unsupported type complex128"),
+        (
+            lambda s: (s * 0.5) & s,
+            TypeError,
+            "Operation 'bitwise and' not supported between float64",
+        ),
+        (lambda s: np.where(s > 1, 1, 0), TypeError, "no implementation found for 'numpy.where'"),
+        (lambda s: type(s)([1.0, {1}]), TypeError, "Cannot create column with mixed types"),
+        (lambda s: type(s)(np.zeros((2, 2))), ValueError, "Data must be 1-dimensional"),
+        (lambda s: type(s)(np.zeros(2, np.float16)), TypeError, "Unsupported type float16"),
+        (lambda s: type(s)(["a"]).values, TypeError, "cupy does not support object"),
+    ],
+)
 def test_what_cudf_refuses_is_refused(refused, error, message: str, cudf):
     with pytest.raises(error) as caught:
         refused(cudf.Series([1, 2, 3]))
@@ -524,8 +575,9 @@ def test_columns_are_of_equal_length(cudf):
         cudf.DataFrame({"a": [1, 2], "b": [1]})
 
 
-@pytest.mark.parametrize("name", [
-    "Series.rolling", "DataFrame.to_arrow", "DataFrame.hash_values", "cut", "Grouper"])
+@pytest.mark.parametrize(
+    "name", ["Series.rolling", "DataFrame.to_arrow", "DataFrame.hash_values", "cut", "Grouper"]
+)
 def test_missing_names_say_so(name: str, cudf):
     owner, _, attribute = name.rpartition(".")
     thing = {"Series": cudf.Series([1]), "DataFrame": cudf.DataFrame({"a": [1]}), "": cudf}[owner]
@@ -581,8 +633,12 @@ def test_random_columns_with_nulls_follow_pandas_masked_arrays(seed: int, cudf):
     n = 40
     for left_kind in kinds:
         for right_kind in kinds:
-            pair = [pd.Series(random.integers(1, 50, n)).astype(kind).mask(
-                pd.Series(random.random(n) < 0.2)) for kind in (left_kind, right_kind)]
+            pair = [
+                pd.Series(random.integers(1, 50, n))
+                .astype(kind)
+                .mask(pd.Series(random.random(n) < 0.2))
+                for kind in (left_kind, right_kind)
+            ]
             for operation in OPERATORS:
                 theirs = operation(*pair)
                 ours = operation(*(cudf.Series(one) for one in pair))
@@ -590,7 +646,9 @@ def test_random_columns_with_nulls_follow_pandas_masked_arrays(seed: int, cudf):
                 assert ours.isna().to_numpy().tolist() == gone.tolist()
                 np.testing.assert_allclose(
                     ours.to_pandas(nullable=True)[~gone].to_numpy(float),
-                    theirs[~gone].to_numpy(float), rtol=1e-6)
+                    theirs[~gone].to_numpy(float),
+                    rtol=1e-6,
+                )
 
 
 def test_where_libraries_look_for_its_classes():
@@ -612,13 +670,16 @@ def test_where_libraries_look_for_its_classes():
 # --- where cuDF is not pandas -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [
-    lambda cudf: cudf.DataFrame(np.arange(4).reshape(2, 2), columns=["A", "A"]),
-    lambda cudf: cudf.DataFrame({"A": [1]}, columns=["A", "A"]),
-    lambda cudf: cudf.from_pandas(pd.DataFrame(np.ones((1, 2)), columns=["a", "a"])),
-    lambda cudf: cudf.concat([cudf.DataFrame({"k": [1]}), cudf.DataFrame({"k": [2]})], axis=1),
-    lambda cudf: setattr(cudf.DataFrame({"a": [1], "b": [2]}), "columns", ["x", "x"]),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda cudf: cudf.DataFrame(np.arange(4).reshape(2, 2), columns=["A", "A"]),
+        lambda cudf: cudf.DataFrame({"A": [1]}, columns=["A", "A"]),
+        lambda cudf: cudf.from_pandas(pd.DataFrame(np.ones((1, 2)), columns=["a", "a"])),
+        lambda cudf: cudf.concat([cudf.DataFrame({"k": [1]}), cudf.DataFrame({"k": [2]})], axis=1),
+        lambda cudf: setattr(cudf.DataFrame({"a": [1], "b": [2]}), "columns", ["x", "x"]),
+    ],
+)
 def test_a_column_has_a_name_of_its_own(make):
     """One of the two was kept, or lost, without a word."""
     import cudf
@@ -631,9 +692,12 @@ def test_a_null_is_in_what_has_a_null():
     import cudf
 
     for values, wanted, right in (
-            ([-1], [None], [False]), ([1, None], [None], [False, True]),
-            ([1.0, None], [None, 1.0], [True, True]), (["a", None], ["b"], [False, False]),
-            ([1, None], [1], [True, False])):
+        ([-1], [None], [False]),
+        ([1, None], [None], [False, True]),
+        ([1.0, None], [None, 1.0], [True, True]),
+        (["a", None], ["b"], [False, False]),
+        ([1, None], [1], [True, False]),
+    ):
         assert cudf.Series(values).isin(wanted).to_pandas().tolist() == right
     with pytest.raises(TypeError, match="only list-like objects"):
         cudf.Series(["a"]).isin("a")
@@ -642,18 +706,32 @@ def test_a_null_is_in_what_has_a_null():
 def test_types_of_columns_in_order():
     import cudf
 
-    read = cudf.read_csv(io.StringIO("1,2,007\n3,4,008\n"), names=["a", "b", "c"],
-                         dtype=["int32", "float32", "str"])
+    read = cudf.read_csv(
+        io.StringIO("1,2,007\n3,4,008\n"), names=["a", "b", "c"], dtype=["int32", "float32", "str"]
+    )
     assert [str(one) for one in read.dtypes] == ["int32", "float32", "object"]
     assert read["c"].to_pandas().tolist() == ["007", "008"]
     with pytest.raises(ValueError, match="2 types for 1 columns"):
         cudf.read_csv(io.StringIO("a\n1\n"), dtype=["int32", "int32"])
 
 
-@pytest.mark.parametrize(("number", "text"), [
-    (1.1234567891234564, "1.123456789"), (2e9, "2.0e+09"), (1e9, "1000000000.0"), (0.0, "0.0"),
-    (-0.5, "-0.5"), (1e-5, "1.0e-05"), (123456.789, "123456.789"), (9.99999999999e12, "1.0e+13"),
-    (1.5e300, "1.5e+300"), (np.inf, "Inf"), (-np.inf, "-Inf"), (np.nan, "NaN")])
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1.1234567891234564, "1.123456789"),
+        (2e9, "2.0e+09"),
+        (1e9, "1000000000.0"),
+        (0.0, "0.0"),
+        (-0.5, "-0.5"),
+        (1e-5, "1.0e-05"),
+        (123456.789, "123456.789"),
+        (9.99999999999e12, "1.0e+13"),
+        (1.5e300, "1.5e+300"),
+        (np.inf, "Inf"),
+        (-np.inf, "-Inf"),
+        (np.nan, "NaN"),
+    ],
+)
 def test_floats_become_text_as_in_cudf(number, text):
     """libcudf's rule: ten significant digits, an exponent above 1e9 and below 1e-4."""
     import cudf
@@ -672,8 +750,9 @@ def test_joins_that_only_ask():
     semi, anti = (left.merge(right, on="a", how=how) for how in ("leftsemi", "leftanti"))
     assert semi.to_pandas()["b"].tolist() == [8, 9] and anti.to_pandas()["b"].tolist() == [7]
     other = right.rename(columns={"a": "z"})
-    assert left.merge(other, left_on="a", right_on="z", how="leftsemi").to_pandas().columns.tolist(
-    ) == ["a", "b"]
+    assert left.merge(
+        other, left_on="a", right_on="z", how="leftsemi"
+    ).to_pandas().columns.tolist() == ["a", "b"]
 
 
 def test_a_query_knows_the_variables_of_its_caller(tmp_path):
@@ -685,6 +764,7 @@ def test_a_query_knows_the_variables_of_its_caller(tmp_path):
     assert frame.query("a > @limit")["a"].to_pandas().tolist() == [limit + 1]
     assert frame.query("a > @other", local_dict={"other": 1})["a"].to_pandas().tolist() == [2, 3]
     script = tmp_path / "program.py"
-    script.write_text("import cudf\nlimit = 1\n"
-                      "found = cudf.DataFrame({'a': [1, 2]}).query('a > @limit')\n")
+    script.write_text(
+        "import cudf\nlimit = 1\nfound = cudf.DataFrame({'a': [1, 2]}).query('a > @limit')\n"
+    )
     assert runpy.run_path(str(script))["found"]["a"].to_pandas().tolist() == [2]

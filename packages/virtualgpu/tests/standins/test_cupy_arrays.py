@@ -33,12 +33,26 @@ def total(x, out):
 # -- views ----------------------------------------
 
 
-@pytest.mark.parametrize("look", [
-    lambda a: a[2:], lambda a: a[::-1], lambda a: a[1], lambda a: a[..., 0], lambda a: a[None],
-    lambda a: a.T, lambda a: a.reshape(3, 4), lambda a: a.ravel(), lambda a: a.swapaxes(0, 1),
-    lambda a: a[1, 2], lambda a: a.view(np.int64), lambda a: a[1:3, ::2], lambda a: a.squeeze(),
-    lambda a: a.diagonal(), lambda a: a.real,
-])
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda a: a[2:],
+        lambda a: a[::-1],
+        lambda a: a[1],
+        lambda a: a[..., 0],
+        lambda a: a[None],
+        lambda a: a.T,
+        lambda a: a.reshape(3, 4),
+        lambda a: a.ravel(),
+        lambda a: a.swapaxes(0, 1),
+        lambda a: a[1, 2],
+        lambda a: a.view(np.int64),
+        lambda a: a[1:3, ::2],
+        lambda a: a.squeeze(),
+        lambda a: a.diagonal(),
+        lambda a: a.real,
+    ],
+)
 def test_a_view_shares_its_memory(cp, look):
     a = cp.arange(12.0).reshape(4, 3)
     part = look(a)
@@ -65,8 +79,18 @@ def test_broadcasts_can_be_written(cp):
 
 def test_copies_do_not_share(cp):
     a = cp.arange(6).reshape(2, 3)
-    for made in (a.copy(), a.flatten(), a[[0]], a[a > 2], copy.copy(a), copy.deepcopy(a),
-                 pickle.loads(pickle.dumps(a)), a.astype(a.dtype), cp.array(a), a.take([1])):
+    for made in (
+        a.copy(),
+        a.flatten(),
+        a[[0]],
+        a[a > 2],
+        copy.copy(a),
+        copy.deepcopy(a),
+        pickle.loads(pickle.dumps(a)),
+        a.astype(a.dtype),
+        cp.array(a),
+        a.take([1]),
+    ):
         assert made.base is None
         assert made.data.mem.ptr != a.data.mem.ptr
 
@@ -90,7 +114,8 @@ def test_layout(cp):
 def test_a_strided_array_keeps_its_order_when_cast(cp):
     a = cp.zeros((2, 3, 4)).transpose(1, 0, 2)
     assert a.astype(np.float32).strides == a.get().astype(np.float32).strides or (
-        a.astype(np.float32).strides == tuple(s // 2 for s in a.strides))
+        a.astype(np.float32).strides == tuple(s // 2 for s in a.strides)
+    )
 
 
 def test_nested_arrays(cp):
@@ -143,30 +168,84 @@ def test_structured_arrays(cp):
 
 def test_numpys_functions_take_cupys_arrays(cp):
     a = cp.arange(4.0)
-    for result in (np.sqrt(a), np.sum(a), np.concatenate([a, a]), np.linalg.norm(a),
-                   np.fft.fft(a), np.where(a > 1, a, 0), np.float64(2) * a):
+    for result in (
+        np.sqrt(a),
+        np.sum(a),
+        np.concatenate([a, a]),
+        np.linalg.norm(a),
+        np.fft.fft(a),
+        np.where(a > 1, a, 0),
+        np.float64(2) * a,
+    ):
         assert type(result) is cp.ndarray
     assert cp.get_array_module(a) is cp
     assert cp.get_array_module(np.ones(2), 3) is np
 
 
-@pytest.mark.parametrize("call", [
-    "all()", "any(axis=0)", "argmax(1)", "argmin()", "argpartition(1)[..., 1]", "argsort()",
-    "argsort(axis=0)", "astype('f4')", "byteswap()", "clip(-1, 1)", "clip(max=0.5)",
-    "compress(rows, axis=0)", "conj()", "copy()", "cumprod(axis=1)", "cumsum()", "diagonal(1)",
-    "dot(x.T)", "flatten('F')", "max(0)", "mean(axis=1, keepdims=True)", "min()", "nonzero()",
-    "prod(0)", "ravel()", "repeat(2, axis=1)", "reshape(6, 4)", "reshape((3, -1), order='F')",
-    "round(1)", "squeeze()", "std(ddof=1)", "std(0, None, None, 1)", "sum(0, 'f4')", "sum((0, 1))",
-    "swapaxes(0, 1)", "take(where, axis=1)", "trace()", "transpose()", "transpose(1, 0)", "var(1)",
-    "view('i8')", "T", "mT", "real", "imag", "tolist()", "tobytes()", "flat[3:7]",
-    "ravel()[:4].searchsorted(x[0])", "ndim",
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "all()",
+        "any(axis=0)",
+        "argmax(1)",
+        "argmin()",
+        "argpartition(1)[..., 1]",
+        "argsort()",
+        "argsort(axis=0)",
+        "astype('f4')",
+        "byteswap()",
+        "clip(-1, 1)",
+        "clip(max=0.5)",
+        "compress(rows, axis=0)",
+        "conj()",
+        "copy()",
+        "cumprod(axis=1)",
+        "cumsum()",
+        "diagonal(1)",
+        "dot(x.T)",
+        "flatten('F')",
+        "max(0)",
+        "mean(axis=1, keepdims=True)",
+        "min()",
+        "nonzero()",
+        "prod(0)",
+        "ravel()",
+        "repeat(2, axis=1)",
+        "reshape(6, 4)",
+        "reshape((3, -1), order='F')",
+        "round(1)",
+        "squeeze()",
+        "std(ddof=1)",
+        "std(0, None, None, 1)",
+        "sum(0, 'f4')",
+        "sum((0, 1))",
+        "swapaxes(0, 1)",
+        "take(where, axis=1)",
+        "trace()",
+        "transpose()",
+        "transpose(1, 0)",
+        "var(1)",
+        "view('i8')",
+        "T",
+        "mT",
+        "real",
+        "imag",
+        "tolist()",
+        "tobytes()",
+        "flat[3:7]",
+        "ravel()[:4].searchsorted(x[0])",
+        "ndim",
+    ],
+)
 def test_methods_are_numpys(cp, call):
     host = np.random.default_rng(3).normal(size=(4, 6))
     results = []
     for module in (np, cp):
-        names = {"x": module.asarray(host), "rows": module.asarray([True, False, True, True]),
-                 "where": module.asarray([0, 5, 2])}
+        names = {
+            "x": module.asarray(host),
+            "rows": module.asarray([True, False, True, True]),
+            "where": module.asarray([0, 5, 2]),
+        }
         results.append(eval(f"x.{call}", names))
     expected, found = results
     if isinstance(expected, tuple):
@@ -252,8 +331,11 @@ def test_a_kernel_past_the_end_is_caught(cp):
 
 def test_a_kernel_on_freed_memory_is_caught(cp):
     a = cp.zeros(100)
-    view = cuda.as_cuda_array(cp.ndarray(100, memptr=cp.cuda.MemoryPointer(
-        cp.cuda.UnownedMemory(a.data.ptr, a.nbytes, None), 0)))
+    view = cuda.as_cuda_array(
+        cp.ndarray(
+            100, memptr=cp.cuda.MemoryPointer(cp.cuda.UnownedMemory(a.data.ptr, a.nbytes, None), 0)
+        )
+    )
     del a
     with pytest.raises(MemoryAccessError, match="use after free"):
         add_one[1, 100](view)
@@ -270,11 +352,19 @@ def test_fresh_memory_is_visibly_unwritten(cp):
     assert (b < -1e300).all()
 
 
-@pytest.mark.parametrize("fill", [
-    lambda cp: cp.zeros(32), lambda cp: cp.ones(32) * 2, lambda cp: cp.asarray(np.ones(32)),
-    lambda cp: cp.random.rand(32), lambda cp: cp.empty(32).astype(float),
-    lambda cp: cp.sort(cp.arange(32.0)), lambda cp: cp.arange(64.0)[::2].copy(),
-], ids="zeros expression host random cast sort strided".split())
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda cp: cp.zeros(32),
+        lambda cp: cp.ones(32) * 2,
+        lambda cp: cp.asarray(np.ones(32)),
+        lambda cp: cp.random.rand(32),
+        lambda cp: cp.empty(32).astype(float),
+        lambda cp: cp.sort(cp.arange(32.0)),
+        lambda cp: cp.arange(64.0)[::2].copy(),
+    ],
+    ids="zeros expression host random cast sort strided".split(),
+)
 def test_what_array_work_wrote_counts_as_written(cp, fill):
     a, out = fill(cp), cp.zeros(1)
     with virtualgpu.check() as report:
@@ -309,15 +399,18 @@ def test_work_on_arrays_inside_a_check_is_no_finding(cp):
     assert float(out[0]) == 528
 
 
-@pytest.mark.parametrize(("name", "make"), [
-    ("cholesky", lambda cp: (cp.array([[1.0, 2], [2, 1]]),)),
-    ("svd", lambda cp: (cp.full((2, 2), np.nan),)),
-    ("tensorsolve", lambda cp: (cp.zeros((2, 2)), cp.ones(2))),
-    ("tensorinv", lambda cp: (cp.zeros((4, 6, 8, 3)),)),
-    ("matrix_power", lambda cp: (cp.zeros((2, 2)), -1)),
-    ("inv", lambda cp: (cp.zeros((2, 2)),)),
-    ("solve", lambda cp: (cp.zeros((2, 2)), cp.ones(2))),
-])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("cholesky", lambda cp: (cp.array([[1.0, 2], [2, 1]]),)),
+        ("svd", lambda cp: (cp.full((2, 2), np.nan),)),
+        ("tensorsolve", lambda cp: (cp.zeros((2, 2)), cp.ones(2))),
+        ("tensorinv", lambda cp: (cp.zeros((4, 6, 8, 3)),)),
+        ("matrix_power", lambda cp: (cp.zeros((2, 2)), -1)),
+        ("inv", lambda cp: (cp.zeros((2, 2)),)),
+        ("solve", lambda cp: (cp.zeros((2, 2)), cp.ones(2))),
+    ],
+)
 def test_linear_algebra_raises_for_shapes_and_never_for_numbers(cp, name, make):
     """cuSOLVER says so in a code that CuPy looks at only under errstate(linalg="raise")."""
     function, arguments = getattr(cp.linalg, name), make(cp)

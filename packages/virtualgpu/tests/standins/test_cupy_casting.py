@@ -7,13 +7,57 @@ import pytest
 
 import virtualgpu
 
-EDGES = [0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 127.9, 128.0, -128.9, -129.0, 255.9, 256.0, 300.0, -300.0,
-         32767.5, 32768.0, 65535.5, 65536.0, 70000.0, -70000.0, 2147483520.0, 2147483647.0,
-         2147483648.0, -2147483648.0, -2147483904.0, 3e9, -3e9, 4294967040.0, 4294967296.0, 9e18,
-         9.3e18, -9.3e18, 1.8e19, 1.9e19, 1e20, -1e20, np.inf, -np.inf, np.nan]
+EDGES = [
+    0.0,
+    -0.0,
+    0.5,
+    -0.5,
+    1.5,
+    -1.5,
+    127.9,
+    128.0,
+    -128.9,
+    -129.0,
+    255.9,
+    256.0,
+    300.0,
+    -300.0,
+    32767.5,
+    32768.0,
+    65535.5,
+    65536.0,
+    70000.0,
+    -70000.0,
+    2147483520.0,
+    2147483647.0,
+    2147483648.0,
+    -2147483648.0,
+    -2147483904.0,
+    3e9,
+    -3e9,
+    4294967040.0,
+    4294967296.0,
+    9e18,
+    9.3e18,
+    -9.3e18,
+    1.8e19,
+    1.9e19,
+    1e20,
+    -1e20,
+    np.inf,
+    -np.inf,
+    np.nan,
+]
 TYPES = {
-    "i1": "signed char", "u1": "unsigned char", "i2": "short", "u2": "unsigned short", "i4": "int",
-    "u4": "unsigned", "i8": "long long", "u8": "unsigned long long", "?": "bool",
+    "i1": "signed char",
+    "u1": "unsigned char",
+    "i2": "short",
+    "u2": "unsigned short",
+    "i4": "int",
+    "u4": "unsigned",
+    "i8": "long long",
+    "u8": "unsigned long long",
+    "?": "bool",
 }
 REALS = {"f4": "float", "f8": "double"}
 
@@ -34,11 +78,16 @@ def test_casts_are_those_of_the_machine(cp, source, target):
     assert cp.asarray(inside).astype(target).tolist() == inside.astype(target).tolist()
 
 
-@pytest.mark.parametrize("write", [
-    lambda cp, x, y: y.__setitem__(slice(None), x), lambda cp, x, y: cp.copyto(y, x, "unsafe"),
-    lambda cp, x, y: y.__setitem__(cp.arange(len(x)), x), lambda cp, x, y: y.put(range(len(x)), x),
-    lambda cp, x, y: y.__setitem__(cp.ones(len(x), bool), x),
-])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda cp, x, y: y.__setitem__(slice(None), x),
+        lambda cp, x, y: cp.copyto(y, x, "unsafe"),
+        lambda cp, x, y: y.__setitem__(cp.arange(len(x)), x),
+        lambda cp, x, y: y.put(range(len(x)), x),
+        lambda cp, x, y: y.__setitem__(cp.ones(len(x), bool), x),
+    ],
+)
 def test_every_way_to_write_casts_alike(cp, write):
     x, y = cp.array(EDGES), cp.zeros(len(EDGES), np.uint32)
     write(cp, x, y)

@@ -202,15 +202,19 @@ def test_vectorize_and_polynomials(cp):
 
 
 def test_leaving_an_interpreter_with_arrays_alive_is_quiet():
-    program = ("import virtualgpu; virtualgpu.activate(); import cupy; a = cupy.arange(3)\n"
-               "class Keep: pass\nk = Keep(); k.k, k.a = k, cupy.ones(5)[1:]")
+    program = (
+        "import virtualgpu; virtualgpu.activate(); import cupy; a = cupy.arange(3)\n"
+        "class Keep: pass\nk = Keep(); k.k, k.a = k, cupy.ones(5)[1:]"
+    )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_kernels_of_ones_own_are_imported_when_asked_for():
-    program = ("import sys, virtualgpu; virtualgpu.activate(); import cupy\n"
-               "(cupy.arange(3) + 1).get(); print([n for n in sys.modules if 'cupy._kernel' in n])")
+    program = (
+        "import sys, virtualgpu; virtualgpu.activate(); import cupy\n"
+        "(cupy.arange(3) + 1).get(); print([n for n in sys.modules if 'cupy._kernel' in n])"
+    )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.stdout.strip() == "[]", ended.stderr
 
@@ -246,10 +250,14 @@ def test_names_that_other_packages_use(cp):
 def test_complex_numbers_of_thrust(cp):
     """PtyPy's kernels: `namespace thrust` by CuPy's header, and by thrust's own name."""
     for header in ("cupy/complex.cuh", "thrust/complex.h"):
-        module = cp.RawModule(code=f"#include <{header}>\n" + r"""
+        module = cp.RawModule(
+            code=f"#include <{header}>\n"
+            + r"""
 extern "C" __global__ void turn(thrust::complex<float> *a) {
     a[threadIdx.x] = thrust::conj(a[threadIdx.x]) * thrust::polar(1.0f, 0.5f);
-}""", options=("-std=c++17",))
+}""",
+            options=("-std=c++17",),
+        )
         a = cp.asarray(np.array([1, 2j], np.complex64))
         module.get_function("turn")((1,), (2,), (a,))
         np.testing.assert_allclose(a.get(), np.array([1, -2j]) * np.exp(0.5j), rtol=1e-6)

@@ -53,8 +53,11 @@ def test_one_of_the_values_for_a_repeated_index_is_stored(cp):
     assert even % 2 == 0 and odd % 2 == 1  # which one is undefined
 
 
-@pytest.mark.parametrize("name", "sum prod max min mean std var ptp all any argmax argmin "
-                                 "nansum nanmax median count_nonzero average".split())
+@pytest.mark.parametrize(
+    "name",
+    "sum prod max min mean std var ptp all any argmax argmin "
+    "nansum nanmax median count_nonzero average".split(),
+)
 def test_reductions_give_arrays_of_no_dimensions(cp, name):
     result = getattr(cp, name)(cp.arange(3.0))
     assert type(result) is cp.ndarray
@@ -94,13 +97,23 @@ def test_results_are_in_c_order(cp):
 # -- host and device do not mix ----------------------------------------
 
 
-@pytest.mark.parametrize("mix", [
-    lambda cp, d, h: d + h, lambda cp, d, h: h + d, lambda cp, d, h: h * d,
-    lambda cp, d, h: d.__iadd__(h), lambda cp, d, h: d == h, lambda cp, d, h: h < d,
-    lambda cp, d, h: np.hypot(h, d), lambda cp, d, h: cp.where(d > 0, d, h),
-    lambda cp, d, h: cp.sqrt(h), lambda cp, d, h: cp.clip(d, h, None),
-    lambda cp, d, h: cp.maximum(d, h), lambda cp, d, h: cp.dot(d, h),
-])
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda cp, d, h: d + h,
+        lambda cp, d, h: h + d,
+        lambda cp, d, h: h * d,
+        lambda cp, d, h: d.__iadd__(h),
+        lambda cp, d, h: d == h,
+        lambda cp, d, h: h < d,
+        lambda cp, d, h: np.hypot(h, d),
+        lambda cp, d, h: cp.where(d > 0, d, h),
+        lambda cp, d, h: cp.sqrt(h),
+        lambda cp, d, h: cp.clip(d, h, None),
+        lambda cp, d, h: cp.maximum(d, h),
+        lambda cp, d, h: cp.dot(d, h),
+    ],
+)
 def test_numpy_arrays_in_expressions_are_refused(cp, mix):
     with pytest.raises(TypeError, match=r"Unsupported type <class 'numpy.ndarray'>"):
         mix(cp, cp.ones(3), np.ones(3))
@@ -113,13 +126,23 @@ def test_numpy_arrays_are_not_joined_to_cupys(cp):
         np.concatenate([np.ones(2), cp.ones(2)])
 
 
-@pytest.mark.parametrize("convert", [
-    np.asarray, np.array, lambda d: np.empty(3).__setitem__(slice(None), d),
-    lambda d: np.arange(3)[d.astype(int)], lambda d: np.array([d, d]),
-], ids=["asarray", "array", "assignment", "index", "list"])
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.asarray,
+        np.array,
+        lambda d: np.empty(3).__setitem__(slice(None), d),
+        lambda d: np.arange(3)[d.astype(int)],
+        lambda d: np.array([d, d]),
+    ],
+    ids=["asarray", "array", "assignment", "index", "list"],
+)
 def test_implicit_conversion_to_numpy_is_refused(cp, convert):
-    with pytest.raises(TypeError, match=r"Implicit conversion to a NumPy array is not allowed\. "
-                                        r"Please use `.get\(\)`"):
+    with pytest.raises(
+        TypeError,
+        match=r"Implicit conversion to a NumPy array is not allowed\. "
+        r"Please use `.get\(\)`",
+    ):
         convert(cp.ones(3))
 
 
@@ -214,8 +237,9 @@ def test_comparing_with_what_is_no_number(cp):
 def test_quantiles_have_five_methods(cp):
     a = cp.arange(4.0)
     for method in ("linear", "lower", "higher", "midpoint", "nearest"):
-        assert float(cp.percentile(a, 40, method=method)) == np.percentile(a.get(), 40,
-                                                                           method=method)
+        assert float(cp.percentile(a, 40, method=method)) == np.percentile(
+            a.get(), 40, method=method
+        )
     with pytest.raises(ValueError, match="'hazen' method is not yet supported"):
         cp.quantile(a, 0.4, method="hazen")
 
@@ -237,8 +261,11 @@ def test_ufuncs_have_no_where(cp):
 
 def test_results_are_not_cast_without_being_asked(cp):
     a = cp.arange(3)
-    with pytest.raises(TypeError, match=r"Cannot cast output operand from dtype\('float64'\) to "
-                                        r"dtype\('int64'\) according to the rule 'same_kind'"):
+    with pytest.raises(
+        TypeError,
+        match=r"Cannot cast output operand from dtype\('float64'\) to "
+        r"dtype\('int64'\) according to the rule 'same_kind'",
+    ):
         a += 0.5
     with pytest.raises(ValueError, match="Out shape is mismatched"):
         cp.add(cp.ones(3), 1, out=cp.ones(1))
@@ -282,8 +309,9 @@ def test_put_wraps_unless_asked_to_raise(cp):
 
 
 def test_zero_sized_extremes(cp):
-    with pytest.raises(ValueError, match="zero-size array to reduction operation cupy_max which "
-                                         "has no identity"):
+    with pytest.raises(
+        ValueError, match="zero-size array to reduction operation cupy_max which has no identity"
+    ):
         cp.array([]).max()
     assert float(cp.array([]).sum()) == 0
 

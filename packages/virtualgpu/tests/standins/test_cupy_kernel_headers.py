@@ -12,8 +12,10 @@ import virtualgpu
 def test_atomics_of_the_larger_and_the_smaller(cp, ctype, dtype):
     kernel = cp.RawKernel(
         '#include <cupy/atomics.cuh>\nextern "C" __global__ void f(NUMBER *x, const NUMBER *y) {\n'
-        "  atomicMax(x, y[threadIdx.x]); atomicMin(x + 1, y[threadIdx.x]); }", "f",
-        (f"-DNUMBER={ctype}",))
+        "  atomicMax(x, y[threadIdx.x]); atomicMin(x + 1, y[threadIdx.x]); }",
+        "f",
+        (f"-DNUMBER={ctype}",),
+    )
     y = cp.asarray(np.sin(np.arange(64)).astype(dtype))
     x = cp.zeros(2, dtype)
     with virtualgpu.check() as report:
@@ -25,31 +27,39 @@ def test_atomics_of_the_larger_and_the_smaller(cp, ctype, dtype):
 def test_sums_of_half_precision(cp):
     kernel = cp.RawKernel(
         '#include <cupy/atomics.cuh>\nextern "C" __global__ void f(float16 *x) '
-        "{ atomicAdd(x, float16(1.5f)); }", "f")
+        "{ atomicAdd(x, float16(1.5f)); }",
+        "f",
+    )
     x = cp.zeros(1, cp.float16)
     kernel((2,), (32,), (x,))
     assert x.get()[0] == 96
 
 
 def test_an_array_made_in_a_kernel(cp):
-    kernel = cp.RawKernel(r'''
+    kernel = cp.RawKernel(
+        r"""
 #include <cupy/carray.cuh>
 extern "C" __global__ void f(float *data) {
     ptrdiff_t shape[] = {3, 4}, strides[] = {4, 12};
     CArray<float, 2> columns(data, shape, strides);
     ptrdiff_t at[] = {2, 1};
     columns[at] = columns.size();
-}''', "f")
+}""",
+        "f",
+    )
     x = cp.zeros(12, cp.float32)
     kernel((1,), (1,), (x,))
     assert np.flatnonzero(x.get()).tolist() == [5] and x.get()[5] == 12
 
 
 def test_a_struct_by_value(cp):
-    kernel = cp.RawKernel(r'''
+    kernel = cp.RawKernel(
+        r"""
 struct Track { float pt; int charge; double vertex; };
 extern "C" __global__ void f(Track track, double *out) {
-    out[0] = track.pt; out[1] = track.charge; out[2] = track.vertex; }''', "f")
+    out[0] = track.pt; out[1] = track.charge; out[2] = track.vertex; }""",
+        "f",
+    )
     dtype = np.dtype([("pt", "f4"), ("charge", "i4"), ("vertex", "f8")], align=True)
     track = np.array([(1.5, -1, 3.25)], dtype)
     for one in (track, track[0], track.reshape(())):

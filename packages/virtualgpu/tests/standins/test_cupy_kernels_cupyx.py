@@ -39,11 +39,18 @@ def test_a_benchmark_ends_when_its_time_is_up(cp, cupyx, monkeypatch):
     assert profiler.benchmark(int, n_warmup=0, max_duration=4).cpu_times.size == 3
 
 
-@pytest.mark.parametrize(("given", "words"), [
-    ({"func": 3}, "callable"), ({"args": [1]}, "tuple"), ({"kwargs": ()}, "dict"),
-    ({"n_repeat": 1.5}, "integer"), ({"name": 3}, "string"), ({"devices": [0]}, "tuple"),
-    ({"max_duration": "1"}, "seconds"),
-])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"func": 3}, "callable"),
+        ({"args": [1]}, "tuple"),
+        ({"kwargs": ()}, "dict"),
+        ({"n_repeat": 1.5}, "integer"),
+        ({"name": 3}, "string"),
+        ({"devices": [0]}, "tuple"),
+        ({"max_duration": "1"}, "seconds"),
+    ],
+)
 def test_a_benchmark_refuses_nonsense(cupyx, given, words):
     from cupyx.profiler import benchmark
 
@@ -67,8 +74,11 @@ def test_time_ranges(cupyx):
 
 
 def test_scatter_counts_repeated_indices(cp, cupyx):
-    for function, expected in (("scatter_add", [4, 1, 6]), ("scatter_max", [3, 1, 5]),
-                               ("scatter_min", [1, 1, 1])):
+    for function, expected in (
+        ("scatter_add", [4, 1, 6]),
+        ("scatter_max", [3, 1, 5]),
+        ("scatter_min", [1, 1, 1]),
+    ):
         x = cp.ones(3, np.float32)
         getattr(cupyx, function)(x, cp.asarray([0, 2, 0]), cp.asarray([0, 5, 3], np.float32))
         if function == "scatter_min":

@@ -27,21 +27,91 @@ def test_nine_kernels_become_one(cp):
 
 
 FLOATS = [
-    "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
-    "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arctanh", "cbrt", "floor",
-    "ceil", "trunc", "rint", "isnan", "isinf", "isfinite", "signbit", "fabs", "absolute", "sign",
-    "square", "reciprocal", "negative", "positive", "deg2rad", "rad2deg", "logical_not",
+    "sqrt",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arcsinh",
+    "arctanh",
+    "cbrt",
+    "floor",
+    "ceil",
+    "trunc",
+    "rint",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "signbit",
+    "fabs",
+    "absolute",
+    "sign",
+    "square",
+    "reciprocal",
+    "negative",
+    "positive",
+    "deg2rad",
+    "rad2deg",
+    "logical_not",
 ]
 PAIRS = [
-    "add", "subtract", "multiply", "true_divide", "floor_divide", "remainder", "power", "maximum",
-    "minimum", "fmax", "fmin", "fmod", "arctan2", "hypot", "copysign", "nextafter", "equal",
-    "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
+    "add",
+    "subtract",
+    "multiply",
+    "true_divide",
+    "floor_divide",
+    "remainder",
+    "power",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "fmod",
+    "arctan2",
+    "hypot",
+    "copysign",
+    "nextafter",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "logical_and",
+    "logical_or",
     "logical_xor",
 ]
 INTEGERS = [
-    "add", "subtract", "multiply", "true_divide", "floor_divide", "remainder", "power", "maximum",
-    "minimum", "fmod", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
-    "less", "equal", "logical_and",
+    "add",
+    "subtract",
+    "multiply",
+    "true_divide",
+    "floor_divide",
+    "remainder",
+    "power",
+    "maximum",
+    "minimum",
+    "fmod",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "left_shift",
+    "right_shift",
+    "less",
+    "equal",
+    "logical_and",
 ]
 VALUES = np.array([-2.5, -0.5, -0.0, 0.25, 0.75, 1, 3.5, np.inf, -np.inf, np.nan])
 
@@ -50,7 +120,8 @@ def same(cp, names: list[str], *arrays) -> None:
     """One kernel with all these functions gives what each of them gives."""
     functions = [getattr(cp, name) for name in names]
     fused = cp.fuse(kernel_name="fused")(
-        lambda *args: tuple(function(*args) for function in functions))
+        lambda *args: tuple(function(*args) for function in functions)
+    )
     for name, function, result in zip(names, functions, fused(*arrays), strict=True):
         expected = function(*arrays)
         assert result.dtype == expected.dtype, name
@@ -85,20 +156,31 @@ def test_single_and_half_precision(cp, dtype):
 
 
 def test_integers_negative_and_bools(cp):
-    for name, values in (("invert", [True, False]), ("invert", [3, -4]), ("absolute", [3, -4]),
-                         ("sign", [3, -4, 0]), ("negative", [3, -4]), ("sqrt", [4, 9])):
+    for name, values in (
+        ("invert", [True, False]),
+        ("invert", [3, -4]),
+        ("absolute", [3, -4]),
+        ("sign", [3, -4, 0]),
+        ("negative", [3, -4]),
+        ("sqrt", [4, 9]),
+    ):
         same(cp, [name], cp.asarray(values))
 
 
 def test_numbers_follow_numpys_rules(cp):
     single, integer = cp.arange(4, dtype=np.float32), cp.arange(4, dtype=np.int16)
     for function, array, dtype in (
-            (lambda x: x * 2.5, single, np.float32), (lambda x: x * 2, integer, np.int16),
-            (lambda x: x * 2.5, integer, np.float64), (lambda x: 1 / x, integer, np.float64),
-            (lambda x: x + np.float64(1), single, np.float64),
-            (lambda x: np.float64(2) * x, single, np.float64),
-            (lambda x: x**2, integer, np.int16), (lambda x: 2**x, single, np.float32),
-            (lambda x: x > 1, single, np.bool_), (lambda x: -x, single, np.float32)):
+        (lambda x: x * 2.5, single, np.float32),
+        (lambda x: x * 2, integer, np.int16),
+        (lambda x: x * 2.5, integer, np.float64),
+        (lambda x: 1 / x, integer, np.float64),
+        (lambda x: x + np.float64(1), single, np.float64),
+        (lambda x: np.float64(2) * x, single, np.float64),
+        (lambda x: x**2, integer, np.int16),
+        (lambda x: 2**x, single, np.float32),
+        (lambda x: x > 1, single, np.bool_),
+        (lambda x: -x, single, np.float32),
+    ):
         result, expected = cp.fuse(function)(array), function(array)
         assert result.dtype == expected.dtype == dtype
         np.testing.assert_allclose(result.get(), expected.get())
@@ -185,7 +267,8 @@ def test_a_reduction_at_the_end(cp, name, dtype):
     x = cp.asarray((np.arange(12).reshape(3, 4) - 15).astype(dtype))
     for axis, keepdims in ((None, False), (0, False), (1, True)):
         function = lambda x: getattr(cp, name)(  # noqa: E731
-            x * 2 - 1, axis=axis, keepdims=keepdims)  # noqa: B023
+            x * 2 - 1, axis=axis, keepdims=keepdims
+        )  # noqa: B023
         with virtualgpu.launches() as launched:
             result = cp.fuse(kernel_name="fused")(function)(x)
         expected = function(x)
@@ -201,23 +284,34 @@ def test_extremes_of_nan_and_of_nothing(cp):
         largest(cp.zeros(0))
 
 
-@pytest.mark.parametrize(("function", "words"), [
-    (lambda cp, x: cp.sum(x) + 1, "last step"), (lambda cp, x: cp.sqrt(cp.sum(x)), "last step"),
-    (lambda cp, x: x.mean(), r"\.mean inside a fused function"),
-    (lambda cp, x: cp.sort(x), "cannot be fused"), (lambda cp, x: np.sqrt(x), "cannot be fused"),
-    (lambda cp, x: cp.divmod(x, 2), "one result"),
-    (lambda cp, x: cp.heaviside(x, 1), "no C\\+\\+ for it"), (lambda cp, x: x.shape, "shape"),
-    (lambda cp, x: cp.sum(x, out=x), "out="),
-])
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda cp, x: cp.sum(x) + 1, "last step"),
+        (lambda cp, x: cp.sqrt(cp.sum(x)), "last step"),
+        (lambda cp, x: x.mean(), r"\.mean inside a fused function"),
+        (lambda cp, x: cp.sort(x), "cannot be fused"),
+        (lambda cp, x: np.sqrt(x), "cannot be fused"),
+        (lambda cp, x: cp.divmod(x, 2), "one result"),
+        (lambda cp, x: cp.heaviside(x, 1), "no C\\+\\+ for it"),
+        (lambda cp, x: x.shape, "shape"),
+        (lambda cp, x: cp.sum(x, out=x), "out="),
+    ],
+)
 def test_what_cannot_be_fused_is_named(cp, function, words):
     with pytest.raises(NotImplementedError, match=words):
         cp.fuse(lambda x: function(cp, x))(cp.arange(3.0))
 
 
-@pytest.mark.parametrize(("function", "words"), [
-    (lambda x: 1 if x > 0 else 2, "cupy.where"), (list, "loop over"),
-    (lambda x: x + np.ones(3), "arguments of the function"), (lambda x: x & 1.5, "Invalid type"),
-])
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: 1 if x > 0 else 2, "cupy.where"),
+        (list, "loop over"),
+        (lambda x: x + np.ones(3), "arguments of the function"),
+        (lambda x: x & 1.5, "Invalid type"),
+    ],
+)
 def test_what_makes_no_sense_is_a_type_error(cp, function, words):
     with pytest.raises(TypeError, match=words):
         cp.fuse(function)(cp.arange(3.0))

@@ -19,12 +19,17 @@ def difference(cp):
 
 def test_a_loop_in_the_body(cp):
     """The body of a published tutorial: a power by a loop, with a number for all elements."""
-    intpow = cp.ElementwiseKernel("float64 x, int64 n", "float64 out", """
+    intpow = cp.ElementwiseKernel(
+        "float64 x, int64 n",
+        "float64 out",
+        """
         out = 1.0;
         for (int i = 0; i < n; i++) {
             out *= x;
         }
-    """, "intpow")
+    """,
+        "intpow",
+    )
     x = cp.asarray(np.random.default_rng(1).uniform(10, 20, 1000))
     np.testing.assert_array_equal(intpow(x, 2).get(), x.get() * x.get())
     assert intpow(x, 0).get().tolist() == [1] * 1000
@@ -54,9 +59,17 @@ def test_half_precision_computes_in_single(cp):
     np.testing.assert_array_equal(third(cp.asarray(x)).get(), expected.astype(np.float16))
 
 
-@pytest.mark.parametrize("shapes", [
-    ((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 1), (1, 4)), ((), (5,)), ((2, 3, 4), (3, 1)), ((), ()),
-])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((3, 4), (3, 4)),
+        ((3, 4), (4,)),
+        ((3, 1), (1, 4)),
+        ((), (5,)),
+        ((2, 3, 4), (3, 1)),
+        ((), ()),
+    ],
+)
 def test_broadcasting(cp, difference, shapes):
     random = np.random.default_rng(2)
     x, y = (random.uniform(size=shape) for shape in shapes)
@@ -66,8 +79,7 @@ def test_broadcasting(cp, difference, shapes):
 
 @pytest.mark.parametrize("reduce_dims", [True, False])
 def test_strides(cp, reduce_dims):
-    add = cp.ElementwiseKernel("T x, T y", "T z", "z = x + 10 * y", "add",
-                               reduce_dims=reduce_dims)
+    add = cp.ElementwiseKernel("T x, T y", "T z", "z = x + 10 * y", "add", reduce_dims=reduce_dims)
     x = cp.arange(24.0).reshape(2, 3, 4)
     host = x.get()
     for part in (np.s_[:, ::2], np.s_[..., ::-1], np.s_[1], np.s_[:, 1:2, :], np.s_[:, :, 3]):
@@ -99,33 +111,47 @@ def test_raw_arrays_and_indices(cp):
     x = cp.arange(6.0).reshape(2, 3)
     assert reverse(x, x).get().tolist() == [[5] * 3] * 2
     by_index = cp.ElementwiseKernel(
-        "raw T x", "raw int64 out", "int at[] = {int(i % 3), int(i / 3)}; "
+        "raw T x",
+        "raw int64 out",
+        "int at[] = {int(i % 3), int(i / 3)}; "
         "out[i] = x[at] * 1000 + x.shape()[0] * 100 + x.strides()[1] * 10 + x.ndim + x.size()",
-        "by_index")
+        "by_index",
+    )
     y = cp.arange(6, dtype=np.int64).reshape(2, 3).T
     out = cp.zeros(6, np.int64)
     by_index(y, out, size=6)
     expected = [1000 * value + 300 + 10 * 24 + 2 + 6 for value in range(6)]
     assert sorted(out.get().tolist()) == sorted(expected)
-    indices = cp.ElementwiseKernel("T x", "T z", "z = 10 * _ind.get()[0] + _ind.get()[1]", "at",
-                                   reduce_dims=False)
+    indices = cp.ElementwiseKernel(
+        "T x", "T z", "z = 10 * _ind.get()[0] + _ind.get()[1]", "at", reduce_dims=False
+    )
     assert indices(x).get().tolist() == [[0, 1, 2], [10, 11, 12]]
 
 
 def test_code_around_the_loop(cp):
     kernel = cp.ElementwiseKernel(
-        "T x, raw T total", "T y", "y = scaled(x) + start; mine += y", "around",
+        "T x, raw T total",
+        "T y",
+        "y = scaled(x) + start; mine += y",
+        "around",
         preamble="template <class T> __device__ T scaled(T x) { return SCALE * x; }",
-        loop_prep="T start = 100; T mine = 0", after_loop="atomicAdd(&total[0], mine)",
-        options=("-DSCALE=2",))
+        loop_prep="T start = 100; T mine = 0",
+        after_loop="atomicAdd(&total[0], mine)",
+        options=("-DSCALE=2",),
+    )
     words = r"around \(after_loop\) line 1: .*atomicAdd"
     with pytest.raises(cp.cuda.compiler.CompileException, match=words):
         kernel(cp.arange(4.0), cp.zeros(1))
     kernel = cp.ElementwiseKernel(
-        "T x, raw _non_const T total", "T y", "y = scaled(x) + start; mine += y", "around",
+        "T x, raw _non_const T total",
+        "T y",
+        "y = scaled(x) + start; mine += y",
+        "around",
         preamble="template <class T> __device__ T scaled(T x) { return SCALE * x; }",
-        loop_prep="T start = 100; T mine = 0", after_loop="atomicAdd(&total[0], mine)",
-        options=("-DSCALE=2",))
+        loop_prep="T start = 100; T mine = 0",
+        after_loop="atomicAdd(&total[0], mine)",
+        options=("-DSCALE=2",),
+    )
     total = cp.zeros(1)
     assert kernel(cp.arange(4.0), total).get().tolist() == [100, 102, 104, 106]
     assert total.get()[0] == 412
@@ -169,31 +195,41 @@ def test_arrays_of_numba(cp, difference):
 # -- what an elementwise kernel refuses ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(("run", "error", "words"), [
-    (lambda cp, k: k(cp.zeros(3)), TypeError, "must be either 2 or 3 .* given 1"),
-    (lambda cp, k: k(np.zeros(3), cp.zeros(3)), TypeError, "NumPy array lies on the host"),
-    (lambda cp, k: k([1], cp.zeros(3)), TypeError, "Unsupported type <class 'list'>"),
-    (lambda cp, k: k(cp.zeros(3), cp.zeros(3, np.float32)), TypeError, "y is float32.*float64"),
-    (lambda cp, k: k(cp.zeros(3), cp.zeros(4)), ValueError, "shape mismatch|broadcast"),
-    (lambda cp, k: k(1.0, 2.0), TypeError, "no array says what the type T"),
-    (lambda cp, k: k(cp.zeros(3), 1, cp.zeros(4)), ValueError, "shape|broadcast"),
-    (lambda cp, k: k(cp.zeros(3), 1, np.zeros(3)), TypeError, "NumPy array|cupy.ndarray"),
-    (lambda cp, k: k(cp.zeros(3), 1, size=3), ValueError, "only if all of the ndarray are 'raw'"),
-    (lambda cp, k: k(cp.zeros(3), 1, block_size=0), ValueError, "block_size"),
-    (lambda cp, k: k(cp.zeros(3), 1, nothing=0), TypeError, "nothing"),
-])
+@pytest.mark.parametrize(
+    ("run", "error", "words"),
+    [
+        (lambda cp, k: k(cp.zeros(3)), TypeError, "must be either 2 or 3 .* given 1"),
+        (lambda cp, k: k(np.zeros(3), cp.zeros(3)), TypeError, "NumPy array lies on the host"),
+        (lambda cp, k: k([1], cp.zeros(3)), TypeError, "Unsupported type <class 'list'>"),
+        (lambda cp, k: k(cp.zeros(3), cp.zeros(3, np.float32)), TypeError, "y is float32.*float64"),
+        (lambda cp, k: k(cp.zeros(3), cp.zeros(4)), ValueError, "shape mismatch|broadcast"),
+        (lambda cp, k: k(1.0, 2.0), TypeError, "no array says what the type T"),
+        (lambda cp, k: k(cp.zeros(3), 1, cp.zeros(4)), ValueError, "shape|broadcast"),
+        (lambda cp, k: k(cp.zeros(3), 1, np.zeros(3)), TypeError, "NumPy array|cupy.ndarray"),
+        (
+            lambda cp, k: k(cp.zeros(3), 1, size=3),
+            ValueError,
+            "only if all of the ndarray are 'raw'",
+        ),
+        (lambda cp, k: k(cp.zeros(3), 1, block_size=0), ValueError, "block_size"),
+        (lambda cp, k: k(cp.zeros(3), 1, nothing=0), TypeError, "nothing"),
+    ],
+)
 def test_bad_arguments(cp, difference, run, error, words):
     with pytest.raises(error, match=words):
         run(cp, difference)
 
 
-@pytest.mark.parametrize(("make", "error", "words"), [
-    (("T i", "T y", "y = i"), ValueError, "Can not use 'i'"),
-    (("T x", "T y", "y = x", "no name"), ValueError, "Invalid kernel name"),
-    (("x", "T y", "y = x"), ValueError, "Syntax error"),
-    (("hot T x", "T y", "y = x"), ValueError, 'Unknown keyword "hot"'),
-    (("float33 x", "T y", "y = x"), TypeError, "float33"),
-])
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (("T i", "T y", "y = i"), ValueError, "Can not use 'i'"),
+        (("T x", "T y", "y = x", "no name"), ValueError, "Invalid kernel name"),
+        (("x", "T y", "y = x"), ValueError, "Syntax error"),
+        (("hot T x", "T y", "y = x"), ValueError, 'Unknown keyword "hot"'),
+        (("float33 x", "T y", "y = x"), TypeError, "float33"),
+    ],
+)
 def test_bad_declarations(cp, make, error, words):
     with pytest.raises(error, match=words):
         cp.ElementwiseKernel(*make)
@@ -266,8 +302,16 @@ def test_a_reduction_is_one_launch(cp, norm):
 
 
 def test_several_inputs_numbers_and_outputs(cp):
-    dot = cp.ReductionKernel("T x, T y, float32 w", "float64 z", "x * y * w", "a + b", "z = a",
-                             "0", "dot", reduce_type="double")
+    dot = cp.ReductionKernel(
+        "T x, T y, float32 w",
+        "float64 z",
+        "x * y * w",
+        "a + b",
+        "z = a",
+        "0",
+        "dot",
+        reduce_type="double",
+    )
     x, y = np.arange(12.0).reshape(3, 4), np.arange(4.0)
     out = cp.zeros(3)
     assert dot(cp.asarray(x), cp.asarray(y), 2, axis=1, out=out) is out
@@ -281,10 +325,17 @@ def test_reductions_of_other_types(cp):
     largest = cp.ReductionKernel("T x", "T y", "x", "max(a, b)", "y = a", "-1e300", "largest")
     assert largest(cp.asarray([-3.0, -1.0, -2.0])).get() == -1
     pair = cp.ReductionKernel(
-        "T x", "int32 where", "At(x, _J)", "a.value < b.value ? a : b", "where = a.at",
-        "At()", "argmin", reduce_type="At",
+        "T x",
+        "int32 where",
+        "At(x, _J)",
+        "a.value < b.value ? a : b",
+        "where = a.at",
+        "At()",
+        "argmin",
+        reduce_type="At",
         preamble="struct At { double value; int at; __device__ At() : value(1e300), at(-1) { } "
-                 "__device__ At(double v, int i) : value(v), at(i) { } };")
+        "__device__ At(double v, int i) : value(v), at(i) { } };",
+    )
     assert pair(cp.asarray([3.0, 1.0, 2.0])).get() == 1
     assert pair(cp.asarray([[3.0, 1.0], [0.0, 2.0]]), axis=0).get().tolist() == [1, 0]
 
@@ -298,16 +349,19 @@ def test_empty_reductions(cp, norm):
         largest(cp.zeros(0))
 
 
-@pytest.mark.parametrize(("run", "error", "words"), [
-    (lambda cp, k: k(), TypeError, "must be either 1 or 2"),
-    (lambda cp, k: k(np.zeros(3)), TypeError, "NumPy array"),
-    (lambda cp, k: k(cp.zeros(3), axis=1), np.exceptions.AxisError, "axis 1"),
-    (lambda cp, k: k(cp.zeros((3, 3)), axis=(0, 0)), ValueError, "duplicate"),
-    (lambda cp, k: k(1.0), TypeError, "no array says"),
-    (lambda cp, k: k(cp.zeros(3), out=cp.zeros(3)), ValueError, "mismatched"),
-    (lambda cp, k: k(cp.zeros(3), out=np.zeros(())), TypeError, "cupy.ndarray"),
-    (lambda cp, k: k(cp.zeros(3), cp.zeros(()), out=cp.zeros(())), ValueError, "both"),
-])
+@pytest.mark.parametrize(
+    ("run", "error", "words"),
+    [
+        (lambda cp, k: k(), TypeError, "must be either 1 or 2"),
+        (lambda cp, k: k(np.zeros(3)), TypeError, "NumPy array"),
+        (lambda cp, k: k(cp.zeros(3), axis=1), np.exceptions.AxisError, "axis 1"),
+        (lambda cp, k: k(cp.zeros((3, 3)), axis=(0, 0)), ValueError, "duplicate"),
+        (lambda cp, k: k(1.0), TypeError, "no array says"),
+        (lambda cp, k: k(cp.zeros(3), out=cp.zeros(3)), ValueError, "mismatched"),
+        (lambda cp, k: k(cp.zeros(3), out=np.zeros(())), TypeError, "cupy.ndarray"),
+        (lambda cp, k: k(cp.zeros(3), cp.zeros(()), out=cp.zeros(())), ValueError, "both"),
+    ],
+)
 def test_what_reductions_refuse(cp, norm, run, error, words):
     with pytest.raises(error, match=words):
         run(cp, norm)

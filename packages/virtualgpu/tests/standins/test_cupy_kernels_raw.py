@@ -30,8 +30,9 @@ def root(cp):
 
 def coefficients(cp, n: int = 1000) -> tuple:
     random = np.random.default_rng(1)
-    return tuple(cp.asarray(random.uniform(low, high, n))
-                 for low, high in ((5, 10), (10, 20), (-0.1, 0.1)))
+    return tuple(
+        cp.asarray(random.uniform(low, high, n)) for low, high in ((5, 10), (10, 20), (-0.1, 0.1))
+    )
 
 
 def kernel(cp, parameters: str, body: str, **more):
@@ -66,11 +67,18 @@ def test_it_is_recorded_as_a_launch(cp, root):
     assert launched[0].details["grid"] == (1, 1, 1)
 
 
-@pytest.mark.parametrize(("declared", "value", "expected"), [
-    ("long long", 1 << 40, 1 << 40), ("int", 7, 7), ("double", 2.5, 2.5), ("bool", True, 1),
-    ("float", np.float32(1.5), 1.5), ("short", np.int16(-3), -3),
-    ("unsigned char", np.uint8(200), 200),
-])
+@pytest.mark.parametrize(
+    ("declared", "value", "expected"),
+    [
+        ("long long", 1 << 40, 1 << 40),
+        ("int", 7, 7),
+        ("double", 2.5, 2.5),
+        ("bool", True, 1),
+        ("float", np.float32(1.5), 1.5),
+        ("short", np.int16(-3), -3),
+        ("unsigned char", np.uint8(200), 200),
+    ],
+)
 def test_numbers_go_by_their_own_width(cp, declared, value, expected):
     out = cp.zeros(1)
     kernel(cp, f"{declared} x, double *out", "*out = x;")((1,), (1,), (value, out))
@@ -82,8 +90,10 @@ def test_complex_numbers_structures_and_none(cp):
     code = "out[0] = z.x; out[1] = z.y; out[2] = p.b; out[3] = nothing == 0;"
     pair = np.zeros(1, np.dtype([("a", "i4"), ("b", "f8")], align=True))
     pair["b"] = 9
-    source = ("struct Pair { int a; double b; };\nextern \"C\" __global__ void "
-              f"k(double2 z, Pair p, float *nothing, double *out) {{ {code} }}")
+    source = (
+        'struct Pair { int a; double b; };\nextern "C" __global__ void '
+        f"k(double2 z, Pair p, float *nothing, double *out) {{ {code} }}"
+    )
     cp.RawKernel(source, "k")((1,), (1,), (1 + 2j, pair[0], None, out))
     assert out.get().tolist() == [1, 2, 9, 1]
 
@@ -117,8 +127,12 @@ def test_parts_of_arrays_and_pointers(cp):
 
 
 def test_shared_memory_and_streams(cp):
-    reverse = kernel(cp, "int *x", "extern __shared__ int t[]; t[threadIdx.x] = x[threadIdx.x]; "
-                                   "__syncthreads(); x[threadIdx.x] = t[31 - threadIdx.x];")
+    reverse = kernel(
+        cp,
+        "int *x",
+        "extern __shared__ int t[]; t[threadIdx.x] = x[threadIdx.x]; "
+        "__syncthreads(); x[threadIdx.x] = t[31 - threadIdx.x];",
+    )
     x = cp.arange(32, dtype=np.int32)
     with cp.cuda.Stream():
         reverse((1,), (32,), (x,), shared_mem=128)
@@ -256,7 +270,8 @@ def test_too_few_arguments_are_an_error_and_a_finding(cp, root):
     with pytest.raises(RuntimeError, match="takes 5 arguments and was given 3"):
         root((1,), (4,), (a, b, c))
     assert findings(lambda: root((1,), (4,), (a, b, c))) == [
-        "greater_root takes 5 arguments and was given 3"]
+        "greater_root takes 5 arguments and was given 3"
+    ]
 
 
 def test_too_many_arguments_pass_as_in_cupy_and_are_a_finding(cp, root):
@@ -272,18 +287,26 @@ def test_an_array_of_another_type_is_a_finding(cp, root):
     a, b, c = coefficients(cp, 4)
     run = lambda: root((1,), (2,), (a.astype(np.float32), b, c, cp.zeros(4), 2))  # noqa: E731
     run()
-    assert findings(run) == ["argument 0 of greater_root is an array of float32; the kernel's "
-                             "parameter is double *"]
+    assert findings(run) == [
+        "argument 0 of greater_root is an array of float32; the kernel's parameter is double *"
+    ]
 
 
-@pytest.mark.parametrize(("declared", "value", "words"), [
-    ("float", 1.5, "a number of type float64; the kernel's parameter is float"),
-    ("float", 1, "a number of type int64; the kernel's parameter is float"),
-    ("long long", np.int32(1), "a number of type int32; .* is long long"),
-    ("int", 1 << 40, "a number of type int64; .* is int"),
-    ("int", 7, None), ("int", -7, None), ("bool", True, None), ("unsigned", 7, None),
-    ("double", np.float64(1), None), ("float *", 3.5, "float64; .* is float \\*"),
-])
+@pytest.mark.parametrize(
+    ("declared", "value", "words"),
+    [
+        ("float", 1.5, "a number of type float64; the kernel's parameter is float"),
+        ("float", 1, "a number of type int64; the kernel's parameter is float"),
+        ("long long", np.int32(1), "a number of type int32; .* is long long"),
+        ("int", 1 << 40, "a number of type int64; .* is int"),
+        ("int", 7, None),
+        ("int", -7, None),
+        ("bool", True, None),
+        ("unsigned", 7, None),
+        ("double", np.float64(1), None),
+        ("float *", 3.5, "float64; .* is float \\*"),
+    ],
+)
 def test_numbers_that_do_not_fit_are_findings(cp, declared, value, words):
     found = findings(lambda: kernel(cp, f"{declared} x", "")((1,), (1,), (value,)))
     if words is None:
@@ -337,7 +360,8 @@ def test_kernels_of_a_module_share_its_variables(cp, module):
     calls[...] = 0
     module.get_function("count")((3,), (2,), ())
     cp.RawModule(code=MODULE, name_expressions=("scale<float>", "scale<double>")).get_function(
-        "count")((1,), (1,), ())
+        "count"
+    )((1,), (1,), ())
     assert calls.get()[0] == 7
     with pytest.raises(RuntimeError, match=r"CUDA_ERROR_NOT_FOUND.*\n.*no variable nothing"):
         module.get_global("nothing")
@@ -357,18 +381,26 @@ def test_modules_from_files(cp, module, tmp_path):
         cp.RawModule(path=str(cubin)).get_function("twice")
 
 
-@pytest.mark.parametrize("given", [
-    {}, {"code": "", "path": ""}, {"path": "x.ptx", "name_expressions": ["k"]},
-    {"code": "", "backend": "nvcc", "name_expressions": ["k"]}, {"code": "", "options": ["-DN"]},
-])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"code": "", "path": ""},
+        {"path": "x.ptx", "name_expressions": ["k"]},
+        {"code": "", "backend": "nvcc", "name_expressions": ["k"]},
+        {"code": "", "options": ["-DN"]},
+    ],
+)
 def test_modules_that_make_no_sense(cp, given):
     with pytest.raises((TypeError, ValueError)):
         cp.RawModule(**given)
 
 
 def test_complex_numbers_by_cupys_header(cp):
-    source = ('#include <cupy/complex.cuh>\nextern "C" __global__ void '
-              "k(complex<float> *z) { z[threadIdx.x] = z[threadIdx.x] * 2 + 1.0f; }")
+    source = (
+        '#include <cupy/complex.cuh>\nextern "C" __global__ void '
+        "k(complex<float> *z) { z[threadIdx.x] = z[threadIdx.x] * 2 + 1.0f; }"
+    )
     z = cp.asarray([1 + 2j, 3j], dtype=np.complex64)
     cp.RawKernel(source, "k")((1,), (2,), (z,))
     assert z.get().tolist() == [3 + 4j, 1 + 6j]

@@ -97,8 +97,11 @@ def test_limit(cp, pool):
     pool.set_limit(size=4096)
     assert pool.get_limit() == 4096
     a = cp.empty(2048, np.uint8)
-    with pytest.raises(cp.cuda.OutOfMemoryError, match=r"Out of memory allocating 4,096 bytes "
-                       r"\(allocated so far: 2,048 bytes, limit set to: 4,096 bytes\)\."):
+    with pytest.raises(
+        cp.cuda.OutOfMemoryError,
+        match=r"Out of memory allocating 4,096 bytes "
+        r"\(allocated so far: 2,048 bytes, limit set to: 4,096 bytes\)\.",
+    ):
         cp.empty(4096, np.uint8)
     del a
     assert cp.empty(4096, np.uint8).size == 4096  # freed blocks went back first
@@ -117,8 +120,11 @@ def test_more_than_the_device_has_leaves_the_pool_as_it_was(cp):
     pool = cp.cuda.MemoryPool()
     with cp.cuda.using_allocator(pool.malloc):
         kept = cp.zeros(64)
-        with pytest.raises(cp.cuda.OutOfMemoryError, match=r"allocating 1,099,511,627,776 bytes "
-                           r"\(allocated so far: 512 bytes\)\."):
+        with pytest.raises(
+            cp.cuda.OutOfMemoryError,
+            match=r"allocating 1,099,511,627,776 bytes "
+            r"\(allocated so far: 512 bytes\)\.",
+        ):
             cp.empty(2**40, cp.uint8)
     assert (pool.used_bytes(), pool.total_bytes(), pool.n_free_blocks()) == (512, 512, 0)
     assert kept.sum() == 0

@@ -31,8 +31,7 @@ def on_host(value, cp):
 def left_on_host(expected, found, cp) -> bool:
     """Whether an array is NumPy's that should lie on the device."""
     if isinstance(expected, tuple | list):
-        return any(left_on_host(one, other, cp)
-                   for one, other in zip(expected, found, strict=True))
+        return any(left_on_host(one, other, cp) for one, other in zip(expected, found, strict=True))
     return isinstance(expected, np.ndarray) and not isinstance(found, cp.ndarray)
 
 
@@ -41,11 +40,17 @@ def differences(expected, found, where: str = "") -> list[str]:
     if isinstance(expected, tuple | list):
         if len(expected) != len(found):
             return [f"{where}: {len(expected)} and {len(found)} parts"]
-        return [line for i, (one, other) in enumerate(zip(expected, found, strict=True))
-                for line in differences(one, other, f"{where}[{i}]")]
+        return [
+            line
+            for i, (one, other) in enumerate(zip(expected, found, strict=True))
+            for line in differences(one, other, f"{where}[{i}]")
+        ]
     if not isinstance(expected, np.ndarray | np.generic):
-        same = expected == found if not isinstance(expected, float) else np.isclose(
-            expected, found, rtol=1e-14)
+        same = (
+            expected == found
+            if not isinstance(expected, float)
+            else np.isclose(expected, found, rtol=1e-14)
+        )
         return [] if same else [f"{where}: {expected!r} and {found!r}"]
     expected, found = np.asarray(expected), np.asarray(found)
     if (expected.dtype, expected.shape) != (found.dtype, found.shape):
@@ -53,8 +58,11 @@ def differences(expected, found, where: str = "") -> list[str]:
     if expected.dtype.kind in "biuS":
         return [] if (expected == found).all() else [f"{where}: {expected} and {found}"]
     digits = 4 * np.finfo(expected.dtype).eps
-    return [] if np.allclose(expected, found, rtol=digits, atol=digits, equal_nan=True) else [
-        f"{where}: {expected} and {found}"]
+    return (
+        []
+        if np.allclose(expected, found, rtol=digits, atol=digits, equal_nan=True)
+        else [f"{where}: {expected} and {found}"]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +119,9 @@ def test_every_shared_name_is_there(cp):
     assert [name for name in namespace.NAMES if hasattr(np, name) and not hasattr(cp, name)] == []
 
 
-@pytest.mark.parametrize("name", [name for names in namespace.UFUNCS.values()
-                                  for name in names.split()])
+@pytest.mark.parametrize(
+    "name", [name for names in namespace.UFUNCS.values() for name in names.split()]
+)
 def test_every_ufunc_says_its_name(cp, name):
     function = getattr(cp, name)
     assert isinstance(function, cp.ufunc)

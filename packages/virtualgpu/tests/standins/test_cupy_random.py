@@ -7,29 +7,43 @@ import pytest
 
 # name: arguments, mean, standard deviation (of the distribution)
 LEGACY = {
-    "beta": ((2, 3), 0.4, 0.2), "binomial": ((10, 0.3), 3, 2.1**0.5),
+    "beta": ((2, 3), 0.4, 0.2),
+    "binomial": ((10, 0.3), 3, 2.1**0.5),
     "chisquare": ((4,), 4, 8**0.5),
-    "exponential": ((2,), 2, 2), "f": ((6, 12), 1.2, (2 * 144 * 16 / (6 * 100 * 8)) ** 0.5),
-    "gamma": ((3, 2), 6, 12**0.5), "geometric": ((0.25,), 4, 12**0.5),
+    "exponential": ((2,), 2, 2),
+    "f": ((6, 12), 1.2, (2 * 144 * 16 / (6 * 100 * 8)) ** 0.5),
+    "gamma": ((3, 2), 6, 12**0.5),
+    "geometric": ((0.25,), 4, 12**0.5),
     "gumbel": ((1, 2), 1 + 2 * 0.5772156649, 2 * np.pi / 6**0.5),
     "hypergeometric": ((20, 30, 10), 4, (10 * 0.4 * 0.6 * 40 / 49) ** 0.5),
-    "laplace": ((1, 2), 1, 8**0.5), "logistic": ((1, 2), 1, 2 * np.pi / 3**0.5),
+    "laplace": ((1, 2), 1, 8**0.5),
+    "logistic": ((1, 2), 1, 2 * np.pi / 3**0.5),
     "lognormal": ((0, 0.5), np.exp(0.125), (np.exp(0.25) * (np.exp(0.25) - 1)) ** 0.5),
     "logseries": ((0.5,), 1 / np.log(2), (2 / np.log(2) - 1 / np.log(2) ** 2) ** 0.5),
-    "negative_binomial": ((5, 0.5), 5, 10**0.5), "noncentral_chisquare": ((3, 2), 5, 14**0.5),
-    "normal": ((5, 3), 5, 3), "pareto": ((5,), 0.25, (5 / (16 * 3)) ** 0.5),
-    "poisson": ((4,), 4, 2), "power": ((3,), 0.75, (3 / (16 * 5)) ** 0.5),
+    "negative_binomial": ((5, 0.5), 5, 10**0.5),
+    "noncentral_chisquare": ((3, 2), 5, 14**0.5),
+    "normal": ((5, 3), 5, 3),
+    "pareto": ((5,), 0.25, (5 / (16 * 3)) ** 0.5),
+    "poisson": ((4,), 4, 2),
+    "power": ((3,), 0.75, (3 / (16 * 5)) ** 0.5),
     "random_sample": ((), 0.5, 12**-0.5),
     "rayleigh": ((2,), 2 * (np.pi / 2) ** 0.5, (8 - 2 * np.pi) ** 0.5),
-    "standard_exponential": ((), 1, 1), "standard_gamma": ((4,), 4, 2),
+    "standard_exponential": ((), 1, 1),
+    "standard_gamma": ((4,), 4, 2),
     "standard_normal": ((), 0, 1),
-    "standard_t": ((8,), 0, (8 / 6) ** 0.5), "triangular": ((0, 1, 2), 1, 6**-0.5),
-    "uniform": ((5, 10), 7.5, 25**0.5 / 12**0.5), "vonmises": ((0, 0), 0, np.pi / 3**0.5),
-    "wald": ((2, 4), 2, 2**0.5), "weibull": ((1,), 1, 1),
+    "standard_t": ((8,), 0, (8 / 6) ** 0.5),
+    "triangular": ((0, 1, 2), 1, 6**-0.5),
+    "uniform": ((5, 10), 7.5, 25**0.5 / 12**0.5),
+    "vonmises": ((0, 0), 0, np.pi / 3**0.5),
+    "wald": ((2, 4), 2, 2**0.5),
+    "weibull": ((1,), 1, 1),
 }
-NEW = {name: LEGACY[name] for name in """
+NEW = {
+    name: LEGACY[name]
+    for name in """
     beta binomial chisquare exponential f gamma geometric hypergeometric logseries poisson power
-    standard_exponential standard_gamma standard_normal uniform""".split()}
+    standard_exponential standard_gamma standard_normal uniform""".split()
+}
 N = 20_000
 
 
@@ -137,8 +151,10 @@ def test_seeds(cp):
         cp.random.set_random_state(np.random.RandomState(1))
     bits = cp.random.XORWOW(3)
     assert cp.random.default_rng(bits).bit_generator is bits
-    assert (cp.random.Generator(cp.random.Philox4x3210(1)).random(3)
-            == cp.random.Generator(cp.random.Philox4x3210(1)).random(3)).all()
+    assert (
+        cp.random.Generator(cp.random.Philox4x3210(1)).random(3)
+        == cp.random.Generator(cp.random.Philox4x3210(1)).random(3)
+    ).all()
 
 
 def test_it_says_whose_numbers_these_are(cp):

@@ -25,8 +25,11 @@ class Wrapped:
 
 @pytest.fixture(scope="module")
 def stores(cp):
-    return cp.RawKernel('extern "C" __global__ void k(float *x, long long n) '
-                        "{ if (threadIdx.x < n) x[threadIdx.x] = 1; }", "k")
+    return cp.RawKernel(
+        'extern "C" __global__ void k(float *x, long long n) '
+        "{ if (threadIdx.x < n) x[threadIdx.x] = 1; }",
+        "k",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +56,17 @@ def numba_array(dtype=np.float32, length=8):
 # -- raw kernels ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("value", "said"), [
-    (numba_array, r"Unsupported type .*DeviceNDArray"),
-    (lambda: np.zeros(2, np.int64), r"numpy\.ndarray of shape \(2,\)"),
-    (lambda: Three.VALUE, "Unsupported type"), (lambda: "3", "Unsupported type"),
-    (lambda: [3], "Unsupported type"),
-], ids=["numba", "numpy", "enum", "text", "list"])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (numba_array, r"Unsupported type .*DeviceNDArray"),
+        (lambda: np.zeros(2, np.int64), r"numpy\.ndarray of shape \(2,\)"),
+        (lambda: Three.VALUE, "Unsupported type"),
+        (lambda: "3", "Unsupported type"),
+        (lambda: [3], "Unsupported type"),
+    ],
+    ids=["numba", "numpy", "enum", "text", "list"],
+)
 def test_an_argument_of_a_raw_kernel(cp, stores, x, value, said):
     with pytest.raises(TypeError, match=said):
         stores((1,), (8,), (x, value()))
@@ -71,8 +79,11 @@ def test_an_array_that_only_lies_on_the_device(stores, x):
         stores((1,), (8,), (Wrapped(x), 3))
 
 
-@pytest.mark.parametrize("value", [3, np.int64(3), np.array([3]), np.array(3)],
-                         ids=["int", "scalar", "of one element", "of no dimension"])
+@pytest.mark.parametrize(
+    "value",
+    [3, np.int64(3), np.array([3]), np.array(3)],
+    ids=["int", "scalar", "of one element", "of no dimension"],
+)
 def test_what_a_raw_kernel_takes(stores, x, value):
     stores((1,), (8,), [x, value])
     assert x.get().tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
@@ -80,18 +91,27 @@ def test_what_a_raw_kernel_takes(stores, x, value):
 
 def test_ints_up_to_64_bits(cp, stores, x):
     out = cp.zeros(1, np.uint64)
-    keep = cp.RawKernel('extern "C" __global__ void k(unsigned long long *x, '
-                        "unsigned long long v) { *x = v; }", "k")
+    keep = cp.RawKernel(
+        'extern "C" __global__ void k(unsigned long long *x, unsigned long long v) { *x = v; }', "k"
+    )
     keep((1,), (1,), (out, 2**64 - 1))
     assert int(out[0]) == 2**64 - 1
     with pytest.raises(OverflowError):
         keep((1,), (1,), (out, 2**64))
 
 
-@pytest.mark.parametrize(("launch", "error"), [
-    (((1.0,), (8,)), TypeError), (((np.ceil(0.5),), (8,)), TypeError), (((1,), (8.0,)), TypeError),
-    ((1, (8,)), TypeError), ((([1]), (8,)), TypeError), (((), (8,)), IndexError),
-], ids=["float", "ceil", "block", "int", "list", "empty"])
+@pytest.mark.parametrize(
+    ("launch", "error"),
+    [
+        (((1.0,), (8,)), TypeError),
+        (((np.ceil(0.5),), (8,)), TypeError),
+        (((1,), (8.0,)), TypeError),
+        ((1, (8,)), TypeError),
+        ((([1]), (8,)), TypeError),
+        (((), (8,)), IndexError),
+    ],
+    ids=["float", "ceil", "block", "int", "list", "empty"],
+)
 def test_a_grid_is_a_tuple_of_ints(stores, x, launch, error):
     with pytest.raises(error):
         stores(*launch, (x, 3))
@@ -200,10 +220,15 @@ def test_a_shape_is_of_ints(cp, shape):
 
 def test_an_output_is_an_array_of_the_device(cp, x):
     host = np.zeros(8, np.float32)
-    for call in (lambda: cp.add(x, x, out=host), lambda: cp.sum(x, out=host),
-                 lambda: cp.cumsum(x, out=host), lambda: cp.clip(x, 0, 1, out=host),
-                 lambda: cp.dot(x, x, out=host), lambda: cp.sqrt(x, out=host),
-                 lambda: cp.random.default_rng(1).random(out=host)):
+    for call in (
+        lambda: cp.add(x, x, out=host),
+        lambda: cp.sum(x, out=host),
+        lambda: cp.cumsum(x, out=host),
+        lambda: cp.clip(x, 0, 1, out=host),
+        lambda: cp.dot(x, x, out=host),
+        lambda: cp.sqrt(x, out=host),
+        lambda: cp.random.default_rng(1).random(out=host),
+    ):
         with pytest.raises((TypeError, AttributeError)):
             call()
     assert (host == 0).all()

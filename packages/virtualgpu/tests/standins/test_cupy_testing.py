@@ -79,10 +79,13 @@ def test_loop(dtype):
 """
 
 SAYS = {
-    "values": "Arrays are not equal", "not_close": "Not equal to tolerance rtol=0.001",
-    "names": "CuPy's result is 'cupy', NumPy's 'numpy'", "count": "CuPy's result is [array(",
+    "values": "Arrays are not equal",
+    "not_close": "Not equal to tolerance rtol=0.001",
+    "names": "CuPy's result is 'cupy', NumPy's 'numpy'",
+    "count": "CuPy's result is [array(",
     "type": "the types differ: float32 of CuPy, float64 of NumPy",
-    "nothing": "the test returns None", "one_error": "only numpy raises an error",
+    "nothing": "the test returns None",
+    "one_error": "only numpy raises an error",
     "loop": "dtype is <class 'numpy.uint8'>",
 }
 

@@ -61,22 +61,25 @@ def channels(cp, dtype, count=1):
     bits = [8 * dtype.itemsize] * count + [0] * (4 - count)
     kind = {"i": "Signed", "u": "Unsigned", "f": "Float"}[dtype.kind]
     return cp.cuda.texture.ChannelFormatDescriptor(
-        *bits, getattr(cp.cuda.runtime, f"cudaChannelFormatKind{kind}"))
+        *bits, getattr(cp.cuda.runtime, f"cudaChannelFormatKind{kind}")
+    )
 
 
 def cuda_array(cp, data, count=1, flags=0):
     """A CUDA array with the elements of a NumPy array."""
     width = data.shape[-1] // count
-    made = cp.cuda.texture.CUDAarray(channels(cp, data.dtype, count), width,
-                                     *data.shape[-2::-1], flags=flags)
+    made = cp.cuda.texture.CUDAarray(
+        channels(cp, data.dtype, count), width, *data.shape[-2::-1], flags=flags
+    )
     made.copy_from(data)
     return made
 
 
 def of_array(cp, array, *mode, **more):
     r, t = cp.cuda.runtime, cp.cuda.texture
-    return t.TextureObject(t.ResourceDescriptor(r.cudaResourceTypeArray, array),
-                           t.TextureDescriptor(*mode, **more))
+    return t.TextureObject(
+        t.ResourceDescriptor(r.cudaResourceTypeArray, array), t.TextureDescriptor(*mode, **more)
+    )
 
 
 # -- arrays and copies ---------------------------------------------------------------------------
@@ -90,8 +93,12 @@ def test_copies_to_an_array_and_back(cp, t, dtype, extents, count):
     host = RANDOM.integers(0, 99, shape).astype(dtype)
     array = t.CUDAarray(channels(cp, dtype, count), *extents)
     assert array.ndim == len(extents)
-    for given in (host, np.asfortranarray(host), cp.asarray(host), cp.asfortranarray(
-            cp.asarray(host))):
+    for given in (
+        host,
+        np.asfortranarray(host),
+        cp.asarray(host),
+        cp.asfortranarray(cp.asarray(host)),
+    ):
         for out in (np.zeros_like(host), cp.zeros(shape, dtype)):
             array.copy_from(np.zeros_like(host))
             array.copy_from(given)
@@ -125,16 +132,33 @@ def test_descriptors_tell_what_they_were_made_of(cp, t):
     assert form.get_channel_format() == {"x": 32, "y": 0, "z": 0, "w": 0, "f": 2}
     array = cuda_array(cp, x.get())
     assert t.ResourceDescriptor(0, array).get_resource_desc() == {
-        "resType": 0, "array": {"array": array.ptr}}
-    assert t.ResourceDescriptor(r.cudaResourceTypeLinear, arr=x, chDesc=form, sizeInBytes=64
-                                ).get_resource_desc()["linear"]["sizeInBytes"] == 64
+        "resType": 0,
+        "array": {"array": array.ptr},
+    }
+    assert (
+        t.ResourceDescriptor(
+            r.cudaResourceTypeLinear, arr=x, chDesc=form, sizeInBytes=64
+        ).get_resource_desc()["linear"]["sizeInBytes"]
+        == 64
+    )
     assert t.ResourceDescriptor(
         r.cudaResourceTypePitch2D, arr=x, chDesc=form, width=8, height=2, pitchInBytes=32
-    ).get_resource_desc()["pitch2D"] == {"devPtr": x.data.ptr, "desc": form.get_channel_format(),
-                                         "width": 8, "height": 2, "pitchInBytes": 32}
+    ).get_resource_desc()["pitch2D"] == {
+        "devPtr": x.data.ptr,
+        "desc": form.get_channel_format(),
+        "width": 8,
+        "height": 2,
+        "pitchInBytes": 32,
+    }
     assert t.TextureDescriptor((1,), 1, 1, None, (0.5,), 1).get_texture_desc() == {
-        "addressMode": (1, 0, 0), "filterMode": 1, "readMode": 1, "sRGB": 0,
-        "borderColor": (0.5, 0, 0, 0), "normalizedCoords": 1, "maxAnisotropy": 0}
+        "addressMode": (1, 0, 0),
+        "filterMode": 1,
+        "readMode": 1,
+        "sRGB": 0,
+        "borderColor": (0.5, 0, 0, 0),
+        "normalizedCoords": 1,
+        "maxAnisotropy": 0,
+    }
     with pytest.raises(NotImplementedError, match="MipmappedArray is currently not supported"):
         t.ResourceDescriptor(r.cudaResourceTypeMipmappedArray)
     with pytest.raises(ValueError, match="needs cuArr, another arr and chDesc"):
@@ -151,16 +175,25 @@ def test_linear_memory(cp, t, run):
     linear = cp.cuda.runtime.cudaResourceTypeLinear
     texture = t.TextureObject(
         t.ResourceDescriptor(linear, arr=x, chDesc=channels(cp, np.float32), sizeInBytes=x.nbytes),
-        t.TextureDescriptor())
+        t.TextureDescriptor(),
+    )
     run("fetched", (32,), texture, out)
     assert (out == x).all()
     x[3] = 7  # the array itself, not a copy
     run("fetched", (32,), texture, out)
     assert out[3] == 7
     y, out = cp.asarray(RANDOM.random(16)), cp.zeros(16)
-    run("doubles", (16,), t.TextureObject(
-        t.ResourceDescriptor(linear, arr=y, chDesc=channels(cp, np.int32, 2),
-                             sizeInBytes=y.nbytes), t.TextureDescriptor()), out)
+    run(
+        "doubles",
+        (16,),
+        t.TextureObject(
+            t.ResourceDescriptor(
+                linear, arr=y, chDesc=channels(cp, np.int32, 2), sizeInBytes=y.nbytes
+            ),
+            t.TextureDescriptor(),
+        ),
+        out,
+    )
     assert (out == y).all()
 
 
@@ -176,23 +209,46 @@ def test_planes_by_rows_and_normalized(cp, t, run):
     at = np.arange(32)
     there, out = cp.asarray(data), cp.zeros(32, np.float32)
     rows = t.TextureObject(
-        t.ResourceDescriptor(r.cudaResourceTypePitch2D, arr=there, chDesc=channels(cp, np.float32),
-                             width=8, height=4, pitchInBytes=32),
-        t.TextureDescriptor((r.cudaAddressModeWrap,) * 2, normalizedCoords=1))
-    x, y = (cp.asarray(one.astype(np.float32)) for one in ((at % 8 + 0.5) / 8 - 2,
-                                                           (at // 8 + 0.5) / 4 + 1))
+        t.ResourceDescriptor(
+            r.cudaResourceTypePitch2D,
+            arr=there,
+            chDesc=channels(cp, np.float32),
+            width=8,
+            height=4,
+            pitchInBytes=32,
+        ),
+        t.TextureDescriptor((r.cudaAddressModeWrap,) * 2, normalizedCoords=1),
+    )
+    x, y = (
+        cp.asarray(one.astype(np.float32))
+        for one in ((at % 8 + 0.5) / 8 - 2, (at // 8 + 0.5) / 4 + 1)
+    )
     run("plane", (32,), rows, x, y, out)
     assert (out.get().reshape(4, 8) == data).all()
 
 
 def test_space_and_layers(cp, run):
     data, out = np.arange(60, dtype=np.float32).reshape(3, 4, 5), cp.zeros(1, np.float32)
-    run("space", (1,), of_array(cp, cuda_array(cp, data), (1, 1, 1), 1),
-        np.float32(2), np.float32(1), np.float32(1.5), out)
+    run(
+        "space",
+        (1,),
+        of_array(cp, cuda_array(cp, data), (1, 1, 1), 1),
+        np.float32(2),
+        np.float32(1),
+        np.float32(1.5),
+        out,
+    )
     assert out[0] == (1.5 + 5 * 0.5 + 20)
     layers = cuda_array(cp, data, flags=cp.cuda.runtime.cudaArrayLayered)
-    run("layer", (1,), of_array(cp, layers, (1, 1), 1), np.float32(2), np.float32(1), np.int32(2),
-        out)
+    run(
+        "layer",
+        (1,),
+        of_array(cp, layers, (1, 1), 1),
+        np.float32(2),
+        np.float32(1),
+        np.int32(2),
+        out,
+    )
     assert out[0] == (1.5 + 5 * 0.5 + 40)
 
 
@@ -232,16 +288,21 @@ def test_errors_name_line_and_thread(cp, t, run):
     x, out = cp.zeros(20, np.float32), cp.zeros(32, np.float32)
     short = t.TextureObject(
         t.ResourceDescriptor(2, arr=x, chDesc=channels(cp, np.float32), sizeInBytes=80),
-        t.TextureDescriptor())
-    with pytest.raises(MemoryAccessError, match=r"(?s)ILLEGAL_ADDRESS.*element 20 of linear "
-                       r"memory of 20 elements.*kernel fetched.*line 4, thread 20 of block 0"):
+        t.TextureDescriptor(),
+    )
+    with pytest.raises(
+        MemoryAccessError,
+        match=r"(?s)ILLEGAL_ADDRESS.*element 20 of linear "
+        r"memory of 20 elements.*kernel fetched.*line 4, thread 20 of block 0",
+    ):
         run("fetched", (32,), short, out)
     with pytest.raises(MemoryAccessError, match=r"(?s)no such object.*line 4"):
         run("fetched", (32,), np.uint64(1), out)
     with pytest.raises(MemoryAccessError, match=r"(?s)the address of an array; make an object"):
         run("fetched", (32,), x, out)
-    array = cuda_array(cp, np.zeros((32, 4), np.float32),
-                       flags=cp.cuda.runtime.cudaArraySurfaceLoadStore)
+    array = cuda_array(
+        cp, np.zeros((32, 4), np.float32), flags=cp.cuda.runtime.cudaArraySurfaceLoadStore
+    )
     surface = t.SurfaceObject(t.ResourceDescriptor(0, array))
     with pytest.raises(MemoryAccessError, match=r"(?s)x counts bytes: multiply.*kernel unscaled"):
         run("unscaled", (8, 1), surface)

@@ -34,14 +34,21 @@ CASES = [
     ("signal", "find_peaks", (IMAGE[0],)),
     ("signal", "welch", (RNG.normal(size=600),)),
     ("signal", "resample_poly", (IMAGE[0], 3, 2)),
-    ("special", "erf", (IMAGE,)), ("special", "gammaln", (POSITIVE,)),
-    ("special", "betainc", (1.5, 2.5, POSITIVE)), ("special", "logsumexp", (IMAGE,)),
+    ("special", "erf", (IMAGE,)),
+    ("special", "gammaln", (POSITIVE,)),
+    ("special", "betainc", (1.5, 2.5, POSITIVE)),
+    ("special", "logsumexp", (IMAGE,)),
     ("special", "j0", (IMAGE.astype(np.float32),)),
-    ("linalg", "lu", (IMAGE[:6, :6],)), ("linalg", "toeplitz", (IMAGE[0],)),
+    ("linalg", "lu", (IMAGE[:6, :6],)),
+    ("linalg", "toeplitz", (IMAGE[0],)),
     ("linalg", "solve_triangular", (np.tril(IMAGE[:6, :6]) + 4 * np.eye(6), IMAGE[0, :6])),
-    ("fft", "dctn", (IMAGE,)), ("fft", "rfft", (IMAGE,)), ("fft", "next_fast_len", (1009,)),
-    ("fftpack", "rfft", (IMAGE,)), ("fftpack", "ifftn", (IMAGE.astype(np.complex64),)),
-    ("stats", "zscore", (IMAGE,)), ("stats", "entropy", (POSITIVE,)),
+    ("fft", "dctn", (IMAGE,)),
+    ("fft", "rfft", (IMAGE,)),
+    ("fft", "next_fast_len", (1009,)),
+    ("fftpack", "rfft", (IMAGE,)),
+    ("fftpack", "ifftn", (IMAGE.astype(np.complex64),)),
+    ("stats", "zscore", (IMAGE,)),
+    ("stats", "entropy", (POSITIVE,)),
 ]
 
 
@@ -61,8 +68,9 @@ def same(found, right) -> None:
         assert found == right and type(found) is type(right)
 
 
-@pytest.mark.parametrize(("module", "name", "arguments"), CASES,
-                         ids=[f"{module}.{name}" for module, name, _ in CASES])
+@pytest.mark.parametrize(
+    ("module", "name", "arguments"), CASES, ids=[f"{module}.{name}" for module, name, _ in CASES]
+)
 def test_values_are_scipys_and_lie_on_the_device(module, name, arguments):
     import importlib
 

@@ -40,8 +40,13 @@ def equal(result, expected, dtype=None) -> None:
 
 
 def test_there_and_back(ga):
-    for array in (np.arange(6).reshape(2, 3), np.asfortranarray(np.ones((2, 3))),
-                  np.zeros(0, np.float32), np.array(3.0), np.arange(12)[::3]):
+    for array in (
+        np.arange(6).reshape(2, 3),
+        np.asfortranarray(np.ones((2, 3))),
+        np.zeros(0, np.float32),
+        np.array(3.0),
+        np.arange(12)[::3],
+    ):
         on_device = ga.to_gpu(array)
         np.testing.assert_array_equal(on_device.get(), array)
         assert (on_device.shape, on_device.dtype) == (array.shape, array.dtype)
@@ -109,11 +114,25 @@ def test_arrays_pickle_print_and_count(ga, x):
 def test_arithmetic(ga, x):
     a, b = ga.to_gpu(x), ga.to_gpu(x[::-1].copy())
     y = x[::-1]
-    for result, expected in ((a + b, x + y), (a - b, x - y), (a * b, x * y), (a / b, x / y),
-                             (a + 1, x + 1), (1 + a, 1 + x), (a - 1, x - 1), (1 - a, 1 - x),
-                             (a * 2, x * 2), (2 * a, 2 * x), (a / 4, x / 4), (1 / a, 1 / x),
-                             (a**2, x**2), (-a, -x), (+a, x), (abs(a), abs(x)),
-                             (a.mul_add(2, b, 3), 2 * x + 3 * y)):
+    for result, expected in (
+        (a + b, x + y),
+        (a - b, x - y),
+        (a * b, x * y),
+        (a / b, x / y),
+        (a + 1, x + 1),
+        (1 + a, 1 + x),
+        (a - 1, x - 1),
+        (1 - a, 1 - x),
+        (a * 2, x * 2),
+        (2 * a, 2 * x),
+        (a / 4, x / 4),
+        (1 / a, 1 / x),
+        (a**2, x**2),
+        (-a, -x),
+        (+a, x),
+        (abs(a), abs(x)),
+        (a.mul_add(2, b, 3), 2 * x + 3 * y),
+    ):
         np.testing.assert_allclose(result.get(), expected, rtol=1e-6)
         assert result.dtype == np.float32
 
@@ -146,8 +165,14 @@ def test_integers_divide_as_in_c(ga):
 
 def test_comparisons_give_the_arrays_own_type(ga, x):
     a = ga.to_gpu(x)
-    for result, expected in ((a > 0, x > 0), (a <= 0.25, x <= 0.25), (a == a, x == x),
-                             (a != a, x != x), (a < 1, x < 1), (a >= 1, x >= 1)):
+    for result, expected in (
+        (a > 0, x > 0),
+        (a <= 0.25, x <= 0.25),
+        (a == a, x == x),
+        (a != a, x != x),
+        (a < 1, x < 1),
+        (a >= 1, x >= 1),
+    ):
         equal(result, expected.astype(np.float32))
 
 
@@ -165,8 +190,14 @@ def test_shapes_do_not_broadcast(ga):
 def test_arrays_with_gaps_are_refused(ga):
     a = ga.to_gpu(np.arange(16, dtype=np.float32).reshape(4, 4))
     part = a[:, ::2]
-    for use in (lambda: part + 1, lambda: -part, lambda: part.reshape(8), lambda: part.reverse(),
-                lambda: part.fill(1), lambda: part.astype(np.float64)):
+    for use in (
+        lambda: part + 1,
+        lambda: -part,
+        lambda: part.reshape(8),
+        lambda: part.reverse(),
+        lambda: part.fill(1),
+        lambda: part.astype(np.float64),
+    ):
         with pytest.raises(RuntimeError, match="only contiguous arrays"):
             use()
 
@@ -177,8 +208,16 @@ def test_arrays_with_gaps_are_refused(ga):
 def test_views_share_memory(ga):
     host = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
     a = ga.to_gpu(host)
-    for index in (0, (1, 2), (slice(None), 1), (..., 2), (slice(None, None, -1), slice(1, 3)),
-                  (None, 1), (1, 2, 3), slice(2, 2)):
+    for index in (
+        0,
+        (1, 2),
+        (slice(None), 1),
+        (..., 2),
+        (slice(None, None, -1), slice(1, 3)),
+        (None, 1),
+        (1, 2, 3),
+        slice(2, 2),
+    ):
         np.testing.assert_array_equal(a[index].get(), host[index])
     a[1, 2, 3] = 99
     a[0][1] = np.zeros(4, np.int32)
@@ -229,8 +268,12 @@ def test_freed_memory_is_not_touched(ga):
 
 def test_reductions_give_arrays_without_dimensions(ga, x):
     a = ga.to_gpu(x)
-    for result, expected in ((ga.sum(a), x.sum()), (ga.max(a), 3.5), (ga.min(a), -2.5),
-                             (ga.dot(a, a), (x * x).sum())):
+    for result, expected in (
+        (ga.sum(a), x.sum()),
+        (ga.max(a), 3.5),
+        (ga.min(a), -2.5),
+        (ga.dot(a, a), (x * x).sum()),
+    ):
         assert result.shape == () and result.dtype == np.float32
         np.testing.assert_allclose(result.get(), expected, rtol=1e-6)
     equal(ga.sum(ga.to_gpu(np.full(3, 100, np.int8))), np.int8(44))
@@ -270,10 +313,27 @@ def test_joining_and_others(ga, x):
         ga.stack([a, a[:2]])
 
 
-@pytest.mark.parametrize("name", [
-    "fabs", "ceil", "floor", "exp", "log", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh",
-    "tanh", "asin", "acos", "atan",
-])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fabs",
+        "ceil",
+        "floor",
+        "exp",
+        "log",
+        "log10",
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asin",
+        "acos",
+        "atan",
+    ],
+)
 def test_functions_of_elements(ga, name):
     from pycuda import cumath
 
@@ -324,8 +384,9 @@ def test_vector_types(ga):
     with pytest.raises(TypeError, match="3 values for x, y, z"):
         ga.vec.make_float3(1, 2)
     a = ga.to_gpu(np.array([(1, 2), (3, 4)], ga.vec.int2))
-    SourceModule("__global__ void k(int2 *p, float3 by) { p[threadIdx.x].x *= by.z; }"
-                 ).get_function("k")(a, point[()], block=(2, 1, 1))
+    SourceModule(
+        "__global__ void k(int2 *p, float3 by) { p[threadIdx.x].x *= by.z; }"
+    ).get_function("k")(a, point[()], block=(2, 1, 1))
     assert a.get()["x"].tolist() == [3, 9]
     with pytest.raises(NotImplementedError, match="take for each array"):
         _ = ga.multi_take
@@ -338,8 +399,11 @@ def test_vector_types(ga):
 def combination(ga):
     from pycuda.elementwise import ElementwiseKernel
 
-    return ElementwiseKernel("float a, float *x, float b, const float *y, float *z",
-                             "z[i] = a*x[i] + b*y[i]", "linear_combination")
+    return ElementwiseKernel(
+        "float a, float *x, float b, const float *y, float *z",
+        "z[i] = a*x[i] + b*y[i]",
+        "linear_combination",
+    )
 
 
 def test_elements(ga, combination):
@@ -386,8 +450,14 @@ def test_complex_elements(ga):
 def test_reduction_kernels(ga, size):
     from pycuda.reduction import ReductionKernel
 
-    dot = ReductionKernel(np.float64, neutral="0", reduce_expr="a+b", map_expr="w*x[i]*y[i]",
-                          arguments="const double *x, const double *y, double w", name="dot")
+    dot = ReductionKernel(
+        np.float64,
+        neutral="0",
+        reduce_expr="a+b",
+        map_expr="w*x[i]*y[i]",
+        arguments="const double *x, const double *y, double w",
+        name="dot",
+    )
     x, y = np.random.default_rng(2).uniform(size=(2, size))
     with virtualgpu.check() as report:
         result = dot(ga.to_gpu(x), ga.to_gpu(y), 2)

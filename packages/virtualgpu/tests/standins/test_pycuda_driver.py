@@ -101,8 +101,9 @@ def test_device_memory_and_numbers(drv, module):
     x = np.arange(100, dtype=np.float32)
     on_device = drv.mem_alloc(x.nbytes)
     drv.memcpy_htod(on_device, x)
-    module.get_function("scale")(on_device, np.float32(3), np.int32(50), grid=(4, 1),
-                                 block=(32, 1, 1))
+    module.get_function("scale")(
+        on_device, np.float32(3), np.int32(50), grid=(4, 1), block=(32, 1, 1)
+    )
     back = np.empty_like(x)
     drv.memcpy_dtoh(back, on_device)
     np.testing.assert_array_equal(back, np.where(x < 50, 3 * x, x))
@@ -110,8 +111,9 @@ def test_device_memory_and_numbers(drv, module):
 
 def test_parameters_of_unequal_sizes(drv, module):
     out = np.zeros(3)
-    module.get_function("three")(np.int8(-1), np.float64(2.5), np.int16(-3), drv.InOut(out),
-                                 block=(1, 1, 1))
+    module.get_function("three")(
+        np.int8(-1), np.float64(2.5), np.int16(-3), drv.InOut(out), block=(1, 1, 1)
+    )
     assert out.tolist() == [-1, 2.5, -3]
 
 
@@ -213,8 +215,9 @@ def test_no_times(drv, module):
 
 def test_python_numbers_are_refused(drv, module):
     x = drv.mem_alloc(4)
-    for position, arguments in enumerate(([1, np.float32(1), np.int32(1)],
-                                          [x, 2.0, np.int32(1)], [x, np.float32(1), True])):
+    for position, arguments in enumerate(
+        ([1, np.float32(1), np.int32(1)], [x, 2.0, np.int32(1)], [x, np.float32(1), True])
+    ):
         with pytest.raises(TypeError, match=rf"parameter #{position} \(0-based\).*numpy\.int32"):
             module.get_function("scale")(*arguments, block=(1, 1, 1))
 
@@ -254,21 +257,24 @@ def test_arguments_that_do_not_fit_are_findings(drv, module):
             scale(x, np.float32(1), block=(8, 1, 1))
     assert [finding.message for finding in report.of_kind("arguments")] == [
         "argument 0 of scale is an array of float64; the kernel's parameter is float *",
-        "scale takes 3 arguments and was given 2"]
+        "scale takes 3 arguments and was given 2",
+    ]
 
 
 def test_a_number_too_wide_moves_those_after_it(drv, module):
     """PyCUDA packs arguments one after the other; only check() looks at them."""
     out = np.zeros(3)
     with virtualgpu.check() as report:
-        module.get_function("three")(np.int64(7), np.float64(2.5), np.int16(3), drv.InOut(out),
-                                     block=(1, 1, 1))
+        module.get_function("three")(
+            np.int64(7), np.float64(2.5), np.int16(3), drv.InOut(out), block=(1, 1, 1)
+        )
     assert out.tolist() == [7, 2.5, 3]  # the double is aligned to 8 anyway
     assert report.ok or report.of_kind("arguments")
     shifted = np.ones(4, np.float32)
     with virtualgpu.check() as report:
-        module.get_function("scale")(drv.InOut(shifted), np.float64(3), np.int32(4),
-                                     block=(4, 1, 1))
+        module.get_function("scale")(
+            drv.InOut(shifted), np.float64(3), np.int32(4), block=(4, 1, 1)
+        )
     assert shifted.tolist() != [3] * 4
     assert "float64; the kernel's parameter is float" in str(report)
 
@@ -301,8 +307,10 @@ def test_a_compile_error_has_line_caret_and_log(drv):
 def test_mangled_names_and_templates(drv):
     from pycuda.compiler import SourceModule
 
-    source = "template <class T> __device__ T two() { return 2; }\n" \
-             '{} __global__ void k(float *x) {{ *x = two<float>(); }}'.replace("{}", "%s")
+    source = (
+        "template <class T> __device__ T two() { return 2; }\n"
+        "{} __global__ void k(float *x) {{ *x = two<float>(); }}".replace("{}", "%s")
+    )
     source = source.replace("{{", "{").replace("}}", "}")
     with pytest.raises(drv.CompileError, match="templates cannot be inside"):
         SourceModule(source % "")
@@ -318,13 +326,17 @@ def test_mangled_names_and_templates(drv):
 def test_options_of_nvcc(drv, tmp_path):
     from pycuda.compiler import SourceModule, compile, nvrtc_options
 
-    assert nvrtc_options(["-O3", "-Xcompiler", "-fPIC", "--ptxas-options=-v", "-DN=3",
-                          "-use_fast_math"]) == ["-DN=3", "-use_fast_math"]
+    assert nvrtc_options(
+        ["-O3", "-Xcompiler", "-fPIC", "--ptxas-options=-v", "-DN=3", "-use_fast_math"]
+    ) == ["-DN=3", "-use_fast_math"]
     (tmp_path / "mine.h").write_text("#define M 39\n")
     x = np.zeros(1, np.int32)
-    SourceModule('#include "mine.h"\n__global__ void k(int *x) { *x = N + M; }',
-                 options=["-O3", "-DN=3"], include_dirs=[str(tmp_path)], arch="sm_80",
-                 ).get_function("k")(drv.InOut(x), block=(1, 1, 1))
+    SourceModule(
+        '#include "mine.h"\n__global__ void k(int *x) { *x = N + M; }',
+        options=["-O3", "-DN=3"],
+        include_dirs=[str(tmp_path)],
+        arch="sm_80",
+    ).get_function("k")(drv.InOut(x), block=(1, 1, 1))
     assert x[0] == 42
     ptx = compile("__global__ void k() { }")
     assert ptx.startswith(b"//")
@@ -454,13 +466,21 @@ def test_the_device_says_what_it_is(drv):
         _ = device.nothing
 
 
-@pytest.mark.parametrize("use", [
-    lambda drv: drv.mem_alloc(4), lambda drv: drv.Stream(), lambda drv: drv.Event(),
-    lambda drv: drv.mem_get_info(), lambda drv: drv.Context.synchronize(),
-    lambda drv: drv.memcpy_htod(4096, b"1"), lambda drv: drv.Context.get_device(),
-    lambda drv: drv.Context.pop(), lambda drv: drv.managed_empty(3, np.int8),
-    lambda drv: __import__("pycuda.compiler").compiler.SourceModule(""),
-])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda drv: drv.mem_alloc(4),
+        lambda drv: drv.Stream(),
+        lambda drv: drv.Event(),
+        lambda drv: drv.mem_get_info(),
+        lambda drv: drv.Context.synchronize(),
+        lambda drv: drv.memcpy_htod(4096, b"1"),
+        lambda drv: drv.Context.get_device(),
+        lambda drv: drv.Context.pop(),
+        lambda drv: drv.managed_empty(3, np.int8),
+        lambda drv: __import__("pycuda.compiler").compiler.SourceModule(""),
+    ],
+)
 def test_without_a_context_nothing_works(drv, no_context, use):
     with pytest.raises(drv.LogicError, match="invalid device context"):
         use(drv)
@@ -531,11 +551,16 @@ def test_no_python_object_gets_onto_the_device_or_is_made_of_its_bytes(drv):
     refused = pytest.raises(TypeError, match="addresses of Python objects")
     there = drv.mem_alloc(16)
     for attempt in (
-            lambda: drv.to_device(objects), lambda: drv.memcpy_htod(there, objects),
-            lambda: drv.memcpy_dtoh(objects, there), lambda: drv.from_device(there, 2, object),
-            lambda: drv.from_device_like(there, objects),
-            lambda: drv.pagelocked_empty(2, object), lambda: drv.managed_empty(2, object),
-            lambda: gpuarray.to_gpu(objects), lambda: gpuarray.empty(2, object)):
+        lambda: drv.to_device(objects),
+        lambda: drv.memcpy_htod(there, objects),
+        lambda: drv.memcpy_dtoh(objects, there),
+        lambda: drv.from_device(there, 2, object),
+        lambda: drv.from_device_like(there, objects),
+        lambda: drv.pagelocked_empty(2, object),
+        lambda: drv.managed_empty(2, object),
+        lambda: gpuarray.to_gpu(objects),
+        lambda: gpuarray.empty(2, object),
+    ):
         with refused:
             attempt()
     assert objects.tolist() == [None, None]
@@ -551,13 +576,21 @@ def test_names_that_are_missing_say_what_to_use():
 
     function = SourceModule("__global__ void f() {}").get_function("f")
     for owner, names in (
-            (drv.Context, "attach get_limit set_limit get_shared_config set_shared_config "
-             "enable_peer_access disable_peer_access"),
-            (drv.Device(0), "can_access_peer uuid"), (drv.Event(), "ipc_handle"),
-            (drv.Stream(), "begin_capture"),
-            (drv, "limit shared_config array_format address_mode filter_mode memory_type "
-             "initialize_profiler"),
-            (function, "param_set set_block_shape launch launch_grid")):
+        (
+            drv.Context,
+            "attach get_limit set_limit get_shared_config set_shared_config "
+            "enable_peer_access disable_peer_access",
+        ),
+        (drv.Device(0), "can_access_peer uuid"),
+        (drv.Event(), "ipc_handle"),
+        (drv.Stream(), "begin_capture"),
+        (
+            drv,
+            "limit shared_config array_format address_mode filter_mode memory_type "
+            "initialize_profiler",
+        ),
+        (function, "param_set set_block_shape launch launch_grid"),
+    ):
         for name in names.split():
             assert not hasattr(owner, name)
             with pytest.raises(NotImplementedError, match=rf"driver\.(\w+\.)?{name} .* use "):

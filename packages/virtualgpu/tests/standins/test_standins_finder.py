@@ -20,7 +20,8 @@ def test_a_stand_in_comes_before_an_installed_package(installed_cupy: Path):
         "import cupy, cupy.linalg, numpy\n"
         "result = [hasattr(cupy, 'REAL'), hasattr(cupy.linalg, 'REAL'), cupy.__name__,\n"
         "          cupy.arange(3).get().tolist(), cupy.ndarray.__module__.split('.')[0]]",
-        installed_cupy)
+        installed_cupy,
+    )
     assert result == [False, False, "cupy", [0, 1, 2], "cupy"]
 
 
@@ -45,12 +46,14 @@ def test_what_was_imported_before_is_set_aside_and_comes_back(installed_cupy: Pa
         "after = [name for name in sys.modules if name.split('.')[0] == 'cupy']\n"
         "result = [said, stand_in, len(ours) > 2, after,\n"
         "          all(sys.modules[n] is before[n] for n in after)]",
-        installed_cupy)
+        installed_cupy,
+    )
     said, stand_in, many, after, same = result
     assert said == [
         "cupy was imported before the virtual GPU was switched on and needs a GPU, which this "
         "machine does not have: `import cupy` again gives the stand-in; let virtualgpu.activate() "
-        "come first"]
+        "come first"
+    ]
     assert stand_in and many
     assert after == ["cupy", "cupy.linalg"] and same
 
@@ -65,7 +68,8 @@ def test_switching_on_again_brings_the_same_modules():
         "gone = 'cupy' in sys.modules\n"
         "activation.use_standins()\n"
         "import cupy as again\n"
-        "result = [gone, again is cupy, isinstance(array, again.ndarray)]")
+        "result = [gone, again is cupy, isinstance(array, again.ndarray)]"
+    )
     assert result == [False, True, True]
 
 
@@ -80,7 +84,8 @@ def test_find_spec_and_metadata_tell_the_truth():
         "    importlib.metadata.version('cupy')\n"
         "except importlib.metadata.PackageNotFoundError:\n"
         "    version = None\n"
-        "result = [origins, version, 'cupy' in sys.modules]")
+        "result = [origins, version, 'cupy' in sys.modules]"
+    )
     origins, version, imported = result
     assert origins == [["standins", name, "__init__.py"] for name in ("cupy", "cudf", "pycuda")]
     assert version is None, "a stand-in is no installed distribution"
@@ -94,10 +99,13 @@ def test_a_module_that_the_stand_in_lacks_is_named():
         "try:\n"
         "    import cupy.no_such_module\n"
         "except ModuleNotFoundError as error:\n"
-        "    result = [str(error), error.name]")
+        "    result = [str(error), error.name]"
+    )
     assert result == [
         "the stand-in for cupy, which answers because there is no GPU, has no module "
-        "cupy.no_such_module; docs/standins.md lists what it has", "cupy.no_such_module"]
+        "cupy.no_such_module; docs/standins.md lists what it has",
+        "cupy.no_such_module",
+    ]
 
 
 @pytest.mark.parametrize("name", finder.NAMES)
@@ -124,5 +132,6 @@ def test_libraries_that_know_cupy_are_not_led_astray():
         "import pandas, awkward, vector\n"
         "import numpy as np\n"
         "total = int(pandas.DataFrame({'a': [1, 2]})['a'].sum() + awkward.sum([[1], [2, 3]]))\n"
-        "result = [total, [n for n in ('cupy', 'cudf', 'pycuda') if n in sys.modules]]")
+        "result = [total, [n for n in ('cupy', 'cudf', 'pycuda') if n in sys.modules]]"
+    )
     assert result == [9, []]

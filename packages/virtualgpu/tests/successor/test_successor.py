@@ -108,11 +108,14 @@ def test_the_same_words_from_either(ran):
     assert together.endswith("nothing found") and turned == [*range(32, 64), *range(32)]
 
 
-@pytest.mark.parametrize(("package", "begin", "imports"), [
-    (choice.SUCCESSOR, LATER, ""),
-    # By its own name, beside numba-cuda.
-    ("", LATER, "from numba_cuda_mlir import cuda; from numba_cuda_mlir.types import *"),
-])
+@pytest.mark.parametrize(
+    ("package", "begin", "imports"),
+    [
+        (choice.SUCCESSOR, LATER, ""),
+        # By its own name, beside numba-cuda.
+        ("", LATER, "from numba_cuda_mlir import cuda; from numba_cuda_mlir.types import *"),
+    ],
+)
 def test_wherever_it_is_imported_it_is_on_the_virtual_gpu(ran, package, begin, imports):
     name, module, active, said = ran(package, begin, imports)
     assert [name, module, active] == ["MLIRDispatcher", "numba_cuda_mlir.cuda", True]
@@ -143,9 +146,15 @@ result = x.tolist()
 """) == [0, 7, 14, 21]
 
 
-@pytest.mark.parametrize(("value", "words"), [
-    ("numba", "VIRTUALGPU_NUMBA=numba: numba-cuda or numba-cuda-mlir"),
-    ("numba-cuda", ""), ("", ""), ("numba-cuda-mlir", "")])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("numba", "VIRTUALGPU_NUMBA=numba: numba-cuda or numba-cuda-mlir"),
+        ("numba-cuda", ""),
+        ("", ""),
+        ("numba-cuda-mlir", ""),
+    ],
+)
 def test_the_variable_names_one_of_the_two(monkeypatch, value, words):
     monkeypatch.setenv(choice.VARIABLE, value)
     if words:
@@ -155,9 +164,15 @@ def test_the_variable_names_one_of_the_two(monkeypatch, value, words):
         assert choice.chosen() == (value or choice.NUMBA_CUDA)
 
 
-@pytest.mark.parametrize(("there", "answers"), [
-    ({"numba_cuda", "numba_cuda_mlir"}, choice.NUMBA_CUDA), ({"numba_cuda"}, choice.NUMBA_CUDA),
-    ({"numba_cuda_mlir"}, choice.SUCCESSOR), (set(), choice.NUMBA_CUDA)])
+@pytest.mark.parametrize(
+    ("there", "answers"),
+    [
+        ({"numba_cuda", "numba_cuda_mlir"}, choice.NUMBA_CUDA),
+        ({"numba_cuda"}, choice.NUMBA_CUDA),
+        ({"numba_cuda_mlir"}, choice.SUCCESSOR),
+        (set(), choice.NUMBA_CUDA),
+    ],
+)
 def test_what_is_installed_decides(monkeypatch, there, answers):
     monkeypatch.delenv(choice.VARIABLE, raising=False)
     monkeypatch.setattr(choice.PathFinder, "find_spec", lambda name: name in there or None)

@@ -33,7 +33,6 @@ def add_all(values, total):
 """
 
 
-
 # Every body runs in a fork of one process that has imported all this, which takes 2 s.
 SERVE = """
 import json
@@ -63,8 +62,9 @@ for line in sys.stdin:
 @cache
 def _server() -> subprocess.Popen:
     code = "import os\nos.environ['NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS'] = '0'\n" + START + SERVE
-    process = subprocess.Popen([sys.executable, "-c", code], text=True,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     atexit.register(process.communicate)  # no more input: it ends
     return process
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-CONFTEST = '''
+CONFTEST = """
 import numpy as np
 from numba import cuda
 
@@ -24,9 +24,9 @@ def number(out):
 
 counted = np.zeros(3, np.int32)
 number[1, 32](counted)
-'''
+"""
 
-KERNELS = '''
+KERNELS = """
 from numba import cuda, float32
 
 
@@ -47,9 +47,9 @@ def too_far(out):
 def endless(out):
     while out[0] >= 0:
         out[0] += 1
-'''
+"""
 
-TESTS = '''
+TESTS = """
 import numpy as np
 import pytest
 from numba import cuda
@@ -135,7 +135,7 @@ def test_before(made):
 
 def test_after(unmade):
     pass
-'''
+"""
 
 INI = "[pytest]\npythonpath = .\nfilterwarnings = ignore\n"
 
@@ -148,22 +148,39 @@ class Ran(NamedTuple):
     text: str
 
 
-def run(folder: Path, *options: str, files: dict[str, str] | None = None, **environment: str
-        ) -> Ran:
+def run(
+    folder: Path, *options: str, files: dict[str, str] | None = None, **environment: str
+) -> Ran:
     """Write the project, or other ``files``, and run pytest in it."""
-    for name, text in (files or {"conftest.py": CONFTEST, "kernels.py": KERNELS,
-                                 "test_kernels.py": TESTS}).items():
+    for name, text in (
+        files or {"conftest.py": CONFTEST, "kernels.py": KERNELS, "test_kernels.py": TESTS}
+    ).items():
         (folder / name).write_text(text)
     if not (folder / "pytest.ini").exists():
         (folder / "pytest.ini").write_text(INI)
-    inherited = {name: value for name, value in os.environ.items()
-                 if name not in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "PYTEST_ADDOPTS")}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "PYTEST_ADDOPTS")
+    }
     # Only this plugin: those that happen to be installed here take seconds to import.
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "virtualgpu.pytest_plugin", "-v",
-         "-p", "no:cacheprovider", *options],
-        cwd=folder, capture_output=True, text=True,
-        env={**inherited, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "160", **environment})
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "virtualgpu.pytest_plugin",
+            "-v",
+            "-p",
+            "no:cacheprovider",
+            *options,
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**inherited, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "160", **environment},
+    )
     outcomes = {}
     for line in done.stdout.splitlines():
         if line.startswith("test_kernels.py::test_") and len(line.split()) > 1:

@@ -79,21 +79,21 @@ def arrays(xp) -> dict:
 #: Ufuncs by the kind of their arguments; every NumPy ufunc of NAMES is in here once.
 UFUNCS = {
     "f": "abs absolute acos arccos arcsin arctan arctanh asin atan atanh cbrt ceil conj conjugate "
-         "cos cosh deg2rad degrees exp exp2 expm1 fabs floor frexp log log10 log1p log2 modf "
-         "negative positive rad2deg radians reciprocal rint sign signbit sin sinh sqrt square tan "
-         "tanh trunc isfinite isinf isnan logical_not arcsinh asinh",
+    "cos cosh deg2rad degrees exp exp2 expm1 fabs floor frexp log log10 log1p log2 modf "
+    "negative positive rad2deg radians reciprocal rint sign signbit sin sinh sqrt square tan "
+    "tanh trunc isfinite isinf isnan logical_not arcsinh asinh",
     "f+1": "arccosh acosh",
     "i": "abs absolute bitwise_count bitwise_invert bitwise_not invert negative sign sqrt square "
-         "exp positive",
+    "exp positive",
     "s": "abs ceil floor trunc rint sign signbit square sin exp",
     "z": "abs conj conjugate exp sqrt square sin reciprocal negative",
     "n": "isfinite isinf isnan sign abs sqrt",
     "f, g": "add arctan2 atan2 copysign divide divmod equal float_power floor_divide fmax fmin "
-            "fmod greater greater_equal heaviside hypot less less_equal logaddexp logaddexp2 "
-            "logical_and logical_or logical_xor maximum minimum mod multiply nextafter not_equal "
-            "pow power remainder subtract true_divide",
+    "fmod greater greater_equal heaviside hypot less less_equal logaddexp logaddexp2 "
+    "logical_and logical_or logical_xor maximum minimum mod multiply nextafter not_equal "
+    "pow power remainder subtract true_divide",
     "i, u": "add bitwise_and bitwise_or bitwise_xor gcd lcm maximum minimum multiply not_equal "
-            "subtract true_divide floor_divide mod remainder fmod divmod power",
+    "subtract true_divide floor_divide mod remainder fmod divmod power",
     "u, u": "left_shift right_shift bitwise_left_shift bitwise_right_shift add gcd lcm",
     "f, i": "ldexp add multiply",
     "z, f": "add subtract multiply divide power equal",
@@ -221,8 +221,14 @@ fill_diagonal(a.reshape(4, 6), 7.0)
 """
 
 #: Files: each writes with ``xp`` and reads with ``xp``.
-FILES = ["save load", "savez load", "savez_compressed load", "savetxt loadtxt",
-         "savetxt genfromtxt", "tofile fromfile"]
+FILES = [
+    "save load",
+    "savez load",
+    "savez_compressed load",
+    "savetxt loadtxt",
+    "savetxt genfromtxt",
+    "tofile fromfile",
+]
 
 
 def calls() -> list[str]:

@@ -25,8 +25,14 @@ def in_fresh_python(code: str, *folders: Path) -> object:
     """Run ``code`` where there is no GPU; it must set ``result``, of which JSON is returned."""
     program = f"import json, sys\n{code}\nprint(json.dumps(result))\n"
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join(
-            [*map(str, folders), os.environ.get("PYTHONPATH", "")])})
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "CUDA_VISIBLE_DEVICES": "",
+            "PYTHONPATH": os.pathsep.join([*map(str, folders), os.environ.get("PYTHONPATH", "")]),
+        },
+    )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])

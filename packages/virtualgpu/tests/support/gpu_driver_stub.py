@@ -19,7 +19,14 @@ from virtualgpu import errors
 from virtualgpu.devices import VirtualDevice
 
 OK, INVALID_VALUE, OUT_OF_MEMORY, INVALID_IMAGE, NOT_FOUND, ILLEGAL_ADDRESS, UNKNOWN = (
-    0, 1, 2, 200, 500, 700, 999)
+    0,
+    1,
+    2,
+    200,
+    500,
+    700,
+    999,
+)
 P, INT, U, S, D = C.c_void_p, C.c_int, C.c_uint, C.c_size_t, C.c_ulonglong
 
 machine = VirtualDevice(1 << 31)
@@ -36,8 +43,9 @@ def build(folder: Path) -> Path:
     """Compile the library into ``folder``."""
     target = folder / "libcuda.so.1"
     source = Path(__file__).with_suffix(".c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", target, "-Wl,-soname,libcuda.so.1", source],
-                   check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", target, "-Wl,-soname,libcuda.so.1", source], check=True
+    )
     return target
 
 
@@ -221,8 +229,10 @@ def cuFuncSetAttribute(function, attribute, value):
 def _launch(function, grid, block, shared, parameters, cooperative) -> None:
     loaded, name = _handles[function]
     pointers = C.cast(parameters, C.POINTER(C.c_void_p))
-    values = [C.string_at(pointers[number], variable.size)
-              for number, variable in enumerate(loaded.functions[name].parameters)]
+    values = [
+        C.string_at(pointers[number], variable.size)
+        for number, variable in enumerate(loaded.functions[name].parameters)
+    ]
     machine.launch(loaded, name, grid, block, values, shared, cooperative)
 
 

@@ -63,7 +63,8 @@ def groups() -> list[list[str]]:
     plain = [form for form in recorded().results if not matrices(form)]
     kinds = dict.fromkeys(filter(None, map(matrices, recorded().results)))
     return [plain[i : i + 60] for i in range(0, len(plain), 60)] + [
-        [form for form in recorded().results if matrices(form) == kind] for kind in kinds]
+        [form for form in recorded().results if matrices(form) == kind] for kind in kinds
+    ]
 
 
 def asked(forms: Sequence[str]) -> tuple[str, list[np.ndarray], int, int]:
@@ -71,8 +72,10 @@ def asked(forms: Sequence[str]) -> tuple[str, list[np.ndarray], int, int]:
     many blocks of how many threads."""
     kind, inputs = matrices(forms[0]), recorded().inputs
     columns = [kind] if kind else ["b16", "b32", "b64"]
-    arrays = [np.zeros((LANES, sum(map(count, forms))), np.uint64),
-              *(np.ascontiguousarray(inputs[name]) for name in columns)]
+    arrays = [
+        np.zeros((LANES, sum(map(count, forms))), np.uint64),
+        *(np.ascontiguousarray(inputs[name]) for name in columns),
+    ]
     text = _kernel(forms, dict(zip(columns, arrays[1:], strict=True)))
     return text, arrays, LANES // 128, 128
 
@@ -100,18 +103,24 @@ def _kernel(forms: Sequence[str], inputs: dict[str, np.ndarray]) -> str:
     """PTX of the kernel ``k``: inputs once into registers, then each form and its stores."""
     lines = [f"  ld.param.u64 %a{i}, [p{i}];" for i in range(len(inputs) + 1)]
     declared = ["  .reg .b32 %t, %i, %n;  .reg .b64 %at;"]
-    lines += ["  mov.u32 %i, %ctaid.x;  mov.u32 %n, %ntid.x;  mov.u32 %t, %tid.x;",
-              "  mad.lo.u32 %i, %i, %n, %t;"]
+    lines += [
+        "  mov.u32 %i, %ctaid.x;  mov.u32 %n, %ntid.x;  mov.u32 %t, %tid.x;",
+        "  mad.lo.u32 %i, %i, %n, %t;",
+    ]
     for number, (name, values) in enumerate(inputs.items(), 1):
         width = 8 * values.itemsize
         declared.append(f"  .reg .b64 %a{number};  .reg .b{width} %{name}_<{values.shape[1]}>;")
         lines.append(f"  mad.wide.u32 %at, %i, {values.shape[1] * values.itemsize}, %a{number};")
-        lines += [f"  ld.global.b{width} %{name}_{k}, [%at+{k * values.itemsize}];"
-                  for k in range(values.shape[1])]
+        lines += [
+            f"  ld.global.b{width} %{name}_{k}, [%at+{k * values.itemsize}];"
+            for k in range(values.shape[1])
+        ]
     if "b64" in inputs:  # a predicate is the lowest bit
         declared.append(f"  .reg .pred %p_<{inputs['b64'].shape[1]}>;")
-        lines += [f"  cvt.u32.u64 %t, %b64_{k};  and.b32 %t, %t, 1;  setp.ne.u32 %p_{k}, %t, 0;"
-                  for k in range(inputs["b64"].shape[1])]
+        lines += [
+            f"  cvt.u32.u64 %t, %b64_{k};  and.b32 %t, %t, 1;  setp.ne.u32 %p_{k}, %t, 0;"
+            for k in range(inputs["b64"].shape[1])
+        ]
     declared.append("  .reg .b64 %a0;")
     lines.append(f"  mad.wide.u32 %at, %i, {8 * sum(map(count, forms))}, %a0;")
     at = 0
@@ -119,11 +128,23 @@ def _kernel(forms: Sequence[str], inputs: dict[str, np.ndarray]) -> str:
         body, stores = _with_registers(form, at)
         lines += [f"  {body};", *stores]
         at += count(form)
-        declared += [f"  .reg .{_TYPES[letter]} %o{letter}_{number};"
-                     for letter, number in re.findall(r"%o(\w)_(\d+)", body)]
+        declared += [
+            f"  .reg .{_TYPES[letter]} %o{letter}_{number};"
+            for letter, number in re.findall(r"%o(\w)_(\d+)", body)
+        ]
     parameters = ", ".join(f".param .u64 p{i}" for i in range(len(inputs) + 1))
-    return "\n".join([HEADER.replace("8.4", "8.6"), f".visible .entry k({parameters})", "{",
-                      *declared, *lines, "  ret;", "}", ""])
+    return "\n".join(
+        [
+            HEADER.replace("8.4", "8.6"),
+            f".visible .entry k({parameters})",
+            "{",
+            *declared,
+            *lines,
+            "  ret;",
+            "}",
+            "",
+        ]
+    )
 
 
 def _with_registers(form: str, at: int) -> tuple[str, list[str]]:
@@ -144,9 +165,12 @@ def _with_registers(form: str, at: int) -> tuple[str, list[str]]:
             operands += 1
             return f"%{name}_{operands - 1}"
         name = f"%o{letter}_{results}"
-        stores.append(f"  selp.u32 %t, 1, 0, {name};  st.global.u32 [%at+{8 * results}], %t;"
-                      if letter == "p" else
-                      f"  st.global.{_TYPES[letter]} [%at+{8 * results}], {name};")
+        stores.append(
+            f"  selp.u32 %t, 1, 0, {name};  st.global.u32 [%at+{8 * results}], %t;"
+            if letter == "p"
+            else f"  st.global.{_TYPES[letter]} [%at+{8 * results}], {name};"
+        )
         results += 1
         return name
+
     return f"{opcode} {re.sub(r'[@$]([phrdfx])', register, rest)}", stores

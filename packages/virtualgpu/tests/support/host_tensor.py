@@ -21,8 +21,9 @@ class HostTensor:
         return self.view.ctypes.data
 
     def untyped_storage(self):
-        return SimpleNamespace(data_ptr=lambda: self.storage.ctypes.data,
-                               nbytes=lambda: self.storage.nbytes)
+        return SimpleNamespace(
+            data_ptr=lambda: self.storage.ctypes.data, nbytes=lambda: self.storage.nbytes
+        )
 
     def detach(self) -> HostTensor:
         return self

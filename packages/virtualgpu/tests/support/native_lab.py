@@ -34,23 +34,41 @@ class Loaded:
         self.places = [self.memory.allocate(array.nbytes) for array in arrays]
         self.arrays = arrays
 
-    def run(self, native, grid=2, block=64, shared=0, seconds=10.0, cores=1, cooperative=False,
-            observers=(), numbers=()) -> tuple[list[np.ndarray], VirtualGPUError | None]:
+    def run(
+        self,
+        native,
+        grid=2,
+        block=64,
+        shared=0,
+        seconds=10.0,
+        cores=1,
+        cooperative=False,
+        observers=(),
+        numbers=(),
+    ) -> tuple[list[np.ndarray], VirtualGPUError | None]:
         """The arrays after a launch, and its error."""
         for place, array in zip(self.places, self.arrays, strict=True):
             self.memory.write(place, array)
-        launch = Launch(self.memory, self.program, (grid, 1, 1),
-                        block if isinstance(block, tuple) else (block, 1, 1),
-                        [struct.pack("<Q", one) for one in (*self.places, *numbers)], shared,
-                        cooperative, native=native, cores=cores,
-                        conditions=Conditions(list(observers), budget=Budget(seconds=seconds)))
+        launch = Launch(
+            self.memory,
+            self.program,
+            (grid, 1, 1),
+            block if isinstance(block, tuple) else (block, 1, 1),
+            [struct.pack("<Q", one) for one in (*self.places, *numbers)],
+            shared,
+            cooperative,
+            native=native,
+            cores=cores,
+            conditions=Conditions(list(observers), budget=Budget(seconds=seconds)),
+        )
         error = None
         try:
             launch.run()
         except VirtualGPUError as problem:
             error = problem
-        return [self.memory.read(p, a.nbytes)
-                for p, a in zip(self.places, self.arrays, strict=True)], error
+        return [
+            self.memory.read(p, a.nbytes) for p, a in zip(self.places, self.arrays, strict=True)
+        ], error
 
 
 def after(text: str, native, arrays, observers=(), **options):
@@ -58,8 +76,11 @@ def after(text: str, native, arrays, observers=(), **options):
     loaded = Loaded(text, arrays)
     contents, error = loaded.run(native, observers=observers, **options)
     program = loaded.program
-    return contents, None if error is None else str(error), (
-        program.counting if observers else program.native)
+    return (
+        contents,
+        None if error is None else str(error),
+        (program.counting if observers else program.native),
+    )
 
 
 def counted(text: str, native, arrays, **options):
@@ -80,8 +101,17 @@ def agree(text: str, *arrays: np.ndarray, refused: bool = False, **options) -> N
             assert (ours == theirs).all()
 
 
-def checked(text: str, native, arrays, empty: tuple[int, ...] = (), grid=2, block=64, launches=1,
-            shared=0, numbers=()):
+def checked(
+    text: str,
+    native,
+    arrays,
+    empty: tuple[int, ...] = (),
+    grid=2,
+    block=64,
+    launches=1,
+    shared=0,
+    numbers=(),
+):
     """What ``check()`` reports of launches of ``k``; the arrays after them, how many bytes of each
     count as unwritten, the error's words, and the native code or why there is none. The arrays
     whose numbers are in ``empty`` are not written before."""
@@ -94,18 +124,29 @@ def checked(text: str, native, arrays, empty: tuple[int, ...] = (), grid=2, bloc
     report, error = Report(), None
     with checkers(report) as observers:
         for _ in range(launches):
-            launch = Launch(memory, program, (grid, 1, 1), (block, 1, 1),
-                            [struct.pack("<Q", one) for one in (*places, *numbers)], shared,
-                            native=native,
-                            conditions=Conditions(list(observers), budget=Budget(seconds=20.0)))
+            launch = Launch(
+                memory,
+                program,
+                (grid, 1, 1),
+                (block, 1, 1),
+                [struct.pack("<Q", one) for one in (*places, *numbers)],
+                shared,
+                native=native,
+                conditions=Conditions(list(observers), budget=Budget(seconds=20.0)),
+            )
             try:
                 launch.run()
             except VirtualGPUError as problem:
                 error = str(problem)
     contents = [memory.read(p, a.nbytes).tobytes() for p, a in zip(places, arrays, strict=True)]
     left = [memory.unwritten[p].left if p in memory.unwritten else 0 for p in places]
-    return (str(report), [(f.kind, f.line, f.count) for f in report.findings], contents, left,
-            error), program.watching
+    return (
+        str(report),
+        [(f.kind, f.line, f.count) for f in report.findings],
+        contents,
+        left,
+        error,
+    ), program.watching
 
 
 def interrupt_when(there: Callable[[], bool], delay: float = 0.0) -> threading.Thread:

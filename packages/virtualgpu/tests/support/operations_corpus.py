@@ -11,28 +11,133 @@ from numba import cuda, types
 
 from virtualgpu.compilers.nvrtc import compile_to_ptx
 
-INTEGERS = [types.int8, types.uint8, types.int16, types.uint16, types.int32, types.uint32,
-            types.int64, types.uint64]
+INTEGERS = [
+    types.int8,
+    types.uint8,
+    types.int16,
+    types.uint16,
+    types.int32,
+    types.uint32,
+    types.int64,
+    types.uint64,
+]
 FLOATS = [types.float16, types.float32, types.float64]
-ARITHMETIC = ["a + b", "a - b", "a * b", "-a", "abs(a)", "min(a, b)", "max(a, b)", "a * b + a",
-              "a if a < b else b", "a < b", "a <= b", "a == b", "a != b", "a > b", "a >= b"]
+ARITHMETIC = [
+    "a + b",
+    "a - b",
+    "a * b",
+    "-a",
+    "abs(a)",
+    "min(a, b)",
+    "max(a, b)",
+    "a * b + a",
+    "a if a < b else b",
+    "a < b",
+    "a <= b",
+    "a == b",
+    "a != b",
+    "a > b",
+    "a >= b",
+]
 DIVISION = ["a / b", "a // b", "a % b", "a ** b", "divmod(a, b)[0]", "round(a)"]
 BITWISE = ["a & b", "a | b", "a ^ b", "~a", "a << b", "a >> b", "not a"]
-COMPLEX = ["a + b", "a - b", "a * b", "a / b", "a ** b", "a == b", "abs(a)", "cmath.exp(a)",
-           "cmath.log(a)", "cmath.sqrt(a)", "cmath.acos(a)", "cmath.atan(a)", "a.conjugate()"]
-MATH = ["sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
-        "atanh", "exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "floor", "ceil",
-        "trunc", "fabs", "erf", "erfc", "gamma", "lgamma", "degrees", "radians", "isnan", "isinf",
-        "isfinite"]
+COMPLEX = [
+    "a + b",
+    "a - b",
+    "a * b",
+    "a / b",
+    "a ** b",
+    "a == b",
+    "abs(a)",
+    "cmath.exp(a)",
+    "cmath.log(a)",
+    "cmath.sqrt(a)",
+    "cmath.acos(a)",
+    "cmath.atan(a)",
+    "a.conjugate()",
+]
+MATH = [
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "exp",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "floor",
+    "ceil",
+    "trunc",
+    "fabs",
+    "erf",
+    "erfc",
+    "gamma",
+    "lgamma",
+    "degrees",
+    "radians",
+    "isnan",
+    "isinf",
+    "isfinite",
+]
 MATH_OF_TWO = ["atan2", "hypot", "copysign", "fmod", "pow", "nextafter"]
 LIBDEVICE = {
-    "ff": ["fadd_rd", "fadd_rz", "fmul_ru", "fdiv_rz", "fsub_rn", "fmin", "fmax",
-           "fast_fdividef", "powif"],
-    "f": ["frcp_rd", "fsqrt_ru", "frsqrt_rn", "saturatef", "float2int_rn", "float2uint_ru",
-          "float2ll_rd", "float2ull_rz", "float2half_rn", "fast_sinf", "fast_cosf", "fast_expf",
-          "fast_log2f", "fast_tanf", "float_as_int", "rintf", "cbrtf", "normcdff", "j0f"],
-    "d": ["drcp_rz", "dsqrt_rd", "double2int_rn", "double2uint_rz", "double2ll_ru",
-          "double2float_rz", "double2hiint", "rsqrt", "cbrt", "sinpi", "erfinv", "y1"],
+    "ff": [
+        "fadd_rd",
+        "fadd_rz",
+        "fmul_ru",
+        "fdiv_rz",
+        "fsub_rn",
+        "fmin",
+        "fmax",
+        "fast_fdividef",
+        "powif",
+    ],
+    "f": [
+        "frcp_rd",
+        "fsqrt_ru",
+        "frsqrt_rn",
+        "saturatef",
+        "float2int_rn",
+        "float2uint_ru",
+        "float2ll_rd",
+        "float2ull_rz",
+        "float2half_rn",
+        "fast_sinf",
+        "fast_cosf",
+        "fast_expf",
+        "fast_log2f",
+        "fast_tanf",
+        "float_as_int",
+        "rintf",
+        "cbrtf",
+        "normcdff",
+        "j0f",
+    ],
+    "d": [
+        "drcp_rz",
+        "dsqrt_rd",
+        "double2int_rn",
+        "double2uint_rz",
+        "double2ll_ru",
+        "double2float_rz",
+        "double2hiint",
+        "rsqrt",
+        "cbrt",
+        "sinpi",
+        "erfinv",
+        "y1",
+    ],
     "dd": ["dadd_ru", "dmul_rz", "ddiv_rd", "fmin", "remainder"],
     "ii": ["mul24", "umul24", "mulhi", "umulhi", "hadd", "rhadd", "uhadd"],
     "iii": ["byte_perm", "sad", "usad"],
@@ -63,9 +168,16 @@ def conversions_ptx() -> str:
     targets, scope = [*INTEGERS, *FLOATS], {"cuda": cuda}
     inputs = [f"a{k}" for k in range(len(targets))]
     outputs = [f"o{k}" for k in range(len(targets))]
-    exec("\n".join([f"def kernel({', '.join(inputs + outputs)}):", " i = cuda.grid(1)",
-                    *(f" {o}[i, {k}] = {a}[i]" for o in outputs for k, a in enumerate(inputs))]),
-         scope)
+    exec(
+        "\n".join(
+            [
+                f"def kernel({', '.join(inputs + outputs)}):",
+                " i = cuda.grid(1)",
+                *(f" {o}[i, {k}] = {a}[i]" for o in outputs for k, a in enumerate(inputs)),
+            ]
+        ),
+        scope,
+    )
     signature = (*(t[:] for t in targets), *(t[:, :] for t in targets))
     return cuda.compile_ptx(scope["kernel"], signature, cc=(9, 0))[0]
 
@@ -81,19 +193,31 @@ def numba_corpus():
     yield numba_ptx(ARITHMETIC, [types.float16] * 2, types.float16, cc=(8, 0))
     yield conversions_ptx()
     for kind, fastmath in ((types.float32, False), (types.float32, True), (types.float64, False)):
-        calls = [f"math.{name}(a)" for name in MATH] + [
-            f"math.{name}(a, b)" for name in MATH_OF_TWO] + [
-            "math.ldexp(a, 3)", "math.frexp(a)[0]", "math.modf(a)[1]", "cuda.fma(a, b, a)",
-            "cuda.selp(a > b, a, b)", "cuda.cbrt(a)"]
+        calls = (
+            [f"math.{name}(a)" for name in MATH]
+            + [f"math.{name}(a, b)" for name in MATH_OF_TWO]
+            + [
+                "math.ldexp(a, 3)",
+                "math.frexp(a)[0]",
+                "math.modf(a)[1]",
+                "cuda.fma(a, b, a)",
+                "cuda.selp(a > b, a, b)",
+                "cuda.cbrt(a)",
+            ]
+        )
         yield numba_ptx(calls, [kind, kind], kind, fastmath=fastmath)
     for kind in (types.int32, types.int64):
-        yield numba_ptx(["cuda.popc(a)", "cuda.clz(a)", "cuda.brev(a)", "cuda.ffs(a)"], [kind],
-                        kind)
+        yield numba_ptx(
+            ["cuda.popc(a)", "cuda.clz(a)", "cuda.brev(a)", "cuda.ffs(a)"], [kind], kind
+        )
     yield numba_ptx(COMPLEX, [types.complex128] * 2, types.complex128)
     for letters, names in LIBDEVICE.items():
         operands = ", ".join("abc"[: len(letters)])
-        yield numba_ptx([f"libdevice.{name}({operands})" for name in names],
-                        [LETTERS[c] for c in letters], numba.float64)
+        yield numba_ptx(
+            [f"libdevice.{name}({operands})" for name in names],
+            [LETTERS[c] for c in letters],
+            numba.float64,
+        )
 
 
 _HALF = """
@@ -117,8 +241,18 @@ __hmax2(a,b) __hmin2_nan(a,b) __hmax2_nan(a,b) h2sqrt(a) h2sin(a) h2exp(a) h2exp
 h2tanh_approx(a) h2rint(a) __heq2(a,b) __hlt2(a,b) __hgtu2(a,b) __hisnan2(a)
 __hcmadd(a,b,c)""".split()
 _PAIR_TESTS = "__hbeq2(a,b) __hblt2(a,b) __heq2_mask(a,b) __hne2_mask(a,b)".split()
-_CONVERSIONS = ["signed char", "unsigned char", "short", "unsigned short", "int", "unsigned",
-                "long long", "unsigned long long", "float", "double"]
+_CONVERSIONS = [
+    "signed char",
+    "unsigned char",
+    "short",
+    "unsigned short",
+    "int",
+    "unsigned",
+    "long long",
+    "unsigned long long",
+    "float",
+    "double",
+]
 
 _WORDS = """
 __global__ void words(unsigned *u, int *s, unsigned long long *l, long long *d) {
@@ -184,6 +318,7 @@ def cuda_source() -> str:
         for expression in expressions:
             number += 1
             lines.append(f"RUN(k{number}, {result}, {operand}, {expression})")
+
     for scalar, pair in (("__half", "__half2"), ("__nv_bfloat16", "__nv_bfloat162")):
         run(scalar, scalar, _SCALAR)
         run("int", scalar, _TESTS)
@@ -204,5 +339,6 @@ def cuda_corpus():
     source = cuda_source()
     for architecture in ("sm_80", "sm_90"):
         for options in ((), ("--use_fast_math",)):
-            yield compile_to_ptx(source, options=("--device-int128", *options),
-                                 architecture=architecture)[0]
+            yield compile_to_ptx(
+                source, options=("--device-int128", *options), architecture=architecture
+            )[0]

@@ -70,7 +70,8 @@ class Format:
         if exponent:
             fraction += 1 << self.fraction_bits
         size = Fraction(fraction) * Fraction(2) ** (
-            max(exponent, 1) - self.bias - self.fraction_bits)
+            max(exponent, 1) - self.bias - self.fraction_bits
+        )
         return -size if self.negative(bits) else size
 
     def negative(self, bits: int) -> bool:
@@ -189,9 +190,20 @@ def edges(fmt: Format) -> list[int]:
     one = fmt.bias << fmt.fraction_bits
     smallest_normal = 1 << fmt.fraction_bits
     positive = [
-        0, 1, 2, smallest_normal - 1, smallest_normal, smallest_normal + 1,
-        one - 1, one, one + 1, one + (1 << (fmt.fraction_bits - 1)), one + smallest_normal,
-        fmt.infinity - 1, fmt.infinity, fmt.infinity | 1 << (fmt.fraction_bits - 1),
+        0,
+        1,
+        2,
+        smallest_normal - 1,
+        smallest_normal,
+        smallest_normal + 1,
+        one - 1,
+        one,
+        one + 1,
+        one + (1 << (fmt.fraction_bits - 1)),
+        one + smallest_normal,
+        fmt.infinity - 1,
+        fmt.infinity,
+        fmt.infinity | 1 << (fmt.fraction_bits - 1),
     ]
     return positive + [bits | fmt.sign for bits in positive]
 
@@ -204,8 +216,11 @@ def samples(fmt: Format, count: int, seed: int) -> np.ndarray:
     near = generator.integers(0, 1 << (fmt.fraction_bits + 2), count, dtype=np.uint64)
     near = near + np.uint64(one - (1 << (fmt.fraction_bits + 1)))
     # Few set bits: exact halves and cancellations.
-    near = np.where(generator.random(count) < 0.5, near & np.uint64(-1 << (fmt.fraction_bits - 3)
-                                                                   & (1 << 64) - 1), near)
+    near = np.where(
+        generator.random(count) < 0.5,
+        near & np.uint64(-1 << (fmt.fraction_bits - 3) & (1 << 64) - 1),
+        near,
+    )
     near |= generator.integers(0, 2, count, dtype=np.uint64) << np.uint64(fmt.width - 1)
     return np.where(generator.random(count) < 0.5, bits, near).astype(BITS_DTYPE[fmt.width])
 
@@ -225,16 +240,35 @@ def assert_bits(fmt: Format, got: np.ndarray, expected: list[int], *operands) ->
     if wrong.any():
         i = int(np.argmax(wrong))
         inputs = [hex(int(o[i % len(o)])) for o in operands]
-        raise AssertionError(f"{int(wrong.sum())} of {len(wrong)} differ, first at {inputs}: "
-                             f"{int(bits[i]):#x} instead of {int(wanted[i]):#x}")
+        raise AssertionError(
+            f"{int(wrong.sum())} of {len(wrong)} differ, first at {inputs}: "
+            f"{int(bits[i]):#x} instead of {int(wanted[i]):#x}"
+        )
 
 
 def integers(kind: str) -> list[int]:
     """Edge values of an integer type."""
     width, signed = int(kind[1:]), kind[0] == "s"
     low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
-    values = {0, 1, 2, 3, 5, 7, 10, low, low + 1, high, high - 1, high // 2, high // 2 + 1,
-              high // 3, 1 << (width // 2), (1 << (width // 2)) - 1, 0x5A5A5A5A5A5A5A5A & high}
+    values = {
+        0,
+        1,
+        2,
+        3,
+        5,
+        7,
+        10,
+        low,
+        low + 1,
+        high,
+        high - 1,
+        high // 2,
+        high // 2 + 1,
+        high // 3,
+        1 << (width // 2),
+        (1 << (width // 2)) - 1,
+        0x5A5A5A5A5A5A5A5A & high,
+    }
     if signed:
         values |= {-v for v in values if low <= -v <= high}
     return sorted(values)

@@ -42,8 +42,10 @@ def entry(body: str, parameters: int = 0, before: str = "", variables: str = "")
     """
     listed = ", ".join(f".param .u64 p{i}" for i in range(1, parameters + 1))
     loads = "".join(f"  ld.param.u64 %rd{i}, [p{i}];\n" for i in range(1, parameters + 1))
-    return (f"{HEADER}{before}\n.visible .entry k({listed})\n{{{REGISTERS}{variables}{PLACE}"
-            f"{loads}{body}\n  ret;\n}}\n")
+    return (
+        f"{HEADER}{before}\n.visible .entry k({listed})\n{{{REGISTERS}{variables}{PLACE}"
+        f"{loads}{body}\n  ret;\n}}\n"
+    )
 
 
 def launch(text: str, grid=1, block=32, args: Sequence = (), **options) -> None:
@@ -51,8 +53,17 @@ def launch(text: str, grid=1, block=32, args: Sequence = (), **options) -> None:
     virtualgpu.Module.from_ptx(text).launch("k", grid, block, args, **options)
 
 
-def per_thread(body: str, *inputs: np.ndarray, grid=1, block=32, dtype=np.uint32, result="%r0",
-               before: str = "", variables: str = "", **options) -> np.ndarray:
+def per_thread(
+    body: str,
+    *inputs: np.ndarray,
+    grid=1,
+    block=32,
+    dtype=np.uint32,
+    result="%r0",
+    before: str = "",
+    variables: str = "",
+    **options,
+) -> np.ndarray:
     """Run ``body`` in every thread; what it leaves in ``result``, shape (threads,).
 
     ``inputs`` are arrays, their addresses in ``%rd2``, ``%rd3``, ... (and changed in place).
@@ -62,8 +73,14 @@ def per_thread(body: str, *inputs: np.ndarray, grid=1, block=32, dtype=np.uint32
     count = int(np.prod(grid)) * int(np.prod(block))
     out = np.full(count * dtype.itemsize, 0xAB, np.uint8).view(dtype)
     kind = f"b{8 * dtype.itemsize}"
-    store = (f"\n  mad.wide.u32 %at, %gid, {dtype.itemsize}, %rd1;\n"
-             f"  st.global.{kind} [%at], {result};")
-    launch(entry(body + store, 1 + len(inputs), before, variables), grid, block,
-           [out, *inputs], **options)
+    store = (
+        f"\n  mad.wide.u32 %at, %gid, {dtype.itemsize}, %rd1;\n  st.global.{kind} [%at], {result};"
+    )
+    launch(
+        entry(body + store, 1 + len(inputs), before, variables),
+        grid,
+        block,
+        [out, *inputs],
+        **options,
+    )
     return out

@@ -50,5 +50,7 @@ PLAIN = ("load", "store", "load byte", "store byte")
 
 def access(who: str, where: str, what: str, space: str) -> str:
     base = "%rd1" if space == "global" else "%rd8"
-    return (f"{WHO[who]} {WHERE[where]} mul.wide.u32 %rd9, %r2, 4; add.u64 %rd9, %rd9, {base};\n"
-            f"@!%p1 bra L#; {WHAT[what].format(space=space)}\nL#:\n")
+    return (
+        f"{WHO[who]} {WHERE[where]} mul.wide.u32 %rd9, %r2, 4; add.u64 %rd9, %rd9, {base};\n"
+        f"@!%p1 bra L#; {WHAT[what].format(space=space)}\nL#:\n"
+    )

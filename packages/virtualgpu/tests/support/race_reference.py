@@ -102,8 +102,12 @@ class Reference(Observer):
         writes = access.kind != "load"
         earlier = self.accesses.setdefault(place, [])
         for other, time, wrote, strong in earlier:
-            if (other != thread and (writes or wrote) and not (strong and access.strong)
-                    and time > self.knows[thread, other]):
+            if (
+                other != thread
+                and (writes or wrote)
+                and not (strong and access.strong)
+                and time > self.knows[thread, other]
+            ):
                 self.racy.add(place)
         earlier.append((thread, self.now, writes, access.strong))
 

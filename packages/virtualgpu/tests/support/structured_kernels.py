@@ -13,25 +13,64 @@ from structured_words import AREA, BEGIN, END, SET_UP, SLOT, VARIABLES
 STATEMENTS = 6  # of a kernel, beside those of its functions: compiling takes 0.3 s
 
 # Registers that instructions may choose; ``r`` first, as functions have no others that are set.
-CHOICE = {"r": "%r10 %r11 %r12 %r13", "d": "%rd30 %rd31 %rd32", "f": "%f1 %f2 %f3",
-          "x": "%fd1 %fd2 %fd3", "h": "%h1 %h2 %h3", "p": "%p0 %p13"}
-PLAIN = ("add.s32", "sub.s32", "mul.lo.u32", "xor.b32", "min.s32", "max.u32", "shl.b32", "div.s32",
-         "rem.u32")
+CHOICE = {
+    "r": "%r10 %r11 %r12 %r13",
+    "d": "%rd30 %rd31 %rd32",
+    "f": "%f1 %f2 %f3",
+    "x": "%fd1 %fd2 %fd3",
+    "h": "%h1 %h2 %h3",
+    "p": "%p0 %p13",
+}
+PLAIN = (
+    "add.s32",
+    "sub.s32",
+    "mul.lo.u32",
+    "xor.b32",
+    "min.s32",
+    "max.u32",
+    "shl.b32",
+    "div.s32",
+    "rem.u32",
+)
 ARITHMETIC = [one for one in DATA if "b128" not in one]
 # Of which class, what loads and stores call it, and its bytes.
-TYPES = [("r", "u32", 4), ("r", "u32", 4), ("r", "s32", 4), ("r", "u8", 1), ("r", "s8", 1),
-         ("r", "u16", 2), ("h", "s16", 2), ("h", "u8", 1), ("f", "f32", 4), ("x", "f64", 8),
-         ("d", "u64", 8), ("d", "s32", 4)]
-VECTORS = [("rr", "v2.u32"), ("ffff", "v4.f32"), ("dd", "v2.u64"), ("xx", "v2.f64"),
-           ("rrrr", "v4.u8"), ("hr", "v2.s16")]
-ATOMICS = [("r", "add.u32"), ("r", "exch.b32"), ("r", "max.s32"), ("r", "inc.u32"),
-           ("rr", "cas.b32"), ("r", "xor.b32"), ("f", "add.f32"), ("d", "add.u64"),
-           ("x", "add.f64")]
+TYPES = [
+    ("r", "u32", 4),
+    ("r", "u32", 4),
+    ("r", "s32", 4),
+    ("r", "u8", 1),
+    ("r", "s8", 1),
+    ("r", "u16", 2),
+    ("h", "s16", 2),
+    ("h", "u8", 1),
+    ("f", "f32", 4),
+    ("x", "f64", 8),
+    ("d", "u64", 8),
+    ("d", "s32", 4),
+]
+VECTORS = [
+    ("rr", "v2.u32"),
+    ("ffff", "v4.f32"),
+    ("dd", "v2.u64"),
+    ("xx", "v2.f64"),
+    ("rrrr", "v4.u8"),
+    ("hr", "v2.s16"),
+]
+ATOMICS = [
+    ("r", "add.u32"),
+    ("r", "exch.b32"),
+    ("r", "max.s32"),
+    ("r", "inc.u32"),
+    ("rr", "cas.b32"),
+    ("r", "xor.b32"),
+    ("f", "add.f32"),
+    ("d", "add.u64"),
+    ("x", "add.f64"),
+]
 TOTALS = ("add.u32", "max.u32", "min.s32", "or.b32", "xor.b32", "and.b32", "add.s32")
 # Where nobody may go: outside, across the end of all addresses, between two elements.
 WILD = ["0", "4", "-4", "0x7fffffffffffffff", "0x8000000000000000", "0x3fffffffffff"]
 FLOATS = ("eq", "ne", "lt", "ge", "equ", "neu", "ltu", "geu", "num", "nan")
-
 
 
 class Structured:
@@ -56,14 +95,18 @@ class Structured:
     def function(self, name: str) -> str:
         """Of two numbers and three pointers; it may call the functions made before it."""
         taken = ["%r10", "%r11", "%rd1", "%rd2", "%rd10"]
-        parameters = ", ".join(f".param .b{64 if 'd' in r else 32} a{i}"
-                               for i, r in enumerate(taken))
-        loads = "".join(f"ld.param.b{64 if 'd' in r else 32} {r}, [a{i}]; "
-                        for i, r in enumerate(taken))
+        parameters = ", ".join(
+            f".param .b{64 if 'd' in r else 32} a{i}" for i, r in enumerate(taken)
+        )
+        loads = "".join(
+            f"ld.param.b{64 if 'd' in r else 32} {r}, [a{i}]; " for i, r in enumerate(taken)
+        )
         self.left = 3
         lines = "\n".join(f"  {line}" for line in self.statements(3))
-        return (f".func (.param .b32 r) {name}({parameters})\n{{{REGISTERS}"
-                f" {loads}\n{lines}\n  st.param.b32 [r], %r12; ret;\n}}\n")
+        return (
+            f".func (.param .b32 r) {name}({parameters})\n{{{REGISTERS}"
+            f" {loads}\n{lines}\n  st.param.b32 [r], %r12; ret;\n}}\n"
+        )
 
     def call(self) -> list[str]:
         """Of a function, or of the address of one of two."""
@@ -73,15 +116,24 @@ class Structured:
         one, other = (f"f{self.random.randrange(len(self.functions))}" for _ in range(2))
         address: list[str] = []
         if self.inside and self.random.random() < 0.4:
-            address = [*self.condition("%p15"), f"mov.u64 %rd20, {one};",
-                       f"mov.u64 %rd21, {other};", "selp.b64 %rd20, %rd20, %rd21, %p15;"]
+            address = [
+                *self.condition("%p15"),
+                f"mov.u64 %rd20, {one};",
+                f"mov.u64 %rd21, {other};",
+                "selp.b64 %rd20, %rd20, %rd21, %p15;",
+            ]
             one = "%rd20"
         end = ", proto" if address else ""
-        return [*address, "{ .param .b32 v; " + "".join(
-            f".param .b{k} g{i}; st.param.b{k} [g{i}], {g}; "
-            for i, (k, g) in enumerate(zip(kinds, given, strict=True))),
+        return [
+            *address,
+            "{ .param .b32 v; "
+            + "".join(
+                f".param .b{k} g{i}; st.param.b{k} [g{i}], {g}; "
+                for i, (k, g) in enumerate(zip(kinds, given, strict=True))
+            ),
             f"call (v), {one}, ({names}){end};",
-            f"ld.param.b32 {self.register()}, [v]; }}"]
+            f"ld.param.b32 {self.register()}, [v]; }}",
+        ]
 
     def text(self) -> str:
         for number in range(max(0, self.random.randrange(-2, 3))):
@@ -91,14 +143,27 @@ class Structured:
         prototype = ", ".join(f".param .b{k} _" for k in (32, 32, 64, 64, 64))
         unwritten = self.random.choice((0, 0.3))
         letters = [letter for letter in BEGIN if letter in self.letters]
-        begin = [f"{one};" for letter in letters for one in BEGIN[letter].split(";")[:-1]
-                 if self.random.random() >= unwritten]
+        begin = [
+            f"{one};"
+            for letter in letters
+            for one in BEGIN[letter].split(";")[:-1]
+            if self.random.random() >= unwritten
+        ]
         begin.append("mad.lo.u32 %r27, %laneid, 16, %r26; st.shared.v2.u64 [%r27], {%rd9, %rd10};")
-        body = [f"proto: .callprototype (.param .b32 _) _ ({prototype});", *SET_UP,
-                f"setp.lt.u32 %wild, %r8, {self.random.choice((1, 4, 32))};",
-                *begin, *self.statements(5), *(END[letter] for letter in letters)]
-        return entry("\n".join(f"  {line}" for line in body), 4, before="".join(self.functions),
-                     variables=VARIABLES)
+        body = [
+            f"proto: .callprototype (.param .b32 _) _ ({prototype});",
+            *SET_UP,
+            f"setp.lt.u32 %wild, %r8, {self.random.choice((1, 4, 32))};",
+            *begin,
+            *self.statements(5),
+            *(END[letter] for letter in letters),
+        ]
+        return entry(
+            "\n".join(f"  {line}" for line in body),
+            4,
+            before="".join(self.functions),
+            variables=VARIABLES,
+        )
 
     def label(self) -> str:
         self.labels += 1
@@ -109,28 +174,38 @@ class Structured:
 
     def some(self, choices: list) -> Any:
         """One of those that need only the kernel's classes of registers, which they begin with."""
-        return self.random.choice([
-            one for one in choices if self.letters.issuperset(one[0])])
+        return self.random.choice([one for one in choices if self.letters.issuperset(one[0])])
 
     def value(self, letter: str = "r") -> str:
         if letter != "r":
             few = self.random.random() < 0.15 and letter != "p"
             return self.random.choice(LITERALS[letter]) if few else self.register(letter)
         special = ("%block", "%tid") if self.inside else ("%ntid.x",)
-        return self.random.choice((self.register(), self.register(), self.register(),
-                                   str(self.random.randrange(-3, 40)), "%laneid", *special))
+        return self.random.choice(
+            (
+                self.register(),
+                self.register(),
+                self.register(),
+                str(self.random.randrange(-3, 40)),
+                "%laneid",
+                *special,
+            )
+        )
 
     def condition(self, name: str) -> list[str]:
         letter = self.random.choice("rrfx")
         if letter in self.letters - {"r"}:
             type_ = {"f": "f32", "x": "f64"}[letter]
             compare = self.random.choice(FLOATS)
-            return [f"setp.{compare}.{type_} {name}, {self.register(letter)},"
-                    f" {self.value(letter)};"]
+            return [
+                f"setp.{compare}.{type_} {name}, {self.register(letter)}, {self.value(letter)};"
+            ]
         compare = self.random.choice(("eq", "ne", "lt", "gt", "le"))
         narrow = self.random.choice((1, 3, 7, 31))
-        return [f"and.b32 %r20, {self.value()}, {narrow};",
-                f"setp.{compare}.s32 {name}, %r20, {self.random.randrange(narrow + 1)};"]
+        return [
+            f"and.b32 %r20, {self.value()}, {narrow};",
+            f"setp.{compare}.s32 {name}, %r20, {self.random.randrange(narrow + 1)};",
+        ]
 
     def statements(self, most: int) -> list[str]:
         lines = []
@@ -145,8 +220,9 @@ class Structured:
         self.left -= 1
         try:
             if kind < 0.3:
-                return self.guarded([self.arithmetic() for _ in range(
-                    self.random.choice((1, 1, 2, 3)))])
+                return self.guarded(
+                    [self.arithmetic() for _ in range(self.random.choice((1, 1, 2, 3)))]
+                )
             if kind < 0.5:
                 return self.guarded(self.access())
             if kind < 0.58 and self.functions:
@@ -168,8 +244,9 @@ class Structured:
     def arithmetic(self) -> str:
         if self.random.random() < 0.4:
             return f"{self.random.choice(PLAIN)} {self.register()}, {self.value()}, {self.value()};"
-        text = self.random.choice([
-            one for one in ARITHMETIC if self.letters.issuperset(re.findall("[@$](.)", one))])
+        text = self.random.choice(
+            [one for one in ARITHMETIC if self.letters.issuperset(re.findall("[@$](.)", one))]
+        )
         text = chosen(self.random, text)
         for letter in CHOICE:
             while f"@{letter}" in text:
@@ -192,9 +269,13 @@ class Structured:
         if lot < 0.2 and self.inside:
             return self.either(self.random.choice(("", ".global")), type_, letter, plane)
         if lot < 0.25 and self.inside and not self.alone:
-            return ["and.b32 %r21, %r12, 6;", "cvt.u64.u32 %rd11, %r21;", "mov.u64 %rd12, own;",
-                    "mad.wide.u32 %rd11, %r21, 8, %rd12;",
-                    *self.either(".local", type_, letter, "%rd11")]
+            return [
+                "and.b32 %r21, %r12, 6;",
+                "cvt.u64.u32 %rd11, %r21;",
+                "mov.u64 %rd12, own;",
+                "mad.wide.u32 %rd11, %r21, 8, %rd12;",
+                *self.either(".local", type_, letter, "%rd11"),
+            ]
         if lot < 0.32:
             letters, type_ = self.some(VECTORS)
             place = self.place(16, ".global")
@@ -208,14 +289,17 @@ class Structured:
             values = ", ".join(map(self.value, letters))
             if self.random.random() < 0.3 and operation.split(".")[0] not in ("exch", "cas"):
                 # More than nothing: a round that changes nothing is taken for waiting, and yields.
-                return [*self.place(size, space), f"red{space}.add.u32 [%rd11], "
-                        f"{self.random.randrange(1, 40)};"]
-            return [*self.place(size, space), f"atom{space}.{operation} "
-                    f"{self.register(letters[0])}, [%rd11], {values};"]
+                return [
+                    *self.place(size, space),
+                    f"red{space}.add.u32 [%rd11], {self.random.randrange(1, 40)};",
+                ]
+            return [
+                *self.place(size, space),
+                f"atom{space}.{operation} {self.register(letters[0])}, [%rd11], {values};",
+            ]
         if lot < 0.5 and self.inside:
             number = self.random.randrange(len(TOTALS))
-            return [f"red.global.{TOTALS[number]} [%rd15+{3 * AREA + 4 * number}],"
-                    f" {self.value()};"]
+            return [f"red.global.{TOTALS[number]} [%rd15+{3 * AREA + 4 * number}], {self.value()};"]
         return [*self.place(size, space), *self.either(space, type_, letter, "%rd11")]
 
     def place(self, size: int, space: str) -> list[str]:
@@ -226,16 +310,20 @@ class Structured:
             plane = 16 + (1, 2, 4, 8).index(size) if size < 16 and self.inside else 10
             return [f"mov.u64 %rd11, %rd{plane};"]
         elements = AREA // size
-        lines = [f"and.b32 %r21, {self.value()},"
-                 f" {self.random.choice((3, 31, elements - 1)) & (elements - 1)};"]
+        lines = [
+            f"and.b32 %r21, {self.value()},"
+            f" {self.random.choice((3, 31, elements - 1)) & (elements - 1)};"
+        ]
         lot = self.random.random()
         if lot < 0.35:
             lines = [f"add.u32 %r21, %laneid, {self.random.randrange(elements - 31)};"]
         elif lot < 0.45:
             lines = [f"xor.b32 %r21, %laneid, {self.random.randrange(elements)};"]
         elif lot < 0.55:
-            lines.append("and.b32 %r22, %laneid, 7; shr.u32 %r23, %r21, 3; shl.b32 %r23, %r23, 3;"
-                         "or.b32 %r21, %r22, %r23;")
+            lines.append(
+                "and.b32 %r22, %laneid, 7; shr.u32 %r23, %r21, 3; shl.b32 %r23, %r23, 3;"
+                "or.b32 %r21, %r22, %r23;"
+            )
         lines.append(f"mul.wide.u32 %rd11, %r21, {size};")
         if space == ".global" or not self.inside:
             return [*lines, "add.u64 %rd11, %rd2, %rd11;"]
@@ -260,26 +348,51 @@ class Structured:
         """Some lanes of a few blocks go wrong here."""
         outside = self.random.choice([*WILD, "%rd11"])
         letter, type_, _ = self.some(TYPES)
-        return self.random.choice((
-            ["mov.u32 %r21, 77;", "selp.b32 %r20, %r21, 0, %wild;", *self.jump(1, set_=False)],
-            [f"selp.b64 %rd11, {outside}, %rd19, %wild;", *self.either("", type_, letter, "%rd11")],
-            ["add.u64 %rd11, %rd10, 5;", "@%wild st.global.u32 [%rd11], %r10;"],
-            [f"mov.u64 %rd11, {outside};", "add.u64 %rd11, %rd10, %rd11;",
-             f"@%wild ld.global.u32 {self.register()}, [%rd11];"],
-            ["selp.b32 %r21, 0x7ffffff0, 8, %wild;", "mad.lo.u32 %r21, %r21, 4, %r26;",
-             f"ld.shared.u32 {self.register()}, [%r21];"],
-            ["selp.b64 %rd11, 0, %rd18, %wild;",
-             f"atom.global.add.u32 {self.register()}, [%rd11], 1;"],
-            [f"@%wild add.u32 %r21, %r26, {SLOT};", "@!%wild mov.u32 %r21, %r26;",
-             "st.shared.u32 [%r21], %r10;"]))
+        return self.random.choice(
+            (
+                ["mov.u32 %r21, 77;", "selp.b32 %r20, %r21, 0, %wild;", *self.jump(1, set_=False)],
+                [
+                    f"selp.b64 %rd11, {outside}, %rd19, %wild;",
+                    *self.either("", type_, letter, "%rd11"),
+                ],
+                ["add.u64 %rd11, %rd10, 5;", "@%wild st.global.u32 [%rd11], %r10;"],
+                [
+                    f"mov.u64 %rd11, {outside};",
+                    "add.u64 %rd11, %rd10, %rd11;",
+                    f"@%wild ld.global.u32 {self.register()}, [%rd11];",
+                ],
+                [
+                    "selp.b32 %r21, 0x7ffffff0, 8, %wild;",
+                    "mad.lo.u32 %r21, %r21, 4, %r26;",
+                    f"ld.shared.u32 {self.register()}, [%r21];",
+                ],
+                [
+                    "selp.b64 %rd11, 0, %rd18, %wild;",
+                    f"atom.global.add.u32 {self.register()}, [%rd11], 1;",
+                ],
+                [
+                    f"@%wild add.u32 %r21, %r26, {SLOT};",
+                    "@!%wild mov.u32 %r21, %r26;",
+                    "st.shared.u32 [%r21], %r10;",
+                ],
+            )
+        )
 
     def exchange(self) -> list[str]:
         """Through the block's shared memory, between barriers."""
         a, by = self.register(), self.random.choice((1, 7, 32, 33))
-        return ["bar.sync 0;", f"mov.u32 %r21, tile+{3 * AREA};", "mad.lo.u32 %r22, %tid, 4, %r21;",
-                f"st.shared.u32 [%r22], {a};", "bar.sync 0;", f"add.u32 %r22, %tid, {by};",
-                "rem.u32 %r22, %r22, %r9;", "mad.lo.u32 %r22, %r22, 4, %r21;",
-                f"ld.shared.u32 {self.register()}, [%r22];", "bar.sync 0;"]
+        return [
+            "bar.sync 0;",
+            f"mov.u32 %r21, tile+{3 * AREA};",
+            "mad.lo.u32 %r22, %tid, 4, %r21;",
+            f"st.shared.u32 [%r22], {a};",
+            "bar.sync 0;",
+            f"add.u32 %r22, %tid, {by};",
+            "rem.u32 %r22, %r22, %r9;",
+            "mad.lo.u32 %r22, %r22, 4, %r21;",
+            f"ld.shared.u32 {self.register()}, [%r22];",
+            "bar.sync 0;",
+        ]
 
     def branch(self) -> list[str]:
         predicate = f"%p{self.depth}"
@@ -293,8 +406,15 @@ class Structured:
         if lot < 0.6:
             return [*lines, f"@!{predicate} bra {end};", *self.statements(3), f"{end}:"]
         other = self.label()
-        return [*lines, f"@{predicate} bra {other};", *self.statements(3), f"bra.uni {end};",
-                f"{other}:", *self.statements(3), f"{end}:"]
+        return [
+            *lines,
+            f"@{predicate} bra {other};",
+            *self.statements(3),
+            f"bra.uni {end};",
+            f"{other}:",
+            *self.statements(3),
+            f"{end}:",
+        ]
 
     def table(self) -> list[str]:
         """A jump to one of two to four places."""
@@ -316,16 +436,20 @@ class Structured:
         """Of the lanes that are there, or of all that have not ended."""
         here = ["activemask.b32 %r23;"]
         a, b = self.register(), self.register()
-        return self.random.choice((
-            [*here, f"shfl.sync.bfly.b32 {a}, {b}, {self.random.randrange(32)}, 31, %r23;"],
-            [*here, *self.condition("%p14"), f"vote.sync.ballot.b32 {a}, %p14, %r23;"],
-            [*here, f"redux.sync.max.s32 {a}, {b}, %r23;"],
-            [*here, f"and.b32 %r24, {b}, 3; match.any.sync.b32 {a}, %r24, %r23;"],
-            [f"bar.sync {self.random.randrange(4)};"], ["bar.sync 0, 32;"],
-            ["bar.arrive 1, 64;"],
-            [*self.condition("%p14"), f"bar.red.popc.u32 {a}, 2, %p14;"],
-            [f"shfl.sync.idx.b32 {a}, {b}, {self.random.randrange(32)}, 31, -1;"],
-            ["bar.warp.sync -1;"]))
+        return self.random.choice(
+            (
+                [*here, f"shfl.sync.bfly.b32 {a}, {b}, {self.random.randrange(32)}, 31, %r23;"],
+                [*here, *self.condition("%p14"), f"vote.sync.ballot.b32 {a}, %p14, %r23;"],
+                [*here, f"redux.sync.max.s32 {a}, {b}, %r23;"],
+                [*here, f"and.b32 %r24, {b}, 3; match.any.sync.b32 {a}, %r24, %r23;"],
+                [f"bar.sync {self.random.randrange(4)};"],
+                ["bar.sync 0, 32;"],
+                ["bar.arrive 1, 64;"],
+                [*self.condition("%p14"), f"bar.red.popc.u32 {a}, 2, %p14;"],
+                [f"shfl.sync.idx.b32 {a}, {b}, {self.random.randrange(32)}, 31, -1;"],
+                ["bar.warp.sync -1;"],
+            )
+        )
 
     def loop(self) -> list[str]:
         counter, predicate = f"%r{30 + self.depth}", f"%p{8 + self.depth}"
@@ -334,17 +458,29 @@ class Structured:
         lines = [f"mov.u32 {counter}, 0;", f"{top}:"]
         if self.random.random() < 0.4:
             lines += [*self.condition(f"%p{4 + self.depth}"), f"@%p{4 + self.depth} bra {out};"]
-        return [*lines, *self.statements(3), f"add.u32 {counter}, {counter}, 1;",
-                f"and.b32 %r22, {self.register()}, 7;",
-                f"setp.lt.u32 {predicate}, {counter}, {bound};", f"@{predicate} bra {top};",
-                f"{out}:"]
+        return [
+            *lines,
+            *self.statements(3),
+            f"add.u32 {counter}, {counter}, 1;",
+            f"and.b32 %r22, {self.register()}, 7;",
+            f"setp.lt.u32 {predicate}, {counter}, {bound};",
+            f"@{predicate} bra {top};",
+            f"{out}:",
+        ]
 
     def entered(self) -> list[str]:
         """A loop into whose middle some lanes jump: no block of it is before all others."""
         counter, predicate = f"%r{30 + self.depth}", f"%p{8 + self.depth}"
         top, middle = self.label(), self.label()
-        return [f"mov.u32 {counter}, 0;", *self.condition(f"%p{4 + self.depth}"),
-                f"@%p{4 + self.depth} bra {middle};", f"{top}:", *self.statements(2),
-                f"{middle}:", *self.statements(2), f"add.u32 {counter}, {counter}, 1;",
-                f"setp.lt.u32 {predicate}, {counter}, {self.random.choice((2, 5))};",
-                f"@{predicate} bra {top};"]
+        return [
+            f"mov.u32 {counter}, 0;",
+            *self.condition(f"%p{4 + self.depth}"),
+            f"@%p{4 + self.depth} bra {middle};",
+            f"{top}:",
+            *self.statements(2),
+            f"{middle}:",
+            *self.statements(2),
+            f"add.u32 {counter}, {counter}, 1;",
+            f"setp.lt.u32 {predicate}, {counter}, {self.random.choice((2, 5))};",
+            f"@{predicate} bra {top};",
+        ]

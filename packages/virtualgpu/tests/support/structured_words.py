@@ -15,12 +15,42 @@ NEVER = 1 << 31  # of a block, instead of the thread that goes wrong
 # subnormal, one, the largest, one beyond the integers).
 NARROW = (0, 1, 127, 128, 255)
 HALVES = (0, 1, 0xFFFF, 0x8000, 0x7FFF, 0x7E00, 0x7C01, 0x7C00, 0x03FF, 0x3C00)
-WORDS = (0, 1, 0xFFFF_FFFF, 0x8000_0000, 0x7FFF_FFFF, 0x7FC0_0000, 0x7F80_0001, 0xFFC0_1234,
-         0x7F80_0000, 0xFF80_0000, 0x007F_FFFF, 0x8000_0001, 0x0080_0000, 0x3F80_0000, 0xBF80_0000,
-         0x7F7F_FFFF, 0x4F00_0000)
-WIDE = (0, 1, (1 << 64) - 1, 1 << 63, (1 << 63) - 1, 0x7FF8 << 48, (0x7FF0 << 48) + 1,
-        0x7FF0 << 48, 0xFFF0 << 48, (1 << 52) - 1, 0x3FF0 << 48, 0xBFF0 << 48, 0x43E0 << 48,
-        1 << 52, 0x7FEF_FFFF_FFFF_FFFF)
+WORDS = (
+    0,
+    1,
+    0xFFFF_FFFF,
+    0x8000_0000,
+    0x7FFF_FFFF,
+    0x7FC0_0000,
+    0x7F80_0001,
+    0xFFC0_1234,
+    0x7F80_0000,
+    0xFF80_0000,
+    0x007F_FFFF,
+    0x8000_0001,
+    0x0080_0000,
+    0x3F80_0000,
+    0xBF80_0000,
+    0x7F7F_FFFF,
+    0x4F00_0000,
+)
+WIDE = (
+    0,
+    1,
+    (1 << 64) - 1,
+    1 << 63,
+    (1 << 63) - 1,
+    0x7FF8 << 48,
+    (0x7FF0 << 48) + 1,
+    0x7FF0 << 48,
+    0xFFF0 << 48,
+    (1 << 52) - 1,
+    0x3FF0 << 48,
+    0xBFF0 << 48,
+    0x43E0 << 48,
+    1 << 52,
+    0x7FEF_FFFF_FFFF_FFFF,
+)
 
 # What a kernel begins with: %rd10 its thread's own words, %rd2 its warp's, %rd15 its block's,
 # %rd16 to %rd19 its thread's elements of each plane, %r26 the warp's part of shared memory, %r8
@@ -40,7 +70,7 @@ mul.wide.u32 %rd19, %gid, 8;  add.u64 %rd19, %rd3, %rd19;  add.u64 %rd19, %rd19,
 # What registers of a class hold in the beginning, and where they are kept at the end.
 BEGIN = {
     "r": "mov.u32 %r10, %gid; ld.global.u32 %r11, [%rd10]; mov.u32 %r12, %laneid;"
-         " ld.global.u32 %r13, [%rd2]; setp.gt.s32 %p0, %r11, 0; setp.eq.u32 %p13, %r13, %r12;",
+    " ld.global.u32 %r13, [%rd2]; setp.gt.s32 %p0, %r11, 0; setp.eq.u32 %p13, %r13, %r12;",
     "f": "ld.global.f32 %f1, [%rd18]; ld.global.v2.f32 {%f2, %f3}, [%rd10+8];",
     "x": "ld.global.f64 %fd1, [%rd19]; cvt.rn.f64.s32 %fd2, %r11;",
     "d": "ld.global.u64 %rd30, [%rd19]; cvt.u64.u32 %rd31, %block;",
@@ -57,7 +87,6 @@ VARIABLES = f""".shared .align 16 .b8 tile[{SLOT}]; .local .align 8 .b8 own[64];
   .reg .b32 %warp; .reg .pred %wild;"""
 
 
-
 def inputs(seed: int, blocks: int, block: int) -> list[np.ndarray]:
     """What a launch of so many blocks of so many threads is given, each word of it by chance: a
     number at an edge, a small one, any. In one block of 125 a thread goes wrong if it can."""
@@ -67,8 +96,11 @@ def inputs(seed: int, blocks: int, block: int) -> list[np.ndarray]:
         any_ = random.integers(0, 1 << 8 * dtype.itemsize, size, dtype=dtype)
         small = random.integers(-4, 40, size).astype(dtype)
         kind = random.random(size)
-        return np.where(kind < 0.35, random.choice(np.array(edges, dtype), size),
-                        np.where(kind < 0.65, small, any_))
+        return np.where(
+            kind < 0.35,
+            random.choice(np.array(edges, dtype), size),
+            np.where(kind < 0.65, small, any_),
+        )
 
     threads = blocks * block
     assert threads <= CAPACITY
@@ -77,15 +109,23 @@ def inputs(seed: int, blocks: int, block: int) -> list[np.ndarray]:
     areas[:, -1] = np.where(wrong, random.integers(0, block, blocks), NEVER)
     planes = np.zeros((4, PLANE), np.uint8)
     for power, edges in enumerate((NARROW, HALVES, WORDS, WIDE)):
-        planes[power, : threads << power] = some(
-            threads, edges, np.dtype(f"u{1 << power}")).view("u1")
+        planes[power, : threads << power] = some(threads, edges, np.dtype(f"u{1 << power}")).view(
+            "u1"
+        )
     return [some(threads * OWN // 4, WORDS, np.dtype("u4")), areas.reshape(-1), planes.reshape(-1)]
 
 
 def by_block(contents: list[np.ndarray], blocks: int, block: int) -> np.ndarray:
     """The bytes of each block after a launch of :func:`inputs`, shape (blocks, bytes)."""
     own, areas, planes = (np.frombuffer(one, np.uint8) for one in contents)
-    return np.concatenate([
-        own.reshape(blocks, -1), areas.reshape(blocks, -1),
-        *(plane[: blocks * block << power].reshape(blocks, -1)
-          for power, plane in enumerate(planes.reshape(4, PLANE)))], axis=1)
+    return np.concatenate(
+        [
+            own.reshape(blocks, -1),
+            areas.reshape(blocks, -1),
+            *(
+                plane[: blocks * block << power].reshape(blocks, -1)
+                for power, plane in enumerate(planes.reshape(4, PLANE))
+            ),
+        ],
+        axis=1,
+    )

@@ -16,38 +16,84 @@ A4 = (4, lambda g, t, i: (g if i in (0, 2) else g + 8, t if i < 2 else t + 4))
 B1 = (1, lambda g, t, i: (t, g))
 B2 = (2, lambda g, t, i: (t if i == 0 else t + 4, g))
 LAYOUTS = {
-    ("16", "m16n8k8"): ((4, lambda g, t, i: (g if i < 2 else g + 8, t * 2 + i % 2)),
-                        (2, lambda g, t, i: (t * 2 + i, g)), C16),
-    ("16", "m16n8k16"): ((8, lambda g, t, i: (g if i in (0, 1, 4, 5) else g + 8,
-                                              t * 2 + i % 2 + (0 if i < 4 else 8))),
-                         (4, lambda g, t, i: (t * 2 + i % 2 + (0 if i < 2 else 8), g)), C16),
+    ("16", "m16n8k8"): (
+        (4, lambda g, t, i: (g if i < 2 else g + 8, t * 2 + i % 2)),
+        (2, lambda g, t, i: (t * 2 + i, g)),
+        C16,
+    ),
+    ("16", "m16n8k16"): (
+        (
+            8,
+            lambda g, t, i: (
+                g if i in (0, 1, 4, 5) else g + 8,
+                t * 2 + i % 2 + (0 if i < 4 else 8),
+            ),
+        ),
+        (4, lambda g, t, i: (t * 2 + i % 2 + (0 if i < 2 else 8), g)),
+        C16,
+    ),
     ("32", "m16n8k4"): (A2, B1, C16),
     ("32", "m16n8k8"): (A4, B2, C16),
     ("64", "m8n8k4"): ((1, lambda g, t, i: (g, t)), B1, C8),
     ("64", "m16n8k4"): (A2, B1, C16),
     ("64", "m16n8k8"): (A4, B2, C16),
-    ("64", "m16n8k16"): ((8, lambda g, t, i: (g + i % 2 * 8, i // 2 * 4 + t)),
-                         (4, lambda g, t, i: (i * 4 + t, g)), C16),
-    ("8", "m8n8k16"): ((4, lambda g, t, i: (g, t * 4 + i)),
-                       (4, lambda g, t, i: (t * 4 + i, g)), C8),
-    ("8", "m16n8k16"): ((8, lambda g, t, i: (g if i < 4 else g + 8, t * 4 + i % 4)),
-                        (4, lambda g, t, i: (t * 4 + i, g)), C16),
-    ("8", "m16n8k32"): ((16, lambda g, t, i: (g if i < 4 or 8 <= i < 12 else g + 8,
-                                              t * 4 + i % 4 + (0 if i < 8 else 16))),
-                        (8, lambda g, t, i: (t * 4 + i % 4 + (0 if i < 4 else 16), g)), C16),
+    ("64", "m16n8k16"): (
+        (8, lambda g, t, i: (g + i % 2 * 8, i // 2 * 4 + t)),
+        (4, lambda g, t, i: (i * 4 + t, g)),
+        C16,
+    ),
+    ("8", "m8n8k16"): (
+        (4, lambda g, t, i: (g, t * 4 + i)),
+        (4, lambda g, t, i: (t * 4 + i, g)),
+        C8,
+    ),
+    ("8", "m16n8k16"): (
+        (8, lambda g, t, i: (g if i < 4 else g + 8, t * 4 + i % 4)),
+        (4, lambda g, t, i: (t * 4 + i, g)),
+        C16,
+    ),
+    ("8", "m16n8k32"): (
+        (
+            16,
+            lambda g, t, i: (
+                g if i < 4 or 8 <= i < 12 else g + 8,
+                t * 4 + i % 4 + (0 if i < 8 else 16),
+            ),
+        ),
+        (8, lambda g, t, i: (t * 4 + i % 4 + (0 if i < 4 else 16), g)),
+        C16,
+    ),
 }
 WIDTH = {"f16": "16", "bf16": "16", "tf32": "32", "f64": "64", "s8": "8", "u8": "8"}
-BITS = {"f16": "u2", "bf16": "u2", "tf32": "u4", "f32": "u4", "f64": "u8", "s8": "i1", "u8": "u1",
-        "s32": "i4"}
+BITS = {
+    "f16": "u2",
+    "bf16": "u2",
+    "tf32": "u4",
+    "f32": "u4",
+    "f64": "u8",
+    "s8": "i1",
+    "u8": "u1",
+    "s32": "i4",
+}
 FORMATS = {"f16": (11, -14, 15), "f32": (24, -126, 127), "f64": (53, -1022, 1023)}
 EDGES = {
     "f16": (0, 0x8000, 1, 0x83FF, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0x0400),
     "bf16": (0, 0x8000, 1, 0x807F, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0, 0x0080),
-    "tf32": (0, 0x80000000, 0x2000, 0x1FFF, 0x7F7FE000, 0x7F800000, 0xFF800000, 0x7FC00000,
-             0x3F801FFF),
+    "tf32": (
+        0,
+        0x80000000,
+        0x2000,
+        0x1FFF,
+        0x7F7FE000,
+        0x7F800000,
+        0xFF800000,
+        0x7FC00000,
+        0x3F801FFF,
+    ),
     "f32": (0, 0x80000000, 1, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0x7F800001, 0x00800000),
     "f64": (0, 1 << 63, 1, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000, 0x7FF8000000000000),
-    "s8": (-128, 127, 0, -1), "u8": (255, 0, 1, 128),
+    "s8": (-128, 127, 0, -1),
+    "u8": (255, 0, 1, 128),
     "s32": (-(1 << 31), (1 << 31) - 1, (1 << 31) - 5, 0),
 }
 
@@ -98,11 +144,17 @@ def rounded(x: Fraction, type_: str, mode: str = "rn") -> float:
 
 def fma(a: float, b: float, c: float, type_: str, mode: str) -> float:
     if not all(map(math.isfinite, (a, b, c))):
-        if math.isnan(a) or math.isnan(b) or (0 in (a, b) and not (
-                math.isfinite(a) and math.isfinite(b))):
+        if (
+            math.isnan(a)
+            or math.isnan(b)
+            or (0 in (a, b) and not (math.isfinite(a) and math.isfinite(b)))
+        ):
             return math.nan
-        product = math.copysign(1, a) * math.copysign(1, b) * (
-            1 if math.isfinite(a) and math.isfinite(b) else math.inf)
+        product = (
+            math.copysign(1, a)
+            * math.copysign(1, b)
+            * (1 if math.isfinite(a) and math.isfinite(b) else math.inf)
+        )
         return product + c
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact:
@@ -123,8 +175,11 @@ def aligned_sum(pairs: list[tuple[float, float]], c: float, types) -> float:
     if not all(map(math.isfinite, (c, *(x for pair in pairs for x in pair)))):
         return sum((x * y for x, y in pairs), c)
     d_type, a_type, _, c_type = types
-    terms = [(Fraction(x) * Fraction(y), _exponent(x, a_type) + _exponent(y, a_type))
-             for x, y in pairs if x and y] + [(Fraction(c), _exponent(c, c_type))] * bool(c)
+    terms = [
+        (Fraction(x) * Fraction(y), _exponent(x, a_type) + _exponent(y, a_type))
+        for x, y in pairs
+        if x and y
+    ] + [(Fraction(c), _exponent(c, c_type))] * bool(c)
     if not terms:
         return 0.0
     unit = Fraction(2) ** (max(exponent for _, exponent in terms) - 25)
@@ -139,8 +194,9 @@ def product(a, b, c, types, mode="rn", saturated=False) -> np.ndarray:
     d_type, a_type, b_type, c_type = types
     d = np.empty(c.shape, BITS[d_type])
     for at in np.ndindex(*c.shape):
-        pairs = [(value(x, a_type), value(y, b_type))
-                 for x, y in zip(a[at[0]], b[:, at[1]], strict=True)]
+        pairs = [
+            (value(x, a_type), value(y, b_type)) for x, y in zip(a[at[0]], b[:, at[1]], strict=True)
+        ]
         total = value(c[at], c_type)
         if d_type == "s32":
             total += sum(x * y for x, y in pairs)

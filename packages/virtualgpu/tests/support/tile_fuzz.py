@@ -21,10 +21,17 @@ def bytecode(kernel, *arguments, version: str = "13.4") -> bytes:
     from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
 
     written = BytesIO()
-    signature = KernelSignature.from_kernel_args(kernel, arguments,
-                                                 CallingConvention.cutile_python_v1())
-    export_kernel(kernel, [signature], written, gpu_code="sm_90",
-                  output_format="tileir_bytecode", bytecode_version=version)
+    signature = KernelSignature.from_kernel_args(
+        kernel, arguments, CallingConvention.cutile_python_v1()
+    )
+    export_kernel(
+        kernel,
+        [signature],
+        written,
+        gpu_code="sm_90",
+        output_format="tileir_bytecode",
+        bytecode_version=version,
+    )
     return written.getvalue()
 
 
@@ -45,7 +52,8 @@ def corpus(cp) -> list[bytes]:
         bytecode(k.gathered, i32, i32, i32, 16),
         bytecode(tile_faults.last_block_sums, f32[0], f32[0], i32, f32[0], 16),
         bytecode(tile_faults.under_a_lock, f32[0], i32, 16),
-        bytecode(tile_faults.asserts, f32[0], 16)]
+        bytecode(tile_faults.asserts, f32[0], 16),
+    ]
 
 
 def damaged(rng: np.random.Generator, raw: bytes) -> bytes:
@@ -86,14 +94,24 @@ def attempt(memory: GlobalMemory, address: int, raw: bytes) -> str:
         return "unsupported"
     how = "ran"
     for name, kernel in module.kernels.items():
-        values = [np.array(address if one.element.kind == "p" else 32, np.int64).tobytes()
-                  if one.element.kind != "f" else np.array(1, one.element.stored).tobytes()
-                  for one in kernel.parameters]
-        parameters = [raw[: one.element.size]
-                      for raw, one in zip(values, kernel.parameters, strict=True)]
+        values = [
+            np.array(address if one.element.kind == "p" else 32, np.int64).tobytes()
+            if one.element.kind != "f"
+            else np.array(1, one.element.stored).tobytes()
+            for one in kernel.parameters
+        ]
+        parameters = [
+            raw[: one.element.size] for raw, one in zip(values, kernel.parameters, strict=True)
+        ]
         try:
-            TileLaunch(memory, module, name, (2, 1, 1), parameters,
-                       budget=Budget(instructions=2000, seconds=5)).run()
+            TileLaunch(
+                memory,
+                module,
+                name,
+                (2, 1, 1),
+                parameters,
+                budget=Budget(instructions=2000, seconds=5),
+            ).run()
         except VirtualGPUError:
             how = "stopped"
     module.unload()
@@ -116,6 +134,7 @@ def fuzz(raws: list[bytes], seed: int, cases: int) -> Counter[str]:
         try:
             ended[attempt(memory, address, case(raws, seed, number))] += 1
         except BaseException as error:
-            raise AssertionError(f"seed {seed}, case {number}: {type(error).__name__}: {error}"
-                                 ) from error
+            raise AssertionError(
+                f"seed {seed}, case {number}: {type(error).__name__}: {error}"
+            ) from error
     return ended

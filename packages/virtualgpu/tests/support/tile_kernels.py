@@ -139,10 +139,13 @@ def doubled(arrays, tile: ct.Constant[int]):
 def fft(x, y, roots, twiddles, n1: ct.Constant[int], n2: ct.Constant[int]):
     """Of each row, n1 * n2 numbers, by n1 transforms of n2 and n2 of n1; the last axis holds real
     and imaginary part. ``roots`` are the matrices of both, ``twiddles`` what lies between."""
+
     def product(a, b):
         zero = ct.zeros((a[0].shape[0], b[0].shape[1]), ct.float32)
-        return (ct.mma(a[0], b[0], zero) - ct.mma(a[1], b[1], zero),
-                ct.mma(a[0], b[1], zero) + ct.mma(a[1], b[0], zero))
+        return (
+            ct.mma(a[0], b[0], zero) - ct.mma(a[1], b[1], zero),
+            ct.mma(a[0], b[1], zero) + ct.mma(a[1], b[0], zero),
+        )
 
     def part(array, at, shape, index):
         return ct.load(array, (at, 0, 0, index), (1, *shape, 1)).reshape(shape)
@@ -178,8 +181,7 @@ def sums_modulo(x, y, running, modulo: int, tile: ct.Constant[int]):
     """Sums that are kept below a number which the combining function finds around itself."""
     values = ct.load(x, (ct.bid(0), 0), (1, tile))
     ct.store(y, (ct.bid(0),), ct.reduce(values, 1, lambda a, b: (a + b) % modulo, 0))
-    ct.store(running, (ct.bid(0), 0),
-             ct.scan(values, 1, lambda a, b: (a + b) % modulo, 0))
+    ct.store(running, (ct.bid(0), 0), ct.scan(values, 1, lambda a, b: (a + b) % modulo, 0))
 
 
 @ct.kernel
@@ -190,6 +192,7 @@ def takes_where_zero(x, y, tile: ct.Constant[int]):
 
 def converting(to, mode):
     """A kernel that brings numbers into another format and back."""
+
     @ct.kernel
     def converted(x, y, tile: ct.Constant[int]):
         part = ct.load(x, (ct.bid(0),), (tile,))

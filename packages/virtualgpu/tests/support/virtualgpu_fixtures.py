@@ -23,8 +23,14 @@ for variable in ("CUDA_HOME", "CUDA_PATH"):
     os.environ.pop(variable, None)
 
 # Files that test stand-ins, which answer only where there is no GPU.
-OF_STANDINS = ("test_awkward", "test_cudf", "test_cupy", "test_mirrored", "test_pycuda",
-               "test_standins")
+OF_STANDINS = (
+    "test_awkward",
+    "test_cudf",
+    "test_cupy",
+    "test_mirrored",
+    "test_pycuda",
+    "test_standins",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

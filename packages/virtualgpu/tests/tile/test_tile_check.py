@@ -48,7 +48,9 @@ def test_a_load_of_what_another_block_stores(cp, faults, launch):
         launch(faults.shift_in_place, (4,), x, 16)
     found = only(report, "race")
     assert {found.line, found.other.line} == {
-        line(faults.shift_in_place, "ct.load"), line(faults.shift_in_place, "ct.store")}
+        line(faults.shift_in_place, "ct.load"),
+        line(faults.shift_in_place, "ct.store"),
+    }
     assert "element 16 of an array of shape (80,)" in found.message
 
 
@@ -120,8 +122,10 @@ def test_a_tile_that_was_never_written(cp, faults, launch):
 def test_an_index_outside_that_the_kernel_does_not_check(cp, faults, launch, name):
     x, y = cp.zeros(20, np.float32), cp.zeros(32, np.float32)
     kernel = getattr(faults, name)
-    with (virtualgpu.check() as report,
-          pytest.raises(virtualgpu.MemoryAccessError, match=r"(?s)^load.*block [01]\n")):
+    with (
+        virtualgpu.check() as report,
+        pytest.raises(virtualgpu.MemoryAccessError, match=r"(?s)^load.*block [01]\n"),
+    ):
         launch(kernel, (2,), x, y, 16)
     found = only(report, "memory")
     assert found.line == line(kernel, "check_bounds=False")
@@ -169,14 +173,27 @@ def test_profile_says_which_block_reaches_which_tile(cp, launch):
     with virtualgpu.profile() as profile:
         launch(tile_kernels.matmul, (2, 1), a, b, c, 16, 16, 16)
         launch(tile_kernels.matmul, (2, 1), a, b, cp.zeros((24, 16), np.float32), 16, 16, 16)
-    of_a, of_b, of_c = ([(one.kind, one.block, one.first) for one in profile.launches[0].tiles
-                         if one.base == array.data.ptr] for array in (a, b, c))
-    assert of_a == [("load", 0, (0, 0)), ("load", 0, (0, 16)),
-                    ("load", 1, (16, 0)), ("load", 1, (16, 16))]  # rows 16 to 32, of 24
+    of_a, of_b, of_c = (
+        [
+            (one.kind, one.block, one.first)
+            for one in profile.launches[0].tiles
+            if one.base == array.data.ptr
+        ]
+        for array in (a, b, c)
+    )
+    assert of_a == [
+        ("load", 0, (0, 0)),
+        ("load", 0, (0, 16)),
+        ("load", 1, (16, 0)),
+        ("load", 1, (16, 16)),
+    ]  # rows 16 to 32, of 24
     assert of_b == [("load", block, (k, 0)) for block in (0, 1) for k in (0, 16)]
     assert of_c == [("store", 0, (0, 0)), ("store", 1, (16, 0))]
     assert {(one.sizes, one.shape) for one in profile.launches[0].tiles} == {
-        ((24, 32), (16, 16)), ((32, 16), (16, 16)), ((24, 16), (16, 16))}
+        ((24, 32), (16, 16)),
+        ((32, 16), (16, 16)),
+        ((24, 16), (16, 16)),
+    }
     assert profile.launches[0] == profile.launches[1]
 
 

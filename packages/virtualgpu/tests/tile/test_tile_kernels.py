@@ -124,8 +124,16 @@ def test_fft(cp, kernels, launch, n1, n2):
     roots[1, :n2, :n2] = root(n2, np.outer(two, two))
     y = cp.zeros((3, n2, n1, 2), np.float32)
     with virtualgpu.check() as report:
-        launch(kernels.fft, (3,), pairs(x.reshape(3, n1, n2)), y, pairs(roots),
-               pairs(root(n1 * n2, np.outer(one, two))[None]), n1, n2)
+        launch(
+            kernels.fft,
+            (3,),
+            pairs(x.reshape(3, n1, n2)),
+            y,
+            pairs(roots),
+            pairs(root(n1 * n2, np.outer(one, two))[None]),
+            n1,
+            n2,
+        )
     assert report.ok, report
     found = y.get().reshape(3, -1, 2)
     np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], np.fft.fft(x), atol=1e-3)
@@ -141,11 +149,20 @@ def test_mixture_of_experts(cp, kernels, launch):
     rows, parts = np.full((4, 16), -1, np.int32), np.zeros((4, 16), np.float32)
     for expert in range(4):
         token, place = np.nonzero(chosen == expert)
-        rows[expert, :len(token)], parts[expert, :len(token)] = token, shares[token, place]
+        rows[expert, : len(token)], parts[expert, : len(token)] = token, shares[token, place]
     y = cp.zeros((13, 16), np.float32)
     with virtualgpu.check() as report:
-        launch(kernels.experts, (4, 2), cp.asarray(x, np.float32), cp.asarray(weights, np.float32),
-               cp.asarray(rows), cp.asarray(parts), y, 8, 16)
+        launch(
+            kernels.experts,
+            (4, 2),
+            cp.asarray(x, np.float32),
+            cp.asarray(weights, np.float32),
+            cp.asarray(rows),
+            cp.asarray(parts),
+            y,
+            8,
+            16,
+        )
     assert report.ok, report
     answers = np.maximum(np.einsum("td,edh->teh", x, weights), 0)
     right = (np.take_along_axis(answers, chosen[..., None], 1) * shares[..., None]).sum(1)
@@ -157,8 +174,9 @@ def test_a_combining_function_reads_what_lies_around_it(cp, kernels, launch):
     y, running = cp.zeros(5, np.int32), cp.zeros((5, 32), np.int32)
     launch(kernels.sums_modulo, (5,), cp.asarray(x), y, running, 7, 32)
     assert np.array_equal(y.get(), x.sum(1) % 7)
-    assert np.array_equal(running.get(), np.concatenate(
-        [x[:, :1], x.cumsum(1)[:, 1:] % 7], 1)), "the first element is combined with nothing"
+    assert np.array_equal(running.get(), np.concatenate([x[:, :1], x.cumsum(1)[:, 1:] % 7], 1)), (
+        "the first element is combined with nothing"
+    )
 
 
 def test_an_exchange_outside_of_the_array_gives_what_was_expected(cp, kernels, launch):
@@ -179,9 +197,15 @@ def neighbours(name: str, size: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     return low * step, high * step, high % 2 == 0
 
 
-@pytest.mark.parametrize(("there", "modes"), [
-    ("float16", "RN RZ"), ("bfloat16", "RN RZ"), ("tfloat32", "RN RZ RA"),
-    ("float32", "RN RZ RM RP")])
+@pytest.mark.parametrize(
+    ("there", "modes"),
+    [
+        ("float16", "RN RZ"),
+        ("bfloat16", "RN RZ"),
+        ("tfloat32", "RN RZ RA"),
+        ("float32", "RN RZ RM RP"),
+    ],
+)
 def test_conversions_round_as_asked(cp, kernels, launch, there, modes):
     """Of random numbers, of those midway between two of the format, and of the format's own; in
     the modes that cuTile has for them."""
@@ -195,8 +219,13 @@ def test_conversions_round_as_asked(cp, kernels, launch, there, modes):
     x *= RNG.choice([-1, 1], 768)
     low, high, even = neighbours(there, np.abs(x).astype(np.float64))
     middle = (low + high) / 2
-    up = {"RN": (np.abs(x) > middle) | ((np.abs(x) == middle) & even), "RA": np.abs(x) >= middle,
-          "RZ": np.zeros(768, bool), "RM": x < 0, "RP": x > 0}
+    up = {
+        "RN": (np.abs(x) > middle) | ((np.abs(x) == middle) & even),
+        "RA": np.abs(x) >= middle,
+        "RZ": np.zeros(768, bool),
+        "RM": x < 0,
+        "RP": x > 0,
+    }
     for mode in modes.split():
         y = cp.zeros(768, np.float32)
         kernel = kernels.converting(getattr(ct, there), ct.RoundingMode[mode])
@@ -231,10 +260,10 @@ def test_rows_are_gathered_and_scattered_from_any_column(cp, kernels, launch, fi
         launch(kernels.rows_to_rows, (1,), cp.asarray(x), cp.asarray(rows), y, z, first, 4)
     assert report.ok, report
     wanted = np.zeros((4, 4), np.float32)
-    wanted[:, :8 - first] = x[rows, first:first + 4]
+    wanted[:, : 8 - first] = x[rows, first : first + 4]
     assert np.array_equal(y.get(), wanted)
     there = np.zeros((9, 8), np.float32)
-    there[rows, first:first + 4] = wanted[:, :8 - first]
+    there[rows, first : first + 4] = wanted[:, : 8 - first]
     assert np.array_equal(z.get(), there)
 
 

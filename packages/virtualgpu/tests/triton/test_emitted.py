@@ -54,15 +54,22 @@ def text(name: str) -> str:
 def launch(name: str, grid: int, shared: int, types: list[str], *arguments) -> None:
     device = devices.current()
     module = device.load(mended(text(name)))
-    device.launch(module, name, (grid, 1, 1), (THREADS, 1, 1),
-                  pack([*types, "*i8", "*i8"], [*arguments, None, None]), shared)
+    device.launch(
+        module,
+        name,
+        (grid, 1, 1),
+        (THREADS, 1, 1),
+        pack([*types, "*i8", "*i8"], [*arguments, None, None]),
+        shared,
+    )
 
 
 def softmax(rows: int = 7, columns: int = 200, extra: int = 0) -> tuple[np.ndarray, Tensor]:
     x = RNG.normal(size=(rows, columns)).astype(np.float32)
     out = Tensor(np.zeros_like(x))
-    launch("softmax", 3, 16, ["*fp32", "*fp32", "i32", "i32"],
-           Tensor(x), out, rows + extra, columns)
+    launch(
+        "softmax", 3, 16, ["*fp32", "*fp32", "i32", "i32"], Tensor(x), out, rows + extra, columns
+    )
     powers = np.exp(x - x.max(1, keepdims=True))
     return powers / powers.sum(1, keepdims=True), out
 
@@ -97,9 +104,21 @@ def test_programs_that_take_a_lock_in_turn(device, native):
     sums = [Tensor(np.zeros((groups, columns), np.float32)) for _ in range(2)]
     states = [Tensor(np.zeros(groups, np.int32)) for _ in range(2)]
     with virtualgpu.check() as report:
-        launch("layer_norm_backward", rows, 16, ["*fp32"] * 8 + ["*i32"] * 2 + ["i32"],
-               Tensor(slope), Tensor(x), weight, means, scales, Tensor(np.zeros_like(x)), *sums,
-               *states, columns)
+        launch(
+            "layer_norm_backward",
+            rows,
+            16,
+            ["*fp32"] * 8 + ["*i32"] * 2 + ["i32"],
+            Tensor(slope),
+            Tensor(x),
+            weight,
+            means,
+            scales,
+            Tensor(np.zeros_like(x)),
+            *sums,
+            *states,
+            columns,
+        )
     assert report.ok, report
     np.testing.assert_allclose(sums[0].numpy().sum(0), (slope * x).sum(0), 1e-4, 1e-4)
     np.testing.assert_allclose(sums[1].numpy().sum(0), slope.sum(0), 1e-4, 1e-4)
@@ -122,18 +141,23 @@ def test_no_line_is_tritons_own():
 
 def test_inline_assembly_is_one_line():
     """LLVM counts on in it: the load of line 33 would be line 34's."""
-    found = mended("\t.loc\t1 33 29\n\t// begin inline asm\n\t.loc\t1 33 29\n\tmov.u32 %r1, 0;\n"
-                   "\t.loc\t1 34 29\n\tld.global.u32 %r1, [%rd1];\n\t// end inline asm\n"
-                   "\t.loc\t1 40 1")
+    found = mended(
+        "\t.loc\t1 33 29\n\t// begin inline asm\n\t.loc\t1 33 29\n\tmov.u32 %r1, 0;\n"
+        "\t.loc\t1 34 29\n\tld.global.u32 %r1, [%rd1];\n\t// end inline asm\n"
+        "\t.loc\t1 40 1"
+    )
     assert [line for line in found.splitlines() if ".loc" in line] == [
-        "\t.loc\t1 33 29", "\t.loc\t1 40 1"]
+        "\t.loc\t1 33 29",
+        "\t.loc\t1 40 1",
+    ]
 
 
 def test_arguments_become_parameters(device):
     here = Tensor(np.zeros(4))
-    found = pack(["*fp64", "constexpr", ("i32", ("fp32", "constexpr")), "u1", "fp16", "bf16",
-                  "*i8", "*i8"],
-                 [here, 64, (-2, (0.5, 3)), True, 1.5, 1.0, None, 4096])
+    found = pack(
+        ["*fp64", "constexpr", ("i32", ("fp32", "constexpr")), "u1", "fp16", "bf16", "*i8", "*i8"],
+        [here, 64, (-2, (0.5, 3)), True, 1.5, 1.0, None, 4096],
+    )
     assert [len(one) for one in found] == [8, 4, 4, 1, 2, 2, 8, 8]
     kinds = ["u8", "i4", "f4", "u1", "f2", "u2", "u8", "u8"]
     values = [np.frombuffer(one, kind)[0] for one, kind in zip(found, kinds, strict=True)]

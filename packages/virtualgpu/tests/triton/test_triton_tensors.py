@@ -58,7 +58,7 @@ def test_views_of_one_storage_stay_views_of_one(device, skew):
     """Input and output are halves of one array, which may begin at any address."""
     raw = np.zeros(4 * 2 * 1600 + 64, np.uint8)
     skip = -raw.ctypes.data % 64 + skew
-    both = raw[skip:skip + 4 * 2 * 1600].view(np.float32)
+    both = raw[skip : skip + 4 * 2 * 1600].view(np.float32)
     both[:] = np.concatenate([RNG.normal(size=1600), np.full(1600, -1)])
     x = both[:1600].reshape(8, 200).copy()
     softmax(device, HostTensor(both), HostTensor(both, 1600), 8, 200)

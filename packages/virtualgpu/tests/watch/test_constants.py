@@ -47,14 +47,18 @@ def test_racing_writes_are_found_by_any_name(space):
 def test_constants_and_parameters_themselves_stay_quiet():
     """They are not traffic: the hardware has caches for them."""
     out = np.zeros(32, np.uint32)
-    text = ptx_lab.entry("""
+    text = ptx_lab.entry(
+        """
       mov.u64 %rd5, weights;
       and.b32 %r2, %gid, 3;
       mad.wide.u32 %at, %r2, 4, %rd5;
       ld.const.u32 %r1, [%at];
       mad.wide.u32 %at, %gid, 4, %rd1;
       st.global.u32 [%at], %r1;
-    """, 1, before=".const .align 4 .u32 weights[4] = {10, 20, 30, 40};")
+    """,
+        1,
+        before=".const .align 4 .u32 weights[4] = {10, 20, 30, 40};",
+    )
     counters = counted(text, out)
     assert out[:4].tolist() == [10, 20, 30, 40]
     assert (counters.global_loads, counters.global_stores) == (0, 32)
@@ -62,5 +66,4 @@ def test_constants_and_parameters_themselves_stay_quiet():
 
 def test_nothing_writes_to_constants():
     with pytest.raises(PTXSyntaxError, match="const"):
-        ptx_lab.launch(ptx_lab.entry(WRITE_ALL.format("const"), 1), 1, 32,
-                       [np.zeros(1, np.uint32)])
+        ptx_lab.launch(ptx_lab.entry(WRITE_ALL.format("const"), 1), 1, 32, [np.zeros(1, np.uint32)])

@@ -24,8 +24,9 @@ def profile(kernel, grid, block, *arguments) -> Counters:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with virtualgpu.profile() as result:
-            kernel[grid, block](*[cuda.to_device(a) if isinstance(a, np.ndarray) else a
-                                  for a in arguments])
+            kernel[grid, block](
+                *[cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in arguments]
+            )
     assert len(result.launches) == 1
     return result.launches[0].counters
 
@@ -39,15 +40,18 @@ def strided_read(x, out, stride, offset):
 
 
 # For 32 floats: ideal are the 128 bytes of 4 sectors.
-@pytest.mark.parametrize(("stride", "offset", "sectors", "ideal"), [
-    (1, 0, 4, 4),      # side by side
-    (2, 0, 8, 4),      # every other one: half of each sector is moved in vain
-    (8, 0, 32, 4),     # a sector for each lane
-    (32, 0, 32, 4),
-    (1, 1, 5, 4),      # 128 bytes from byte 4 on touch a fifth sector
-    (1, 8, 4, 4),      # a whole sector further: aligned again
-    (0, 3, 1, 1),      # all lanes read one element
-])
+@pytest.mark.parametrize(
+    ("stride", "offset", "sectors", "ideal"),
+    [
+        (1, 0, 4, 4),  # side by side
+        (2, 0, 8, 4),  # every other one: half of each sector is moved in vain
+        (8, 0, 32, 4),  # a sector for each lane
+        (32, 0, 32, 4),
+        (1, 1, 5, 4),  # 128 bytes from byte 4 on touch a fifth sector
+        (1, 8, 4, 4),  # a whole sector further: aligned again
+        (0, 3, 1, 1),  # all lanes read one element
+    ],
+)
 def test_sectors_of_a_strided_read(stride, offset, sectors, ideal):
     x, out = np.ones(32 * 64, np.float32), np.ones(64, np.float32)
     counters = profile(strided_read, 1, 64, x, out, stride, offset)
@@ -166,8 +170,10 @@ def shared_stride(out, stride):
     out[t] = s[t * stride]
 
 
-@pytest.mark.parametrize(("stride", "wavefronts"), [
-    (1, 1), (2, 2), (3, 1), (4, 4), (16, 16), (31, 1), (32, 32), (33, 1), (64, 32)])
+@pytest.mark.parametrize(
+    ("stride", "wavefronts"),
+    [(1, 1), (2, 2), (3, 1), (4, 4), (16, 16), (31, 1), (32, 32), (33, 1), (64, 32)],
+)
 def test_wavefronts_of_a_stride(stride, wavefronts):
     # Lanes t and u share a bank when (t - u) * stride is a multiple of 32.
     counters = profile(shared_stride, 1, 32, np.zeros(32, np.int32), stride)
@@ -236,12 +242,15 @@ def histogram(bins, counts):
     cuda.atomic.add(counts, bins[i], 1)
 
 
-@pytest.mark.parametrize(("bins", "contention", "passes", "hottest"), [
-    (1, 32, 8 * 32, 256),   # everything in bin 0
-    (2, 16, 8 * 16, 128),
-    (32, 1, 8, 8),
-    (64, 1, 8, 4),
-])
+@pytest.mark.parametrize(
+    ("bins", "contention", "passes", "hottest"),
+    [
+        (1, 32, 8 * 32, 256),  # everything in bin 0
+        (2, 16, 8 * 16, 128),
+        (32, 1, 8, 8),
+        (64, 1, 8, 4),
+    ],
+)
 def test_contention_of_a_histogram(bins, contention, passes, hottest):
     values = (np.arange(256) % bins).astype(np.int32)
     counters = profile(histogram, 4, 64, values, np.zeros(64, np.int32))
@@ -372,8 +381,13 @@ def test_lines_add_up():
     for line in counters.by_line.values():
         total.add(line)
     total.by_line = counters.by_line
-    for name in ("busiest_instructions", "busiest_accesses", "span_instructions", "span_accesses",
-                 "threads_at_work"):
+    for name in (
+        "busiest_instructions",
+        "busiest_accesses",
+        "span_instructions",
+        "span_accesses",
+        "threads_at_work",
+    ):
         assert getattr(total, name) == 0 < getattr(counters, name)  # of threads, not of lines
         setattr(total, name, getattr(counters, name))
     assert total == counters
@@ -410,7 +424,11 @@ def test_a_launch_that_fails_is_counted_as_far_as_it_came():
     with warnings.catch_warnings(), virtualgpu.profile() as result:
         warnings.simplefilter("ignore")
         with pytest.raises(virtualgpu.VirtualGPUError):
-            strided_read[1, 64](cuda.to_device(np.ones(64, np.float32)),
-                                cuda.to_device(np.ones(64, np.float32)), 2, 0)
+            strided_read[1, 64](
+                cuda.to_device(np.ones(64, np.float32)),
+                cuda.to_device(np.ones(64, np.float32)),
+                2,
+                0,
+            )
     assert result.launches[0].failed
     assert result.launches[0].counters.warp_instructions > 0

@@ -59,7 +59,8 @@ def test_message(out):
     assert found.message.startswith(
         "uninitialised: thread 0 of block 0 reads 4 bytes of global memory "
         f"(element 0 of an array of 64 elements of 4 bytes) at line {found.line} that nobody has "
-        "written: cuda.device_array gives memory as it is")
+        "written: cuda.device_array gives memory as it is"
+    )
 
 
 # -- who counts as a writer ---------------------------------------------------------------------
@@ -274,6 +275,7 @@ def test_what_is_complete_is_dropped():
 
 def test_locals_of_the_compiler_are_no_finding_in_debug_code():
     """Unoptimised code copies whole descriptors of arrays, with the fields that nobody set."""
+
     @cuda.jit(debug=True, opt=False)
     def by_rows(x, out):
         i = cuda.grid(1)

@@ -14,12 +14,15 @@ from virtualgpu.errors import BudgetExceeded
 from virtualgpu.launch.limits import Budget
 from virtualgpu.watch import instruments
 
-ENDLESS = entry("""
+ENDLESS = (
+    entry("""
     .loc 1 41 1
     mov.u32 %r1, 0;
     Again:
     .loc 1 42 1
-    add.u64 %rd1, %rd1, 1; setp.ne.u64 %p1, %rd1, 0; @%p1 bra Again;""") + '\n.file 1 "kernel.cu"\n'
+    add.u64 %rd1, %rd1, 1; setp.ne.u64 %p1, %rd1, 0; @%p1 bra Again;""")
+    + '\n.file 1 "kernel.cu"\n'
+)
 
 
 @pytest.fixture(params=["0", "always"], ids=["interpreted", "native"], autouse=True)

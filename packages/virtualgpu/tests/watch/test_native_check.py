@@ -47,23 +47,26 @@ def both(body: str, native=native.natively, **options):
 
 def with_lines(body: str) -> str:
     """Each instruction on a line of its own."""
-    return ";".join(f"\n.loc 1 {number} 1\n{part}" if part.strip() and "{" not in part else part
-                    for number, part in enumerate(body.split(";"), 1))
+    return ";".join(
+        f"\n.loc 1 {number} 1\n{part}" if part.strip() and "{" not in part else part
+        for number, part in enumerate(body.split(";"), 1)
+    )
 
 
 # Loads that are looked at together: one element for a row, and rows at one stride and at several.
 TOGETHER = """shr.u32 %r1, %tid, 3; and.b32 %r1, %r1, 3; mad.wide.u32 %rd9, %r1, 32, %rd6;
     and.b32 %r1, %tid, 7; mad.wide.u32 %rd10, %r1, 4, %rd6; mov.u64 %rd11, %rd10;""" + " ".join(
-        f"ld.shared.u32 %r2, [%rd{base}+{offset}];" for base, offsets in (
-            (9, [*range(0, 28, 4), 36]), (10, range(64, 160, 32)), (11, (64, 72, 96)))
-        for offset in offsets)
+    f"ld.shared.u32 %r2, [%rd{base}+{offset}];"
+    for base, offsets in ((9, [*range(0, 28, 4), 36]), (10, range(64, 160, 32)), (11, (64, 72, 96)))
+    for offset in offsets
+)
 CLEAN = {
     "loads together": f"{BEGIN} {TOGETHER} {TOGETHER} bar.sync 0; st.shared.u32 [%rd8], %r2;",
     "own elements": "ld.global.u32 %r1, [%rd4]; st.global.u32 [%rd5], %r1;",
     "in place": "ld.global.u32 %r1, [%rd4]; add.u32 %r1, %r1, 1; st.global.u32 [%rd4], %r1;",
     "one for all": "ld.global.u32 %r1, [%rd1]; st.global.u32 [%rd5], %r1;",
     "after a barrier": f"{BEGIN} xor.b32 %r1, %tid, 1; mad.wide.u32 %rd9, %r1, 4, %rd6;"
-                       "ld.shared.u32 %r2, [%rd9]; bar.sync 0; st.shared.u32 [%rd8], %r2;",
+    "ld.shared.u32 %r2, [%rd9]; bar.sync 0; st.shared.u32 [%rd8], %r2;",
     "after a barrier of the warp": f"""{BEGIN} xor.b32 %r1, %tid, 1;
         mad.wide.u32 %rd9, %r1, 4, %rd6; ld.shared.u32 %r2, [%rd9]; bar.warp.sync -1;
         st.shared.u32 [%rd8], %r2; bar.warp.sync -1; ld.shared.u32 %r2, [%rd9];""",
@@ -116,32 +119,37 @@ ROUNDS = """mov.u32 %r3, 0; Next: xor.b32 %r1, %tid, 8; {then} setp.eq.u32 %p1, 
     add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 4; @%p2 bra Next;"""
 OWN = "xor.b32 %r1, %tid, 8; mad.wide.u32 %rd9, %r1, 4, %rd6; st.shared.u32 [%rd9], %tid;"
 FAULTY = {
-    "rows that meet": ROUNDS.format(then="and.b32 %r2, %tid, 55;",
-                                    access="st.shared.u32 [%rd9], %tid;"),
-    "a row that another row reads": BEGIN + ROUNDS.format(
-        then="and.b32 %r2, %tid, 55;", access="ld.shared.u32 %r4, [%rd9];")
-        + OWN,
-    "one element for a row": BEGIN + ROUNDS.format(
-        then="shr.u32 %r2, %tid, 3;", access="ld.shared.u32 %r4, [%rd9];")
-        + OWN,
+    "rows that meet": ROUNDS.format(
+        then="and.b32 %r2, %tid, 55;", access="st.shared.u32 [%rd9], %tid;"
+    ),
+    "a row that another row reads": BEGIN
+    + ROUNDS.format(then="and.b32 %r2, %tid, 55;", access="ld.shared.u32 %r4, [%rd9];")
+    + OWN,
+    "one element for a row": BEGIN
+    + ROUNDS.format(then="shr.u32 %r2, %tid, 3;", access="ld.shared.u32 %r4, [%rd9];")
+    + OWN,
     "rows that nothing wrote": ROUNDS.format(
         then="or.b32 %r2, %tid, 64;",
         access="setp.lt.u32 %p3, %r3, 1; @%p3 st.shared.u32 [%rd9], %tid;"
-               "ld.shared.u32 %r4, [%rd9];"),
-    **{f"loads together, and then element {number}":
-       f"{BEGIN} {TOGETHER} {LAST} @%p9 st.shared.u32 [table+{4 * number}], %r2;"
-       for number in (3, 5, 14, 38)},
-    **{f"loads together, a barrier, a store to element {number}, the loads again":
-       f"{BEGIN} {TOGETHER} bar.sync 0; setp.eq.u32 %p9, %gid, 69;"
-       f"@%p9 st.shared.u32 [table+{4 * number}], %r2; {TOGETHER}" for number in (5, 38)},
+        "ld.shared.u32 %r4, [%rd9];",
+    ),
+    **{
+        f"loads together, and then element {number}": f"{BEGIN} {TOGETHER} {LAST} @%p9 st.shared.u32 [table+{4 * number}], %r2;"
+        for number in (3, 5, 14, 38)
+    },
+    **{
+        f"loads together, a barrier, a store to element {number}, the loads again": f"{BEGIN} {TOGETHER} bar.sync 0; setp.eq.u32 %p9, %gid, 69;"
+        f"@%p9 st.shared.u32 [table+{4 * number}], %r2; {TOGETHER}"
+        for number in (5, 38)
+    },
     "one address": "st.global.u32 [%rd2], %tid;",
     "lanes of one instruction": "shr.u32 %r1, %gid, 1; mad.wide.u32 %rd9, %r1, 4, %rd2;"
-                                "st.global.u32 [%rd9], %tid;",
+    "st.global.u32 [%rd9], %tid;",
     "write after read": "ld.global.u32 %r1, [%rd4+4]; st.global.u32 [%rd4], %r1;",
     "of another block": f"{LAST} ld.global.u32 %r1, [%rd2+16]; @%p9 st.global.u32 [%rd2+16], %r1;",
     "of another block, after a barrier": "setp.eq.u32 %p1, %gid, 5;"
-                                         "@%p1 st.global.u32 [%rd2+16], %tid; bar.sync 0;"
-                                         f"{LAST} @%p9 st.global.u32 [%rd2+16], %r1;",
+    "@%p1 st.global.u32 [%rd2+16], %tid; bar.sync 0;"
+    f"{LAST} @%p9 st.global.u32 [%rd2+16], %r1;",
     "read by many blocks": f"ld.global.u32 %r1, [%rd1]; {LAST} @%p9 st.global.u32 [%rd1], %r1;",
     "read once by each block": """setp.eq.u32 %p1, %tid, 5; @%p1 ld.global.u32 %r1, [%rd1];
         setp.eq.u32 %p2, %gid, 133; @%p2 st.global.u32 [%rd1], %r1;""",
@@ -149,7 +157,7 @@ FAULTY = {
         ld.shared.u32 %r2, [%rd9]; and.b32 %r1, %tid, 1; setp.eq.u32 %p1, %r1, 1;
         @%p1 st.shared.u32 [%rd9], %r2;""",
     "no barrier": "st.shared.u32 [%rd8], %tid; xor.b32 %r1, %tid, 33;"
-                  "mad.wide.u32 %rd9, %r1, 4, %rd6; ld.shared.u32 %r2, [%rd9];",
+    "mad.wide.u32 %rd9, %r1, 4, %rd6; ld.shared.u32 %r2, [%rd9];",
     "a barrier of the warp is not enough": f"""{BEGIN} xor.b32 %r1, %tid, 32;
         mad.wide.u32 %rd9, %r1, 4, %rd6; ld.shared.u32 %r2, [%rd9]; bar.warp.sync -1;
         st.shared.u32 [%rd8], %r2;""",
@@ -158,13 +166,13 @@ FAULTY = {
     "beside an atomic": f"red.global.add.u32 [%rd2], 1; {LAST} @%p9 ld.global.u32 %r1, [%rd2];",
     "atomics after loads of many": "ld.global.u32 %r1, [%rd2]; red.global.add.u32 [%rd2], 1;",
     "a volatile store after loads of many": f"{BEGIN} ld.shared.u32 %r1, [table];"
-                                            "st.volatile.shared.u32 [table], %r1;",
+    "st.volatile.shared.u32 [table], %r1;",
     "unwritten shared": "ld.shared.u32 %r1, [%rd8];",
     "unwritten shared, updated": "red.shared.add.u32 [table], 1;",
     "unwritten of its own": "st.local.u32 [own], %tid; ld.local.u64 %rd9, [own];",
     "missed a barrier": "setp.gt.u32 %p1, %tid, 40; @%p1 ret; bar.sync 0;",
     "past the end": "ld.global.u32 %r1, [%rd4]; add.u32 %r1, %r1, 1; st.global.u32 [%rd4], %r1;"
-                    f"{LAST} @%p9 ld.global.u32 %r1, [%rd4+2048];",
+    f"{LAST} @%p9 ld.global.u32 %r1, [%rd4+2048];",
     "misaligned": f"{LAST} @%p9 st.global.u32 [%rd4+2], %tid;",
     "a gap of shared memory": f"{BEGIN} {LAST} @%p9 ld.shared.u32 %r1, [%rd8+1024];",
     "a trap": f"st.global.u32 [%rd5], %tid; {LAST} @%p9 trap;",
@@ -192,7 +200,7 @@ UNWRITTEN = {
     "read": "ld.global.u32 %r1, [%rd5];",
     "updated": "red.global.add.u32 [%rd5], 1;",
     "a part, read at last": f"setp.lt.u32 %p1, %gid, 70; @%p1 st.global.u32 [%rd5], %tid; {LAST}"
-                            "@%p9 ld.global.u32 %r1, [%rd5];",
+    "@%p9 ld.global.u32 %r1, [%rd5];",
 }
 
 
@@ -242,11 +250,11 @@ def later(monkeypatch):
 ACROSS = {
     "a store after a load": ("ld.global.u32 %r1, [%rd1]; {last} @%p9 st.global.u32 [%rd1], %r1;"),
     "a load after a store": "setp.eq.u32 %p1, %gid, 5; @%p1 st.global.u32 [%rd2], %tid;"
-                            "{last} @%p9 ld.global.u32 %r1, [%rd2];",
+    "{last} @%p9 ld.global.u32 %r1, [%rd2];",
     "a byte after a word": "setp.eq.u32 %p1, %gid, 5; @%p1 st.global.u32 [%rd2], %tid;"
-                           "{last} @%p9 st.global.u8 [%rd2+2], %tid;",
+    "{last} @%p9 st.global.u8 [%rd2+2], %tid;",
     "a load after an atomic": "setp.eq.u32 %p1, %gid, 5; @%p1 red.global.add.u32 [%rd2], %tid;"
-                              "{last} @%p9 ld.global.u32 %r1, [%rd2];",
+    "{last} @%p9 ld.global.u32 %r1, [%rd2];",
 }
 
 
@@ -264,8 +272,17 @@ def test_a_launch_that_changes_over_between_two_waves(later):
 
 
 @pytest.mark.parametrize("times", [1, 4, 7])
-@pytest.mark.parametrize("body", [*CLEAN.values(), *(
-    body for name, body in FAULTY.items() if "another block" in name or "many blocks" in name)])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *CLEAN.values(),
+        *(
+            body
+            for name, body in FAULTY.items()
+            if "another block" in name or "many blocks" in name
+        ),
+    ],
+)
 def test_time_that_runs_out(body, times, monkeypatch):
     """Records are written anew in the midst of a launch, and say what they said."""
     before = watched_launch.Watch.__init__
@@ -297,8 +314,13 @@ def random_body(random: Random) -> str:
             steps.append(ORDER[random.choice(["barrier", "barrier", "syncwarp", "shuffle"])])
             continue
         space = random.choice(["global", "shared"])
-        where = random.choice(list(WHERE) if random.random() < 0.5 else (
-            ["of the grid"] if space == "global" else ["own", "own", "neighbour", "half warp"]))
+        where = random.choice(
+            list(WHERE)
+            if random.random() < 0.5
+            else (
+                ["of the grid"] if space == "global" else ["own", "own", "neighbour", "half warp"]
+            )
+        )
         step = access(random.choice(list(WHO)), where, random.choice(kind), space)
         steps.append(step.replace("#", str(number)))
     return "\n".join(steps)

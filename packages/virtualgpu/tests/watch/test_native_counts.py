@@ -34,9 +34,13 @@ def strided(step: int, kind: str, space: str) -> str:
 
 
 BODIES = {
-    **{f"{space} {kind}, every {step}": strided(step, kind, space)
-       for space in ("global", "shared") for kind in ("b32", "b64", "b16")
-       for step in (1, 2, 33) if kind == "b32" or step != 33},
+    **{
+        f"{space} {kind}, every {step}": strided(step, kind, space)
+        for space in ("global", "shared")
+        for kind in ("b32", "b64", "b16")
+        for step in (1, 2, 33)
+        if kind == "b32" or step != 33
+    },
     "one address": """ld.global.u32 %r4, [%rd1]; ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd1+16];
         ld.shared.u64 %rd5, [tile+8]; st.shared.u32 [tile], %r4;""",
     "vectors": """mul.wide.u32 %rd5, %gid, 16; add.u64 %rd5, %rd1, %rd5;
@@ -76,8 +80,10 @@ HALF = """.func (.param .b32 r) half(.param .b32 x)
 def with_lines(body: str) -> str:
     """Each instruction on a line of its own."""
     parts = body.split(";")
-    return ";".join(f"\n.loc 1 {number} 1\n{part}" if part.strip() else part
-                    for number, part in enumerate(parts, 1))
+    return ";".join(
+        f"\n.loc 1 {number} 1\n{part}" if part.strip() else part
+        for number, part in enumerate(parts, 1)
+    )
 
 
 @pytest.mark.parametrize("block", [64, 41])
@@ -112,8 +118,11 @@ def test_a_launch_that_changes_over_between_two_waves(later):
 
 
 def test_a_launch_that_fails_counts_up_to_there(later):
-    text = entry(PLACE + "setp.eq.u32 %p1, %gid, 500; @%p1 add.u64 %rd4, %rd4, 1;"
-                 "ld.global.u32 %r0, [%rd4];", 2, variables=TILE)
+    text = entry(
+        PLACE + "setp.eq.u32 %p1, %gid, 500; @%p1 add.u64 %rd4, %rd4, 1;ld.global.u32 %r0, [%rd4];",
+        2,
+        variables=TILE,
+    )
     arrays = [np.zeros(4096, np.uint64), np.zeros(64, np.uint32)]
     there, wrong, _ = counted(text, None, arrays, grid=8)
     here, error, code = counted(text, later, arrays, grid=8)
@@ -131,8 +140,7 @@ def test_who_hears_events_has_the_launch_interpreted():
 
 def test_a_read_of_ordinary_memory_as_constant_is_counted():
     """`.const` is no cloak: the address decides, and native code does not look."""
-    text = entry(PLACE + "ld.const.u32 %r4, [%rd4]; st.global.u32 [%rd4], %r4;", 2,
-                 variables=TILE)
+    text = entry(PLACE + "ld.const.u32 %r4, [%rd4]; st.global.u32 [%rd4], %r4;", 2, variables=TILE)
     arrays = np.zeros(256, np.uint64), np.zeros(1, np.uint32)
     launch, error, code = counted(text, native.natively, arrays)
     assert error is None and code == "ld.const, under profile()"

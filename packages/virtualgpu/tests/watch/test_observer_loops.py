@@ -55,8 +55,12 @@ def test_everything_as_in_python():
         wide = random.integers(0, 12, 20)
         results = []
         for interpreted in (False, True):
-            arrays = (wide.copy(), np.zeros(20, np.int32), np.zeros(20, np.uint8),
-                      np.zeros(20, np.uint32))
+            arrays = (
+                wide.copy(),
+                np.zeros(20, np.int32),
+                np.zeros(20, np.uint8),
+                np.zeros(20, np.uint32),
+            )
             # Python's arrays would refuse what does not fit; machine code cuts it off.
             if interpreted:
                 arrays = tuple(Wrapping(a) for a in arrays)
@@ -109,17 +113,26 @@ def test_counting_loops(seed):
     banks, result = np.zeros(32, np.int64), np.zeros(4, np.int64)
     one, two = both(memory_traffic.sectors, addresses, lanes, warp_of, 90, 8, seen, more, result)
     assert one == two
-    one, two = both(memory_traffic.banks, addresses, lanes, warp_of, thread_of, 90, 8, 16, seen,
-                    banks, result)
+    one, two = both(
+        memory_traffic.banks, addresses, lanes, warp_of, thread_of, 90, 8, 16, seen, banks, result
+    )
     assert one == two
     one, two = both(memory_traffic.contention, addresses, lanes, warp_of, 90, seen, banks, result)
     assert one == two
     block_of, counts = thread_of * 0, np.zeros(500, np.uint32)
-    one, two = both(memory_traffic.tally, addresses, lanes, block_of, 90, 0, 1600, 0, counts,
-                    result)
+    one, two = both(
+        memory_traffic.tally, addresses, lanes, block_of, 90, 0, 1600, 0, counts, result
+    )
     assert one == two
-    one, two = both(memory_traffic.raise_by, 7, lanes, 90, warp_of, np.zeros(128, np.uint32),
-                    np.zeros(4, np.uint32))
+    one, two = both(
+        memory_traffic.raise_by,
+        7,
+        lanes,
+        90,
+        warp_of,
+        np.zeros(128, np.uint32),
+        np.zeros(4, np.uint32),
+    )
     assert one == two
 
 
@@ -133,8 +146,9 @@ def test_byte_maps(seed):
         one, two = both(loop, addresses, lanes, lanes, 30, 0, 160, 0, 4, written, result)
         assert one == two
     for loop in (written_loop.mark_words, written_loop.find_words):
-        one, two = both(loop, addresses, lanes, lanes, 30, 0, 160, 0, 4,
-                        written.view(np.uint32), result)
+        one, two = both(
+            loop, addresses, lanes, lanes, 30, 0, 160, 0, 4, written.view(np.uint32), result
+        )
         assert one == two
 
 
@@ -143,8 +157,10 @@ def test_words_and_bytes_agree():
     addresses, lanes = (random.integers(0, 40, 30) * 4).astype(np.uint64), np.arange(30)
     written = (random.random(200) < 0.7).astype(np.uint8)
     outcomes = []
-    for mark, find in ((written_loop.mark_bytes, written_loop.find_bytes),
-                       (written_loop.mark_words, written_loop.find_words)):
+    for mark, find in (
+        (written_loop.mark_bytes, written_loop.find_bytes),
+        (written_loop.mark_words, written_loop.find_words),
+    ):
         bytes_, new, bad = written.copy(), np.zeros(2, np.int64), np.zeros(2, np.int64)
         where = (pointer(addresses), pointer(lanes), pointer(lanes), 30, 0, 160, 0, 4)
         find(*where, pointer(bytes_), pointer(bad))

@@ -35,57 +35,90 @@ ADDS = "red.global.add.u32 [%rd1], 1;"
 LABEL = "setp.eq.u32 %p1, %tid, 99;\n@%p1 bra done;\n{}\ndone:"
 
 
-@pytest.mark.parametrize("body", [
-    ADDS, "atom.global.add.u32 %r1, [%rd1], 1;", "atom.relaxed.gpu.global.max.s32 %r1, [%rd1], 1;",
-    f"{ADDS} bar.sync 0; {ADDS}", "membar.gl; barrier.sync 0;", "mov.u32 %r1, %laneid;",
-    "st.shared.u32 [%rd8], 1; ld.shared.u32 %r2, [%rd8];", "ld.global.nc.u32 %r1, [%rd1];",
-    "div.rn.f64 %fd1, %fd2, %fd3; sqrt.rn.f64 %fd1, %fd1;", LABEL.format(ADDS),
-    "@%p1 st.global.u32 [%rd1], %r1;",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        ADDS,
+        "atom.global.add.u32 %r1, [%rd1], 1;",
+        "atom.relaxed.gpu.global.max.s32 %r1, [%rd1], 1;",
+        f"{ADDS} bar.sync 0; {ADDS}",
+        "membar.gl; barrier.sync 0;",
+        "mov.u32 %r1, %laneid;",
+        "st.shared.u32 [%rd8], 1; ld.shared.u32 %r2, [%rd8];",
+        "ld.global.nc.u32 %r1, [%rd1];",
+        "div.rn.f64 %fd1, %fd2, %fd3; sqrt.rn.f64 %fd1, %fd1;",
+        LABEL.format(ADDS),
+        "@%p1 st.global.u32 [%rd1], %r1;",
+    ],
+)
 def test_what_tells_nobody_of_an_order(body):
     assert form(body)
 
 
-@pytest.mark.parametrize("body", [
-    # An atomic tells who came first: by its result, wherever that is looked at.
-    "atom.global.add.u32 %r1, [%rd1], 1; add.u32 %r2, %r1, 1;",
-    "atom.global.add.u32 %r1, [%rd1], 1; st.global.u32 [%rd1+4], %r1;",
-    "atom.global.add.u32 %r1, [%rd1], 1; setp.eq.u32 %p1, %r1, 0;",
-    "atom.global.add.u64 %rd2, [%rd1], 1; @%p1 ld.global.u32 %r1, [%rd2];",
-    # Or by what it leaves.
-    "atom.global.exch.b32 %r1, [%rd1], %tid;", "atom.global.cas.b32 %r1, [%rd1], 0, %tid;",
-    "atom.global.inc.u32 %r1, [%rd1], 7;", "red.global.add.f64 [%rd1], %fd1;",
-    "red.global.add.f32 [%rd1], %f1;", "red.global.add.noftz.f16x2 [%rd1], %r1;",
-    f"{ADDS} red.global.max.u32 [%rd1], 5;", f"{ADDS} red.global.add.u64 [%rd1], 1;",
-    "red.global.min.u32 [%rd1], 1; red.shared.min.s32 [%rd8], 1;",
-    "atom.cta.global.add.u32 %r1, [%rd1], 1;", "red.release.gpu.global.add.u32 [%rd1], 1;",
-    # Accesses that may race and be no race.
-    "ld.volatile.global.u32 %r1, [%rd1];", "st.volatile.shared.u32 [%rd8], %r1;",
-    "ld.relaxed.gpu.global.u32 %r1, [%rd1];", "ld.acquire.gpu.global.u32 %r1, [%rd1];",
-    "st.release.gpu.global.u32 [%rd1], %r1;",
-    # Who is here.
-    "activemask.b32 %r1;", "vote.sync.ballot.b32 %r1, %p1, -1;",
-    "shfl.sync.bfly.b32 %r1, %tid, 1, 31, -1;", "match.any.sync.b32 %r1, %tid, -1;",
-    "redux.sync.add.s32 %r1, %tid, -1;", "bar.warp.sync -1;", "barrier.sync 1;",
-    "barrier.sync 0, 32;", "barrier.arrive 1, 64;", "barrier.red.popc.u32 %r1, 0, %p1;",
-    # Clocks.
-    "mov.u32 %r1, %clock;", "mov.u64 %rd2, %globaltimer;", "mov.u32 %r1, %gridid;",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        # An atomic tells who came first: by its result, wherever that is looked at.
+        "atom.global.add.u32 %r1, [%rd1], 1; add.u32 %r2, %r1, 1;",
+        "atom.global.add.u32 %r1, [%rd1], 1; st.global.u32 [%rd1+4], %r1;",
+        "atom.global.add.u32 %r1, [%rd1], 1; setp.eq.u32 %p1, %r1, 0;",
+        "atom.global.add.u64 %rd2, [%rd1], 1; @%p1 ld.global.u32 %r1, [%rd2];",
+        # Or by what it leaves.
+        "atom.global.exch.b32 %r1, [%rd1], %tid;",
+        "atom.global.cas.b32 %r1, [%rd1], 0, %tid;",
+        "atom.global.inc.u32 %r1, [%rd1], 7;",
+        "red.global.add.f64 [%rd1], %fd1;",
+        "red.global.add.f32 [%rd1], %f1;",
+        "red.global.add.noftz.f16x2 [%rd1], %r1;",
+        f"{ADDS} red.global.max.u32 [%rd1], 5;",
+        f"{ADDS} red.global.add.u64 [%rd1], 1;",
+        "red.global.min.u32 [%rd1], 1; red.shared.min.s32 [%rd8], 1;",
+        "atom.cta.global.add.u32 %r1, [%rd1], 1;",
+        "red.release.gpu.global.add.u32 [%rd1], 1;",
+        # Accesses that may race and be no race.
+        "ld.volatile.global.u32 %r1, [%rd1];",
+        "st.volatile.shared.u32 [%rd8], %r1;",
+        "ld.relaxed.gpu.global.u32 %r1, [%rd1];",
+        "ld.acquire.gpu.global.u32 %r1, [%rd1];",
+        "st.release.gpu.global.u32 [%rd1], %r1;",
+        # Who is here.
+        "activemask.b32 %r1;",
+        "vote.sync.ballot.b32 %r1, %p1, -1;",
+        "shfl.sync.bfly.b32 %r1, %tid, 1, 31, -1;",
+        "match.any.sync.b32 %r1, %tid, -1;",
+        "redux.sync.add.s32 %r1, %tid, -1;",
+        "bar.warp.sync -1;",
+        "barrier.sync 1;",
+        "barrier.sync 0, 32;",
+        "barrier.arrive 1, 64;",
+        "barrier.red.popc.u32 %r1, 0, %p1;",
+        # Clocks.
+        "mov.u32 %r1, %clock;",
+        "mov.u64 %rd2, %globaltimer;",
+        "mov.u32 %r1, %gridid;",
+    ],
+)
 def test_what_may_tell_somebody_of_an_order(body):
     assert not form(body)
 
 
 def test_local_memory_and_other_functions():
     printing = ".extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);"
-    helper = (".func (.param .b32 r) twice (.param .b32 a) {{ .reg .b32 %x; ld.param.u32 %x, [a]; "
-              "{} add.u32 %x, %x, %x; st.param.b32 [r], %x; ret; }}")
-    call = ("{ .param .b32 a; st.param.b32 [a], %tid; .param .b32 r; call.uni (r), twice, (a); "
-            "ld.param.u32 %r1, [r]; }")
+    helper = (
+        ".func (.param .b32 r) twice (.param .b32 a) {{ .reg .b32 %x; ld.param.u32 %x, [a]; "
+        "{} add.u32 %x, %x, %x; st.param.b32 [r], %x; ret; }}"
+    )
+    call = (
+        "{ .param .b32 a; st.param.b32 [a], %tid; .param .b32 r; call.uni (r), twice, (a); "
+        "ld.param.u32 %r1, [r]; }"
+    )
     assert form(call, before=helper.format(""))
     assert not form(call, before=helper.format("activemask.b32 %x;"))
     assert not form("", variables=SHARED + ".local .b32 here[4];")
-    text = "{ .param .b64 f; st.param.b64 [f], %rd1; .param .b64 a; st.param.b64 [a], %rd1; " \
-           ".param .b32 r; call.uni (r), vprintf, (f, a); }"
+    text = (
+        "{ .param .b64 f; st.param.b64 [f], %rd1; .param .b64 a; st.param.b64 [a], %rd1; "
+        ".param .b32 r; call.uni (r), vprintf, (f, a); }"
+    )
     assert not form(LABEL.format("@!%p1 bra done;\n" + text), before=printing)
 
 
@@ -139,22 +172,32 @@ def test_kernels_of_numba(kernel, holds):
     assert (len(results) == 1) == holds
 
 
-steps = st.lists(st.one_of(
-    st.builds(access, st.sampled_from([*WHO]), st.sampled_from([*WHERE]), st.sampled_from([*WHAT]),
-              st.sampled_from(["global", "shared"])),
-    st.sampled_from([*ORDER.values()]),
-    st.just(ORDER["barrier"]),
-    # What was loaded is kept where it can be seen.
-    st.just("add.u32 %r9, %r9, %r3;"),
-), min_size=1, max_size=8)
+steps = st.lists(
+    st.one_of(
+        st.builds(
+            access,
+            st.sampled_from([*WHO]),
+            st.sampled_from([*WHERE]),
+            st.sampled_from([*WHAT]),
+            st.sampled_from(["global", "shared"]),
+        ),
+        st.sampled_from([*ORDER.values()]),
+        st.just(ORDER["barrier"]),
+        # What was loaded is kept where it can be seen.
+        st.just("add.u32 %r9, %r9, %r3;"),
+    ),
+    min_size=1,
+    max_size=8,
+)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.filter_too_much])
 @given(steps, st.integers(1, 1 << 30))
 def test_no_order_changes_an_orderless_program_without_findings(program, seed):
     """Programs of random accesses and barriers; a thread's loads add up to what it leaves."""
-    body = BASE + CLEAR + "".join(
-        step.replace("#", str(n)) + "\n" for n, step in enumerate(program))
+    body = (
+        BASE + CLEAR + "".join(step.replace("#", str(n)) + "\n" for n, step in enumerate(program))
+    )
     body += "bar.sync 0;\nmad.wide.u32 %at, %gid, 4, %rd2; st.global.u32 [%at], %r9;"
     text = ptx_lab.entry(body, 2, "", SHARED)
     orders = Orderless()

@@ -14,8 +14,10 @@ from virtualgpu.watch.profiling import Profile, Profiler
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16, 32, 64, 128])
-@pytest.mark.parametrize(("space", "kind"), [
-    ("global", "load"), ("global", "atomic"), ("shared", "store"), ("shared", "atomic")])
+@pytest.mark.parametrize(
+    ("space", "kind"),
+    [("global", "load"), ("global", "atomic"), ("shared", "store"), ("shared", "atomic")],
+)
 def test_a_lane_alone(space, kind, size):
     wave = SimpleNamespace(warp_of=np.zeros(32, np.int64), thread_of=np.arange(32))
     lanes, addresses = np.array([5]), np.array([7 * size], np.uint64)
@@ -29,6 +31,7 @@ def test_a_lane_alone(space, kind, size):
         memory_traffic.sectors(*start, 1, size, seen, more, pointer(result))
     else:
         share = 32 if size <= 4 else 128 // size
-        memory_traffic.banks(*start, pointer(wave.thread_of), 1, size, share, seen, more,
-                         pointer(result))
+        memory_traffic.banks(
+            *start, pointer(wave.thread_of), 1, size, share, seen, more, pointer(result)
+        )
     assert Profiler(Profile())._turns(access, addresses, lanes, None) == tuple(result[:3])

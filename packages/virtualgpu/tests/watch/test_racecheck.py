@@ -63,7 +63,8 @@ def test_message_names_both_threads_lines_and_the_element():
         f"race: thread {race.thread} of block 0 writes 4 bytes of shared memory "
         f"(element {element} of a shared array of 64 elements of 4 bytes) at line {TURNED + 4} "
         f"while thread {race.other.thread} of the same block reads them at line {TURNED + 5}, and "
-        "nothing orders the two: put cuda.syncthreads() between")
+        "nothing orders the two: put cuda.syncthreads() between"
+    )
     text = str(report)
     assert "s[t] = x[t]" in text
     assert "out[cuda.grid(1)] = s[63 - t]" in text
@@ -290,8 +291,10 @@ def test_nothing_launched_is_no_success():
 def test_a_parameter_is_its_threads_own():
     """By a literal address, which the fuzzer's case 9068 had: no allocation is there."""
     with virtualgpu.check() as report:
-        found = per_thread("st.param.b32 [8], %gid; ld.param.b32 %r0, [8];",
-                           variables=".local .align 8 .b8 frame[16];")
+        found = per_thread(
+            "st.param.b32 [8], %gid; ld.param.b32 %r0, [8];",
+            variables=".local .align 8 .b8 frame[16];",
+        )
     assert report.ok and (found == np.arange(32)).all()
 
 
@@ -307,8 +310,12 @@ def test_every_strong_access_has_records_to_write_to(monkeypatch):
 
     monkeypatch.setattr(racecheck.Racecheck, "_run", watched)
     with virtualgpu.check(), pytest.raises(BarrierError):
-        per_thread("cp.async.mbarrier.arrive.shared.b64 [tile];", grid=3, block=1,
-                   before=".shared .align 8 .b8 tile[64];")
+        per_thread(
+            "cp.async.mbarrier.arrive.shared.b64 [tile];",
+            grid=3,
+            block=1,
+            before=".shared .align 8 .b8 tile[64];",
+        )
     assert seen == [(True, True)]
 
 
@@ -373,12 +380,16 @@ def test_the_read_before_a_compare_and_swap_of_the_word_races_with_no_other_swap
     assert (values == 32).all()
 
 
-@pytest.mark.parametrize("changes", [
-    {"read": "p[threadIdx.x % 4 ^ 1]"},
-    {"before": "if (old == 7) return;"},
-    {"before": "out[threadIdx.x + 64 * blockIdx.x] = __longlong_as_double(old);"},
-    {"after": "p[threadIdx.x % 4] = 0;"},
-], ids=["another word", "who decides", "who stores it", "a plain store too"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"read": "p[threadIdx.x % 4 ^ 1]"},
+        {"before": "if (old == 7) return;"},
+        {"before": "out[threadIdx.x + 64 * blockIdx.x] = __longlong_as_double(old);"},
+        {"after": "p[threadIdx.x % 4] = 0;"},
+    ],
+    ids=["another word", "who decides", "who stores it", "a plain store too"],
+)
 def test_a_read_that_does_more_than_try_is_a_race(changes):
     report, _ = swaps(**changes)
     assert {finding.kind for finding in report.findings} == {"race"}
@@ -443,8 +454,10 @@ def test_equal_values_do_not_make_a_race_harmless(seed):
     """Why a store of one value is no note: what is read or stored besides depends on the order
     (docs/decisions/22)."""
     x, flag = np.full(64, 9, np.int32), np.zeros(1, np.int32)
-    for report in (check(flag_that_a_block_takes_back, 2, 32, x, flag, seed=seed),
-                   check(first_come, 2, 32, flag, np.zeros(64, np.int32), seed=seed)):
+    for report in (
+        check(flag_that_a_block_takes_back, 2, 32, x, flag, seed=seed),
+        check(first_come, 2, 32, flag, np.zeros(64, np.int32), seed=seed),
+    ):
         assert report.of_kind("race")
 
 

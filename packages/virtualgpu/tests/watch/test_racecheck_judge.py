@@ -35,8 +35,9 @@ class Places(Racecheck):
             if access.space == "shared":
                 block, low = divmod(low, state.wave.shared_stride)
                 block += state.wave.first
-            self.racy |= {(access.space, block, byte)
-                          for byte in range(low, low + (1 << area.shift))}
+            self.racy |= {
+                (access.space, block, byte) for byte in range(low, low + (1 << area.shift))
+            }
         super()._report(state, access, area, addresses, lanes, chosen)
 
 
@@ -51,8 +52,13 @@ def program(steps: list[str]) -> str:
 
 
 def steps(what, order):
-    accesses = st.builds(access, st.sampled_from(list(WHO)), st.sampled_from(list(WHERE)),
-                         st.sampled_from(what), st.sampled_from(["global", "shared"]))
+    accesses = st.builds(
+        access,
+        st.sampled_from(list(WHO)),
+        st.sampled_from(list(WHERE)),
+        st.sampled_from(what),
+        st.sampled_from(["global", "shared"]),
+    )
     orders = st.sampled_from([ORDER[name] for name in order])
     return st.lists(accesses | orders, min_size=3, max_size=14)
 
@@ -69,7 +75,8 @@ def compare(lines: list[str], seed: int | None = None) -> set:
     assert checked.racy <= judge.racy, "false alarm"
     # A granule may be as wide as a word: each racy byte's word must be found.
     missed = {(space, block, byte & ~3) for space, block, byte in judge.racy} - {
-        (space, block, byte & ~3) for space, block, byte in checked.racy}
+        (space, block, byte & ~3) for space, block, byte in checked.racy
+    }
     assert not missed, f"missed {sorted(missed, key=str)[:5]}"
     return judge.racy
 
@@ -81,23 +88,31 @@ def test_barriers_agree_with_the_judge(lines, seed):
 
 
 @settings(max_examples=30)
-@given(steps((*PLAIN, "atomic", "volatile load", "volatile store"), ["barrier", "syncwarp"]),
-       st.sampled_from([None, 3, 4]))
+@given(
+    steps((*PLAIN, "atomic", "volatile load", "volatile store"), ["barrier", "syncwarp"]),
+    st.sampled_from([None, 3, 4]),
+)
 def test_strong_accesses_agree_with_the_judge(lines, seed):
     compare(lines, seed)
 
 
 @settings(max_examples=30)
-@given(steps(PLAIN, ["barrier", "syncwarp", "half warps", "warp barrier"]),
-       st.sampled_from([None, 5, 6]))
+@given(
+    steps(PLAIN, ["barrier", "syncwarp", "half warps", "warp barrier"]),
+    st.sampled_from([None, 5, 6]),
+)
 def test_partial_barriers_agree_with_the_judge(lines, seed):
     compare(lines, seed)
 
 
 @settings(max_examples=40)
-@given(steps(("load", "store", "atomic", "volatile load", "volatile store", "acquire", "release"),
-             ["barrier", "syncwarp", "fence", "fence of the block"]),
-       st.sampled_from([None, 7, 8]))
+@given(
+    steps(
+        ("load", "store", "atomic", "volatile load", "volatile store", "acquire", "release"),
+        ["barrier", "syncwarp", "fence", "fence of the block"],
+    ),
+    st.sampled_from([None, 7, 8]),
+)
 def test_fences_agree_with_the_judge(lines, seed):
     compare(lines, seed)
 
@@ -109,8 +124,10 @@ def messages(draw) -> list[str]:
     fences = ["fence", "fence of the block", "barrier", "syncwarp"]
     between = st.lists(st.sampled_from([*fences, "fence", "fence"]), max_size=2)
     chain = draw(st.lists(few, min_size=2, max_size=4))
-    data_space, flag_space = draw(st.sampled_from(["global", "shared"])), draw(
-        st.sampled_from(["global", "global", "shared"]))
+    data_space, flag_space = (
+        draw(st.sampled_from(["global", "shared"])),
+        draw(st.sampled_from(["global", "global", "shared"])),
+    )
     data = draw(st.sampled_from(["same", "own"]))
     lines = [access(chain[0], data, "store", data_space)]
     for giver, taker in itertools.pairwise(chain):
@@ -142,17 +159,32 @@ def test_each_order_between_each_pair_of_elements(order):
 
 FENCE, NEAR_FENCE = ORDER["fence"], ORDER["fence of the block"]
 ONCE_WRONG = {
-    "what a releaser knew by older values of the same flag": (None, [
-        access("other", "same", "store", "shared"), FENCE,
-        access("other", "same", "atomic", "global"), access("other", "same", "atomic", "global"),
-        FENCE, access("other", "same", "volatile store", "global"),
-        access("first block", "same", "acquire", "global"), NEAR_FENCE,
-        access("first block", "same", "load", "shared")]),
-    "threads that ended are not those a counted barrier waits for": (2, [
-        access("low half", "across", "store", "shared"), ORDER["barrier"],
-        access("even", "same", "release", "shared"),
-        access("second warp", "same", "acquire", "shared"), ORDER["warp barrier"], NEAR_FENCE,
-        access("all", "across", "load", "shared")]),
+    "what a releaser knew by older values of the same flag": (
+        None,
+        [
+            access("other", "same", "store", "shared"),
+            FENCE,
+            access("other", "same", "atomic", "global"),
+            access("other", "same", "atomic", "global"),
+            FENCE,
+            access("other", "same", "volatile store", "global"),
+            access("first block", "same", "acquire", "global"),
+            NEAR_FENCE,
+            access("first block", "same", "load", "shared"),
+        ],
+    ),
+    "threads that ended are not those a counted barrier waits for": (
+        2,
+        [
+            access("low half", "across", "store", "shared"),
+            ORDER["barrier"],
+            access("even", "same", "release", "shared"),
+            access("second warp", "same", "acquire", "shared"),
+            ORDER["warp barrier"],
+            NEAR_FENCE,
+            access("all", "across", "load", "shared"),
+        ],
+    ),
 }
 
 
@@ -168,14 +200,18 @@ def test_the_judge_meets_both_outcomes():
     assert not compare([racy[0], ORDER["barrier"], racy[1]])
     assert compare([racy[0], ORDER["warp barrier"], racy[1]])
     hand_over = [
-        access("one", "same", "store", "global"), ORDER["fence"],
-        access("one", "pair", "atomic", "global"), access("other", "same", "load", "shared")]
+        access("one", "same", "store", "global"),
+        ORDER["fence"],
+        access("one", "pair", "atomic", "global"),
+        access("other", "same", "load", "shared"),
+    ]
     assert compare([*hand_over, access("one", "same", "load", "global")])
 
 
 def test_arrays_behind_one_instruction():
     # Lanes of one store that go to two allocations by turns.
-    text = entry("""
+    text = entry(
+        """
       and.b32 %r1, %tid, 1;
       setp.eq.u32 %p1, %r1, 0;
       selp.b64 %rd3, %rd1, %rd2, %p1;
@@ -183,7 +219,9 @@ def test_arrays_behind_one_instruction():
       mul.wide.u32 %rd4, %r2, 4;
       add.u64 %rd3, %rd3, %rd4;
       st.global.u32 [%rd3], %tid;
-    """, 2)
+    """,
+        2,
+    )
     checked, judge = Places(), Reference()
     with watch(checked, judge):
         launch(text, 1, 64, [np.zeros(16, np.uint32), np.zeros(16, np.uint32)])

@@ -50,12 +50,15 @@ def through_shared(values, out):
         cuda.atomic.add(out, 0, place[1])
 
 
-@pytest.mark.parametrize(("n", "grid", "block", "most", "at_work"), [
-    (256, 2, 64, 2 + 1, 128),
-    (257, 2, 64, 3 + 1, 128),
-    (100, 2, 64, 1 + 1, 128),  # threads without a value store all the same
-    (0, 1, 32, 1, 32),
-])
+@pytest.mark.parametrize(
+    ("n", "grid", "block", "most", "at_work"),
+    [
+        (256, 2, 64, 2 + 1, 128),
+        (257, 2, 64, 3 + 1, 128),
+        (100, 2, 64, 1 + 1, 128),  # threads without a value store all the same
+        (0, 1, 32, 1, 32),
+    ],
+)
 def test_the_busiest_thread_of_an_even_launch(n, grid, block, most, at_work):
     counters = profile(strided, grid, block, np.ones(n, np.int32), np.zeros(128, np.int32))
     assert counters.busiest_accesses == most

@@ -81,12 +81,14 @@ def test_a_value_that_is_thrown_away_is_no_read(kernel, order):
     text = next(iter(kernel.inspect_asm().values()))
     body = next(iter(parse(text).functions.values())).body
     assert any(one.opcode == "ld" and "shared" in one.modifiers for one in body[-25:]), (
-        "the compiler no longer moves it: the test shows nothing")
+        "the compiler no longer moves it: the test shows nothing"
+    )
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=["lockstep", "shuffled"])
-@pytest.mark.parametrize(("kernel", "there"), [(wrong, 1), (unguarded, 0)],
-                         ids=["lets-through", "either-way"])
+@pytest.mark.parametrize(
+    ("kernel", "there"), [(wrong, 1), (unguarded, 0)], ids=["lets-through", "either-way"]
+)
 @pytest.mark.filterwarnings("ignore:Grid size")
 def test_a_value_that_is_used_is_read(kernel, there, order):
     assert found(kernel, there, order) == ["uninitialised"]
@@ -103,10 +105,10 @@ def test_it_is_counted_all_the_same():
     assert counts == [1, 1]
 
 
-
 def arranged(between: str) -> tuple[list[str], dict]:
     """The opcodes of a stretch whose load comes before its condition, and what was found."""
-    body = parse(f"""
+    body = (
+        parse(f"""
 .version 8.0
 .target sm_90
 .address_size 64
@@ -122,26 +124,33 @@ def arranged(between: str) -> tuple[list[str], dict]:
     st.global.u32 [%rd2], %r5;
     ret;
 }}
-""").functions["choose"].body
+""")
+        .functions["choose"]
+        .body
+    )
     made, wanted = speculation.arrange(body, [0])
     return [one.opcode for one in made], wanted
 
 
 def test_what_the_condition_needs_comes_first():
-    opcodes, wanted = arranged("add.u32 %r4, %r1, 1; sub.u32 %r6, %r3, 1; "
-                               "setp.gt.u32 %q1, %r4, %r2;")
+    opcodes, wanted = arranged(
+        "add.u32 %r4, %r1, 1; sub.u32 %r6, %r3, 1; setp.gt.u32 %q1, %r4, %r2;"
+    )
     assert opcodes == ["add", "setp", "ld", "sub", "selp", "st", "ret"]
     assert list(wanted.values()) == ["%q1"]
 
 
-@pytest.mark.parametrize("between", [
-    "setp.gt.u32 %q1, %r3, %r2;",  # decided by the value itself
-    "ld.shared.u32 %r4, [word+4]; setp.gt.u32 %q1, %r4, %r2;",  # by another that may be unwritten
-    "setp.gt.u32 %q1, %r1, %r2; st.global.u32 [%rd1], %r3;",  # used besides
-    "setp.gt.u32 %q1, %r1, %r2; setp.gt.u32 %q1, %r2, %r1;",  # decided twice
-    "add.u32 %r2, %r7, 1; add.u32 %r2, %r2, 1; setp.gt.u32 %q1, %r1, %r2;",
-    "ld.volatile.shared.u32 %r3, [word]; setp.gt.u32 %q1, %r1, %r2;",
-])
+@pytest.mark.parametrize(
+    "between",
+    [
+        "setp.gt.u32 %q1, %r3, %r2;",  # decided by the value itself
+        "ld.shared.u32 %r4, [word+4]; setp.gt.u32 %q1, %r4, %r2;",  # by another that may be unwritten
+        "setp.gt.u32 %q1, %r1, %r2; st.global.u32 [%rd1], %r3;",  # used besides
+        "setp.gt.u32 %q1, %r1, %r2; setp.gt.u32 %q1, %r2, %r1;",  # decided twice
+        "add.u32 %r2, %r7, 1; add.u32 %r2, %r2, 1; setp.gt.u32 %q1, %r1, %r2;",
+        "ld.volatile.shared.u32 %r3, [word]; setp.gt.u32 %q1, %r1, %r2;",
+    ],
+)
 def test_otherwise_the_order_is_the_compilers(between):
     opcodes, wanted = arranged(between)
     assert (opcodes[0], wanted) == ("ld", {})

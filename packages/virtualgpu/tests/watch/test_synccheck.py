@@ -19,8 +19,9 @@ from virtualgpu.findings import Report  # noqa: E402
 def check(kernel, grid, block, *arguments) -> Report:
     with warnings.catch_warnings(), virtualgpu.check() as report:
         warnings.simplefilter("ignore")
-        kernel[grid, block](*[cuda.to_device(a) if isinstance(a, np.ndarray) else a
-                              for a in arguments])
+        kernel[grid, block](
+            *[cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        )
     return report
 
 
@@ -47,7 +48,8 @@ def test_threads_that_ended_before_the_barrier():
     assert found.message == (
         f"barrier: 42 threads of block 2 ended before the barrier at line {found.line} "
         "(the first is 22), where the other 22 wait; every thread must reach it: guard "
-        "the work and not the barrier, and do not return before it")
+        "the work and not the barrier, and do not return before it"
+    )
 
 
 def test_one_thread_that_waits_alone_waits_in_the_singular():
@@ -166,14 +168,16 @@ def some_wait(x):
 
 
 @pytest.mark.parametrize("native", ["always", "never"])
-@pytest.mark.parametrize(("kernel", "offset", "what"), [
-    (some_shuffle, 4, "a shuffle"), (some_vote, 4, "a vote")])
+@pytest.mark.parametrize(
+    ("kernel", "offset", "what"), [(some_shuffle, 4, "a shuffle"), (some_vote, 4, "a vote")]
+)
 def test_a_mask_that_names_lanes_which_never_come(kernel, offset, what, native, monkeypatch):
     monkeypatch.setenv("VIRTUALGPU_NATIVE", native)
     report = check(kernel, 3, 64, np.zeros(64, np.int32))
     found = report.of_kind("barrier")
     assert {(one.line, one.thread, one.other.thread) for one in found} == {
-        (line(kernel, offset), (0, 0, 0), (8, 0, 0))}
+        (line(kernel, offset), (0, 0, 0), (8, 0, 0))
+    }
     assert f"runs {what} at line" in found[0].message
     assert "which names 24 lanes that ended without it (the first is thread 8)" in found[0].message
 

@@ -42,9 +42,14 @@ def test_accesses_in_order():
     assert (launch.kernel, launch.block, launch.complete) == ("odd_and_even", (8, 1, 1), True)
     shared = launch.accesses("shared")
     assert [(step.kind, step.line - FIRST) for step in shared] == [
-        ("store", 4), ("load", 7), ("load", 9)] or [
-        (step.kind, step.line - FIRST) for step in shared] == [
-        ("store", 4), ("load", 9), ("load", 7)]
+        ("store", 4),
+        ("load", 7),
+        ("load", 9),
+    ] or [(step.kind, step.line - FIRST) for step in shared] == [
+        ("store", 4),
+        ("load", 9),
+        ("load", 7),
+    ]
     store = shared[0]
     assert store.threads.tolist() == list(range(8))
     assert store.addresses.tolist() == [4 * t for t in range(8)]
@@ -70,7 +75,11 @@ def test_steps_of_one_thread():
     launch = trace(odd_and_even, 2, 8, np.arange(8, dtype=np.float32), np.zeros(8, np.float32))
     mine = [step for step in launch.of_thread(8 + 3) if step.space]
     assert [(step.kind, step.space) for step in mine] == [
-        ("load", "global"), ("store", "shared"), ("load", "shared"), ("store", "global")]
+        ("load", "global"),
+        ("store", "shared"),
+        ("load", "shared"),
+        ("store", "global"),
+    ]
 
 
 def test_text_shows_lines_and_threads():
@@ -82,8 +91,9 @@ def test_text_shows_lines_and_threads():
 
 
 def test_large_launches_are_cut():
-    launch = trace(odd_and_even, 100, 8, np.arange(8, dtype=np.float32),
-                   np.zeros(8, np.float32), limit=1000)
+    launch = trace(
+        odd_and_even, 100, 8, np.arange(8, dtype=np.float32), np.zeros(8, np.float32), limit=1000
+    )
     assert not launch.complete
     assert sum(len(step.threads) for step in launch.steps) < 1000 + 800
     assert "too large" in str(launch)
@@ -123,5 +133,5 @@ def test_values_are_those_after_the_access():
 
 def test_arrays_in_shared_memory_are_named():
     launch = trace(odd_and_even, 1, 8, np.zeros(8, np.float32), np.zeros(8, np.float32))
-    (start, end, _name), = launch.shared
+    ((start, end, _name),) = launch.shared
     assert end - start == 32

@@ -40,8 +40,12 @@ def own_checkout() -> Path | None:
 def checkouts(*starts: Path) -> list[Path]:
     """Checkouts around each of ``starts``, the nearest first, then our own."""
     own = own_checkout()
-    around = [folder for start in starts for folder in (start.resolve(), *start.resolve().parents)
-              if (folder / REGISTRY).is_file()]
+    around = [
+        folder
+        for start in starts
+        for folder in (start.resolve(), *start.resolve().parents)
+        if (folder / REGISTRY).is_file()
+    ]
     return list(dict.fromkeys([*around, *([own] if own else [])]))
 
 
@@ -56,8 +60,10 @@ def course_folder(start: Path | None = None) -> Path:
             (folder / "welcome.ipynb").is_file() or (folder / REGISTRY).is_file()
         ):
             return folder
-    raise NotInTheCourse(f"{here} is not inside the course's folder, where lectures/ and "
-                         "welcome.ipynb are: go there and try again")
+    raise NotInTheCourse(
+        f"{here} is not inside the course's folder, where lectures/ and "
+        "welcome.ipynb are: go there and try again"
+    )
 
 
 def registry(root: Path) -> Course:
@@ -106,8 +112,11 @@ def work_meant(given: Path) -> Path:
     if given.is_file() or (given / "source").is_dir():
         return given
     here = given.resolve()
-    found = [path for path in (here.with_name(f"{here.name}.ipynb"), here / f"{here.name}.ipynb")
-             if path.is_file()]
+    found = [
+        path
+        for path in (here.with_name(f"{here.name}.ipynb"), here / f"{here.name}.ipynb")
+        if path.is_file()
+    ]
     if found:
         return found[0]
     projects: list[Path] = []

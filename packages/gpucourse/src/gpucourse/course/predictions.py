@@ -62,8 +62,10 @@ class Prediction:
     def mistakes(self, choices: Collection[str]) -> Iterator[str]:
         """What is amiss where a cell offers ``choices``; nothing, if all is well."""
         if set(choices) != self.choices or len(choices) != len(self.choices):
-            yield (f"offers {', '.join(map(repr, choices))}, and the reasons are for "
-                   f"{', '.join(map(repr, sorted(self.choices)))}")
+            yield (
+                f"offers {', '.join(map(repr, choices))}, and the reasons are for "
+                f"{', '.join(map(repr, sorted(self.choices)))}"
+            )
         if not FEWEST <= len(self.choices) <= MOST:
             yield f"has {len(self.choices)} choices; {FEWEST} to {MOST} can be weighed"
         if self.right in self.wrong:
@@ -80,8 +82,9 @@ def read_predictions(path: Path) -> dict[str, Prediction]:
     Raises :class:`ValueError` naming the file and the entry that has another form.
     """
     puzzles = map(read_puzzle, sorted(puzzle_folder(path).glob("*.toml")))
-    found = {puzzle.name: Prediction(puzzle.name, puzzle.right, puzzle.reasons)
-             for puzzle in puzzles}
+    found = {
+        puzzle.name: Prediction(puzzle.name, puzzle.right, puzzle.reasons) for puzzle in puzzles
+    }
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     for name, entry in tomllib.loads(text).items():
         match entry:
@@ -90,14 +93,18 @@ def read_predictions(path: Path) -> dict[str, Prediction]:
             ):
                 found[name] = Prediction(name, right, wrong)
             case _:
-                raise ValueError(f"{path}: [{name}] needs right = \"…\" and a table [{name}.wrong] "
-                                 "of texts, and nothing else")
+                raise ValueError(
+                    f'{path}: [{name}] needs right = "…" and a table [{name}.wrong] '
+                    "of texts, and nothing else"
+                )
     words = catalogue(path.parent)
     return {name: one.worded(partial(words.pgettext, name)) for name, one in found.items()}
 
 
 def find_predictions(id: str) -> dict[str, Prediction]:
     """The predictions of the lesson ``id``, wherever its checks are found; none if it has none."""
-    path = next((path for path in prediction_files(id)
-                 if path.is_file() or puzzle_folder(path).is_dir()), None)
+    path = next(
+        (path for path in prediction_files(id) if path.is_file() or puzzle_folder(path).is_dir()),
+        None,
+    )
     return read_predictions(path) if path else {}

@@ -43,8 +43,13 @@ def read_projects(root: Path) -> Projects:
         for extra in sorted(requirement.extras):
             dependencies += virtualgpu["optional-dependencies"][extra]
     groups = _table(root / WORKSPACE)["dependency-groups"]
-    return Projects(dependencies, course["optional-dependencies"], groups,
-                    course["urls"]["Repository"], course["requires-python"])
+    return Projects(
+        dependencies,
+        course["optional-dependencies"],
+        groups,
+        course["urls"]["Repository"],
+        course["requires-python"],
+    )
 
 
 def repository_url(root: Path) -> str | None:

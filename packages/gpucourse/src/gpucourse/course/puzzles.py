@@ -162,26 +162,37 @@ class Puzzle:
 
     def worded(self, say: Callable[[str], str]) -> Puzzle:
         """The same in the words that ``say`` has for each text; code stays as it is."""
+
         def says(bounds: tuple) -> tuple:
             return tuple((counter, bound, say(words)) for counter, bound, words in bounds)
 
         return replace(
-            self, title=say(self.title), text=say(self.text), question=say(self.question),
-            choices=tuple(map(say, self.choices)), right=say(self.right), why=say(self.why),
+            self,
+            title=say(self.title),
+            text=say(self.text),
+            question=say(self.question),
+            choices=tuple(map(say, self.choices)),
+            right=say(self.right),
+            why=say(self.why),
             reasons={say(choice): say(reason) for choice, reason in self.reasons.items()},
-            hints=tuple(map(say, self.hints)), last=say(self.last) if self.last else "",
-            budget=says(self.budget), needs=says(self.needs))
+            hints=tuple(map(say, self.hints)),
+            last=say(self.last) if self.last else "",
+            budget=says(self.budget),
+            needs=says(self.needs),
+        )
 
     @property
     def solved(self) -> bool:
         """Whether the file holds the solution; what a wheel brings along does not."""
-        return self.solution != unwrap_regions(replace_regions(self.kernel, SOLUTION, ["pass"]),
-                                               SOLUTION)
+        return self.solution != unwrap_regions(
+            replace_regions(self.kernel, SOLUTION, ["pass"]), SOLUTION
+        )
 
     @cached_property
     def _definition(self) -> ast.FunctionDef:
-        *_, last = (node for node in ast.parse(self.solution).body
-                    if isinstance(node, ast.FunctionDef))
+        *_, last = (
+            node for node in ast.parse(self.solution).body if isinstance(node, ast.FunctionDef)
+        )
         return last
 
     @property
@@ -197,9 +208,13 @@ class Puzzle:
     @cached_property
     def outputs(self) -> tuple[str, ...]:
         """What the spec's line assigns to."""
-        return tuple(node.id for node in ast.walk(ast.parse(self.spec))
-                     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-                     and node.id in self.parameters)
+        return tuple(
+            node.id
+            for node in ast.walk(ast.parse(self.spec))
+            if isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Store)
+            and node.id in self.parameters
+        )
 
 
 def puzzle_folder(checks: Path) -> Path:
@@ -214,8 +229,10 @@ def read_puzzles(where: Path) -> dict[str, Puzzle]:
     Raises :class:`PuzzleError` naming the file that has another form.
     """
     words = catalogue(where.parent)
-    return {puzzle.name: puzzle.worded(partial(words.pgettext, puzzle.name))
-            for puzzle in map(read_puzzle, sorted(where.glob("*.toml")))}
+    return {
+        puzzle.name: puzzle.worded(partial(words.pgettext, puzzle.name))
+        for puzzle in map(read_puzzle, sorted(where.glob("*.toml")))
+    }
 
 
 def read_puzzle(path: Path) -> Puzzle:
@@ -223,21 +240,33 @@ def read_puzzle(path: Path) -> Puzzle:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         asked = table.pop("predict")
-        table |= {"question": asked.pop("question"), "choices": asked.pop("choices"),
-                  "right": asked.pop("right"), "reasons": asked.pop("wrong"),
-                  "why": asked.pop("why"),
-                  "name": re.sub(r"^\d+_", "", path.stem).replace("_", "-")}
+        table |= {
+            "question": asked.pop("question"),
+            "choices": asked.pop("choices"),
+            "right": asked.pop("right"),
+            "reasons": asked.pop("wrong"),
+            "why": asked.pop("why"),
+            "name": re.sub(r"^\d+_", "", path.stem).replace("_", "-"),
+        }
         for kind in ("wrong", "also"):
-            table[kind] = [Answer(**{key: _frozen(value) for key, value in one.items()})
-                           for one in table.get(kind, ())]
+            table[kind] = [
+                Answer(**{key: _frozen(value) for key, value in one.items()})
+                for one in table.get(kind, ())
+            ]
         if not all(one.says for one in table["wrong"]):
             raise PuzzleError("a wrong answer needs what the check says of it")
         if asked:
             raise PuzzleError(f"[predict] has {', '.join(asked)}")
         if unknown := table.keys() - {one.name for one in fields(Puzzle)}:
             raise PuzzleError(f"unknown: {', '.join(sorted(unknown))}")
-        if missing := {one.name for one in fields(Puzzle) if one.default is MISSING
-                       and one.default_factory is MISSING} - table.keys():
+        if (
+            missing := {
+                one.name
+                for one in fields(Puzzle)
+                if one.default is MISSING and one.default_factory is MISSING
+            }
+            - table.keys()
+        ):
             raise PuzzleError(f"missing: {', '.join(sorted(missing))}")
         if "sizes" in table:
             table["sizes"] = [one if isinstance(one, list) else [one] for one in table["sizes"]]
@@ -281,8 +310,9 @@ def expanded(text: str, puzzles: dict[str, Puzzle]) -> tuple[list[str], list[int
         lines += made
         origins += [number] * len(made)
     if placed != [*puzzles]:
-        raise PuzzleError(f"the puzzles are {', '.join(puzzles)}; the text places "
-                          f"{', '.join(placed) or 'none'}")
+        raise PuzzleError(
+            f"the puzzles are {', '.join(puzzles)}; the text places {', '.join(placed) or 'none'}"
+        )
     return lines, origins
 
 
@@ -294,8 +324,10 @@ def cells(puzzle: Puzzle, number: int) -> str:
 def _whole(puzzle: Puzzle, number: int) -> Iterator[str]:
     name = puzzle.name
     yield f'# %% [markdown] id="{name}-task" tags=["predict"]'
-    yield from _markdown(f"## {number}. {puzzle.heading}\n\n{puzzle.text}\n\n"
-                         f"```python\n{puzzle.spec}\n```\n\n{_('*Predict:*')} {puzzle.question}")
+    yield from _markdown(
+        f"## {number}. {puzzle.heading}\n\n{puzzle.text}\n\n"
+        f"```python\n{puzzle.spec}\n```\n\n{_('*Predict:*')} {puzzle.question}"
+    )
     yield from ("", f'# %% id="{name}-guess"', f'picture("{name}")')
     yield from _asked(puzzle)
     yield from ("", f'# %% id="{name}-exercise" tags=["exercise"]', puzzle.kernel)
@@ -307,8 +339,10 @@ def _broken(puzzle: Puzzle, number: int) -> Iterator[str]:
     name = puzzle.name
     raises = f' raises="{puzzle.raises}"' if puzzle.raises else ""
     yield f'# %% [markdown] id="{name}-task" tags=["predict"]'
-    yield from _markdown(f"## {number}. {puzzle.heading}\n\n{puzzle.text}\n\n"
-                         f"```python\n{puzzle.spec}\n```\n\n{_('*Predict:*')} {puzzle.question}")
+    yield from _markdown(
+        f"## {number}. {puzzle.heading}\n\n{puzzle.text}\n\n"
+        f"```python\n{puzzle.spec}\n```\n\n{_('*Predict:*')} {puzzle.question}"
+    )
     yield from ("", f'# %% id="{name}-guess"')
     yield from _asked(puzzle)
     yield from ("", f'# %% id="{name}"{raises}', puzzle.broken)

@@ -125,12 +125,16 @@ def load_course(root: Path, path: Path | None = None) -> Course:
         report(f"unknown table [{key}]: use [course], [[lecture]] and [[project]]")
     head = tables.get("course", {})
     if not {"title"} <= set(head) <= {"title", "way", "first"} or not isinstance(
-            head.get("title"), str):
-        report("[course] must hold a title, may hold the lists of ids way and first, and nothing "
-               "else")
+        head.get("title"), str
+    ):
+        report(
+            "[course] must hold a title, may hold the lists of ids way and first, and nothing else"
+        )
     first = list(map(str, head.get("first", [])))
-    lessons = [*_read_entries(tables, "lecture", Lecture, report),
-               *_read_entries(tables, "project", Project, report)]
+    lessons = [
+        *_read_entries(tables, "lecture", Lecture, report),
+        *_read_entries(tables, "project", Project, report),
+    ]
     if (way := head.get("way")) is not None:
         if not problems and sorted(way) != sorted(lesson.id for lesson in lessons):
             differing = set(way) ^ {lesson.id for lesson in lessons} or {"an id that comes twice"}
@@ -158,10 +162,12 @@ def _worded(course: Course, lesson: Lesson, registry: Path) -> Lesson:
         return words.pgettext("course.toml", text) if text else text
 
     return replace(
-        lesson, title=say(lesson.title), why=say(lesson.why),
+        lesson,
+        title=say(lesson.title),
+        why=say(lesson.why),
         objectives=[*map(say, lesson.objectives)],
-        prerequisites=[need if _ID.fullmatch(need) else say(need)
-                       for need in lesson.prerequisites])
+        prerequisites=[need if _ID.fullmatch(need) else say(need) for need in lesson.prerequisites],
+    )
 
 
 def find_root(start: Path | None = None) -> Path:

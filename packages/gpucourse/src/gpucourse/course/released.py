@@ -13,8 +13,10 @@ from collections.abc import Mapping
 
 def cell_texts(notebook: Mapping) -> list[str]:
     """The text of each cell, which in a file may be one string or a list of lines."""
-    return [text if isinstance(text := cell["source"], str) else "".join(text)
-            for cell in notebook["cells"]]
+    return [
+        text if isinstance(text := cell["source"], str) else "".join(text)
+        for cell in notebook["cells"]
+    ]
 
 
 def digest(notebook: Mapping) -> str:
@@ -34,9 +36,7 @@ def is_untouched(notebook: Mapping) -> bool:
     """Whether the notebook has been neither written in nor run."""
     if release_of(notebook) != digest(notebook):
         return False
-    return not any(
-        cell.get("outputs") or cell.get("execution_count") for cell in notebook["cells"]
-    )
+    return not any(cell.get("outputs") or cell.get("execution_count") for cell in notebook["cells"])
 
 
 def parse(data: bytes) -> dict | None:

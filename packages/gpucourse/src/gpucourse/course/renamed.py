@@ -34,9 +34,22 @@ LESSONS = {
 }
 #: Of a lesson that became two: the second one, and the exercises and predictions that it took.
 SPLIT = {
-    "06_thinking_in_threads": ("05_trees_and_barriers", frozenset({
-        "fold", "block-max", "tree", "tree-broken", "tree-one-launch", "barrier-missing",
-        "early-return", "barrier-in-if", "count"})),
+    "06_thinking_in_threads": (
+        "05_trees_and_barriers",
+        frozenset(
+            {
+                "fold",
+                "block-max",
+                "tree",
+                "tree-broken",
+                "tree-one-launch",
+                "barrier-missing",
+                "early-return",
+                "barrier-in-if",
+                "count",
+            }
+        ),
+    ),
 }
 
 

@@ -147,8 +147,10 @@ def generate(
     record = {
         "muons": jagged_muons(
             np.concatenate([[0], np.cumsum(columns["count"])]),
-            columns["pt"].astype(dtype), columns["eta"].astype(dtype),
-            columns["phi"].astype(dtype), columns["charge"].astype(np.int32),
+            columns["pt"].astype(dtype),
+            columns["eta"].astype(dtype),
+            columns["phi"].astype(dtype),
+            columns["charge"].astype(np.int32),
         )
     }
     if truth:

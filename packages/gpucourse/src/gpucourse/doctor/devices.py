@@ -19,8 +19,14 @@ _GROUP = "device"
 DRIVER_OF_CUDA_13 = 580
 
 _TOOLKIT = "cuda-toolkit[cccl,cudart,nvcc,nvjitlink,nvrtc,nvvm]>=12.8,<14"
-_FOR_GPU_ONLY = ("cupy-cuda13x", "cupy-cuda12x", "jax-cuda13-plugin", "jax-cuda12-plugin",
-                 "cudf-cu13", "cudf-cu12")
+_FOR_GPU_ONLY = (
+    "cupy-cuda13x",
+    "cupy-cuda12x",
+    "jax-cuda13-plugin",
+    "jax-cuda12-plugin",
+    "cudf-cu13",
+    "cudf-cu12",
+)
 
 _DEVICE_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 _PCI = Path("/sys/bus/pci/devices")
@@ -39,8 +45,13 @@ def device_and_compilers() -> Iterator[Finding]:
     try:
         yield Finding(_GROUP, "numba.cuda", OK, api.numba_package())
     except ValueError as error:
-        yield Finding(_GROUP, "numba.cuda", FAIL, str(error),
-                      f"unset {api.NUMBA_VARIABLE}, and start Jupyter again")
+        yield Finding(
+            _GROUP,
+            "numba.cuda",
+            FAIL,
+            str(error),
+            f"unset {api.NUMBA_VARIABLE}, and start Jupyter again",
+        )
     toolkit = install("--upgrade", _TOOLKIT)
     places: dict[str, Path] = {}
     for name, task in (
@@ -56,8 +67,9 @@ def device_and_compilers() -> Iterator[Finding]:
             yield Finding(_GROUP, name, OK, where)
     yield from _disagreeing(places)
     if len(places) < 3:
-        yield Finding(_GROUP, "a kernel", FAIL, "not tried: a compiler is missing",
-                      "mend the compilers first")
+        yield Finding(
+            _GROUP, "a kernel", FAIL, "not tried: a compiler is missing", "mend the compilers first"
+        )
         return
     problem = run_kernel()
     if problem is None:
@@ -73,17 +85,30 @@ def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
 
     majors = {name: _cuda_of(place) for name, place in places.items()}
     known = {major for major in majors.values() if major is not None}
-    here = {name for name, place in places.items()
-            if place.resolve().is_relative_to(Path(sys.prefix).resolve())}
+    here = {
+        name
+        for name, place in places.items()
+        if place.resolve().is_relative_to(Path(sys.prefix).resolve())
+    }
     away = sorted(places.keys() - here) if here else []
     if len(known) > 1:
         found = ", ".join(f"{name} of CUDA {major or '?'}" for name, major in majors.items())
-        yield Finding(_GROUP, "toolkit", FAIL, f"{found}: what one compiles the other may not know",
-                      install("--upgrade", _TOOLKIT))
+        yield Finding(
+            _GROUP,
+            "toolkit",
+            FAIL,
+            f"{found}: what one compiles the other may not know",
+            install("--upgrade", _TOOLKIT),
+        )
     elif away:
         found = ", ".join(f"{name} is that of {places[name].parent}" for name in away)
-        yield Finding(_GROUP, "toolkit", WARN, f"{found}; {' and '.join(sorted(here))} of this "
-                      "environment: they may not fit", install("--upgrade", _TOOLKIT))
+        yield Finding(
+            _GROUP,
+            "toolkit",
+            WARN,
+            f"{found}; {' and '.join(sorted(here))} of this environment: they may not fit",
+            install("--upgrade", _TOOLKIT),
+        )
     for variable in ("CUDA_PATH", "CUDA_HOME"):
         folder = os.environ.get(variable)
         if not folder:
@@ -91,8 +116,10 @@ def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
         if not Path(folder).is_dir():
             found = f"{variable}={folder} is no folder"
         elif known and (other := toolkit_version(Path(folder))) and other[0] not in known:
-            found = (f"{variable}={folder} is CUDA {other[0]}.{other[1]}, the compilers are of "
-                     f"{max(known)}: CuPy and Numba look there for headers and libraries")
+            found = (
+                f"{variable}={folder} is CUDA {other[0]}.{other[1]}, the compilers are of "
+                f"{max(known)}: CuPy and Numba look there for headers and libraries"
+            )
         else:
             continue
         yield Finding(_GROUP, variable, WARN, found, f"unset {variable}, and start Jupyter again")
@@ -122,29 +149,52 @@ def driver() -> Iterator[Finding]:
     if found.virtual:
         if (trace := _trace_of_a_gpu()) and "hides it" not in (found.reason or ""):
             said = f"{trace}, but no kernel can run on it: {found.reason}"
-            yield Finding(_GROUP, "driver", WARN, said,
-                          "`nvidia-smi` says more. After an update of the driver: restart the "
-                          "machine. In a container: start it with --gpus all (NVIDIA Container "
-                          "Toolkit). The course runs on the virtual GPU meanwhile")
-        elif not trace and (wheels := [f"{name} {version(name)}" for name in _FOR_GPU_ONLY
-                                       if version(name)]):
-            yield Finding(_GROUP, "driver", WARN, f"{', '.join(wheels)}: for a GPU, and here is "
-                          f"none: {found.reason}", "nothing, if this machine has no GPU: the "
-                          "course runs on the virtual GPU. Else install NVIDIA's driver, "
-                          f"{DRIVER_OF_CUDA_13} or newer for CUDA 13, and restart the machine")
+            yield Finding(
+                _GROUP,
+                "driver",
+                WARN,
+                said,
+                "`nvidia-smi` says more. After an update of the driver: restart the "
+                "machine. In a container: start it with --gpus all (NVIDIA Container "
+                "Toolkit). The course runs on the virtual GPU meanwhile",
+            )
+        elif not trace and (
+            wheels := [f"{name} {version(name)}" for name in _FOR_GPU_ONLY if version(name)]
+        ):
+            yield Finding(
+                _GROUP,
+                "driver",
+                WARN,
+                f"{', '.join(wheels)}: for a GPU, and here is none: {found.reason}",
+                "nothing, if this machine has no GPU: the "
+                "course runs on the virtual GPU. Else install NVIDIA's driver, "
+                f"{DRIVER_OF_CUDA_13} or newer for CUDA 13, and restart the machine",
+            )
         return
     compilers = compiler_version()
     if compilers is None or found.cuda is None:
         return
     if compilers[0] > int(found.cuda.split(".")[0]):
-        said = (f"{found.driver or 'the driver'} knows CUDA up to {found.cuda}; the compilers here "
-                "are of CUDA {}.{}, whose kernels it refuses".format(*compilers))
-        yield Finding(_GROUP, "driver", FAIL, said,
-                      f"update the driver to {DRIVER_OF_CUDA_13} or newer; or compile for what it "
-                      f"knows: {_for_gpu('gpu12')}")
+        said = (
+            f"{found.driver or 'the driver'} knows CUDA up to {found.cuda}; the compilers here "
+            "are of CUDA {}.{}, whose kernels it refuses".format(*compilers)
+        )
+        yield Finding(
+            _GROUP,
+            "driver",
+            FAIL,
+            said,
+            f"update the driver to {DRIVER_OF_CUDA_13} or newer; or compile for what it "
+            f"knows: {_for_gpu('gpu12')}",
+        )
     else:
-        yield Finding(_GROUP, "driver", OK, f"{found.driver or ''} knows CUDA {found.cuda}; the "
-                      "compilers are of CUDA {}.{}".format(*compilers))
+        yield Finding(
+            _GROUP,
+            "driver",
+            OK,
+            f"{found.driver or ''} knows CUDA {found.cuda}; the "
+            "compilers are of CUDA {}.{}".format(*compilers),
+        )
 
 
 def gpu_libraries() -> Iterator[Finding]:
@@ -157,8 +207,13 @@ def gpu_libraries() -> Iterator[Finding]:
     yield _jax()
     yield _cupy(found.cuda)
     if not (version("cudf-cu13") or version("cudf-cu12") or version("cudf")):
-        yield Finding(_GROUP, "cuDF", WARN, "not installed: its lecture has no stand-in where "
-                      "there is a GPU", _for_gpu())
+        yield Finding(
+            _GROUP,
+            "cuDF",
+            WARN,
+            "not installed: its lecture has no stand-in where there is a GPU",
+            _for_gpu(),
+        )
 
 
 def _jax() -> Finding:
@@ -208,8 +263,9 @@ def _trace_of_a_gpu() -> str | None:
             return f"there is {path}"
     for card in _PCI.glob("*"):
         try:
-            if ((card / "vendor").read_text().strip() == _NVIDIA
-                    and (card / "class").read_text().startswith(_DISPLAY)):
+            if (card / "vendor").read_text().strip() == _NVIDIA and (
+                card / "class"
+            ).read_text().startswith(_DISPLAY):
                 return "there is an NVIDIA card in this machine"
         except OSError:
             continue

@@ -1,5 +1,4 @@
-"""How the packages came here: by which installer, and whether they are still those of the checkout.
-"""
+"""How the packages came here: by which installer, and whether they are still those of the checkout."""
 
 from __future__ import annotations
 
@@ -31,18 +30,30 @@ def installers() -> Iterator[Finding]:
         if len(versions) > 1:
             clean = False
             both = " and ".join(sorted(versions.values()))
-            yield Finding(group, name, FAIL, f"{both} lie over each other in {folder}",
-                          f"{uninstall(name)}, until nothing of it is left; then: {reinstall()}")
+            yield Finding(
+                group,
+                name,
+                FAIL,
+                f"{both} lie over each other in {folder}",
+                f"{uninstall(name)}, until nothing of it is left; then: {reinstall()}",
+            )
     installed = {name: next(iter(versions.values())) for (_, name), versions in found.items()}
-    mixed = [f"{name} (conda {version}, pip {installed[name]})"
-             for name, version in _by_conda() if installed.get(name, version) != version]
+    mixed = [
+        f"{name} (conda {version}, pip {installed[name]})"
+        for name, version in _by_conda()
+        if installed.get(name, version) != version
+    ]
     if mixed:
         clean = False
-        yield Finding(group, "conda and pip", WARN, "pip has put other versions over conda's: "
-                      + ", ".join(mixed),
-                      "what conda does next breaks them. A new environment is sure: conda env "
-                      "create -f environment.yml, and in it with pip no more than: pip install "
-                      "--no-deps --editable .")
+        yield Finding(
+            group,
+            "conda and pip",
+            WARN,
+            "pip has put other versions over conda's: " + ", ".join(mixed),
+            "what conda does next breaks them. A new environment is sure: conda env "
+            "create -f environment.yml, and in it with pip no more than: pip install "
+            "--no-deps --editable .",
+        )
     if clean:
         yield Finding(group, "installed once", OK, f"{len(installed)} packages")
 
@@ -75,8 +86,7 @@ def checkout() -> Iterator[Finding]:
     stale = []
     if installed.version != gpucourse.__version__:
         stale.append(f"the version ({installed.version}, now {gpucourse.__version__})")
-    requirements = [*(installed.requires or []),
-                    *(importlib.metadata.requires("virtualgpu") or [])]
+    requirements = [*(installed.requires or []), *(importlib.metadata.requires("virtualgpu") or [])]
     if _specifiers(read_projects(root).dependencies) - _specifiers(requirements):
         stale.append("the list of what it needs")
     for folder in ("jupyter", "ipython"):
@@ -86,8 +96,13 @@ def checkout() -> Iterator[Finding]:
             if not copy.is_file() or copy.read_bytes() != path.read_bytes():
                 stale.append(f"{copy.relative_to(sys.prefix)}")
     if stale:
-        yield Finding(group, name, WARN, f"older here than in {root}: {', '.join(stale)}",
-                      f"{install('--no-deps', *editable(root))}, then start Jupyter again")
+        yield Finding(
+            group,
+            name,
+            WARN,
+            f"older here than in {root}: {', '.join(stale)}",
+            f"{install('--no-deps', *editable(root))}, then start Jupyter again",
+        )
     else:
         yield Finding(group, name, OK, f"{installed.version}, from {root}")
 

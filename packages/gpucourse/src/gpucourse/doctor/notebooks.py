@@ -67,12 +67,22 @@ def port() -> Iterator[Finding]:
             yield Finding(group, name, OK, "free")
             return
     if _PORT in running:
-        yield Finding(group, name, WARN, f"a Jupyter server for {running[_PORT]} has it",
-                      "if that is not this course: open the address that `make course` prints, "
-                      f"which has another number, or end the other: jupyter server stop {_PORT}")
+        yield Finding(
+            group,
+            name,
+            WARN,
+            f"a Jupyter server for {running[_PORT]} has it",
+            "if that is not this course: open the address that `make course` prints, "
+            f"which has another number, or end the other: jupyter server stop {_PORT}",
+        )
     else:
-        yield Finding(group, name, WARN, "another program has it",
-                      "open the address that `make course` prints: Jupyter takes the next port")
+        yield Finding(
+            group,
+            name,
+            WARN,
+            "another program has it",
+            "open the address that `make course` prints: Jupyter takes the next port",
+        )
 
 
 def course_files() -> Iterator[Finding]:
@@ -115,8 +125,14 @@ def progress() -> Iterator[Finding]:
 
     group, name = "course", "progress"
     if problem := records.trouble():
-        yield Finding(group, name, WARN, problem, "checks work all the same; to keep your "
-                      "progress, make that folder writable, or set XDG_DATA_HOME to one of yours")
+        yield Finding(
+            group,
+            name,
+            WARN,
+            problem,
+            "checks work all the same; to keep your "
+            "progress, make that folder writable, or set XDG_DATA_HOME to one of yours",
+        )
     else:
         count = len(records.lines())
         yield Finding(group, name, OK, f"{count} entries in {records.place()}")

@@ -18,13 +18,24 @@ from gpucourse.system.libraries import version
 
 #: Modules whose copy from elsewhere breaks the course in ways that name something else.
 MODULES = (
-    "IPython", "awkward", "ipykernel", "jax", "jaxlib", "jupyterlab", "matplotlib", "nbgrader",
-    "numba", "numba_cuda", "numpy", "pandas", "uproot",
+    "IPython",
+    "awkward",
+    "ipykernel",
+    "jax",
+    "jaxlib",
+    "jupyterlab",
+    "matplotlib",
+    "nbgrader",
+    "numba",
+    "numba_cuda",
+    "numpy",
+    "pandas",
+    "uproot",
 )
 #: Variables that change what the course shows, and how; "" and "0" switch them off.
 VARIABLES = {
     "NUMBA_ENABLE_CUDASIM": "asks for Numba's own simulator (no PTX, no checker, silent races): "
-                            "the virtual GPU takes its place, with a warning",
+    "the virtual GPU takes its place, with a warning",
     "NUMBA_DISABLE_JIT": "Numba compiles nothing, kernels included",
     "JAX_DISABLE_JIT": "JAX compiles nothing, so its lessons show other things than they say",
     "PYTHONOPTIMIZE": "Python leaves out `assert`, and the checks in your code with it",
@@ -40,7 +51,9 @@ def python_and_system() -> Iterator[Finding]:
         "Python",
         OK if supported else FAIL,
         f"{platform.python_version()} ({sys.executable})",
-        None if supported else "use Python 3.11, 3.12 or 3.13: `rm -rf .venv && make setup` takes "
+        None
+        if supported
+        else "use Python 3.11, 3.12 or 3.13: `rm -rf .venv && make setup` takes "
         "one that is here, or fetches one; without make, make .venv anew with one of them",
     )
     if sys.platform == "darwin":
@@ -81,8 +94,9 @@ def packages() -> Iterator[Finding]:
             else:
                 found = f"{here}, but {needy} needs {requirement.specifier}"
                 yield Finding("packages", requirement.name, FAIL, found, mend)
-    yield Finding("packages", f"{len(set(fine))} as they should be", OK,
-                  ", ".join(sorted(set(fine))))
+    yield Finding(
+        "packages", f"{len(set(fine))} as they should be", OK, ", ".join(sorted(set(fine)))
+    )
 
 
 def strangers() -> Iterator[Finding]:
@@ -104,8 +118,7 @@ def strangers() -> Iterator[Finding]:
     if ours and checkout and not ours.is_relative_to(checkout) and not _is_at_home(ours):
         clean = False
         found = f"is taken from another copy of the course, {ours.parent.parent}"
-        yield Finding(group, "gpucourse", WARN, found,
-                      install("--no-deps", *editable(checkout)))
+        yield Finding(group, "gpucourse", WARN, found, install("--no-deps", *editable(checkout)))
     if clean:
         yield Finding(group, "their places", OK, f"all in {sys.prefix}")
 
@@ -136,14 +149,17 @@ def _is_at_home(origin: Path) -> bool:
     settings = Path(sys.prefix, "pyvenv.cfg")
     if settings.is_file() and "system-site-packages = true" in settings.read_text():
         homes.add(sys.base_prefix)
-    return any(origin.is_relative_to(place)
-               for home in homes for place in (home, Path(home).resolve()))
+    return any(
+        origin.is_relative_to(place) for home in homes for place in (home, Path(home).resolve())
+    )
 
 
 def _send_home(origin: Path) -> str:
     if origin.is_relative_to(site.getusersitepackages()):
-        return ("export PYTHONNOUSERSITE=1 before you start Jupyter, or uninstall it there: "
-                f"{Path(sys.executable).name} -m pip uninstall {origin.parent.name}")
+        return (
+            "export PYTHONNOUSERSITE=1 before you start Jupyter, or uninstall it there: "
+            f"{Path(sys.executable).name} -m pip uninstall {origin.parent.name}"
+        )
     for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
         if origin.is_relative_to(Path(entry).absolute()):
             return "unset PYTHONPATH, and start Jupyter again"
@@ -164,8 +180,16 @@ def _hiding_files() -> Iterator[tuple[str, str]]:
         root = course_folder()
     except NotInTheCourse:
         return
-    known = {*sys.stdlib_module_names, *MODULES, "cuda", "cupy", "cudf", "pycuda", "gpucourse",
-             "virtualgpu"}
+    known = {
+        *sys.stdlib_module_names,
+        *MODULES,
+        "cuda",
+        "cupy",
+        "cudf",
+        "pycuda",
+        "gpucourse",
+        "virtualgpu",
+    }
     folders = [root, root / "lectures", *(root / "projects").glob("*/"), root / "solutions"]
     for folder in folders:
         for path in sorted(folder.glob("*.py")):

@@ -24,8 +24,11 @@ _TRIAL = bytes(1_000_000)
 _SYSCTL = Path("/proc/sys")
 #: Switches of the system that forbid user namespaces: file, the value that forbids, the mend.
 NAMESPACE_SWITCHES = (
-    ("kernel/apparmor_restrict_unprivileged_userns", "1",
-     "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0   (Ubuntu 24.04 and later)"),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0   (Ubuntu 24.04 and later)",
+    ),
     ("kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
     ("user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
 )
@@ -67,9 +70,11 @@ def _writes(name: str, folder: Path) -> Finding:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             why = "is full" if error.errno == errno.ENOSPC else "has used up your quota"
-            mend = (f"make room: `du -xh --max-depth=2 {folder} | sort -h | tail` shows what is "
-                    "large; pip's and uv's caches can go (pip cache purge, uv cache clean). What a "
-                    "notebook could not save is still in its browser tab: leave that open")
+            mend = (
+                f"make room: `du -xh --max-depth=2 {folder} | sort -h | tail` shows what is "
+                "large; pip's and uv's caches can go (pip cache purge, uv cache clean). What a "
+                "notebook could not save is still in its browser tab: leave that open"
+            )
             return Finding(group, name, FAIL, f"{folder} {why}", mend)
         why = (error.strerror or str(error)).lower()
         mend = {
@@ -113,10 +118,15 @@ def oracles() -> Iterator[Finding]:
     if had:
         yield Finding(group, name, OK, f"open files by a list (Landlock {had})")
     else:
-        yield Finding(group, name, WARN, "can open files beside the installation",
-                      "the kernel has no Landlock (Linux 5.13 and later: is it in the boot option "
-                      "lsm=? a container: a seccomp profile that permits landlock_create_ruleset). "
-                      "Without it they hide the course's files by user namespaces, if allowed")
+        yield Finding(
+            group,
+            name,
+            WARN,
+            "can open files beside the installation",
+            "the kernel has no Landlock (Linux 5.13 and later: is it in the boot option "
+            "lsm=? a container: a seccomp profile that permits landlock_create_ruleset). "
+            "Without it they hide the course's files by user namespaces, if allowed",
+        )
 
 
 def _allow_namespaces() -> str:

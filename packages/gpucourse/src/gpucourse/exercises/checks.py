@@ -138,9 +138,12 @@ def require_readable() -> None:
     error = getattr(getattr(shell, "last_execution_result", None), "error_before_exec", None)
     if isinstance(error, SyntaxError):
         raise CheckFailed(
-            _("the cell that you ran last cannot be read, so your answer is still as it was "
-              "before"),
-            _("its line {line}, and the error below it").format(line=error.lineno))
+            _(
+                "the cell that you ran last cannot be read, so your answer is still as it was "
+                "before"
+            ),
+            _("its line {line}, and the error below it").format(line=error.lineno),
+        )
 
 
 def lecture(id: str) -> tuple[Callable[..., None], Callable[[str], None]]:
@@ -184,8 +187,9 @@ class Lesson:
         try:
             require_readable()
             if not answered:
-                raise CheckFailed(_("nothing here yet"),
-                                  _("write your answer above and run its cell"))
+                raise CheckFailed(
+                    _("nothing here yet"), _("write your answer above and run its cell")
+                )
             with bounds.bounded(), bounds.printing_little():
                 praise = _judged(exercise.function, answers) or exercise.praise
                 return Outcome(name, True, language.said(praise, *self.folders))
@@ -267,8 +271,10 @@ def read_exercises(path: Path) -> dict[str, Exercise]:
     lists = [value if isinstance(value, list) else [value] for value in vars(module).values()]
     found = [one for values in lists for one in values if isinstance(one, Exercise)]
     say = catalogue(path.parent).pgettext
-    return {one.name: replace(one, hints=tuple(say(one.name, hint) for hint in one.hints))
-            for one in found}
+    return {
+        one.name: replace(one, hints=tuple(say(one.name, hint) for hint in one.hints))
+        for one in found
+    }
 
 
 def _load(path: Path, name: str) -> ModuleType:

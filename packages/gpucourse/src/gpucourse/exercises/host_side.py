@@ -28,8 +28,9 @@ NUMBERS = 64
 HOST = "computed on the host, not by a kernel"
 
 
-def with_other_values(call: Callable[[], Any], pairs: Sequence[tuple[np.ndarray, np.ndarray]],
-                      case: str, look: str) -> Any:
+def with_other_values(
+    call: Callable[[], Any], pairs: Sequence[tuple[np.ndarray, np.ndarray]], case: str, look: str
+) -> Any:
     """What ``call`` returns while the device gets, of each pair, the second for the first.
 
     It is called twice, once as it is: see :class:`ToTheLastLaunch`. Fails the check where nothing
@@ -46,10 +47,18 @@ def with_other_values(call: Callable[[], Any], pairs: Sequence[tuple[np.ndarray,
         with exchanging(second):
             answer = call()
     except Diverged:
-        require(False, f"{case}, called twice with the same values, the function does not launch "
-                       "and copy the same", look=look)
-    require(second.done, f"{case}, the answer is right, but {HOST}: none of the values that came "
-                         "in went to the device", look=look)
+        require(
+            False,
+            f"{case}, called twice with the same values, the function does not launch "
+            "and copy the same",
+            look=look,
+        )
+    require(
+        second.done,
+        f"{case}, the answer is right, but {HOST}: none of the values that came "
+        "in went to the device",
+        look=look,
+    )
     return answer
 
 
@@ -109,13 +118,17 @@ def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
     with ExitStack() as patches:
         if (cupy := sys.modules.get("cupy")) is not None:
             for name in ("asarray", "array", "ascontiguousarray"):
-                patches.enter_context(
-                    mock.patch.object(cupy, name, handed(getattr(cupy, name))))
+                patches.enter_context(mock.patch.object(cupy, name, handed(getattr(cupy, name))))
             put = cupy.ndarray.set
-            patches.enter_context(mock.patch.object(
-                cupy.ndarray, "set",
-                lambda array, values, *arguments, **options: put(
-                    array, exchanged(values), *arguments, **options)))
+            patches.enter_context(
+                mock.patch.object(
+                    cupy.ndarray,
+                    "set",
+                    lambda array, values, *arguments, **options: put(
+                        array, exchanged(values), *arguments, **options
+                    ),
+                )
+            )
         for name, own in (("write", written), ("read", got), ("launch", started)):
             patches.enter_context(mock.patch.object(VirtualDevice, name, own))
         yield
@@ -177,8 +190,15 @@ def leaving() -> Iterator[Left]:
 
 def _ways_out() -> Iterator[tuple[Any, tuple[str, ...]]]:
     """Types and modules that are loaded, and their functions that give what the host can read."""
-    of_frames = ("to_numpy", "to_pandas", "to_arrow", "to_list", "tolist", "values_host",
-                 "__getitem__")
+    of_frames = (
+        "to_numpy",
+        "to_pandas",
+        "to_arrow",
+        "to_list",
+        "tolist",
+        "values_host",
+        "__getitem__",
+    )
     if (cudf := sys.modules.get("cudf")) is not None:
         yield cudf.DataFrame, of_frames[:-1]
         yield cudf.Series, of_frames
@@ -187,8 +207,20 @@ def _ways_out() -> Iterator[tuple[Any, tuple[str, ...]]]:
         yield type(cudf.DataFrame({"a": [1]}).iloc), ("__getitem__",)
     if (cupy := sys.modules.get("cupy")) is not None:
         yield cupy, ("asnumpy",)
-        yield cupy.ndarray, ("get", "tolist", "tobytes", "item", "__float__", "__int__", "__bool__",
-                             "__complex__", "__index__")
+        yield (
+            cupy.ndarray,
+            (
+                "get",
+                "tolist",
+                "tobytes",
+                "item",
+                "__float__",
+                "__int__",
+                "__bool__",
+                "__complex__",
+                "__index__",
+            ),
+        )
     if (numba := sys.modules.get("numba.cuda.cudadrv.devicearray")) is not None:
         yield numba.DeviceNDArray, ("copy_to_host", "__getitem__", "__array__", "to_host")
 

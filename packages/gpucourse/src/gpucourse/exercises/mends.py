@@ -19,9 +19,14 @@ def _similar(found: re.Match, error: BaseException) -> str | None:
 
 
 def _signature(found: re.Match, error: BaseException) -> str | None:
-    function = next((frame.f_locals["py_func"]
-                     for frame, _ in traceback.walk_tb(error.__traceback__)
-                     if "py_func" in frame.f_locals), None)
+    function = next(
+        (
+            frame.f_locals["py_func"]
+            for frame, _ in traceback.walk_tb(error.__traceback__)
+            if "py_func" in frame.f_locals
+        ),
+        None,
+    )
     if function is None:
         return None
     names = [*inspect.signature(function).parameters]
@@ -50,72 +55,130 @@ def _both_numbers(found: re.Match, error: BaseException) -> str | None:
 _MENDS: tuple[tuple[str, Mend], ...] = (
     (r"module '([\w.]+)' has no attribute '(\w+)'", _similar),
     (r"Signature mismatch: (\d+) argument types given", _signature),
-    (r"Untyped global name '(\w+)'(?s:.*)<class 'function'>",
-     r"'\1' is an ordinary Python function, and kernels can call only compiled ones: decorate it "
-     r"with @cuda.jit(device=True)"),
-    (r"^name '(check|hint|predict|call|launch\w*|secret_rng|unwritten|expect\w*)' is not defined",
-     r"\1 comes with the cell at the top of the lesson that begins with %load_ext gpucourse: run "
-     "that first (Run › Run All Above Selected Cell)"),
-    (r"^name '(\w+)' is not defined",
-     r"no cell that has run defines \1: look at its spelling; after a restart, run the cells above "
-     "again (Run › Run All Above Selected Cell)"),
+    (
+        r"Untyped global name '(\w+)'(?s:.*)<class 'function'>",
+        r"'\1' is an ordinary Python function, and kernels can call only compiled ones: decorate it "
+        r"with @cuda.jit(device=True)",
+    ),
+    (
+        r"^name '(check|hint|predict|call|launch\w*|secret_rng|unwritten|expect\w*)' is not defined",
+        r"\1 comes with the cell at the top of the lesson that begins with %load_ext gpucourse: run "
+        "that first (Run › Run All Above Selected Cell)",
+    ),
+    (
+        r"^name '(\w+)' is not defined",
+        r"no cell that has run defines \1: look at its spelling; after a restart, run the cells above "
+        "again (Run › Run All Above Selected Cell)",
+    ),
     (r"^not enough values to unpack \(expected 3", _atomic),
-    (r"signature:\s+>>> setitem\(array\(.*\), .*, array\(",
-     "an element holds one number, and this is a whole array: take one of its, array[i]"),
-    (r"^\s*Kernel launch configuration was not specified",
-     "a launch has a shape: kernel[blocks, threads](…)"),
-    (r"^<ufunc '(\w+)'>",
-     r"NumPy's function '\1' does not exist in kernels: use Python's or math's"),
-    (r"Function\(<function (\w+).*\) found for signature:\s+>>> \w+\(array\(",
-     r"\1 of a whole array does not exist in kernels: write a loop, or let each thread do one"),
-    (r"found for signature:\s+>>> array\(int", "the size of an array in a kernel is a constant, "
-     "known when it is compiled: a number or a global name"),
-    (r"No conversion from \S+ to none", "a kernel returns nothing: it writes its results into an "
-     "array that it is given"),
-    (r"Function\(<class 'str'>\)|signature:\s+>>> .*(unicode_type|Literal\[str\])",
-     'kernels have no text, except in print("thread", i): words and numbers, commas between'),
-    (r"NRT required but not enabled", "kernels cannot make lists, nor arrays of any size: hand "
-     "over arrays (np.array), make small ones with cuda.local.array"),
-    (r"(grid|block)dim must be a sequence of integers",
-     "the numbers of blocks and threads are whole: (n + 127) // 128 in place of n / 128"),
-    (r"_LaunchConfiguration.__call__\(\) got an unexpected keyword",
-     "a launch takes its arguments by their order, without names"),
-    (r"Cannot determine Numba type of <class '([\w.]+)'>",
-     r"kernels and compiled functions take arrays and numbers, not a \1"),
-    (r"^Attempted boolean conversion of traced array",
-     "what JAX traces has no value yet: & for and, jnp.where or jax.lax.cond for if, "
-     "jax.lax.while_loop for while; in Pallas, pl.ds(start, size) for start:stop"),
-    (r"__array__\(\) was called on traced array",
-     "NumPy needs values, and what JAX traces has none yet: jnp in place of np"),
-    (r"^Encountered an unexpected tracer",
-     "what is made while JAX traces can't be kept in a list or a global: return it (from the body "
-     "of a scan as its second result)"),
-    (r"<intrinsic (grid|gridsize)> is not usable in pure-python",
-     r"\1 tells a thread its place: call it in a function under @cuda.jit"),
-    (r"<intrinsic syncthreads\w*> is not usable|<class '[\w.]*\.syncwarp'> is not instantiable",
-     "threads wait there for each other, and here are none: call it in a function under @cuda.jit; "
-     "the host waits for the device with cuda.synchronize()"),
-    (r"<intrinsic (\w+)> is not usable|<class '[\w.]*\.stubs\.(\w+)'> is not instantiable"
-     r"|<function [\w.]+( at \w+)?> cannot be called from host code|^Stub\.__new__\(\) takes",
-     "this is for the threads of a kernel: call it in a function under @cuda.jit"),
-    (r"^must specify at least the griddim and blockdim|^object of type 'int' has no len\(\)",
-     _both_numbers),
-    (r"^'function' object is not subscriptable",
-     "only a kernel takes [blocks, threads]: write @cuda.jit above its def, and run that again"),
-    (r"found for signature:\s+>>> [gs]etitem\([^\n]*array\([^\n]*, float\d+",
-     "an index is a whole number, and this one is a float: / makes one even of 4 / 2, // does not"),
-    (r"found for signature:\s+>>> [^\n]*Function\(<intrinsic (\w+)>\)",
-     r"\1 is named here and not called: write \1(…), as cuda.grid(1) where it is a place"),
-    (r"found for signature:\s+>>> [^\n]*\bDim3\b",
-     "threadIdx, blockIdx, blockDim and gridDim have three numbers each: cuda.threadIdx.x"),
-    (r"non-precise type array\(pyobject",
-     "this array holds Python objects (dtype=object), which kernels cannot read: give it a dtype "
-     "of numbers, np.array(…, dtype=np.float64), with np.nan in place of None"),
-    (r"^user defined function compilation failed",
-     "cuDF compiles the function for a GPU: it is given one row, or one number, and returns a "
-     "number; arithmetic, `if` and loops are there, Python's objects and texts are not"),
-    (r"getitem\([^\n]*\[unichr|\(\[unichr x \d+\]",
-     "kernels have no text: hand over numbers, one for each word"),
+    (
+        r"signature:\s+>>> setitem\(array\(.*\), .*, array\(",
+        "an element holds one number, and this is a whole array: take one of its, array[i]",
+    ),
+    (
+        r"^\s*Kernel launch configuration was not specified",
+        "a launch has a shape: kernel[blocks, threads](…)",
+    ),
+    (
+        r"^<ufunc '(\w+)'>",
+        r"NumPy's function '\1' does not exist in kernels: use Python's or math's",
+    ),
+    (
+        r"Function\(<function (\w+).*\) found for signature:\s+>>> \w+\(array\(",
+        r"\1 of a whole array does not exist in kernels: write a loop, or let each thread do one",
+    ),
+    (
+        r"found for signature:\s+>>> array\(int",
+        "the size of an array in a kernel is a constant, "
+        "known when it is compiled: a number or a global name",
+    ),
+    (
+        r"No conversion from \S+ to none",
+        "a kernel returns nothing: it writes its results into an array that it is given",
+    ),
+    (
+        r"Function\(<class 'str'>\)|signature:\s+>>> .*(unicode_type|Literal\[str\])",
+        'kernels have no text, except in print("thread", i): words and numbers, commas between',
+    ),
+    (
+        r"NRT required but not enabled",
+        "kernels cannot make lists, nor arrays of any size: hand "
+        "over arrays (np.array), make small ones with cuda.local.array",
+    ),
+    (
+        r"(grid|block)dim must be a sequence of integers",
+        "the numbers of blocks and threads are whole: (n + 127) // 128 in place of n / 128",
+    ),
+    (
+        r"_LaunchConfiguration.__call__\(\) got an unexpected keyword",
+        "a launch takes its arguments by their order, without names",
+    ),
+    (
+        r"Cannot determine Numba type of <class '([\w.]+)'>",
+        r"kernels and compiled functions take arrays and numbers, not a \1",
+    ),
+    (
+        r"^Attempted boolean conversion of traced array",
+        "what JAX traces has no value yet: & for and, jnp.where or jax.lax.cond for if, "
+        "jax.lax.while_loop for while; in Pallas, pl.ds(start, size) for start:stop",
+    ),
+    (
+        r"__array__\(\) was called on traced array",
+        "NumPy needs values, and what JAX traces has none yet: jnp in place of np",
+    ),
+    (
+        r"^Encountered an unexpected tracer",
+        "what is made while JAX traces can't be kept in a list or a global: return it (from the body "
+        "of a scan as its second result)",
+    ),
+    (
+        r"<intrinsic (grid|gridsize)> is not usable in pure-python",
+        r"\1 tells a thread its place: call it in a function under @cuda.jit",
+    ),
+    (
+        r"<intrinsic syncthreads\w*> is not usable|<class '[\w.]*\.syncwarp'> is not instantiable",
+        "threads wait there for each other, and here are none: call it in a function under @cuda.jit; "
+        "the host waits for the device with cuda.synchronize()",
+    ),
+    (
+        r"<intrinsic (\w+)> is not usable|<class '[\w.]*\.stubs\.(\w+)'> is not instantiable"
+        r"|<function [\w.]+( at \w+)?> cannot be called from host code|^Stub\.__new__\(\) takes",
+        "this is for the threads of a kernel: call it in a function under @cuda.jit",
+    ),
+    (
+        r"^must specify at least the griddim and blockdim|^object of type 'int' has no len\(\)",
+        _both_numbers,
+    ),
+    (
+        r"^'function' object is not subscriptable",
+        "only a kernel takes [blocks, threads]: write @cuda.jit above its def, and run that again",
+    ),
+    (
+        r"found for signature:\s+>>> [gs]etitem\([^\n]*array\([^\n]*, float\d+",
+        "an index is a whole number, and this one is a float: / makes one even of 4 / 2, // does not",
+    ),
+    (
+        r"found for signature:\s+>>> [^\n]*Function\(<intrinsic (\w+)>\)",
+        r"\1 is named here and not called: write \1(…), as cuda.grid(1) where it is a place",
+    ),
+    (
+        r"found for signature:\s+>>> [^\n]*\bDim3\b",
+        "threadIdx, blockIdx, blockDim and gridDim have three numbers each: cuda.threadIdx.x",
+    ),
+    (
+        r"non-precise type array\(pyobject",
+        "this array holds Python objects (dtype=object), which kernels cannot read: give it a dtype "
+        "of numbers, np.array(…, dtype=np.float64), with np.nan in place of None",
+    ),
+    (
+        r"^user defined function compilation failed",
+        "cuDF compiles the function for a GPU: it is given one row, or one number, and returns a "
+        "number; arithmetic, `if` and loops are there, Python's objects and texts are not",
+    ),
+    (
+        r"getitem\([^\n]*\[unichr|\(\[unichr x \d+\]",
+        "kernels have no text: hand over numbers, one for each word",
+    ),
 )
 
 

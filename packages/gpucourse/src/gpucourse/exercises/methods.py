@@ -48,8 +48,9 @@ def as_python(function: Any) -> Callable:
         source = getattr(one, "py_func", one)
         if id(source) not in made:
             names = dict(source.__globals__)
-            made[id(source)] = FunctionType(source.__code__, names, source.__name__,
-                                            source.__defaults__, source.__closure__)
+            made[id(source)] = FunctionType(
+                source.__code__, names, source.__name__, source.__defaults__, source.__closure__
+            )
             for name in source.__code__.co_names:
                 value = names.get(name)
                 if hasattr(getattr(value, "_dispatcher", value), "py_func"):
@@ -65,8 +66,10 @@ def has_loop(function: Any) -> bool:
     while waiting:
         one = waiting.pop()
         for code in inner_codes(one.__code__):
-            if any(step.opname == "FOR_ITER" or "JUMP_BACKWARD" in step.opname
-                   for step in dis.get_instructions(code)):
+            if any(
+                step.opname == "FOR_ITER" or "JUMP_BACKWARD" in step.opname
+                for step in dis.get_instructions(code)
+            ):
                 return True
             for name in code.co_names:
                 value = one.__globals__.get(name)
@@ -113,19 +116,28 @@ def primitives(function: Callable, *arguments: Any, static: tuple[int, ...] = ()
     return Counter(equation.primitive.name for equation in equations(closed.jaxpr))
 
 
-def require_all_at_once(function: Callable, *arguments: Any, look: str,
-                        static: tuple[int, ...] = (), allowed: int = 0) -> Counter[str]:
+def require_all_at_once(
+    function: Callable, *arguments: Any, look: str, static: tuple[int, ...] = (), allowed: int = 0
+) -> Counter[str]:
     """Require a program of JAX without loops, or with no more than are allowed; its primitives."""
     found = primitives(function, *arguments, static=static)
-    require(found["scan"] + found["while"] <= allowed,
-            "right, but one element comes after the other, in a loop: a GPU would have one thread "
-            "at work", look=look)
+    require(
+        found["scan"] + found["while"] <= allowed,
+        "right, but one element comes after the other, in a loop: a GPU would have one thread "
+        "at work",
+        look=look,
+    )
     return found
 
 
 @contextmanager
-def without(function: Any, *forbidden: tuple[Any, str], message: str, look: str,
-            when: Callable[..., bool] = lambda *arguments: True) -> Iterator[None]:
+def without(
+    function: Any,
+    *forbidden: tuple[Any, str],
+    message: str,
+    look: str,
+    when: Callable[..., bool] = lambda *arguments: True,
+) -> Iterator[None]:
     """Fail the check if ``function`` calls one of (module, name), also under another name.
 
     ``when`` says, of the arguments of a call, whether it counts.

@@ -92,8 +92,10 @@ def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | N
         more = _("that was the last hint; the answer is in {path}").format(path=solution.as_posix())
     else:
         more = _("that was the last hint; your teacher has the answer")
-    told = [(_("Hint {number} of {total}:").format(number=number, total=total), hint)
-            for number, hint in enumerate(hints, start=1)]
+    told = [
+        (_("Hint {number} of {total}:").format(number=number, total=total), hint)
+        for number, hint in enumerate(hints, start=1)
+    ]
     lines = [f"{which} {hint}" for which, hint in told]
     markup = "<br>".join(f"<b>{which}</b> {marked_up(hint)}" for which, hint in told)
     markup += f"<br><small>{html.escape(more)}</small>"
@@ -106,7 +108,8 @@ def describe_error(error: BaseException) -> tuple[str, str | None]:
     look = str(where[0]) if where else None
     if isinstance(error, bounds.NeverEnds):
         return _("your code was still running after {seconds:g} s, and was stopped").format(
-            seconds=bounds.SECONDS), look
+            seconds=bounds.SECONDS
+        ), look
     return "\n".join(reasons.told(error)), look
 
 

@@ -59,8 +59,11 @@ def predictions(id: str) -> Callable[..., None]:
     It shows the choices, or with ``guess`` (one of them, exactly) takes that as the answer. Raises
     :class:`UnknownPrediction`, with the nearest, for what the lesson does not have.
     """
-    known = {name: one for lesson in renamed.lessons(id)
-             for name, one in find_predictions(lesson).items()}
+    known = {
+        name: one
+        for lesson in renamed.lessons(id)
+        for name, one in find_predictions(lesson).items()
+    }
 
     def predict(name: str, *choices: str, guess: object = None) -> None:
         if name not in known:
@@ -106,8 +109,9 @@ class Question:
     live: dict[str, Any] | None = None
 
     def __str__(self) -> str:
-        return (f"{_('Your guess:')} {' · '.join(self.choices)}\n" + _(
-            '(Settle on one, then run the next cell; or answer here: predict(…, guess="…"))'))
+        return f"{_('Your guess:')} {' · '.join(self.choices)}\n" + _(
+            '(Settle on one, then run the next cell; or answer here: predict(…, guess="…"))'
+        )
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         bundle: dict = {"text/plain": str(self), "text/html": self.html()}
@@ -115,8 +119,9 @@ class Question:
 
     def html(self) -> str:
         """Without a kernel: one fold for each choice."""
-        folds = "".join(_fold(marked_up(choice), _verdict(self.asked, choice))
-                        for choice in self.choices)
+        folds = "".join(
+            _fold(marked_up(choice), _verdict(self.asked, choice)) for choice in self.choices
+        )
         asks = _("<b>Your guess?</b> Settle on one and see what comes out; then open it.")
         return edged(f"{asks}{folds}", ASKED)
 
@@ -131,8 +136,10 @@ class Answered:
     def __str__(self) -> str:
         if self.guess == self.asked.right:
             return f"{_('Your guess:')} {self.guess}. {_('Yes.')}"
-        return (f"{_('Your guess:')} {self.guess}. {self.guess}? {self.asked.wrong[self.guess]} "
-                f"{_('Right:')} {self.asked.right}.")
+        return (
+            f"{_('Your guess:')} {self.guess}. {self.guess}? {self.asked.wrong[self.guess]} "
+            f"{_('Right:')} {self.asked.right}."
+        )
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         return {"text/plain": str(self), "text/html": self.html()}
@@ -140,8 +147,11 @@ class Answered:
     def html(self) -> str:
         """The guess, and behind a fold what to say to it."""
         folded = _fold(_("Was it right?"), _verdict(self.asked, self.guess))
-        return edged(f"<b>{_('Your guess:')}</b> {marked_up(self.guess)}. "
-                     f"{_('Now see what comes out. Then open this:')}{folded}", ASKED)
+        return edged(
+            f"<b>{_('Your guess:')}</b> {marked_up(self.guess)}. "
+            f"{_('Now see what comes out. Then open this:')}{folded}",
+            ASKED,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +200,16 @@ def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | Non
     except ImportError:
         return None
     wide = ipywidgets.Layout(width="auto", height="auto", min_height="2em")
-    made = {choice: ipywidgets.Button(description=choice.replace("`", ""), layout=wide)
-            for choice in question.choices}
-    told = ipywidgets.Button(description=_("show me"), layout=wide,
-                             tooltip=_("without a guess"))
+    made = {
+        choice: ipywidgets.Button(description=choice.replace("`", ""), layout=wide)
+        for choice in question.choices
+    }
+    told = ipywidgets.Button(description=_("show me"), layout=wide, tooltip=_("without a guess"))
     row = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
     gone = _("The Python behind these buttons was restarted: run this cell again, then choose.")
-    label = ipywidgets.HTML(f"<b>{_('Your guess:')}</b>&nbsp;{_GONE}"
-                            f'<span class="gpucourse-gone">{gone}</span>')
+    label = ipywidgets.HTML(
+        f'<b>{_("Your guess:")}</b>&nbsp;{_GONE}<span class="gpucourse-gone">{gone}</span>'
+    )
 
     def pressed(answer: Callable) -> None:
         for choice, button in made.items():
@@ -213,12 +225,17 @@ def _verdict(asked: Prediction, choice: str) -> str:
     """What there is to say to a choice; HTML. A reason's *it* or *that* means the choice."""
     if choice == asked.right:
         return _("<b>{choice}: yes.</b> The reason is folded below the cell.").format(
-            choice=marked_up(choice))
-    return (f"<b>{marked_up(choice)}?</b> {marked_up(asked.wrong[choice])} "
-            f"<b>{_('Right:')}</b> {marked_up(asked.right)}.")
+            choice=marked_up(choice)
+        )
+    return (
+        f"<b>{marked_up(choice)}?</b> {marked_up(asked.wrong[choice])} "
+        f"<b>{_('Right:')}</b> {marked_up(asked.right)}."
+    )
 
 
 def _fold(summary: str, body: str) -> str:
     style = "margin: 0.2em 0 0.2em 0.4em"
-    return (f'<details style="{style}"><summary style="cursor: pointer">{summary}</summary>'
-            f'<div style="margin-left: 1.1em">{body}</div></details>')
+    return (
+        f'<details style="{style}"><summary style="cursor: pointer">{summary}</summary>'
+        f'<div style="margin-left: 1.1em">{body}</div></details>'
+    )

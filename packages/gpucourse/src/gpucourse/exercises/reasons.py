@@ -31,8 +31,7 @@ _IRRELEVANT = re.compile(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+| for '\$\w+\.\d+', def
 # A cell, as IPython names its file; JAX's messages have it.
 _CELL = re.compile(r"(\S*ipykernel_\d+\S*\.py):(\d+)(:\d+)?")
 _NUMBAS_PLACE = re.compile(r'File "([^"]+)", line (\d+):| at (\S+) \((\d+)\)$', re.MULTILINE)
-_NO_IMPLEMENTATION = re.compile(
-    r"No implementation of function .* found for signature:\s+>>> (.+)")
+_NO_IMPLEMENTATION = re.compile(r"No implementation of function .* found for signature:\s+>>> (.+)")
 # Where Numba turns from the reason to its own progress and to the sources, which are told apart.
 _PROGRESS = re.compile(r"^(During: |File \"|There (is|are) \d+ candidate)", re.MULTILINE)
 _JAX_ON_ITSELF = re.compile("JAX has removed its internal frames")
@@ -102,8 +101,11 @@ def shortened(text: str) -> str:
 def places(error: BaseException) -> list[Place]:
     """The learner's lines on the way to ``error``: those that called, then the compiled one."""
     frames = [*traceback.walk_tb(error.__traceback__)]
-    called = [Place(frame.f_code.co_filename, line) for frame, line in frames if _is_theirs(
-        frame.f_code.co_filename, frame.f_globals.get("__name__"))]
+    called = [
+        Place(frame.f_code.co_filename, line)
+        for frame, line in frames
+        if _is_theirs(frame.f_code.co_filename, frame.f_globals.get("__name__"))
+    ]
     lines = compiled_lines(frame for frame, _ in frames)
     compiled = [*_named(str(error))] or [*filter(None, (_place(*line) for line in lines))][:1]
     return [place for place, _ in groupby([*called, *compiled])]
@@ -127,8 +129,11 @@ def _place(path: str, line: int) -> Place | None:
 def _is_theirs(path: str, module: object) -> bool:
     if sources.name(path).startswith("cell "):
         return True
-    return (os.path.isfile(path) and not path.startswith(_installed())
-            and not str(module).startswith("course_checks_"))
+    return (
+        os.path.isfile(path)
+        and not path.startswith(_installed())
+        and not str(module).startswith("course_checks_")
+    )
 
 
 @cache

@@ -58,15 +58,19 @@ def require_kernel(kernel: object) -> None:
     )
 
 
-def watched(launch: Callable[[], list], seeds: Sequence[int] = (1, 2), what: str = "a launch"
-            ) -> list:
+def watched(
+    launch: Callable[[], list], seeds: Sequence[int] = (1, 2), what: str = "a launch"
+) -> list:
     """What ``launch`` gives, which is called under every checker and in the order of each seed.
 
     For launches by other libraries than Numba: see :func:`launched`, and
     :mod:`gpucourse.exercises.cpp_trials`. A learner who waits long is told ``what`` it is.
     """
-    trial(_("{launch}, under every checker and in {orders} orders").format(
-        launch=what, orders=len(seeds) + 1))
+    trial(
+        _("{launch}, under every checker and in {orders} orders").format(
+            launch=what, orders=len(seeds) + 1
+        )
+    )
     after, found, orderless = checked(launch)
     if found is not None:
         both = (found.location, found.other)
@@ -91,8 +95,16 @@ def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Co
     return profile.counters
 
 
-def require_parallel(kernel: object, blocks: int, threads: int, *arguments: object, items: int,
-                     look: str, instructions: int = INSTRUCTIONS, **asked: Any) -> None:
+def require_parallel(
+    kernel: object,
+    blocks: int,
+    threads: int,
+    *arguments: object,
+    items: int,
+    look: str,
+    instructions: int = INSTRUCTIONS,
+    **asked: Any,
+) -> None:
     """Require that the threads of one launch share the work on `items` elements.
 
     What they do in memory is counted, and what they do at all: a thread that walks through all
@@ -103,21 +115,38 @@ def require_parallel(kernel: object, blocks: int, threads: int, *arguments: obje
     require_shared(counters, *shape, items, look, instructions=instructions)
 
 
-def require_shared(counters: Counters, grid: tuple[int, ...], block: tuple[int, ...], items: int,
-                   look: str, **asked: Any) -> None:
+def require_shared(
+    counters: Counters,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    items: int,
+    look: str,
+    **asked: Any,
+) -> None:
     """The same of a launch that was counted; `asked` as of :func:`gpucourse.expect_parallel`."""
     if found := uneven(counters, grid, block, items, **asked):
-        require(False, _("the answer is right, but the work is not shared: {counted}").format(
-            counted=found.counted), look=look)
+        require(
+            False,
+            _("the answer is right, but the work is not shared: {counted}").format(
+                counted=found.counted
+            ),
+            look=look,
+        )
 
 
 def in_words(name: str, blocks: object, threads: object, arguments: Sequence) -> str:
     """A launch for those who wait for it."""
-    sizes = [f"{getattr(one, 'size', len(one)):,}" for one in arguments
-             if hasattr(one, "__len__") and len(one)]
+    sizes = [
+        f"{getattr(one, 'size', len(one)):,}"
+        for one in arguments
+        if hasattr(one, "__len__") and len(one)
+    ]
     launch = f"{name}[{blocks}, {threads}]"
-    return _("{launch} with {sizes} elements").format(
-        launch=launch, sizes=", ".join(sizes)) if sizes else launch
+    return (
+        _("{launch} with {sizes} elements").format(launch=launch, sizes=", ".join(sizes))
+        if sizes
+        else launch
+    )
 
 
 def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:
@@ -165,8 +194,9 @@ def _on_device(argument: object) -> object:
 
 
 def _same(one: list, other: list) -> bool:
-    return all(a is b or np.array_equal(a, b, equal_nan=True)
-               for a, b in zip(one, other, strict=True))
+    return all(
+        a is b or np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=True)
+    )
 
 
 def _place(location: Location) -> str:
@@ -176,4 +206,5 @@ def _place(location: Location) -> str:
     if location.block is None or location.thread is None:
         return where
     return f"{where} " + _("(thread {thread} of block {block})").format(
-        thread=location.thread, block=location.block)
+        thread=location.thread, block=location.block
+    )

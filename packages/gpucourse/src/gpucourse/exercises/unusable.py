@@ -19,13 +19,20 @@ from gpucourse.exercises.reasons import is_compilers, places, reason
 from gpucourse.system.language import _
 
 #: What lines of a check raise about a value that is not what they expect.
-_ABOUT_VALUES = (TypeError, ValueError, AttributeError, LookupError, AssertionError,
-                 ArithmeticError)
+_ABOUT_VALUES = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    LookupError,
+    AssertionError,
+    ArithmeticError,
+)
 _LENGTH = 200
 
 
-def said(error: BaseException, check: Callable[..., object], answers: tuple
-         ) -> tuple[str, str | None] | None:
+def said(
+    error: BaseException, check: Callable[..., object], answers: tuple
+) -> tuple[str, str | None] | None:
     """(what is wrong, where to look), or None where ``error`` comes out of the learner's code."""
     if not isinstance(error, _ABOUT_VALUES) or is_compilers(error) or places(error):
         return None
@@ -34,18 +41,24 @@ def said(error: BaseException, check: Callable[..., object], answers: tuple
     if why.endswith("object is not callable"):
         other = next((one for one in answers if not callable(one)), other)
     if other is not None:
-        return (_("this is {what}, not a function").format(what=described(other)),
-                _("the function's name, without quotes and parentheses"))
+        return (
+            _("this is {what}, not a function").format(what=described(other)),
+            _("the function's name, without quotes and parentheses"),
+        )
     first = f"{type(error).__name__}: {why}".splitlines()[0][:_LENGTH]
     if handed := [described(one) for one in answers if not callable(one)]:
         return _("the check cannot use what it was handed: {what} ({why})").format(
-            what=", ".join(handed), why=first), None
+            what=", ".join(handed), why=first
+        ), None
     given = _given(check, answers)
     if not given:
         return None
-    return (_("your function returns {what}, which the check cannot use ({why})").format(
-        what=described(given[-1]), why=first),
-        _("its `return`: what does the exercise ask for?"))
+    return (
+        _("your function returns {what}, which the check cannot use ({why})").format(
+            what=described(given[-1]), why=first
+        ),
+        _("its `return`: what does the exercise ask for?"),
+    )
 
 
 def described(value: object) -> str:
@@ -55,7 +68,8 @@ def described(value: object) -> str:
     kind = type(value).__name__
     if isinstance(value, np.ndarray):
         return _("an array of {dtype} with the shape {shape}").format(
-            dtype=value.dtype, shape=value.shape)
+            dtype=value.dtype, shape=value.shape
+        )
     return f"{reprlib.repr(value)} ({kind})"
 
 

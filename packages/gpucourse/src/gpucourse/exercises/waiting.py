@@ -35,8 +35,12 @@ class Waiting:
         now = time.monotonic()
         if now - self.spoken >= PATIENCE:
             self.spoken = now
-            said = _("… {name}: still checking, for {seconds:.0f} s").format(
-                name=self.name, seconds=now - self.started) + self.now
+            said = (
+                _("… {name}: still checking, for {seconds:.0f} s").format(
+                    name=self.name, seconds=now - self.started
+                )
+                + self.now
+            )
             self.place = show(_Said(said), self.place)
 
     def end(self, outcome: object) -> None:

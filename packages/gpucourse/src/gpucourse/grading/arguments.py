@@ -25,9 +25,12 @@ def demand_plain_arguments(verb: str, args: Sequence[object], records: bool = Fa
     for number, value in enumerate(args, 1):
         for array in _arrays(value, f"argument {number} of {verb}"):
             if array.dtype.kind not in NUMBERS and not (
-                    records and array.dtype.kind == "V" and is_plain(array.dtype)):
-                raise TypeError(f"argument {number} of {verb} is an array of {array.dtype}, which "
-                                "are not numbers")
+                records and array.dtype.kind == "V" and is_plain(array.dtype)
+            ):
+                raise TypeError(
+                    f"argument {number} of {verb} is an array of {array.dtype}, which "
+                    "are not numbers"
+                )
 
 
 def _arrays(value: object, name: str, depth: int = 1) -> Iterator[np.ndarray | np.generic]:

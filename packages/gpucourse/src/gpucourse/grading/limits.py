@@ -70,14 +70,21 @@ def limits_from(settings: Mapping[str, Any]) -> Limits:
     known = {field.name: type(field.default) for field in fields(Limits)}
     for name, value in settings.items():
         if name not in known:
-            raise ValueError(f"GradeWithOracle.limits: there is no limit {name!r}. There are: "
-                             + ", ".join(known))
+            raise ValueError(
+                f"GradeWithOracle.limits: there is no limit {name!r}. There are: "
+                + ", ".join(known)
+            )
         if known[name] is bool and not isinstance(value, bool):
             raise ValueError(f"GradeWithOracle.limits: {name} is True or False, not {value!r}")
         if known[name] is not bool and (
-                isinstance(value, bool) or not isinstance(value, (int, float))
-                or not math.isfinite(value) or value <= 0
-                or (known[name] is int and value != int(value))):
-            raise ValueError(f"GradeWithOracle.limits: {name} is a number above 0"
-                             f"{', a whole one' if known[name] is int else ''}, not {value!r}")
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not math.isfinite(value)
+            or value <= 0
+            or (known[name] is int and value != int(value))
+        ):
+            raise ValueError(
+                f"GradeWithOracle.limits: {name} is a number above 0"
+                f"{', a whole one' if known[name] is int else ''}, not {value!r}"
+            )
     return replace(Limits(), **settings)

@@ -32,8 +32,9 @@ KINDS = (GRADED, STUDENT_FAULT, INFRASTRUCTURE_FAULT)
 
 # Characters that act on a terminal, or that hide and reorder text where it is read: control
 # characters (C0 but tab and newline, C1), those of direction, halves of surrogates.
-_ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
-                   "\ud800-\udfff]")
+_ACTS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 # Characters of one sentence that is recorded; the longest of the grader's own have 500.
 LONGEST = 2000

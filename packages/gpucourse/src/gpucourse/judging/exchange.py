@@ -54,13 +54,18 @@ class Exchange:
         What the host has read, if there was `room`.
     """
 
-    def __init__(self, pairs: Sequence[tuple[Any, Any]] = (), shown: Sequence[np.ndarray] = (),
-                 room: int = 0) -> None:
+    def __init__(
+        self, pairs: Sequence[tuple[Any, Any]] = (), shown: Sequence[np.ndarray] = (), room: int = 0
+    ) -> None:
         self.done = 0
         self.as_many = False
         self._any = [_bytes(by) for what, by in pairs if what is None]
-        self._tables = [table for what, by in pairs if what is not None
-                        for table in _tables(np.atleast_1d(what), np.atleast_1d(by))]
+        self._tables = [
+            table
+            for what, by in pairs
+            if what is not None
+            for table in _tables(np.atleast_1d(what), np.atleast_1d(by))
+        ]
         self._shown = shown if pairs else None
         self.heard: list[np.ndarray] = []
         self._reads = 0
@@ -161,5 +166,7 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 def _tables(what: np.ndarray, by: np.ndarray) -> list[_Table]:
     """A pair in each type that its elements may be cast to."""
-    return [_Table(what.reshape(-1).astype(code), by.reshape(-1).astype(code))
-            for code in CASTS[what.dtype.kind]]
+    return [
+        _Table(what.reshape(-1).astype(code), by.reshape(-1).astype(code))
+        for code in CASTS[what.dtype.kind]
+    ]

@@ -30,8 +30,13 @@ def checked(run: Callable[[], T]) -> tuple[T, Finding | None, bool]:
     return result, next(iter(report.findings), None), orders.holds
 
 
-def order_matters(run: Callable[[], T], result: T, seeds: Iterable[int],
-                  agree: Callable[[T, T], bool], orderless: bool = False) -> bool:
+def order_matters(
+    run: Callable[[], T],
+    result: T,
+    seeds: Iterable[int],
+    agree: Callable[[T, T], bool],
+    orderless: bool = False,
+) -> bool:
     """Whether ``run`` gives something else than ``result`` with threads in the order of a seed.
 
     ``orderless``: no order can, but the host, or what an earlier launch left, may: it is run as

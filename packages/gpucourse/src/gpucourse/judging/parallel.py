@@ -52,11 +52,21 @@ def share(items: int, threads: int, rounds: int) -> int:
     return math.ceil(items / threads) + rounds
 
 
-def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, *,
-           threads: int | None = None, rounds: int | None = None, slots: int = 0,
-           accesses: int = ACCESSES, instructions: int | None = None, even: float = EVEN,
-           tree: bool = False, alone: tuple[Counters, int] | None = None
-           ) -> Uneven | None:
+def uneven(
+    counters: Counters,
+    grid: Dimensions,
+    block: Dimensions,
+    items: int,
+    *,
+    threads: int | None = None,
+    rounds: int | None = None,
+    slots: int = 0,
+    accesses: int = ACCESSES,
+    instructions: int | None = None,
+    even: float = EVEN,
+    tree: bool = False,
+    alone: tuple[Counters, int] | None = None,
+) -> Uneven | None:
     """What speaks against a launch whose threads share the work on `items` elements, or None.
 
     Arguments as of :func:`gpucourse.grading.testing.verbs.expect_parallel`.
@@ -82,55 +92,86 @@ def uneven(counters: Counters, grid: Dimensions, block: Dimensions, items: int, 
             own = alone[0].busiest_instructions / alone[1]
     busiest = f"your busiest thread makes {{:,}} {what}, and {{:,}} are enough"
     for number, bound, counted, words in (
-        (most, each * fair + apart, busiest,
-         f"one thread does the work of many: it makes more than {each:,} {what} for each element "
-         "of a thread's even share"),
-        (most, even * done / sharing + beside, busiest,
-         f"one thread does the work of many: it makes more than {even:g} times as many {what} as "
-         "an even share would be"),
+        (
+            most,
+            each * fair + apart,
+            busiest,
+            f"one thread does the work of many: it makes more than {each:,} {what} for each element "
+            "of a thread's even share",
+        ),
+        (
+            most,
+            even * done / sharing + beside,
+            busiest,
+            f"one thread does the work of many: it makes more than {even:g} times as many {what} as "
+            "an even share would be",
+        ),
         # Nothing that the others do raises this bound: idle work cannot hide one who does all.
-        (most, even * own * share(items, threads, 0) + beside, busiest,
-         f"one thread does the work of many: it makes more than {even:g} times as many {what} for "
-         "each element of a thread's even share as the kernel makes when a thread is alone"),
+        (
+            most,
+            even * own * share(items, threads, 0) + beside,
+            busiest,
+            f"one thread does the work of many: it makes more than {even:g} times as many {what} for "
+            "each element of a thread's even share as the kernel makes when a thread is alone",
+        ),
         # Twice as much as one thread: lanes that a branch has parted may meet late again.
-        (span, 2 * (each * fair + apart),
-         f"one after the other, the warps of a block make {{:,}} {what} from barrier to barrier, "
-         "and {:,} are enough",
-         "the threads work one after the other: from barrier to barrier the busiest warps of a "
-         f"block make more than {2 * each:,} {what} for each element of a thread's even share"),
-        (tree * counters.atomic_hottest, UPDATES * fair,
-         "one address takes {:,} atomic operations, and {:,} are enough",
-         f"threads queue at one address: it takes more than {UPDATES} atomic operations for each "
-         "element of a thread's even share"),
-        (tree * _shuffles(counters) / (blocks * math.ceil(size / WARP)),
-         SHUFFLES * (max(1, math.ceil(items / threads)) + 1),
-         "your warps make {:,} shuffles or votes each, and {:,} are enough",
-         "the lanes of a warp hand on their numbers one after the other: a warp makes more than "
-         f"{SHUFFLES} shuffles or votes for each element of a thread, and as many for the sums of "
-         "the warps"),
+        (
+            span,
+            2 * (each * fair + apart),
+            f"one after the other, the warps of a block make {{:,}} {what} from barrier to barrier, "
+            "and {:,} are enough",
+            "the threads work one after the other: from barrier to barrier the busiest warps of a "
+            f"block make more than {2 * each:,} {what} for each element of a thread's even share",
+        ),
+        (
+            tree * counters.atomic_hottest,
+            UPDATES * fair,
+            "one address takes {:,} atomic operations, and {:,} are enough",
+            f"threads queue at one address: it takes more than {UPDATES} atomic operations for each "
+            "element of a thread's even share",
+        ),
+        (
+            tree * _shuffles(counters) / (blocks * math.ceil(size / WARP)),
+            SHUFFLES * (max(1, math.ceil(items / threads)) + 1),
+            "your warps make {:,} shuffles or votes each, and {:,} are enough",
+            "the lanes of a warp hand on their numbers one after the other: a warp makes more than "
+            f"{SHUFFLES} shuffles or votes for each element of a thread, and as many for the sums of "
+            "the warps",
+        ),
     ):
         if number > bound:
             numbers, at_work = (math.ceil(number), math.floor(bound)), counters.threads_at_work
-            return Uneven(words, (
-                f"{numbers[0]:,} where {numbers[1]:,} are allowed; "
-                f"{at_work:,} of {blocks * size:,} threads touch memory at all"),
-                counted.format(*numbers))
+            return Uneven(
+                words,
+                (
+                    f"{numbers[0]:,} where {numbers[1]:,} are allowed; "
+                    f"{at_work:,} of {blocks * size:,} threads touch memory at all"
+                ),
+                counted.format(*numbers),
+            )
     return None
 
 
 def _accesses(counters: Counters) -> int:
-    return (counters.global_loads + counters.global_stores + counters.shared_loads
-            + counters.shared_stores + counters.atomics)
+    return (
+        counters.global_loads
+        + counters.global_stores
+        + counters.shared_loads
+        + counters.shared_stores
+        + counters.atomics
+    )
 
 
 def _shuffles(counters: Counters) -> int:
     return counters.warp_instructions_by_class.get("warp", 0)
 
 
-def nearly(counters: Counters, grid: Dimensions, block: Dimensions, items: int,
-           **asked: Any) -> Uneven | None:
+def nearly(
+    counters: Counters, grid: Dimensions, block: Dimensions, items: int, **asked: Any
+) -> Uneven | None:
     """What :func:`uneven` would say had the busiest done a quarter more."""
     more = {name: math.ceil(getattr(counters, name) / NEAR) for name in LARGEST}
     shuffles = {"warp": math.ceil(_shuffles(counters) / NEAR)}
-    return uneven(replace(counters, **more, warp_instructions_by_class=shuffles), grid, block,
-                  items, **asked)
+    return uneven(
+        replace(counters, **more, warp_instructions_by_class=shuffles), grid, block, items, **asked
+    )

@@ -50,8 +50,11 @@ class Saved:
 
     def __str__(self) -> str:
         count = len(self.notebooks)
-        what = (f"{count} notebook{'s' * (count != 1)} and your progress" if count else
-                "no notebook has been worked in yet; your progress is in it")
+        what = (
+            f"{count} notebook{'s' * (count != 1)} and your progress"
+            if count
+            else "no notebook has been worked in yet; your progress is in it"
+        )
         return f"{self.path.name} ({self.size / 1000:.1f} kB): {what}"
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
@@ -61,10 +64,15 @@ class Saved:
         """The link, and what is in the bundle."""
         target = quote(Path(os.path.relpath(self.path, Path.cwd())).as_posix())
         names = "".join(f"<li>{html.escape(name)}</li>" for name in self.notebooks)
-        what = (f" and, as you last saved them, these notebooks:</p><ul>{names}</ul>" if names else
-                "; no notebook has been worked in yet.</p>")
-        return (f'<p><a href="{target}" download><b>Download {html.escape(self.path.name)}</b></a> '
-                f"({self.size / 1000:.1f} kB). It holds your progress{what}")
+        what = (
+            f" and, as you last saved them, these notebooks:</p><ul>{names}</ul>"
+            if names
+            else "; no notebook has been worked in yet.</p>"
+        )
+        return (
+            f'<p><a href="{target}" download><b>Download {html.escape(self.path.name)}</b></a> '
+            f"({self.size / 1000:.1f} kB). It holds your progress{what}"
+        )
 
 
 def save(path: str | Path | None = None) -> Saved:
@@ -77,8 +85,10 @@ def save(path: str | Path | None = None) -> Saved:
     target = _place(Path(path) if path is not None else root)
     work = dict(sorted(changed_notebooks(root)))
     if strange := [name for name in work if not is_plain(name)]:
-        raise BundleError(f"{strange[0]!r} has a name that no other system could take: rename it, "
-                          "and save again. Nothing was saved")
+        raise BundleError(
+            f"{strange[0]!r} has a name that no other system could take: rename it, "
+            "and save again. Nothing was saved"
+        )
     try:
         write_atomically(target, _zipped(work))
         size = target.stat().st_size
@@ -99,8 +109,10 @@ def changed_notebooks(root: Path) -> Iterator[tuple[str, bytes]]:
             try:
                 data = path.read_bytes()
             except OSError as error:
-                raise BundleError(f"{shown} cannot be read ({error.strerror}): nothing was saved. "
-                                  "Move it away or mend its permissions, and save again") from None
+                raise BundleError(
+                    f"{shown} cannot be read ({error.strerror}): nothing was saved. "
+                    "Move it away or mend its permissions, and save again"
+                ) from None
             notebook = released.parse(data)
             # What is no notebook any more may be the rest of one.
             if notebook is None or not released.is_untouched(notebook):
@@ -141,8 +153,12 @@ def _place(wanted: Path) -> Path:
 
 def _explain(error: OSError, target: Path, size: int) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return (f"No space is left for {target.name}, which needs up to {size / 1e6:.1f} MB. Your "
-                "notebooks are as they were. Delete what you do not need, or save elsewhere: "
-                "gpucourse save /tmp")
-    return (f"{target} cannot be written: {error.strerror or error}. Your notebooks are as they "
-            "were. Name a folder of yours: gpucourse save FOLDER")
+        return (
+            f"No space is left for {target.name}, which needs up to {size / 1e6:.1f} MB. Your "
+            "notebooks are as they were. Delete what you do not need, or save elsewhere: "
+            "gpucourse save /tmp"
+        )
+    return (
+        f"{target} cannot be written: {error.strerror or error}. Your notebooks are as they "
+        "were. Name a folder of yours: gpucourse save FOLDER"
+    )

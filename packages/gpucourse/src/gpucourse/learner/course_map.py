@@ -52,14 +52,19 @@ class LessonProgress:
         return "✓" if self.finished else "◐" if self.done or self.points else "○"
 
     def __str__(self) -> str:
-        text = _("{done} of {parts} {what}").format(
-            done=self.done, parts=self.parts, what=self.what) if self.parts else ""
+        text = (
+            _("{done} of {parts} {what}").format(done=self.done, parts=self.parts, what=self.what)
+            if self.parts
+            else ""
+        )
         if self.guessed:
             text += _(", {guessed} of {asked} predictions").format(
-                guessed=self.guessed, asked=self.asked)
+                guessed=self.guessed, asked=self.asked
+            )
         if self.points:
             text += _(", {earned:g} of {points:g} points by `gpucourse grade`").format(
-                earned=self.points[0], points=self.points[1])
+                earned=self.points[0], points=self.points[1]
+            )
         return text
 
 
@@ -104,8 +109,11 @@ class CourseMap:
             f'<th style="text-align: left">{_("done")}</th>'
             f"</tr></thead><tbody>{''.join(rows)}</tbody></table>"
             f"<p>{self._go_on(self._link(self.next) if self.next else '')}</p>"
-            "<p><small>" + _("As of {time}. Run this cell again to see what is done since.").format(
-                time=f"{self.when:%H:%M}") + "</small></p>"
+            "<p><small>"
+            + _("As of {time}. Run this cell again to see what is done since.").format(
+                time=f"{self.when:%H:%M}"
+            )
+            + "</small></p>"
         )
         if self.trouble:
             shown += f"<p>! {html.escape(self.trouble)}</p>"
@@ -146,8 +154,17 @@ def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgre
     points = known.points.get(lesson.id)
     asked = find_predictions(lesson.id).keys()
     guessed = asked & known.guesses.get(lesson.id, {}).keys()
-    return LessonProgress(lesson.title, path, lesson.minutes, what, len(parts), len(done), points,
-                          len(asked), len(guessed))
+    return LessonProgress(
+        lesson.title,
+        path,
+        lesson.minutes,
+        what,
+        len(parts),
+        len(done),
+        points,
+        len(asked),
+        len(guessed),
+    )
 
 
 def _exercises(id: str) -> Iterator[str]:

@@ -55,12 +55,12 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 def _load_jupyter_server_extension(app: ServerApp) -> None:
     # Not now: Jupytext's extension, loaded after this one, puts another contents manager in place.
-    app.io_loop.add_callback(
-        lambda: app.contents_manager.register_pre_save_hook(keep_before_save))
+    app.io_loop.add_callback(lambda: app.contents_manager.register_pre_save_hook(keep_before_save))
 
 
-def keep_before_save(model: dict[str, Any], path: str, contents_manager: ContentsManager,
-                     **_: object) -> None:
+def keep_before_save(
+    model: dict[str, Any], path: str, contents_manager: ContentsManager, **_: object
+) -> None:
     """Jupyter's hook before each save; it logs what goes wrong here and saves all the same."""
     if model.get("type") == "notebook" and hasattr(contents_manager, "_get_os_path"):
         keep(Path(contents_manager._get_os_path(path.strip("/"))), model["content"])
@@ -99,8 +99,10 @@ def keep(path: Path, new: dict[str, Any]) -> Path | None:
 
 def versions(path: Path) -> list[Version]:
     """The kept versions of the notebook at ``path``, the oldest first."""
-    return [Version(kept, datetime.strptime(kept.name.split(".")[0], _STAMP))
-            for kept in sorted(_folder(path).glob("????-??-??T??-??-??.*.ipynb.gz"))]
+    return [
+        Version(kept, datetime.strptime(kept.name.split(".")[0], _STAMP))
+        for kept in sorted(_folder(path).glob("????-??-??T??-??-??.*.ipynb.gz"))
+    ]
 
 
 def bring_back(path: Path, version: Version) -> Path:
@@ -123,8 +125,10 @@ def command(path: Path, take: int) -> int:
     console = Console(soft_wrap=True, highlight=False, markup=False)
     kept = versions(path)[::-1]
     if not kept:
-        console.print(f"No earlier version of {path} is kept. The Jupyter server keeps one when a "
-                      "save replaces text that the new one does not have.")
+        console.print(
+            f"No earlier version of {path} is kept. The Jupyter server keeps one when a "
+            "save replaces text that the new one does not have."
+        )
         return 1
     if not 0 <= take <= len(kept):
         console.print(f"There is no version {take} of {path}: they are 1 to {len(kept)}.")
@@ -143,8 +147,10 @@ def command(path: Path, take: int) -> int:
         except (OSError, *_DAMAGED):
             summary = "cannot be read"
         console.print(f"{number:4}  {version.replaced:%a %d %b %H:%M:%S}  {summary}")
-    console.print(f"\ngpucourse versions {shlex.quote(str(path))} --take NUMBER writes one of them "
-                  "beside the notebook.")
+    console.print(
+        f"\ngpucourse versions {shlex.quote(str(path))} --take NUMBER writes one of them "
+        "beside the notebook."
+    )
     return 0
 
 

@@ -193,8 +193,9 @@ def _is_record(record: object) -> bool:
     if "asked" in record:
         return _is_name(record["asked"]) and _is_name(record.get("guess"))
     numbers = record.get("points"), record.get("of")
-    return all(isinstance(n, int | float) and not isinstance(n, bool) and 0 <= n < 1e6
-               for n in numbers)
+    return all(
+        isinstance(n, int | float) and not isinstance(n, bool) and 0 <= n < 1e6 for n in numbers
+    )
 
 
 def _is_name(value: object) -> bool:

@@ -88,14 +88,18 @@ def read_bundle(path: Path) -> tuple[dict[str, bytes], bytes]:
         with zipfile.ZipFile(path) as bundle:
             texts = {name: bundle.read(name) for name in bundle.namelist()}
     except FileNotFoundError:
-        raise BundleError(f"{path} does not exist. In JupyterLab, drop the file onto the list of "
-                          "files at the left to upload it") from None
+        raise BundleError(
+            f"{path} does not exist. In JupyterLab, drop the file onto the list of "
+            "files at the left to upload it"
+        ) from None
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror or error}") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
         # RuntimeError: encrypted; its subclass NotImplementedError: a compression of its own.
-        raise BundleError(f"{path.name} is damaged or no bundle ({error}). Nothing was restored; "
-                          "download or upload it again") from None
+        raise BundleError(
+            f"{path.name} is damaged or no bundle ({error}). Nothing was restored; "
+            "download or upload it again"
+        ) from None
     if ABOUT not in texts:
         raise BundleError(f"{path.name} is a zip, but none that `gpucourse save` wrote")
     try:
@@ -103,12 +107,16 @@ def read_bundle(path: Path) -> tuple[dict[str, bytes], bytes]:
     except (ValueError, LookupError, TypeError):
         written = None
     if written != FORMAT:
-        raise BundleError(f"{path.name} was written by another version of the course (format "
-                          f"{written}, this one reads {FORMAT}): update the course")
+        raise BundleError(
+            f"{path.name} was written by another version of the course (format "
+            f"{written}, this one reads {FORMAT}): update the course"
+        )
     lines = texts.pop(RECORDS, b"")
     if strange := [name for name in texts if not is_plain(name)]:
-        raise BundleError(f"{path.name} holds {strange[0]!r}, which `gpucourse save` never writes: "
-                          "nothing was restored. Restore only bundles that you saved yourself")
+        raise BundleError(
+            f"{path.name} holds {strange[0]!r}, which `gpucourse save` never writes: "
+            "nothing was restored. Restore only bundles that you saved yourself"
+        )
     return texts, lines
 
 
@@ -120,8 +128,10 @@ def _put(root: Path, name: str, data: bytes, result: Restored) -> None:
     if not os.path.lexists(target) or _may_give_way(here, data):
         write_atomically(target, data)
         result.back.append(name)
-    elif any(_same_work(one, data) for one in (here, *(
-            path.read_bytes() for path in earlier if path.is_file()))):
+    elif any(
+        _same_work(one, data)
+        for one in (here, *(path.read_bytes() for path in earlier if path.is_file()))
+    ):
         result.there.append(name)
     else:
         other = free_path(target.with_stem(f"{target.stem}-restored"))
@@ -150,5 +160,6 @@ def _newest(root: Path) -> Path:
     if not found:
         raise BundleError(
             f"No {PATTERN} in {root}. In JupyterLab, drop the file that you saved onto the list of "
-            "files at the left, with the course's folder open there; then run this again")
+            "files at the left, with the course's folder open there; then run this again"
+        )
     return found[-1]

@@ -75,16 +75,19 @@ def join(folder: Path) -> str:
     """
     folder = folder.resolve()
     if not folder.is_dir():
-        raise NoRoom(f"{folder} is no folder: ask your teacher, who makes it with "
-                     f"`gpucourse room {folder}`")
+        raise NoRoom(
+            f"{folder} is no folder: ask your teacher, who makes it with `gpucourse room {folder}`"
+        )
     name = secrets.token_hex(8)
     try:
         (folder / f"{name}.jsonl").touch(0o644, exist_ok=False)
         write_atomically(_place(), json.dumps({"folder": str(folder), "name": name}))
     except OSError as error:
         raise NoRoom(f"you cannot join {folder}: {error.strerror or error}") from None
-    return (f"Your next guesses count in {folder}: which question and which choice, without your "
-            f"name or the time.\nTo stop: gpucourse room {folder} --leave")
+    return (
+        f"Your next guesses count in {folder}: which question and which choice, without your "
+        f"name or the time.\nTo stop: gpucourse room {folder} --leave"
+    )
 
 
 def leave() -> str:
@@ -129,8 +132,11 @@ def counts(folder: Path) -> list[Guesses]:
     found = []
     for lesson in registry(course_folder()).lessons:
         for asked in find_predictions(lesson.id).values():
-            known = {choice: number for choice, number
-                     in taken.get((lesson.id, asked.name), {}).items() if choice in asked.choices}
+            known = {
+                choice: number
+                for choice, number in taken.get((lesson.id, asked.name), {}).items()
+                if choice in asked.choices
+            }
             if known:
                 found.append(Guesses(lesson.id, asked, Counter(known)))
     return found

@@ -127,16 +127,20 @@ def constraints(root: Path, wanted: Iterable[str]) -> list[str]:
         if name := distribution.metadata["Name"]:
             installed.setdefault(canonicalize_name(name), distribution.version)
     lines = [f"{name}=={version}" for name, version in installed.items() if name not in free]
-    lines += [f"{name}=={version}" for name, version in _pins(root).items()
-              if name not in installed or name in free]
+    lines += [
+        f"{name}=={version}"
+        for name, version in _pins(root).items()
+        if name not in installed or name in free
+    ]
     return sorted(lines)
 
 
 def imported(wanted: Iterable[str]) -> list[str]:
     """Of the packages that will be replaced, those that this kernel has imported already."""
     modules = {"numba": "numba", "numba-cuda": "numba.cuda", "cuda-bindings": "cuda.bindings"}
-    return [name for name in sorted(wanted)
-            if modules.get(name, name) in sys.modules and version(name)]
+    return [
+        name for name in sorted(wanted) if modules.get(name, name) in sys.modules and version(name)
+    ]
 
 
 def name_cells(compiler: Any) -> None:
@@ -194,8 +198,16 @@ def _install(wanted: dict[str, str], lines: list[str]) -> None:
 
 def _pip(*words: str) -> None:
     """pip's complaints about packages that the course does not import are left out."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input",
-               "--disable-pip-version-check", *words]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-input",
+        "--disable-pip-version-check",
+        *words,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     importlib.invalidate_caches()
     if done.returncode:

@@ -41,8 +41,13 @@ def undo(shell: InteractiveShell) -> None:
     warnings.formatwarning = _formatwarning
 
 
-def _warning(message: Warning | str, category: type[Warning], filename: str, lineno: int,
-             line: str | None = None) -> str:
+def _warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
     """As Python writes it, but for a cell: its number in place of a temporary file's name.
 
     Numba's advice on speed comes once; IPython forgets in each cell what it has shown.
@@ -56,8 +61,13 @@ def _warning(message: Warning | str, category: type[Warning], filename: str, lin
     return _formatwarning(message, category, filename, lineno, line)
 
 
-def _show(shell: InteractiveShell, etype: type[BaseException], value: BaseException,
-          tb: TracebackType, tb_offset: int | None = None) -> None:
+def _show(
+    shell: InteractiveShell,
+    etype: type[BaseException],
+    value: BaseException,
+    tb: TracebackType,
+    tb_offset: int | None = None,
+) -> None:
     sys.last_type, sys.last_value, sys.last_traceback = etype, value, tb  # for %tb
     if isinstance(value, SyntaxError) and not places(value):
         shell.showsyntaxerror()  # the cell itself cannot be read: its line is in the message
@@ -69,21 +79,29 @@ def _show(shell: InteractiveShell, etype: type[BaseException], value: BaseExcept
             shell.debugger(force=True)
 
 
-def _lines(shell: InteractiveShell, value: BaseException, tb: TracebackType,
-           tb_offset: int | None) -> list[str]:
+def _lines(
+    shell: InteractiveShell, value: BaseException, tb: TracebackType, tb_offset: int | None
+) -> list[str]:
     if hasattr(value, "_render_traceback_"):
         # Errors of the course's own tools say it all; those of a launch get the line of the launch.
         if type(value).__module__.startswith("gpucourse."):
             shown = value._render_traceback_()
             # A test's: its reason may stand in the lesson's catalogue.
             reason = getattr(value, "reason", "")
-            return [line.replace(f"Not yet: {reason}", f"{_('Not yet:')} {said(reason)}", 1)
-                    for line in shown] if reason else shown
+            return (
+                [
+                    line.replace(f"Not yet: {reason}", f"{_('Not yet:')} {said(reason)}", 1)
+                    for line in shown
+                ]
+                if reason
+                else shown
+            )
         shown = explained(value)
         return [*shown, _KEY] if CUT in shown else shown
     if sum(1 for _ in traceback.walk_tb(tb)) <= _MOST_FRAMES:
         shown = shell.InteractiveTB.structured_traceback(
-            type(value), value, tb, tb_offset=tb_offset)
+            type(value), value, tb, tb_offset=tb_offset
+        )
         shown += advised(value)
         if sum(len(part.split("\n")) for part in shown) <= MOST_LINES:
             return shown

@@ -64,9 +64,11 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         if news:
             print(news)
     if replaced:
-        print(f"{' and '.join(replaced)}, imported before this, cannot work here and "
-              f"{'are' if replaced[1:] else 'is'} replaced by a stand-in; run cells with "
-              f"`from {replaced[0]} import ...` again")
+        print(
+            f"{' and '.join(replaced)}, imported before this, cannot work here and "
+            f"{'are' if replaced[1:] else 'is'} replaced by a stand-in; run cells with "
+            f"`from {replaced[0]} import ...` again"
+        )
 
 
 def make_ready(shell: InteractiveShell) -> list[str]:
@@ -85,7 +87,8 @@ def make_ready(shell: InteractiveShell) -> list[str]:
     tell_of_long_launches(still_running)
     quiet_commands(shell)
     shell.display_formatter.formatters["text/plain"].for_type_by_name(  # type: ignore[union-attr]
-        "jaxlib._jax", "Device", _show_jax_device)
+        "jaxlib._jax", "Device", _show_jax_device
+    )
     if device().virtual:
         return prepare_virtual(shell)
     without_pycuda.offer()
@@ -144,8 +147,10 @@ def full_disk() -> str | None:
     if free > ENOUGH_DISK:
         return None
     left = f" but for {gigabytes(free)}" if free >= 1e6 else ""
-    return (f"This disk is full{left}: what you write may not be saved. Delete files "
-            "that you do not need (also ~/.cache), then save this notebook.")
+    return (
+        f"This disk is full{left}: what you write may not be saved. Delete files "
+        "that you do not need (also ~/.cache), then save this notebook."
+    )
 
 
 def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
@@ -207,12 +212,15 @@ def quiet_commands(shell: InteractiveShell) -> None:
 
     def quiet(command: str) -> None:
         if command.split()[:1] == ["nvidia-smi"] and not shutil.which("nvidia-smi"):
-            print("nvidia-smi comes with NVIDIA's driver, which is not here. What answers:\n"
-                  f"{message(device())}")
+            print(
+                "nvidia-smi comes with NVIDIA's driver, which is not here. What answers:\n"
+                f"{message(device())}"
+            )
             return
         with warnings.catch_warnings():
             warnings.filterwarnings(
-                "ignore", message=r"os\.fork\(\) was called|This process .*fork")
+                "ignore", message=r"os\.fork\(\) was called|This process .*fork"
+            )
             system(command)
 
     shell.system = quiet  # type: ignore[method-assign]
@@ -237,18 +245,28 @@ STOPS_IT = "; ■ stops it"
 def still_running(location: Location, seconds: float) -> None:
     """Say where a launch is that has taken so many seconds."""
     place = location.place().split("\n")[0]  # native code does not know it
-    print(f"kernel {location.kernel} after {seconds:.0f} s: "
-          f"still {f'in {place}' if place else 'running'}{STOPS_IT}", file=sys.stderr, flush=True)
+    print(
+        f"kernel {location.kernel} after {seconds:.0f} s: "
+        f"still {f'in {place}' if place else 'running'}{STOPS_IT}",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def defined(shell: InteractiveShell, result: ExecutionResult) -> bool:
     """Whether a cell that failed got beyond each function, class and value that it defines."""
     last = 0  # of a cell that Python can't read, no line ran
     if result.error_in_exec is not None:
-        last = next((line for frame, line in traceback.walk_tb(result.error_in_exec.__traceback__)
-                     if shell.compile.format_code_name(frame.f_code.co_filename)), 0)
+        last = next(
+            (
+                line
+                for frame, line in traceback.walk_tb(result.error_in_exec.__traceback__)
+                if shell.compile.format_code_name(frame.f_code.co_filename)
+            ),
+            0,
+        )
     text: str = result.info.raw_cell if result.info else ""
-    return not any(_DEFINES.match(line) for line in text.split("\n")[max(last - 1, 0):])
+    return not any(_DEFINES.match(line) for line in text.split("\n")[max(last - 1, 0) :])
 
 
 def tick_cells(shell: InteractiveShell) -> None:
@@ -284,15 +302,28 @@ def tick_cells(shell: InteractiveShell) -> None:
 
             if stale:
                 number, name = next(iter(stale.values()))
-                show(Outcome(_("passed, but not your last answer"), False, _(
-                    "cell In[{number}] ended with {error} when it last ran, so what was tried here "
-                    "is what it defined before; mend it, run it, then run this cell again"
-                ).format(number=number, error=name)))
+                show(
+                    Outcome(
+                        _("passed, but not your last answer"),
+                        False,
+                        _(
+                            "cell In[{number}] ended with {error} when it last ran, so what was tried here "
+                            "is what it defined before; mend it, run it, then run this cell again"
+                        ).format(number=number, error=name),
+                    )
+                )
                 return
             if running and records.asked_by_a_learner():
                 records.note(cell=running)
-            show(Outcome(_("passed"), True, _("what this cell expects holds") if count == 1 else
-                         _("all {count} things that this cell expects hold").format(count=count)))
+            show(
+                Outcome(
+                    _("passed"),
+                    True,
+                    _("what this cell expects holds")
+                    if count == 1
+                    else _("all {count} things that this cell expects hold").format(count=count),
+                )
+            )
 
     for (event, known), callback in zip(TICKS.items(), (start, tick), strict=True):
         if previous := getattr(shell, known, None):

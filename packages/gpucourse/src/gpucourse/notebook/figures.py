@@ -19,11 +19,25 @@ from gpucourse.views.picture import ON_DARK
 SETTING = Path("@jupyterlab/apputils-extension/themes.jupyterlab-settings")
 PAPER = "#111111"  # JupyterLab's --jp-layout-color0, when it is dark
 DARK = {
-    "figure.facecolor": PAPER, "axes.facecolor": PAPER, "savefig.facecolor": PAPER,
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color",
-                     "ytick.color", "patch.edgecolor", "boxplot.flierprops.color",
-                     "boxplot.boxprops.color", "boxplot.whiskerprops.color",
-                     "boxplot.capprops.color", "hatch.color"), ON_DARK),
+    "figure.facecolor": PAPER,
+    "axes.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    **dict.fromkeys(
+        (
+            "text.color",
+            "axes.labelcolor",
+            "axes.edgecolor",
+            "xtick.color",
+            "ytick.color",
+            "patch.edgecolor",
+            "boxplot.flierprops.color",
+            "boxplot.boxprops.color",
+            "boxplot.whiskerprops.color",
+            "boxplot.capprops.color",
+            "hatch.color",
+        ),
+        ON_DARK,
+    ),
     "grid.color": "#555555",
 }
 _before: dict[str, object] = {}  # what DARK took the place of; empty on a light page
@@ -53,8 +67,10 @@ def is_dark() -> bool:
     """Whether the user has chosen a dark theme in JupyterLab."""
     from jupyter_core.paths import jupyter_config_dir
 
-    folder = Path(os.environ.get("JUPYTERLAB_SETTINGS_DIR") or Path(
-        jupyter_config_dir(), "lab", "user-settings"))
+    folder = Path(
+        os.environ.get("JUPYTERLAB_SETTINGS_DIR")
+        or Path(jupyter_config_dir(), "lab", "user-settings")
+    )
     try:
         text = (folder / SETTING).read_text(encoding="utf-8")
     except OSError:

@@ -37,8 +37,10 @@ def gpu_report(line: str, cell: str) -> None:
     __tracebackhide__ = True
     shell = get_ipython()
     if line.strip():
-        raise ValueError(f"%%gpu_report takes nothing on its line, not {line.strip()!r}: give the "
-                         "code in the lines below it")
+        raise ValueError(
+            f"%%gpu_report takes nothing on its line, not {line.strip()!r}: give the "
+            "code in the lines below it"
+        )
     watched = _Watched() if device().virtual else WatchedOnGPU()
     whole = False
     try:
@@ -95,15 +97,18 @@ class _Watched:
     def observed(self) -> list[Observed]:
         found = [
             card.from_profile(launch, [f for f in self.report.findings if number in f.launches])
-            for number, launch in enumerate(self.profile.launches, start=1)]
+            for number, launch in enumerate(self.profile.launches, start=1)
+        ]
         if self.error is not None and not any(
-                self.error.message == f.message for f in self.report.findings):
+            self.error.message == f.message for f in self.report.findings
+        ):
             # No device takes such a launch, so none began.
             where = self.error.location
             name = where.kernel if where else "A launch"
             nowhere: Any = ()
-            found.append(Observed(name, nowhere, nowhere,
-                                  findings=[from_error(self.error, name, 0)]))
+            found.append(
+                Observed(name, nowhere, nowhere, findings=[from_error(self.error, name, 0)])
+            )
         return found
 
     def view(self) -> View:

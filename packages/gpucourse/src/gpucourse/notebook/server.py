@@ -41,8 +41,7 @@ def _load_jupyter_server_extension(app: ServerApp) -> None:
     # Which validator the button asks is no trait of nbgrader's.
     handlers.Validator = ChecksToo
     # Not now: Jupytext's extension, loaded after this one, puts another contents manager in place.
-    app.io_loop.add_callback(
-        lambda: app.contents_manager.register_pre_save_hook(keep_as_it_was))
+    app.io_loop.add_callback(lambda: app.contents_manager.register_pre_save_hook(keep_as_it_was))
 
 
 class ChecksToo(Validator):
@@ -58,12 +57,16 @@ class ChecksToo(Validator):
 
 def said(cell: NotebookNode) -> list[str]:
     """What the checks of a cell that did not pass say."""
-    return [str(output.data["text/plain"]) for output in cell.get("outputs", ())
-            if not output.get("data", {}).get(CHECK_MIME, {"passed": True})["passed"]]
+    return [
+        str(output.data["text/plain"])
+        for output in cell.get("outputs", ())
+        if not output.get("data", {}).get(CHECK_MIME, {"passed": True})["passed"]
+    ]
 
 
-def keep_as_it_was(model: dict[str, Any], path: str, contents_manager: ContentsManager,
-                   **_: object) -> None:
+def keep_as_it_was(
+    model: dict[str, Any], path: str, contents_manager: ContentsManager, **_: object
+) -> None:
     """Jupyter's hook before each save; it logs what goes wrong here and saves all the same."""
     if model.get("type") != "notebook" or not hasattr(contents_manager, "_get_os_path"):
         return

@@ -31,8 +31,11 @@ def derive(root: Path, language: str) -> dict[Path, str]:
     """
     with speaking(language):
         course = load_course(root)
-        lessons = [lesson for lesson in course.lessons
-                   if (course.folder(lesson) / f"{language}.po").is_file()]
+        lessons = [
+            lesson
+            for lesson in course.lessons
+            if (course.folder(lesson) / f"{language}.po").is_file()
+        ]
         if not lessons:
             advice = f"no lesson has a {language}.po: gpucourse translate {language} ID makes one"
             raise CourseError([Problem(Path("course"), None, advice)])
@@ -42,12 +45,14 @@ def derive(root: Path, language: str) -> dict[Path, str]:
             notebook = notebooks.released(course, read_source(course, lesson))
             path = notebook_path(lesson)
             made[FOLDER / language / path] = notebooks.notebook_text(
-                _moved(notebook, path, FOLDER / language, there))
+                _moved(notebook, path, FOLDER / language, there)
+            )
     return made
 
 
 def _moved(notebook: NotebookNode, path: Path, folder: Path, there: set[Path]) -> NotebookNode:
     """The notebook in ``folder``; its links lead to notebooks there, else to the English ones."""
+
     def moved(target: str) -> str:
         if re.match(r"[a-z][a-z+.-]*:|#", target):
             return target

@@ -36,21 +36,43 @@ def write(tree: Path, found: Mapping[str, bytes], message: str) -> str:
         _git(tree, "init", "--quiet", "--initial-branch", BRANCH)
     before = _listed(tree)
     if changed := _git(tree, "status", "--porcelain", "--untracked-files=no").splitlines():
-        raise CourseError([Problem(tree / line[3:], None, "was changed by hand: commit it, or take "
-                                   "the change back (git restore)") for line in changed])
+        raise CourseError(
+            [
+                Problem(
+                    tree / line[3:],
+                    None,
+                    "was changed by hand: commit it, or take the change back (git restore)",
+                )
+                for line in changed
+            ]
+        )
     taken = [name for name in found if name not in before and (tree / name).exists()]
     if taken:
-        raise CourseError([Problem(tree / name, None, "stands where a file of the class's tree "
-                                   "goes, and is not of an earlier run: move it away")
-                           for name in taken])
+        raise CourseError(
+            [
+                Problem(
+                    tree / name,
+                    None,
+                    "stands where a file of the class's tree "
+                    "goes, and is not of an earlier run: move it away",
+                )
+                for name in taken
+            ]
+        )
     for name in before - found.keys():
         (tree / name).unlink(missing_ok=True)
     for name, content in found.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_bytes(content)
     (tree / LIST).write_text("\n".join(sorted(found)) + "\n", encoding="utf-8")
-    _git(tree, "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul",
-         given="\0".join(f":(literal){name}" for name in [*_known(tree, before), *found, LIST]))
+    _git(
+        tree,
+        "add",
+        "--all",
+        "--pathspec-from-file=-",
+        "--pathspec-file-nul",
+        given="\0".join(f":(literal){name}" for name in [*_known(tree, before), *found, LIST]),
+    )
     staged = _git(tree, "diff", "--cached", "--name-only").splitlines()
     if not staged:
         return "nothing has changed since its last commit"
@@ -73,13 +95,17 @@ def _known(tree: Path, names: Iterable[str]) -> list[str]:
 def _identity(tree: Path) -> list[str]:
     """Options that name an author where git knows none."""
     known = subprocess.run(["git", "config", "user.email"], cwd=tree, capture_output=True)
-    return [] if known.returncode == 0 else [
-        "-c", "user.name=make class", "-c", "user.email=class@localhost"]
+    return (
+        []
+        if known.returncode == 0
+        else ["-c", "user.name=make class", "-c", "user.email=class@localhost"]
+    )
 
 
 def _git(tree: Path, *arguments: str, given: str = "") -> str:
-    done = subprocess.run(["git", *arguments], cwd=tree, input=given, text=True,
-                          capture_output=True)
+    done = subprocess.run(
+        ["git", *arguments], cwd=tree, input=given, text=True, capture_output=True
+    )
     if done.returncode:
         said = f"git {' '.join(arguments)}: {done.stderr.strip()}"
         raise CourseError([Problem(tree, None, said)])

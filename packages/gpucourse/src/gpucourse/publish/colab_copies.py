@@ -48,9 +48,7 @@ then upload it (the folder symbol at the left), then run `!gpucourse grade "{nam
 _PICTURES = (".svg", ".png", ".jpg", ".gif")
 
 
-def colab_copies(
-    released: dict[Path, NotebookNode], repository: str
-) -> dict[Path, NotebookNode]:
+def colab_copies(released: dict[Path, NotebookNode], repository: str) -> dict[Path, NotebookNode]:
     """The copies of the notebooks in ``lectures/`` and ``projects/``: path → notebook.
 
     ``released`` maps paths from the repository's root to notebooks; ``repository`` is its address

@@ -99,8 +99,10 @@ def _check_successor(ids: list[str]) -> int:
     root = find_root()
     listed = successor.lessons(root)
     if unknown := [id for id in ids if id not in listed]:
-        _console.print(f"{successor.REGISTRY} does not list {', '.join(unknown)}; it lists: "
-                       f"{', '.join(listed)}")
+        _console.print(
+            f"{successor.REGISTRY} does not list {', '.join(unknown)}; it lists: "
+            f"{', '.join(listed)}"
+        )
         return 1
     if sys.platform != "linux":
         _console.print("numba-cuda-mlir reaches the virtual GPU on Linux alone: nothing was run.")
@@ -111,9 +113,11 @@ def _check_successor(ids: list[str]) -> int:
     os.environ[NUMBA_VARIABLE] = SUCCESSOR  # the kernels inherit it
     try:
         answers = numba_package()
-        problems = [problem for source, found in zip(sources, _rehearsed(course, sources),
-                                                     strict=True)
-                    for problem in successor.unexpected(root, source.lesson.id, found)]
+        problems = [
+            problem
+            for source, found in zip(sources, _rehearsed(course, sources), strict=True)
+            for problem in successor.unexpected(root, source.lesson.id, found)
+        ]
     except ValueError as not_installed:
         _console.print(str(not_installed))
         return 1
@@ -169,8 +173,12 @@ def _rehearsed(course: Course, sources: Sequence[Source]) -> Iterator[list[Probl
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
         with ThreadPoolExecutor(max(1, min(MOST_KERNELS, int(usable())))) as pool:
-            yield from pool.map(lambda source: rehearse(
-                course, source, lambda text: progress.update(task, description=text)), sources)
+            yield from pool.map(
+                lambda source: rehearse(
+                    course, source, lambda text: progress.update(task, description=text)
+                ),
+                sources,
+            )
 
 
 @_tells_mistakes

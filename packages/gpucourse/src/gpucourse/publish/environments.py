@@ -66,8 +66,11 @@ def expected(root: Path) -> dict[str, str]:
 
 def stale(root: Path) -> list[str]:
     """The generated files that are missing or out of date."""
-    return [name for name, text in expected(root).items()
-            if not (path := root / name).is_file() or path.read_text(encoding="utf-8") != text]
+    return [
+        name
+        for name, text in expected(root).items()
+        if not (path := root / name).is_file() or path.read_text(encoding="utf-8") != text
+    ]
 
 
 def write(root: Path) -> list[str]:
@@ -146,9 +149,11 @@ def readme_blocks(root: Path, url: str) -> dict[str, str]:
             f"[![Open in Binder](https://mybinder.org/badge_logo.svg)]({badge})"
         ),
         "clone": f"```sh\ngit clone {url}  # not run in CI\ncd {folder}\nmake course\n```",
-        "install": ("```sh\n"
-                    f'pip install "virtualgpu @ git+{url}#subdirectory={VIRTUALGPU.parent}"'
-                    "  # not run in CI\n```"),
+        "install": (
+            "```sh\n"
+            f'pip install "virtualgpu @ git+{url}#subdirectory={VIRTUALGPU.parent}"'
+            "  # not run in CI\n```"
+        ),
         "contents": welcome.lessons_table(load_course(root), url),
     }
 
@@ -191,12 +196,16 @@ def package_pages(root: Path, url: str) -> dict[str, str]:
     for package in sorted((root / "packages").glob("*/README.md")):
         text = package.read_text(encoding="utf-8")
         pages[package.relative_to(root).as_posix()] = re.sub(
-            r"\]\(https://[^()\s]+?/blob/main/", f"]({url}/blob/main/", text)
+            r"\]\(https://[^()\s]+?/blob/main/", f"]({url}/blob/main/", text
+        )
         project = package.with_name("pyproject.toml")
         head, mark, tail = project.read_text(encoding="utf-8").partition("[project.urls]\n")
         table, gap, rest = tail.partition("\n\n")
-        for name, place in (("Repository", ""), ("Issues", "/issues"),
-                            ("Changelog", "/blob/main/CHANGELOG.md")):
+        for name, place in (
+            ("Repository", ""),
+            ("Issues", "/issues"),
+            ("Changelog", "/blob/main/CHANGELOG.md"),
+        ):
             table = re.sub(rf'(?m)^{name} = ".*"$', f'{name} = "{url}{place}"', table)
         pages[project.relative_to(root).as_posix()] = head + mark + table + gap + rest
     return pages

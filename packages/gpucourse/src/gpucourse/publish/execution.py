@@ -109,11 +109,19 @@ def fingerprint(course: Course, source: Source) -> str:
     """Changes whenever something changes that may change the outputs of a lesson."""
     digest = hashlib.sha256(notebooks.notebook_text(notebooks.solution(course, source)).encode())
     digest.update(sys.version.encode())
-    files = [file for lesson in source.made_of or (source.lesson,) for file in (
-             course.checks(lesson), course.predictions(lesson),
-             *sorted(puzzle_folder(course.checks(lesson)).glob("*.toml")))]
-    files += [course.root / "requirements" / "base.txt",
-             course.root / "lab" / "results" / results.NAME]
+    files = [
+        file
+        for lesson in source.made_of or (source.lesson,)
+        for file in (
+            course.checks(lesson),
+            course.predictions(lesson),
+            *sorted(puzzle_folder(course.checks(lesson)).glob("*.toml")),
+        )
+    ]
+    files += [
+        course.root / "requirements" / "base.txt",
+        course.root / "lab" / "results" / results.NAME,
+    ]
     files += sorted(
         path
         for package in (PACKAGE, Path(virtualgpu.__file__).parent)

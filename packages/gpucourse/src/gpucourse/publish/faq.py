@@ -36,16 +36,28 @@ def page(sources: Iterable[Source]) -> str | None:
     found = [(one.lesson, list(questions(one))) for one in lectures]
     if not any(asked for _, asked in found):
         return None
-    lines = ["# Questions that someone always asks", "",
-             "From the lectures, in their order. (Made by `make build` from the notes for the room "
-             "in `course/lectures/`.)"]
-    first = [(lesson, answer) for lesson, asked in found for question, answer in asked
-             if question == _FIRST]
+    lines = [
+        "# Questions that someone always asks",
+        "",
+        "From the lectures, in their order. (Made by `make build` from the notes for the room "
+        "in `course/lectures/`.)",
+    ]
+    first = [
+        (lesson, answer)
+        for lesson, asked in found
+        for question, answer in asked
+        if question == _FIRST
+    ]
     for lesson, answer in first:
-        lines += ["", f"## {_FIRST}", "", f"With several in one machine: {answer} "
-                  f"([{lesson.title}](../lectures/{lesson.id}.ipynb) has more on this.) Which one "
-                  "answers now stands below the first cell of every notebook; with none in the "
-                  "machine, the virtual GPU does, and no lesson needs another."]
+        lines += [
+            "",
+            f"## {_FIRST}",
+            "",
+            f"With several in one machine: {answer} "
+            f"([{lesson.title}](../lectures/{lesson.id}.ipynb) has more on this.) Which one "
+            "answers now stands below the first cell of every notebook; with none in the "
+            "machine, the virtual GPU does, and no lesson needs another.",
+        ]
     for lesson, asked in found:
         if asked:
             lines += ["", f"## [{lesson.title}](../lectures/{lesson.id}.ipynb)"]

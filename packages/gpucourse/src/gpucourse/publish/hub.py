@@ -38,6 +38,7 @@ What they have written in their notebooks stays. For your hub:
 {table}
 """
 
+
 def files(root: Path, url: str) -> dict[str, str]:
     """``hub/links.md``, and the settings of both hubs with the repository's address in them:
     path → text."""
@@ -53,19 +54,24 @@ def files(root: Path, url: str) -> dict[str, str]:
 
 def link(hub: str, url: str, path: Path, branch: str = BRANCH) -> str:
     """The address on ``hub`` that gets the repository ``url`` and opens ``path`` of it."""
-    query = urlencode({
-        "repo": url,
-        "branch": branch,
-        "targetpath": FOLDER,
-        "urlpath": f"lab/tree/{FOLDER}/{quote(path.as_posix())}",
-    })
+    query = urlencode(
+        {
+            "repo": url,
+            "branch": branch,
+            "targetpath": FOLDER,
+            "urlpath": f"lab/tree/{FOLDER}/{quote(path.as_posix())}",
+        }
+    )
     return f"{hub.rstrip('/')}/hub/user-redirect/git-pull?{query}"
 
 
 def links_table(course: Course, url: str, hub: str, branch: str = BRANCH) -> str:
     """The welcome page and every lesson, each with its link; Markdown."""
-    rows = ["| | minutes | |", "|---|---|---|",
-            f"| [Welcome]({link(hub, url, welcome.NOTEBOOK, branch)}) | | the map of the course |"]
+    rows = [
+        "| | minutes | |",
+        "|---|---|---|",
+        f"| [Welcome]({link(hub, url, welcome.NOTEBOOK, branch)}) | | the map of the course |",
+    ]
     for lesson in course.lessons:
         kind = f"project, {lesson.points:g} points" if isinstance(lesson, Project) else "lecture"
         address = link(hub, url, notebook_path(lesson), branch)

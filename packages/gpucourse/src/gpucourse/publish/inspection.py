@@ -30,8 +30,19 @@ from gpucourse.publish.source import Cell, Source
 #: A description shorter than this says no more than "a figure".
 ALT_LETTERS = 20
 # Names that IPython puts into a notebook's namespace.
-_NOTEBOOK_NAMES = {"get_ipython", "display", "In", "Out", "_", "exit", "quit", "__name__",
-                   "__file__", "__doc__", "__builtins__"}
+_NOTEBOOK_NAMES = {
+    "get_ipython",
+    "display",
+    "In",
+    "Out",
+    "_",
+    "exit",
+    "quit",
+    "__name__",
+    "__file__",
+    "__doc__",
+    "__builtins__",
+}
 _PICTURE = re.compile(r"!\[(?P<alt>[^]]*)\]\((?P<target>[^()\s]+)[^()]*\)", re.DOTALL)
 _TAG = re.compile(r"<img\b[^>]*>", re.DOTALL | re.IGNORECASE)
 _TIMES = re.compile(r"^\| *(\d+)[-–](\d+) *\|", re.MULTILINE)
@@ -42,8 +53,7 @@ Mistakes = Iterator[tuple[Cell, str]]
 def inspect(course: Course, source: Source) -> list[Problem]:
     """Every mistake of one lesson that is to be seen without running it."""
     path = source.path.relative_to(course.root)
-    rules = (_pictures, _links, _names, _timetable, _minutes,
-             questions.mistakes)
+    rules = (_pictures, _links, _names, _timetable, _minutes, questions.mistakes)
     return [Problem(path, cell.line, text) for rule in rules for cell, text in rule(course, source)]
 
 
@@ -75,8 +85,11 @@ def _pictures(course: Course, source: Source) -> Mistakes:
 
 def _links(course: Course, source: Source) -> Mistakes:
     """Links to other lessons and documents; pictures have a rule of their own."""
-    own = {slug(heading) for _, text in _prose(source)
-           for heading in re.findall(r"(?m)^#+ +(.+?) *$", text)}
+    own = {
+        slug(heading)
+        for _, text in _prose(source)
+        for heading in re.findall(r"(?m)^#+ +(.+?) *$", text)
+    }
     for cell, text in _prose(source):
         for target in links(_PICTURE.sub("", text)):
             if re.match(r"[a-z][a-z+.-]*:", target):
@@ -106,17 +119,26 @@ def _timetable(course: Course, source: Source) -> Mistakes:
             if end != begin:
                 yield cell, f"the timetable jumps from minute {end} to minute {begin}"
         if times[0][0] != 0 or times[-1][1] != source.lesson.minutes:
-            yield cell, (f"the timetable goes from minute {times[0][0]} to {times[-1][1]}, the "
-                         f"lesson takes {source.lesson.minutes} (course.toml)")
+            yield (
+                cell,
+                (
+                    f"the timetable goes from minute {times[0][0]} to {times[-1][1]}, the "
+                    f"lesson takes {source.lesson.minutes} (course.toml)"
+                ),
+            )
 
 
 def _minutes(course: Course, source: Source) -> Mistakes:
     counted = pace.minutes(source)
     given = source.lesson.minutes
     if given % pace.GRAIN or abs(given - counted) > pace.GRAIN:
-        yield source.cells[0], (
-            f"course.toml says {given} minutes; its words, cells, predictions and exercises count "
-            f"{counted:.0f}: write {pace.rounded(counted)} (publish/pace.py has the rule)")
+        yield (
+            source.cells[0],
+            (
+                f"course.toml says {given} minutes; its words, cells, predictions and exercises count "
+                f"{counted:.0f}: write {pace.rounded(counted)} (publish/pace.py has the rule)"
+            ),
+        )
 
 
 # --- names ------------------------------------------------------------------------------------
@@ -162,8 +184,11 @@ def unknown_names(cells: list[tuple[Cell, str]]) -> Iterator[tuple[Cell, str]]:
         bound, wanted = global_names(table)
         known |= bound
         used.append((cell, wanted))
-    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
-           for _, _, tree in parsed for node in ast.walk(tree)):
+    if any(
+        isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        for _, _, tree in parsed
+        for node in ast.walk(tree)
+    ):
         return
     for cell, wanted in used:
         for name in sorted(wanted - known):

@@ -17,7 +17,9 @@ _CODE = re.compile(rf"(?:{_FENCED.pattern})|(`+)(?!`).+?(?<!`)\2(?!`)", _FENCED.
 # a link, or of a picture in HTML, is never code.
 _TARGET = re.compile(
     rf"""{_CODE.pattern}|(?P<before>\]\(\s*<?|<img\b[^>]*?\bsrc=["'])(?P<target>[^()<>\s"']+)"""
-    r"""(?=>?(?:\s+"[^"]*")?\s*\)|["'])""", _FENCED.flags)
+    r"""(?=>?(?:\s+"[^"]*")?\s*\)|["'])""",
+    _FENCED.flags,
+)
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
 
 
@@ -66,8 +68,10 @@ def links(text: str) -> Iterator[str]:
 
 def relinked(text: str, moved: Callable[[str], str]) -> str:
     """The text with what ``moved`` makes of the target of each link and picture."""
-    return _TARGET.sub(lambda found: found["before"] + moved(found["target"])
-                       if found["target"] else found[0], text)
+    return _TARGET.sub(
+        lambda found: found["before"] + moved(found["target"]) if found["target"] else found[0],
+        text,
+    )
 
 
 def dead_links(root: Path, files: Iterable[Path]) -> list[Problem]:

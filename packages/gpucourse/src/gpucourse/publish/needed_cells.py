@@ -56,8 +56,11 @@ def quiet(text: str) -> str:
 def _only_shows(node: ast.stmt) -> bool:
     if isinstance(node, ast.For | ast.If):
         return all(map(_only_shows, [*node.body, *node.orelse]))
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and re.match(
-        r"print$|Picture$|draw|show", ast.unparse(node.value.func)) is not None
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and re.match(r"print$|Picture$|draw|show", ast.unparse(node.value.func)) is not None
+    )
 
 
 def names(cell: Cell) -> tuple[set[str], set[str], set[str]]:
@@ -124,5 +127,8 @@ def _read(node: ast.AST, bound: set[str], used: set[str]) -> set[str]:
 
 def _stored(node: ast.AST) -> set[str]:
     """The names in a loop's target, or after ``as``."""
-    return {name.id for name in ast.walk(node)
-            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+    return {
+        name.id
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    }

@@ -100,7 +100,8 @@ def _released(notebook: NotebookNode) -> NotebookNode:
         if not nbgrader["solution"]:
             cell.metadata["editable"] = False
         cell.source = released_source(
-            cell.source, code=cell.cell_type == "code", solution=nbgrader["solution"])
+            cell.source, code=cell.cell_type == "code", solution=nbgrader["solution"]
+        )
         nbgrader["checksum"] = nbgrader_checksum(cell)
         nbgrader["cell_type"] = cell.cell_type
     return notebook
@@ -234,29 +235,33 @@ def _cell(source: Source, cell: Cell, text: str, metadata: dict) -> NotebookNode
     return new_cell(cell.kind, text, id, metadata)
 
 
-def new_cell(kind: str, text: str, id: str, metadata: Mapping = MappingProxyType({})
-             ) -> NotebookNode:
+def new_cell(
+    kind: str, text: str, id: str, metadata: Mapping = MappingProxyType({})
+) -> NotebookNode:
     """A cell of a generated notebook, which :func:`notebook_text` validates as a whole.
 
     nbformat's own makers validate each cell by itself, which took half the time of a build.
     """
     rest: dict = {"execution_count": None, "outputs": []} if kind == "code" else {}
     return nbformat.from_dict(
-        {"cell_type": kind, "id": id, "metadata": dict(metadata), "source": text, **rest})
+        {"cell_type": kind, "id": id, "metadata": dict(metadata), "source": text, **rest}
+    )
 
 
 def page(id: str, cells: list[tuple[str, str, str]]) -> NotebookNode:
     """A generated notebook that belongs to no lesson: (kind, name, text) of each cell."""
     return new_notebook_of(
-        id, [new_cell(kind, text, cell_id(id, name)) for kind, name, text in cells])
+        id, [new_cell(kind, text, cell_id(id, name)) for kind, name, text in cells]
+    )
 
 
 #: The name of the last cell, which says where the lesson stands on the way.
 STRIP = "where-next"
 
 
-def _notebook(course: Course, lesson: Lesson, cells: list[NotebookNode],
-              folder: Path | None = None) -> NotebookNode:
+def _notebook(
+    course: Course, lesson: Lesson, cells: list[NotebookNode], folder: Path | None = None
+) -> NotebookNode:
     title = new_cell("markdown", _title(course, lesson, folder), cell_id(lesson.id, "title"))
     where = strip(course, lesson, folder)
     last = [new_cell("markdown", where, cell_id(lesson.id, STRIP))] if where else []
@@ -285,8 +290,10 @@ def strip(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
     if place + 1 < len(course.lessons):
         after = course.lessons[place + 1]
         why = f": {after.why}" if after.why else ""
-        parts.append(_("next: {lesson}, {minutes} min").format(
-            lesson=link(after), minutes=after.minutes) + why)
+        parts.append(
+            _("next: {lesson}, {minutes} min").format(lesson=link(after), minutes=after.minutes)
+            + why
+        )
     else:
         parts.append(_("the last one"))
     return " · ".join(parts)
@@ -321,8 +328,9 @@ def _title(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
     facts = [_("**{minutes} minutes**").format(minutes=lesson.minutes)]
     if isinstance(lesson, Project):
         facts.append(_("**{points:g} points**").format(points=lesson.points))
-    facts.append(_("needs: {lessons}").format(
-        lessons="; ".join(needs) if needs else _("nothing but Python")))
+    facts.append(
+        _("needs: {lessons}").format(lessons="; ".join(needs) if needs else _("nothing but Python"))
+    )
     lines = [f"# {lesson.title}", "", " · ".join(facts), ""]
     if where := strip(course, lesson, folder):
         lines += [where, ""]

@@ -12,14 +12,32 @@ from gpucourse.course.problems import Problem
 
 # Element → attributes whose target a browser fetches by itself.
 _LOADS = {
-    "script": ("src",), "img": ("src", "srcset"), "iframe": ("src",), "embed": ("src",),
-    "source": ("src", "srcset"), "video": ("src", "poster"), "audio": ("src",),
-    "track": ("src",), "object": ("data",), "input": ("src",), "image": ("href", "xlink:href"),
+    "script": ("src",),
+    "img": ("src", "srcset"),
+    "iframe": ("src",),
+    "embed": ("src",),
+    "source": ("src", "srcset"),
+    "video": ("src", "poster"),
+    "audio": ("src",),
+    "track": ("src",),
+    "object": ("data",),
+    "input": ("src",),
+    "image": ("href", "xlink:href"),
     "use": ("href", "xlink:href"),
 }
 # <link rel=…> that fetches; others, such as "next", only name a page.
-_FETCHED_LINKS = {"stylesheet", "icon", "preload", "modulepreload", "prefetch", "manifest",
-                  "dns-prefetch", "preconnect", "shortcut", "apple-touch-icon"}
+_FETCHED_LINKS = {
+    "stylesheet",
+    "icon",
+    "preload",
+    "modulepreload",
+    "prefetch",
+    "manifest",
+    "dns-prefetch",
+    "preconnect",
+    "shortcut",
+    "apple-touch-icon",
+}
 _CSS_URL = re.compile(r"""url\(\s*['"]?([^'")]+)|@import\s+['"]([^'"]+)""")
 _NETWORK = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 

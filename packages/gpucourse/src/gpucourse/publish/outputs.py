@@ -75,7 +75,8 @@ def derive(root: Path) -> dict[Path, str]:
         derived["solutions" / Path(path.name)] = notebooks.solution(course, source)
         if isinstance(source.lesson, Project):
             derived["grading/source" / path.relative_to("projects")] = notebooks.project_source(
-                course, source)
+                course, source
+            )
     derived[welcome.NOTEBOOK] = welcome.welcome_notebook(course)
     if gallery := read_gallery(course):
         derived[NOTEBOOK] = notebooks.lecture_notebook(course, gallery)

@@ -28,8 +28,15 @@ from gpucourse.publish.source import ANSWERS, SET_UP, Cell, Source
 from gpucourse.publish.three_hours import LESSON as TUTORIAL
 
 #: Documents of the repository that are pages, as globs.
-DOCUMENTS = ("docs/*.md", "docs/syllabi/*.md", "docs/decisions/*.md", "grading/README.md",
-             "course/README.md", "ARCHITECTURE.md", "CHANGELOG.md")
+DOCUMENTS = (
+    "docs/*.md",
+    "docs/syllabi/*.md",
+    "docs/decisions/*.md",
+    "grading/README.md",
+    "course/README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+)
 #: The page with every lecture's notes for the room.
 ROOM_NOTES = Path("docs") / "room_notes.md"
 
@@ -43,7 +50,10 @@ def documents(root: Path) -> list[Path]:
 
 
 def lesson_page(
-    shown: Shown, run_line: str, exercises: Mapping[str, Exercise] = MappingProxyType({}), *,
+    shown: Shown,
+    run_line: str,
+    exercises: Mapping[str, Exercise] = MappingProxyType({}),
+    *,
     answers: bool = True,
 ) -> NotebookNode:
     """A lesson as it is read: starters, each answer behind a fold, outputs of the solved lesson.
@@ -82,11 +92,21 @@ def _parts(origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
             yield new_markdown_cell(cell.source, id=cell.id)
         else:
             # A question's choices are in what it shows.
-            tag = ("remove-input" if asked(origin) and cell.outputs else
-                   "hide-input" if SET_UP in origin.tags else None)
+            tag = (
+                "remove-input"
+                if asked(origin) and cell.outputs
+                else "hide-input"
+                if SET_UP in origin.tags
+                else None
+            )
             hidden = {"tags": [tag]} if tag else {}
-            yield new_code_cell(cell.source, id=cell.id, outputs=_readable(cell.outputs),
-                                execution_count=cell.execution_count, metadata=hidden)
+            yield new_code_cell(
+                cell.source,
+                id=cell.id,
+                outputs=_readable(cell.outputs),
+                execution_count=cell.execution_count,
+                metadata=hidden,
+            )
         return
     if cell.cell_type == "markdown":
         yield new_markdown_cell(unsolved, id=cell.id)
@@ -97,8 +117,12 @@ def _parts(origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
     answer = fold("One answer", f"{fence}python\n{cell.source}\n{fence}")
     yield new_markdown_cell(answer, id=f"{cell.id}-answer")
     if cell.outputs:
-        yield new_code_cell("", id=f"{cell.id}-outputs", outputs=_readable(cell.outputs),
-                            metadata={"tags": ["remove-input"]})
+        yield new_code_cell(
+            "",
+            id=f"{cell.id}-outputs",
+            outputs=_readable(cell.outputs),
+            metadata={"tags": ["remove-input"]},
+        )
 
 
 def exercise_of(source: Source, cell: Cell, exercises: Mapping[str, Exercise]) -> str | None:
@@ -107,8 +131,12 @@ def exercise_of(source: Source, cell: Cell, exercises: Mapping[str, Exercise]) -
         name = cell.name.rpartition("/")[2]
         return name if name in exercises else None
     after = source.cells[source.cells.index(cell) :]
-    called = (found[1] for one in after if one.kind == "code"
-              for found in re.finditer(r"""\bcheck\(\s*["']([a-z0-9-]+)["']""", one.source))
+    called = (
+        found[1]
+        for one in after
+        if one.kind == "code"
+        for found in re.finditer(r"""\bcheck\(\s*["']([a-z0-9-]+)["']""", one.source)
+    )
     return next((name for name in called if name in exercises), None)
 
 
@@ -116,7 +144,8 @@ def hints(exercise: Exercise) -> str:
     """An exercise's hints, each opened by a click of its own."""
     return "\n\n".join(
         f"<details>\n<summary>Hint {number}</summary>\n<p>{marked_up(hint)}</p>\n</details>"
-        for number, hint in enumerate(exercise.hints, start=1))
+        for number, hint in enumerate(exercise.hints, start=1)
+    )
 
 
 def _readable(outputs: list[NotebookNode]) -> list[NotebookNode]:
@@ -131,7 +160,8 @@ def room_notes(lessons: list[Shown], *, answers: bool = True) -> str:
     """One page with the notes for the room of every lesson that has some; without ``answers``, of
     lectures alone."""
     lines = [
-        "# Notes for the room", "",
+        "# Notes for the room",
+        "",
         "What each lecture's `solutions/` notebook tells its teacher: a timetable, where "
         "people stall, what someone always asks, what to leave out when late. They are written as "
         "cells tagged `room` in `course/`.",
@@ -155,6 +185,7 @@ def relink(text: str, page: Path, root: Path, pages: set[Path], url: str) -> str
     one from a solved notebook to its neighbours in ``solutions/``. What does not exist is left as
     it is: Sphinx names it.
     """
+
     def moved(link: str) -> str:
         target, _, fragment = link.partition("#")
         if not target or re.match(r"[a-z]+:", target):
@@ -183,27 +214,39 @@ def relink(text: str, page: Path, root: Path, pages: set[Path], url: str) -> str
 
 def front_page(template: str, lessons: list[Lesson], root: Path) -> str:
     """``docs/site/index.md`` with the lists of lessons and pages put in."""
+
     def rows(kind: type) -> str:
         lines = ["| | | minutes |", "|---|---|---|"]
         for lesson in lessons:
             if isinstance(lesson, kind) and lesson.id not in (GALLERY.id, TUTORIAL.id):
                 number = lesson.id[:2].lstrip("0")
-                lines.append(f"| {number} | [{lesson.title}]({notebook_path(lesson).as_posix()}) "
-                             f"| {lesson.minutes} |")
+                lines.append(
+                    f"| {number} | [{lesson.title}]({notebook_path(lesson).as_posix()}) "
+                    f"| {lesson.minutes} |"
+                )
         return "\n".join(lines)
 
     def tree(kind: type) -> str:
-        return "\n".join(notebook_path(lesson).with_suffix("").as_posix()
-                         for lesson in lessons if isinstance(lesson, kind))
+        return "\n".join(
+            notebook_path(lesson).with_suffix("").as_posix()
+            for lesson in lessons
+            if isinstance(lesson, kind)
+        )
 
     def listed(folder: str) -> str:
-        return "\n".join(path.with_suffix("").as_posix() for path in documents(root)
-                         if path.parent == Path(folder) and path.stem != "instructor_guide")
+        return "\n".join(
+            path.with_suffix("").as_posix()
+            for path in documents(root)
+            if path.parent == Path(folder) and path.stem != "instructor_guide"
+        )
 
     fills = {
-        "lectures": rows(Lecture), "projects": rows(Project),
-        "lecture pages": tree(Lecture), "project pages": tree(Project),
-        "other pages": listed("docs"), "decision pages": listed("docs/decisions"),
+        "lectures": rows(Lecture),
+        "projects": rows(Project),
+        "lecture pages": tree(Lecture),
+        "project pages": tree(Project),
+        "other pages": listed("docs"),
+        "decision pages": listed("docs/decisions"),
     }
     for name, text in fills.items():
         mark = f"<!-- {name} -->"

@@ -78,8 +78,13 @@ def mistakes(course: Course, source: Source) -> Mistakes:
         if not shown or shown[0] != name:
             yield following[0], f"predicts {name!r}, so the cell of that name must come next"
         if why is None or "why" not in why.tags:
-            yield why or cell, (f"stands below what {name!r} predicts and gives the answer away: "
-                                'put that into a cell of its own, tags=["why"]')
+            yield (
+                why or cell,
+                (
+                    f"stands below what {name!r} predicts and gives the answer away: "
+                    'put that into a cell of its own, tags=["why"]'
+                ),
+            )
         else:
             explaining.add(why.name)
             if re.search(r"^#", why.source, re.MULTILINE):

@@ -18,10 +18,16 @@ PAGE = Path("docs/virtualgpu_reference.md")
 #: A title, the module whose docstring stands below it (or none), "module:class" of each class.
 PARTS = (
     ("What check() gives", "", ("findings:Report", "findings:Finding")),
-    ("What profile() gives", "watch.counters", ("watch.profiling:Profile",
-     "watch.profiling:LaunchProfile", "watch.counters:Counters")),
-    ("What launches() gives", "standins.recorder", ("standins.recorder:Launches",
-     "standins.recorder:Launched")),
+    (
+        "What profile() gives",
+        "watch.counters",
+        ("watch.profiling:Profile", "watch.profiling:LaunchProfile", "watch.counters:Counters"),
+    ),
+    (
+        "What launches() gives",
+        "standins.recorder",
+        ("standins.recorder:Launches", "standins.recorder:Launched"),
+    ),
 )
 _ROLE = re.compile(r":\w+:`(~?)([^`]+)`")
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
@@ -39,22 +45,40 @@ def _module(name: str) -> ModuleType:
 def page() -> str:
     """The whole page as Markdown."""
     public = [getattr(virtualgpu, name) for name in virtualgpu.__all__]
-    parts = [f"# Reference of `virtualgpu`\n\nVersion {virtualgpu.__version__}, by its docstrings. "
-             "What is modelled and what is not: [the virtual GPU](virtualgpu.md).\n\n## Functions",
-             *(entry(one) for one in public if inspect.isfunction(one)), "## Classes",
-             entry(virtualgpu.Module), entry(virtualgpu.VirtualDevice)]
+    parts = [
+        f"# Reference of `virtualgpu`\n\nVersion {virtualgpu.__version__}, by its docstrings. "
+        "What is modelled and what is not: [the virtual GPU](virtualgpu.md).\n\n## Functions",
+        *(entry(one) for one in public if inspect.isfunction(one)),
+        "## Classes",
+        entry(virtualgpu.Module),
+        entry(virtualgpu.VirtualDevice),
+    ]
     for title, module, classes in PARTS:
         parts += [f"## {title}", introduction(module) if module else ""]
-        parts += [entry(getattr(_module(place), name))
-                  for place, name in (one.split(":") for one in classes)]
+        parts += [
+            entry(getattr(_module(place), name))
+            for place, name in (one.split(":") for one in classes)
+        ]
     errors = _module("errors")
     parts += ["## Errors", introduction("errors")]
-    own = [one for one in vars(errors).values()
-           if inspect.isclass(one) and one.__module__ == errors.__name__]
-    parts += [entry(one) for one in dict.fromkeys([*own, *(
-        one for one in public if inspect.isclass(one) and issubclass(one, Exception))])]
-    parts += ["## In pytest", introduction("pytest_plugin"), options(),
-              "## The command", introduction("cli")]
+    own = [
+        one
+        for one in vars(errors).values()
+        if inspect.isclass(one) and one.__module__ == errors.__name__
+    ]
+    parts += [
+        entry(one)
+        for one in dict.fromkeys(
+            [*own, *(one for one in public if inspect.isclass(one) and issubclass(one, Exception))]
+        )
+    ]
+    parts += [
+        "## In pytest",
+        introduction("pytest_plugin"),
+        options(),
+        "## The command",
+        introduction("cli"),
+    ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -86,9 +110,13 @@ def _signature(function: Callable) -> str:
     """How a function is called; of a context manager, what ``with`` gives."""
     plain = inspect.signature(function)
     shown = plain.replace(
-        parameters=[one.replace(annotation=_Text(one.annotation))
-                    for one in plain.parameters.values() if one.name != "self"],
-        return_annotation=_Text(plain.return_annotation))
+        parameters=[
+            one.replace(annotation=_Text(one.annotation))
+            for one in plain.parameters.values()
+            if one.name != "self"
+        ],
+        return_annotation=_Text(plain.return_annotation),
+    )
     if not inspect.isgeneratorfunction(inspect.unwrap(function)):
         return f"`{function.__name__}{shown}`"
     given = shown.return_annotation.removeprefix("Iterator[").removesuffix("]")
@@ -103,8 +131,9 @@ def options() -> str:
     def add(name: str, help: str, metavar: str = "", **_: object) -> None:
         found.append(f"- `{f'{name} {metavar}'.strip()}`: {help}")
 
-    _module("pytest_plugin").pytest_addoption(SimpleNamespace(
-        getgroup=lambda *_: SimpleNamespace(addoption=add), addini=add))
+    _module("pytest_plugin").pytest_addoption(
+        SimpleNamespace(getgroup=lambda *_: SimpleNamespace(addoption=add), addini=add)
+    )
     return "\n".join(found)
 
 
@@ -117,8 +146,11 @@ def markdown(docstring: str | None) -> str:
     done = [head.rstrip()]
     for title, body in zip(sections[::2], sections[1::2], strict=True):
         if title in ("Parameters", "Attributes", "Returns", "Raises"):  # of "name : type"
-            body = re.sub(r"(?m)^(\S.*?)(?: : (.+))?$", lambda item: (
-                f"- `{item[1]}`" + (f" ({item[2]})" if item[2] else "")), body)
+            body = re.sub(
+                r"(?m)^(\S.*?)(?: : (.+))?$",
+                lambda item: f"- `{item[1]}`" + (f" ({item[2]})" if item[2] else ""),
+                body,
+            )
             body = re.sub(r"(?m)^ {4}", "  ", re.sub(r"(?m)^(- .+)\n {4}", r"\1\\\n    ", body))
         done.append(f"**{title}**\n\n{body.rstrip()}")
     return "\n\n".join(filter(None, done))

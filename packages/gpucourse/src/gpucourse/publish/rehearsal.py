@@ -46,8 +46,9 @@ class RanCell:
     wordless: bool
 
 
-def rehearse(course: Course, source: Source, notice: Callable[[str], object] = str
-             ) -> list[Problem]:
+def rehearse(
+    course: Course, source: Source, notice: Callable[[str], object] = str
+) -> list[Problem]:
     """Run a lesson's two notebooks. ``notice`` is told what is being run."""
     path = source.path.relative_to(course.root)
     exercises = read_exercises(course.checks(source.lesson))
@@ -106,7 +107,8 @@ def _is_wordless(data: dict) -> bool:
     tags = re.findall(r"<img\b[^>]*>", shown, re.DOTALL)
     drawn = re.findall(r"<svg\b[^>]*>", shown, re.DOTALL)
     return any(not re.search(r"""\balt=["'][^"']""", tag) for tag in tags) or any(
-        not re.search(r"""\b(aria-label|aria-hidden)=["'][^"']""", tag) for tag in drawn)
+        not re.search(r"""\b(aria-label|aria-hidden)=["'][^"']""", tag) for tag in drawn
+    )
 
 
 Mistakes = Iterator[tuple[int, str]]
@@ -176,8 +178,11 @@ def _errors(ran: list[RanCell], expected: Callable[[Cell], tuple[str, ...]]) -> 
 def _warnings(ran: list[RanCell]) -> Mistakes:
     for item in ran:
         # How long a launch takes is the machine's doing, and what runs beside.
-        warnings = [line for line in item.stderr.splitlines()
-                    if line.strip() and not line.endswith(STOPS_IT)]
+        warnings = [
+            line
+            for line in item.stderr.splitlines()
+            if line.strip() and not line.endswith(STOPS_IT)
+        ]
         if warnings and not item.cell.raises:
             yield item.cell.line, f"cell {item.cell.name!r} prints a warning: {warnings[0]}"
         if item.wordless:

@@ -34,11 +34,19 @@ from gpucourse.publish.outputs import derive
 from gpucourse.publish.source import Source, read_course
 
 #: Pages of docs/ for learners, or that notebooks link to.
-PAGES = ("faq.md", "front_doors.ipynb", "standins.md", "views.md", "virtualgpu.md",
-         "when_something_breaks.md")
+PAGES = (
+    "faq.md",
+    "front_doors.ipynb",
+    "standins.md",
+    "views.md",
+    "virtualgpu.md",
+    "when_something_breaks.md",
+)
 #: path in the checkout: path in the handout
 LICENCES = {
-    "LICENSE": "LICENSE", "course/LICENSE": "LICENSE-teaching", "CITATION.cff": "CITATION.cff",
+    "LICENSE": "LICENSE",
+    "course/LICENSE": "LICENSE-teaching",
+    "CITATION.cff": "CITATION.cff",
 }
 LOCKS = ("gpu", "gpu12", "pycuda")
 #: What build tools write where there is no date, so that no clock is in the result.
@@ -52,8 +60,11 @@ def files(root: Path, wheels: Iterable[Path], *, graded: bool = False) -> dict[s
     found: dict[str, bytes] = {wheel.name: wheel.read_bytes() for wheel in wheels}
     for path, text in derive(root).items():
         # The tutorial's notebook reviews the projects with our answers, and sets up with them.
-        if path.parts[0] in ("lectures", "projects") and path.stem != three_hours.LESSON.id and (
-                path.parts[1] != "colab"):
+        if (
+            path.parts[0] in ("lectures", "projects")
+            and path.stem != three_hours.LESSON.id
+            and (path.parts[1] != "colab")
+        ):
             found[path.as_posix()] = text.encode()
     welcome_page = welcome.welcome_notebook(load_course(root), handout=True)
     found[welcome.NOTEBOOK.as_posix()] = notebook_text(welcome_page).encode()
@@ -69,9 +80,11 @@ def files(root: Path, wheels: Iterable[Path], *, graded: bool = False) -> dict[s
         found[f"requirements/{name}.txt"] = (root / "requirements" / f"{name}.txt").read_bytes()
     page = (root / "docs" / "handout" / "README.md").read_text(encoding="utf-8")
     found["README.md"] = page.format(
-        wheels=" ".join(f"./{wheel.name}" for wheel in wheels), version=version(root),
+        wheels=" ".join(f"./{wheel.name}" for wheel in wheels),
+        version=version(root),
         contents=welcome.lessons_table(load_course(root)),
-        whole="" if graded else f" The whole\n  course has them: {project.url}.").encode()
+        whole="" if graded else f" The whole\n  course has them: {project.url}.",
+    ).encode()
     return found
 
 
@@ -100,9 +113,10 @@ def secrets(sources: Iterable[Source]) -> list[Secret]:
                 shown += [line for n, line in enumerate(lines) if n not in inside]
             for region in regions:
                 place = f"{region.kind.lower()} of {source.lesson.id}, cell {cell.name}"
-                kept = squeeze("\n".join(lines[region.begin + 1:region.end])).split("\n")
-                hidden += [Secret(place, "\n".join(kept[n:n + 3]))
-                           for n in range(max(1, len(kept) - 2))]
+                kept = squeeze("\n".join(lines[region.begin + 1 : region.end])).split("\n")
+                hidden += [
+                    Secret(place, "\n".join(kept[n : n + 3])) for n in range(max(1, len(kept) - 2))
+                ]
     everything = squeeze("\n".join(shown))
     return [one for one in hidden if len(one.text) >= 30 and one.text not in everything]
 
@@ -116,8 +130,12 @@ def squeeze(text: str) -> str:
 def leaks(found: Mapping[str, bytes], hidden: Iterable[Secret]) -> list[Problem]:
     """Every file, also inside wheels, in which a secret can be read."""
     hidden = list(hidden)
-    return [Problem(Path(name), None, f"shows the {one.place}:\n{one.text}")
-            for name, text in texts(found) for one in hidden if one.text in text]
+    return [
+        Problem(Path(name), None, f"shows the {one.place}:\n{one.text}")
+        for name, text in texts(found)
+        for one in hidden
+        if one.text in text
+    ]
 
 
 def texts(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
@@ -141,8 +159,7 @@ def dead(found: Mapping[str, bytes]) -> list[Problem]:
         for name, content in found.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_bytes(content)
-        return dead_links(root, [root / name for name in found
-                                 if name.endswith((".md", ".ipynb"))])
+        return dead_links(root, [root / name for name in found if name.endswith((".md", ".ipynb"))])
 
 
 # --- one file of it ---------------------------------------------------------------------------
@@ -167,11 +184,13 @@ def checked(root: Path, folder: Path, *, graded: bool = False) -> dict[str, byte
     Raises CourseError where a secret would be handed out, a link leads nowhere, or a wheel is
     missing or not this version's.
     """
-    wheels = [folder / f"{package.name}-{version(root, package)}-py3-none-any.whl"
-              for package in PACKAGES]
+    wheels = [
+        folder / f"{package.name}-{version(root, package)}-py3-none-any.whl" for package in PACKAGES
+    ]
     if missing := [wheel for wheel in wheels if not wheel.is_file()]:
-        raise CourseError([Problem(wheel, None, "is missing: `make release` builds it")
-                           for wheel in missing])
+        raise CourseError(
+            [Problem(wheel, None, "is missing: `make release` builds it") for wheel in missing]
+        )
     found = files(root, wheels, graded=graded)
     _, sources = read_course(root)
     if problems := [*leaks(found, secrets(sources)), *dead(found)]:

@@ -47,8 +47,10 @@ def show_course(
 
     def show(source: Source) -> Shown | CourseError:
         try:
-            return Shown(source, solved(
-                course, source, lambda done: judge_solved(course, source, done), notice))
+            return Shown(
+                source,
+                solved(course, source, lambda done: judge_solved(course, source, done), notice),
+            )
         except CourseError as error:
             return error
         except Exception as error:  # the kernel died, or a cell took too long

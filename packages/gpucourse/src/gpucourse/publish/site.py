@@ -33,8 +33,9 @@ from gpucourse.publish.three_hours import LESSON as TUTORIAL
 _SOURCE, _DOCTREES = "site-source", "site-doctrees"
 
 
-def stage(course: Course, folder: Path, shown: list[Shown], assets: Path, *,
-          answers: bool = True) -> None:
+def stage(
+    course: Course, folder: Path, shown: list[Shown], assets: Path, *, answers: bool = True
+) -> None:
     """Write the folder that Sphinx reads. ``assets`` holds the MathJax of the site's tools.
 
     Without ``answers`` no page has a project's; raises CourseError where one has all the same.
@@ -43,8 +44,10 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path, *,
     shutil.rmtree(folder, ignore_errors=True)
     url = read_projects(root).url
     documents = pages.documents(root)
-    made = {pages.ROOM_NOTES: pages.room_notes(shown, answers=answers),
-            reference.PAGE: reference.page()}
+    made = {
+        pages.ROOM_NOTES: pages.room_notes(shown, answers=answers),
+        reference.PAGE: reference.page(),
+    }
     staged = {notebook_path(one.source.lesson) for one in shown} | {*documents, *made}
     texts = {path: (root / path).read_text(encoding="utf-8") for path in documents}
     for path, text in (texts | made).items():
@@ -55,8 +58,12 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path, *,
         for lesson in one.source.made_of or (one.source.lesson,):
             if (checks := course.checks(lesson)).is_file():
                 exercises |= read_exercises(checks)
-        notebook = pages.lesson_page(one, run_line(one, url), exercises,
-                                     answers=answers or not isinstance(one.source.lesson, Project))
+        notebook = pages.lesson_page(
+            one,
+            run_line(one, url),
+            exercises,
+            answers=answers or not isinstance(one.source.lesson, Project),
+        )
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 cell.source = pages.relink(cell.source, path, root, staged, url)
@@ -66,10 +73,15 @@ def stage(course: Course, folder: Path, shown: list[Shown], assets: Path, *,
     _write(folder / "index.md", pages.relink(front, Path("index.md"), root, staged, url))
     if not answers:
         projects = tuple(f" of {lesson.id}," for lesson in course.projects)
-        hidden = [one for one in release.secrets(one.source for one in shown)
-                  if any(name in one.place for name in projects)]
-        found = {path.relative_to(folder).as_posix(): path.read_bytes()
-                 for path in [*folder.rglob("*.ipynb"), *folder.rglob("*.md")]}
+        hidden = [
+            one
+            for one in release.secrets(one.source for one in shown)
+            if any(name in one.place for name in projects)
+        ]
+        found = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in [*folder.rglob("*.ipynb"), *folder.rglob("*.md")]
+        }
         if problems := release.leaks(found, hidden):
             raise CourseError(problems)
     shutil.copytree(root / "img", folder / "img", ignore=shutil.ignore_patterns("*.py", "__*"))
@@ -94,16 +106,35 @@ def run_line(shown: Shown, url: str) -> str:
 def sphinx(python: Path, source: Path, target: Path, cache: Path) -> None:
     """Build the HTML; a warning, such as a link that leads nowhere, is an error."""
     shutil.rmtree(target, ignore_errors=True)
-    command = [python, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going",
-               "-d", cache, source, target]
+    command = [
+        python,
+        "-m",
+        "sphinx",
+        "-b",
+        "html",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-d",
+        cache,
+        source,
+        target,
+    ]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
     if done.returncode:
-        raise CourseError([Problem(Path(source.name), None, line)
-                           for line in done.stderr.strip().splitlines()])
+        raise CourseError(
+            [Problem(Path(source.name), None, line) for line in done.stderr.strip().splitlines()]
+        )
 
 
 def build(
-    root: Path, target: Path, python: Path, *, work: Path, run: bool = True, answers: bool = True,
+    root: Path,
+    target: Path,
+    python: Path,
+    *,
+    work: Path,
+    run: bool = True,
+    answers: bool = True,
     notice: Callable[[str], object] = str,
 ) -> int:
     """The whole site in ``target``; returns its number of pages.
@@ -135,8 +166,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.site")
     parser.add_argument("--sphinx", type=Path, required=True, help="the Python that has Sphinx")
     parser.add_argument("--slides", action="store_true", help="the decks alone")
-    parser.add_argument("--without-project-answers", action="store_true",
-                        help="no answers to projects, which count for a class")
+    parser.add_argument(
+        "--without-project-answers",
+        action="store_true",
+        help="no answers to projects, which count for a class",
+    )
     parser.add_argument("target", type=Path, help="where it goes; emptied first")
     options = parser.parse_args()
     root = find_root()
@@ -155,8 +189,14 @@ def main() -> int:
                 raise CourseError(found)
             print(f"{number} decks: open {target / 'index.html'}")
         else:
-            number = build(root, target, python, work=root / "build", notice=notice,
-                           answers=not options.without_project_answers)
+            number = build(
+                root,
+                target,
+                python,
+                work=root / "build",
+                notice=notice,
+                answers=not options.without_project_answers,
+            )
             print(f"{number} pages: open {target / 'index.html'}")
     except CourseError as error:
         print(error, file=sys.stderr)

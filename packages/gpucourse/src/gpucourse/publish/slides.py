@@ -36,8 +36,13 @@ from gpucourse.publish.source import SET_UP
 #: Where the site's tools keep what a browser needs, within their site-packages.
 REVEAL = Path("sphinx_revealjs") / "_static" / "revealjs"
 MATHJAX = Path("sphinx-mathjax-offline") / "static" / "mathjax" / "tex-svg-full.js"
-_REVEAL_FILES = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js",
-                 "LICENSE")
+_REVEAL_FILES = (
+    "dist/reset.css",
+    "dist/reveal.css",
+    "dist/reveal.js",
+    "plugin/notes/notes.js",
+    "LICENSE",
+)
 _OWN_FILES = ("deck.css", "deck.js")
 _ERROR_LINES = 24
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -101,8 +106,15 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
                 if block.startswith(("<h1", "<h2")) and columns[-1]:
                     columns.append([])
                 begins = number == 0 or re.match("<h[1-6]", block)
-                columns[-1].append(_block(block, "prose", starts=bool(begins), fragment=answers,
-                                          breaks=predicting and number == 0))
+                columns[-1].append(
+                    _block(
+                        block,
+                        "prose",
+                        starts=bool(begins),
+                        fragment=answers,
+                        breaks=predicting and number == 0,
+                    )
+                )
         elif (question := asked(origin)) is not None:
             listed = "".join(f"<li>{marked_up(choice)}</li>" for choice in question[1])
             columns[-1].append(_block(f'<ol type="a">{listed}</ol>', "prose"))
@@ -112,8 +124,12 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
     if notes:
         columns[0].append(f'<aside class="notes">{"".join(notes)}</aside>')
     body = "\n".join(f'<section class="flow">{"".join(blocks)}</section>' for blocks in columns)
-    fills = {"title": html.escape(lesson.title), "course": html.escape(course), "body": body,
-             "math": "yes" if text.has_math else ""}
+    fills = {
+        "title": html.escape(lesson.title),
+        "course": html.escape(course),
+        "body": body,
+        "math": "yes" if text.has_math else "",
+    }
     for name, fill in fills.items():
         template = template.replace(f"{{{{ {name} }}}}", fill)
     return template
@@ -126,18 +142,29 @@ def _code_blocks(cell: NotebookNode, unsolved: str | None, predicting: bool) -> 
         blocks += [_block(piece, "code", starts=n == 0) for n, piece in enumerate(code(unsolved))]
         blocks.append(_block("<h4>One answer</h4>", "prose", breaks=True))
     pieces = code(cell.source)
-    blocks += [_block(piece, "code", starts=n == 0, breaks=predicting and n == 0)
-               for n, piece in enumerate(pieces)]
-    blocks += [_block(shown, "output", fragment=predicting)
-               for shown in map(output, cell.outputs) if shown]
+    blocks += [
+        _block(piece, "code", starts=n == 0, breaks=predicting and n == 0)
+        for n, piece in enumerate(pieces)
+    ]
+    blocks += [
+        _block(shown, "output", fragment=predicting) for shown in map(output, cell.outputs) if shown
+    ]
     return blocks
 
 
-def _block(inside: str, kind: str, *, starts: bool = False, breaks: bool = False,
-           fragment: bool = False) -> str:
+def _block(
+    inside: str, kind: str, *, starts: bool = False, breaks: bool = False, fragment: bool = False
+) -> str:
     """What stays together. ``starts``: a cell begins here; ``breaks``: a slide does."""
-    classes = ["block", kind, *(name for name, there in (
-        ("starts", starts), ("breaks", breaks), ("fragment", fragment)) if there)]
+    classes = [
+        "block",
+        kind,
+        *(
+            name
+            for name, there in (("starts", starts), ("breaks", breaks), ("fragment", fragment))
+            if there
+        ),
+    ]
     return f'<div class="{" ".join(classes)}">{inside}</div>\n'
 
 
@@ -221,8 +248,9 @@ class Text:
                 if token.type == "fence":
                     found += code(token.content, token.info.strip() or "text")
                 else:
-                    found.append(self._markdown.renderer.render(
-                        part, self._markdown.options, {}).strip())
+                    found.append(
+                        self._markdown.renderer.render(part, self._markdown.options, {}).strip()
+                    )
                 begin = number + 1
         return [block for block in found if block]
 
@@ -261,5 +289,6 @@ def code_css() -> str:
 
 def _index(template: str, title: str, decks: dict[str, str]) -> str:
     entries = "\n".join(
-        f'<li><a href="{id}.html">{html.escape(name)}</a></li>' for id, name in decks.items())
+        f'<li><a href="{id}.html">{html.escape(name)}</a></li>' for id, name in decks.items()
+    )
     return template.replace("{{ title }}", html.escape(title)).replace("{{ entries }}", entries)

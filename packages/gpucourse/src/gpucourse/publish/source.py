@@ -183,8 +183,11 @@ def _files_out_of_step(course: Course) -> Iterator[Problem]:
             shown = path.relative_to(course.root)
             yield Problem(registry, None, f"lists a lesson whose {shown} is missing: write it")
     folder = course.root / "course"
-    found = {path.with_name(SOURCE) for kind in ("lectures", "projects")
-             for path in folder.glob(f"{kind}/*/*.py")}
+    found = {
+        path.with_name(SOURCE)
+        for kind in ("lectures", "projects")
+        for path in folder.glob(f"{kind}/*/*.py")
+    }
     for path in sorted(found - listed):
         shown = path.relative_to(course.root)
         yield Problem(shown, None, f"not listed in {registry}: add an entry, or remove the file")

@@ -19,11 +19,18 @@ def unexpected(root: Path, lesson: str, found: list[Problem]) -> list[Problem]:
     """What a lesson's rehearsal on the successor found, without what is known to come out
     otherwise there, and with that of it which was not found."""
     known = _registry(root).get("otherwise", {}).get(lesson, [])
-    missing = [Problem(REGISTRY, None, f"{lesson} no longer finds {one!r} on numba-cuda-mlir: "
-                       "take the line out")
-               for one in known if not any(one in problem.message for problem in found)]
-    return missing + [problem for problem in found
-                      if not any(one in problem.message for one in known)]
+    missing = [
+        Problem(
+            REGISTRY,
+            None,
+            f"{lesson} no longer finds {one!r} on numba-cuda-mlir: take the line out",
+        )
+        for one in known
+        if not any(one in problem.message for problem in found)
+    ]
+    return missing + [
+        problem for problem in found if not any(one in problem.message for one in known)
+    ]
 
 
 def _registry(root: Path) -> dict:

@@ -87,7 +87,8 @@ def taken(row: Row, before: Iterable[Row], source: Source) -> list[Cell]:
         for cell in part(source, section) if section and id == source.lesson.id else ():
             tags, text = set(cell.tags), cell.source
             if tags & {"room", "whole"} or (
-                    shown and ("exercise" in tags or text.startswith("check("))):
+                shown and ("exercise" in tags or text.startswith("check("))
+            ):
                 continue
             if cell.kind == "markdown" and shown:
                 text = re.split(r"(?m)^### Exercise", text)[0].rstrip()
@@ -120,15 +121,18 @@ def mistakes(rows: list[Row], course: Course, sources: Iterable[Source]) -> Iter
             minutes[id] = minutes.get(id, 0) + row.minutes
             if isinstance(known[id], Lecture) and minutes[id] >= known[id].minutes:
                 yield f"parts of {id} take as long as all of it"
-        counted = sum(pace.minutes(texts[id], taken(row, rows[:number], texts[id]),
-                                   answers=row.written) for id in row.parts & texts.keys())
+        counted = sum(
+            pace.minutes(texts[id], taken(row, rows[:number], texts[id]), answers=row.written)
+            for id in row.parts & texts.keys()
+        )
         if row.minutes < counted - pace.GRAIN / 2:
-            yield (f"{row.text[:30]}: {row.minutes} minutes, and its sections count "
-                   f"{counted:.0f}")
+            yield (f"{row.text[:30]}: {row.minutes} minutes, and its sections count {counted:.0f}")
 
 
 def problems(course: Course, sources: list[Source]) -> list[Problem]:
     """The mistakes of all syllabi of a course that has some."""
-    return [Problem(path.relative_to(course.root), None, text)
-            for path in sorted((course.root / FOLDER).glob("*.md"))
-            for text in mistakes(read(path), course, sources)]
+    return [
+        Problem(path.relative_to(course.root), None, text)
+        for path in sorted((course.root / FOLDER).glob("*.md"))
+        for text in mistakes(read(path), course, sources)
+    ]

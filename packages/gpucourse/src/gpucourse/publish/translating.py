@@ -68,11 +68,20 @@ def _told(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Name(id=name)) if _TELLING.match(name):
-                pieces = {piece for part in ast.walk(node) if isinstance(part, ast.JoinedStr)
-                          for piece in ast.walk(part)}
-                yield from (part.value for part in ast.walk(node)
-                            if isinstance(part, ast.Constant) and isinstance(part.value, str)
-                            and " " in part.value and part not in pieces)
+                pieces = {
+                    piece
+                    for part in ast.walk(node)
+                    if isinstance(part, ast.JoinedStr)
+                    for piece in ast.walk(part)
+                }
+                yield from (
+                    part.value
+                    for part in ast.walk(node)
+                    if isinstance(part, ast.Constant)
+                    and isinstance(part.value, str)
+                    and " " in part.value
+                    and part not in pieces
+                )
             case ast.FunctionDef(decorator_list=[_, *_]) if words := ast.get_docstring(node):
                 yield words.split("\n")[0]  # what a passed check says
 
@@ -95,8 +104,9 @@ def read(path: Path) -> Known:
         return {}
     with path.open("rb") as file:
         known = read_po(file)
-    return {(one.context or "", str(one.id)): (str(one.string), one.fuzzy)
-            for one in known if one.id}
+    return {
+        (one.context or "", str(one.id)): (str(one.string), one.fuzzy) for one in known if one.id
+    }
 
 
 def updated(known: Known, wanted: Iterable[Message], language: str) -> str:
@@ -114,8 +124,13 @@ def updated(known: Known, wanted: Iterable[Message], language: str) -> str:
         close = [] if said else difflib.get_close_matches(message, before, n=1, cutoff=0.3)
         if close:
             said, fuzzy = gone[context, close[0]], True
-        made.add(message, said, context=context or None, flags=["fuzzy"] if fuzzy else [],
-                 previous_id=close)
+        made.add(
+            message,
+            said,
+            context=context or None,
+            flags=["fuzzy"] if fuzzy else [],
+            previous_id=close,
+        )
     written = io.BytesIO()
     write_po(written, made, omit_header=True, include_previous=True, width=100)
     return _HEAD.format(language=language) + written.getvalue().decode()
@@ -145,8 +160,10 @@ def mistakes(known: Known) -> Iterator[str]:
             kept = [("links", links), ("code blocks", _BLOCK.findall)]
         for what, of in kept if said and not fuzzy else ():
             if sorted(of(message)) != sorted(of(said)):
-                yield (f"{place or 'a fixed word'}, {message[:40]!r}: its {what} are not those of "
-                       "the English text")
+                yield (
+                    f"{place or 'a fixed word'}, {message[:40]!r}: its {what} are not those of "
+                    "the English text"
+                )
 
 
 _FILLED = re.compile(r"\{[^{}]*\}")
@@ -163,11 +180,13 @@ def remarks(root: Path, ids: Iterable[str]) -> Iterator[str]:
     course = load_course(root)
     for id in ids:
         for path in languages(course, course.lesson(id)):
-            yield from _remarks(path, path.relative_to(root), lesson_messages(root, id),
-                                f"{path.stem} {id}")
+            yield from _remarks(
+                path, path.relative_to(root), lesson_messages(root, id), f"{path.stem} {id}"
+            )
     for path in sorted(FIXED.glob("*.po")):
-        yield from _remarks(path, Path("gpucourse") / FIXED.name / path.name, fixed_messages(),
-                            path.stem)
+        yield from _remarks(
+            path, Path("gpucourse") / FIXED.name / path.name, fixed_messages(), path.stem
+        )
 
 
 def _remarks(path: Path, shown: Path, wanted: list[Message], arguments: str) -> Iterator[str]:
@@ -177,8 +196,10 @@ def _remarks(path: Path, shown: Path, wanted: list[Message], arguments: str) -> 
     found = {what: keys for what, keys in state(known, wanted).items() if keys}
     if found:
         counts = "; ".join(f"{len(keys)} {what} ({_named(keys)})" for what, keys in found.items())
-        yield (f"{shown}: of {len(wanted)} messages {counts}. To bring it in step: "
-               f"gpucourse translate {arguments}")
+        yield (
+            f"{shown}: of {len(wanted)} messages {counts}. To bring it in step: "
+            f"gpucourse translate {arguments}"
+        )
 
 
 def _named(keys: list[Message]) -> str:
@@ -190,12 +211,15 @@ def update(root: Path, language: str, ids: Iterable[str]) -> Iterator[str]:
     """Make or bring in step the catalogues of the fixed words and of lessons; says what it did."""
     course = load_course(root)
     paths = {FIXED / f"{language}.po": fixed_messages()}
-    paths |= {course.folder(course.lesson(id)) / f"{language}.po": lesson_messages(root, id)
-              for id in ids}
+    paths |= {
+        course.folder(course.lesson(id)) / f"{language}.po": lesson_messages(root, id) for id in ids
+    }
     for path, wanted in paths.items():
         known = read(path)
         write_atomically(path, updated(known, wanted, language))
         found = state(read(path), wanted)
-        yield (f"{path.relative_to(root) if path.is_relative_to(root) else path}: "
-               f"{len(wanted)} messages, {len(found['untranslated'])} untranslated, "
-               f"{len(found['changed since'])} changed since")
+        yield (
+            f"{path.relative_to(root) if path.is_relative_to(root) else path}: "
+            f"{len(wanted)} messages, {len(found['untranslated'])} untranslated, "
+            f"{len(found['changed since'])} changed since"
+        )

@@ -39,9 +39,13 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
         f"# {course.title}\n\nClick into the next cell and press **Shift+Enter**: it says which "
         "device runs your kernels, and shows what you have done so far."
     )
-    fills = {"lectures": str(len(course.lectures)), "projects": str(len(course.projects)),
-             "hours": str(round(sum(lesson.minutes for lesson in course.lessons) / 60)),
-             "table": lessons_table(course), **first_steps(course, handout)}
+    fills = {
+        "lectures": str(len(course.lectures)),
+        "projects": str(len(course.projects)),
+        "hours": str(round(sum(lesson.minutes for lesson in course.lessons) / 60)),
+        "table": lessons_table(course),
+        **first_steps(course, handout),
+    }
     cells = [("markdown", "title", title)]
     source = (course.root / SOURCE).read_text(encoding="utf-8")
     for cell in jupytext.reads(source, fmt="py:percent").cells:
@@ -55,40 +59,57 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
 
 #: What somebody may have come for: whether the first steps lead there, and the lessons, in order.
 GOALS = {
-    "work with arrays and tables, without a kernel of your own":
-        (False, ("02_why_gpus", "08_cupy", "10_compiling_python", "12_jax", "14_cudf")),
-    "write kernels, and know why one is slow":
-        (True, ("06_memory_and_sharing", "07_thinking_in_warps", "15_scan",
-                "16_scans_tiles_atomics")),
+    "work with arrays and tables, without a kernel of your own": (
+        False,
+        ("02_why_gpus", "08_cupy", "10_compiling_python", "12_jax", "14_cudf"),
+    ),
+    "write kernels, and know why one is slow": (
+        True,
+        ("06_memory_and_sharing", "07_thinking_in_warps", "15_scan", "16_scans_tiles_atomics"),
+    ),
     "simulate with random numbers": (True, ("11_random_numbers", "02_area_by_sampling")),
-    "do particle physics: the Z boson":
-        (True, ("07_thinking_in_warps", "15_scan", "17_awkward_and_the_z", "03_z_mass")),
-    "know what a compiler does":
-        (False, ("08_cupy", "09_pycuda", "10_compiling_python", "12_jax",
-                 "23_write_your_own_jit", "04_a_compiler")),
+    "do particle physics: the Z boson": (
+        True,
+        ("07_thinking_in_warps", "15_scan", "17_awkward_and_the_z", "03_z_mass"),
+    ),
+    "know what a compiler does": (
+        False,
+        (
+            "08_cupy",
+            "09_pycuda",
+            "10_compiling_python",
+            "12_jax",
+            "23_write_your_own_jit",
+            "04_a_compiler",
+        ),
+    ),
 }
 
 
 def first_steps(course: Course, handout: bool = False) -> dict[str, str]:
     """Where to begin, and what to take for which goal; empty without those lessons."""
     lessons = {lesson.id: lesson for lesson in course.lessons}
-    if not course.first or not lessons.keys() >= {
-            id for _, ids in GOALS.values() for id in ids}:
+    if not course.first or not lessons.keys() >= {id for _, ids in GOALS.values() for id in ids}:
         return {}
 
     def link(lesson: Lesson) -> str:
         return f"[{lesson.title}]({notebook_path(lesson).as_posix()})"
 
-    steps = [f"{number}. {link(lesson)}, {lesson.minutes} minutes"
-             for number, lesson in enumerate(map(course.lesson, course.first), start=1)]
+    steps = [
+        f"{number}. {link(lesson)}, {lesson.minutes} minutes"
+        for number, lesson in enumerate(map(course.lesson, course.first), start=1)
+    ]
     rows = []
     for goal, (first, ids) in GOALS.items():
         named = ", ".join(link(lessons[id]) for id in ids)
         rows.append(f"| {goal} | {'the first steps, then ' * first}{named} |")
     if not handout:
         rows.append("| teach it | [the instructor's guide](docs/instructor_guide.md) |")
-    return {"way": "\n".join(steps), "goals": "\n".join(rows),
-            "puzzles": notebook_path(course.lesson(course.first[0])).as_posix()}
+    return {
+        "way": "\n".join(steps),
+        "goals": "\n".join(rows),
+        "puzzles": notebook_path(course.lesson(course.first[0])).as_posix(),
+    }
 
 
 def lessons_table(course: Course, repository: str | None = None) -> str:

@@ -41,10 +41,17 @@ def markdown(source: str, say: Say) -> str:
 def code(source: str, say: Say, predictions: dict[str, Prediction]) -> str:
     """A code cell: its comments, and the choices of ``predict``, which are the learner's."""
     lines = source.split("\n")
-    closed = {number for region in find_regions(source) if region.kind == SOLUTION
-              for number in range(region.begin, region.end + 1)}
-    edits = [edit for edit in (*_comments(source, say), *_choices(source, predictions))
-             if edit[0] not in closed]
+    closed = {
+        number
+        for region in find_regions(source)
+        if region.kind == SOLUTION
+        for number in range(region.begin, region.end + 1)
+    }
+    edits = [
+        edit
+        for edit in (*_comments(source, say), *_choices(source, predictions))
+        if edit[0] not in closed
+    ]
     for row, begin, end, new in sorted(edits, reverse=True):
         lines[row] = lines[row][:begin] + new + lines[row][end:]
     return "\n".join(lines)
@@ -60,8 +67,11 @@ def _comments(source: str, say: Say) -> Iterator[Edit]:
         return
     for token in tokens:
         text = token.string.lstrip("#: ")
-        if token.type == tokenize.COMMENT and re.search(r"[^\W\d_]{2}", text) and not (
-                token.string.startswith("###")):  # a region's marker
+        if (
+            token.type == tokenize.COMMENT
+            and re.search(r"[^\W\d_]{2}", text)
+            and not (token.string.startswith("###"))
+        ):  # a region's marker
             row, column = token.start
             yield row - 1, column + len(token.string) - len(text), token.end[1], say(text)
 
@@ -77,7 +87,9 @@ def _choices(source: str, predictions: dict[str, Prediction]) -> Iterator[Edit]:
                 for choice in choices:
                     if isinstance(choice, ast.Constant) and choice.value in shown:
                         row, new = choice.lineno - 1, shown[choice.value]
-                        begin, end = (len(lines[row].encode()[:at].decode()) for at in
-                                      (choice.col_offset, choice.end_col_offset))
+                        begin, end = (
+                            len(lines[row].encode()[:at].decode())
+                            for at in (choice.col_offset, choice.end_col_offset)
+                        )
                         escaped = new.replace("\\", "\\\\").replace('"', '\\"')
                         yield row, begin, end, f'"{escaped}"'

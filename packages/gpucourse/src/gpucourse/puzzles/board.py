@@ -80,8 +80,9 @@ def enter(name: str, entry: Entry, path: Path | None = None) -> Winners:
     fewest = entry if known is None or entry.bytes < known.fewest.bytes else known.fewest
     shortest = known.shortest if known else None
     # Times of two GPUs say nothing about two kernels: the latest GPU begins anew.
-    if _is_timed(entry) and (shortest is None or shortest.gpu != entry.gpu
-                             or entry.ms < shortest.ms):  # type: ignore[operator]
+    if _is_timed(entry) and (
+        shortest is None or shortest.gpu != entry.gpu or entry.ms < shortest.ms
+    ):  # type: ignore[operator]
         shortest = entry
     board[name] = winners = Winners(fewest, shortest)
     with suppress(OSError):  # a check must not fail because a disk is full
@@ -120,15 +121,25 @@ def view(lesson: str, puzzles: Iterable[Puzzle], ours: dict[str, int]) -> View:
         solved += winners is not None
         row = _row(winners, ours.get(puzzle.name))
         lines.append(f"  {puzzle.name:24}{row[0]:>16}{row[1]:>16}  {row[2]}")
-        cells.append(f"<tr><td>{escape(puzzle.heading)}</td>"
-                     + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
+        cells.append(
+            f"<tr><td>{escape(puzzle.heading)}</td>"
+            + "".join(f"<td>{escape(cell)}</td>" for cell in row)
+            + "</tr>"
+        )
     total = len(cells)
     title = _("The board: {solved} of {total} solved").format(solved=solved, total=total)
-    said = _("Bytes are counted on the virtual GPU, in one size for all. Times are a GPU's; where "
-             "there is none, the column stays empty. Both are kept on this machine only.")
+    said = _(
+        "Bytes are counted on the virtual GPU, in one size for all. Times are a GPU's; where "
+        "there is none, the column stays empty. Both are kept on this machine only."
+    )
     heads = (_("puzzle"), _("fewest bytes"), _("shortest time"), "")
-    table = ("<table><tr>" + "".join(f"<th>{one}</th>" for one in heads) + "</tr>"
-             + "".join(cells) + "</table>")
+    table = (
+        "<table><tr>"
+        + "".join(f"<th>{one}</th>" for one in heads)
+        + "</tr>"
+        + "".join(cells)
+        + "</table>"
+    )
     return View(box(head(title), table, note(said)), "\n".join([title, *lines, said]))
 
 
@@ -137,18 +148,27 @@ def _row(winners: Winners | None, ours: int | None) -> tuple[str, str, str]:
         return "–", "–", ""
     fewest, quick = winners.fewest, winners.shortest
     bytes_ = f"{fewest.bytes:,}" + (
-        " " + _("(ours {bytes:,})").format(bytes=ours) if ours is not None else "")
-    return (bytes_, f"{quick.ms:.3g} ms, {quick.gpu}" if quick else "–",
-            _("two kernels: why?") if winners.parted else "")
+        " " + _("(ours {bytes:,})").format(bytes=ours) if ours is not None else ""
+    )
+    return (
+        bytes_,
+        f"{quick.ms:.3g} ms, {quick.gpu}" if quick else "–",
+        _("two kernels: why?") if winners.parted else "",
+    )
 
 
 def parting(puzzle: Puzzle, winners: Winners) -> str:
     """The last question, where the fewest bytes and the shortest time are two kernels'."""
     if not winners.parted:
         return ""
-    asked = _("Your kernel with the fewest bytes ({fewest:,}) isn't your quickest ({quickest:,}). "
-              "Why?")
-    return asked.format(
-        fewest=winners.fewest.bytes,
-        quickest=winners.shortest.bytes,  # type: ignore[union-attr]
-    ) + " " + (puzzle.last or _("What does the quick one do less of, that bytes don't count?"))
+    asked = _(
+        "Your kernel with the fewest bytes ({fewest:,}) isn't your quickest ({quickest:,}). Why?"
+    )
+    return (
+        asked.format(
+            fewest=winners.fewest.bytes,
+            quickest=winners.shortest.bytes,  # type: ignore[union-attr]
+        )
+        + " "
+        + (puzzle.last or _("What does the quick one do less of, that bytes don't count?"))
+    )

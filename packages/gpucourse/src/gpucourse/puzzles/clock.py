@@ -41,8 +41,10 @@ def library_ms(puzzle: Puzzle) -> float | None:
     import cupy
 
     case = timed(puzzle)
-    scope = {name: cupy.asarray(value) if isinstance(value, np.ndarray) else value
-             for name, value in case.values.items()} | {"cupy": cupy, **case.sizes}
+    scope = {
+        name: cupy.asarray(value) if isinstance(value, np.ndarray) else value
+        for name, value in case.values.items()
+    } | {"cupy": cupy, **case.sizes}
     code = compile(puzzle.library, f"<library {puzzle.name}>", "exec")
     return statistics.median(_between_events(lambda: None, lambda: exec(code, scope), REPEATS))
 
@@ -79,8 +81,9 @@ def launches(kernel: Any, case: Case, repeats: int) -> tuple[list[float], list[n
     return times, [one.copy_to_host() for one in there if hasattr(one, "copy_to_host")]
 
 
-def _between_events(before: Callable[[], None], run: Callable[[], None], repeats: int
-                    ) -> list[float]:
+def _between_events(
+    before: Callable[[], None], run: Callable[[], None], repeats: int
+) -> list[float]:
     """Milliseconds between two CUDA events round each ``run`` but the first, which warms up."""
     from numba import cuda
 

@@ -9,19 +9,34 @@ from gpucourse.views.page import View, box, escape, head, note
 
 
 def _rows() -> dict[str, str]:
-    return {"global_loads": _("reads, global"), "global_stores": _("writes, global"),
-            "shared_loads": _("reads, shared"), "shared_stores": _("writes, shared"),
-            "bank_conflicts": _("bank conflicts"), "global_sectors": _("sectors of 32 bytes"),
-            "atomics": _("atomics"), "barriers": _("barriers"), "bytes": _("bytes moved")}
+    return {
+        "global_loads": _("reads, global"),
+        "global_stores": _("writes, global"),
+        "shared_loads": _("reads, shared"),
+        "shared_stores": _("writes, shared"),
+        "bank_conflicts": _("bank conflicts"),
+        "global_sectors": _("sectors of 32 bytes"),
+        "atomics": _("atomics"),
+        "barriers": _("barriers"),
+        "bytes": _("bytes moved"),
+    }
 
 
-def view(judged: Judged, winners: Winners | None, ms: float | None, library_ms: float | None,
-         gpu: str | None) -> View:
+def view(
+    judged: Judged,
+    winners: Winners | None,
+    ms: float | None,
+    library_ms: float | None,
+    gpu: str | None,
+) -> View:
     """The counts beside the solution's, the time beside the library's, and the last question."""
     named = _rows()
     heads = ["", _("yours"), *([_("ours")] if judged.ours else [])]
-    table = [[named[name], *(f"{one:,}" for one in (mine, ours) if one is not None)]
-             for name, mine, ours in rows(judged) if mine or ours]
+    table = [
+        [named[name], *(f"{one:,}" for one in (mine, ours) if one is not None)]
+        for name, mine, ours in rows(judged)
+        if mine or ours
+    ]
     if judged.library is not None:
         heads.append(_("CuPy's"))
         for row in table:
@@ -31,17 +46,31 @@ def view(judged: Judged, winners: Winners | None, ms: float | None, library_ms: 
         notes[0] += " " + _("An atomic counts as one sector.")
     if ms is not None:
         beside = "" if library_ms is None else _("; CuPy's lines {ms:.3g} ms").format(ms=library_ms)
-        notes.append(_("{ms:.3g} ms on the {gpu}, in a larger launch").format(ms=ms, gpu=gpu)
-                     + f"{beside}.")
+        notes.append(
+            _("{ms:.3g} ms on the {gpu}, in a larger launch").format(ms=ms, gpu=gpu) + f"{beside}."
+        )
     else:
         notes.append(_("No time: there is no GPU here."))
     if winners is not None and (asked := parting(judged.puzzle, winners)):
         notes.append(asked)
-    body = "".join("<tr>" + "".join(f'<td class="{"n" * (at > 0)}">{escape(cell)}</td>'
-                                     for at, cell in enumerate(row)) + "</tr>" for row in table)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td class="{"n" * (at > 0)}">{escape(cell)}</td>' for at, cell in enumerate(row)
+        )
+        + "</tr>"
+        for row in table
+    )
     title = _("{puzzle}: what it cost").format(puzzle=judged.puzzle.heading)
-    markup = box(head(title), "<table><tr>" + "".join(f'<th class="n">{one}</th>' for one in heads)
-                 + f"</tr>{body}</table>", *map(note, notes))
-    lines = ["".join(f"{cell:>14}" if at else f"  {cell:22}" for at, cell in enumerate(row))
-             for row in (heads, *table)]
+    markup = box(
+        head(title),
+        "<table><tr>"
+        + "".join(f'<th class="n">{one}</th>' for one in heads)
+        + f"</tr>{body}</table>",
+        *map(note, notes),
+    )
+    lines = [
+        "".join(f"{cell:>14}" if at else f"  {cell:22}" for at, cell in enumerate(row))
+        for row in (heads, *table)
+    ]
     return View(markup, "\n".join([title, *lines, *notes]))

@@ -44,7 +44,8 @@ class Case:
         blocks, threads = (one[0] if len(one) == 1 else one for one in (self.grid, self.block))
         what = _("element") if self.items == 1 else _("elements")
         return _("with {sizes} {elements} and [{blocks}, {threads}]").format(
-            sizes=sizes, elements=what, blocks=blocks, threads=threads)
+            sizes=sizes, elements=what, blocks=blocks, threads=threads
+        )
 
 
 def draw(puzzle: Puzzle, sizes: tuple[int, ...], threads: int, random: np.random.Generator) -> Case:
@@ -71,8 +72,7 @@ def redrawn(case: Case, name: str, random: np.random.Generator) -> Case | None:
     for _trial in range(20):
         scope = _scope(random) | case.sizes
         for other, expression in case.puzzle.inputs.items():
-            scope[other] = (evaluate(expression, scope) if other == name
-                            else case.values[other])
+            scope[other] = evaluate(expression, scope) if other == name else case.values[other]
         try:
             expected = spec(case.puzzle, scope)
         except (ValueError, IndexError):  # it does not go with the others
@@ -85,8 +85,13 @@ def redrawn(case: Case, name: str, random: np.random.Generator) -> Case | None:
 
 def spec(puzzle: Puzzle, scope: dict[str, Any]) -> dict[str, np.ndarray]:
     """What the puzzle's line of NumPy gives, as the kernel's outputs hold it: float32 and int32."""
-    names = {"np": np, **{name: np.copy(value) if isinstance(value, np.ndarray) else value
-                          for name, value in scope.items()}}
+    names = {
+        "np": np,
+        **{
+            name: np.copy(value) if isinstance(value, np.ndarray) else value
+            for name, value in scope.items()
+        },
+    }
     exec(puzzle.spec, names)
     return {name: _as_stored(names[name]) for name in puzzle.outputs}
 
@@ -111,11 +116,16 @@ def _triple(given: Any) -> tuple[int, ...]:
 
 def _scope(random: np.random.Generator) -> dict[str, Any]:
     """The functions that a puzzle's inputs are written in."""
-    return {"random": random,
-            "whole": partial(_whole, random, 99), "small": partial(_whole, random, 9),
-            "number": partial(_number, random), "real": partial(_real, random),
-            "places": partial(_places, random), "zeros": partial(np.zeros, dtype=np.float32),
-            "counts": partial(np.zeros, dtype=np.int32)}
+    return {
+        "random": random,
+        "whole": partial(_whole, random, 99),
+        "small": partial(_whole, random, 9),
+        "number": partial(_number, random),
+        "real": partial(_real, random),
+        "places": partial(_places, random),
+        "zeros": partial(np.zeros, dtype=np.float32),
+        "counts": partial(np.zeros, dtype=np.int32),
+    }
 
 
 def _whole(random: np.random.Generator, most: int, *shape: int) -> np.ndarray:
@@ -159,7 +169,9 @@ class _Counted(np.ndarray):
 def library_bytes(case: Case) -> int:
     """Bytes that CuPy's lines move; each operation is a kernel that reads arrays and writes one."""
     _moved.clear()
-    scope = {name: value.view(_Counted) if isinstance(value, np.ndarray) else value
-             for name, value in case.values.items()}
+    scope = {
+        name: value.view(_Counted) if isinstance(value, np.ndarray) else value
+        for name, value in case.values.items()
+    }
     exec(case.puzzle.library, {"cupy": np, "np": np, **case.sizes, **scope})
     return sum(_moved)

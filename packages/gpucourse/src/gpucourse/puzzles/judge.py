@@ -68,8 +68,9 @@ def _exercise(puzzle: Puzzle) -> Exercise:
 def praise(judged: Judged) -> str:
     """One line: what it was given, and what it moved."""
     sizes = len(judged.puzzle.sizes)
-    return _("right in {sizes} sizes, no race, no bad address. It moves {bytes:,} bytes "
-             "{case}").format(sizes=sizes, bytes=moved(judged.mine), case=judged.case)
+    return _(
+        "right in {sizes} sizes, no race, no bad address. It moves {bytes:,} bytes {case}"
+    ).format(sizes=sizes, bytes=moved(judged.mine), case=judged.case)
 
 
 def moved(counters: Counters) -> int:
@@ -111,17 +112,24 @@ def pictured(puzzle: Puzzle) -> Case:
 def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
     from numba.cuda.dispatcher import CUDADispatcher
 
-    require(type(kernel) is CUDADispatcher,
-            _("this is a {type}, not a kernel: a function under `@cuda.jit` is asked for").format(
-                type=type(kernel).__name__),
-            look=_("`@cuda.jit` above `def {name}`, its name without parentheses here").format(
-                name=puzzle.function))
+    require(
+        type(kernel) is CUDADispatcher,
+        _("this is a {type}, not a kernel: a function under `@cuda.jit` is asked for").format(
+            type=type(kernel).__name__
+        ),
+        look=_("`@cuda.jit` above `def {name}`, its name without parentheses here").format(
+            name=puzzle.function
+        ),
+    )
     given = kernel.py_func.__code__
     names = given.co_varnames[: given.co_argcount]
-    require(len(names) == len(puzzle.parameters),
-            _("the kernel takes {names}; it is given {parameters}").format(
-                names=", ".join(names) or _("nothing"), parameters=", ".join(puzzle.parameters)),
-            look=_("the line with `def`"))
+    require(
+        len(names) == len(puzzle.parameters),
+        _("the kernel takes {names}; it is given {parameters}").format(
+            names=", ".join(names) or _("nothing"), parameters=", ".join(puzzle.parameters)
+        ),
+        look=_("the line with `def`"),
+    )
 
 
 def _try(kernel: Any, case: Case, random: np.random.Generator, *, first: bool) -> None:
@@ -129,8 +137,9 @@ def _try(kernel: Any, case: Case, random: np.random.Generator, *, first: bool) -
     after = watched(lambda: launch(kernel, case), SEEDS if first else SEEDS[:1], f"{name} {case}")
     if first:
         # Once more with outputs in which nothing was ever written: reading them is a finding.
-        watched(lambda: launch(kernel, case, bare=True), (),
-                f"{name} {case}, {_('outputs left empty')}")
+        watched(
+            lambda: launch(kernel, case, bare=True), (), f"{name} {case}, {_('outputs left empty')}"
+        )
     _compare(kernel, case, after, random)
 
 
@@ -178,8 +187,15 @@ def compiled(text: str, name: str) -> Any:
 
     filename = f"<puzzle {name} {hash(text):x}>"
     linecache.cache[filename] = len(text), None, text.splitlines(True), filename
-    scope: dict[str, Any] = {"cuda": cuda, "float32": float32, "int32": int32, "math": math,
-                             "np": np, "T": 64, "TILE": 16}
+    scope: dict[str, Any] = {
+        "cuda": cuda,
+        "float32": float32,
+        "int32": int32,
+        "math": math,
+        "np": np,
+        "T": 64,
+        "TILE": 16,
+    }
     before = set(scope)
     exec(compile(text, filename, "exec"), scope)
     return [scope[one] for one in scope if one not in before and one != "__builtins__"][-1]
@@ -189,15 +205,21 @@ def compiled(text: str, name: str) -> Any:
 
 
 def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random.Generator) -> None:
-    arrays = [name for name, value in zip(case.puzzle.parameters, case.arguments(), strict=True)
-              if isinstance(value, np.ndarray)]
+    arrays = [
+        name
+        for name, value in zip(case.puzzle.parameters, case.arguments(), strict=True)
+        if isinstance(value, np.ndarray)
+    ]
     got = dict(zip(arrays, after, strict=True))
     for name, value in case.values.items():
         if name in got and name not in case.expected and name not in case.puzzle.scratch:
-            require(np.array_equal(got[name], value),
-                    _("{case}, the kernel changes {name}, which is there to be read").format(
-                        case=case, name=name),
-                    look=_("the line that writes `{name}[…]`").format(name=name))
+            require(
+                np.array_equal(got[name], value),
+                _("{case}, the kernel changes {name}, which is there to be read").format(
+                    case=case, name=name
+                ),
+                look=_("the line that writes `{name}[…]`").format(name=name),
+            )
     for name, expected in case.expected.items():
         wrong = _wrong(got[name], expected, case.puzzle.tolerance)
         if not len(wrong):
@@ -207,23 +229,33 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
         if got[name][place] == LEFTOVER and _is_leftover(case, name):
             many = _(", nor are {count:,} more").format(count=len(wrong) - 1) * (len(wrong) > 1)
             never = _("{case}, {place} is never written").format(case=case, place=here)
-            require(False, never + many,
-                    look=_("which thread should write it, and is there one?"))
+            require(False, never + many, look=_("which thread should write it, and is there one?"))
         differs = _("{case}, {place} is {value:g}, not {expected:g}").format(
-            case=case, place=here, value=got[name][place], expected=expected[place])
+            case=case, place=here, value=got[name][place], expected=expected[place]
+        )
         if ignored := _ignored(kernel, case, got, random):
-            require(False, differs + _(": the answer stays the same whatever {name} is").format(
-                name=ignored), look=_(
+            require(
+                False,
+                differs + _(": the answer stays the same whatever {name} is").format(name=ignored),
+                look=_(
                     "where does the kernel read `{name}`? The check brings other numbers than the "
-                    "picture's").format(name=ignored))
-        require(False, differs, look=_(
-            "which thread writes {place}, and from which values?").format(place=here))
+                    "picture's"
+                ).format(name=ignored),
+            )
+        require(
+            False,
+            differs,
+            look=_("which thread writes {place}, and from which values?").format(place=here),
+        )
     for name, expression in case.puzzle.after.items():
         held = evaluate(expression, _scope(case))
-        require(np.array_equal(got[name], held),
-                _("{case}, {name} holds {got} in the end, and should hold {held}").format(
-                    case=case, name=name, got=got[name], held=held),
-                look=_("who changes `{name}`, and how often?").format(name=name))
+        require(
+            np.array_equal(got[name], held),
+            _("{case}, {name} holds {got} in the end, and should hold {held}").format(
+                case=case, name=name, got=got[name], held=held
+            ),
+            look=_("who changes `{name}`, and how often?").format(name=name),
+        )
 
 
 def _wrong(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
@@ -232,8 +264,9 @@ def _wrong(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarra
     return np.argwhere(got != expected)
 
 
-def _ignored(kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.random.Generator
-             ) -> str:
+def _ignored(
+    kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.random.Generator
+) -> str:
     """An input that the answer does not depend on, though it should."""
     for name in case.puzzle.inputs:
         other = redrawn(case, name, random) if name not in case.expected else None
@@ -241,8 +274,9 @@ def _ignored(kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.ran
             continue
         with contextlib.suppress(Exception):  # what it raises, the trials tell
             again, _ = counted(kernel, other)
-            arrays = [one for one in case.puzzle.parameters
-                      if isinstance(case.values[one], np.ndarray)]
+            arrays = [
+                one for one in case.puzzle.parameters if isinstance(case.values[one], np.ndarray)
+            ]
             after = dict(zip(arrays, again, strict=True))
             if all(np.array_equal(after[one], got[one]) for one in case.expected):
                 return name
@@ -253,20 +287,30 @@ def _ignored(kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.ran
 
 
 def _scope(case: Case) -> dict[str, Any]:
-    return {**case.sizes, **case.values, "threads": math.prod(case.grid) * math.prod(case.block),
-            "blocks": math.prod(case.grid)}
+    return {
+        **case.sizes,
+        **case.values,
+        "threads": math.prod(case.grid) * math.prod(case.block),
+        "blocks": math.prod(case.grid),
+    }
 
 
 def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
     asked = {name: evaluate(text, _scope(case)) for name, text in puzzle.share.items()}
     items = asked.pop("items", case.items)
-    require(mine.global_stores + mine.global_atomics,
-            _("the answer is there, but no thread wrote it"),
-            look=_("the kernel's line that writes the result"))
+    require(
+        mine.global_stores + mine.global_atomics,
+        _("the answer is there, but no thread wrote it"),
+        look=_("the kernel's line that writes the result"),
+    )
     if found := uneven(mine, case.grid, case.block, items, **asked):
-        require(False, _("the answer is right, but the work is not shared: {counted}").format(
-            counted=f"{found[0]} ({found[1]})"),
-            look=_("a thread for each element: no loop over all of them in one thread"))
+        require(
+            False,
+            _("the answer is right, but the work is not shared: {counted}").format(
+                counted=f"{found[0]} ({found[1]})"
+            ),
+            look=_("a thread for each element: no loop over all of them in one thread"),
+        )
 
 
 def _demand_better(puzzle: Puzzle, kernel: Any, mine: int, library: int) -> None:
@@ -274,29 +318,45 @@ def _demand_better(puzzle: Puzzle, kernel: Any, mine: int, library: int) -> None
     if mine < library:
         return
     message = _("right, but the library moves {library:,} bytes, and this {mine:,}").format(
-        library=library, mine=mine)
+        library=library, mine=mine
+    )
     ms, library_ms = clock.kernel_ms(puzzle, kernel), clock.library_ms(puzzle)
     if ms is not None and library_ms is not None:
         if ms < library_ms:
             return
         message += _("; and it takes {library:.3g} ms, and this {mine:.3g}").format(
-            library=library_ms, mine=ms)
-    require(False, message, look=_("which values are fetched more than once, and do the threads of "
-                                   "a warp stand side by side?"))
+            library=library_ms, mine=ms
+        )
+    require(
+        False,
+        message,
+        look=_(
+            "which values are fetched more than once, and do the threads of "
+            "a warp stand side by side?"
+        ),
+    )
 
 
 def _demand_budget(puzzle: Puzzle, case: Case, mine: Counters) -> None:
     for counter, allowed, words in puzzle.budget:
         found, most = amount(counter, mine), int(evaluate(allowed, _scope(case)))
-        require(found <= most, _("right, but it makes {found:,} {what} {case}; {most:,} are "
-                                 "enough").format(found=found, what=spoken(counter), case=case,
-                                                  most=most), look=words)
+        require(
+            found <= most,
+            _("right, but it makes {found:,} {what} {case}; {most:,} are enough").format(
+                found=found, what=spoken(counter), case=case, most=most
+            ),
+            look=words,
+        )
     for counter, asked, words in puzzle.needs:
         found, least = amount(counter, mine), int(evaluate(asked, _scope(case)))
-        require(found >= least, _("right, but it makes {found:,} {what} {case}, and the way that "
-                                  "is asked for makes {least:,} or more").format(
-                                      found=found, what=spoken(counter), case=case, least=least),
-                look=words)
+        require(
+            found >= least,
+            _(
+                "right, but it makes {found:,} {what} {case}, and the way that "
+                "is asked for makes {least:,} or more"
+            ).format(found=found, what=spoken(counter), case=case, least=least),
+            look=words,
+        )
 
 
 def amount(counter: str, counters: Counters) -> int:
@@ -307,15 +367,31 @@ def amount(counter: str, counters: Counters) -> int:
 def spoken(counter: str) -> str:
     """A count in words."""
     words = {
-        "bytes": _("bytes of global memory moved"), "global_sectors": _("sectors of global memory"),
-        "global_loads": _("reads of global memory"), "global_stores": _("writes of global memory"),
-        "shared_loads": _("reads of shared memory"), "shared_stores": _("writes of shared memory")}
+        "bytes": _("bytes of global memory moved"),
+        "global_sectors": _("sectors of global memory"),
+        "global_loads": _("reads of global memory"),
+        "global_stores": _("writes of global memory"),
+        "shared_loads": _("reads of shared memory"),
+        "shared_stores": _("writes of shared memory"),
+    }
     return words.get(counter, counter.replace("_", " "))
 
 
 def rows(judged: Judged) -> Iterator[tuple[str, int, int | None]]:
     """(what, of this kernel, of the solution if it is known) of all that is counted."""
-    for counter in ("global_loads", "global_stores", "shared_loads", "shared_stores",
-                    "bank_conflicts", "global_sectors", "atomics", "barriers", "bytes"):
-        yield (counter, amount(counter, judged.mine),
-               None if judged.ours is None else amount(counter, judged.ours))
+    for counter in (
+        "global_loads",
+        "global_stores",
+        "shared_loads",
+        "shared_stores",
+        "bank_conflicts",
+        "global_sectors",
+        "atomics",
+        "barriers",
+        "bytes",
+    ):
+        yield (
+            counter,
+            amount(counter, judged.mine),
+            None if judged.ours is None else amount(counter, judged.ours),
+        )

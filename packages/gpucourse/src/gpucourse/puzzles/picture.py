@@ -41,17 +41,24 @@ def draw_spec(puzzle: Puzzle) -> View:
     for (side, name), (top, array) in places.items():
         parts += _array(side, name, array, top, fills, sources)
     alt = _words(case, sources, chosen)
-    scalars = [f"{name} = {value}" for name, value in case.values.items()
-               if not isinstance(value, np.ndarray)]
-    return View(box(head(puzzle.spec, *scalars), svg(width, height, parts, alt)),
-                f"{puzzle.spec}\n{alt}")
+    scalars = [
+        f"{name} = {value}"
+        for name, value in case.values.items()
+        if not isinstance(value, np.ndarray)
+    ]
+    return View(
+        box(head(puzzle.spec, *scalars), svg(width, height, parts, alt)), f"{puzzle.spec}\n{alt}"
+    )
 
 
 def _sources(case: Case) -> Sources:
     """Of each result, the numbers of the inputs that it changes with."""
     base = {name: case.values[name] for name in case.puzzle.inputs}
-    found: Sources = {(name, place): [] for name, array in case.expected.items()
-                      for place in np.ndindex(array.shape)}
+    found: Sources = {
+        (name, place): []
+        for name, array in case.expected.items()
+        for place in np.ndindex(array.shape)
+    }
     for name, array in base.items():
         if not isinstance(array, np.ndarray):
             continue
@@ -66,8 +73,10 @@ def _sources(case: Case) -> Sources:
                     continue
                 for one, results in after.items():
                     if results.shape == case.expected[one].shape:
-                        changed |= {(one, tuple(map(int, at))) for at in
-                                    np.argwhere(results != case.expected[one])}
+                        changed |= {
+                            (one, tuple(map(int, at)))
+                            for at in np.argwhere(results != case.expected[one])
+                        }
             for result in changed:
                 found[result].append((name, place))
     return found
@@ -94,8 +103,11 @@ def _chosen(case: Case, sources: Sources) -> list[tuple[str, Index]]:
 def _layout(case: Case) -> tuple[dict[tuple[str, str], tuple[float, np.ndarray]], float, float]:
     places: dict[tuple[str, str], tuple[float, np.ndarray]] = {}
     top, widest = 4.0, 0
-    shown = [("in", name, case.values[name]) for name in case.puzzle.inputs
-             if isinstance(case.values[name], np.ndarray)]
+    shown = [
+        ("in", name, case.values[name])
+        for name in case.puzzle.inputs
+        if isinstance(case.values[name], np.ndarray)
+    ]
     shown += [("out", name, array) for name, array in case.expected.items()]
     lined = all(_shape(array)[0] == 1 for _, _, array in shown)  # room for the lines between
     for side, name, array in shown:
@@ -127,23 +139,33 @@ def _lines(places, sources: Sources, chosen) -> Iterator[str]:
             if max(_shape(array)[0], _shape(there)[0]) > 1:
                 continue  # it would run across numbers; the colours say it alone
             from_x, from_y = _corner(array, above, place)
-            yield (f'<line x1="{from_x + _WIDE / 2 - 1:g}" y1="{from_y + _HIGH + 11:g}" '
-                   f'x2="{x + _WIDE / 2 - 1:g}" y2="{y:g}" stroke="{colour}" stroke-width="2"/>')
+            yield (
+                f'<line x1="{from_x + _WIDE / 2 - 1:g}" y1="{from_y + _HIGH + 11:g}" '
+                f'x2="{x + _WIDE / 2 - 1:g}" y2="{y:g}" stroke="{colour}" stroke-width="2"/>'
+            )
 
 
-def _array(side: str, name: str, array: np.ndarray, top: float, fills: dict, sources: Sources
-           ) -> Iterator[str]:
+def _array(
+    side: str, name: str, array: np.ndarray, top: float, fills: dict, sources: Sources
+) -> Iterator[str]:
     yield label(_NAME - 8, top + 16, name, 13, "end", 'font-weight="600"')
     for place in np.ndindex(array.shape):
         x, y = _corner(array, top, place)
         fill = fills.get((side, name, place))
-        style = (f'fill="{fill}"' if fill else
-                 'fill="currentColor" fill-opacity="0.07"') + ' rx="2"'
+        style = (
+            f'fill="{fill}"' if fill else 'fill="currentColor" fill-opacity="0.07"'
+        ) + ' rx="2"'
         tip = _from(name, place, sources) if side == "out" else f"{name}[{_place(place)}]"
         yield rect(x, y, _WIDE - 3, _HIGH - 3, style, tip)
         text = _number(array[place])
-        yield label(x + _WIDE / 2 - 1, y + 15, text, 11 if len(text) < 6 else 9, "middle",
-                    'class="ink"' if fill else "")
+        yield label(
+            x + _WIDE / 2 - 1,
+            y + 15,
+            text,
+            11 if len(text) < 6 else 9,
+            "middle",
+            'class="ink"' if fill else "",
+        )
         if _shape(array)[0] == 1 and array.ndim == 1:
             yield label(x + _WIDE / 2 - 1, y + _HIGH + 8, place[0], 9, "middle", 'class="dim"')
 
@@ -162,12 +184,17 @@ def _from(name: str, place: Index, sources: Sources) -> str:
     if len(found) > 6:
         few += " " + _("and {count} more").format(count=len(found) - 6)
     return _("{result} comes from {inputs}").format(
-        result=f"{name}[{_place(place)}]", inputs=few or _("no array: from its place alone"))
+        result=f"{name}[{_place(place)}]", inputs=few or _("no array: from its place alone")
+    )
 
 
 def _words(case: Case, sources: Sources, chosen) -> str:
-    arrays = [_("{name} holds {numbers}").format(
-        name=name, numbers=" ".join(map(_number, array.ravel()))) for name, array in
-              [*((one, case.values[one]) for one in case.puzzle.inputs), *case.expected.items()]
-              if isinstance(array, np.ndarray) and array.size <= 40]
+    arrays = [
+        _("{name} holds {numbers}").format(name=name, numbers=" ".join(map(_number, array.ravel())))
+        for name, array in [
+            *((one, case.values[one]) for one in case.puzzle.inputs),
+            *case.expected.items(),
+        ]
+        if isinstance(array, np.ndarray) and array.size <= 40
+    ]
     return ". ".join([*arrays, *(_from(name, place, sources) for name, place in chosen)]) + "."

@@ -59,9 +59,15 @@ def puzzles(id: str) -> Shelf:
 
     def show_board() -> View:
         """The winners of this notebook's puzzles."""
-        return board.view(id, known.values(), {name: judge.moved(one.ours)
-                                               for name, one in judge.latest.items()
-                                               if one.ours is not None})
+        return board.view(
+            id,
+            known.values(),
+            {
+                name: judge.moved(one.ours)
+                for name, one in judge.latest.items()
+                if one.ours is not None
+            },
+        )
 
     return Shelf(check, lesson.hint, predictions(id), picture, replay, show_board)
 

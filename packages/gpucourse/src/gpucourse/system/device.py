@@ -101,8 +101,11 @@ def find_gpu() -> DeviceInfo:
     handle = ask(driver.cuDeviceGet(0))
     capability = "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY"
     major, minor = (
-        ask(driver.cuDeviceGetAttribute(
-            getattr(driver.CUdevice_attribute, f"{capability}_{part}"), handle))
+        ask(
+            driver.cuDeviceGetAttribute(
+                getattr(driver.CUdevice_attribute, f"{capability}_{part}"), handle
+            )
+        )
         for part in ("MAJOR", "MINOR")
     )
     version = ask(driver.cuDriverGetVersion())  # 12080 is CUDA 12.8

@@ -17,16 +17,22 @@ from virtualgpu.findings import Finding
 MOST_FINDINGS = 8
 #: Launches of one cell that get a card; the others are named.
 MOST_CARDS = 6
-NOTHING = ("No kernel was launched in this cell: a launch is written kernel[grid, block](…), "
-           "with both brackets and parentheses.")
+NOTHING = (
+    "No kernel was launched in this cell: a launch is written kernel[grid, block](…), "
+    "with both brackets and parentheses."
+)
 COUNTED = "Counted on the virtual GPU, which measures no time."
 # How strongly the costliest line is shaded: letters keep 4.5 : 1 on a dark page too.
 HOTTEST = 0.4
 CLEAN = "No race, no bad barrier, no read of unwritten memory, no bad address."
 
 _KINDS = {
-    "race": "race", "barrier": "barrier", "uninitialised": "unwritten memory",
-    "memory": "bad address", "deadlock": "deadlock", "stream": "synchronisation",
+    "race": "race",
+    "barrier": "barrier",
+    "uninitialised": "unwritten memory",
+    "memory": "bad address",
+    "deadlock": "deadlock",
+    "stream": "synchronisation",
     "other": "stopped",
 }
 
@@ -41,24 +47,41 @@ def card(observed: Observed, timing: str = "") -> View:
     elif observed.grid:
         title += f"[{_dimensions(observed.grid)}, {_dimensions(observed.block)}]"
     empty = min((*observed.grid, *observed.block), default=0) < 1
-    shape = "nothing was launched" if profile is None or empty else (
-        tiles.geometry(observed.grid) if of_tiles else
-        words.geometry(observed.grid, observed.block))
+    shape = (
+        "nothing was launched"
+        if profile is None or empty
+        else (
+            tiles.geometry(observed.grid)
+            if of_tiles
+            else words.geometry(observed.grid, observed.block)
+        )
+    )
     markup = [head(title, shape), _findings_markup(findings)]
     text = [f"{title}  {shape}", _findings_text(findings)]
     if profile is not None:
-        remarks = (tiles.remarks(profile) if isinstance(profile, TileProfile) else
-                   words.remarks(profile.counters, profile.grid, profile.block))
+        remarks = (
+            tiles.remarks(profile)
+            if isinstance(profile, TileProfile)
+            else words.remarks(profile.counters, profile.grid, profile.block)
+        )
         parts = listing.parts(profile.counters, profile.kernel)
         columns = listing.columns(profile.counters)
         if profile.failed:
             markup.append(note("The launch was stopped: what follows was counted up to there."))
             text.append("The launch was stopped: what follows was counted up to there.")
         drawn, told = tiles.picture(profile) if isinstance(profile, TileProfile) else ("", "")
-        markup += [_remarks_markup(remarks), wide(drawn, "tiles") if drawn else "",
-                   _listing_markup(parts, columns), note(source)]
-        text += [_remarks_text(remarks), *map(_filled, told.splitlines()),
-                 _listing_text(parts, columns), source]
+        markup += [
+            _remarks_markup(remarks),
+            wide(drawn, "tiles") if drawn else "",
+            _listing_markup(parts, columns),
+            note(source),
+        ]
+        text += [
+            _remarks_text(remarks),
+            *map(_filled, told.splitlines()),
+            _listing_text(parts, columns),
+            source,
+        ]
     return View(box(*markup, label=f"Report of {title}"), "\n\n".join(text))
 
 
@@ -81,22 +104,26 @@ def cards(observed: Sequence[Observed], most: int) -> View:
         views.append(card(group[0], COUNTED + times if len(group) > 1 else ""))
     markup, text = "".join(view.markup for view in views), [view.text for view in views]
     if rest := [one for group in alike[most:] for one in group]:
-        left = (f"{words.many(len(rest), 'further launch', 'further launches')} of this cell "
-                f"{'is' if len(rest) == 1 else 'are'} left out: {_kernels(rest)}.")
+        left = (
+            f"{words.many(len(rest), 'further launch', 'further launches')} of this cell "
+            f"{'is' if len(rest) == 1 else 'are'} left out: {_kernels(rest)}."
+        )
         markup += box(note(left))
         text.append(left)
     return View(markup, "\n\n".join(text))
 
 
 def _alike(one: Observed, other: Observed) -> bool:
-    return (one.profile is not None and one.profile == other.profile
-            and [f.message for f in one.findings] == [f.message for f in other.findings])
+    return (
+        one.profile is not None
+        and one.profile == other.profile
+        and [f.message for f in one.findings] == [f.message for f in other.findings]
+    )
 
 
 def from_profile(profile: LaunchProfile, findings: list[Finding]) -> Observed:
     """A launch that was watched from outside, as ``%%gpu_report`` does."""
-    return Observed(profile.kernel, profile.grid, profile.block, findings=findings,
-                    profile=profile)
+    return Observed(profile.kernel, profile.grid, profile.block, findings=findings, profile=profile)
 
 
 def _kernels(observed: Sequence[Observed]) -> str:
@@ -126,8 +153,13 @@ def _findings_markup(findings: list[Finding]) -> str:
             f'<div class="found"><span class="tag">{escape(_KINDS.get(found.kind, found.kind))}'
             f"</span>{escape(_message(found))}"
             + "".join(_place_markup(place) for place in _places(found))
-            + (f'<div class="small faint">{found.count:,} times in this launch</div>'
-               if found.count > 1 else "") + "</div>")
+            + (
+                f'<div class="small faint">{found.count:,} times in this launch</div>'
+                if found.count > 1
+                else ""
+            )
+            + "</div>"
+        )
     if more := len(findings) - MOST_FINDINGS:
         items.append(note(f"and {words.many(more, 'further finding')}") if more > 0 else "")
     return "".join(items)
@@ -138,8 +170,13 @@ def _findings_text(findings: list[Finding]) -> str:
         return f"✓ {CLEAN}"
     lines = []
     for found in findings[:MOST_FINDINGS]:
-        lines.append(textwrap.fill(f"✗ {_KINDS.get(found.kind, found.kind)}: {_message(found)}",
-                                   90, subsequent_indent="  "))
+        lines.append(
+            textwrap.fill(
+                f"✗ {_KINDS.get(found.kind, found.kind)}: {_message(found)}",
+                90,
+                subsequent_indent="  ",
+            )
+        )
         for place in _places(found):
             lines.append(f"    {_where(place)}: {sources.text(place.filename, place.line)}")
         if found.count > 1:
@@ -158,14 +195,16 @@ def _message(found: Finding) -> str:
 def _places(found: Finding) -> list[Location]:
     places = [place for place in (found.location, found.other) if place and place.line]
     if len(places) == 2 and (places[0].filename, places[0].line) == (
-            places[1].filename, places[1].line):
+        places[1].filename,
+        places[1].line,
+    ):
         places.pop()
     return places
 
 
 def _place_markup(place: Location) -> str:
     code = sources.text(place.filename, place.line)
-    shown = f' <code>{escape(code)}</code>' if code else ""
+    shown = f" <code>{escape(code)}</code>" if code else ""
     return f'<div class="small"><span class="faint">{escape(_where(place))}</span>{shown}</div>'
 
 
@@ -183,14 +222,16 @@ def _remarks_markup(remarks: list[words.Remark]) -> str:
     rows = "".join(
         f'<tr><td class="sign {_CLASS[r.sign]}" title="{_SPOKEN[r.sign]}">{r.sign}</td>'
         f"<td>{escape(r.topic).replace(' ', '&nbsp;')}</td><td>{escape(r.text)}</td></tr>"
-        for r in remarks)
+        for r in remarks
+    )
     return f"<table>{rows}</table>"
 
 
 def _remarks_text(remarks: list[words.Remark]) -> str:
     return "\n".join(
         textwrap.fill(f"{r.sign} {r.topic:14} {r.text}", 90, subsequent_indent=" " * 17)
-        for r in remarks)
+        for r in remarks
+    )
 
 
 def _filled(text: str) -> str:
@@ -204,19 +245,24 @@ def _listing_markup(parts: list[listing.Part], columns: list[listing.Column]) ->
     if not parts:
         return note("The compiler gave no source lines for this kernel.")
     hottest = max((line.cost for part in parts for line in part.lines), default=0) or 1
-    heads = "".join(f'<th class="n" title="{escape(c.explained)}">{escape(c.title)}</th>'
-                    for c in columns)
+    heads = "".join(
+        f'<th class="n" title="{escape(c.explained)}">{escape(c.title)}</th>' for c in columns
+    )
     rows = []
     for number, part in enumerate(parts):
         if number:
-            rows.append(f'<tr><td></td><td class="faint small" colspan="{len(columns) + 2}">'
-                        f"{escape(part.title)}</td></tr>")
+            rows.append(
+                f'<tr><td></td><td class="faint small" colspan="{len(columns) + 2}">'
+                f"{escape(part.title)}</td></tr>"
+            )
         rows += [_row(line, columns, hottest) for line in part.lines]
     return wide(
         '<table class="lines"><thead><tr><th class="n">line</th>'
         f'<th>{escape(parts[0].title)}</th><th class="n" title="share of all turns: instructions '
         'issued, and the further turns that sectors, bank conflicts and atomics take">cost</th>'
-        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>", "lines")
+        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>",
+        "lines",
+    )
 
 
 def _row(line: listing.Line, columns: list[listing.Column], hottest: float) -> str:
@@ -226,11 +272,14 @@ def _row(line: listing.Line, columns: list[listing.Column], hottest: float) -> s
         style = f' style="background:rgba(230,140,0,{HOTTEST * share:.2f})"'
     cells = "".join(
         f'<td class="n">{escape(c.of(line.counters)) if line.counters else ""}</td>'
-        for c in columns)
+        for c in columns
+    )
     cost = words.share(line.cost) if line.counters else ""
     number = "n" if style else "n faint"  # faint letters would not be read on a shade
-    return (f'<tr{style}><td class="{number}">{line.number or ""}</td>'
-            f'<td class="code">{escape(line.code)}</td><td class="n">{cost}</td>{cells}</tr>')
+    return (
+        f'<tr{style}><td class="{number}">{line.number or ""}</td>'
+        f'<td class="code">{escape(line.code)}</td><td class="n">{cost}</td>{cells}</tr>'
+    )
 
 
 def _listing_text(parts: list[listing.Part], columns: list[listing.Column]) -> str:
@@ -238,7 +287,8 @@ def _listing_text(parts: list[listing.Part], columns: list[listing.Column]) -> s
         return "The compiler gave no source lines for this kernel."
     widths = [max(len(c.title), 9) for c in columns]
     head = "line  cost        " + "  ".join(
-        c.title.rjust(w) for c, w in zip(columns, widths, strict=True))
+        c.title.rjust(w) for c, w in zip(columns, widths, strict=True)
+    )
     rows = [f"{head}  {parts[0].title}"]
     for number, part in enumerate(parts):
         if number:
@@ -249,5 +299,6 @@ def _listing_text(parts: list[listing.Part], columns: list[listing.Column]) -> s
             rows.append(
                 f"{line.number or '':>4}  {cost:>9}   "
                 + "  ".join(c.rjust(w) for c, w in zip(cells, widths, strict=True))
-                + f"  {line.code}")
+                + f"  {line.code}"
+            )
     return "\n".join(row.rstrip() for row in rows)

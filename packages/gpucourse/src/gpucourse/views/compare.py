@@ -25,9 +25,13 @@ from gpucourse.views.words import many
 REPEATS, PATIENCE = 7, 1.0
 
 
-def compare(implementations: Mapping[str, Callable], *arguments: object,
-            recorded: str | Path | None = None, rtol: float = 1e-5, atol: float = 1e-8
-            ) -> Comparison:
+def compare(
+    implementations: Mapping[str, Callable],
+    *arguments: object,
+    recorded: str | Path | None = None,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+) -> Comparison:
     """Run every implementation on copies of the arguments; check that they agree; show the costs.
 
     Parameters
@@ -53,10 +57,11 @@ def compare(implementations: Mapping[str, Callable], *arguments: object,
     for name, function in implementations.items():
         kernel = hasattr(function, "py_func") and hasattr(function, "forall")
         if kernel or not callable(function):
-            what = "a kernel, which needs brackets" if kernel else \
-                f"a {type(function).__name__}"
-            raise TypeError(f"'{name}' is {what}: give a function that takes the input and returns "
-                            "the answer, such as lambda x: ...")
+            what = "a kernel, which needs brackets" if kernel else f"a {type(function).__name__}"
+            raise TypeError(
+                f"'{name}' is {what}: give a function that takes the input and returns "
+                "the answer, such as lambda x: ..."
+            )
     results, expected = [], None
     for name, function in implementations.items():
         result, answer = _measure(name, function, arguments)
@@ -128,12 +133,16 @@ def _difference(answer: list, expected: list, rtol: float, atol: float) -> str:
     for got, right in zip(answer, expected, strict=True):
         if got.shape != right.shape:
             return f"has shape {got.shape}, not {right.shape}"
-        close = np.isclose(got, right, rtol, atol, equal_nan=True) if right.dtype.kind in "fciub" \
+        close = (
+            np.isclose(got, right, rtol, atol, equal_nan=True)
+            if right.dtype.kind in "fciub"
             else got == right
+        )
         wrong = np.argwhere(~np.asarray(close))
         if len(wrong):
             at = tuple(wrong[0].tolist())
             where = f"element {at[0] if len(at) == 1 else at} " if at else ""
-            return (f"{where}is {got[at]:.6g}, not {right[at]:.6g}"
-                    + (f" ({len(wrong):,} of {got.size:,} differ)" if got.size > 1 else ""))
+            return f"{where}is {got[at]:.6g}, not {right[at]:.6g}" + (
+                f" ({len(wrong):,} of {got.size:,} differ)" if got.size > 1 else ""
+            )
     return ""

@@ -77,8 +77,10 @@ class Comparison(View):
         Raises RuntimeError where there is no GPU: its times would not be a GPU's.
         """
         if device().virtual:
-            raise RuntimeError("times of a GPU can be recorded on a machine with a GPU only: the "
-                               "virtual GPU measures none")
+            raise RuntimeError(
+                "times of a GPU can be recorded on a machine with a GPU only: the "
+                "virtual GPU measures none"
+            )
         times = {r.name: r.seconds for r in self.results if r.seconds is not None and r.agrees}
         versions = {name: found for name in PACKAGES if (found := version(name))}
         recorded = Recorded(str(device()), time.strftime("%Y-%m-%d"), versions, times)
@@ -87,8 +89,10 @@ class Comparison(View):
 
 # -- showing ------------------------------------------------------------------------------------
 
-NO_RECORD = ("No times of a GPU are recorded for this comparison. To have them: run it on a "
-             "machine with a GPU, keep the result with .save(path), and give recorded=path here.")
+NO_RECORD = (
+    "No times of a GPU are recorded for this comparison. To have them: run it on a "
+    "machine with a GPU, keep the result with .save(path), and give recorded=path here."
+)
 
 
 def _rows(results: list[Result], recorded: Recorded | None) -> tuple[list[str], list[list[str]]]:
@@ -111,8 +115,11 @@ def _rows(results: list[Result], recorded: Recorded | None) -> tuple[list[str], 
             row.append(f"{r.launches:,}")
         if counted:
             c = r.counters
-            row += ["–"] * 3 if c is None else [
-                f"{c.warp_instructions:,}", size(SECTOR * c.global_sectors), f"{c.atomics:,}"]
+            row += (
+                ["–"] * 3
+                if c is None
+                else [f"{c.warp_instructions:,}", size(SECTOR * c.global_sectors), f"{c.atomics:,}"]
+            )
         rows.append(row)
     return heads, rows
 
@@ -126,48 +133,69 @@ def _notes(results: list[Result], recorded: Recorded | None) -> list[str]:
             told.append(f"Times are of this machine's processor: {', '.join(timed)}.")
         counted = [r.name for r in results if r.launches]
         if counted:
-            told.append("Instructions of warps, and sectors of global memory that their loads and "
-                        "stores moved, are counted on the virtual GPU, which measures no time: "
-                        f"{', '.join(counted)}.")
+            told.append(
+                "Instructions of warps, and sectors of global memory that their loads and "
+                "stores moved, are counted on the virtual GPU, which measures no time: "
+                f"{', '.join(counted)}."
+            )
         if recorded:
             versions = ", ".join(f"{k} {v}" for k, v in recorded.versions.items())
             told.append(f"Recorded on {recorded.machine}, {recorded.date}; {versions}.")
         else:
             told.append(NO_RECORD)
     else:
-        told.append(f"Times are of this machine, with the {here.name}, until the answer is there; "
-                    "nothing was counted.")
+        told.append(
+            f"Times are of this machine, with the {here.name}, until the answer is there; "
+            "nothing was counted."
+        )
     return told
 
 
 def _markup(results: list[Result], recorded: Recorded | None) -> str:
     heads, rows = _rows(results, recorded)
-    cells = "".join(f'<th{" class=n" if i > 1 else ""}>{escape(text)}</th>'
-                    for i, text in enumerate(heads))
+    cells = "".join(
+        f"<th{' class=n' if i > 1 else ''}>{escape(text)}</th>" for i, text in enumerate(heads)
+    )
     body = []
     for result, row in zip(results, rows, strict=True):
         sign = '<b class="good">✓</b> ' if result.agrees else '<b class="costly">✗</b> '
-        tds = [f'<td class="whole"><b>{escape(row[0])}</b></td>',
-               f'<td class="whole">{sign}{escape(row[1])}</td>']
+        tds = [
+            f'<td class="whole"><b>{escape(row[0])}</b></td>',
+            f'<td class="whole">{sign}{escape(row[1])}</td>',
+        ]
         tds += [f'<td class="n">{escape(text)}</td>' for text in row[2:]]
         body.append(f"<tr>{''.join(tds)}</tr>")
-    table = wide(f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(body)}</tbody></table>",
-                 "implementations")
-    table += "".join(f'<div class="found"><b>{escape(r.name)}</b>: {escape(r.trouble)}</div>'
-                     for r in results if r.trouble)
+    table = wide(
+        f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(body)}</tbody></table>",
+        "implementations",
+    )
+    table += "".join(
+        f'<div class="found"><b>{escape(r.name)}</b>: {escape(r.trouble)}</div>'
+        for r in results
+        if r.trouble
+    )
     agree = sum(r.agrees for r in results)
     fact = "all agree" if agree == len(results) else f"{agree} of {len(results)} agree"
     title = f"{many(len(results), 'implementation')} of one problem"
-    return box(head(title, fact), table, _plot(results, recorded),
-               *(note(line) for line in _notes(results, recorded)), label=title)
+    return box(
+        head(title, fact),
+        table,
+        _plot(results, recorded),
+        *(note(line) for line in _notes(results, recorded)),
+        label=title,
+    )
 
 
 def _text(results: list[Result], recorded: Recorded | None) -> str:
     heads, rows = _rows(results, recorded)
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
-    lines = ["  ".join(text.ljust(w) if i < 2 else text.rjust(w)
-                       for i, (text, w) in enumerate(zip(row, widths, strict=True))).rstrip()
-             for row in [heads, *rows]]
+    lines = [
+        "  ".join(
+            text.ljust(w) if i < 2 else text.rjust(w)
+            for i, (text, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [heads, *rows]
+    ]
     lines += [f"✗ {r.name}: {r.trouble}" for r in results if r.trouble]
     return "\n".join([*lines, "", *_notes(results, recorded)])
 
@@ -175,24 +203,35 @@ def _text(results: list[Result], recorded: Recorded | None) -> str:
 def _plot(results: list[Result], recorded: Recorded | None) -> str:
     """Bars: times in one panel, counts in another; never both on one axis."""
     times = {r.name: r.seconds for r in results if r.seconds is not None}
-    elsewhere = {r.name: recorded.seconds[r.name] for r in results
-                 if r.name in recorded.seconds} if recorded else {}
+    elsewhere = (
+        {r.name: recorded.seconds[r.name] for r in results if r.name in recorded.seconds}
+        if recorded
+        else {}
+    )
     counts = {r.name: r.counters.warp_instructions for r in results if r.counters}
-    panels = [p for p in (
-        ("time", [("here", COLOURS[0], times), ("recorded", COLOURS[1], elsewhere)]),
-        ("instructions of warps, virtual GPU", [("", COLOURS[2], counts)]),
-    ) if any(values for _, _, values in p[1])]
+    panels = [
+        p
+        for p in (
+            ("time", [("here", COLOURS[0], times), ("recorded", COLOURS[1], elsewhere)]),
+            ("instructions of warps, virtual GPU", [("", COLOURS[2], counts)]),
+        )
+        if any(values for _, _, values in p[1])
+    ]
     if not panels:
         return ""
     tall = 0.55 + 0.34 * max(
-        len(set().union(*(values for _, _, values in series))) for _, series in panels)
+        len(set().union(*(values for _, _, values in series))) for _, series in panels
+    )
     figure, axes = canvas(8.6, tall, columns=len(panels))
     for ax, (title, series) in zip(np.atleast_1d(axes), panels, strict=True):
         _bars(ax, title, [s for s in series if s[2]], [r.name for r in results])
     alt = "; ".join(
-        f"{title}{f' ({words})' if words else ''}: " + ", ".join(
-            f"{name} {number(v) if v >= 1 else f'{v:.2g}'}" for name, v in values.items())
-        for title, series in panels for words, _, values in series if values)
+        f"{title}{f' ({words})' if words else ''}: "
+        + ", ".join(f"{name} {number(v) if v >= 1 else f'{v:.2g}'}" for name, v in values.items())
+        for title, series in panels
+        for words, _, values in series
+        if values
+    )
     return themed_svg(figure, f"Bars. {alt}")
 
 

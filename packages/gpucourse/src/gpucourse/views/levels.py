@@ -48,8 +48,15 @@ class Node:
     used: bool = False
 
 
-def tree(kernel: object, grid: object = None, block: object = None, *arguments: object,
-         array: str | int = "shared", dtype: object = None, shared_bytes: int = 0) -> View:
+def tree(
+    kernel: object,
+    grid: object = None,
+    block: object = None,
+    *arguments: object,
+    array: str | int = "shared",
+    dtype: object = None,
+    shared_bytes: int = 0,
+) -> View:
     """Launch a reduction on copies of its arguments and draw how its first block added up.
 
     Parameters
@@ -73,16 +80,21 @@ def tree(kernel: object, grid: object = None, block: object = None, *arguments: 
     nodes = list(_nodes(observed, place, dtype))
     widest = max((node.element for node in nodes), default=0) + 1
     if widest > WIDEST:
-        raise ValueError(f"{widest} elements are too many to draw, at most {WIDEST}: launch blocks "
-                         f"of {WIDEST} threads or fewer to see the levels")
+        raise ValueError(
+            f"{widest} elements are too many to draw, at most {WIDEST}: launch blocks "
+            f"of {WIDEST} threads or fewer to see the levels"
+        )
     return _view(observed, nodes, widest, "shared memory" if place is None else place.name)
 
 
 def _nodes(observed: Observed, place: Place | None, dtype: object) -> Iterator[Node]:
     """Every value that was written to the array, in the order of writing; an input that is only
     read counts as written before the launch."""
-    steps = [step for step in observed.trace.accesses("shared" if place is None else "global")
-             if place is None or place.holds(step.addresses).any()]
+    steps = [
+        step
+        for step in observed.trace.accesses("shared" if place is None else "global")
+        if place is None or place.holds(step.addresses).any()
+    ]
     if not steps:
         return
     start = place.address if place else min(int(step.addresses.min()) for step in steps)
@@ -108,8 +120,11 @@ def _nodes(observed: Observed, place: Place | None, dtype: object) -> Iterator[N
         for thread, element, value in rows:
             came = read.pop(thread, [])
             before = latest.get(element)
-            if before and before not in came and (
-                    step.kind == "atomic" or (came and before.thread == thread)):
+            if (
+                before
+                and before not in came
+                and (step.kind == "atomic" or (came and before.thread == thread))
+            ):
                 came = [before, *came]  # a running sum: the thread knows it and need not read it
             for node in came:
                 node.used = True
@@ -138,17 +153,26 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
         told.append(f"The launch was stopped: {observed.error.message}")
     top = max((node.level for node in nodes), default=0)
     if not top:
-        told.insert(0, f"No thread of the first block wrote to {name} a value made from others "
-                       "there: there is no level to draw.")
+        told.insert(
+            0,
+            f"No thread of the first block wrote to {name} a value made from others "
+            "there: there is no level to draw.",
+        )
         return View(box(head(title), *(note(line) for line in told)), "\n".join([title, *told]))
-    lost = [node for node in nodes
-            if not node.used and node.level < top and not _is_filling(node)]
+    lost = [node for node in nodes if not node.used and node.level < top and not _is_filling(node)]
     levels = [[node for node in nodes if node.level == level] for level in range(top + 1)]
-    rows = [f"level {level}: {many(len(row), 'value')}" + (
-        f", {_shown(row[0].value)} at the end" if level == top and len(row) == 1 else
-        f" by threads {ranges(np.unique([n.thread for n in row if n.thread is not None]))}"
-        if row[0].thread is not None else "") + _line_of(row)
-        for level, row in enumerate(levels)]
+    rows = [
+        f"level {level}: {many(len(row), 'value')}"
+        + (
+            f", {_shown(row[0].value)} at the end"
+            if level == top and len(row) == 1
+            else f" by threads {ranges(np.unique([n.thread for n in row if n.thread is not None]))}"
+            if row[0].thread is not None
+            else ""
+        )
+        + _line_of(row)
+        for level, row in enumerate(levels)
+    ]
     if lost:
         values = ", ".join(f"element {n.element} ({_shown(n.value)})" for n in lost[:6])
         verb = "reaches" if len(lost) == 1 else "reach"
@@ -157,9 +181,12 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
     if int(np.prod(observed.grid)) > 1:
         told.append(f"The first of {int(np.prod(observed.grid)):,} blocks.")
     alt = f"{title}. {'; '.join(rows)}. {' '.join(told)}"
-    markup = box(head(title, f"{many(top, 'level')} above the input"),
-                 wide(_picture(levels, widest, lost, alt), title),
-                 *(note(line) for line in told), label=title)
+    markup = box(
+        head(title, f"{many(top, 'level')} above the input"),
+        wide(_picture(levels, widest, lost, alt), title),
+        *(note(line) for line in told),
+        label=title,
+    )
     return View(markup, "\n".join([title, *rows, *told]))
 
 
@@ -199,12 +226,15 @@ def _picture(levels: list[list[Node]], widest: int, lost: list[Node], alt: str) 
             for origin in node.came:
                 ox, oy = place(origin)
                 own = origin.element == node.element
-                lines.append(f'<path d="M{ox:g} {oy - 9:g}L{x:g} {y + 9:g}" stroke="currentColor" '
-                             f'stroke-opacity="{0.25 if own else 0.6}" stroke-width="1.2"/>')
+                lines.append(
+                    f'<path d="M{ox:g} {oy - 9:g}L{x:g} {y + 9:g}" stroke="currentColor" '
+                    f'stroke-opacity="{0.25 if own else 0.6}" stroke-width="1.2"/>'
+                )
             boxes += _node(node, x, y, width, id(node) in missing)
     for element in range(0, widest, 1 if pitch > 18 else 8):
-        boxes.append(label(_LEFT + (element + 0.5) * pitch, height - 3, element, 9, "middle",
-                           'class="dim"'))
+        boxes.append(
+            label(_LEFT + (element + 0.5) * pitch, height - 3, element, 9, "middle", 'class="dim"')
+        )
     return svg(_LEFT + widest * pitch + 6, height, [*lines, *boxes], alt)
 
 
@@ -212,11 +242,20 @@ def _node(node: Node, x: float, y: float, width: float, lost: bool):
     code = f"thread {node.thread}, line {node.line}" if node.thread is not None else "input"
     style = f'fill="{SKY if node.level == 0 else ORANGE}" rx="3"'
     if lost:
-        style = (f'fill="var(--jp-layout-color0, Canvas)" stroke="{VERMILION}" stroke-width="2" '
-                 'stroke-dasharray="3 2" rx="3"')
-    yield rect(x - width / 2, y - 9, width, 18, style,
-               f"element {node.element}: {_shown(node.value)} ({code})")
+        style = (
+            f'fill="var(--jp-layout-color0, Canvas)" stroke="{VERMILION}" stroke-width="2" '
+            'stroke-dasharray="3 2" rx="3"'
+        )
+    yield rect(
+        x - width / 2,
+        y - 9,
+        width,
+        18,
+        style,
+        f"element {node.element}: {_shown(node.value)} ({code})",
+    )
     text = _shown(node.value)
     if len(text) * 6 < width:
-        yield label(x, y + 4, text, 10, "middle",
-                    'pointer-events="none"' + ("" if lost else ' class="ink"'))
+        yield label(
+            x, y + 4, text, 10, "middle", 'pointer-events="none"' + ("" if lost else ' class="ink"')
+        )

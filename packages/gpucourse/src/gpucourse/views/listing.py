@@ -53,11 +53,17 @@ def turns(counters: Counters) -> int:
     A request to global memory takes a turn for each sector, to shared memory one for each
     wavefront, an atomic one for each lane that queues; the first is the instruction itself.
     """
-    return (counters.warp_instructions
-            + max(0, counters.global_sectors - counters.global_requests)
-            + counters.bank_conflicts
-            + max(0, counters.atomic_passes - counters.global_atomic_requests
-                  - counters.shared_atomic_requests))
+    return (
+        counters.warp_instructions
+        + max(0, counters.global_sectors - counters.global_requests)
+        + counters.bank_conflicts
+        + max(
+            0,
+            counters.atomic_passes
+            - counters.global_atomic_requests
+            - counters.shared_atomic_requests,
+        )
+    )
 
 
 def parts(counters: Counters, kernel: str) -> list[Part]:
@@ -76,26 +82,49 @@ def parts(counters: Counters, kernel: str) -> list[Part]:
             for counted in lines.values():
                 together.add(counted)
             title = f"{sources.name(filename)} (a library's)"
-            library.append(Part(title, [
-                Line(None, f"{title}, {many(len(lines), 'line')}", together,
-                     turns(together) / total)]))
+            library.append(
+                Part(
+                    title,
+                    [
+                        Line(
+                            None,
+                            f"{title}, {many(len(lines), 'line')}",
+                            together,
+                            turns(together) / total,
+                        )
+                    ],
+                )
+            )
             continue
         for title, span in _functions(text, lines):
             shown = f"{title} in {sources.name(filename)}" if title else sources.name(filename)
             own.append(Part(shown, list(_lines(text, span, lines, total))))
     own.sort(key=lambda part: not part.title.startswith(f"{kernel} "))
     if nowhere.warp_instructions:
-        library.append(Part("elsewhere", [Line(
-            None, "instructions that name no line of the source", nowhere,
-            turns(nowhere) / total)]))
+        library.append(
+            Part(
+                "elsewhere",
+                [
+                    Line(
+                        None,
+                        "instructions that name no line of the source",
+                        nowhere,
+                        turns(nowhere) / total,
+                    )
+                ],
+            )
+        )
     return own + library
 
 
 def columns(counters: Counters) -> list[Column]:
     """Those that have anything to say about this launch; of one over tiles no warp is known."""
     who = "warp's" if counters.warp_instructions else "block's"
-    return [Column(title, explained.replace("warp's", who))
-            for title, explained, wanted in _COLUMNS if wanted(counters)]
+    return [
+        Column(title, explained.replace("warp's", who))
+        for title, explained, wanted in _COLUMNS
+        if wanted(counters)
+    ]
 
 
 def _functions(text: list[str], lines: dict) -> Iterator[tuple[str, range]]:
@@ -171,8 +200,12 @@ def _lost(counters: Counters) -> str:
 
 _COLUMNS = (
     ("instructions", "issued by warps", lambda c: c.warp_instructions),
-    ("sectors/request", "32-byte pieces of global memory that a warp's access touched, in "
-     "brackets how few would do", lambda c: c.global_requests),
+    (
+        "sectors/request",
+        "32-byte pieces of global memory that a warp's access touched, in "
+        "brackets how few would do",
+        lambda c: c.global_requests,
+    ),
     ("conflicts", "extra wavefronts of shared memory", lambda c: c.bank_conflicts),
     ("lanes lost", "share of the lanes that were masked off or not there", lambda c: c.lanes_lost),
     ("atomics", "updates by threads", lambda c: c.atomics),

@@ -19,8 +19,14 @@ from gpucourse.views.words import duration
 
 SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE, VERMILION = COLOURS
 #: Whose contender it is.
-MADE_BY = {"course": VERMILION, "tuned": PURPLE, "C++": GREEN, "CuPy": SKY, "JAX": ORANGE,
-           "CPU": "#8A8A8A"}
+MADE_BY = {
+    "course": VERMILION,
+    "tuned": PURPLE,
+    "C++": GREEN,
+    "CuPy": SKY,
+    "JAX": ORANGE,
+    "CPU": "#8A8A8A",
+}
 MARKERS = "osD^vP*X"
 
 
@@ -42,8 +48,9 @@ def _from_the_record(draw: Callable) -> Callable:
 
 
 @_from_the_record
-def recorded_times(found: Results, group: str, contenders: Sequence[str] = (),
-                   size: int | None = None) -> Picture:
+def recorded_times(
+    found: Results, group: str, contenders: Sequence[str] = (), size: int | None = None
+) -> Picture:
     """Times of a group's contenders as bars, the shortest first, with quartiles.
 
     Parameters
@@ -63,10 +70,19 @@ def recorded_times(found: Results, group: str, contenders: Sequence[str] = (),
     figure, axes = canvas(9, 0.9 + 0.36 * len(rows))
     medians = [row.median(clock) for row in rows]
     quartiles = [row.quartiles(clock) for row in rows]
-    errors = [[m - low for m, (low, _) in zip(medians, quartiles, strict=True)],
-              [high - m for m, (_, high) in zip(medians, quartiles, strict=True)]]
-    axes.barh(range(len(rows)), medians, 0.74, xerr=errors, capsize=2.5,
-              color=[MADE_BY.get(row.made_by, SKY) for row in rows], ecolor=GREY)
+    errors = [
+        [m - low for m, (low, _) in zip(medians, quartiles, strict=True)],
+        [high - m for m, (_, high) in zip(medians, quartiles, strict=True)],
+    ]
+    axes.barh(
+        range(len(rows)),
+        medians,
+        0.74,
+        xerr=errors,
+        capsize=2.5,
+        color=[MADE_BY.get(row.made_by, SKY) for row in rows],
+        ecolor=GREY,
+    )
     told = [_told(found, row, clock) for row in rows]
     most, least = max(medians), min(medians)
     if most > 30 * least:
@@ -75,8 +91,14 @@ def recorded_times(found: Results, group: str, contenders: Sequence[str] = (),
     else:
         axes.set_xlim(0, most * 1.55)
     for at, (row, high, words) in enumerate(zip(rows, quartiles, told, strict=True)):
-        axes.annotate(words, (max(high[1], row.median(clock)), at), (5, 0), va="center",
-                      textcoords="offset points", fontsize=8)
+        axes.annotate(
+            words,
+            (max(high[1], row.median(clock)), at),
+            (5, 0),
+            va="center",
+            textcoords="offset points",
+            fontsize=8,
+        )
     axes.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=9)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(f"{IN_WORDS[clock]} [ms]", fontsize=9)
@@ -84,8 +106,9 @@ def recorded_times(found: Results, group: str, contenders: Sequence[str] = (),
     title = f"{rows[0].title}: {rows[0].items:,} {rows[0].unit}"
     axes.set_title(f"{title}\n{found.where}", fontsize=9)
     listed = "; ".join(f"{row.label}: {words}" for row, words in zip(rows, told, strict=True))
-    return Picture(figure, f"Bars: {title}. {found.where}. Medians of the {IN_WORDS[clock]}: "
-                           f"{listed}.")
+    return Picture(
+        figure, f"Bars: {title}. {found.where}. Medians of the {IN_WORDS[clock]}: {listed}."
+    )
 
 
 def recorded(*drawn: Picture | View) -> None:
@@ -129,47 +152,77 @@ def recorded_scaling(found: Results, group: str, clock: str = "call") -> Picture
         dashes = ("-", "--", ":", "-.")[styles.setdefault(kind, 0) % 4]
         styles[kind] += 1
         medians = [row.median(clock) for row in rows]
-        axes.loglog([row.items for row in rows], medians, dashes, marker=marker, markersize=4,
-                    color=GREY if kind == "CPU" else MADE_BY.get(kind, SKY), label=rows[0].label)
-        ends.append(f"{rows[0].label} from {duration(1e-3 * medians[0])} to "
-                    f"{duration(1e-3 * medians[-1])}")
+        axes.loglog(
+            [row.items for row in rows],
+            medians,
+            dashes,
+            marker=marker,
+            markersize=4,
+            color=GREY if kind == "CPU" else MADE_BY.get(kind, SKY),
+            label=rows[0].label,
+        )
+        ends.append(
+            f"{rows[0].label} from {duration(1e-3 * medians[0])} to {duration(1e-3 * medians[-1])}"
+        )
     some = next(iter(lines.values()))
     l2 = (found.document.get("gpu") or {}).get("l2_bytes")
     if l2 and some[0].bytes:
         full = l2 * some[0].items / some[0].bytes
         axes.axvline(full, color="#8A8A8A", linestyle=":", linewidth=1)
-        axes.annotate("fits into the GPU's cache", (full, 0.02), (-4, 0), fontsize=8, ha="right",
-                      xycoords=("data", "axes fraction"), textcoords="offset points")
+        axes.annotate(
+            "fits into the GPU's cache",
+            (full, 0.02),
+            (-4, 0),
+            fontsize=8,
+            ha="right",
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+        )
     title = f"{some[0].title}\n{found.where}"
     axes.set_title(title, fontsize=9)
     axes.set_xlabel(some[0].unit)
     axes.set_ylabel("time [ms]")
     axes.legend(fontsize=8)
     crossings = "; ".join(_crossings(lines, clock)) or "no contender of the CPU is overtaken"
-    return Picture(figure, f"Lines: {some[0].title}, from {some[0].items:,} to {some[-1].items:,} "
-                           f"{some[0].unit}. {found.where}. Medians of the {IN_WORDS[clock]}: "
-                           f"{'; '.join(ends)}. {crossings}.")
+    return Picture(
+        figure,
+        f"Lines: {some[0].title}, from {some[0].items:,} to {some[-1].items:,} "
+        f"{some[0].unit}. {found.where}. Medians of the {IN_WORDS[clock]}: "
+        f"{'; '.join(ends)}. {crossings}.",
+    )
 
 
 def _crossings(lines: dict[str, list[Row]], clock: str) -> list[str]:
     """From which size on each contender beats the CPU's, in words."""
-    cpu = {row.size: row.median(clock) for rows in lines.values() for row in rows
-           if row.made_by == "CPU"}
+    cpu = {
+        row.size: row.median(clock)
+        for rows in lines.values()
+        for row in rows
+        if row.made_by == "CPU"
+    }
     said = []
     for rows in lines.values():
         if not cpu or rows[0].made_by == "CPU":
             continue
         wins = [row.items or 0 for row in rows if row.median(clock) < cpu.get(row.size, 0.0)]
-        said.append(f"{rows[0].label} is faster than the CPU from {min(wins):,} on" if wins
-                    else f"{rows[0].label} is nowhere faster than the CPU")
+        said.append(
+            f"{rows[0].label} is faster than the CPU from {min(wins):,} on"
+            if wins
+            else f"{rows[0].label} is nowhere faster than the CPU"
+        )
     return said
 
 
 #: What the roofline shows: (group, contender, whether its arithmetic is in float64).
 ON_THE_ROOFLINE = (
-    ("reduction", "shuffle"), ("quadratic.float64", "cupy-arrays"), ("quadratic.float64", "numba"),
-    ("mandelbrot.picture", "cupy-arrays"), ("mandelbrot.picture", "numba"),
-    ("lesson.product", "naive"), ("lesson.product", "tiled"), ("lesson.product", "cupy"),
+    ("reduction", "shuffle"),
+    ("quadratic.float64", "cupy-arrays"),
+    ("quadratic.float64", "numba"),
+    ("mandelbrot.picture", "cupy-arrays"),
+    ("mandelbrot.picture", "numba"),
+    ("lesson.product", "naive"),
+    ("lesson.product", "tiled"),
+    ("lesson.product", "cupy"),
 )
 
 
@@ -205,19 +258,37 @@ def recorded_roofline(found: Results, rows: Sequence[tuple[str, str]] = ON_THE_R
     high = max(100.0, *(intensity for _, intensity, _ in points)) * 4
     for (precision, peak), style in zip(ceilings.items(), ("-", "--"), strict=True):
         corner = peak / bandwidth
-        axes.loglog([low, corner, high], [low * bandwidth / 1e12, peak / 1e12, peak / 1e12], style,
-                    color=GREY, linewidth=1.2,
-                    label=f"copy {bandwidth / 1e12:.2f} TB/s, "
-                          f"{precision} {peak / 1e12:.1f} TFLOPS")
+        axes.loglog(
+            [low, corner, high],
+            [low * bandwidth / 1e12, peak / 1e12, peak / 1e12],
+            style,
+            color=GREY,
+            linewidth=1.2,
+            label=f"copy {bandwidth / 1e12:.2f} TB/s, {precision} {peak / 1e12:.1f} TFLOPS",
+        )
     for (row, intensity, rate), marker in zip(points, MARKERS, strict=False):
-        axes.plot(intensity, rate / 1e12, marker, markersize=7, label=row.id.rpartition("/")[0],
-                  color=MADE_BY.get(row.made_by, SKY), markeredgecolor=INK, markeredgewidth=0.6)
+        axes.plot(
+            intensity,
+            rate / 1e12,
+            marker,
+            markersize=7,
+            label=row.id.rpartition("/")[0],
+            color=MADE_BY.get(row.made_by, SKY),
+            markeredgecolor=INK,
+            markeredgewidth=0.6,
+        )
     axes.set_title(f"Roofline, measured\n{found.where}", fontsize=9)
     axes.set_xlabel("operations for each byte that the work needs at least")
     axes.set_ylabel("TFLOPS")
     axes.legend(fontsize=7.5, loc="center left", bbox_to_anchor=(1.01, 0.5))
-    told = "; ".join(f"{row.label} ({row.group}): {rate / 1e12:.3g} TFLOPS at {intensity:.2g} "
-                     "operations for each byte" for row, intensity, rate in points)
+    told = "; ".join(
+        f"{row.label} ({row.group}): {rate / 1e12:.3g} TFLOPS at {intensity:.2g} "
+        "operations for each byte"
+        for row, intensity, rate in points
+    )
     roofs = " and ".join(f"{peak / 1e12:.1f} TFLOPS in {p}" for p, peak in ceilings.items())
-    return Picture(figure, f"Roofline. {found.where}. Measured slope {bandwidth / 1e12:.2f} TB/s, "
-                           f"ceilings {roofs}. Points: {told}.")
+    return Picture(
+        figure,
+        f"Roofline. {found.where}. Measured slope {bandwidth / 1e12:.2f} TB/s, "
+        f"ceilings {roofs}. Points: {told}.",
+    )

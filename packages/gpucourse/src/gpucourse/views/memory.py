@@ -62,9 +62,16 @@ class Request:
         return {"load": "reads", "store": "writes", "atomic": "updates"}[self.step.kind]
 
 
-def memory(kernel: object, grid: object = None, block: object = None, *arguments: object,
-           array: str | int | None = None, steps: int = STEPS, title: str = "",
-           shared_bytes: int = 0) -> View:
+def memory(
+    kernel: object,
+    grid: object = None,
+    block: object = None,
+    *arguments: object,
+    array: str | int | None = None,
+    steps: int = STEPS,
+    title: str = "",
+    shared_bytes: int = 0,
+) -> View:
     """Launch a kernel on copies of its arguments and draw how its first warps reach one array.
 
     Parameters
@@ -108,14 +115,20 @@ def requests(observed: Observed, place: Place | None) -> Iterator[Request]:
         for warp in np.unique(number):
             mine = number == warp
             own = threads[mine]
-            yield Request(step, int(own[0]) // in_block, int(own[0]) % in_block // WARP,
-                          own % in_block, offsets[mine])
+            yield Request(
+                step,
+                int(own[0]) // in_block,
+                int(own[0]) % in_block // WARP,
+                own % in_block,
+                offsets[mine],
+            )
 
 
 def _choose(places: list[Place], array: str | int | None) -> Place:
     if not places:
-        raise ValueError("the kernel has no array among its arguments: for shared memory give "
-                         'array="shared"')
+        raise ValueError(
+            'the kernel has no array among its arguments: for shared memory give array="shared"'
+        )
     if array is None:
         return places[0]
     for place in places:
@@ -125,8 +138,9 @@ def _choose(places: list[Place], array: str | int | None) -> Place:
     raise ValueError(f'no array {array!r} among the arguments: give one of {names}, or "shared"')
 
 
-def _view(observed: Observed, found: list[Request], name: str, draw, steps: int,
-          title: str) -> View:
+def _view(
+    observed: Observed, found: list[Request], name: str, draw, steps: int, title: str
+) -> View:
     heading = title or f"{observed.kernel}: {name}"
     told = [] if title == "" else [f"{observed.kernel}: {name}"]
     if not found:
@@ -142,22 +156,36 @@ def _view(observed: Observed, found: list[Request], name: str, draw, steps: int,
     if left := len(found) - len(drawn):
         told.append(f"{many(left, 'further request')} of these warps left out.")
     frames = [
-        f'<p><b>{number}.</b> {escape(caption)}<br><code>{escape(_code(request))}</code><br>'
+        f"<p><b>{number}.</b> {escape(caption)}<br><code>{escape(_code(request))}</code><br>"
         f"{escape(words)}</p>{picture}"
         for number, (request, caption, (picture, words)) in enumerate(
-            zip(found, captions, drawn, strict=False), start=1)]
-    markup = box(head(heading, told[0] if title and told else ""),
-                 stepper(frames, captions) if frames else "",
-                 *(note(line) for line in told[bool(title):]), label=heading)
-    text = [heading] + [f"{number}. {caption}: {_code(request)}\n   {words}\n   {_who(request)}"
-                        for number, (request, caption, (_, words)) in enumerate(
-                            zip(found, captions, drawn, strict=False), start=1)] + told
+            zip(found, captions, drawn, strict=False), start=1
+        )
+    ]
+    markup = box(
+        head(heading, told[0] if title and told else ""),
+        stepper(frames, captions) if frames else "",
+        *(note(line) for line in told[bool(title) :]),
+        label=heading,
+    )
+    text = (
+        [heading]
+        + [
+            f"{number}. {caption}: {_code(request)}\n   {words}\n   {_who(request)}"
+            for number, (request, caption, (_, words)) in enumerate(
+                zip(found, captions, drawn, strict=False), start=1
+            )
+        ]
+        + told
+    )
     return View(markup, "\n".join(text))
 
 
 def _caption(request: Request) -> str:
-    return (f"line {request.step.line}: warp {request.warp} of block {request.block} "
-            f"{request.verb}, {many(len(request.threads), 'thread')}")
+    return (
+        f"line {request.step.line}: warp {request.warp} of block {request.block} "
+        f"{request.verb}, {many(len(request.threads), 'thread')}"
+    )
 
 
 def _code(request: Request) -> str:
@@ -192,17 +220,22 @@ def sectors(request: Request, place: Place) -> tuple[str, str]:
     # Far apart, each sector would have a row of its own: pack them, a gap tells.
     packed = len(rows) > 8
     for at, sector in enumerate(touched.tolist()):
-        column, row = (at % _PER_ROW, at // _PER_ROW) if packed else (
-            sector % _PER_ROW, rows[sector // _PER_ROW])
+        column, row = (
+            (at % _PER_ROW, at // _PER_ROW)
+            if packed
+            else (sector % _PER_ROW, rows[sector // _PER_ROW])
+        )
         x, y = column * (_SECTOR_WIDTH + _GAP), row * (_CELL + 22) + 12
         parts += _sector(sector, x, y, item, base, held, place)
     height = y + _CELL + 6
     wanted = len(held) * item
     least = -(-wanted // SECTOR)
     moved = len(touched) * SECTOR
-    words = (f"{many(len(touched), 'sector')} touched, {moved:,} bytes moved for the {wanted:,} "
-             f"bytes wanted" + (f": {least} would do" if len(touched) > least else
-                                ": as few as would do"))
+    words = (
+        f"{many(len(touched), 'sector')} touched, {moved:,} bytes moved for the {wanted:,} "
+        f"bytes wanted"
+        + (f": {least} would do" if len(touched) > least else ": as few as would do")
+    )
     alt = f"{_caption(request)}: {words}. {_who(request)}."
     return svg(_PER_ROW * (_SECTOR_WIDTH + _GAP), height, parts, alt), words
 
@@ -212,8 +245,14 @@ def _sector(sector: int, x: float, y: float, item: int, base: int, held: dict, p
     width = _SECTOR_WIDTH / per
     begin = sector * SECTOR - base
     ticks = "".join(f"M{x + k * width:g} {y:g}v{_CELL}" for k in range(1, per) if width > 2)
-    yield rect(x, y, _SECTOR_WIDTH, _CELL, 'fill="currentColor" fill-opacity=".1" '
-               'stroke="currentColor" stroke-opacity=".35" stroke-width=".5"')
+    yield rect(
+        x,
+        y,
+        _SECTOR_WIDTH,
+        _CELL,
+        'fill="currentColor" fill-opacity=".1" '
+        'stroke="currentColor" stroke-opacity=".35" stroke-width=".5"',
+    )
     yield f'<path d="{ticks}" stroke="currentColor" stroke-opacity=".35" stroke-width=".5"/>'
     yield label(x, y - 3, f"{begin // place.dtype.itemsize:,}", 9, style='class="dim"')
     for k in range(per):
@@ -223,12 +262,24 @@ def _sector(sector: int, x: float, y: float, item: int, base: int, held: dict, p
             continue
         element = (begin + k * item) // place.dtype.itemsize
         who = ranges(np.unique(threads))
-        yield rect(left, y, width, _CELL, f'fill="{FILLS[threads[0] // WARP % len(FILLS)]}" '
-                   'stroke="#1a1a1a" stroke-width=".5"', f"{place.name}[{element}]: thread {who}")
+        yield rect(
+            left,
+            y,
+            width,
+            _CELL,
+            f'fill="{FILLS[threads[0] // WARP % len(FILLS)]}" stroke="#1a1a1a" stroke-width=".5"',
+            f"{place.name}[{element}]: thread {who}",
+        )
         if width > 10:
             text = threads[0] if len(threads) == 1 else f"×{len(threads)}"
-            yield label(left + width / 2, y + 12, text, 9 if width < 20 else 10, "middle",
-                        'class="ink" pointer-events="none"')
+            yield label(
+                left + width / 2,
+                y + 12,
+                text,
+                9 if width < 20 else 10,
+                "middle",
+                'class="ink" pointer-events="none"',
+            )
 
 
 # -- shared memory ------------------------------------------------------------------------------
@@ -247,16 +298,24 @@ def banks(request: Request) -> tuple[str, str]:
             continue
         least += 1
         queues: dict[int, dict[int, list[int]]] = {}
-        for thread, offset in zip(request.threads[chosen].tolist(),
-                                  request.offsets[chosen].tolist(), strict=True):
+        for thread, offset in zip(
+            request.threads[chosen].tolist(), request.offsets[chosen].tolist(), strict=True
+        ):
             for word in range(offset // WORD, (offset + request.size - 1) // WORD + 1):
                 queues.setdefault(word % BANKS, {}).setdefault(word, []).append(thread)
         longest = max(map(len, queues.values()))
         for turn in range(longest):
-            turns.append({bank: list(words.items())[turn]
-                          for bank, words in queues.items() if len(words) > turn})
-    parts = [label(bank * _BANK + _BANK / 2, 10, bank, 9, "middle", 'class="dim"')
-             for bank in range(BANKS)]
+            turns.append(
+                {
+                    bank: list(words.items())[turn]
+                    for bank, words in queues.items()
+                    if len(words) > turn
+                }
+            )
+    parts = [
+        label(bank * _BANK + _BANK / 2, 10, bank, 9, "middle", 'class="dim"')
+        for bank in range(BANKS)
+    ]
     for row, wanted in enumerate(turns):
         y = 15 + row * (_CELL + 1)
         parts.append(rect(0, y, BANKS * _BANK - 1, _CELL, 'fill="currentColor" fill-opacity=".08"'))
@@ -265,10 +324,22 @@ def banks(request: Request) -> tuple[str, str]:
             hover = f"bank {bank}, byte {word * WORD}: thread {ranges(np.array(threads))}"
             parts.append(rect(bank * _BANK, y, _BANK - 1, _CELL, f'fill="{fill}"', hover))
             text = threads[0] if len(threads) == 1 else f"×{len(threads)}"
-            parts.append(label(bank * _BANK + _BANK / 2 - 0.5, y + 12, text, 10, "middle",
-                               'class="ink" pointer-events="none"'))
+            parts.append(
+                label(
+                    bank * _BANK + _BANK / 2 - 0.5,
+                    y + 12,
+                    text,
+                    10,
+                    "middle",
+                    'class="ink" pointer-events="none"',
+                )
+            )
     words = f"{many(len(turns), 'wavefront')}" + (
-        f"; {least} would do: threads want different words of one bank" if len(turns) > least
-        else ": no bank is wanted twice" if least == 1 else ": as few as this size allows")
+        f"; {least} would do: threads want different words of one bank"
+        if len(turns) > least
+        else ": no bank is wanted twice"
+        if least == 1
+        else ": as few as this size allows"
+    )
     alt = f"{_caption(request)}: {words}."
     return svg(BANKS * _BANK, 18 + len(turns) * (_CELL + 1), parts, alt), words

@@ -23,10 +23,12 @@ FILLS = (SKY, ORANGE, "#45C29B", YELLOW, "#E3A5C7", "#8FB8DE", "#F2956B", "#C5C5
 
 _RULES = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 # JupyterLab's own rules for tables and code are specific; the name three times outweighs them.
-STYLE = f'<style>{_RULES.replace(".gpuc ", ".gpuc.gpuc.gpuc ").strip()}</style>'
+STYLE = f"<style>{_RULES.replace('.gpuc ', '.gpuc.gpuc.gpuc ').strip()}</style>"
 # JupyterLab takes styles and SVG out of the outputs of notebooks that were run elsewhere.
-_UNTRUSTED = ("In words, because this notebook is not trusted:\n“Trust Notebook” among "
-              "Jupyter's commands shows the picture.")
+_UNTRUSTED = (
+    "In words, because this notebook is not trusted:\n“Trust Notebook” among "
+    "Jupyter's commands shows the picture."
+)
 _COLUMNS = 88  # of a monospaced font, in a notebook
 _numbers = itertools.count(1)
 
@@ -54,15 +56,18 @@ class View:
     def _repr_html_(self) -> str:
         # The words show where the style sheet has been taken out, and the picture only with it.
         words = f"{_UNTRUSTED}\n\n{escape(_wrapped(self.text))}"
-        return (f'{STYLE}<pre class="gpuc-words">{words}</pre>'
-                f'<div class="gpuc-picture" hidden="hidden">{self.markup}</div>')
+        return (
+            f'{STYLE}<pre class="gpuc-words">{words}</pre>'
+            f'<div class="gpuc-picture" hidden="hidden">{self.markup}</div>'
+        )
 
 
 def _wrapped(text: str) -> str:
     """Long lines of prose broken between words; what is indented is a table and stays."""
     return "\n".join(
         line if len(line) <= _COLUMNS or line[:1] == " " else textwrap.fill(line, _COLUMNS)
-        for line in text.split("\n"))
+        for line in text.split("\n")
+    )
 
 
 def beside(*views: View) -> View:
@@ -70,11 +75,12 @@ def beside(*views: View) -> View:
     for view in views:
         if not isinstance(view, View):
             raise TypeError(
-                f"beside() takes views, such as gpucourse.memory(...), not a "
-                f"{type(view).__name__}")
+                f"beside() takes views, such as gpucourse.memory(...), not a {type(view).__name__}"
+            )
     return View(
         f'<div class="gpuc-row">{"".join(view.markup for view in views)}</div>',
-        "\n\n".join(view.text for view in views))
+        "\n\n".join(view.text for view in views),
+    )
 
 
 def box(*parts: str, label: str = "") -> str:
@@ -92,8 +98,9 @@ def head(title: str, *facts: str) -> str:
 def wide(markup: str, name: str) -> str:
     """What may be wider than the page: it scrolls by itself, with the arrow keys too once Tab has
     reached it. `name` is what a screen reader calls it."""
-    return (f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">'
-            f"{markup}</div>")
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">{markup}</div>'
+    )
 
 
 def note(text: str) -> str:
@@ -102,9 +109,13 @@ def note(text: str) -> str:
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:
     """(style of the swatch, words) pairs in a row."""
-    return '<div class="legend small">' + "".join(
-        f'<span><i style="{style}"></i>{escape(words)}</span>' for style, words in entries
-    ) + "</div>"
+    return (
+        '<div class="legend small">'
+        + "".join(
+            f'<span><i style="{style}"></i>{escape(words)}</span>' for style, words in entries
+        )
+        + "</div>"
+    )
 
 
 def escape(text: object) -> str:
@@ -116,8 +127,10 @@ def escape(text: object) -> str:
 
 def svg(width: float, height: float, parts: Iterable[str], alt: str) -> str:
     """A picture with its description; lengths are pixels."""
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
-            f'width="{width:g}" role="img" aria-label="{escape(alt)}">{"".join(parts)}</svg>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" role="img" aria-label="{escape(alt)}">{"".join(parts)}</svg>'
+    )
 
 
 def rect(x: float, y: float, width: float, height: float, style: str, title: str = "") -> str:
@@ -125,10 +138,13 @@ def rect(x: float, y: float, width: float, height: float, style: str, title: str
     return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" {style}{inside}'
 
 
-def label(x: float, y: float, text: object, size: float = 11, anchor: str = "start",
-          style: str = "") -> str:
-    return (f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}" {style}>'
-            f"{escape(text)}</text>")
+def label(
+    x: float, y: float, text: object, size: float = 11, anchor: str = "start", style: str = ""
+) -> str:
+    return (
+        f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}" {style}>'
+        f"{escape(text)}</text>"
+    )
 
 
 # -- steps --------------------------------------------------------------------------------------
@@ -157,16 +173,23 @@ def stepper(frames: Sequence[str], names: Sequence[str], marks: Sequence[object]
     shown = ",".join(f"#{id}-{n}:checked~.f{n}" for n in range(len(frames)))
     chosen = ",".join(f"#{id}-{n}:checked~.scale label.s{n}" for n in range(len(frames)))
     focus = ",".join(f"#{id}-{n}:focus-visible~.scale label.s{n}" for n in range(len(frames)))
-    rules += (f"{shown}{{display:block}}{chosen}{{background:#0072B2;color:#fff;font-weight:600}}"
-              f"{focus}{{outline:2px solid #E69F00}}")
+    rules += (
+        f"{shown}{{display:block}}{chosen}{{background:#0072B2;color:#fff;font-weight:600}}"
+        f"{focus}{{outline:2px solid #E69F00}}"
+    )
     steps = marks or (range(1, len(frames) + 1) if len(frames) <= 40 else [""] * len(frames))
     inputs = "".join(
         f'<input type="radio" name="{id}" id="{id}-{n}" '
         f'aria-label="{escape(names[n]) if marks else f"step {n + 1}"}"'
-        f'{" checked" if n == 0 else ""}>' for n in range(len(frames)))
+        f"{' checked' if n == 0 else ''}>"
+        for n in range(len(frames))
+    )
     labels = "".join(
         f'<label class="s{n}" for="{id}-{n}" title="{escape(name)}">{escape(step)}</label>'
-        for n, (name, step) in enumerate(zip(names, steps, strict=True)))
+        for n, (name, step) in enumerate(zip(names, steps, strict=True))
+    )
     body = "".join(f'<div class="f f{n}">{frame}</div>' for n, frame in enumerate(frames))
-    return (f'<style>{rules}</style><div class="gpuc-steps {id}">{inputs}'
-            f'<div class="scale">{labels}</div>{body}</div>')
+    return (
+        f'<style>{rules}</style><div class="gpuc-steps {id}">{inputs}'
+        f'<div class="scale">{labels}</div>{body}</div>'
+    )

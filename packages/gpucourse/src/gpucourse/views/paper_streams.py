@@ -164,8 +164,13 @@ def draw(gpu: PaperGPU, title: str):
         axes.barh(row, 0.94, left=task.start + 0.03, color=COLOURS[task.stream % len(COLOURS)])
         middle = task.start + 0.5
         axes.text(middle, row, task.label, ha="center", va="center", color=INK, fontsize=8)
-    axes.set(yticks=range(len(ENGINES)), yticklabels=ENGINES[::-1], xlim=(0, max(end, 1)),
-             xlabel="units: each copy and each launch is said to take one", title=title)
+    axes.set(
+        yticks=range(len(ENGINES)),
+        yticklabels=ENGINES[::-1],
+        xlim=(0, max(end, 1)),
+        xlabel="units: each copy and each launch is said to take one",
+        title=title,
+    )
     busy = ", ".join(
         f"{engine} {sum(task.engine == engine for task in gpu.tasks)}" for engine in ENGINES
     )

@@ -89,15 +89,17 @@ def themed_svg(figure: Figure, alt: str) -> str:
     # A salt from the content: two figures in one page must not share the names of their parts.
     salt = hashlib.sha256(alt.encode()).hexdigest()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
-        figure.savefig(drawn, format="svg", transparent=True,
-                       metadata={"Date": None, "Creator": None})
+        figure.savefig(
+            drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
     markup = drawn.getvalue()
     markup = markup[markup.index("<svg") :]
     markup = re.sub(r"<metadata>.*?</metadata>", "", markup, flags=re.DOTALL)
     markup = re.sub(rf"#000000|\bblack\b|{ON_DARK.lower()}", "currentColor", markup)
     # Text has no colour of its own in matplotlib's SVG: black is left unsaid.
-    return markup.replace("<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" '
-                          'fill="currentColor" ', 1)
+    return markup.replace(
+        "<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" fill="currentColor" ', 1
+    )
 
 
 def bare(axes: Any) -> None:

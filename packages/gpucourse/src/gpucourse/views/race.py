@@ -15,8 +15,13 @@ from gpucourse.views.runs import Launch, Observed, observe
 from virtualgpu.findings import Finding
 
 
-def race(kernel: object, grid: object = None, block: object = None, *arguments: object,
-         shared_bytes: int = 0) -> View:
+def race(
+    kernel: object,
+    grid: object = None,
+    block: object = None,
+    *arguments: object,
+    shared_bytes: int = 0,
+) -> View:
     """Launch a kernel on copies of its arguments; where it has a race, replay it step by step.
 
     Parameters
@@ -35,12 +40,15 @@ def race(kernel: object, grid: object = None, block: object = None, *arguments: 
     races = [found for found in observed.findings if found.kind == "race"]
     title = f"{observed.kernel}: "
     if not races:
-        text = ("Whatever two threads do to one place in memory, a barrier, an atomic or the end "
-                "of a launch puts it in order: there is nothing to replay.")
+        text = (
+            "Whatever two threads do to one place in memory, a barrier, an atomic or the end "
+            "of a launch puts it in order: there is nothing to replay."
+        )
         if observed.findings:
             text = f"Nothing to replay, but there is this: {observed.findings[0].message}"
-        return View(box(head(title + "no race"), f"<p>{escape(text)}</p>"),
-                    f"{title}no race\n{text}")
+        return View(
+            box(head(title + "no race"), f"<p>{escape(text)}</p>"), f"{title}no race\n{text}"
+        )
     # An update that is lost reads and writes on one line: that tells the story best.
     races.sort(key=lambda f: f.other is None or f.other.line != f.line)
     found = next((f for f in races if f.other and None not in (f.thread, f.other.thread)), None)
@@ -56,8 +64,10 @@ def race(kernel: object, grid: object = None, block: object = None, *arguments: 
 
 def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View:
     title = f"{observed.kernel}: a race"
-    names = (_name(found.block, found.thread, found.other.block),
-             _name(found.other.block, found.other.thread, found.block))
+    names = (
+        _name(found.block, found.thread, found.other.block),
+        _name(found.other.block, found.other.thread, found.block),
+    )
     if not replays:
         text = f"{found.message} (no recording of these two threads shows it)"
         return View(box(head(title), note(text)), f"{title}\n{text}")
@@ -70,21 +80,36 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
             moral += " Nothing makes it so: in another order the other comes first."
         # What becomes of it is told at the last step: until then a reader may guess.
         first, last = ("Step by step:", moral) if replay.lost() else (moral, "")
-        frames = [_frame(rows, shown, names, replay.cell, last)
-                  for shown in range(1, len(rows) + 1)]
-        markup.append(f"<p>{escape(heading)}{escape(first)}</p>"
-                      + stepper(frames, [f"step {n + 1}" for n in range(len(rows))]))
+        frames = [
+            _frame(rows, shown, names, replay.cell, last) for shown in range(1, len(rows) + 1)
+        ]
+        markup.append(
+            f"<p>{escape(heading)}{escape(first)}</p>"
+            + stepper(frames, [f"step {n + 1}" for n in range(len(rows))])
+        )
         lines += ["", f"{heading}{moral}", *_text_rows(rows, names, replay.cell)]
     how = {replay.seed for replay in replays}
-    told = ("Recorded under " + " and ".join(
-        "the default order" if seed is None else f"virtualgpu.schedule({seed})"
-        for seed in sorted(how, key=str)) + "; hardware is as free to choose it.")
+    told = (
+        "Recorded under "
+        + " and ".join(
+            "the default order" if seed is None else f"virtualgpu.schedule({seed})"
+            for seed in sorted(how, key=str)
+        )
+        + "; hardware is as free to choose it."
+    )
     if len(replays) == 1 and how == {None}:
         told += f" In launches of at most {MOST_THREADS:,} threads, other orders are tried too."
     advice = found.message.rsplit(": ", 1)[-1]
-    return View(box(head(title, "two threads, step by step"), *markup,
-                    f"<p><b>To mend it:</b> {escape(advice)}.</p>", note(told), label=title),
-                "\n".join([*lines, "", f"To mend it: {advice}.", told]))
+    return View(
+        box(
+            head(title, "two threads, step by step"),
+            *markup,
+            f"<p><b>To mend it:</b> {escape(advice)}.</p>",
+            note(told),
+            label=title,
+        ),
+        "\n".join([*lines, "", f"To mend it: {advice}.", told]),
+    )
 
 
 def _name(block: tuple, thread: tuple, other: tuple) -> str:
@@ -109,12 +134,25 @@ def _rows(replay: Replay) -> list[_Row]:
     lost = replay.lost()
     known = None
     for at, event in enumerate(replay.events):
-        value = "?" if event.value is None else f"{event.value:g}" if isinstance(
-            event.value, float) else str(event.value)
+        value = (
+            "?"
+            if event.value is None
+            else f"{event.value:g}"
+            if isinstance(event.value, float)
+            else str(event.value)
+        )
         does = ["", ""]
         if event.kind == "load" and known is not None and value != known:
-            rows.append(_Row(("", ""), (registers[0], registers[1]), value, None, "",
-                             "others wrote meanwhile"))
+            rows.append(
+                _Row(
+                    ("", ""),
+                    (registers[0], registers[1]),
+                    value,
+                    None,
+                    "",
+                    "others wrote meanwhile",
+                )
+            )
         for who in (0, 1) if event.who == 2 else (event.who,):
             does[who] = {"load": "reads", "store": "writes", "atomic": "updates"}[event.kind]
             does[who] += f" {value}"
@@ -125,8 +163,16 @@ def _rows(replay: Replay) -> list[_Row]:
             mark = "overwrites what the other wrote: that update is lost"
             if lost[0] == lost[1]:
                 mark = f"both write at once: one {_written(replay)} is lost"
-        rows.append(_Row((does[0], does[1]), (registers[0], registers[1]), value, event.line,
-                         event.code, mark))
+        rows.append(
+            _Row(
+                (does[0], does[1]),
+                (registers[0], registers[1]),
+                value,
+                event.line,
+                event.code,
+                mark,
+            )
+        )
     return rows
 
 
@@ -138,15 +184,18 @@ def _written(replay: Replay) -> str:
 def _moral(replay: Replay, names: tuple[str, str]) -> str:
     lost = replay.lost()
     if lost is not None and lost[0] == lost[1] and _written(replay) == "value":
-        return (f"Both threads write {replay.cell} in one step, and nothing says whose value "
-                "stays.")
+        return f"Both threads write {replay.cell} in one step, and nothing says whose value stays."
     if lost is not None and lost[0] == lost[1]:
-        return (f"Both threads read {replay.cell} before either wrote, so both write what they "
-                "made of the same old value: two updates count as one.")
+        return (
+            f"Both threads read {replay.cell} before either wrote, so both write what they "
+            "made of the same old value: two updates count as one."
+        )
     if lost is not None:
         victim = replay.events[lost[1]].who
-        return (f"{_capital(names[1 - victim])} works on a value of {replay.cell} that "
-                f"{names[victim]} has replaced meanwhile: the update between is lost.")
+        return (
+            f"{_capital(names[1 - victim])} works on a value of {replay.cell} that "
+            f"{names[victim]} has replaced meanwhile: the update between is lost."
+        )
     first = replay.events[0]
     verb = {"load": "reads", "store": "writes", "atomic": "updates"}[first.kind]
     if first.who == 2:
@@ -166,19 +215,32 @@ def _frame(rows: list[_Row], shown: int, names: tuple[str, str], cell: str, last
             style = ' style="background:rgba(213,94,0,.32)"'
         if number > shown:  # it keeps its place, so that nothing jumps
             style = ' style="visibility:hidden"'
-        where = f'<code>{escape(row.code)}</code> (line {row.line})' if row.line else ""
-        mark = f'<br><b>{escape(row.mark)}</b>' if row.mark else ""
-        cells = "".join(f"<td{' class=n' if n else ''}>{escape(text)}</td>" for text, n in (
-            (row.does[0], 0), (row.registers[0], 1), (row.memory, 1), (row.registers[1], 1),
-            (row.does[1], 0)))
-        body.append(f'<tr{style}><td class="n faint">{number}</td>{cells}'
-                    f'<td class="small">{where}{mark}</td></tr>')
+        where = f"<code>{escape(row.code)}</code> (line {row.line})" if row.line else ""
+        mark = f"<br><b>{escape(row.mark)}</b>" if row.mark else ""
+        cells = "".join(
+            f"<td{' class=n' if n else ''}>{escape(text)}</td>"
+            for text, n in (
+                (row.does[0], 0),
+                (row.registers[0], 1),
+                (row.memory, 1),
+                (row.registers[1], 1),
+                (row.does[1], 0),
+            )
+        )
+        body.append(
+            f'<tr{style}><td class="n faint">{number}</td>{cells}'
+            f'<td class="small">{where}{mark}</td></tr>'
+        )
     hidden = "" if shown == len(rows) else ' style="visibility:hidden"'
     end = f"<p{hidden}><b>{escape(last)}</b></p>" if last else ""
-    heads = "".join(f"<th{' class=n' if n else ''}>{escape(text)}</th>" for text, n in (
-        (names[0], 0), ("its value", 1), (cell, 1), ("its value", 1), (names[1], 0)))
-    table = (f'<table><thead><tr><th class="n">step</th>{heads}<th></th></tr></thead>'
-             f"<tbody>{''.join(body)}</tbody></table>")
+    heads = "".join(
+        f"<th{' class=n' if n else ''}>{escape(text)}</th>"
+        for text, n in ((names[0], 0), ("its value", 1), (cell, 1), ("its value", 1), (names[1], 0))
+    )
+    table = (
+        f'<table><thead><tr><th class="n">step</th>{heads}<th></th></tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table>"
+    )
     return wide(table, "steps") + end
 
 
@@ -187,6 +249,8 @@ def _text_rows(rows: list[_Row], names: tuple[str, str], cell: str) -> list[str]
     lines = [f"step  {names[0]:{wide}}  {cell:>12}  {names[1]:{wide}}"]
     for number, row in enumerate(rows, start=1):
         mark = f"   {row.mark}" if row.mark else ""
-        lines.append(f"{number:>4}  {row.does[0]:{wide}}  {row.memory:>12}  {row.does[1]:{wide}}"
-                     f"{mark}".rstrip())
+        lines.append(
+            f"{number:>4}  {row.does[0]:{wide}}  {row.memory:>12}  {row.does[1]:{wide}}"
+            f"{mark}".rstrip()
+        )
     return lines

@@ -30,8 +30,10 @@ def sentence(launch: Launch, observed: Observed) -> str:
     if observed.error is not None:
         return f"Not run on the {device().name}, because the launch fails. {counted}"
     elapsed = milliseconds(launch)
-    return (f"{elapsed:.3g} ms on the {device().name} (CUDA events, median of {REPEATS} launches "
-            f"after one to warm up). {counted}")
+    return (
+        f"{elapsed:.3g} ms on the {device().name} (CUDA events, median of {REPEATS} launches "
+        f"after one to warm up). {counted}"
+    )
 
 
 def milliseconds(launch: Launch) -> float:
@@ -75,8 +77,15 @@ class WatchedOnGPU:
 
         def call(configured, *args):
             kept = tuple(np.array(a) if isinstance(a, np.ndarray) else to_host(a) for a in args)
-            launches.append(Launch(configured.dispatcher, configured.griddim,
-                                   configured.blockdim, kept, configured.sharedmem))
+            launches.append(
+                Launch(
+                    configured.dispatcher,
+                    configured.griddim,
+                    configured.blockdim,
+                    kept,
+                    configured.sharedmem,
+                )
+            )
             return original(configured, *args)
 
         _LaunchConfiguration.__call__ = call
@@ -95,8 +104,9 @@ class WatchedOnGPU:
         if not self.launches:
             return View(box(note(card.NOTHING)), card.NOTHING)
         views = []
-        for launch in self.launches[:card.MOST_CARDS]:
+        for launch in self.launches[: card.MOST_CARDS]:
             observed = observe(launch)
             views.append(card.card(observed, sentence(launch, observed)))
-        return View("".join(view.markup for view in views),
-                    "\n\n".join(view.text for view in views))
+        return View(
+            "".join(view.markup for view in views), "\n\n".join(view.text for view in views)
+        )

@@ -65,8 +65,12 @@ class Replay:
 
 def record(launch: Launch, observed: Observed, found: Finding) -> list[Replay]:
     """One recording in which an update is lost; or else two that differ in the order."""
-    pair = np.array([_number(observed, found.block, found.thread),
-                     _number(observed, found.other.block, found.other.thread)])
+    pair = np.array(
+        [
+            _number(observed, found.block, found.thread),
+            _number(observed, found.other.block, found.other.thread),
+        ]
+    )
     if isinstance(observed.error, BudgetExceeded):
         return []  # it probably never ends, and would not under any seed
     threads = launch.blocks * launch.threads
@@ -104,15 +108,19 @@ def _replay(run: Observed, pair: np.ndarray, found: Finding, seed: int | None) -
             continue
         for thread, address in zip(step.threads.tolist(), step.addresses.tolist(), strict=True):
             touched.setdefault((step.space, address), {}).setdefault(thread, set()).add(step.kind)
-    shared = [place for place, who in touched.items() if len(who) == 2
-              and any(kinds - {"load"} for kinds in who.values())]
+    shared = [
+        place
+        for place, who in touched.items()
+        if len(who) == 2 and any(kinds - {"load"} for kinds in who.values())
+    ]
     if not shared:
         return None
     # The place that the finding speaks of: there its first thread writes.
     shared.sort(key=lambda p: ("load" in touched[p][int(pair[0])], p))
     space, address = shared[0]
-    place = next((p for p in run.places
-                  if space == "global" and p.address <= address < p.end), None)
+    place = next(
+        (p for p in run.places if space == "global" and p.address <= address < p.end), None
+    )
     steps = [step for step in accesses if step.space == space and (step.addresses == address).any()]
     dtype = run.dtype(place, steps[0].size)
     events = [_event(step, address, pair, dtype) for step in steps]

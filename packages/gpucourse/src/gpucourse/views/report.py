@@ -9,12 +9,19 @@ from gpucourse.views.card import card
 from gpucourse.views.page import View, box, note
 from gpucourse.views.runs import Launch, is_tiled, observe
 
-TILES = ("Launches over tiles are counted on the virtual GPU alone: to see this card here, start "
-         "Jupyter with CUDA_VISIBLE_DEVICES= (nothing).")
+TILES = (
+    "Launches over tiles are counted on the virtual GPU alone: to see this card here, start "
+    "Jupyter with CUDA_VISIBLE_DEVICES= (nothing)."
+)
 
 
-def report(kernel: object, grid: object = None, block: object = None, *arguments: object,
-           shared_bytes: int = 0) -> View:
+def report(
+    kernel: object,
+    grid: object = None,
+    block: object = None,
+    *arguments: object,
+    shared_bytes: int = 0,
+) -> View:
     """Launch a kernel on copies of its arguments and show what it did.
 
     Parameters

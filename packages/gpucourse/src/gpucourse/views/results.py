@@ -25,8 +25,10 @@ IN_WORDS = {
     "call": "time of one call until it is done, by the host's clock",
 }
 
-NOT_YET = ("Not yet measured on a GPU: make bench-gpu, on a machine that has one, writes the "
-           "file that this is drawn from.")
+NOT_YET = (
+    "Not yet measured on a GPU: make bench-gpu, on a machine that has one, writes the "
+    "file that this is drawn from."
+)
 
 
 class NotMeasured(LookupError):
@@ -132,8 +134,11 @@ class Results:
 
     def row(self, group: str, contender: str, size: int | None = None) -> Row:
         """One measured row. Raises :class:`NotMeasured`, with its error if it ended in one."""
-        found = [row for row in self.rows.values()
-                 if (row.group, row.contender) == (group, contender) and size in (None, row.size)]
+        found = [
+            row
+            for row in self.rows.values()
+            if (row.group, row.contender) == (group, contender) and size in (None, row.size)
+        ]
         for row in sorted(found, key=lambda row: -row.size):
             if row.measured:
                 return row

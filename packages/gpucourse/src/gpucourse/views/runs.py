@@ -70,12 +70,14 @@ class Launch:
     shared_bytes: int = 0  # of dynamic shared memory in each block
 
     @classmethod
-    def of(cls, kernel: Any, grid: object, block: object, arguments: tuple,
-           shared_bytes: int = 0) -> Launch:
+    def of(
+        cls, kernel: Any, grid: object, block: object, arguments: tuple, shared_bytes: int = 0
+    ) -> Launch:
         """Check what a learner gave. Raises TypeError that says what to write instead."""
         check_kernel(kernel)
-        made = cls(kernel, dimensions(grid, "grid"), dimensions(block, "block"), arguments,
-                   shared_bytes)
+        made = cls(
+            kernel, dimensions(grid, "grid"), dimensions(block, "block"), arguments, shared_bytes
+        )
         if is_tiled(kernel) and made.block != (1, 1, 1):
             raise TypeError("the block of a kernel over tiles is 1: nothing is said of threads")
         return made
@@ -116,8 +118,11 @@ class Observed:
     def dtype(self, place: Place | None, size: int) -> np.dtype | None:
         """The type of an array's values; of shared memory's that of the first array whose elements
         are ``size`` bytes wide."""
-        return place.dtype if place else next(
-            (p.dtype for p in self.places if p.dtype.itemsize == size), None)
+        return (
+            place.dtype
+            if place
+            else next((p.dtype for p in self.places if p.dtype.itemsize == size), None)
+        )
 
 
 def observe(launch: Launch) -> Observed:
@@ -151,7 +156,8 @@ def findings_of(report: Report, observed: Observed) -> list[Finding]:
     """The report's findings, and the error of a launch that no device would take."""
     findings = list(report.findings)
     if observed.error is not None and not any(
-            found.message == observed.error.message for found in findings):
+        found.message == observed.error.message for found in findings
+    ):
         findings.insert(0, from_error(observed.error, observed.kernel, report.launches))
     return findings
 
@@ -161,8 +167,11 @@ def _run(launch: Launch) -> Observed:
     observed = Observed(check_kernel(kernel), launch.grid, launch.block)
     with on_virtual_gpu(kernel) as runnable, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small grids and of copies, both meant so here
-        copies = (copies_for(kernel, arguments) if virtualgpu.answers()
-                  else copy_arguments(arguments, _copy_beside))
+        copies = (
+            copies_for(kernel, arguments)
+            if virtualgpu.answers()
+            else copy_arguments(arguments, _copy_beside)
+        )
         observed.places = list(_places(kernel, copies))
         try:
             launch.run(runnable, copies)
@@ -186,15 +195,22 @@ def check_kernel(kernel: Any) -> str:
     if hasattr(kernel, "dispatcher") and _is_numba(kernel.dispatcher):
         raise TypeError(
             "this kernel has its brackets on already: give the kernel, the grid and the block one "
-            "after the other, as in report(kernel, 4, 32, x)")
+            "after the other, as in report(kernel, 4, 32, x)"
+        )
     if kernel is None:
-        raise TypeError("this is None, what a launch returns: give the kernel itself, not "
-                        "kernel[grid, block](…)")
+        raise TypeError(
+            "this is None, what a launch returns: give the kernel itself, not "
+            "kernel[grid, block](…)"
+        )
     if callable(kernel) and hasattr(kernel, "__code__"):
-        raise TypeError(f"'{kernel.__name__}' is an ordinary Python function, not a kernel: put "
-                        "@cuda.jit above its def")
-    raise TypeError(f"this is a {type(kernel).__name__}, not a kernel: give the name of the "
-                    "function under @cuda.jit, without brackets, or a RawKernel")
+        raise TypeError(
+            f"'{kernel.__name__}' is an ordinary Python function, not a kernel: put "
+            "@cuda.jit above its def"
+        )
+    raise TypeError(
+        f"this is a {type(kernel).__name__}, not a kernel: give the name of the "
+        "function under @cuda.jit, without brackets, or a RawKernel"
+    )
 
 
 def dimensions(given: Any, what: str) -> Triple:
@@ -202,11 +218,17 @@ def dimensions(given: Any, what: str) -> Triple:
     parts = given if isinstance(given, tuple | list) else (given,)
     whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in parts]
     if not all(whole) or not 1 <= len(parts) <= 3:
-        shown = f"an array of shape {given.shape}" if hasattr(given, "shape") and np.ndim(given) \
+        shown = (
+            f"an array of shape {given.shape}"
+            if hasattr(given, "shape") and np.ndim(given)
             else repr(given)[:60]
-        hint = ("; / gives a float, // an int" if any(isinstance(n, float) for n in parts) else
-                ": after the kernel come the grid (how many blocks), the block (how many threads "
-                "in each), then the kernel's own arguments")
+        )
+        hint = (
+            "; / gives a float, // an int"
+            if any(isinstance(n, float) for n in parts)
+            else ": after the kernel come the grid (how many blocks), the block (how many threads "
+            "in each), then the kernel's own arguments"
+        )
         raise TypeError(f"the {what} is one to three whole numbers, not {shown}{hint}")
     x, y, z = (*(int(n) for n in parts), 1, 1)[:3]
     return x, y, z
@@ -271,8 +293,11 @@ def copy_arguments(arguments: tuple, copy: Callable[[object], object] | None = N
 
     def copied(value: Any) -> Any:
         if isinstance(value, tuple):
-            return type(value)(*map(copied, value)) if hasattr(value, "_fields") else tuple(
-                map(copied, value))
+            return (
+                type(value)(*map(copied, value))
+                if hasattr(value, "_fields")
+                else tuple(map(copied, value))
+            )
         if id(value) not in known:
             known[id(value)] = copy(value)
         return known[id(value)]
@@ -336,8 +361,9 @@ def _copy_with_gaps(value: np.ndarray) -> object:
     from numba import cuda
 
     there = cuda.to_device(span)
-    return DeviceNDArray(value.shape, value.strides, value.dtype,
-                         gpu_data=there.gpu_data.view(start))
+    return DeviceNDArray(
+        value.shape, value.strides, value.dtype, gpu_data=there.gpu_data.view(start)
+    )
 
 
 def _places(kernel: Any, copies: list) -> Iterator[Place]:

@@ -32,27 +32,47 @@ def remarks(profile: TileProfile) -> list[Remark]:
         if not sectors:
             continue
         ideal = getattr(counts, f"global_{kind}_ideal_sectors")
-        text = (f"{size(int(moved.sum()))} {_PAST[kind]}, at most {size(int(moved.max()))} by one "
-                f"block, in {many(sectors, 'sector')} of 32 bytes")
+        text = (
+            f"{size(int(moved.sum()))} {_PAST[kind]}, at most {size(int(moved.max()))} by one "
+            f"block, in {many(sectors, 'sector')} of 32 bytes"
+        )
         good = sectors <= 1.1 * ideal
-        found.append(Remark(f"{kind}s", f"{text}: as few as would do" if sectors == ideal else
-                            f"{text}; {ideal:,} would do", GOOD if good else COSTLY))
+        found.append(
+            Remark(
+                f"{kind}s",
+                f"{text}: as few as would do"
+                if sectors == ideal
+                else f"{text}; {ideal:,} would do",
+                GOOD if good else COSTLY,
+            )
+        )
     if profile.distinct_loaded:
         often = number(profile.redundancy)
         text = "each byte that was loaded was loaded "
-        found.append(Remark("redundancy", f"{text}once", GOOD) if often == "1" else Remark(
-            "redundancy", f"{text}{often} times on average; larger tiles load it less often"))
+        found.append(
+            Remark("redundancy", f"{text}once", GOOD)
+            if often == "1"
+            else Remark(
+                "redundancy", f"{text}{often} times on average; larger tiles load it less often"
+            )
+        )
     if counts.global_atomics:
-        found.append(Remark("atomics", f"{many(counts.global_atomics, 'update')}; one address took "
-                            f"{counts.atomic_hottest:,} of them"))
+        found.append(
+            Remark(
+                "atomics",
+                f"{many(counts.global_atomics, 'update')}; one address took "
+                f"{counts.atomic_hottest:,} of them",
+            )
+        )
     return found
 
 
 def picture(profile: TileProfile) -> tuple[str, str]:
     """SVG of the arrays with their tiles, each with its blocks; and the same in words. Both empty
     where no tile of an array of one or two dimensions was reached."""
-    panels = [panel for panel in _panels(profile) if len(panel[0].sizes) in (1, 2)
-              and all(panel[0].sizes)][:MOST_PANELS]
+    panels = [
+        panel for panel in _panels(profile) if len(panel[0].sizes) in (1, 2) and all(panel[0].sizes)
+    ][:MOST_PANELS]
     if not panels:
         return "", ""
     figure, axes = canvas(2.7 * len(panels), 2.6, columns=len(panels))
@@ -77,17 +97,21 @@ def _panels(profile: TileProfile) -> list[list]:
 def _of(panel: list) -> str:
     one = panel[0]
     line = f"line {one.line} {one.kind}s" if one.line else f"{one.kind}s"
-    return (f"{line} {many(len({(t.first, t.shape) for t in panel}), 'tile')} of "
-            f"{_times(_used(one.shape, len(one.sizes)))} of an array of {_times(one.sizes)}")
+    return (
+        f"{line} {many(len({(t.first, t.shape) for t in panel}), 'tile')} of "
+        f"{_times(_used(one.shape, len(one.sizes)))} of an array of {_times(one.sizes)}"
+    )
 
 
 def _told(panel: list, grid: Sequence[int]) -> str:
     """``Line 7 loads 4 tiles …. By first element: (0, 0) by blocks 0, 1; …``"""
     found = _blocks(panel)
-    tiles = [f"{_index(first)} by {'blocks' if len(blocks) > 1 else 'block'} "
-             f"{', '.join(_block(b, grid) for b in blocks[:4])}"
-             f"{' and others' if len(blocks) > 4 else ''}"
-             for (first, _), blocks in list(found.items())[:8]]
+    tiles = [
+        f"{_index(first)} by {'blocks' if len(blocks) > 1 else 'block'} "
+        f"{', '.join(_block(b, grid) for b in blocks[:4])}"
+        f"{' and others' if len(blocks) > 4 else ''}"
+        for (first, _), blocks in list(found.items())[:8]
+    ]
     if len(found) > len(tiles):
         tiles.append(f"{len(found) - len(tiles):,} more")
     text = _of(panel)
@@ -110,14 +134,31 @@ def _draw(axes, panel: list, grid: Sequence[int]) -> None:
     axes.add_patch(Rectangle((0, 0), columns, rows, facecolor=PALE, edgecolor="none"))
     for (first, shape), blocks in tiles[:MOST_DRAWN]:
         (y, x), (height, width) = _plane(first, 0), _plane(shape)
-        axes.add_patch(Rectangle((x, y), width, height, facecolor=COLOURS[blocks[0] % len(COLOURS)],
-                                 edgecolor="white", linewidth=0.6 if len(tiles) <= 256 else 0))
+        axes.add_patch(
+            Rectangle(
+                (x, y),
+                width,
+                height,
+                facecolor=COLOURS[blocks[0] % len(COLOURS)],
+                edgecolor="white",
+                linewidth=0.6 if len(tiles) <= 256 else 0,
+            )
+        )
         if len(tiles) <= MOST_NAMED:
-            label = "\n".join(_block(b, grid) for b in blocks) if len(blocks) <= 2 else (
-                f"{len(blocks)} blocks")
-            axes.text((max(x, 0) + min(x + width, columns)) / 2,
-                      (max(y, 0) + min(y + height, rows)) / 2, label, size=7,
-                      ha="center", va="center", color=INK)
+            label = (
+                "\n".join(_block(b, grid) for b in blocks)
+                if len(blocks) <= 2
+                else (f"{len(blocks)} blocks")
+            )
+            axes.text(
+                (max(x, 0) + min(x + width, columns)) / 2,
+                (max(y, 0) + min(y + height, rows)) / 2,
+                label,
+                size=7,
+                ha="center",
+                va="center",
+                color=INK,
+            )
     axes.add_patch(Rectangle((0, 0), columns, rows, fill=False, edgecolor="black", linewidth=1.2))
     ends = [tuple(map(sum, zip(_plane(t.first, 0), _plane(t.shape), strict=True))) for t in panel]
     bottom, right = max(rows, *(e[0] for e in ends)), max(columns, *(e[1] for e in ends))

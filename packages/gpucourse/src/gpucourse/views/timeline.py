@@ -73,8 +73,15 @@ class Column:
         return bool(ways.any() and not ways.all())
 
 
-def timeline(kernel: object, grid: object = None, block: object = None, *arguments: object,
-             warps: int = WARPS, steps: int = STEPS, shared_bytes: int = 0) -> View:
+def timeline(
+    kernel: object,
+    grid: object = None,
+    block: object = None,
+    *arguments: object,
+    warps: int = WARPS,
+    steps: int = STEPS,
+    shared_bytes: int = 0,
+) -> View:
     """Launch a kernel on copies of its arguments and draw what its first warps did, step by step.
 
     Parameters
@@ -136,10 +143,13 @@ def _is_heading(step: ThreadStep) -> bool:
 def _belongs_to_next(steps: list[ThreadStep], at: int) -> bool:
     """Arithmetic of the same line and threads as an access beside it is not drawn apart."""
     step = steps[at]
-    for other in (steps[at + 1 : at + 2] + steps[max(0, at - 1) : at]):
-        if (other.kind not in ("run", "exit", "released") and other.line == step.line
-                and len(other.threads) == len(step.threads)
-                and (other.threads == step.threads).all()):
+    for other in steps[at + 1 : at + 2] + steps[max(0, at - 1) : at]:
+        if (
+            other.kind not in ("run", "exit", "released")
+            and other.line == step.line
+            and len(other.threads) == len(step.threads)
+            and (other.threads == step.threads).all()
+        ):
             return True
     return False
 
@@ -150,7 +160,8 @@ def _kind(step: ThreadStep) -> str:
     if step.space == "global":
         return f"global {step.kind}"
     return step.space or {"barrier": "sync", "syncwarp": "sync", "fence": "sync"}.get(
-        step.kind, "compute")
+        step.kind, "compute"
+    )
 
 
 class _View:
@@ -166,23 +177,36 @@ class _View:
     def view(self) -> View:
         names = [self._name(w) for w in range(len(self.first) - 1)]
         title = f"{self.observed.kernel}: {many(len(names), 'warp')}, step by step"
-        entries = [(f"background:{KINDS[kind][0]}", KINDS[kind][1]) for kind in KINDS
-                   if any(column.kind == kind for column in self.columns)]
+        entries = [
+            (f"background:{KINDS[kind][0]}", KINDS[kind][1])
+            for kind in KINDS
+            if any(column.kind == kind for column in self.columns)
+        ]
         if any(column.waiting.any() for column in self.columns):
             entries.append((f"background:{BLUE};opacity:.35", "waits there"))
-        entries += [("background:currentColor;opacity:.13", "masked off: its warp is busy"),
-                    (f"background:{VERMILION};height:3px;vertical-align:.35em", "lanes part")]
+        entries += [
+            ("background:currentColor;opacity:.13", "masked off: its warp is busy"),
+            (f"background:{VERMILION};height:3px;vertical-align:.35em", "lanes part"),
+        ]
         told = self._told()
         alt = f"{title}. {' '.join(self._sentences(names))}"
-        told.insert(0, "Steps from left to right, in the order in which the virtual GPU runs them, "
-                       "not in time; blank where a warp has no turn or has ended.")
+        told.insert(
+            0,
+            "Steps from left to right, in the order in which the virtual GPU runs them, "
+            "not in time; blank where a warp has no turn or has ended.",
+        )
         picture = wide(self._picture(alt), title)
         notes = [note(text) for text in told]
         markup = box(head(title), legend(entries), picture, *notes, label=title)
         rows = [f"{name:18}{self._letters(w)}" for w, name in enumerate(names)]
         letters = ", ".join(f"{k[2]} {k[1]}" for k in KINDS.values())
-        text = [title, *rows, f"({letters}; - waits at a barrier; capitals: some lanes are masked)",
-                *self._sentences(names), *told]
+        text = [
+            title,
+            *rows,
+            f"({letters}; - waits at a barrier; capitals: some lanes are masked)",
+            *self._sentences(names),
+            *told,
+        ]
         return View(markup, "\n".join(text))
 
     def _name(self, warp: int) -> str:
@@ -211,8 +235,10 @@ class _View:
         x, width = _LEFT + at * self.width, self.width - (0.8 if self.width > 5 else 0.4)
         if active.any():
             title = f"<title>{escape(self._hover(column, at, lanes))}</title>"
-            yield (f'<path d="{_runs(active, x, top, width)}" fill="{KINDS[column.kind][0]}">'
-                   f"{title}</path>")
+            yield (
+                f'<path d="{_runs(active, x, top, width)}" fill="{KINDS[column.kind][0]}">'
+                f"{title}</path>"
+            )
             if column.parted(lanes):
                 yield rect(x, top - 4, width, 3, f'fill="{VERMILION}"')
             masked = ~active & ~waiting & ~column.ended[lanes]
@@ -230,8 +256,10 @@ class _View:
             what = "the lanes part here"
         elif column.kind in ("shared", "local"):
             what = f"{'reads' if step.kind == 'load' else 'writes'} {what}"
-        return (f"step {at + 1}, line {step.line}: {code}\n{what}; threads {ranges(threads)} "
-                f"({len(threads)} of {WARP} lanes)")
+        return (
+            f"step {at + 1}, line {step.line}: {code}\n{what}; threads {ranges(threads)} "
+            f"({len(threads)} of {WARP} lanes)"
+        )
 
     def _lines(self, y: float):
         """Line numbers below the steps, where there is room."""
@@ -269,8 +297,10 @@ class _View:
             kinds = Counter(c.kind for c in mine)
             told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
             parted = sum(not (c.active[lanes] | c.ended[lanes]).all() for c in mine)
-            yield (f"{name.capitalize()}: {many(len(mine), 'step')} ({told}); in {parted} of them "
-                   "some of its lanes are masked off.")
+            yield (
+                f"{name.capitalize()}: {many(len(mine), 'step')} ({told}); in {parted} of them "
+                "some of its lanes are masked off."
+            )
 
     def _told(self) -> list[str]:
         told = []
@@ -279,8 +309,11 @@ class _View:
         if warps > len(self.first) - 1:
             told.append(f"The launch has {warps:,} warps; {len(self.first) - 1} are shown.")
         if self.left_out > 0 or not self.observed.trace.complete:
-            more = f"{self.left_out:,}" if self.observed.trace.complete else \
-                f"more than {max(self.left_out, 0):,}"
+            more = (
+                f"{self.left_out:,}"
+                if self.observed.trace.complete
+                else f"more than {max(self.left_out, 0):,}"
+            )
             told.append(f"{more} further steps are left out.")
         if self.observed.error is not None:
             told.append(f"The launch was stopped here: {self.observed.error.message}")
@@ -292,12 +325,16 @@ def _runs(lanes: np.ndarray, x: float, top: float, width: float) -> str:
     edges = np.flatnonzero(np.diff(np.concatenate(([False], lanes, [False])).astype(np.int8)))
     return "".join(
         f"M{x:.4g} {top + _LANE * start:g}h{width:.3g}v{_LANE * (end - start):g}h-{width:.3g}z"
-        for start, end in edges.reshape(-1, 2))
+        for start, end in edges.reshape(-1, 2)
+    )
 
 
 def ranges(numbers: np.ndarray, most: int = 6) -> str:
     """``0-31, 40``, with … after so many."""
     breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
-    shown = [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}"
-             for run in np.split(numbers, breaks) if len(run)]
+    shown = [
+        f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}"
+        for run in np.split(numbers, breaks)
+        if len(run)
+    ]
     return ", ".join(shown[:most]) + (", …" if len(shown) > most else "")

@@ -33,11 +33,15 @@ def remarks(counters: Counters, grid: tuple[int, ...], block: tuple[int, ...]) -
         each = counters.barriers / blocks
         found.append(Remark("barriers", f"each block passed {number(each)}"))
     if moved := counters.global_bytes_read + counters.global_bytes_written:
-        text = (f"threads asked to read {size(counters.global_bytes_read)} and write "
-                f"{size(counters.global_bytes_written)} of global memory")
+        text = (
+            f"threads asked to read {size(counters.global_bytes_read)} and write "
+            f"{size(counters.global_bytes_written)} of global memory"
+        )
         if counters.flops:
-            text += (f", for {counters.flops:,} floating point operations: "
-                     f"{number(counters.flops / moved)} per byte")
+            text += (
+                f", for {counters.flops:,} floating point operations: "
+                f"{number(counters.flops / moved)} per byte"
+            )
         found.append(Remark("traffic", text))
     return found
 
@@ -46,8 +50,10 @@ def geometry(grid: tuple[int, ...], block: tuple[int, ...]) -> str:
     """``4 blocks of 48 threads: 192 threads in 8 warps, the last of each block with 16 lanes``."""
     blocks, threads = math.prod(grid), math.prod(block)
     warps = blocks * -(-threads // WARP)
-    text = (f"{many(blocks, 'block')} of {many(threads, 'thread')}: "
-            f"{many(blocks * threads, 'thread')} in {many(warps, 'warp')}")
+    text = (
+        f"{many(blocks, 'block')} of {many(threads, 'thread')}: "
+        f"{many(blocks * threads, 'thread')} in {many(warps, 'warp')}"
+    )
     if threads % WARP:
         text += f", the last of each block with {threads % WARP} of {WARP} lanes"
     return text
@@ -56,14 +62,18 @@ def geometry(grid: tuple[int, ...], block: tuple[int, ...]) -> str:
 def _work(counters: Counters, threads: int) -> Remark:
     issued = counters.warp_instructions
     lost = counters.lanes_lost / (WARP * issued) if issued else 0
-    text = f"warps issued {many(issued, 'instruction')}, with {number(counters.active_lanes)} of " \
-           f"{WARP} lanes at work on average"
+    text = (
+        f"warps issued {many(issued, 'instruction')}, with {number(counters.active_lanes)} of "
+        f"{WARP} lanes at work on average"
+    )
     if lost < 0.005:
         return Remark("lanes", text, GOOD)
     reasons = []
     if counters.divergent_branches:
-        reasons.append(f"{many(counters.divergent_branches, 'branch', 'branches')} parted a warp: "
-                       "while some of its lanes ran, the others waited")
+        reasons.append(
+            f"{many(counters.divergent_branches, 'branch', 'branches')} parted a warp: "
+            "while some of its lanes ran, the others waited"
+        )
     if threads % WARP:
         reasons.append(f"blocks of {threads} threads do not fill their last warp")
     text += f": {share(lost)} of the lanes paid for did nothing"
@@ -85,10 +95,14 @@ def _memory(counters: Counters) -> list[Remark]:
         if good and number(touched) == number(ideal):
             text = f"each time a warp {verb}, it touched {_sectors(touched)}: as few as would do"
         else:
-            text = (f"each time a warp {verb}, it touched {_sectors(touched)}; "
-                    f"{number(ideal)} would do")
-        found.append(Remark(f"global {kind}s", f"{text} ({many(requests, 'request')})",
-                            GOOD if good else COSTLY))
+            text = (
+                f"each time a warp {verb}, it touched {_sectors(touched)}; {number(ideal)} would do"
+            )
+        found.append(
+            Remark(
+                f"global {kind}s", f"{text} ({many(requests, 'request')})", GOOD if good else COSTLY
+            )
+        )
     for kind in ("load", "store"):
         requests = getattr(counters, f"shared_{kind}_requests")
         if not requests:
@@ -96,20 +110,29 @@ def _memory(counters: Counters) -> list[Remark]:
         waves = getattr(counters, f"shared_{kind}_wavefronts")
         conflicts = getattr(counters, f"shared_{kind}_conflicts")
         each = number(waves / requests)
-        text = (f"each request of a warp took {each} "
-                f"{'wavefront' if each == '1' else 'wavefronts'}")
+        text = f"each request of a warp took {each} {'wavefront' if each == '1' else 'wavefronts'}"
         if conflicts:
             least = number((waves - conflicts) / requests)
-            text += (f"; {least} would do: bank conflicts cost "
-                     f"{many(conflicts, 'extra wavefront')}")
+            text += f"; {least} would do: bank conflicts cost {many(conflicts, 'extra wavefront')}"
         else:
             text += ": no bank conflicts"
-        found.append(Remark(f"shared {kind}s", f"{text} ({many(requests, 'request')})",
-                            COSTLY if conflicts else GOOD))
+        found.append(
+            Remark(
+                f"shared {kind}s",
+                f"{text} ({many(requests, 'request')})",
+                COSTLY if conflicts else GOOD,
+            )
+        )
     if counters.local_loads or counters.local_stores:
-        found.append(Remark("local memory", (
-            f"local arrays and spilled variables were read {counters.local_loads:,} and written "
-            f"{counters.local_stores:,} times; on a GPU they lie in device memory")))
+        found.append(
+            Remark(
+                "local memory",
+                (
+                    f"local arrays and spilled variables were read {counters.local_loads:,} and written "
+                    f"{counters.local_stores:,} times; on a GPU they lie in device memory"
+                ),
+            )
+        )
     return found
 
 
@@ -117,14 +140,19 @@ def _atomics(counters: Counters) -> list[Remark]:
     if not counters.atomics:
         return []
     where = " and ".join(
-        f"{n:,} in {space} memory" for n, space in (
-            (counters.global_atomics, "global"), (counters.shared_atomics, "shared")) if n)
+        f"{n:,} in {space} memory"
+        for n, space in ((counters.global_atomics, "global"), (counters.shared_atomics, "shared"))
+        if n
+    )
     requests = counters.global_atomic_requests + counters.shared_atomic_requests
     queue = counters.atomic_passes / requests
     text = f"{many(counters.atomics, 'update')} ({where}); one address took "
-    text += (f"{counters.atomic_hottest:,} of them, and on average {number(queue)} lanes of a warp "
-             "queued for one address" if number(queue) != "1" else
-             f"{counters.atomic_hottest:,} of them, but lanes of one warp did not meet there")
+    text += (
+        f"{counters.atomic_hottest:,} of them, and on average {number(queue)} lanes of a warp "
+        "queued for one address"
+        if number(queue) != "1"
+        else f"{counters.atomic_hottest:,} of them, but lanes of one warp did not meet there"
+    )
     return [Remark("atomics", text, COSTLY if queue > 2 else PLAIN)]
 
 

@@ -57,8 +57,7 @@ def generate(program: Program) -> Plan:
                 step = by_columns(step) or step
             match step:
                 case Nest():
-                    name = "".join(c if c.isalnum() and c.isascii() else "_"
-                                   for c in program.name)
+                    name = "".join(c if c.isalnum() and c.isascii() else "_" for c in program.name)
                     kernel = kernel_of(step, f"{name}_{len(kernels)}")
                     kernels.append(kernel)
                     result.append(kernel)
@@ -79,15 +78,21 @@ def kernel_of(nest: Nest, name: str) -> Kernel:
     writes = writes_of([nest])
     buffers = sorted(reads_of([nest]) | writes, key=lambda b: (b in writes, b.name))
     bound = {item.variable for item in walk(nest.body) if isinstance(item, Loop)}
-    free = {node for item in walk(nest.body) for node in ordered(expressions(item))
-            if node.op == "var" and node not in bound}
+    free = {
+        node
+        for item in walk(nest.body)
+        for node in ordered(expressions(item))
+        if node.op == "var" and node not in bound
+    }
     variables = sorted(free, key=lambda node: node.serial)
     writer = CudaWriter()
     # Each buffer has memory of its own, but for arguments, and those are only read.
-    takes = [f"{'' if b in writes else 'const '}{type_name(b.dtype)}* __restrict__ {b.name}"
-             for b in buffers]
+    takes = [
+        f"{'' if b in writes else 'const '}{type_name(b.dtype)}* __restrict__ {b.name}"
+        for b in buffers
+    ]
     takes += [f"const long long {node.attr[0]}" for node in variables]
-    writer.line(f"extern \"C\" __global__ void {name}({', '.join(takes)}) {{")
+    writer.line(f'extern "C" __global__ void {name}({", ".join(takes)}) {{')
     writer.depth += 1
     # Quotients of 64 bits take several times the instructions of those of 32.
     if nest.count <= SHORT:

@@ -20,8 +20,11 @@ def by_columns(step: Repeat) -> Nest | None:
     written = writes_of(nest.body)
     homes: dict[Buffer, int] = {}
     for item in walk(nest.body):
-        places = [(node.attr, node.args[0]) for node in ordered(expressions(item))
-                  if node.op == "load" and node.attr in written]
+        places = [
+            (node.attr, node.args[0])
+            for node in ordered(expressions(item))
+            if node.op == "load" and node.attr in written
+        ]
         if isinstance(item, Store):
             places.append((item.buffer, item.position))
         for buffer, position in places:

@@ -24,7 +24,8 @@ def cupy():
             "backend='cuda' launches through CuPy, and there is no module cupy here. Install it "
             "(pip install cupy-cuda12x) on a machine with an NVIDIA GPU, activate a stand-in, or "
             "use the default backend. The kernels can be read without: f.lower(…)"
-            ".as_text('cuda').") from error
+            ".as_text('cuda')."
+        ) from error
 
 
 class Launcher:
@@ -43,12 +44,16 @@ class Launcher:
         """The results, CuPy's arrays, for arrays of the host or the device."""
         cp = self.cupy
         if self.constants is None:
-            self.constants = {b: cp.asarray(b.contents.reshape(-1)) for b in self.program.buffers
-                              if b.kind == "const"}
+            self.constants = {
+                b: cp.asarray(b.contents.reshape(-1))
+                for b in self.program.buffers
+                if b.kind == "const"
+            }
         memory = dict(self.constants)
         for buffer, array in zip(self.program.inputs, arrays, strict=True):
-            memory[buffer] = (taken(cp, array, buffer.dtype) if buffer.size
-                              else cp.zeros(1, buffer.dtype))
+            memory[buffer] = (
+                taken(cp, array, buffer.dtype) if buffer.size else cp.zeros(1, buffer.dtype)
+            )
         for buffer in self.program.buffers:
             if buffer not in memory:
                 memory[buffer] = cp.empty(max(buffer.size, 1), buffer.dtype)
@@ -56,7 +61,7 @@ class Launcher:
         self.keep([memory[buffer] for buffer in self.program.inputs])
         results = []
         for k, b in enumerate(self.program.outputs):
-            array = memory[b][:b.size].reshape(b.shape)
+            array = memory[b][: b.size].reshape(b.shape)
             # A result has memory of its own; arguments and constants are not ours to give away.
             mine = b.kind == "output" and b not in self.program.outputs[:k]
             results.append(array if mine else array.copy())

@@ -8,18 +8,51 @@ import numpy as np
 
 from jaxpile.expressions import BOOL, Expr
 
-TYPES = {"bool": "bool", "int8": "signed char", "int16": "short", "int32": "int",
-         "int64": "long long", "uint8": "unsigned char", "uint16": "unsigned short",
-         "uint32": "unsigned int", "uint64": "unsigned long long", "float32": "float",
-         "float64": "double", "complex64": "jx_complex<float>",
-         "complex128": "jx_complex<double>"}
-SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&",
-         "or": "|", "xor": "^"}
+TYPES = {
+    "bool": "bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "jx_complex<float>",
+    "complex128": "jx_complex<double>",
+}
+SIGNS = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+}
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
-FUNCTIONS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round_even": "rint",
-             "round_away": "round", "exp": "exp", "log": "log", "expm1": "expm1",
-             "log1p": "log1p", "tanh": "tanh", "sin": "sin", "cos": "cos", "abs": "fabs",
-             "rem": "fmod", "copysign": "copysign", "fma": "fma"}
+FUNCTIONS = {
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round_even": "rint",
+    "round_away": "round",
+    "exp": "exp",
+    "log": "log",
+    "expm1": "expm1",
+    "log1p": "log1p",
+    "tanh": "tanh",
+    "sin": "sin",
+    "cos": "cos",
+    "abs": "fabs",
+    "rem": "fmod",
+    "copysign": "copysign",
+    "fma": "fma",
+}
 
 # fmax and fmin drop NaN; JAX keeps it, and puts -0 below 0.
 HELPERS = """\

@@ -50,8 +50,9 @@ def generate(program: Program, places: dict[Buffer, int]) -> str:
     run = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), "run")
     main = ir.IRBuilder(run.append_basic_block())
     for number, (steps, (low, high), _) in enumerate(parts_of(program)):
-        part = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER, I64, I64]),
-                           f"part{number}")
+        part = ir.Function(
+            module, ir.FunctionType(ir.VoidType(), [POINTER, I64, I64]), f"part{number}"
+        )
         builder = ir.IRBuilder(part.append_basic_block())
         table, *extent = part.args
         for k in steps:
@@ -59,8 +60,11 @@ def generate(program: Program, places: dict[Buffer, int]) -> str:
             used.sort(key=writes_of([program.steps[k]]).__contains__)
             stack = [b for b in used if b.kind == "temp" and b.size <= ON_STACK and counts[b] == 1]
             passed = [b for b in used if b not in stack]
-            body = ir.Function(module, ir.FunctionType(
-                ir.VoidType(), [POINTER] * len(passed) + [I64, I64]), f"body{k}")
+            body = ir.Function(
+                module,
+                ir.FunctionType(ir.VoidType(), [POINTER] * len(passed) + [I64, I64]),
+                f"body{k}",
+            )
             body.linkage = "internal"
             # one function with all loops takes LLVM far longer than as many functions
             body.attributes.add("noinline")
@@ -72,9 +76,13 @@ def generate(program: Program, places: dict[Buffer, int]) -> str:
             if written.setdefault(text, body) is not body:
                 del module.globals[body.name]
                 body = written[text]
-            addresses = [builder.load(builder.gep(
-                table, [ir.Constant(I64, places[b])], source_etype=POINTER), typ=POINTER)
-                for b in passed]
+            addresses = [
+                builder.load(
+                    builder.gep(table, [ir.Constant(I64, places[b])], source_etype=POINTER),
+                    typ=POINTER,
+                )
+                for b in passed
+            ]
             if len(steps) > 1:
                 extent = [ir.Constant(I64, end) for end in extent_of(program.steps[k])]
             builder.call(body, [*addresses, *extent])
@@ -87,8 +95,9 @@ def generate(program: Program, places: dict[Buffer, int]) -> str:
 class StepWriter(Memos):
     """Writes the body of one step; ``memos`` hold what has been computed and is still so."""
 
-    def __init__(self, function: ir.Function, passed: list[Buffer], stack: list[Buffer],
-                 calls: bool = False):
+    def __init__(
+        self, function: ir.Function, passed: list[Buffer], stack: list[Buffer], calls: bool = False
+    ):
         super().__init__()
         self.function, self.calls = function, calls
         self.entry = function.append_basic_block("entry")
@@ -155,8 +164,9 @@ class StepWriter(Memos):
         self.builder.position_at_end(end)
 
     def branch(self, step: Branch) -> None:
-        chosen = self.builder.load(self.pointers[step.selector],
-                                   typ=memory_type(step.selector.dtype))
+        chosen = self.builder.load(
+            self.pointers[step.selector], typ=memory_type(step.selector.dtype)
+        )
         blocks = [self.function.append_basic_block(f"case{k}") for k in range(len(step.branches))]
         end = self.function.append_basic_block("chosen")
         switch = self.builder.switch(chosen, blocks[-1])
@@ -241,8 +251,9 @@ class StepWriter(Memos):
         self.changed(item.buffer)
 
     def address(self, buffer: Buffer, position):
-        return self.builder.gep(self.pointers[buffer], [position], inbounds=True,
-                                source_etype=memory_type(buffer.dtype))
+        return self.builder.gep(
+            self.pointers[buffer], [position], inbounds=True, source_etype=memory_type(buffer.dtype)
+        )
 
     # --- expressions ---
 
@@ -269,8 +280,7 @@ class StepWriter(Memos):
             case "local":
                 return builder.load(self.locals[node.attr], typ=type_of(node.dtype))
             case "load":
-                value = builder.load(self.address(node.attr, args[0]),
-                                     typ=memory_type(node.dtype))
+                value = builder.load(self.address(node.attr, args[0]), typ=memory_type(node.dtype))
                 return builder.trunc(value, ir.IntType(1)) if node.dtype.kind == "b" else value
             case "linear":
                 return self.sum(node, args)
@@ -312,5 +322,3 @@ def written_out(expr: Expr, memo: dict[Expr, Expr]) -> Expr:
         else:
             memo[node] = transform(node, dict(zip(node.args, args, strict=True)))
     return memo[expr]
-
-

@@ -29,7 +29,8 @@ def _processor() -> tuple[str, str]:
 def _new_machine(**options: bool):
     name, features = _processor()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=name, features=features, opt=3, **options)
+        cpu=name, features=features, opt=3, **options
+    )
 
 
 @cache

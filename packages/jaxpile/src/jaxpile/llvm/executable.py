@@ -43,7 +43,7 @@ def aligned(nbytes: int) -> tuple[np.ndarray, int]:
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     address = address_of(raw)
     start = -address % ALIGNMENT
-    return raw[start:start + nbytes], address + start
+    return raw[start : start + nbytes], address + start
 
 
 def borrowed(nbytes: int) -> tuple[np.ndarray, int]:
@@ -70,8 +70,9 @@ def laid_out(program: Program, temps: list[Buffer]) -> tuple[list[int], int]:
         length = -(-max(b.size, 1) * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT
         first, last = used[b][0], used[b][-1]
         start = 0
-        for low, high in sorted((low, high) for one, other, low, high in placed
-                                if one <= last and first <= other):
+        for low, high in sorted(
+            (low, high) for one, other, low, high in placed if one <= last and first <= other
+        ):
             if start + length <= low:
                 break
             start = max(start, high)
@@ -95,8 +96,9 @@ class Executable:
         self.offsets, self.scratch = laid_out(program, temps)
         self.addresses = [array.ctypes.data for array in self.constants]
         self.table_type = ctypes.c_void_p * max(1, len(order))
-        self.results = [(b.shape, b.dtype, max(b.size, 1) * b.dtype.itemsize)
-                        for b in program.outputs]
+        self.results = [
+            (b.shape, b.dtype, max(b.size, 1) * b.dtype.itemsize) for b in program.outputs
+        ]
         self.shares = [(extent, large) for _, extent, large in parts_of(program)]
         self.large = any(share for _, share in self.shares)
 
@@ -130,8 +132,9 @@ class Executable:
                 continue
             borders = [low + (high - low) * part // workers for part in range(workers + 1)]
             # this thread takes the last part itself
-            waiting = [pool(workers - 1).submit(step, table, a, b)
-                       for a, b in pairwise(borders[:-1])]
+            waiting = [
+                pool(workers - 1).submit(step, table, a, b) for a, b in pairwise(borders[:-1])
+            ]
             step(table, borders[-2], borders[-1])
             for part in waiting:
                 part.result()

@@ -77,8 +77,11 @@ def value(builder: ir.IRBuilder, node: Expr, argument):
     memo = {x: argument}
     root = WRITTEN_OUT[node.op](x)
     for inner in ordered([root], memo):
-        memo[inner] = (constant(inner) if inner.op == "const" else
-                       emit(builder, inner, [memo[arg] for arg in inner.args]))
+        memo[inner] = (
+            constant(inner)
+            if inner.op == "const"
+            else emit(builder, inner, [memo[arg] for arg in inner.args])
+        )
     return memo[root]
 
 
@@ -87,8 +90,12 @@ def announced(text: str) -> str:
     names = sorted(set(re.findall(r'define \w+ @"(jx_\w+)"\(', text)))
     for number, name in enumerate(names):
         text = re.sub(rf'(call \w+ @"{name}"\([^)]*\))', rf"\1 #{number}", text)
-        forms = ",".join(f"_ZGV_LLVM_N{lanes}v_{name}({name}_v{lanes})"
-                         for lanes in lanes_of(4 if name.endswith("32") else 8))
-        text += (f"attributes #{number} = {{ nounwind willreturn memory(none) "
-                 f'"vector-function-abi-variant"="{forms}" }}\n')
+        forms = ",".join(
+            f"_ZGV_LLVM_N{lanes}v_{name}({name}_v{lanes})"
+            for lanes in lanes_of(4 if name.endswith("32") else 8)
+        )
+        text += (
+            f"attributes #{number} = {{ nounwind willreturn memory(none) "
+            f'"vector-function-abi-variant"="{forms}" }}\n'
+        )
     return text

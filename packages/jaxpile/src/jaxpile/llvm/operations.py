@@ -14,8 +14,13 @@ from jaxpile.expressions import BOOL, Expr
 
 CONTRACT = ("contract",)
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-FLOAT_UNARY = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round_even": "roundeven",
-               "round_away": "round"}
+FLOAT_UNARY = {
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round_even": "roundeven",
+    "round_away": "round",
+}
 
 
 def type_of(dtype: np.dtype) -> ir.Type:
@@ -38,8 +43,12 @@ def constant(node: Expr) -> ir.Constant:
     if node.dtype == BOOL:
         return ir.Constant(kind, int(bool(node.attr)))
     if node.dtype.kind == "c":
-        return ir.Constant.literal_struct([ir.Constant(kind.elements[0], float(part))
-                                           for part in (node.attr.real, node.attr.imag)])
+        return ir.Constant.literal_struct(
+            [
+                ir.Constant(kind.elements[0], float(part))
+                for part in (node.attr.real, node.attr.imag)
+            ]
+        )
     return ir.Constant(kind, float(node.attr) if node.dtype.kind == "f" else int(node.attr))
 
 
@@ -96,8 +105,9 @@ def emit(builder: ir.IRBuilder, node: Expr, args: list):
                 return intrinsic(builder, f"llvm.fabs.{suffix(dtype)}", kind, *args)
             if source.kind in "ub":
                 return args[0]
-            return intrinsic(builder, f"llvm.abs.{suffix(dtype)}", kind, args[0],
-                             ir.Constant(ir.IntType(1), 0))
+            return intrinsic(
+                builder, f"llvm.abs.{suffix(dtype)}", kind, args[0], ir.Constant(ir.IntType(1), 0)
+            )
         case "max" | "min":
             # llvm.maximum keeps NaN and puts -0 below +0, as XLA does
             name = f"{op}imum" if real else ("u" if source.kind in "ub" else "s") + op
@@ -121,8 +131,9 @@ def emit(builder: ir.IRBuilder, node: Expr, args: list):
         case "popcnt":
             return intrinsic(builder, f"llvm.ctpop.{suffix(dtype)}", kind, *args)
         case "clz":
-            return intrinsic(builder, f"llvm.ctlz.{suffix(dtype)}", kind, args[0],
-                             ir.Constant(ir.IntType(1), 0))
+            return intrinsic(
+                builder, f"llvm.ctlz.{suffix(dtype)}", kind, args[0], ir.Constant(ir.IntType(1), 0)
+            )
         case "libm":
             name = node.attr + ("f" if dtype.itemsize == 4 else "")
             return intrinsic(builder, name, kind, *args)
@@ -170,8 +181,11 @@ def convert(builder: ir.IRBuilder, x, source: np.dtype, target: np.dtype):
     kind = type_of(target)
     if target == BOOL:
         zero = ir.Constant(x.type, 0.0 if source.kind == "f" else 0)
-        return (builder.fcmp_unordered("!=", x, zero) if source.kind == "f"
-                else builder.icmp_unsigned("!=", x, zero))
+        return (
+            builder.fcmp_unordered("!=", x, zero)
+            if source.kind == "f"
+            else builder.icmp_unsigned("!=", x, zero)
+        )
     if source.kind == "f" and target.kind == "f":
         return (builder.fpext if target.itemsize > source.itemsize else builder.fptrunc)(x, kind)
     if source.kind == "f":

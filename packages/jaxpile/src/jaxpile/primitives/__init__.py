@@ -25,8 +25,20 @@ def _all() -> Registry:
     )
 
     registry = Registry()
-    for module in (elementwise, views, indexing, scatters, reductions, control, randomness,
-                   sorting, products, algebra, special, windows):
+    for module in (
+        elementwise,
+        views,
+        indexing,
+        scatters,
+        reductions,
+        control,
+        randomness,
+        sorting,
+        products,
+        algebra,
+        special,
+        windows,
+    ):
         for thing in vars(module).values():
             found = thing.values() if isinstance(thing, dict) else [thing]
             registry.register(*(t for t in found if isinstance(t, Translator)))

@@ -12,9 +12,20 @@ from jaxpile.registry import translates
 from jaxpile.values import Value, broadcast, full, pointwise, whole
 
 
-@translates("pjit", "jit", "closed_call", "core_call", "checkpoint", "remat", "remat2",
-            "composite", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
-            "custom_lin")
+@translates(
+    "pjit",
+    "jit",
+    "closed_call",
+    "core_call",
+    "checkpoint",
+    "remat",
+    "remat2",
+    "composite",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vjp_call_jaxpr",
+    "custom_lin",
+)
 def call(driver, equation, *operands):
     """A function within the function: its equations are translated in its place."""
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
@@ -46,10 +57,14 @@ def scan_parts(equation) -> tuple[int, int]:
     less in the body than outside of it; a carry has as many.
     """
     body = equation.params["jaxpr"].jaxpr
-    carries = sum(outside.aval.ndim == inside.aval.ndim
-                  for outside, inside in zip(equation.outvars, body.outvars, strict=True))
-    rows = sum(outside.aval.ndim > inside.aval.ndim
-               for outside, inside in zip(equation.invars, body.invars, strict=True))
+    carries = sum(
+        outside.aval.ndim == inside.aval.ndim
+        for outside, inside in zip(equation.outvars, body.outvars, strict=True)
+    )
+    rows = sum(
+        outside.aval.ndim > inside.aval.ndim
+        for outside, inside in zip(equation.invars, body.invars, strict=True)
+    )
     return len(equation.invars) - carries - rows, carries
 
 
@@ -62,16 +77,20 @@ def scan(driver, equation, *operands):
     fixed = [driver.cheap(value) for value in operands[:consts]]
     carries = carries_for(driver, operands[consts:first])
     rows = operands[first:]
-    outs = [builder.buffer(v.aval.shape, np.dtype(a.dtype)) for v, a in (
-        (v, _stored(v)) for v in equation.outvars[carried:])]
+    outs = [
+        builder.buffer(v.aval.shape, np.dtype(a.dtype))
+        for v, a in ((v, _stored(v)) for v in equation.outvars[carried:])
+    ]
     outer = builder.levels[-1]
     if length:
         step = var(builder.fresh("t"), 0, length)
         now = linear([(step, -1)], length - 1) if params["reverse"] else step
         with builder.block() as steps:
             at_level(carries, builder.levels[-1])
-            slices = [Value(row.shape[1:], row.dtype, row.at([now, *dims_of(row.shape[1:])]))
-                      for row in rows]
+            slices = [
+                Value(row.shape[1:], row.dtype, row.at([now, *dims_of(row.shape[1:])]))
+                for row in rows
+            ]
             results = driver.inline(body, [], [*fixed, *map(whole, carries), *slices])
             for out, value in zip(outs, results[carried:], strict=True):
                 where = row_major(out.shape, [now, *dims_of(value.shape)])
@@ -92,8 +111,8 @@ def _stored(variable):
 def while_(driver, equation, *operands):
     params, builder = equation.params, driver.builder
     tests, bodies = params["cond_nconsts"], params["body_nconsts"]
-    fixed = [driver.cheap(value) for value in operands[:tests + bodies]]
-    carries = carries_for(driver, operands[tests + bodies:])
+    fixed = [driver.cheap(value) for value in operands[: tests + bodies]]
+    carries = carries_for(driver, operands[tests + bodies :])
     going = builder.buffer((), BOOL)
     outer = builder.levels[-1]
     # Of a vmapped loop the test has an answer for each element: it runs while any says yes, and
@@ -109,8 +128,9 @@ def while_(driver, equation, *operands):
         at_level(carries, builder.levels[-1])
         results = driver.inline(params["body_jaxpr"], [], [*fixed[tests:], *map(whole, carries)])
         if each is not None:
-            results = [_where(each, new, whole(old))
-                       for new, old in zip(results, carries, strict=True)]
+            results = [
+                _where(each, new, whole(old)) for new, old in zip(results, carries, strict=True)
+            ]
         builder.assign(carries, results)
     at_level(carries, outer)
     builder.emit(While(test, going, steps))
@@ -151,8 +171,8 @@ def custom_linear_solve(driver, equation, *operands):
     """The solver that the program brought along; the others are for derivatives."""
     lengths, jaxprs = equation.params["const_lengths"], equation.params["jaxprs"]
     first = lengths.matvec + lengths.vecmat
-    consts = operands[first:first + lengths.solve]
-    return driver.inline(jaxprs.solve, [], [*consts, *operands[sum(lengths):]])
+    consts = operands[first : first + lengths.solve]
+    return driver.inline(jaxprs.solve, [], [*consts, *operands[sum(lengths) :]])
 
 
 @translates("platform_index")

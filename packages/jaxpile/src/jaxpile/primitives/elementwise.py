@@ -12,26 +12,83 @@ from jaxpile.values import Value, broadcast, cast, pointwise
 
 #: JAX's name of a primitive and the scalar operation it is, of the operands' own dtype.
 SAME = {
-    "add": "add", "add_any": "add", "sub": "sub", "mul": "mul", "div": "div", "rem": "rem",
-    "max": "max", "min": "min", "neg": "neg", "abs": "abs", "and": "and", "or": "or", "xor": "xor",
-    "not": "not", "sqrt": "sqrt", "exp": "exp", "log": "log", "expm1": "expm1", "log1p": "log1p",
-    "tanh": "tanh", "sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil",
-    "shift_left": "shl", "shift_right_logical": "shr_l", "shift_right_arithmetic": "shr_a",
-    "population_count": "popcnt", "clz": "clz",
+    "add": "add",
+    "add_any": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "div": "div",
+    "rem": "rem",
+    "max": "max",
+    "min": "min",
+    "neg": "neg",
+    "abs": "abs",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "not": "not",
+    "sqrt": "sqrt",
+    "exp": "exp",
+    "log": "log",
+    "expm1": "expm1",
+    "log1p": "log1p",
+    "tanh": "tanh",
+    "sin": "sin",
+    "cos": "cos",
+    "floor": "floor",
+    "ceil": "ceil",
+    "shift_left": "shl",
+    "shift_right_logical": "shr_l",
+    "shift_right_arithmetic": "shr_a",
+    "population_count": "popcnt",
+    "clz": "clz",
 }
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 #: Functions of the C library: correct to its own bounds, one element after the other.
-LIBRARY = {"pow": "pow", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
-           "atan2": "atan2", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh",
-           "atanh": "atanh", "lgamma": "lgamma", "erf": "erf", "erfc": "erfc", "cbrt": "cbrt",
-           "nextafter": "nextafter", "exp2": "exp2", "log2": "log2",
-           "log10": "log10"}
+LIBRARY = {
+    "pow": "pow",
+    "tan": "tan",
+    "asin": "asin",
+    "acos": "acos",
+    "atan": "atan",
+    "atan2": "atan2",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "asinh": "asinh",
+    "acosh": "acosh",
+    "atanh": "atanh",
+    "lgamma": "lgamma",
+    "erf": "erf",
+    "erfc": "erfc",
+    "cbrt": "cbrt",
+    "nextafter": "nextafter",
+    "exp2": "exp2",
+    "log2": "log2",
+    "log10": "log10",
+}
 
 # Giles (2010), "Approximating the erfinv function": in w - 2.5 below w = 5, in sqrt(w) - 3 above
-CENTRAL = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087,
-           -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08)
-TAIL = (2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844,
-        0.00134934322, 0.000100950558, -0.000200214257)
+CENTRAL = (
+    1.50140941,
+    0.246640727,
+    -0.00417768164,
+    -0.00125372503,
+    0.00021858087,
+    -4.39150654e-06,
+    -3.5233877e-06,
+    3.43273939e-07,
+    2.81022636e-08,
+)
+TAIL = (
+    2.83297682,
+    1.00167406,
+    0.00943887047,
+    -0.0076224613,
+    0.00573950773,
+    -0.00367342844,
+    0.00134934322,
+    0.000100950558,
+    -0.000200214257,
+)
 
 
 def _operation(name: str, op: str, attr=None) -> FunctionTranslator:
@@ -44,8 +101,10 @@ def _operation(name: str, op: str, attr=None) -> FunctionTranslator:
 def level(operands) -> list[Value]:
     """Operands of one shape: JAX leaves scalars, and axes of size 1, to be repeated."""
     shape = np.broadcast_shapes(*(v.shape for v in operands))
-    return [v if v.shape == shape else
-            broadcast(v, shape, range(len(shape) - len(v.shape), len(shape))) for v in operands]
+    return [
+        v if v.shape == shape else broadcast(v, shape, range(len(shape) - len(v.shape), len(shape)))
+        for v in operands
+    ]
 
 
 made = {name: _operation(name, op) for name, op in SAME.items()}
@@ -61,8 +120,11 @@ def comparison(driver, equation, x, y):
 @translates("lt_to", "le_to", "eq_to", kind="pointwise")
 def total_order(driver, equation, x, y):
     """Comparisons by which NaN comes after infinity and -0 before 0."""
-    return pointwise(equation.primitive.name[:2], BOOL,
-                     *(Value(v.shape, v.dtype, rank(v.expr)) for v in level((x, y))))
+    return pointwise(
+        equation.primitive.name[:2],
+        BOOL,
+        *(Value(v.shape, v.dtype, rank(v.expr)) for v in level((x, y))),
+    )
 
 
 def rank(x: Expr) -> Expr:
@@ -102,13 +164,15 @@ def convert_element_type(driver, equation, x):
 @translates("bitcast_convert_type", kind="pointwise")
 def bitcast_convert_type(driver, equation, x):
     target, shape = np.dtype(equation.params["new_dtype"]), equation.outvars[0].aval.shape
-    wide, narrow = (np.dtype(f"uint{8 * size}") for size in (
-        max(target.itemsize, x.dtype.itemsize), min(target.itemsize, x.dtype.itemsize)))
+    wide, narrow = (
+        np.dtype(f"uint{8 * size}")
+        for size in (max(target.itemsize, x.dtype.itemsize), min(target.itemsize, x.dtype.itemsize))
+    )
     if wide == narrow:
         return pointwise("bitcast", target, x) if target != x.dtype else x
     if BOOL in (target, x.dtype):
         raise driver.refuse(equation, "booleans have no bits to reinterpret; convert to integers")
-    dims, count = dims_of((*shape, *x.shape[len(shape):])), wide.itemsize // narrow.itemsize
+    dims, count = dims_of((*shape, *x.shape[len(shape) :])), wide.itemsize // narrow.itemsize
     bits = pointwise("bitcast", f"uint{8 * x.dtype.itemsize}", x)
     if target.itemsize == narrow.itemsize:  # the lowest bits first, along a new axis
         place = apply("cast", wide, linear([(dims[-1], 8 * narrow.itemsize)]))
@@ -116,14 +180,21 @@ def bitcast_convert_type(driver, equation, x):
     else:
         expr = const(0, wide)
         for k in range(count):
-            part = apply("cast", wide, bits.at([*dims[:len(shape)], index(k)]))
+            part = apply("cast", wide, bits.at([*dims[: len(shape)], index(k)]))
             part = apply("shl", wide, part, const(8 * narrow.itemsize * k, wide))
             expr = apply("or", wide, expr, part)
     return Value(tuple(shape), target, apply("bitcast", target, expr))
 
 
-@translates("copy", "copy_p", "optimization_barrier", "stop_gradient", "name", "random_clone",
-            kind="pointwise")
+@translates(
+    "copy",
+    "copy_p",
+    "optimization_barrier",
+    "stop_gradient",
+    "name",
+    "random_clone",
+    kind="pointwise",
+)
 def copy(driver, equation, *operands):
     return list(operands)
 
@@ -136,8 +207,10 @@ def device_put(driver, equation, *operands):
 @translates("reduce_precision", kind="pointwise")
 def reduce_precision(driver, equation, x):
     own = np.finfo(x.dtype)
-    exponent, mantissa = (min(equation.params[f"{name}_bits"], most) for name, most in (
-        ("exponent", own.nexp), ("mantissa", own.nmant)))
+    exponent, mantissa = (
+        min(equation.params[f"{name}_bits"], most)
+        for name, most in (("exponent", own.nexp), ("mantissa", own.nmant))
+    )
     return Value(x.shape, x.dtype, rounded(x.expr, exponent, mantissa))
 
 
@@ -150,11 +223,13 @@ def rounded(x: Expr, exponent: int, mantissa: int) -> Expr:
         spare = own.nmant - mantissa
         bits = apply("bitcast", kind, x)
         last = apply("and", kind, apply("shr_l", kind, bits, const(spare, kind)), const(1, kind))
-        bits = apply("add", kind, apply("add", kind, bits, last),
-                     const((1 << (spare - 1)) - 1, kind))
+        bits = apply(
+            "add", kind, apply("add", kind, bits, last), const((1 << (spare - 1)) - 1, kind)
+        )
         full = np.iinfo(kind).max
-        result = apply("bitcast", x.dtype, apply(
-            "and", kind, bits, const(full ^ ((1 << spare) - 1), kind)))
+        result = apply(
+            "bitcast", x.dtype, apply("and", kind, bits, const(full ^ ((1 << spare) - 1), kind))
+        )
     if own.nexp > exponent:
         bias = (1 << (exponent - 1)) - 1
         size = apply("abs", x.dtype, result)
@@ -198,8 +273,9 @@ def rsqrt(driver, equation, x):
 def logistic(driver, equation, x):
     one = const(1, x.dtype)
     small = apply("exp", x.dtype, apply("neg", x.dtype, x.expr))
-    return Value(x.shape, x.dtype, apply("div", x.dtype, one,
-                                         apply("exact_add", x.dtype, one, small)))
+    return Value(
+        x.shape, x.dtype, apply("div", x.dtype, one, apply("exact_add", x.dtype, one, small))
+    )
 
 
 @translates("complex", "real", "imag", kind="pointwise")
@@ -262,8 +338,10 @@ def power(x: Expr, exponent: int) -> Expr:
 def pow_(driver, equation, x, y):
     if y.dtype.kind in "iu":
         if x.dtype.kind != "f":
-            raise driver.refuse(equation, "integer bases with integer arrays as exponents; use a "
-                                          "Python int as exponent")
+            raise driver.refuse(
+                equation,
+                "integer bases with integer arrays as exponents; use a Python int as exponent",
+            )
         y = cast(y, x.dtype)
     return pointwise("libm", x.dtype, *level((x, y)), attr="pow")
 
@@ -298,8 +376,12 @@ def inverse_error(x: Expr) -> Expr:
             off = apply("exact_sub", t, apply("libm", t, size, attr="erfc"), target)
             near = apply("exact_sub", t, apply("abs", t, x), apply("libm", t, size, attr="erf"))
             off = apply("select", t, apply("lt", BOOL, target, number(0.5)), off, near)
-            slope = apply("mul", t, number(math.sqrt(math.pi) / 2),
-                          apply("exp", t, apply("mul", t, size, size)))
+            slope = apply(
+                "mul",
+                t,
+                number(math.sqrt(math.pi) / 2),
+                apply("exp", t, apply("mul", t, size, size)),
+            )
             size = apply("add", t, size, apply("mul", t, off, slope))
         y = apply("copysign", t, size, x)
     edge = apply("eq", BOOL, apply("abs", t, x), number(1))

@@ -27,8 +27,9 @@ def as_index(expr: Expr) -> Expr:
 
 def within(start: Expr, most: int) -> Expr:
     """Whether 0 <= start <= most."""
-    return apply("and", BOOL, apply("ge", BOOL, start, index(0)),
-                 apply("le", BOOL, start, index(most)))
+    return apply(
+        "and", BOOL, apply("ge", BOOL, start, index(0)), apply("le", BOOL, start, index(most))
+    )
 
 
 def missing(dtype: np.dtype):
@@ -53,8 +54,7 @@ def gather(driver, equation, operand, indices):
     dims = dims_of(shape)
     mode = mode_of(equation)
     if mode not in ("clip", "fill", "promise"):
-        raise driver.refuse(equation, f"mode {mode!r}; use 'clip', 'fill' or "
-                                      "'promise_in_bounds'")
+        raise driver.refuse(equation, f"mode {mode!r}; use 'clip', 'fill' or 'promise_in_bounds'")
     dtype = operand.dtype
     given = equation.params.get("fill_value")
     filler = const(missing(dtype) if given is None else given, dtype)
@@ -65,8 +65,13 @@ def gather(driver, equation, operand, indices):
     indices = driver.cheap(indices)
     batch = [d for axis, d in enumerate(dims) if axis not in numbers.offset_dims]
     dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
-    offsets = dict(zip([a for a in range(len(operand.shape)) if a not in dropped],
-                       numbers.offset_dims, strict=True))
+    offsets = dict(
+        zip(
+            [a for a in range(len(operand.shape)) if a not in dropped],
+            numbers.offset_dims,
+            strict=True,
+        )
+    )
     at, inside = [], const(True, BOOL)
     for axis, (size, width) in enumerate(zip(operand.shape, sizes, strict=True)):
         parts = []
@@ -89,16 +94,20 @@ def gather(driver, equation, operand, indices):
 
 def starts_of(starts, shape, sizes) -> list[Expr]:
     """Scalars as starts of a slice, moved so that the slice lies within the array."""
-    return [clamp_index(as_index(start.expr), 0, size - width)
-            for start, size, width in zip(starts, shape, sizes, strict=True)]
+    return [
+        clamp_index(as_index(start.expr), 0, size - width)
+        for start, size, width in zip(starts, shape, sizes, strict=True)
+    ]
 
 
 @translates("dynamic_slice")
 def dynamic_slice(driver, equation, operand, *starts):
     sizes = tuple(equation.params["slice_sizes"])
-    starts = [driver.cheap(start) for start in starts[:len(sizes)]]
-    at = [linear([(d, 1), (start, 1)])
-          for d, start in zip(dims_of(sizes), starts_of(starts, operand.shape, sizes), strict=True)]
+    starts = [driver.cheap(start) for start in starts[: len(sizes)]]
+    at = [
+        linear([(d, 1), (start, 1)])
+        for d, start in zip(dims_of(sizes), starts_of(starts, operand.shape, sizes), strict=True)
+    ]
     return view(operand, sizes, at)
 
 
@@ -108,7 +117,11 @@ def dynamic_update_slice(driver, equation, operand, update, *starts):
     buffer, beside = driver.owned(operand, beside)
     if beside:
         update, *starts = beside
-    at = [linear([(d, 1), (start, 1)]) for d, start in zip(
-        dims_of(update.shape), starts_of(starts, operand.shape, update.shape), strict=True)]
+    at = [
+        linear([(d, 1), (start, 1)])
+        for d, start in zip(
+            dims_of(update.shape), starts_of(starts, operand.shape, update.shape), strict=True
+        )
+    ]
     driver.builder.store(buffer, update, row_major(operand.shape, at))
     return whole(buffer, operand.shape)

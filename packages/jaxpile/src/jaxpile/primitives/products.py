@@ -39,23 +39,34 @@ def dot_general(driver, equation, left, right):
         at |= {axis: dims[first + k] for k, axis in enumerate(free)}
         return x.at([at[axis] for axis in range(len(x.shape))])
 
-    product = apply("mul", dtype,
-                    factor(left, left_batch, left_sum, left_free, len(left_batch)),
-                    factor(right, right_batch, right_sum, right_free,
-                           len(left_batch) + len(left_free)))
+    product = apply(
+        "mul",
+        dtype,
+        factor(left, left_batch, left_sum, left_free, len(left_batch)),
+        factor(right, right_batch, right_sum, right_free, len(left_batch) + len(left_free)),
+    )
     position = row_major(shape, dims)
     zero = const(0, dtype)
     if in_rows:
         # A row of the result at a time: its inner loop runs along memory and has no sum in it.
         last = dims[-1:]
         step = Store(out, position, apply("add", dtype, load(out, position), product))
-        builder.nest(outer, [*builder.loops([Store(out, position, zero)], last, shape[-1:]),
-                             *builder.loops([step], [*loops, *last], [*sizes, shape[-1]])])
+        builder.nest(
+            outer,
+            [
+                *builder.loops([Store(out, position, zero)], last, shape[-1:]),
+                *builder.loops([step], [*loops, *last], [*sizes, shape[-1]]),
+            ],
+        )
     else:
         name = builder.fresh("s")
         total = local(name, dtype)
-        builder.nest(outer, [
-            Set(name, zero),
-            *builder.loops([Set(name, apply("sum_add", dtype, total, product))], loops, sizes),
-            Store(out, position, total)])
+        builder.nest(
+            outer,
+            [
+                Set(name, zero),
+                *builder.loops([Set(name, apply("sum_add", dtype, total, product))], loops, sizes),
+                Store(out, position, total),
+            ],
+        )
     return whole(out)

@@ -32,8 +32,9 @@ def rounds(key: tuple[Expr, Expr], counter: tuple[Expr, Expr]) -> tuple[Expr, Ex
     for group in range(5):
         for turn in ROTATIONS[group % 2]:
             x = _add(x, y)
-            y = apply("or", U4, apply("shl", U4, y, _word(turn)),
-                      apply("shr_l", U4, y, _word(32 - turn)))
+            y = apply(
+                "or", U4, apply("shl", U4, y, _word(turn)), apply("shr_l", U4, y, _word(32 - turn))
+            )
             y = _xor(x, y)
         x = _add(x, keys[(group + 1) % 3])
         y = _add(_add(y, keys[(group + 2) % 3]), _word(group + 1))
@@ -61,8 +62,9 @@ def unpacked(keys: Value) -> Value:
     both = keys.at(outer)
     high = apply("cast", U4, apply("shr_l", U8, both, const(32, U8)))
     low = apply("cast", U4, both)
-    return Value(shape, U4, apply("select", U4, apply(
-        "eq", BOOL, last, const(0, INDEX)), high, low))
+    return Value(
+        shape, U4, apply("select", U4, apply("eq", BOOL, last, const(0, INDEX)), high, low)
+    )
 
 
 @translates("random_wrap")
@@ -78,15 +80,21 @@ def random_unwrap(driver, equation, keys):
 @translates("random_bits")
 def random_bits(driver, equation, keys):
     width, shape = equation.params["bit_width"], equation.params["shape"]
-    return driver.traced(lambda k: threefry_prng_impl.random_bits(k, width, shape),
-                         len(keys.shape), driver.builder.materialise(unpacked(keys)))
+    return driver.traced(
+        lambda k: threefry_prng_impl.random_bits(k, width, shape),
+        len(keys.shape),
+        driver.builder.materialise(unpacked(keys)),
+    )
 
 
 @translates("random_split")
 def random_split(driver, equation, keys):
     shape = equation.params["shape"]
-    (words,) = driver.traced(lambda k: threefry_prng_impl.split(k, shape), len(keys.shape),
-                             driver.builder.materialise(unpacked(keys)))
+    (words,) = driver.traced(
+        lambda k: threefry_prng_impl.split(k, shape),
+        len(keys.shape),
+        driver.builder.materialise(unpacked(keys)),
+    )
     return packed(words)
 
 

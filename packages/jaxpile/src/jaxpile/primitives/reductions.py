@@ -54,13 +54,18 @@ def monoid(name: str, dtype: np.dtype):
     everything = True if dtype.kind == "b" else np.array(-1).astype(dtype)
     if kind in ("sum", "prod"):
         return ("sum_add", 0) if kind == "sum" else ("sum_mul", 1)
-    return {"max": ("max", lowest(dtype)),
-            "min": ("min", highest(dtype)), "and": ("and", everything if dtype.kind != "f" else 1),
-            "or": ("or", 0), "xor": ("xor", 0)}[kind]
+    return {
+        "max": ("max", lowest(dtype)),
+        "min": ("min", highest(dtype)),
+        "and": ("and", everything if dtype.kind != "f" else 1),
+        "or": ("or", 0),
+        "xor": ("xor", 0),
+    }[kind]
 
 
-@translates("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or",
-            "reduce_xor")
+@translates(
+    "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or", "reduce_xor"
+)
 def reduction(driver, equation, x):
     op, neutral = monoid(equation.primitive.name, x.dtype)
     return reduce(driver, x, sorted(a % len(x.shape) for a in equation.params["axes"]), op, neutral)
@@ -97,17 +102,21 @@ def reduce(driver, x: Value, axes: list[int], op: str, neutral) -> Value:
         position = row_major(shape, [*dims_of(outer), last])
         value = x.at([at[axis] for axis in range(len(x.shape))])
         step = Store(out, position, apply(op, x.dtype, load(out, position), value))
-        body = [*builder.loops([Store(out, position, start)], [last], shape[-1:]),
-                *builder.loops([step], [*loops, last], [*ranges, shape[-1]])]
+        body = [
+            *builder.loops([Store(out, position, start)], [last], shape[-1:]),
+            *builder.loops([step], [*loops, last], [*ranges, shape[-1]]),
+        ]
         builder.nest(outer, body)
         return whole(out)
     at = {**places, **variables}
     value = x.at([at[axis] for axis in range(len(x.shape))])
     name = builder.fresh("s")
     total = local(name, x.dtype)
-    body = [Set(name, start),
-            *builder.loops([Set(name, apply(op, x.dtype, total, value))], loops, ranges),
-            Store(out, position, total)]
+    body = [
+        Set(name, start),
+        *builder.loops([Set(name, apply(op, x.dtype, total, value))], loops, ranges),
+        Store(out, position, total),
+    ]
     builder.nest(shape, body)
     return whole(out)
 
@@ -127,19 +136,28 @@ def reduce_by(driver, equation, *operands):
     totals = [local(builder.fresh("s"), x.dtype) for x in arrays]
     elements = [x.at([at[axis] for axis in range(len(at))]) for x in arrays]
     with builder.block() as steps:
-        results = driver.inline(equation.params["jaxpr"], [], [
-            Value((), expr.dtype, expr) for expr in (*totals, *elements)])
+        results = driver.inline(
+            equation.params["jaxpr"],
+            [],
+            [Value((), expr.dtype, expr) for expr in (*totals, *elements)],
+        )
     if steps:
         raise driver.refuse(equation, "a function of arrays; only one of scalars, without loops")
     news = [local(builder.fresh("s"), x.dtype) for x in arrays]
-    step = [*(Set(new.attr, result.expr) for new, result in zip(news, results, strict=True)),
-            *(Set(total.attr, new) for total, new in zip(totals, news, strict=True))]
+    step = [
+        *(Set(new.attr, result.expr) for new, result in zip(news, results, strict=True)),
+        *(Set(total.attr, new) for total, new in zip(totals, news, strict=True)),
+    ]
     outs = [builder.buffer(shape, x.dtype) for x in arrays]
     position = row_major(shape, dims_of(shape))
-    builder.nest(shape, [
-        *(Set(total.attr, start.expr) for total, start in zip(totals, starts, strict=True)),
-        *builder.loops(step, [at[axis] for axis in axes], [arrays[0].shape[a] for a in axes]),
-        *(Store(out, position, total) for out, total in zip(outs, totals, strict=True))])
+    builder.nest(
+        shape,
+        [
+            *(Set(total.attr, start.expr) for total, start in zip(totals, starts, strict=True)),
+            *builder.loops(step, [at[axis] for axis in axes], [arrays[0].shape[a] for a in axes]),
+            *(Store(out, position, total) for out, total in zip(outs, totals, strict=True)),
+        ],
+    )
     return [whole(out) for out in outs]
 
 
@@ -163,14 +181,24 @@ def in_parts(builder, x: Value, out, op: str, start) -> None:
     high = apply("min", INDEX, linear([(part, each)], each), index(length))
     step = builder.loops([Set(name, apply(op, x.dtype, total, value))], inner, inner_sizes)
     loop = Loop(flat, low, high, step) if length > 1 else None
-    builder.nest((PARTS,), [Set(name, start), *([loop] if loop else step),
-                            Store(partial, part, total)])
+    builder.nest(
+        (PARTS,), [Set(name, start), *([loop] if loop else step), Store(partial, part, total)]
+    )
     last, again = builder.fresh("s"), var(builder.fresh("r"), 0, PARTS)
-    builder.emit(Nest((), [
-        Set(last, start),
-        *builder.loops([Set(last, apply(op, x.dtype, local(last, x.dtype),
-                                        load(partial, again)))], [again], [PARTS]),
-        Store(out, index(0), local(last, x.dtype))]))
+    builder.emit(
+        Nest(
+            (),
+            [
+                Set(last, start),
+                *builder.loops(
+                    [Set(last, apply(op, x.dtype, local(last, x.dtype), load(partial, again)))],
+                    [again],
+                    [PARTS],
+                ),
+                Store(out, index(0), local(last, x.dtype)),
+            ],
+        )
+    )
 
 
 @translates("argmax", "argmin")
@@ -193,17 +221,23 @@ def arg_extreme(driver, equation, x):
     so_far, place = local(best, x.dtype), local(where, INDEX)
     better = apply("gt" if equation.primitive.name == "argmax" else "lt", BOOL, value, so_far)
     if x.dtype.kind == "f":
-        news = apply("and", BOOL, apply("ne", BOOL, value, value),
-                     apply("eq", BOOL, so_far, so_far))
+        news = apply(
+            "and", BOOL, apply("ne", BOOL, value, value), apply("eq", BOOL, so_far, so_far)
+        )
         better = apply("or", BOOL, better, news)
     found = builder.fresh("m")
     hit = local(found, BOOL)
-    step = [Set(found, better),
-            Set(where, apply("select", INDEX, hit, at[axis], place)),
-            Set(best, apply("select", x.dtype, hit, value, so_far))]
-    body = [Set(best, first), Set(where, index(0)),
-            *builder.loops(step, [at[axis]], [x.shape[axis]]),
-            Store(out, row_major(shape, dims_of(shape)), apply("cast", dtype, place))]
+    step = [
+        Set(found, better),
+        Set(where, apply("select", INDEX, hit, at[axis], place)),
+        Set(best, apply("select", x.dtype, hit, value, so_far)),
+    ]
+    body = [
+        Set(best, first),
+        Set(where, index(0)),
+        *builder.loops(step, [at[axis]], [x.shape[axis]]),
+        Store(out, row_major(shape, dims_of(shape)), apply("cast", dtype, place)),
+    ]
     builder.nest(shape, body)
     return whole(out)
 
@@ -241,6 +275,8 @@ def running(driver, equation, x):
     value = x.at(at)
     joined = log_add(total, value) if log else apply(op, x.dtype, total, value)
     step = [Set(name, joined), Store(out, row_major(x.shape, target), total)]
-    builder.nest(outer, [Set(name, const(neutral, x.dtype)),
-                         *builder.loops(step, [at[axis]], [x.shape[axis]])])
+    builder.nest(
+        outer,
+        [Set(name, const(neutral, x.dtype)), *builder.loops(step, [at[axis]], [x.shape[axis]])],
+    )
     return whole(out)

@@ -20,10 +20,19 @@ from jaxpile.program import Nest, Store, When
 from jaxpile.registry import translates
 from jaxpile.values import whole
 
-OPERATIONS = {"scatter": None, "scatter-add": "add", "scatter-mul": "mul", "scatter-min": "min",
-              "scatter-max": "max", "scatter-sub": "sub", "scatter_add": "add",
-              "scatter_mul": "mul", "scatter_min": "min", "scatter_max": "max",
-              "scatter_sub": "sub"}
+OPERATIONS = {
+    "scatter": None,
+    "scatter-add": "add",
+    "scatter-mul": "mul",
+    "scatter-min": "min",
+    "scatter-max": "max",
+    "scatter-sub": "sub",
+    "scatter_add": "add",
+    "scatter_mul": "mul",
+    "scatter_min": "min",
+    "scatter_max": "max",
+    "scatter_sub": "sub",
+}
 
 
 @translates(*OPERATIONS)
@@ -31,12 +40,13 @@ def scatter(driver, equation, operand, indices, updates):
     name, numbers = equation.primitive.name, equation.params["dimension_numbers"]
     mode = mode_of(equation)
     if mode not in ("clip", "fill", "promise"):
-        raise driver.refuse(equation, f"mode {mode!r}; use 'clip', 'drop' or "
-                                      "'promise_in_bounds'")
+        raise driver.refuse(equation, f"mode {mode!r}; use 'clip', 'drop' or 'promise_in_bounds'")
     inner = equation.params.get("update_jaxpr")
     if name == "scatter" and inner is not None and inner.eqns:
-        raise driver.refuse(equation, "a function applied to elements (x.at[i].apply); read them, "
-                                      "apply it, and set them")
+        raise driver.refuse(
+            equation,
+            "a function applied to elements (x.at[i].apply); read them, apply it, and set them",
+        )
     if not updates.size or not operand.size:
         return operand
     builder = driver.builder

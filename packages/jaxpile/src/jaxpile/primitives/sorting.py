@@ -70,8 +70,10 @@ def in_order(driver, operands, axis: int, count: int) -> list[Value]:
     def element(value: Value, at: Expr) -> Expr:
         return value.at([*dims[:axis], at, *dims[axis:]])
 
-    names = {word: builder.fresh("w") for word in ("width", "start", "left", "right", "middle",
-                                                   "end", "out", "take")}
+    names = {
+        word: builder.fresh("w")
+        for word in ("width", "start", "left", "right", "middle", "end", "out", "take")
+    }
 
     def word(name: str) -> Expr:
         return local(names[name], BOOL if name == "take" else INDEX)
@@ -88,40 +90,59 @@ def in_order(driver, operands, axis: int, count: int) -> list[Value]:
     each, again = (var(builder.fresh("r"), 0, length) for _ in range(2))
     end = index(length)
     # the row index at a position that may be one past the end is read within the row
-    here = {side: load(order, place(apply("min", INDEX, word(side), index(length - 1))))
-            for side in ("left", "right")}
-    right_first = before([(element(value, here["right"]), element(value, here["left"]))
-                          for value in rows[:count]])
+    here = {
+        side: load(order, place(apply("min", INDEX, word(side), index(length - 1))))
+        for side in ("left", "right")
+    }
+    right_first = before(
+        [(element(value, here["right"]), element(value, here["left"])) for value in rows[:count]]
+    )
     more_left, more_right = lt(word("left"), word("middle")), lt(word("right"), word("end"))
-    take_right = apply("and", BOOL, more_right,
-                       apply("or", BOOL, apply("not", BOOL, more_left), right_first))
-    merge = [put("take", take_right),
-             Store(merged, place(word("out")),
-                   apply("select", INDEX, word("take"), here["right"], here["left"])),
-             put("out", linear([(word("out"), 1)], 1)),
-             When(word("take"), [put("right", linear([(word("right"), 1)], 1))],
-                  [put("left", linear([(word("left"), 1)], 1))])]
-    runs = [put("left", word("start")),
-            put("middle", apply("min", INDEX, plus(word("start"), word("width")), end)),
-            put("right", word("middle")),
-            put("end", apply("min", INDEX, linear([(word("start"), 1), (word("width"), 2)]), end)),
-            Until(lt(word("out"), word("end")), merge),
-            put("start", word("end"))]
+    take_right = apply(
+        "and", BOOL, more_right, apply("or", BOOL, apply("not", BOOL, more_left), right_first)
+    )
+    merge = [
+        put("take", take_right),
+        Store(
+            merged,
+            place(word("out")),
+            apply("select", INDEX, word("take"), here["right"], here["left"]),
+        ),
+        put("out", linear([(word("out"), 1)], 1)),
+        When(
+            word("take"),
+            [put("right", linear([(word("right"), 1)], 1))],
+            [put("left", linear([(word("left"), 1)], 1))],
+        ),
+    ]
+    runs = [
+        put("left", word("start")),
+        put("middle", apply("min", INDEX, plus(word("start"), word("width")), end)),
+        put("right", word("middle")),
+        put("end", apply("min", INDEX, linear([(word("start"), 1), (word("width"), 2)]), end)),
+        Until(lt(word("out"), word("end")), merge),
+        put("start", word("end")),
+    ]
     body = [
         *builder.loops([Store(order, place(each), each)], [each], [length]),
         put("width", index(1)),
-        Until(lt(word("width"), end), [
-            put("start", index(0)),
-            put("out", index(0)),
-            Until(lt(word("start"), end), runs),
-            *builder.loops([Store(order, place(again), load(merged, place(again)))],
-                           [again], [length]),
-            put("width", linear([(word("width"), 2)]))])]
+        Until(
+            lt(word("width"), end),
+            [
+                put("start", index(0)),
+                put("out", index(0)),
+                Until(lt(word("start"), end), runs),
+                *builder.loops(
+                    [Store(order, place(again), load(merged, place(again)))], [again], [length]
+                ),
+                put("width", linear([(word("width"), 2)])),
+            ],
+        ),
+    ]
     builder.emit(Nest(tuple((0, size) for size in outer), body))
     full = dims_of(shape)
     rest = [d for a, d in enumerate(full) if a != axis]
     at = load(order, row_major((*outer, length), [*rest, full[axis]]))
-    return [Value(shape, value.dtype, value.at([*full[:axis], at, *full[axis + 1:]]))
-            for value in rows]
-
-
+    return [
+        Value(shape, value.dtype, value.at([*full[:axis], at, *full[axis + 1 :]])) for value in rows
+    ]

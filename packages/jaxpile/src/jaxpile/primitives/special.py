@@ -52,6 +52,5 @@ def derivative_of_lgamma(x: Expr) -> Expr:
     turn = do("mul", number(math.pi), do("sub", x, do("floor", x)))
     mirrored = do("sub", result, do("div", number(math.pi), apply("libm", kind, turn, attr="tan")))
     result = choose(low, mirrored, result)
-    pole = apply("and", BOOL, apply("le", BOOL, x, number(0)),
-                 apply("eq", BOOL, x, do("floor", x)))
+    pole = apply("and", BOOL, apply("le", BOOL, x, number(0)), apply("eq", BOOL, x, do("floor", x)))
     return choose(pole, number(np.nan), result)

@@ -36,8 +36,11 @@ def squeeze(driver, equation, x):
     axes = {axis % len(x.shape) for axis in equation.params["dimensions"]}
     shape = [size for axis, size in enumerate(x.shape) if axis not in axes]
     dims = iter(dims_of(shape))
-    return values.view(x, shape, [values.linear([], 0) if axis in axes else next(dims)
-                                  for axis in range(len(x.shape))])
+    return values.view(
+        x,
+        shape,
+        [values.linear([], 0) if axis in axes else next(dims) for axis in range(len(x.shape))],
+    )
 
 
 @translates("expand_dims")
@@ -110,8 +113,14 @@ def empty(driver, equation, *_):
 @translates("tile")
 def tile(driver, equation, x):
     shape = equation.outvars[0].aval.shape
-    return values.view(x, shape, [values.modulo(d, size) if size else d
-                                  for d, size in zip(dims_of(shape), x.shape, strict=True)])
+    return values.view(
+        x,
+        shape,
+        [
+            values.modulo(d, size) if size else d
+            for d, size in zip(dims_of(shape), x.shape, strict=True)
+        ],
+    )
 
 
 @translates("stack")
@@ -128,7 +137,7 @@ def stack(driver, equation, *operands):
 def unstack(driver, equation, x):
     axis = equation.params["axis"] % len(x.shape)
     x = driver.cheap(x)
-    shape = x.shape[:axis] + x.shape[axis + 1:]
+    shape = x.shape[:axis] + x.shape[axis + 1 :]
     parts = []
     for k in range(x.shape[axis]):
         indices = list(dims_of(shape))

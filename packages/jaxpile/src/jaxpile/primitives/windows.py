@@ -21,16 +21,23 @@ def reduce_window(driver, equation, x):
     shape = tuple(equation.outvars[0].aval.shape)
     dims = dims_of((*shape, *sizes))
     steps, spread = params["window_strides"], params["window_dilation"]
-    found = view(x, (*shape, *sizes), [linear([(dims[axis], steps[axis]),
-                                               (dims[axes + axis], spread[axis])])
-                                       for axis in range(axes)])
+    found = view(
+        x,
+        (*shape, *sizes),
+        [
+            linear([(dims[axis], steps[axis]), (dims[axes + axis], spread[axis])])
+            for axis in range(axes)
+        ],
+    )
     return reduce(driver, found, list(range(axes, 2 * axes)), op, neutral)
 
 
 def padded(driver, x: Value, filler, margins, dilation) -> Value:
     """The array with margins, and its elements apart from each other; dear ones computed once."""
-    widths = [(int(low), int(high), int(apart) - 1)
-              for (low, high), apart in zip(margins, dilation, strict=True)]
+    widths = [
+        (int(low), int(high), int(apart) - 1)
+        for (low, high), apart in zip(margins, dilation, strict=True)
+    ]
     return pad(driver.cheap(x), full((), filler, x.dtype), widths)
 
 
@@ -52,20 +59,27 @@ def convolution(driver, equation, left, right):
     each = right.shape[right_spec[0]] // params["feature_group_count"]
     dims = dims_of((*shape, channels, *window))
     batch, feature, *places = (dims[axis] for axis in out_spec)
-    channel, *offsets = dims[len(shape):]
+    channel, *offsets = dims[len(shape) :]
     at_left: list = [None] * len(shape)
     at_right: list = [None] * len(shape)
     at_left[left_spec[0]], at_right[right_spec[0]] = batch, feature
     at_left[left_spec[1]] = linear([(divide(feature, each), channels), (channel, 1)])
     at_right[right_spec[1]] = channel
     for k, (place, offset) in enumerate(zip(places, offsets, strict=True)):
-        at_left[left_spec[2 + k]] = linear([(place, params["window_strides"][k]),
-                                            (offset, params["rhs_dilation"][k])])
+        at_left[left_spec[2 + k]] = linear(
+            [(place, params["window_strides"][k]), (offset, params["rhs_dilation"][k])]
+        )
         at_right[right_spec[2 + k]] = offset
-    both = [view(x, (*shape, channels, *window), at)
-            for x, at in ((left, at_left), (right, at_right))]
-    return reduce(driver, pointwise("mul", dtype, *both),
-                  list(range(len(shape), len(shape) + 1 + len(window))), "sum_add", 0)
+    both = [
+        view(x, (*shape, channels, *window), at) for x, at in ((left, at_left), (right, at_right))
+    ]
+    return reduce(
+        driver,
+        pointwise("mul", dtype, *both),
+        list(range(len(shape), len(shape) + 1 + len(window))),
+        "sum_add",
+        0,
+    )
 
 
 @translates("select_and_scatter_add")
@@ -74,22 +88,30 @@ def select_and_scatter_add(driver, equation, source, operand):
     params = equation.params
     largest = params["select_prim"].name == "ge"
     sizes, steps, margins = (
-        params[name] for name in ("window_dimensions", "window_strides", "padding"))
+        params[name] for name in ("window_dimensions", "window_strides", "padding")
+    )
     filler = monoid("_max" if largest else "_min", operand.dtype)[1]
 
     def scattered(source, operand):
-        padded = lax.pad(operand, jnp.array(filler, operand.dtype),
-                         [(low, high, 0) for low, high in margins])
-        starts = [lax.broadcasted_iota(np.int32, source.shape, axis) * step
-                  for axis, step in enumerate(steps)]
+        padded = lax.pad(
+            operand, jnp.array(filler, operand.dtype), [(low, high, 0) for low, high in margins]
+        )
+        starts = [
+            lax.broadcasted_iota(np.int32, source.shape, axis) * step
+            for axis, step in enumerate(steps)
+        ]
         offsets = np.indices(sizes, np.int32).reshape(len(sizes), -1)
-        windows = padded[tuple(start[..., None] + offset
-                               for start, offset in zip(starts, offsets, strict=True))]
+        windows = padded[
+            tuple(start[..., None] + offset for start, offset in zip(starts, offsets, strict=True))
+        ]
         chosen = (jnp.argmax if largest else jnp.argmin)(windows, -1)
-        places = tuple(start + jnp.asarray(offset)[chosen]
-                       for start, offset in zip(starts, offsets, strict=True))
+        places = tuple(
+            start + jnp.asarray(offset)[chosen]
+            for start, offset in zip(starts, offsets, strict=True)
+        )
         total = jnp.zeros(padded.shape, source.dtype).at[places].add(source)
-        return lax.pad(total, jnp.zeros((), total.dtype),
-                       [(-low, -high, 0) for low, high in margins])
+        return lax.pad(
+            total, jnp.zeros((), total.dtype), [(-low, -high, 0) for low, high in margins]
+        )
 
     return driver.traced(scattered, 0, source, operand)

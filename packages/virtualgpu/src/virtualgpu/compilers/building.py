@@ -10,8 +10,11 @@ from llvmlite import ir
 _WORD = ir.IntType(64)
 
 
-def function(name: str, arguments: Sequence[ir.Type], module: ir.Module | None = None,
-             ) -> tuple[ir.IRBuilder, tuple[ir.Value, ...]]:
+def function(
+    name: str,
+    arguments: Sequence[ir.Type],
+    module: ir.Module | None = None,
+) -> tuple[ir.IRBuilder, tuple[ir.Value, ...]]:
     """A function that answers a word: a builder at its start, and its arguments. Internal to
     ``module``, or alone in one of its own."""
     made = ir.Function(module or ir.Module(name), ir.FunctionType(_WORD, arguments), name)
@@ -28,21 +31,24 @@ def variable(build: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return place
 
 
-def item(build: ir.IRBuilder, table: ir.Value, number: ir.Value, kind: ir.Type,
-         align: int | None = None) -> ir.Value:
+def item(
+    build: ir.IRBuilder, table: ir.Value, number: ir.Value, kind: ir.Type, align: int | None = None
+) -> ir.Value:
     """``table[number]``."""
     return build.load(build.gep(table, [number], source_etype=kind), typ=kind, align=align)
 
 
-def intrinsic(build: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Value]
-              ) -> ir.Value:
+def intrinsic(
+    build: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Value]
+) -> ir.Value:
     """Call a function of LLVM's own, or one that was compiled before, by its full name."""
     known = declare(build.module, name, result, [argument.type for argument in arguments])
     return build.call(known, arguments)
 
 
-def declare(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]
-            ) -> ir.Function:
+def declare(
+    module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]
+) -> ir.Function:
     """The function of another module by its full name, declared in this one."""
     known = module.globals.get(name)
     return ir.Function(module, ir.FunctionType(result, arguments), name) if known is None else known

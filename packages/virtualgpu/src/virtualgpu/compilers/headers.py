@@ -56,20 +56,39 @@ HOST_HEADERS = tuple(
     _guarded(name, text)
     for names, text in (
         (("stdint.h", "inttypes.h"), _INTEGERS),
-        (("cstdint",), "#include <stdint.h>\nnamespace std { using ::int8_t; using ::uint8_t;"
-                       " using ::int16_t; using ::uint16_t; using ::int32_t; using ::uint32_t;"
-                       " using ::int64_t; using ::uint64_t; }\n"),
+        (
+            ("cstdint",),
+            "#include <stdint.h>\nnamespace std { using ::int8_t; using ::uint8_t;"
+            " using ::int16_t; using ::uint16_t; using ::int32_t; using ::uint32_t;"
+            " using ::int64_t; using ::uint64_t; }\n",
+        ),
         (("limits.h", "climits"), _LIMITS),
         (("float.h", "cfloat"), _FLOATS),
         (("math.h", "cmath"), _CONSTANTS),
-        (("stdio.h", "cstdio", "stdlib.h", "cstdlib", "string.h", "cstring", "assert.h",
-          "cassert", "stddef.h", "cstddef", "stdbool.h"), ""),
+        (
+            (
+                "stdio.h",
+                "cstdio",
+                "stdlib.h",
+                "cstdlib",
+                "string.h",
+                "cstring",
+                "assert.h",
+                "cassert",
+                "stddef.h",
+                "cstddef",
+                "stdbool.h",
+            ),
+            "",
+        ),
     )
     for name in names
 )
 
 #: ``<thrust/complex.h>``: CCCL's own asks for host headers. Its complex numbers are libcu++'s.
-THRUST_COMPLEX = ("thrust/complex.h", """#pragma once
+THRUST_COMPLEX = (
+    "thrust/complex.h",
+    """#pragma once
 #include <cuda/std/complex>
 namespace thrust {
 using cuda::std::complex; using cuda::std::abs; using cuda::std::arg; using cuda::std::norm;
@@ -79,7 +98,8 @@ using cuda::std::sin; using cuda::std::cos; using cuda::std::tan; using cuda::st
 using cuda::std::cosh; using cuda::std::tanh; using cuda::std::asin; using cuda::std::acos;
 using cuda::std::atan; using cuda::std::asinh; using cuda::std::acosh; using cuda::std::atanh;
 }
-""")
+""",
+)
 
 
 @cache

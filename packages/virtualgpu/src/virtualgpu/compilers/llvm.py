@@ -134,7 +134,8 @@ def _machine() -> Any:
     llvm.initialize_native_asmprinter()
     name, features = _processor()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=name, features=features, opt=1, jit=True)
+        cpu=name, features=features, opt=1, jit=True
+    )
 
 
 @functools.cache
@@ -149,8 +150,15 @@ def compiler() -> str:
 
     with contextlib.suppress(OSError):  # there may be no file
         __version__ += blake2b(Path(__file__).read_bytes()).hexdigest()
-    return "\0".join([__version__, llvmlite.__version__, repr(llvm.llvm_version_info),
-                      llvm.get_default_triple(), *_processor()])
+    return "\0".join(
+        [
+            __version__,
+            llvmlite.__version__,
+            repr(llvm.llvm_version_info),
+            llvm.get_default_triple(),
+            *_processor(),
+        ]
+    )
 
 
 def _key(text: str, symbol: str, passes: Passes) -> bytes:

@@ -12,7 +12,10 @@ import numpy as np
 
 # annotation → (LLVM's type in memory, how it widens to 64 bits)
 ELEMENTS = {
-    "I64": ("i64", ""), "U64": ("i64", ""), "I32": ("i32", "sext"), "U32": ("i32", "zext"),
+    "I64": ("i64", ""),
+    "U64": ("i64", ""),
+    "I32": ("i32", "sext"),
+    "U32": ("i32", "zext"),
     "U8": ("i8", "zext"),
 }
 # What annotations are called; one by one, or mypy would not see names of types.
@@ -23,12 +26,24 @@ U32 = np.ndarray
 U8 = np.ndarray
 
 _BINARY = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "sdiv", ast.Mod: "srem",
-    ast.LShift: "shl", ast.RShift: "ashr", ast.BitAnd: "and", ast.BitOr: "or",
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.FloorDiv: "sdiv",
+    ast.Mod: "srem",
+    ast.LShift: "shl",
+    ast.RShift: "ashr",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
     ast.BitXor: "xor",
 }
 _COMPARE = {
-    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "slt",
+    ast.LtE: "sle",
+    ast.Gt: "sgt",
+    ast.GtE: "sge",
 }
 
 
@@ -50,8 +65,11 @@ def _definitions(filename: str) -> dict[int, ast.FunctionDef]:
     """The functions in a file, by their first line. (To take each from the file by itself, as
     :func:`inspect.getsource` does, takes three times as long for the loops of a check.)"""
     tree = ast.parse("".join(linecache.getlines(filename)))
-    return {min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]): node
-            for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    return {
+        min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]): node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    }
 
 
 def translate(loop: Compilable, texts: dict[str, str]) -> None:
@@ -95,9 +113,16 @@ class _Translation:
         suffix = ""
         if self.internal:
             suffix = " alwaysinline" if self.loop.inline else " noinline"
-        return "\n".join([
-            f"define {linkage}i64 @{self.tree.name}({', '.join(parameters)}){suffix} {{",
-            "entry:", *slots, *entry, *self.lines, "}"])
+        return "\n".join(
+            [
+                f"define {linkage}i64 @{self.tree.name}({', '.join(parameters)}){suffix} {{",
+                "entry:",
+                *slots,
+                *entry,
+                *self.lines,
+                "}",
+            ]
+        )
 
     # -- assembly ------------------------------------------------------------------------------
 
@@ -125,7 +150,8 @@ class _Translation:
     def refuse(self, node: ast.AST) -> NoReturn:
         raise SyntaxError(
             f"{self.tree.name}, line {getattr(node, 'lineno', '?')}: compiled loops have no "
-            f"`{ast.unparse(node)}`")
+            f"`{ast.unparse(node)}`"
+        )
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -149,8 +175,9 @@ class _Translation:
             self.assign(target, value)
 
     def on_augassign(self, node: ast.AugAssign) -> None:
-        self.assign(node.target, self.binary(node.op, self.value(node.target),
-                                             self.value(node.value), node))
+        self.assign(
+            node.target, self.binary(node.op, self.value(node.target), self.value(node.value), node)
+        )
 
     def assign(self, target: ast.expr, value: str) -> None:
         if isinstance(target, ast.Name):
@@ -178,8 +205,12 @@ class _Translation:
 
     def on_for(self, node: ast.For) -> None:
         call = node.iter
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-                and call.func.id == "range" and len(call.args) in (1, 2)):
+        if not (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id == "range"
+            and len(call.args) in (1, 2)
+        ):
             self.refuse(node.iter)
         first = "0" if len(call.args) == 1 else self.value(call.args[0])
         last = self.value(call.args[-1])

@@ -74,5 +74,6 @@ class Loop(Compilable):
         translate(self, texts)
         address = machine_code("\n".join(texts.values()), self.python.__name__, passes="all")
         signature = ctypes.CFUNCTYPE(
-            ctypes.c_int64, *[ctypes.c_int64] * self.python.__code__.co_argcount)
+            ctypes.c_int64, *[ctypes.c_int64] * self.python.__code__.co_argcount
+        )
         return signature(address)

@@ -9,31 +9,46 @@ SHOWN = 5  # errors quoted in a message; the log has them all
 
 # What the compiler says, and what helps. The first that matches is told.
 _ADVICE = (
-    (r'identifier "u?int(8|16|32|64)_t" is undefined',
-     "NVRTC has no <stdint.h>: write int, long long ..., or #include <cuda/std/cstdint>"),
-    (r'cannot open source file "curand',
-     "the wheel nvidia-curand brings that header (for CUDA 12 nvidia-curand-cu12); its functions "
-     "for kernels run on the virtual GPU too"),
-    (r'cannot open source file "(cublas|cufft)',
-     "that header belongs to a library that is not installed, and the virtual GPU cannot run it: "
-     "write the kernel, or compute on the host"),
-    (r"device-side kernel launch",
-     "dynamic parallelism, a kernel that launches kernels, is not modelled: return to the host, "
-     "and launch the next one there"),
-    (r'cannot open source file "(std\w+|math|assert|string|limits|float|c\w+|iostream|vector|'
-     r'algorithm|type_traits|complex|array|utility)(\.h)?"',
-     "NVRTC compiles device code only and has no host headers: printf, assert and the functions "
-     "of <math.h> are there without an #include; for C++'s take <cuda/std/...>"),
-    (r'identifier "(std|thrust|cub)" is undefined|name followed by "::" must be a class',
-     "#include the header that brings this namespace (<cuda/std/...>, <cub/cub.cuh>)"),
-    (r'this declaration may not have extern "C" linkage|'
-     r'template.* may not .*extern "C"|linkage specification is incompatible',
-     'templates cannot be inside extern "C" { }: close it before them'),
-    (r"calling a __host__ function",
-     "mark the function __device__: a kernel calls nothing else"),
-    (r"unrecognized option|invalid value for",
-     "NVRTC takes fewer options than nvcc; its documentation lists them under "
-     "\"Supported Compile Options\""),
+    (
+        r'identifier "u?int(8|16|32|64)_t" is undefined',
+        "NVRTC has no <stdint.h>: write int, long long ..., or #include <cuda/std/cstdint>",
+    ),
+    (
+        r'cannot open source file "curand',
+        "the wheel nvidia-curand brings that header (for CUDA 12 nvidia-curand-cu12); its functions "
+        "for kernels run on the virtual GPU too",
+    ),
+    (
+        r'cannot open source file "(cublas|cufft)',
+        "that header belongs to a library that is not installed, and the virtual GPU cannot run it: "
+        "write the kernel, or compute on the host",
+    ),
+    (
+        r"device-side kernel launch",
+        "dynamic parallelism, a kernel that launches kernels, is not modelled: return to the host, "
+        "and launch the next one there",
+    ),
+    (
+        r'cannot open source file "(std\w+|math|assert|string|limits|float|c\w+|iostream|vector|'
+        r'algorithm|type_traits|complex|array|utility)(\.h)?"',
+        "NVRTC compiles device code only and has no host headers: printf, assert and the functions "
+        "of <math.h> are there without an #include; for C++'s take <cuda/std/...>",
+    ),
+    (
+        r'identifier "(std|thrust|cub)" is undefined|name followed by "::" must be a class',
+        "#include the header that brings this namespace (<cuda/std/...>, <cub/cub.cuh>)",
+    ),
+    (
+        r'this declaration may not have extern "C" linkage|'
+        r'template.* may not .*extern "C"|linkage specification is incompatible',
+        'templates cannot be inside extern "C" { }: close it before them',
+    ),
+    (r"calling a __host__ function", "mark the function __device__: a kernel calls nothing else"),
+    (
+        r"unrecognized option|invalid value for",
+        "NVRTC takes fewer options than nvcc; its documentation lists them under "
+        '"Supported Compile Options"',
+    ),
 )
 
 
@@ -41,8 +56,10 @@ def explain(log: str) -> str:
     """An error message from NVRTC's log: each error's line, the code there and a caret."""
     found = list(_errors(log))
     if unknown := re.search(r'Input name expression was: "\s*(.+?)\s*"', log):
-        text = (f"the CUDA C++ has no {unknown[1]}, of which the name was asked: a name expression "
-                f"is what one would write after & in the source\n{found[0]}")
+        text = (
+            f"the CUDA C++ has no {unknown[1]}, of which the name was asked: a name expression "
+            f"is what one would write after & in the source\n{found[0]}"
+        )
     elif not found:
         text = f"the CUDA C++ does not compile:\n{log}"
     else:

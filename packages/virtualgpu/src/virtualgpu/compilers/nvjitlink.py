@@ -29,7 +29,8 @@ def link_to_ptx(parts: Sequence[bytes], options: Sequence[str] = ("-arch=sm_90",
     except Exception as missing:  # no library, or one too old for the bindings
         raise LinkError(
             f"LTO-IR becomes PTX by nvJitLink, which is not there ({type(missing).__name__}): "
-            "pip install nvidia-nvjitlink") from None
+            "pip install nvidia-nvjitlink"
+        ) from None
     flags = list(dict.fromkeys([*options, *_OPTIONS]))
     handle = nvjitlink.create(len(flags), flags)
     try:

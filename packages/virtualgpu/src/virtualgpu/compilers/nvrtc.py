@@ -38,18 +38,27 @@ class Compiled(NamedTuple):
     log: str
 
 
-def compile_to_ptx(source: str, name: str = "kernel.cu", options: tuple[str, ...] = (),
-                   names: tuple[str, ...] = (), architecture: str = "sm_90"
-                   ) -> tuple[str, dict[str, str]]:
+def compile_to_ptx(
+    source: str,
+    name: str = "kernel.cu",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
+    architecture: str = "sm_90",
+) -> tuple[str, dict[str, str]]:
     """The PTX and the mangled names of :func:`compile_cuda`."""
     compiled = compile_cuda(source, name, options, names, architecture)
     return compiled.ptx, dict(compiled.mangled)
 
 
 @lru_cache(maxsize=256)
-def compile_cuda(source: str, name: str = "kernel.cu", options: tuple[str, ...] = (),
-                 names: tuple[str, ...] = (), architecture: str = "sm_90",
-                 headers: tuple[tuple[str, str], ...] = ()) -> Compiled:
+def compile_cuda(
+    source: str,
+    name: str = "kernel.cu",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
+    architecture: str = "sm_90",
+    headers: tuple[tuple[str, str], ...] = (),
+) -> Compiled:
     """Compile CUDA C++. The same source with the same options is compiled once.
 
     Parameters
@@ -95,9 +104,15 @@ def compile_cuda(source: str, name: str = "kernel.cu", options: tuple[str, ...] 
 
     path = source_path(source, name)
     given = [flag.encode() for flag in flags]
-    program = checked(nvrtc.nvrtcCreateProgram(
-        source.encode(), path.encode(), len(headers), [content.encode() for _, content in headers],
-        [header.encode() for header, _ in headers]))
+    program = checked(
+        nvrtc.nvrtcCreateProgram(
+            source.encode(),
+            path.encode(),
+            len(headers),
+            [content.encode() for _, content in headers],
+            [header.encode() for header, _ in headers],
+        )
+    )
     try:
         for expression in names:
             checked(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
@@ -126,10 +141,13 @@ def _flags(options: tuple[str, ...], architecture: str) -> list[str]:
             break
     if not any(flag.startswith(("--gpu-architecture", "-arch")) for flag in flags):
         flags.append(f"--gpu-architecture={architecture}")
-    flags = [re.sub(r"^(--gpu-architecture|-arch)=sm_", "--gpu-architecture=compute_", flag)
-             for flag in flags]
-    if not any(flag in ("-lineinfo", "--generate-line-info", "-G", "--device-debug")
-               for flag in flags):
+    flags = [
+        re.sub(r"^(--gpu-architecture|-arch)=sm_", "--gpu-architecture=compute_", flag)
+        for flag in flags
+    ]
+    if not any(
+        flag in ("-lineinfo", "--generate-line-info", "-G", "--device-debug") for flag in flags
+    ):
         flags.append("--generate-line-info")
     return flags + [f"-I{path}" for path in (os.getcwd(), *include_paths())]
 

@@ -33,9 +33,20 @@ class ParameterType(NamedTuple):
     size: int
 
     def __str__(self) -> str:
-        names = {"b1": "bool", "i1": "char", "u1": "unsigned char", "i2": "short",
-                 "u2": "unsigned short", "i4": "int", "u4": "unsigned int", "i8": "long long",
-                 "u8": "unsigned long long", "f4": "float", "f8": "double", "?0": "void"}
+        names = {
+            "b1": "bool",
+            "i1": "char",
+            "u1": "unsigned char",
+            "i2": "short",
+            "u2": "unsigned short",
+            "i4": "int",
+            "u4": "unsigned int",
+            "i8": "long long",
+            "u8": "unsigned long long",
+            "f4": "float",
+            "f8": "double",
+            "?0": "void",
+        }
         name = names.get(f"{self.kind}{self.size}", f"struct of {self.size} bytes")
         return f"{name} *" if self.pointer else name
 
@@ -51,11 +62,16 @@ class ParameterType(NamedTuple):
         size = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
         alike = {"u": "i", "c": "f"}
         return size == self.size and (
-            alike.get(dtype.kind, dtype.kind) == alike.get(self.kind, self.kind))
+            alike.get(dtype.kind, dtype.kind) == alike.get(self.kind, self.kind)
+        )
 
 
-def kernel_signature(source: str, kernel: str, options: tuple[str, ...] = (),
-                     headers: tuple[tuple[str, str], ...] = ()) -> tuple[ParameterType, ...] | None:
+def kernel_signature(
+    source: str,
+    kernel: str,
+    options: tuple[str, ...] = (),
+    headers: tuple[tuple[str, str], ...] = (),
+) -> tuple[ParameterType, ...] | None:
     """The parameters of ``kernel``, a name in the source or a name expression.
 
     None where the compiler cannot say: a kernel that is overloaded, or known by its mangled name.
@@ -65,9 +81,12 @@ def kernel_signature(source: str, kernel: str, options: tuple[str, ...] = (),
 
 
 @lru_cache(maxsize=256)
-def kernel_signatures(source: str, kernels: tuple[str, ...], options: tuple[str, ...] = (),
-                      headers: tuple[tuple[str, str], ...] = ()
-                      ) -> tuple[tuple[ParameterType, ...] | None, ...] | None:
+def kernel_signatures(
+    source: str,
+    kernels: tuple[str, ...],
+    options: tuple[str, ...] = (),
+    headers: tuple[tuple[str, str], ...] = (),
+) -> tuple[tuple[ParameterType, ...] | None, ...] | None:
     """The parameters of each of ``kernels``, by one compilation; None where one of them stops it.
 
     One for each would be work that grows with the square: a source of 82 small kernels, each
@@ -76,7 +95,8 @@ def kernel_signatures(source: str, kernels: tuple[str, ...], options: tuple[str,
     probe = _PROBE + "".join(
         f'extern "C" __device__ const auto {_TABLE}_{k} = '
         f"virtualgpu_signature::signature<decltype(&{kernel})>::get();\n"
-        for k, kernel in enumerate(kernels))
+        for k, kernel in enumerate(kernels)
+    )
     try:
         compiled = compile_cuda(f"{source}\n{probe}", "kernel.cu", options, (), headers=headers)
     except CompilationError:
@@ -97,4 +117,5 @@ def _parameters(variable: Variable | None) -> tuple[ParameterType, ...] | None:
     count, *codes = np.frombuffer(raw, np.int32).tolist()
     return tuple(
         ParameterType(bool(code >> 24), chr(code >> 16 & 0xFF), code & 0xFFFF)
-        for code in codes[:count])
+        for code in codes[:count]
+    )

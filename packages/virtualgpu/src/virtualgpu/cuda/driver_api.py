@@ -167,7 +167,8 @@ class DriverAPI(InterprocessAPI):
     def cuMemHostRegister(self, host, nbytes, flags):
         if host in self._pinned:
             raise DriverFailure(
-                Result.CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "cuMemHostRegister")
+                Result.CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "cuMemHostRegister"
+            )
         self._pinned.add(host)
         queues.pin(host, nbytes)
         if flags & binding.CU_MEMHOSTREGISTER_DEVICEMAP:
@@ -191,15 +192,20 @@ class DriverAPI(InterprocessAPI):
         with queues.on(None):  # on a GPU there is nothing to copy
             for host, (pointer, nbytes) in self._mapped.items():
                 if nbytes and pointer.owner() is self.device:
-                    (self.cuMemcpyHtoD(pointer, host, nbytes) if to_device
-                     else self.cuMemcpyDtoH(host, pointer, nbytes))
+                    (
+                        self.cuMemcpyHtoD(pointer, host, nbytes)
+                        if to_device
+                        else self.cuMemcpyDtoH(host, pointer, nbytes)
+                    )
 
     def cuMemHostGetDevicePointer(self, host, flags):
         if int(host) not in self._mapped:
             raise DriverFailure(
-                Result.CUDA_ERROR_INVALID_VALUE, "cuMemHostGetDevicePointer",
+                Result.CUDA_ERROR_INVALID_VALUE,
+                "cuMemHostGetDevicePointer",
                 "this memory was not mapped: pass CU_MEMHOSTALLOC_DEVICEMAP to cuMemHostAlloc, or "
-                "CU_MEMHOSTREGISTER_DEVICEMAP to cuMemHostRegister")
+                "CU_MEMHOSTREGISTER_DEVICEMAP to cuMemHostRegister",
+            )
         return binding.CUdeviceptr(self._mapped[int(host)][0])
 
     def host_address(self, address: int, nbytes: int) -> int:
@@ -276,7 +282,8 @@ class DriverAPI(InterprocessAPI):
         return min(blocks, SHARED_PER_MULTIPROCESSOR // shared) if shared else blocks
 
     cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags = (
-        cuOccupancyMaxActiveBlocksPerMultiprocessor)
+        cuOccupancyMaxActiveBlocksPerMultiprocessor
+    )
 
     # -- streams and events --------------------------------------------------------------------
 
@@ -321,7 +328,10 @@ class DriverAPI(InterprocessAPI):
             self._warned = True
             warnings.warn(
                 "the virtual GPU has no times: event_elapsed_time gives nan here; count work "
-                "with virtualgpu.profile(), or run on a GPU", UserWarning, stacklevel=4)
+                "with virtualgpu.profile(), or run on a GPU",
+                UserWarning,
+                stacklevel=4,
+            )
         return float("nan")
 
 

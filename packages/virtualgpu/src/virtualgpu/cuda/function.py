@@ -55,10 +55,17 @@ class CudaFunction:
             "max_dynamic_shared_size_bytes": self.dynamic_limit,
             "preferred_shared_memory_carveout": self.carveout,
             "cluster_size_must_be_set": int(
-                self.ptx.explicit_cluster and self.ptx.required_cluster is None),
+                self.ptx.explicit_cluster and self.ptx.required_cluster is None
+            ),
             "non_portable_cluster_size_allowed": int(self.large_clusters),
-            **{f"required_cluster_{what}": number for what, number in zip(
-                ("width", "height", "depth"), self.ptx.required_cluster or (0, 0, 0), strict=True)},
+            **{
+                f"required_cluster_{what}": number
+                for what, number in zip(
+                    ("width", "height", "depth"),
+                    self.ptx.required_cluster or (0, 0, 0),
+                    strict=True,
+                )
+            },
         }
 
     def allow_dynamic(self, nbytes: int) -> None:
@@ -68,18 +75,30 @@ class CudaFunction:
         if not 0 <= nbytes <= most:
             raise LaunchError(
                 f"{nbytes:,} bytes of dynamic shared memory for {self.entry}: a block can have "
-                f"at most {most:,} beside the {self.uses.shared:,} that the kernel declares")
+                f"at most {most:,} beside the {self.uses.shared:,} that the kernel declares"
+            )
         self.dynamic_limit = int(nbytes)
 
     def look(self, arguments: Sequence[Argument]) -> None:
         """Inside ``virtualgpu.check()``, report what is not what the kernel declares: findings
         of the kind ``arguments``."""
         if kernel_arguments.is_checking():
-            kernel_arguments.report(self.ptx, self.entry, kernel_arguments.misfits(
-                self.entry, arguments, self.sizes, self.module.signature(self.entry)))
+            kernel_arguments.report(
+                self.ptx,
+                self.entry,
+                kernel_arguments.misfits(
+                    self.entry, arguments, self.sizes, self.module.signature(self.entry)
+                ),
+            )
 
-    def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Argument],
-               shared_bytes: int = 0, cooperative: bool = False) -> None:
+    def launch(
+        self,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[Argument],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+    ) -> None:
         """Look at the arguments (:meth:`look`) and run the kernel to its end, as the driver does:
         arguments too many are ignored, bytes too many are cut off.
 
@@ -94,14 +113,28 @@ class CudaFunction:
         if len(arguments) < len(self.sizes):
             raise LaunchError(
                 f"kernel {self.entry} takes {len(self.sizes)} arguments and was given "
-                f"{len(arguments)}: a GPU would read whatever lies where the others should be")
-        self.run(grid, block, [kernel_arguments.fit(argument.raw, size) for argument, size
-                               in zip(arguments, self.sizes, strict=False)],
-                 shared_bytes, cooperative)
+                f"{len(arguments)}: a GPU would read whatever lies where the others should be"
+            )
+        self.run(
+            grid,
+            block,
+            [
+                kernel_arguments.fit(argument.raw, size)
+                for argument, size in zip(arguments, self.sizes, strict=False)
+            ],
+            shared_bytes,
+            cooperative,
+        )
 
-    def run(self, grid: Sequence[int], block: Sequence[int], parameters: list[bytes],
-            shared_bytes: int = 0, cooperative: bool = False,
-            cluster: tuple[int, int, int] | None = None) -> None:
+    def run(
+        self,
+        grid: Sequence[int],
+        block: Sequence[int],
+        parameters: list[bytes],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: tuple[int, int, int] | None = None,
+    ) -> None:
         """Run the kernel on parameters that are bytes already.
 
         Raises LaunchError for more dynamic shared memory, or larger clusters, than were allowed and
@@ -112,11 +145,14 @@ class CudaFunction:
             raise LaunchError(
                 f"clusters of {size} blocks for {self.entry}: every GPU that has clusters takes "
                 f"{PORTABLE_CLUSTER}; more must be asked for before the launch "
-                "(non_portable_cluster_size_allowed)")
+                "(non_portable_cluster_size_allowed)"
+            )
         if shared_bytes > self.dynamic_limit:
             raise LaunchError(
                 f"{shared_bytes:,} bytes of dynamic shared memory for {self.entry}, which may "
                 f"have {self.dynamic_limit:,}: more must be asked for before the launch "
-                "(max_dynamic_shared_size_bytes)")
-        self.module.launch_bytes(self.entry, three(grid), three(block), parameters,
-                                 shared_bytes, cooperative, cluster)
+                "(max_dynamic_shared_size_bytes)"
+            )
+        self.module.launch_bytes(
+            self.entry, three(grid), three(block), parameters, shared_bytes, cooperative, cluster
+        )

@@ -32,7 +32,8 @@ class InterprocessAPI:
     def cuIpcOpenMemHandle(self, handle, flags):
         memory = _memory(devices.current(), "cuIpcOpenMemHandle")
         return binding.CUdeviceptr(
-            _checked(interprocess.open_handle, memory, bytes(handle.reserved)))
+            _checked(interprocess.open_handle, memory, bytes(handle.reserved))
+        )
 
     def cuIpcCloseMemHandle(self, address):
         memory = _memory(devices.owner(int(address)), "cuIpcCloseMemHandle")
@@ -43,8 +44,11 @@ def _memory(device: devices.Device, function: str) -> GlobalMemory:
     """A device's memory, where it lies in this process. Raises DriverFailure."""
     memory = getattr(device, "memory", None)
     if not isinstance(memory, GlobalMemory):
-        raise DriverFailure(Result.CUDA_ERROR_NOT_SUPPORTED, function,
-                            f"{device.name!r} keeps its memory in another process")
+        raise DriverFailure(
+            Result.CUDA_ERROR_NOT_SUPPORTED,
+            function,
+            f"{device.name!r} keeps its memory in another process",
+        )
     return memory
 
 
@@ -53,10 +57,13 @@ def _checked(function, memory: GlobalMemory, what):
         return function(memory, what)
     except OutOfMemory as error:
         raise DriverFailure(
-            Result.CUDA_ERROR_OUT_OF_MEMORY, function.__name__, str(error)) from None
+            Result.CUDA_ERROR_OUT_OF_MEMORY, function.__name__, str(error)
+        ) from None
     except VirtualGPUError as error:
         raise DriverFailure(
-            Result.CUDA_ERROR_INVALID_VALUE, function.__name__, str(error)) from None
+            Result.CUDA_ERROR_INVALID_VALUE, function.__name__, str(error)
+        ) from None
     except OSError as error:
         raise DriverFailure(
-            Result.CUDA_ERROR_OPERATING_SYSTEM, function.__name__, str(error)) from None
+            Result.CUDA_ERROR_OPERATING_SYSTEM, function.__name__, str(error)
+        ) from None

@@ -77,8 +77,12 @@ def misfit(argument: Argument, size: int, declared: ParameterType | None) -> str
     return None if kind == declared.kind and width == size else str(declared)
 
 
-def misfits(kernel: str, arguments: Sequence[Argument], sizes: Sequence[int],
-            signature: Sequence[ParameterType] | None) -> list[str]:
+def misfits(
+    kernel: str,
+    arguments: Sequence[Argument],
+    sizes: Sequence[int],
+    signature: Sequence[ParameterType] | None,
+) -> list[str]:
     """What is wrong with a launch's arguments, one sentence each; positions count from 0."""
     if len(arguments) != len(sizes):
         return [f"{kernel} takes {len(sizes)} arguments and was given {len(arguments)}"]
@@ -86,8 +90,9 @@ def misfits(kernel: str, arguments: Sequence[Argument], sizes: Sequence[int],
     for position, (argument, size) in enumerate(zip(arguments, sizes, strict=True)):
         declared = signature[position] if signature is not None else None
         if wanted := misfit(argument, size, declared):
-            found.append(f"argument {position} of {kernel} is {argument}; the kernel's parameter "
-                         f"is {wanted}")
+            found.append(
+                f"argument {position} of {kernel} is {argument}; the kernel's parameter is {wanted}"
+            )
     return found
 
 
@@ -102,9 +107,16 @@ def report(function: Function, kernel: str, sentences: Sequence[str]) -> None:
         if isinstance(observer, Recorder):
             filename, line = function.source or (None, None)
             observer.report.findings.extend(
-                Finding("arguments", sentence, kernel, filename, line,
-                        launch=observer.report.launches + 1)
-                for sentence in sentences)
+                Finding(
+                    "arguments",
+                    sentence,
+                    kernel,
+                    filename,
+                    line,
+                    launch=observer.report.launches + 1,
+                )
+                for sentence in sentences
+            )
 
 
 def fit(raw: bytes, size: int) -> bytes:

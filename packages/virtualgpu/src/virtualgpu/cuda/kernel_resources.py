@@ -46,10 +46,10 @@ def resources(texts: list[str], name: str) -> Resources:
     if (fixed := lay_out([function], module.variables).packed) > SHARED_PER_BLOCK:
         raise LaunchError(
             f"the kernel's shared arrays of fixed size have {fixed:,} bytes together, and a block "
-            f"has {SHARED_PER_BLOCK:,} for them (ptxas: \"too much shared data\"): make them "
+            f'has {SHARED_PER_BLOCK:,} for them (ptxas: "too much shared data"): make them '
             "smaller, or make one dynamic and ask for its bytes at the launch, up to "
-            f"{MAX_SHARED:,}")
-
+            f"{MAX_SHARED:,}"
+        )
 
     def used(space, *variables):
         return sum(v.size for v in variables if v.space == space)
@@ -57,5 +57,10 @@ def resources(texts: list[str], name: str) -> Resources:
     own, common = function.variables.values(), module.variables.values()
     architecture = "".join(filter(str.isdigit, module.target.split(",")[0])) or "0"
     return Resources(
-        min(255, len(function.registers)), used("const", *common), used("local", *own),
-        used("shared", *own, *common), function.maximum_threads or 1024, int(architecture))
+        min(255, len(function.registers)),
+        used("const", *common),
+        used("local", *own),
+        used("shared", *own, *common),
+        function.maximum_threads or 1024,
+        int(architecture),
+    )

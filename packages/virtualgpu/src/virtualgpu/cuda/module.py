@@ -47,8 +47,12 @@ class Module:
         last reference to the module goes.
     """
 
-    def __init__(self, texts: list[str], mangled: dict[str, str] | None = None,
-                 device: devices.Device | None = None):
+    def __init__(
+        self,
+        texts: list[str],
+        mangled: dict[str, str] | None = None,
+        device: devices.Device | None = None,
+    ):
         self.texts = texts
         self.mangled = mangled or {}
         self.log = ""
@@ -59,8 +63,11 @@ class Module:
         self.unload.atexit = False
         self._source: tuple | None = None
         self._functions: dict[str, Function] = {
-            name: function for text in texts for name, function in parse(text).functions.items()
-            if function.is_entry}
+            name: function
+            for text in texts
+            for name, function in parse(text).functions.items()
+            if function.is_entry
+        }
         self._variables = {name for text in texts for name in parse(text).variables}
 
     @classmethod
@@ -69,10 +76,16 @@ class Module:
         return cls(list(texts), device=device)
 
     @classmethod
-    def from_cuda(cls, source: str, *, options: Sequence[str] = (),
-                  names: Sequence[str] = (), name: str = "kernel.cu",
-                  headers: Sequence[tuple[str, str]] = (),
-                  device: devices.Device | None = None) -> Module:
+    def from_cuda(
+        cls,
+        source: str,
+        *,
+        options: Sequence[str] = (),
+        names: Sequence[str] = (),
+        name: str = "kernel.cu",
+        headers: Sequence[tuple[str, str]] = (),
+        device: devices.Device | None = None,
+    ) -> Module:
         """Compile CUDA C++ with NVRTC and load it.
 
         Parameters
@@ -119,8 +132,14 @@ class Module:
         known = self._functions.get(self.mangled.get(entry, entry))
         if known is None:
             similar = [name for name in self.entries if f"{len(entry)}{entry}" in name]
-            advice = (f'; {similar[0]} is C++\'s name for it: write extern "C" before __global__, '
-                      "or give the name among `names`") if similar else ""
+            advice = (
+                (
+                    f'; {similar[0]} is C++\'s name for it: write extern "C" before __global__, '
+                    "or give the name among `names`"
+                )
+                if similar
+                else ""
+            )
             shown = {name: expression for expression, name in self.mangled.items()}
             names = ", ".join(shown.get(name, name) for name in self.entries) or "none"
             raise LaunchError(f"no kernel {entry}; the module has: {names}{advice}")
@@ -142,17 +161,28 @@ class Module:
         shown = tuple(expressions.get(name, name) for name in self.entries)
         own = expressions.get(function.name, entry)
         together = kernel_signatures(source, shown, options, headers)
-        found = (together[shown.index(own)] if together
-                 else kernel_signature(source, own, options, headers))
+        found = (
+            together[shown.index(own)]
+            if together
+            else kernel_signature(source, own, options, headers)
+        )
         return found if found is not None and len(found) == len(function.parameters) else None
 
     def resources(self, entry: str) -> Resources:
         """Registers, memory and threads that a kernel uses."""
         return resources(self.texts, self.function(entry).name)
 
-    def launch(self, entry: str, grid: int | tuple, block: int | tuple, args: Sequence[Any] = (),
-               *, shared_bytes: int = 0, cooperative: bool = False,
-               cluster: int | tuple | None = None) -> None:
+    def launch(
+        self,
+        entry: str,
+        grid: int | tuple,
+        block: int | tuple,
+        args: Sequence[Any] = (),
+        *,
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: int | tuple | None = None,
+    ) -> None:
         """Run a kernel to its end.
 
         Parameters
@@ -191,29 +221,61 @@ class Module:
         copies: list[tuple[int, np.ndarray]] = []
         try:
             parameters = [
-                self._parameter(value, variable, position, copies,
-                                signature[position] if signature else None)
+                self._parameter(
+                    value, variable, position, copies, signature[position] if signature else None
+                )
                 for position, (value, variable) in enumerate(zip(args, wanted, strict=True))
             ]
-            self.launch_bytes(entry, three(grid), three(block), parameters, shared_bytes,
-                              cooperative, None if cluster is None else three(cluster))
+            self.launch_bytes(
+                entry,
+                three(grid),
+                three(block),
+                parameters,
+                shared_bytes,
+                cooperative,
+                None if cluster is None else three(cluster),
+            )
             for address, array in copies:
                 if array.flags.writeable and array.size:
-                    array[...] = self.device.read(address, array.nbytes).view(
-                        array.dtype).reshape(array.shape)
+                    array[...] = (
+                        self.device.read(address, array.nbytes)
+                        .view(array.dtype)
+                        .reshape(array.shape)
+                    )
         finally:
             for address, _ in copies:
                 self.device.free(address)
 
-    def launch_bytes(self, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int],
-                     parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-                     cluster: tuple[int, int, int] | None = None) -> None:
+    def launch_bytes(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        parameters: list[bytes],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: tuple[int, int, int] | None = None,
+    ) -> None:
         """Run a kernel whose parameters are bytes already, one entry each."""
-        self.device.launch(self.loaded, self.function(entry).name, grid, block, parameters,
-                           shared_bytes, cooperative, cluster)
+        self.device.launch(
+            self.loaded,
+            self.function(entry).name,
+            grid,
+            block,
+            parameters,
+            shared_bytes,
+            cooperative,
+            cluster,
+        )
 
-    def _parameter(self, value: Any, variable: Variable, position: int, copies: list,
-                   declared: ParameterType | None) -> bytes:
+    def _parameter(
+        self,
+        value: Any,
+        variable: Variable,
+        position: int,
+        copies: list,
+        declared: ParameterType | None,
+    ) -> bytes:
         size = variable.size
         if isinstance(value, np.ndarray):
             address = next((a for a, array in copies if array is value), None)
@@ -236,15 +298,18 @@ class Module:
         else:
             raise LaunchError(
                 f"argument {position} is a {type(value).__name__}; a kernel takes numbers, "
-                "bytes and arrays")
+                "bytes and arrays"
+            )
         if len(argument.raw) != size:
             raise LaunchError(
                 f"argument {position} has {len(argument.raw)} bytes, its parameter {size}: give "
-                "a NumPy scalar of the type that the kernel declares")
+                "a NumPy scalar of the type that the kernel declares"
+            )
         if wanted := kernel_arguments.misfit(argument, size, declared):
             raise LaunchError(
                 f"argument {position} is {argument}; the kernel's parameter is {wanted}: convert "
-                "the one with .astype, or declare the other")
+                "the one with .astype, or declare the other"
+            )
         return argument.raw
 
     # -- variables of the module ---------------------------------------------------------------
@@ -261,7 +326,8 @@ class Module:
             raise LinkError(
                 f"no variable {name}; the module has: "
                 f"{', '.join(sorted(self._variables)) or 'none'}. The compiler drops variables "
-                "that nothing reads")
+                "that nothing reads"
+            )
         return self.device.symbol(self.loaded, known)
 
     def read_symbol(self, name: str, dtype: Any) -> np.ndarray:
@@ -289,7 +355,8 @@ def _number(value: float, variable: Variable, position: int) -> bytes:
     size, is_float = variable.size, variable.element in ("f16", "f32", "f64")
     misfit = LaunchError(
         f"argument {position} is {str(value)[:40]}, which does not fit the kernel's parameter of "
-        f"type {variable.element}, {size} bytes")
+        f"type {variable.element}, {size} bytes"
+    )
     if isinstance(value, float) and not is_float:
         raise misfit
     if is_float:

@@ -15,9 +15,24 @@ from virtualgpu.devices.protocol import Device, SharedDevice, Triple, shared
 from virtualgpu.devices.virtual import VirtualDevice, several, visible, wanted
 from virtualgpu.errors import VirtualGPUError
 
-__all__ = ["Device", "SharedDevice", "Triple", "VirtualDevice", "copy", "current", "current_shared",
-           "device_address", "every", "living", "number", "owner", "select", "set_current",
-           "shared", "use"]
+__all__ = [
+    "Device",
+    "SharedDevice",
+    "Triple",
+    "VirtualDevice",
+    "copy",
+    "current",
+    "current_shared",
+    "device_address",
+    "every",
+    "living",
+    "number",
+    "owner",
+    "select",
+    "set_current",
+    "shared",
+    "use",
+]
 
 _devices: list[Device] = []  # by number; empty until the first use
 _aside: list[list[Device]] = []  # those that a `use` around this has replaced
@@ -57,8 +72,10 @@ def no_device(chosen: int) -> str:
     """Why there is no device ``chosen``, and how to have one."""
     count = len(every())
     there = "one virtual GPU, number 0" if count == 1 else f"{count} virtual GPUs, 0 to {count - 1}"
-    return (f"there is no device {chosen}: this process has {there}; the environment variable "
-            f"VIRTUALGPU_DEVICES={max(chosen + 1, 2)}, set before it starts, makes more")
+    return (
+        f"there is no device {chosen}: this process has {there}; the environment variable "
+        f"VIRTUALGPU_DEVICES={max(chosen + 1, 2)}, set before it starts, makes more"
+    )
 
 
 def current() -> Device:
@@ -81,7 +98,8 @@ def device_address(address: int) -> int:
     ``address``."""
     for one in every():
         if (mapping := getattr(getattr(one, "memory", None), "mapping", None)) is not None and (
-                mapping.host <= address < mapping.host + mapping.raw.size):
+            mapping.host <= address < mapping.host + mapping.raw.size
+        ):
             return mapping.address_of(address)
     return address
 
@@ -104,7 +122,8 @@ def current_shared(library: str) -> SharedDevice:
     if found is None:
         raise VirtualGPUError(
             f"{library}'s stand-in computes on the memory of the virtual GPU, and {device.name!r} "
-            "keeps its memory in another process: use numba.cuda arrays here")
+            "keeps its memory in another process: use numba.cuda arrays here"
+        )
     return found
 
 

@@ -62,8 +62,9 @@ def receive(stream: BinaryIO) -> Message | None:
 def _taken_apart(raw: bytes | bytearray, length: int) -> Message:
     told, sizes = json.loads(raw[:length])
     ends = np.cumsum([length, *sizes]).tolist()
-    return told, [np.frombuffer(raw, np.uint8, size, end)
-                  for size, end in zip(sizes, ends, strict=False)]
+    return told, [
+        np.frombuffer(raw, np.uint8, size, end) for size, end in zip(sizes, ends, strict=False)
+    ]
 
 
 # -- in the process that answers ----------------------------------------------------------------
@@ -103,9 +104,13 @@ class Child:
         source = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._said,
-            env=os.environ | {"PYTHONPATH": path}, start_new_session=True)
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=os.environ | {"PYTHONPATH": path},
+            start_new_session=True,
+        )
         # Pipes both, as they were asked for above.
         self._there = cast(BinaryIO, self.process.stdin)
         self._back = cast(BinaryIO, self.process.stdout)
@@ -114,8 +119,9 @@ class Child:
     def runs(self) -> bool:
         return self._gone is None and self.process.poll() is None
 
-    def ask(self, told: dict[str, Any], arrays: Sequence[np.ndarray] = (),
-            seconds: float | None = None) -> Message:
+    def ask(
+        self, told: dict[str, Any], arrays: Sequence[np.ndarray] = (), seconds: float | None = None
+    ) -> Message:
         """Send a message and wait for the answer, for so many seconds (None: for ever).
 
         Raises ChildEnded or ChildLate.

@@ -31,7 +31,13 @@ from virtualgpu.lanes.events import Access, Observer
 from virtualgpu.watch import instruments
 
 EQUAL, BOUNDED, ORDER, HARDWARE, FAULT, DIFFERS = (
-    "equal", "within bounds", "order of threads", "hardware", "faulty on purpose", "DIFFERS")
+    "equal",
+    "within bounds",
+    "order of threads",
+    "hardware",
+    "faulty on purpose",
+    "DIFFERS",
+)
 #: By bytes of a float: two correct orders of adding differ by rounding, n additions of like size
 #: by at most n units in the last place, about sqrt(n) in practice. For n = 1e4 that is 1e-5 in
 #: float32.
@@ -72,14 +78,20 @@ class Agreement:
         return self.verdict in FINE
 
 
-def compare(launch: RecordedLaunch, got: list[np.ndarray],
-            new_device: Callable[[], VirtualDevice] = VirtualDevice) -> Agreement:
+def compare(
+    launch: RecordedLaunch,
+    got: list[np.ndarray],
+    new_device: Callable[[], VirtualDevice] = VirtualDevice,
+) -> Agreement:
     """``got``, as :func:`~virtualgpu.devices.recorded.play` gave it, against the record.
 
     A launch that differs is played again, on what ``new_device`` makes.
     """
-    wrong = [(piece, other) for piece, other in zip(launch.pieces, got, strict=True)
-             if piece.after is None or not np.array_equal(piece.after, other)]
+    wrong = [
+        (piece, other)
+        for piece, other in zip(launch.pieces, got, strict=True)
+        if piece.after is None or not np.array_equal(piece.after, other)
+    ]
     written = sum(len(piece.before) for piece in launch.pieces)
     if not wrong:
         return Agreement(EQUAL, nbytes=written)
@@ -173,16 +185,29 @@ def _same_set(a: np.ndarray, b: np.ndarray) -> bool:
 
 def _first(piece: Piece, got: np.ndarray, types: set[str]) -> str:
     """The first element that differs, in words."""
-    names = {"f64": "f8", "f32": "f4", "s64": "i8", "u64": "u8", "s32": "i4", "u32": "u4",
-             "u16": "u2", "s16": "i2", "u8": "u1", "s8": "i1", "f16": "f2"}
+    names = {
+        "f64": "f8",
+        "f32": "f4",
+        "s64": "i8",
+        "u64": "u8",
+        "s32": "i4",
+        "u32": "u4",
+        "u16": "u2",
+        "s16": "i2",
+        "u8": "u1",
+        "s8": "i1",
+        "f16": "f2",
+    }
     assert piece.after is not None
     code = next((names[name] for name in sorted(types) if name in names), "u1")
     if len(got) % np.dtype(code).itemsize:
         code = "u1"
     a, b = piece.after.view(code), got.view(code)
     at = int(np.flatnonzero(piece.after != got)[0]) // a.itemsize
-    return (f"element {at} of {len(a)} ({np.dtype(code).name}): {b[at]} there, {a[at]} on the "
-            "virtual GPU")
+    return (
+        f"element {at} of {len(a)} ({np.dtype(code).name}): {b[at]} there, {a[at]} on the "
+        "virtual GPU"
+    )
 
 
 def _least_exact(text: str) -> int:
@@ -207,8 +232,10 @@ def _reasons(launch: RecordedLaunch) -> tuple[list[str], str]:
             found.append(CONTRACTION)
     except (LinkError, OSError) as error:
         why = str(error).strip().splitlines()
-        return found, ("whether the assembler fuses a multiplication and an addition is not known: "
-                       f"{type(error).__name__}: {why[0] if why else 'without a word'}")
+        return found, (
+            "whether the assembler fuses a multiplication and an addition is not known: "
+            f"{type(error).__name__}: {why[0] if why else 'without a word'}"
+        )
     return found, ""
 
 
@@ -254,8 +281,14 @@ class _Again:
             if stores is None:
                 return play(launch, device)
             with instruments.check() as report, instruments.watch(stores):
-                after = play(launch, device, poison=False, placed=lambda at: stores.expect(
-                    at, [len(piece.before) for piece in launch.pieces]))
+                after = play(
+                    launch,
+                    device,
+                    poison=False,
+                    placed=lambda at: stores.expect(
+                        at, [len(piece.before) for piece in launch.pieces]
+                    ),
+                )
             self.faults += [f"{one.kind}: {one.message}" for one in report.findings]
             return after
         except VirtualGPUError as error:

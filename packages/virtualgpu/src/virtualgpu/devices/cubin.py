@@ -61,7 +61,8 @@ def contracts(texts: tuple[str, ...], architecture: str = "sm_90") -> bool:
     Then the GPU rounds once where PTX, read word by word, rounds twice.
     """
     return machine_code(link(texts, architecture)) != machine_code(
-        link(texts, architecture, contract=False))
+        link(texts, architecture, contract=False)
+    )
 
 
 def machine_code(code: bytes) -> dict[str, bytes]:
@@ -72,8 +73,9 @@ def machine_code(code: bytes) -> dict[str, bytes]:
     (table,) = struct.unpack_from("<Q", code, 0x28)
     size, count, names = struct.unpack_from("<HHH", code, 0x3A)
     # name, type, flags, address, offset, size of each section
-    headers = [struct.unpack_from("<IIQQQQ", code, table + number * size)
-               for number in range(count)]
+    headers = [
+        struct.unpack_from("<IIQQQQ", code, table + number * size) for number in range(count)
+    ]
     start = headers[names][4]
     found = {}
     for place, _, _, _, offset, length in headers:
@@ -90,8 +92,14 @@ def _specific(texts: Sequence[str], architecture: str) -> str:
     Guide, "Architecture-specific features"), which is the one asked for here.
     """
     targets = {match[1] for text in texts if (match := _TARGET.search(text))}
-    return next((name for name in sorted(targets) if name.rstrip("af") == architecture
-                 and name != architecture), architecture)
+    return next(
+        (
+            name
+            for name in sorted(targets)
+            if name.rstrip("af") == architecture and name != architecture
+        ),
+        architecture,
+    )
 
 
 class _Unfit(Exception):
@@ -100,8 +108,12 @@ class _Unfit(Exception):
 
 def ptx_version(texts: Sequence[str]) -> tuple[int, int]:
     """The newest PTX version that any of the texts is written in, as ``(9, 0)``."""
-    found = [(int(match[1]), int(match[2])) for text in texts for match in
-             [_VERSION.search(text)] if match]
+    found = [
+        (int(match[1]), int(match[2]))
+        for text in texts
+        for match in [_VERSION.search(text)]
+        if match
+    ]
     return max(found, default=(0, 0))
 
 
@@ -125,8 +137,7 @@ def _nvjitlink(texts: tuple[str, ...], architecture: str, contract: bool) -> byt
     if have < toolkit_of(ptx_version(texts)):
         raise _Unfit(f"nvJitLink {have[0]}.{have[1]} is older than the PTX")
     # Its own -fma is for LTO-IR: PTX is assembled by the ptxas inside of it.
-    options = [f"-arch={architecture}", "-lineinfo",
-               f"-Xptxas=--fmad={str(contract).lower()}"]
+    options = [f"-arch={architecture}", "-lineinfo", f"-Xptxas=--fmad={str(contract).lower()}"]
     handle = nvjitlink.create(len(options), options)
     try:
         for number, text in enumerate(texts):
@@ -153,13 +164,27 @@ def _ptxas(texts: tuple[str, ...], architecture: str, contract: bool) -> bytes:
         for number, text in enumerate(texts):
             source, part = folder / f"{number}.ptx", folder / f"{number}.cubin"
             source.write_text(text)
-            _run("ptxas", f"-arch={architecture}", "-lineinfo", f"--fmad={str(contract).lower()}",
-                 *([] if alone else ["-c"]), source, "-o", part)
+            _run(
+                "ptxas",
+                f"-arch={architecture}",
+                "-lineinfo",
+                f"--fmad={str(contract).lower()}",
+                *([] if alone else ["-c"]),
+                source,
+                "-o",
+                part,
+            )
             parts.append(part)
         if not alone:
             whole = folder / "linked.cubin"
-            _run("nvlink", f"-arch={architecture}", *parts, *([library] if library else []), "-o",
-                 whole)
+            _run(
+                "nvlink",
+                f"-arch={architecture}",
+                *parts,
+                *([library] if library else []),
+                "-o",
+                whole,
+            )
             parts = [whole]
         return parts[0].read_bytes()
 
@@ -168,8 +193,9 @@ def _run(program: str, *arguments: object) -> None:
     path = _tool(program)
     if path is None:
         raise _Unfit(f"{program} is not there")
-    done = subprocess.run([path, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=_TIMEOUT)
+    done = subprocess.run(
+        [path, *map(str, arguments)], capture_output=True, text=True, timeout=_TIMEOUT
+    )
     if done.returncode:
         said = f"{done.stdout}{done.stderr}".strip()
         if "Unsupported .version" in said:

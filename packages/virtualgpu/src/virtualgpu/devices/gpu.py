@@ -35,12 +35,21 @@ class GPUError(VirtualGPUError):
 
 # After these the context is of no use any more (CUDA driver API, CUresult: "leaves the process in
 # an inconsistent state").
-FATAL = frozenset({
-    "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_TIMEOUT", "CUDA_ERROR_ASSERT",
-    "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ILLEGAL_INSTRUCTION",
-    "CUDA_ERROR_MISALIGNED_ADDRESS", "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_INVALID_PC",
-    "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_ECC_UNCORRECTABLE", "CUDA_ERROR_UNKNOWN",
-})
+FATAL = frozenset(
+    {
+        "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "CUDA_ERROR_LAUNCH_TIMEOUT",
+        "CUDA_ERROR_ASSERT",
+        "CUDA_ERROR_HARDWARE_STACK_ERROR",
+        "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+        "CUDA_ERROR_MISALIGNED_ADDRESS",
+        "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+        "CUDA_ERROR_INVALID_PC",
+        "CUDA_ERROR_LAUNCH_FAILED",
+        "CUDA_ERROR_ECC_UNCORRECTABLE",
+        "CUDA_ERROR_UNKNOWN",
+    }
+)
 
 
 @dataclass
@@ -71,10 +80,16 @@ class GPUDevice:
         self.name = self._call("cuDeviceGetName", 128, self._device).split(b"\0")[0].decode()
         attribute = driver.CUdevice_attribute
         self.compute_capability = (
-            self._call("cuDeviceGetAttribute",
-                       attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self._device),
-            self._call("cuDeviceGetAttribute",
-                       attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self._device),
+            self._call(
+                "cuDeviceGetAttribute",
+                attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                self._device,
+            ),
+            self._call(
+                "cuDeviceGetAttribute",
+                attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                self._device,
+            ),
         )
         self.total_memory = int(self._call("cuDeviceTotalMem", self._device))
 
@@ -150,24 +165,38 @@ class GPUDevice:
             raise LinkError(f"no variable {name}: {error.name}") from None
         return int(address), int(nbytes)
 
-    def launch(self, module: GPUModule, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-               cluster: Triple | None = None) -> None:
+    def launch(
+        self,
+        module: GPUModule,
+        entry: str,
+        grid: Triple,
+        block: Triple,
+        parameters: list[bytes],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: Triple | None = None,
+    ) -> None:
         """Start a kernel; errors inside it come out of :meth:`synchronize`.
 
         Raises LaunchError for a launch that the driver does not take.
         """
         if cluster is not None:
-            raise LaunchError(f"kernel {entry}: on a real GPU clusters are launched by "
-                              "__cluster_dims__ alone: write them at the kernel")
+            raise LaunchError(
+                f"kernel {entry}: on a real GPU clusters are launched by "
+                "__cluster_dims__ alone: write them at the kernel"
+            )
         function = module.functions.get(entry)
         if function is None:
             function = self._call("cuModuleGetFunction", module.handle, entry.encode())
             module.functions[entry] = function
         if shared_bytes > _PLAIN_SHARED:
             wish = self._driver.CUfunction_attribute
-            self._call("cuFuncSetAttribute", function,
-                       wish.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
+            self._call(
+                "cuFuncSetAttribute",
+                function,
+                wish.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                shared_bytes,
+            )
         # The driver reads each parameter through a pointer to it.
         held = [ctypes.create_string_buffer(raw, max(len(raw), 1)) for raw in parameters]
         pointers = (ctypes.c_void_p * max(len(held), 1))(*map(ctypes.addressof, held))

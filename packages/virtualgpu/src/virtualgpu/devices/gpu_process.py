@@ -121,8 +121,9 @@ class GPUProcess:
         if self.child is not None and self.child.runs:
             return
         self.close()
-        self.child = child = Child("virtualgpu.devices.gpu_process", self.kind,
-                                   called="the GPU's process")
+        self.child = child = Child(
+            "virtualgpu.devices.gpu_process", self.kind, called="the GPU's process"
+        )
         told, _ = _in_time(lambda: child.answer(START_SECONDS))
         if "error" in told:
             self.close()
@@ -158,8 +159,9 @@ def _in_time(talk: Callable[[], Message]) -> Message:
     except ChildEnded as ended:
         raise GPUFault(str(ended), spoiled=True) from None
     except ChildLate:
-        raise GPUFault("the GPU did not finish in time and its process was ended",
-                       spoiled=True) from None
+        raise GPUFault(
+            "the GPU did not finish in time and its process was ended", spoiled=True
+        ) from None
 
 
 if __name__ == "__main__":

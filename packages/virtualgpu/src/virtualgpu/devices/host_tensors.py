@@ -23,8 +23,10 @@ _ALIGNMENT = 256
 
 def is_host_tensor(argument: Any) -> bool:
     """Whether it is a tensor that PyTorch keeps on the CPU."""
-    return (hasattr(argument, "untyped_storage")
-            and getattr(getattr(argument, "device", None), "type", None) == "cpu")
+    return (
+        hasattr(argument, "untyped_storage")
+        and getattr(getattr(argument, "device", None), "type", None) == "cpu"
+    )
 
 
 @contextmanager

@@ -63,8 +63,9 @@ class MirroredDevice(RemoteDevice):
     shares_memory = True
     heeds_writes = True  # what the host wrote has to go over
 
-    def __init__(self, ask: Ask, name: str, compute_capability: tuple[int, int],
-                 total_memory: int) -> None:
+    def __init__(
+        self, ask: Ask, name: str, compute_capability: tuple[int, int], total_memory: int
+    ) -> None:
         super().__init__(ask, name, compute_capability, total_memory)
         self._starts: list[int] = []  # of live allocations and of modules' variables, sorted
         self._sizes: dict[int, int] = {}
@@ -74,8 +75,9 @@ class MirroredDevice(RemoteDevice):
         # Finalisers give back at any time, also while an answer is waited for.
         self._given_back: list[tuple[str, int]] = []
 
-    def _request(self, verb: str, arrays: Sequence[np.ndarray] = (), **fields: Any
-                 ) -> tuple[dict, list[np.ndarray]]:
+    def _request(
+        self, verb: str, arrays: Sequence[np.ndarray] = (), **fields: Any
+    ) -> tuple[dict, list[np.ndarray]]:
         while self._given_back:
             late, address = self._given_back.pop(0)
             super()._request(late, address=address)
@@ -137,7 +139,8 @@ class MirroredDevice(RemoteDevice):
         extent = self.extent(address)
         if nbytes and (extent is None or address + nbytes > extent[1]):
             raise VirtualGPUError(
-                f"{what} of {nbytes} bytes at {address:#x}: no allocation has them")
+                f"{what} of {nbytes} bytes at {address:#x}: no allocation has them"
+            )
 
     # -- the copy ------------------------------------------------------------------------------
 
@@ -148,12 +151,19 @@ class MirroredDevice(RemoteDevice):
         if start not in self._copies:
             nbytes = self._sizes[start]
             self._copies[start] = _Copy(
-                np.full(nbytes, POISON, np.uint8) if start in self._untouched
-                else super().read(start, nbytes))
+                np.full(nbytes, POISON, np.uint8)
+                if start in self._untouched
+                else super().read(start, nbytes)
+            )
         return start, self._copies[start]
 
-    def view(self, address: int, shape: tuple[int, ...], dtype: Any,
-             strides: tuple[int, ...] | None = None) -> np.ndarray:
+    def view(
+        self,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: Any,
+        strides: tuple[int, ...] | None = None,
+    ) -> np.ndarray:
         demand_plain(dtype)
         start, copy = self._copy_of(address)
         return np.ndarray(shape, dtype, copy.data, address - start, strides)
@@ -215,12 +225,19 @@ class MirroredDevice(RemoteDevice):
         super().copy(target, origin, nbytes)
         self._changed(int(target))
 
-    def launch(self, module: Any, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-               cluster: Triple | None = None) -> None:
+    def launch(
+        self,
+        module: Any,
+        entry: str,
+        grid: Triple,
+        block: Triple,
+        parameters: list[bytes],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: Triple | None = None,
+    ) -> None:
         self._send()
-        super().launch(module, entry, grid, block, parameters, shared_bytes, cooperative,
-                       cluster)
+        super().launch(module, entry, grid, block, parameters, shared_bytes, cooperative, cluster)
         self._fetch(dict(self._copies))
 
     def synchronize(self) -> None:

@@ -71,9 +71,17 @@ class Device(Protocol):
     def symbol(self, module: Any, name: str) -> tuple[int, int]:
         """Address and bytes of a module's variable. Raises LinkError for unknown names."""
 
-    def launch(self, module: Any, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-               cluster: Triple | None = None) -> None:
+    def launch(
+        self,
+        module: Any,
+        entry: str,
+        grid: Triple,
+        block: Triple,
+        parameters: list[bytes],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: Triple | None = None,
+    ) -> None:
         """Run the kernel ``entry``.
 
         Parameters
@@ -140,8 +148,13 @@ class SharedDevice(Device, Protocol):
         """Raises VirtualGPUError, which begins with ``what``, unless the bytes from ``address``
         lie in one live allocation. No bytes lie anywhere."""
 
-    def view(self, address: int, shape: tuple[int, ...], dtype: Any,
-             strides: tuple[int, ...] | None = None) -> np.ndarray:
+    def view(
+        self,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: Any,
+        strides: tuple[int, ...] | None = None,
+    ) -> np.ndarray:
         """The device's own bytes as a NumPy array, for one who tells :meth:`wrote`.
 
         ``strides`` are in bytes (by default: C order). Nothing is checked: :meth:`demand` does.

@@ -82,9 +82,15 @@ class RecordedLaunch:
     def to_bytes(self, *, compress: bool = False) -> bytes:
         """As one ``.npz`` file."""
         described = {
-            "kernel": self.kernel, "entry": self.entry, "texts": self.texts, "grid": self.grid,
-            "block": self.block, "parameters": [raw.hex() for raw in self.parameters],
-            "shared_bytes": self.shared_bytes, "cooperative": self.cooperative, "note": self.note,
+            "kernel": self.kernel,
+            "entry": self.entry,
+            "texts": self.texts,
+            "grid": self.grid,
+            "block": self.block,
+            "parameters": [raw.hex() for raw in self.parameters],
+            "shared_bytes": self.shared_bytes,
+            "cooperative": self.cooperative,
+            "note": self.note,
             "cluster": self.cluster,
             "pieces": [[p.address, p.variable, p.unwritten] for p in self.pieces],
         }
@@ -103,15 +109,28 @@ class RecordedLaunch:
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
             told = json.loads(arrays["launch"].tobytes())
             pieces = [
-                Piece(address, arrays[f"before{number}"],
-                      arrays[f"after{number}"] if f"after{number}" in arrays else None,
-                      variable, [tuple(span) for span in unwritten])
+                Piece(
+                    address,
+                    arrays[f"before{number}"],
+                    arrays[f"after{number}"] if f"after{number}" in arrays else None,
+                    variable,
+                    [tuple(span) for span in unwritten],
+                )
                 for number, (address, variable, unwritten) in enumerate(told["pieces"])
             ]
-        return cls(told["kernel"], told["entry"], tuple(told["texts"]), tuple(told["grid"]),
-                   tuple(told["block"]), [bytes.fromhex(text) for text in told["parameters"]],
-                   told["shared_bytes"], told["cooperative"], pieces, told["note"],
-                   tuple(told["cluster"]) if told.get("cluster") else None)
+        return cls(
+            told["kernel"],
+            told["entry"],
+            tuple(told["texts"]),
+            tuple(told["grid"]),
+            tuple(told["block"]),
+            [bytes.fromhex(text) for text in told["parameters"]],
+            told["shared_bytes"],
+            told["cooperative"],
+            pieces,
+            told["note"],
+            tuple(told["cluster"]) if told.get("cluster") else None,
+        )
 
     def save(self, path: Path) -> None:
         path.write_bytes(self.to_bytes(compress=True))
@@ -130,9 +149,17 @@ def shorter(dimensions: Triple) -> str:
 # -- recording ----------------------------------------------------------------------------------
 
 
-def capture(device: VirtualDevice, module: LoadedModule, entry: str, grid: Triple, block: Triple,
-            parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-            cluster: Triple | None = None) -> RecordedLaunch:
+def capture(
+    device: VirtualDevice,
+    module: LoadedModule,
+    entry: str,
+    grid: Triple,
+    block: Triple,
+    parameters: list[bytes],
+    shared_bytes: int = 0,
+    cooperative: bool = False,
+    cluster: Triple | None = None,
+) -> RecordedLaunch:
     """A launch that is about to happen, with the memory as it is now."""
     module.program(entry)  # gives the variables that it uses their places
     memory = device.memory
@@ -143,13 +170,27 @@ def capture(device: VirtualDevice, module: LoadedModule, entry: str, grid: Tripl
         extent = memory.extent(start)
         assert extent is not None
         end = extent[1]
-        pieces.append(Piece(start, memory.read(start, end - start), None,
-                            variables.get(start, ""), _unwritten(memory, start, end - start)))
+        pieces.append(
+            Piece(
+                start,
+                memory.read(start, end - start),
+                None,
+                variables.get(start, ""),
+                _unwritten(memory, start, end - start),
+            )
+        )
     return RecordedLaunch(
-        module.display_name(entry), entry, tuple(module.texts),
-        cast("Triple", tuple(grid)), cast("Triple", tuple(block)),
-        [bytes(raw) for raw in parameters], shared_bytes, bool(cooperative), pieces,
-        cluster=cluster)
+        module.display_name(entry),
+        entry,
+        tuple(module.texts),
+        cast("Triple", tuple(grid)),
+        cast("Triple", tuple(block)),
+        [bytes(raw) for raw in parameters],
+        shared_bytes,
+        bool(cooperative),
+        pieces,
+        cluster=cluster,
+    )
 
 
 def finish(launch: RecordedLaunch, device: Device) -> RecordedLaunch:
@@ -187,8 +228,7 @@ def _allocations(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> lis
     return np.unique(starts[at[inside]]).tolist()
 
 
-def _find(words: np.ndarray, starts: np.ndarray, ends: np.ndarray
-          ) -> tuple[np.ndarray, np.ndarray]:
+def _find(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each word the place of the last start not above it, and whether it is inside."""
     if not len(starts):
         return np.zeros(len(words), np.int64), np.zeros(len(words), bool)
@@ -210,8 +250,14 @@ def _unwritten(memory: GlobalMemory, start: int, nbytes: int) -> list[tuple[int,
 # -- playing ------------------------------------------------------------------------------------
 
 
-def play(launch: RecordedLaunch, device: Device, *, module: Any = None, poison: bool = True,
-         placed: Callable[[list[int]], None] = lambda addresses: None) -> list[np.ndarray]:
+def play(
+    launch: RecordedLaunch,
+    device: Device,
+    *,
+    module: Any = None,
+    poison: bool = True,
+    placed: Callable[[list[int]], None] = lambda addresses: None,
+) -> list[np.ndarray]:
     """Do the launch on ``device``; every piece as it is afterwards, pointers as they were recorded.
 
     Parameters
@@ -244,14 +290,23 @@ def play(launch: RecordedLaunch, device: Device, *, module: Any = None, poison: 
                 _write(device, address, outward(piece.before), [] if poison else piece.unwritten)
         placed([address or 0 for address in there])
         parameters = [outward(np.frombuffer(raw, np.uint8)).tobytes() for raw in launch.parameters]
-        device.launch(module, launch.entry, launch.grid, launch.block, parameters,
-                      launch.shared_bytes, launch.cooperative, launch.cluster)
+        device.launch(
+            module,
+            launch.entry,
+            launch.grid,
+            launch.block,
+            parameters,
+            launch.shared_bytes,
+            launch.cooperative,
+            launch.cluster,
+        )
         device.synchronize()
         inward = _Translation(launch.pieces, there, inward=True)
         # A variable that the module keeps to itself cannot be read: what the record says stands.
-        return [inward(device.read(address, len(piece.before))) if address is not None
-                else piece.after  # type: ignore[misc]  # a record that is played is finished
-                for piece, address in zip(launch.pieces, there, strict=True)]
+        return [
+            inward(device.read(address, len(piece.before))) if address is not None else piece.after  # type: ignore[misc]  # a record that is played is finished
+            for piece, address in zip(launch.pieces, there, strict=True)
+        ]
     finally:
         for address in owned:
             with suppress(VirtualGPUError):  # of a GPU that the launch has spoiled
@@ -280,9 +335,12 @@ class _Translation:
 
     def __init__(self, pieces: list[Piece], there: list[int | None], *, inward: bool):
         pairs = sorted(
-            (address, piece.address, len(piece.before)) if inward else
-            (piece.address, address, len(piece.before))
-            for piece, address in zip(pieces, there, strict=True) if address is not None)
+            (address, piece.address, len(piece.before))
+            if inward
+            else (piece.address, address, len(piece.before))
+            for piece, address in zip(pieces, there, strict=True)
+            if address is not None
+        )
         self._same = all(origin == target for origin, target, _ in pairs)
         self._starts = np.array([origin for origin, _, _ in pairs], np.uint64)
         self._ends = np.array([origin + n for origin, _, n in pairs], np.uint64)

@@ -41,15 +41,17 @@ class RemoteDevice:
 
     shares_memory = False
 
-    def __init__(self, ask: Ask, name: str, compute_capability: tuple[int, int],
-                 total_memory: int) -> None:
+    def __init__(
+        self, ask: Ask, name: str, compute_capability: tuple[int, int], total_memory: int
+    ) -> None:
         self._ask = ask
         self.name = name
         self.compute_capability = compute_capability
         self.total_memory = total_memory
 
-    def _request(self, verb: str, arrays: Sequence[np.ndarray] = (), **fields: Any
-                 ) -> tuple[dict, list[np.ndarray]]:
+    def _request(
+        self, verb: str, arrays: Sequence[np.ndarray] = (), **fields: Any
+    ) -> tuple[dict, list[np.ndarray]]:
         reply, received = self._ask({"device": verb, **fields}, arrays)
         if "device_error" in reply:
             raise VirtualGPUError(reply["device_error"])
@@ -88,9 +90,17 @@ class RemoteDevice:
         reply = self._request("symbol", module=module.number, name=name)[0]
         return reply["address"], reply["nbytes"]
 
-    def launch(self, module: RemoteModule, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-               cluster: Triple | None = None) -> None:
+    def launch(
+        self,
+        module: RemoteModule,
+        entry: str,
+        grid: Triple,
+        block: Triple,
+        parameters: list[bytes],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: Triple | None = None,
+    ) -> None:
         self._request(
             "launch",
             module=module.number,

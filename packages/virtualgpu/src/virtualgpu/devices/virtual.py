@@ -64,8 +64,12 @@ class VirtualDevice:
     compute_capability = (9, 0)
     shares_memory = True
 
-    def __init__(self, total_memory: int | None = None, budget: Budget | None = None,
-                 memory: GlobalMemory | None = None):
+    def __init__(
+        self,
+        total_memory: int | None = None,
+        budget: Budget | None = None,
+        memory: GlobalMemory | None = None,
+    ):
         self.total_memory = total_memory or _default_memory()
         self.memory = memory or GlobalMemory(self.total_memory)
         self.budget = budget
@@ -145,8 +149,13 @@ class VirtualDevice:
     def demand(self, address: int, nbytes: int, what: str) -> None:
         self.memory.demand(address, nbytes, what)
 
-    def view(self, address: int, shape: tuple[int, ...], dtype: Any,
-             strides: tuple[int, ...] | None = None) -> np.ndarray:
+    def view(
+        self,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: Any,
+        strides: tuple[int, ...] | None = None,
+    ) -> np.ndarray:
         return self.memory.mapping.view(address, shape, dtype, strides)
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
@@ -175,8 +184,9 @@ class VirtualDevice:
 
         return TileModule(bytecode, self.memory)
 
-    def launch_tiles(self, module: TileModule, entry: str, grid: Triple,
-                     parameters: list[bytes]) -> None:
+    def launch_tiles(
+        self, module: TileModule, entry: str, grid: Triple, parameters: list[bytes]
+    ) -> None:
         """Run a kernel over tiles to its end. Raises what
         :class:`~virtualgpu.tile.launch.TileLaunch` does."""
         from virtualgpu.tile import check, counts, launch
@@ -184,23 +194,47 @@ class VirtualDevice:
         with self._lock:
             conditions = instruments.next_launch(self.budget or Budget())
             launch.TileLaunch(
-                self.memory, module, entry, grid, parameters,
+                self.memory,
+                module,
+                entry,
+                grid,
+                parameters,
                 [*check.watchers(conditions.observers), *counts.watchers(conditions.observers)],
-                conditions.budget).run()
+                conditions.budget,
+            ).run()
 
     def symbol(self, module: LoadedModule, name: str) -> tuple[int, int]:
         """Address and bytes of a module's variable."""
         return module.address(name), module.size(name)
 
-    def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-               cluster: Triple | None = None) -> None:
+    def launch(
+        self,
+        module: LoadedModule,
+        entry: str,
+        grid: Triple,
+        block: Triple,
+        parameters: list[bytes],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: Triple | None = None,
+    ) -> None:
         """Run a kernel to its end. Raises what :class:`~virtualgpu.launch.launch.Launch` does."""
         with self._lock:
             conditions = instruments.next_launch(self.budget or Budget())
             program = module.program(entry, conditions.schedule.fine)
-            Launch(self.memory, program, grid, block, parameters, shared_bytes, cooperative,
-                   cluster, conditions, _natively if self.compiles else None, self.cores).run()
+            Launch(
+                self.memory,
+                program,
+                grid,
+                block,
+                parameters,
+                shared_bytes,
+                cooperative,
+                cluster,
+                conditions,
+                _natively if self.compiles else None,
+                self.cores,
+            ).run()
 
     def synchronize(self) -> None:
         """Nothing is ever in flight."""
@@ -232,7 +266,8 @@ def wanted() -> int:
     if not (said.isascii() and said.isdigit() and 1 <= int(said) <= 16):
         raise VirtualGPUError(
             f"{VARIABLE}={said!r}: how many virtual GPUs there are, a whole number from 1 to 16; "
-            "leave it out for one")
+            "leave it out for one"
+        )
     return int(said)
 
 
@@ -255,7 +290,8 @@ def visible(count: int) -> list[int]:
         there = "one virtual GPU, number 0" if count == 1 else f"virtual GPUs 0 to {count - 1}"
         raise VirtualGPUError(
             f"{VISIBLE}={said!r} leaves no device: there is {there}; unset it, or have more by "
-            f"{VARIABLE} (1 to 16)")
+            f"{VARIABLE} (1 to 16)"
+        )
     return seen
 
 

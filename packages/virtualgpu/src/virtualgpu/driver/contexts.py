@@ -15,17 +15,27 @@ from virtualgpu.driver.entries import Result, entry, forward
 _ATTRIBUTES = {binding.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: 1}
 _HEAP = binding.CUlimit.CU_LIMIT_MALLOC_HEAP_SIZE
 
-forward(cuDriverGetVersion=">i", cuDeviceGetCount=">i", cuDeviceCanAccessPeer=">i i i",
-        cuDevicePrimaryCtxRelease="i", cuCtxEnablePeerAccess="z I", cuCtxGetCurrent=">z",
-        cuCtxSetCurrent="z", cuCtxPushCurrent="z", cuCtxPopCurrent=">z", cuCtxGetDevice=">i",
-        cuCtxSynchronize="")
+forward(
+    cuDriverGetVersion=">i",
+    cuDeviceGetCount=">i",
+    cuDeviceCanAccessPeer=">i i i",
+    cuDevicePrimaryCtxRelease="i",
+    cuCtxEnablePeerAccess="z I",
+    cuCtxGetCurrent=">z",
+    cuCtxSetCurrent="z",
+    cuCtxPushCurrent="z",
+    cuCtxPopCurrent=">z",
+    cuCtxGetDevice=">i",
+    cuCtxSynchronize="",
+)
 
 
 def device(number: int) -> devices.Device:
     """By number. Raises DriverFailure."""
     if not 0 <= number < len(devices.every()):
-        raise DriverFailure(Result.CUDA_ERROR_INVALID_DEVICE, "cuDeviceGet",
-                            devices.no_device(number))
+        raise DriverFailure(
+            Result.CUDA_ERROR_INVALID_DEVICE, "cuDeviceGet", devices.no_device(number)
+        )
     return devices.every()[number]
 
 

@@ -49,8 +49,11 @@ def adapt(core: ModuleType) -> None:
     from cuda.core import _launcher, _linker, _program
     from cuda.core._utils import cuda_utils
 
-    _replace([cuda_utils], "DRIVER_CU_RESULT_EXPLANATIONS",
-             Words(cuda_utils.DRIVER_CU_RESULT_EXPLANATIONS))
+    _replace(
+        [cuda_utils],
+        "DRIVER_CU_RESULT_EXPLANATIONS",
+        Words(cuda_utils.DRIVER_CU_RESULT_EXPLANATIONS),
+    )
     _replace([core, _program], "Program", _program_class(core, cuda_utils))
     _replace([core, _launcher], "launch", _launch(core))
     _replace([core, _linker], "Linker", _linker_class(core))
@@ -89,7 +92,8 @@ def _program_class(core: Any, utils: Any) -> type:
                 self._text = code
             elif isinstance(code, str):
                 options = utils.check_or_create_options(
-                    core.ProgramOptions, options, "Program options")
+                    core.ProgramOptions, options, "Program options"
+                )
                 options.lineinfo = options.lineinfo is None or options.lineinfo or True
                 path = source_path(code, options.name or "kernel.cu")
                 code = f'#line 1 "{path}"\n{code}'
@@ -100,22 +104,27 @@ def _program_class(core: Any, utils: Any) -> type:
             if self._text is not None:
                 return core.ObjectCode.from_cubin(self._text.encode())
             try:
-                made = super().compile("ltoir" if target == "ltoir" else "ptx",
-                                       name_expressions, logs, **more)
+                made = super().compile(
+                    "ltoir" if target == "ltoir" else "ptx", name_expressions, logs, **more
+                )
             except utils.NVRTCError as error:
                 log = re.sub(r"/cuda-[0-9a-f]{12}/", "", str(error))
                 raise utils.NVRTCError(explain(log)) from None
             if target == "ltoir":
                 return made
             text = bytes(made.code).rstrip(b"\0").decode()
-            names = {key if isinstance(key, str) else key.decode():
-                     value if isinstance(value, str) else value.decode()
-                     for key, value in made.symbol_mapping.items()}
+            names = {
+                key if isinstance(key, str) else key.decode(): value
+                if isinstance(value, str)
+                else value.decode()
+                for key, value in made.symbol_mapping.items()
+            }
             kernels.expressions[text] = names
             if target == "ptx":
                 return made
-            return core.ObjectCode.from_cubin(bytes(made.code), name=made.name,
-                                              symbol_mapping=made.symbol_mapping)
+            return core.ObjectCode.from_cubin(
+                bytes(made.code), name=made.name, symbol_mapping=made.symbol_mapping
+            )
 
     Program.__doc__ = core.Program.__doc__
     Program.__module__ = core.Program.__module__
@@ -134,7 +143,8 @@ def _linker_class(core: Any) -> type:
             if parts:
                 self._linked = core.ObjectCode.from_ptx(
                     link_to_ptx([bytes(one.code) for one in parts], _of_the_link(options)).encode(),
-                    name=options.name)
+                    name=options.name,
+                )
                 others.append(self._linked)
                 options = replace(options, link_time_optimization=None, ptx=None)
             super().__init__(*others, options=options)
@@ -151,11 +161,16 @@ def _linker_class(core: Any) -> type:
 
 def _of_the_link(options: Any) -> list[str]:
     """nvJitLink's words for what changes the PTX; what ptxas would be told is left out."""
-    values = {"-ftz": options.ftz, "-prec-div": options.prec_div, "-prec-sqrt": options.prec_sqrt,
-              "-fma": options.fma}
-    return [f"-arch={options.arch or 'sm_90'}",
-            *(f"{word}={str(value).lower()}" for word, value in values.items()
-              if value is not None)]
+    values = {
+        "-ftz": options.ftz,
+        "-prec-div": options.prec_div,
+        "-prec-sqrt": options.prec_sqrt,
+        "-fma": options.fma,
+    }
+    return [
+        f"-arch={options.arch or 'sm_90'}",
+        *(f"{word}={str(value).lower()}" for word, value in values.items() if value is not None),
+    ]
 
 
 def _device_synchronize():
@@ -175,7 +190,8 @@ def _launch(core: ModuleType):
             raise TypeError(
                 f"the kernel takes {wanted} argument{'s' * (wanted != 1)} and was given "
                 f"{len(arguments)}: a GPU would read whatever lies where the others should be, "
-                "or ignore what is too much")
+                "or ignore what is too much"
+            )
         launch_of_core(stream, config, kernel, *arguments)
 
     launch.__doc__ = launch_of_core.__doc__

@@ -33,18 +33,26 @@ def adapt(tile: ModuleType) -> None:
         version, theirs, launch_of_tile = BytecodeVersion[VERSION], kernel._compile, tile.launch
         signature_of = KernelSignature.from_kernel_args
     except (ImportError, AttributeError, KeyError) as error:  # another version
-        warnings.warn(f"the virtual GPU cannot run kernels of this cuda.tile: {error}; "
-                      "pip install 'virtualgpu[tile]' gives one that it can", UserWarning,
-                      stacklevel=2)
+        warnings.warn(
+            f"the virtual GPU cannot run kernels of this cuda.tile: {error}; "
+            "pip install 'virtualgpu[tile]' gives one that it can",
+            UserWarning,
+            stacklevel=2,
+        )
         return
 
     @functools.wraps(theirs)
     def to_bytecode(self, signature, context, compute_capability=None):
         made = _compile.compile_tile(  # as it is by then: tests replace it
-            self._annotated_function, (signature,),
-            _compile.format_sm_arch(*(compute_capability or (9, 0))), self._compiler_options,
+            self._annotated_function,
+            (signature,),
+            _compile.format_sm_arch(*(compute_capability or (9, 0))),
+            self._compiler_options,
             context,
-            bytecode_version=version, return_bytecode=True, return_cubin=False)
+            bytecode_version=version,
+            return_bytecode=True,
+            return_cubin=False,
+        )
         [found] = made.kernel_signatures
         return bytes(made.bytecode), found.symbol, None, tuple(made.library_lifecycle_providers)
 
@@ -52,8 +60,11 @@ def adapt(tile: ModuleType) -> None:
     def launch(*arguments, **named):
         with copies() as address, kernels.deferring():
             stream_grid_kernel, given = arguments[:3], arguments[3:]
-            launch_of_tile(*stream_grid_kernel, *(on_device(one, address) for one in given),
-                           **{name: on_device(one, address) for name, one in named.items()})
+            launch_of_tile(
+                *stream_grid_kernel,
+                *(on_device(one, address) for one in given),
+                **{name: on_device(one, address) for name, one in named.items()},
+            )
 
     @functools.wraps(signature_of)
     def from_kernel_args(kernel, kernel_args, *arguments, **named):

@@ -32,8 +32,14 @@ class Handle(ctypes.Structure):
 
 
 _TYPES: dict[str, type] = {
-    "i": ctypes.c_int, "I": ctypes.c_uint, "z": ctypes.c_size_t, "B": ctypes.c_ubyte,
-    "H": ctypes.c_ushort, "f": ctypes.c_float, "h": Handle}
+    "i": ctypes.c_int,
+    "I": ctypes.c_uint,
+    "z": ctypes.c_size_t,
+    "B": ctypes.c_ubyte,
+    "H": ctypes.c_ushort,
+    "f": ctypes.c_float,
+    "h": Handle,
+}
 
 #: What goes wrong on the machine → the driver's word for it; the first that fits.
 _CODES = (
@@ -60,12 +66,20 @@ exported: dict[str, int] = {}
 is_on = False
 # What was taken may be given back at any time, in its own context (cuda.core makes it current and
 # the other one again afterwards); functions are looked up once for all.
-_ALWAYS = ("Free", "Destroy", "Unload", "Release", "GetProcAddress", "CtxGetCurrent",
-           "CtxSetCurrent")
+_ALWAYS = (
+    "Free",
+    "Destroy",
+    "Unload",
+    "Release",
+    "GetProcAddress",
+    "CtxGetCurrent",
+    "CtxSetCurrent",
+)
 
 
 def entry(signature: str) -> Callable[[Callable], Callable]:
     """Put a function into the table (see the module)."""
+
     def put(function: Callable) -> Callable:
         _functions[function.__name__] = function, signature.split()
         return function
@@ -133,7 +147,8 @@ def _for_c(name: str, function: Callable, kinds: list[str]) -> Any:
             for (at, kind), value in zip(outs, results, strict=True):
                 if arguments[at]:
                     kind.from_address(arguments[at]).value = (  # type: ignore[attr-defined]
-                        value if kind is ctypes.c_float else int(value))
+                        value if kind is ctypes.c_float else int(value)
+                    )
             return 0
         except BaseException as error:  # nothing may leave by way of C
             return _failed(name, error)
@@ -149,19 +164,26 @@ def _failed(name: str, error: BaseException) -> int:
         signal.raise_signal(signal.SIGINT)  # once more, when Python runs again
         code, words = Result.CUDA_ERROR_LAUNCH_FAILED, "interrupted"
     else:
-        code = next((code for kind, code in _CODES if isinstance(error, kind)),
-                    Result.CUDA_ERROR_LAUNCH_FAILED if isinstance(error, errors.VirtualGPUError)
-                    else Result.CUDA_ERROR_UNKNOWN)
-        words = (str(error) if isinstance(error, errors.VirtualGPUError | NotImplementedError)
-                 else f"{name}: {type(error).__name__}: {error}")
+        code = next(
+            (code for kind, code in _CODES if isinstance(error, kind)),
+            Result.CUDA_ERROR_LAUNCH_FAILED
+            if isinstance(error, errors.VirtualGPUError)
+            else Result.CUDA_ERROR_UNKNOWN,
+        )
+        words = (
+            str(error)
+            if isinstance(error, errors.VirtualGPUError | NotImplementedError)
+            else f"{name}: {type(error).__name__}: {error}"
+        )
     _last.code, _last.words, _last.error = int(code), words, error
     return int(code)
 
 
 def _absent(name: str) -> Callable:
     def function() -> None:
-        raise NotImplementedError(f"{name} is not in the virtual GPU's driver "
-                                  "(docs/virtualgpu.md says what is)")
+        raise NotImplementedError(
+            f"{name} is not in the virtual GPU's driver (docs/virtualgpu.md says what is)"
+        )
 
     return function
 

@@ -55,7 +55,10 @@ def _tell_of_another() -> None:
         warnings.warn(
             f"this program has loaded NVIDIA's {NAMES[0]}, which has no device here: cuda.core, "
             "cuTile and numba-cuda-mlir find that one, and no device. Let virtualgpu.activate() or "
-            "%load_ext gpucourse come before what loads it", UserWarning, stacklevel=4)
+            "%load_ext gpucourse come before what loads it",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def is_loaded() -> bool:

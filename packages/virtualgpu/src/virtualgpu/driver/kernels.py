@@ -49,8 +49,9 @@ class Library:
             raw = self.image
             return self._modules.get_or(lambda: TileCode(raw, device), device)
         texts = list(self.image)
-        mangled = {shown: name for text in texts
-                   for shown, name in expressions.get(text, {}).items()}
+        mangled = {
+            shown: name for text in texts for shown, name in expressions.get(text, {}).items()
+        }
         return self._modules.get_or(lambda: Module(texts, mangled, device), device)
 
     def kernel(self, name: str) -> int:
@@ -59,8 +60,9 @@ class Library:
             try:
                 self.module(devices.current()).function(name)
             except LaunchError as error:
-                raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuLibraryGetKernel",
-                                    str(error)) from None
+                raise DriverFailure(
+                    Result.CUDA_ERROR_NOT_FOUND, "cuLibraryGetKernel", str(error)
+                ) from None
             self.kernels[name] = next(_handles)
             _kernels[self.kernels[name]] = Kernel(self, name)
         return self.kernels[name]
@@ -76,8 +78,11 @@ class Kernel:
     def on(self, device: devices.Device) -> CudaFunction | TileFunction:
         def make() -> CudaFunction | TileFunction:
             module = self.library.module(device)
-            return (TileFunction(module, self.name) if isinstance(module, TileCode)
-                    else CudaFunction(module, self.name))
+            return (
+                TileFunction(module, self.name)
+                if isinstance(module, TileCode)
+                else CudaFunction(module, self.name)
+            )
 
         return self._functions.get_or(make, device)
 
@@ -88,8 +93,9 @@ _kernels: dict[int, Kernel] = {}
 
 def _library(handle: int) -> Library:
     if handle not in _libraries:
-        raise DriverFailure(Result.CUDA_ERROR_INVALID_HANDLE, "cuLibrary",
-                            "no such library, or it was unloaded")
+        raise DriverFailure(
+            Result.CUDA_ERROR_INVALID_HANDLE, "cuLibrary", "no such library, or it was unloaded"
+        )
     return _libraries[handle]
 
 
@@ -100,8 +106,11 @@ def kernel(handle: int) -> CudaFunction | TileFunction:
 
 def _kernel(handle: int) -> Kernel:
     if handle not in _kernels:
-        raise DriverFailure(Result.CUDA_ERROR_INVALID_HANDLE, "cuKernel",
-                            "no such kernel, or its library was unloaded")
+        raise DriverFailure(
+            Result.CUDA_ERROR_INVALID_HANDLE,
+            "cuKernel",
+            "no such kernel, or its library was unloaded",
+        )
     return _kernels[handle]
 
 
@@ -127,9 +136,11 @@ def _code(image: int) -> list[str] | bytes:
     head = ctypes.string_at(image, 4)
     if head in (b"\x7fELF", b"P\xedU\xba"):
         raise DriverFailure(
-            Result.CUDA_ERROR_NO_BINARY_FOR_GPU, "cuLibraryLoadData",
+            Result.CUDA_ERROR_NO_BINARY_FOR_GPU,
+            "cuLibraryLoadData",
             "this image is machine code of a real GPU; the virtual GPU runs PTX and Tile IR: "
-            "compile to 'ptx'")
+            "compile to 'ptx'",
+        )
     return texts(ctypes.string_at(image).decode())
 
 
@@ -200,8 +211,7 @@ def cuLibraryGetGlobal(library: int, name: int) -> tuple[int, int]:
     try:
         return _library(library).module(devices.current()).symbol(ctypes.string_at(name).decode())
     except LinkError as error:
-        raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuLibraryGetGlobal",
-                            str(error)) from None
+        raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuLibraryGetGlobal", str(error)) from None
 
 
 @entry(">z >z z z")
@@ -285,7 +295,8 @@ def cuOccupancyMaxActiveBlocksPerMultiprocessor(handle: int, threads: int, share
 
 @entry(">i z i z I")
 def cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        handle: int, threads: int, shared: int, flags: int) -> int:
+    handle: int, threads: int, shared: int, flags: int
+) -> int:
     return cuOccupancyMaxActiveBlocksPerMultiprocessor(handle, threads, shared)
 
 
@@ -295,9 +306,14 @@ def cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 class _LaunchConfig(ctypes.Structure):
     """``CUlaunchConfig``."""
 
-    _fields_ = (("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
-                ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_size_t),
-                ("attributes", ctypes.c_size_t), ("count", ctypes.c_uint))
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_size_t),
+        ("attributes", ctypes.c_size_t),
+        ("count", ctypes.c_uint),
+    )
 
 
 _ATTRIBUTE_BYTES = 72  # of a CUlaunchAttribute: its id, 4 bytes of padding, a union of 64
@@ -317,8 +333,17 @@ def cuLaunchKernelEx(config: int, function: int, parameters: int, extra: int) ->
         elif name == _Launch.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
             x, y, z = (ctypes.c_uint * 3).from_address(at + 8)
             cluster = x, y, z
-    _launch(function, wanted.grid, wanted.block, wanted.shared_bytes, wanted.stream, parameters,
-            extra, cooperative, cluster)
+    _launch(
+        function,
+        wanted.grid,
+        wanted.block,
+        wanted.shared_bytes,
+        wanted.stream,
+        parameters,
+        extra,
+        cooperative,
+        cluster,
+    )
 
 
 @entry("z I I I I I I I z z z")
@@ -362,22 +387,38 @@ def _failing() -> Iterator[None]:
         _deferred.failures.append(error)
 
 
-def _launch(handle: int, grid: Sequence[int], block: Sequence[int], shared_bytes: int,
-            stream: int, parameters: int, extra: int, cooperative: bool,
-            cluster: tuple[int, int, int] | None = None) -> None:
+def _launch(
+    handle: int,
+    grid: Sequence[int],
+    block: Sequence[int],
+    shared_bytes: int,
+    stream: int,
+    parameters: int,
+    extra: int,
+    cooperative: bool,
+    cluster: tuple[int, int, int] | None = None,
+) -> None:
     function = kernel(handle)
     API.share_mapped(to_device=True)
     with queues.on(stream), _failing():
-        function.run(tuple(grid), tuple(block), _parameters(function, parameters, extra),
-                     shared_bytes, cooperative, cluster)
+        function.run(
+            tuple(grid),
+            tuple(block),
+            _parameters(function, parameters, extra),
+            shared_bytes,
+            cooperative,
+            cluster,
+        )
     API.share_mapped(to_device=False)
 
 
 def _parameters(function: CudaFunction | TileFunction, parameters: int, extra: int) -> list[bytes]:
     """The bytes of each parameter: each behind a pointer of its own, or all in one buffer."""
     if parameters:
-        return [ctypes.string_at(ctypes.c_size_t.from_address(parameters + 8 * k).value, size)
-                for k, size in enumerate(function.sizes)]
+        return [
+            ctypes.string_at(ctypes.c_size_t.from_address(parameters + 8 * k).value, size)
+            for k, size in enumerate(function.sizes)
+        ]
     buffer = 0
     for at in itertools.count(extra, 16) if extra else ():
         key = ctypes.c_size_t.from_address(at).value
@@ -386,6 +427,9 @@ def _parameters(function: CudaFunction | TileFunction, parameters: int, extra: i
         if key == 1:  # CU_LAUNCH_PARAM_BUFFER_POINTER
             buffer = ctypes.c_size_t.from_address(at + 8).value
     if function.sizes and not buffer:
-        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuLaunchKernel",
-                            f"{function.entry} takes {len(function.sizes)} arguments; none came")
+        raise DriverFailure(
+            Result.CUDA_ERROR_INVALID_VALUE,
+            "cuLaunchKernel",
+            f"{function.entry} takes {len(function.sizes)} arguments; none came",
+        )
     return [ctypes.string_at(buffer + offset, size) for offset, size in _places(function)]

@@ -18,17 +18,20 @@ _PAGE = 4096
 _DYNAMIC = 16  # entries of the dynamic table, zeros at its end
 _STUB = 8  # bytes of code for each function
 # Functions of every library, in place of its own once Python ends: what they do, in machine code.
-_ENDED = {"virtualgpu_ended": b"\xb8\x04\x00\x00\x00\xc3",  # mov eax, 4; ret
-          "virtualgpu_freed": b"\x31\xc0\xc3",  # xor eax, eax; ret
-          "virtualgpu_none": b"\x31\xc0\x48\x89\x07\xc3"}  # …; mov [rdi], rax; ret
+_ENDED = {
+    "virtualgpu_ended": b"\xb8\x04\x00\x00\x00\xc3",  # mov eax, 4; ret
+    "virtualgpu_freed": b"\x31\xc0\xc3",  # xor eax, eax; ret
+    "virtualgpu_none": b"\x31\xc0\x48\x89\x07\xc3",
+}  # …; mov [rdi], rax; ret
 _FREES = re.compile("Destroy|Free|Release|Unload|CtxSetCurrent")
 _GIVES_NONE = re.compile("CtxGetCurrent")
 
 
 def is_possible() -> bool:
     """Whether this system loads such a library."""
-    return (sys.platform == "linux" and platform.machine() == "x86_64"
-            and hasattr(os, "memfd_create"))
+    return (
+        sys.platform == "linux" and platform.machine() == "x86_64" and hasattr(os, "memfd_create")
+    )
 
 
 class Library:
@@ -56,8 +59,10 @@ class Library:
         distance = ctypes.c_int32.from_address(first + 2).value
         table = (ctypes.c_uint64 * count).from_address(first + 6 + distance)
         ended, freed, none = map(self.address, _ENDED)
-        table[:] = [none if _GIVES_NONE.search(name) else freed if _FREES.search(name) else ended
-                    for name in self._names]
+        table[:] = [
+            none if _GIVES_NONE.search(name) else freed if _FREES.search(name) else ended
+            for name in self._names
+        ]
 
 
 def image(name: str, functions: dict[str, int]) -> bytes:
@@ -80,26 +85,57 @@ def image(name: str, functions: dict[str, int]) -> bytes:
     end = at_table + 8 * len(named)
 
     code = b"".join(
-        (_ENDED.get(function)  # or jmp *[rip + distance]
-         or b"\xff\x25" + struct.pack("<i", at_table + 8 * k - (at_code + _STUB * k + 6))
-         ).ljust(_STUB, b"\xcc")
-        for k, function in enumerate(functions))
+        (
+            _ENDED.get(function)  # or jmp *[rip + distance]
+            or b"\xff\x25" + struct.pack("<i", at_table + 8 * k - (at_code + _STUB * k + 6))
+        ).ljust(_STUB, b"\xcc")
+        for k, function in enumerate(functions)
+    )
     symbols = bytes(24) + b"".join(  # global functions of section 1, which need not exist
         struct.pack("<IBBHQQ", string, 0x12, 0, 1, at_code + _STUB * k, _STUB)
-        for k, string in enumerate(named))
+        for k, string in enumerate(named)
+    )
     # DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_SONAME
-    dynamic = struct.pack(f"<{_DYNAMIC}Q", 4, at_hash, 5, at_strings, 6, at_symbols,
-                          10, len(strings), 11, 24, 14, 1, 0, 0, 0, 0)
-    head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack(
-        "<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
+    dynamic = struct.pack(
+        f"<{_DYNAMIC}Q",
+        4,
+        at_hash,
+        5,
+        at_strings,
+        6,
+        at_symbols,
+        10,
+        len(strings),
+        11,
+        24,
+        14,
+        1,
+        0,
+        0,
+        0,
+        0,
+    )
+    head = (
+        b"\x7fELF\x02\x01\x01"
+        + bytes(9)
+        + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
+    )
     segments = (
-        _segment(1, 5, 0, end_code, _PAGE) + _segment(1, 6, at_dynamic, end - at_dynamic, _PAGE)
+        _segment(1, 5, 0, end_code, _PAGE)
+        + _segment(1, 6, at_dynamic, end - at_dynamic, _PAGE)
         + _segment(2, 6, at_dynamic, 8 * _DYNAMIC, 8)
-        + _segment(0x6474E551, 6, 0, 0, 16))  # a stack that holds no code
+        + _segment(0x6474E551, 6, 0, 0, 16)
+    )  # a stack that holds no code
     whole = bytearray(end)
-    for start, part in ((0, head + segments), (at_symbols, symbols), (at_strings, bytes(strings)),
-                        (at_hash, hashed), (at_code, code), (at_dynamic, dynamic),
-                        (at_table, struct.pack(f"<{len(named)}Q", *functions.values()))):
+    for start, part in (
+        (0, head + segments),
+        (at_symbols, symbols),
+        (at_strings, bytes(strings)),
+        (at_hash, hashed),
+        (at_code, code),
+        (at_dynamic, dynamic),
+        (at_table, struct.pack(f"<{len(named)}Q", *functions.values())),
+    ):
         whole[start : start + len(part)] = part
     return bytes(whole)
 

@@ -34,9 +34,11 @@ def cuLinkAddData(state: int, kind: int, data: int, nbytes: int, *options: int) 
         return
     if kind != _PTX:
         raise DriverFailure(
-            Result.CUDA_ERROR_INVALID_IMAGE, "cuLinkAddData",
+            Result.CUDA_ERROR_INVALID_IMAGE,
+            "cuLinkAddData",
             "the virtual GPU links PTX; cubins, fatbins, objects and libraries hold machine code "
-            "of a real GPU")
+            "of a real GPU",
+        )
     _states[state].append(ctypes.string_at(data, nbytes).rstrip(b"\0").decode())
 
 

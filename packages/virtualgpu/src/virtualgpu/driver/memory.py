@@ -17,11 +17,23 @@ from virtualgpu.watch import queues
 _Attribute = binding.CUpointer_attribute
 managed: set[int] = set()  # where managed allocations begin
 
-forward(cuMemHostAlloc=">z z I", cuMemHostGetDevicePointer=">z z I", cuMemFreeHost="z",
-        cuMemHostRegister="z z I", cuMemHostUnregister="z", cuMemGetInfo=">z >z",
-        cuMemGetAddressRange=">z >z z", cuIpcOpenMemHandle=">z h I", cuIpcCloseMemHandle="z",
-        cuMemcpyHtoD="z z z", cuMemcpyDtoH="z z z", cuMemcpyDtoD="z z z",
-        cuMemcpyHtoDAsync="z z z z", cuMemcpyDtoHAsync="z z z z", cuMemcpyDtoDAsync="z z z z")
+forward(
+    cuMemHostAlloc=">z z I",
+    cuMemHostGetDevicePointer=">z z I",
+    cuMemFreeHost="z",
+    cuMemHostRegister="z z I",
+    cuMemHostUnregister="z",
+    cuMemGetInfo=">z >z",
+    cuMemGetAddressRange=">z >z z",
+    cuIpcOpenMemHandle=">z h I",
+    cuIpcCloseMemHandle="z",
+    cuMemcpyHtoD="z z z",
+    cuMemcpyDtoH="z z z",
+    cuMemcpyDtoD="z z z",
+    cuMemcpyHtoDAsync="z z z z",
+    cuMemcpyDtoHAsync="z z z z",
+    cuMemcpyDtoDAsync="z z z z",
+)
 
 
 def on_device(address: int) -> bool:
@@ -49,7 +61,8 @@ def cuMemAllocManaged(nbytes: int, flags: int) -> int:
         raise NotImplementedError(
             "managed memory has one address for host and device. The memory of the first virtual "
             "GPU that a process makes has, where the system grants it; this one's has two: use "
-            "numba.cuda.managed_array, or a device buffer and copies")
+            "numba.cuda.managed_array, or a device buffer and copies"
+        )
     managed.add(address)
     return address
 
@@ -64,8 +77,11 @@ def copy(target: int, origin: int, nbytes: int, stream: int = queues.LEGACY) -> 
     if not nbytes:
         return
     if not (target and origin):
-        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemcpy",
-                            f"copy of {nbytes} bytes {'from' if target else 'to'} a null pointer")
+        raise DriverFailure(
+            Result.CUDA_ERROR_INVALID_VALUE,
+            "cuMemcpy",
+            f"copy of {nbytes} bytes {'from' if target else 'to'} a null pointer",
+        )
     if not on_device(target):
         if on_device(origin):
             API.cuMemcpyDtoHAsync(target, origin, nbytes, stream)
@@ -94,15 +110,18 @@ def cuMemcpyPeer(target: int, there: int, origin: int, here: int, nbytes: int) -
 
 
 @entry("z z z z z z")
-def cuMemcpyPeerAsync(target: int, there: int, origin: int, here: int, nbytes: int, stream: int
-                      ) -> None:
+def cuMemcpyPeerAsync(
+    target: int, there: int, origin: int, here: int, nbytes: int, stream: int
+) -> None:
     API.cuMemcpyDtoDAsync(target, origin, nbytes, stream)
 
 
 for _bits, _letter in ((8, "B"), (16, "H"), (32, "I")):
     for _async in ("", "Async"):
-        def _fill(target: int, value: int, count: int, stream: int = 0,
-                  dtype: str = f"u{_bits // 8}") -> None:
+
+        def _fill(
+            target: int, value: int, count: int, stream: int = 0, dtype: str = f"u{_bits // 8}"
+        ) -> None:
             if count:
                 data = np.full(count, value, dtype)
                 with queues.copying(stream, target, 0, data.nbytes):
@@ -120,16 +139,22 @@ def cuIpcGetMemHandle(where: int, address: int) -> None:
 @entry("z i z")
 def cuPointerGetAttribute(where: int, attribute: int, address: int) -> None:
     if not on_device(address) and address not in API.host:
-        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuPointerGetAttribute",
-                            "plain memory of the host, of which the driver knows nothing")
+        raise DriverFailure(
+            Result.CUDA_ERROR_INVALID_VALUE,
+            "cuPointerGetAttribute",
+            "plain memory of the host, of which the driver knows nothing",
+        )
     _attribute(where, attribute, address)
 
 
 @entry("I z z z")
 def cuPointerGetAttributes(count: int, attributes: int, places: int, address: int) -> None:
     for k in range(count):
-        _attribute(ctypes.c_size_t.from_address(places + 8 * k).value,
-                   ctypes.c_int.from_address(attributes + 4 * k).value, address)
+        _attribute(
+            ctypes.c_size_t.from_address(places + 8 * k).value,
+            ctypes.c_int.from_address(attributes + 4 * k).value,
+            address,
+        )
 
 
 def _attribute(where: int, attribute: int, address: int) -> None:
@@ -151,8 +176,10 @@ def _attribute(where: int, attribute: int, address: int) -> None:
     elif attribute == _Attribute.CU_POINTER_ATTRIBUTE_HOST_POINTER:
         shared = not there or _is_managed(address)
         number_type, value = ctypes.c_size_t, address if known and shared else 0
-    elif attribute in (_Attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                       _Attribute.CU_POINTER_ATTRIBUTE_RANGE_SIZE):
+    elif attribute in (
+        _Attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        _Attribute.CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+    ):
         start, nbytes = API.cuMemGetAddressRange(address) if there else (0, 0)
         first = attribute == _Attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
         number_type, value = ctypes.c_size_t, int(start) if first else nbytes

@@ -27,8 +27,13 @@ class _Location(ctypes.Structure):
 class _Properties(ctypes.Structure):
     """The first fields of ``CUmemPoolProps``."""
 
-    _fields_ = (("allocType", ctypes.c_int), ("handleTypes", ctypes.c_int), ("location", _Location),
-                ("security", ctypes.c_void_p), ("maxSize", ctypes.c_size_t))
+    _fields_ = (
+        ("allocType", ctypes.c_int),
+        ("handleTypes", ctypes.c_int),
+        ("location", _Location),
+        ("security", ctypes.c_void_p),
+        ("maxSize", ctypes.c_size_t),
+    )
 
 
 class Pool:
@@ -42,12 +47,15 @@ class Pool:
     def allocate(self, nbytes: int) -> int:
         if self.limit and self.used + nbytes > self.limit:
             raise DriverFailure(
-                Result.CUDA_ERROR_OUT_OF_MEMORY, "cuMemAllocFromPoolAsync",
+                Result.CUDA_ERROR_OUT_OF_MEMORY,
+                "cuMemAllocFromPoolAsync",
                 f"{nbytes:,} bytes asked of a pool that may hold {self.limit:,} and holds "
-                f"{self.used:,}")
+                f"{self.used:,}",
+            )
         if not nbytes:
-            raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemAllocAsync",
-                                "no bytes asked for")
+            raise DriverFailure(
+                Result.CUDA_ERROR_INVALID_VALUE, "cuMemAllocAsync", "no bytes asked for"
+            )
         address = contexts.device(self.number).allocate(nbytes)
         self.used += nbytes
         self.highest = max(self.highest, self.used)
@@ -64,8 +72,9 @@ _chosen: dict[int, int] = {}  # device → the pool that it allocates from
 
 def _pool(handle: int) -> Pool:
     if handle not in _pools:
-        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemPool",
-                            "no such pool, or it was destroyed")
+        raise DriverFailure(
+            Result.CUDA_ERROR_INVALID_VALUE, "cuMemPool", "no such pool, or it was destroyed"
+        )
     return _pools[handle]
 
 
@@ -96,7 +105,8 @@ def cuMemPoolCreate(properties: int) -> int:
         raise NotImplementedError(
             "the virtual GPU has memory pools of device memory alone: use DeviceMemoryResource "
             "with copies, LegacyPinnedMemoryResource for the host's side of a copy, or the "
-            "driver's cuMemAllocManaged")
+            "driver's cuMemAllocManaged"
+        )
     if wanted.handleTypes:
         raise NotImplementedError("memory pools that other processes share (IPC) are not modelled")
     contexts.device(wanted.location.id)
@@ -122,8 +132,10 @@ def cuMemPoolGetAttribute(handle: int, attribute: int, where: int) -> None:
         kind = ctypes.c_int if attribute < 4 else ctypes.c_uint64
         kind.from_address(where).value = pool.attributes[attribute]
         return
-    high = attribute in (_Attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH,
-                         _Attribute.CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+    high = attribute in (
+        _Attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH,
+        _Attribute.CU_MEMPOOL_ATTR_USED_MEM_HIGH,
+    )
     ctypes.c_uint64.from_address(where).value = pool.highest if high else pool.used
 
 
@@ -150,7 +162,8 @@ def cuMemPoolSetAccess(handle: int, descriptors: int, count: int) -> None:
         flags = ctypes.c_int.from_address(descriptors + 12 * k + 8).value
         if flags and there.id != _pool(handle).number:
             raise NotImplementedError(
-                "a kernel reaches the memory of its own device only: copy between devices")
+                "a kernel reaches the memory of its own device only: copy between devices"
+            )
 
 
 @entry(">z z z")

@@ -14,8 +14,15 @@ from virtualgpu.cuda.driver_api import API
 from virtualgpu.driver.entries import entry, forward
 from virtualgpu.watch import queues
 
-forward(cuStreamWaitEvent="z z I", cuEventCreate=">z I", cuEventDestroy="z", cuEventRecord="z z",
-        cuEventQuery="z", cuEventSynchronize="z", cuEventElapsedTime=">f z z")
+forward(
+    cuStreamWaitEvent="z z I",
+    cuEventCreate=">z I",
+    cuEventDestroy="z",
+    cuEventRecord="z z",
+    cuEventQuery="z",
+    cuEventSynchronize="z",
+    cuEventElapsedTime=">f z z",
+)
 
 
 class _Stream(NamedTuple):
@@ -100,7 +107,8 @@ def cuStreamGetCaptureInfo(stream: int) -> int:
 def cuStreamAddCallback(stream: int, callback: int, data: int, flags: int) -> None:
     queues.tell("synchronize", stream)
     ctypes.CFUNCTYPE(None, ctypes.c_size_t, ctypes.c_int, ctypes.c_size_t)(callback)(
-        stream, 0, data)
+        stream, 0, data
+    )
 
 
 @entry("z z z")
@@ -112,5 +120,3 @@ def cuLaunchHostFunc(stream: int, function: int, data: int) -> None:
 @entry("z z I")
 def cuEventRecordWithFlags(event: int, stream: int, flags: int) -> None:
     API.cuEventRecord(event, stream)
-
-

@@ -14,8 +14,11 @@ _CUDA = 2  # kDLCUDA
 class _Header(ctypes.Structure):
     """The first fields of DLPack's ``DLTensor``; those that follow stay PyTorch's own."""
 
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
-                ("device_number", ctypes.c_int32)]
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_number", ctypes.c_int32),
+    ]
 
 
 class Tensor:

@@ -27,7 +27,8 @@ class TileCode:
     def __init__(self, raw: bytes, device: devices.Device):
         if not isinstance(device, devices.VirtualDevice):
             raise LaunchError(
-                f"{device.name} runs no Tile IR; the virtual GPU of this process does")
+                f"{device.name} runs no Tile IR; the virtual GPU of this process does"
+            )
         self.device = device
         self.loaded = device.load_tiles(raw)
         weakref.finalize(self, self.loaded.unload).atexit = False
@@ -75,9 +76,15 @@ class TileFunction:
     def allow_dynamic(self, nbytes: int) -> None:
         """Tiles lie where the compiler puts them."""
 
-    def run(self, grid: Sequence[int], block: Sequence[int], parameters: list[bytes],
-            shared_bytes: int = 0, cooperative: bool = False,
-            cluster: tuple[int, int, int] | None = None) -> None:
+    def run(
+        self,
+        grid: Sequence[int],
+        block: Sequence[int],
+        parameters: list[bytes],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: tuple[int, int, int] | None = None,
+    ) -> None:
         """Run the kernel. Raises what goes wrong in it."""
         x, y, z = grid
         self.code.device.launch_tiles(self.code.loaded, self.entry, (x, y, z), parameters)

@@ -56,14 +56,14 @@ def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) ->
         before = None if watch is None else view[at]
         view[at] = value
         if watch is not None:
-            watch.wrote(group, space, address + np.uint64(element * site.dtype.itemsize),
-                        before, view[at])
+            watch.wrote(
+                group, space, address + np.uint64(element * site.dtype.itemsize), before, view[at]
+            )
 
 
 def _has(view: np.ndarray, index: np.ndarray, values: tuple[np.ndarray, ...]) -> bool:
     """Whether memory holds already what is to be stored; a NaN is never there."""
-    return all(bool((view[index + element] == value).all())
-               for element, value in enumerate(values))
+    return all(bool((view[index + element] == value).all()) for element, value in enumerate(values))
 
 
 def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> Any:
@@ -76,8 +76,9 @@ def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -
     if space is None:
         return _mixed(site, group, address, values)
     if site.whole:
-        return b128.atomic(site, group, space, address, *locate(site, group, space, address),
-                           values)
+        return b128.atomic(
+            site, group, space, address, *locate(site, group, space, address), values
+        )
     if site.width == 1:
         view, index = locate(site, group, space, address)
         return _update(site, group, space, address, view, index, values)
@@ -87,11 +88,19 @@ def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -
     size = np.uint64(site.dtype.itemsize)
     return tuple(
         _update(site, group, space, address + np.uint64(i) * size, view, index + i, (value,))
-        for i, value in enumerate(values))
+        for i, value in enumerate(values)
+    )
 
 
-def _update(site: Site, group: Group, space: str, address: np.ndarray, view: np.ndarray,
-            index: np.ndarray, values: tuple[np.ndarray, ...]) -> np.ndarray:
+def _update(
+    site: Site,
+    group: Group,
+    space: str,
+    address: np.ndarray,
+    view: np.ndarray,
+    index: np.ndarray,
+    values: tuple[np.ndarray, ...],
+) -> np.ndarray:
     index = group.spread(index)
     watch = group.wave.launch.standstill
     before = None if watch is None else view[index]
@@ -114,7 +123,9 @@ def _wrong_space(site: Site, group: Group, space: str) -> NoReturn:
     raise MemoryAccessError(
         f"a vector atomic ({site.instruction.name}) at an address of {space} memory; it is for "
         "global memory alone: update the elements one by one",
-        site.location(group, int(group.lanes[0])), space=space)
+        site.location(group, int(group.lanes[0])),
+        space=space,
+    )
 
 
 def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np.ndarray]:
@@ -134,13 +145,15 @@ def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np
     return None, address
 
 
-def _mixed(site: Site, group: Group, address: np.ndarray,
-           values: tuple[np.ndarray, ...] = ()) -> Any:
+def _mixed(
+    site: Site, group: Group, address: np.ndarray, values: tuple[np.ndarray, ...] = ()
+) -> Any:
     """Lanes of one instruction that reach different spaces through generic addresses."""
     address = group.spread(address)
     results = [np.zeros(group.count, site.dtype) for _ in range(site.width)]
-    spaces = {space: windows.reaches(address, space, nbytes)
-              for space, nbytes in windows.SPANS.items()}
+    spaces = {
+        space: windows.reaches(address, space, nbytes) for space, nbytes in windows.SPANS.items()
+    }
     spaces["global"] = ~(spaces["shared"] | spaces["local"])
     functions: dict[str, Callable[..., Any]] = {"load": load, "store": store, "atomic": atomic}
     function = functions[site.kind]
@@ -184,8 +197,9 @@ def some_lanes(wave: Wave, lanes: np.ndarray) -> Group:
     return Group(wave, lanes, 0, Registers.of({}, lanes, wave.lanes))
 
 
-def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool = True
-           ) -> tuple[np.ndarray, np.ndarray]:
+def locate(
+    site: Site, group: Group, space: str, address: np.ndarray, tell: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Check ``address`` and turn it into an index of a typed view of the memory."""
     wave, blocks = group.wave, None
     if len(address) == 1:
@@ -240,8 +254,9 @@ def locate(site: Site, group: Group, space: str, address: np.ndarray, tell: bool
     return view, index
 
 
-def _tell(site: Site, group: Group, space: str, address: np.ndarray,
-          blocks: np.ndarray | None) -> None:
+def _tell(
+    site: Site, group: Group, space: str, address: np.ndarray, blocks: np.ndarray | None
+) -> None:
     """Let observers know of a legal access."""
     launch = group.wave.launch
     told, watch = launch.listeners.accessed, launch.standstill
@@ -250,13 +265,26 @@ def _tell(site: Site, group: Group, space: str, address: np.ndarray,
         watch.looked(site, group, space, address, blocks)
     if not told:
         return
-    if site.quiet and (space in ("local", "param") or (site.kind == "load" and launch.is_constant(
-            int(address.min()), int(address.max())))):
+    if site.quiet and (
+        space in ("local", "param")
+        or (site.kind == "load" and launch.is_constant(int(address.min()), int(address.max())))
+    ):
         return
     if space == "local":
         address = group.wave.local_offset(address)
-    event = Access(site.kind, space, group, site.instruction, group.lanes,
-                   group.spread(address), site.size, site.strong, site.order, site.scope, blocks,
-                   wanted)
+    event = Access(
+        site.kind,
+        space,
+        group,
+        site.instruction,
+        group.lanes,
+        group.spread(address),
+        site.size,
+        site.strong,
+        site.order,
+        site.scope,
+        blocks,
+        wanted,
+    )
     for tell in told:
         tell(event)

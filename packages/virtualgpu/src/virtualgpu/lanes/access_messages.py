@@ -40,16 +40,25 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
     else:
         where = f"offset {wrong}, outside the thread's local arrays"
         if wrong > STACK_TOP >> 1:
-            where = (f"offset {wrong}, outside what the thread has of alloca: past its end, or "
-                     "given back since by stackrestore or a return")
+            where = (
+                f"offset {wrong}, outside what the thread has of alloca: past its end, or "
+                "given back since by stackrestore or a return"
+            )
         help_ = f"check the index against the size {language.local}"
-    others = ("" if several == 1 else " (1 more thread does the same)" if several == 2
-              else f" ({several - 1} more threads do the same)")
+    others = (
+        ""
+        if several == 1
+        else " (1 more thread does the same)"
+        if several == 2
+        else f" ({several - 1} more threads do the same)"
+    )
     what = named or f"{site.size} bytes of {space} memory, {where}"
     which = f", element {numbered}" if numbered else ""
     raise MemoryAccessError(
         f"illegal address: the thread {_verb(site)} {what}{others}{which}; {help_}",
-        site.location(group, lane), address=wrong, space=space,
+        site.location(group, lane),
+        address=wrong,
+        space=space,
     )
 
 
@@ -62,5 +71,7 @@ def misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoR
         f"misaligned address: the thread {_verb(site)} {site.size} bytes of {space} memory at "
         f"{wrong:#x}, which is not a multiple of {site.size}; records and vector types must "
         "start at a multiple of their alignment",
-        site.location(group, int(group.lanes[position])), address=wrong, space=space,
+        site.location(group, int(group.lanes[position])),
+        address=wrong,
+        space=space,
     )

@@ -26,8 +26,13 @@ from virtualgpu.operations.expression import (
 from virtualgpu.operations.formats import DECODE, ENCODE, canonical, flush, on_halves
 
 
-def run(operation: str, memory: np.ndarray, index: np.ndarray, first: np.ndarray,
-        second: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+def run(
+    operation: str,
+    memory: np.ndarray,
+    index: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray | None = None,
+) -> tuple[np.ndarray, bool]:
     """Apply an operation to ``memory[index]``, lanes in order.
 
     ``memory`` is a typed view, whose dtype says what the operation works on; ``index`` (int64,
@@ -74,8 +79,11 @@ OPERATIONS = ATOMICS.keys() - {"add_ftz"} - HALF_SUMS.keys()
 
 def atomic_kind(operation: str, dtype: np.dtype) -> str:
     """The kind of value that an atomic works on: only sums know floats, all others bits."""
-    letter = "f" if dtype.kind == "f" and operation in ("add", "add_ftz") else (
-        "s" if dtype.kind == "i" else "u")
+    letter = (
+        "f"
+        if dtype.kind == "f" and operation in ("add", "add_ftz")
+        else ("s" if dtype.kind == "i" else "u")
+    )
     return f"{letter}{8 * dtype.itemsize}"
 
 
@@ -86,14 +94,19 @@ def _atomic(operation: str, dtype: np.dtype) -> Callable[..., int]:
     kind, bits = atomic_kind(operation, dtype), f"u{8 * dtype.itemsize}"
     element, word = llvm_type(kind, None), ir.IntType(64)
     build, (memory, index, values, compares, olds, count) = function(
-        name, [ir.PointerType()] * 5 + [word])
+        name, [ir.PointerType()] * 5 + [word]
+    )
     changed = variable(build, word(0))
     with count_to(build, count) as i:
         place = build.gep(memory, [item(build, index, i, word)], source_etype=element)
         old = Value(build, build.load(place, typ=element, align=1), kind)
-        new = ATOMICS[operation](old, *(
-            Value(build, item(build, table, i, element, align=1), kind)
-            for table in (values, compares)))
+        new = ATOMICS[operation](
+            old,
+            *(
+                Value(build, item(build, table, i, element, align=1), kind)
+                for table in (values, compares)
+            ),
+        )
         build.store(new.node, place, align=1)
         build.store(old.node, build.gep(olds, [i], source_etype=element), align=1)
         differs = build.zext((new.view(bits) != old.view(bits)).node, word)
@@ -103,13 +116,14 @@ def _atomic(operation: str, dtype: np.dtype) -> Callable[..., int]:
     return signature(machine_code(str(build.module), name, passes="few"))
 
 
-def _in_turn(operation: str, memory: np.ndarray, index: np.ndarray, value: np.ndarray,
-             compare: np.ndarray) -> tuple[np.ndarray, bool]:
+def _in_turn(
+    operation: str, memory: np.ndarray, index: np.ndarray, value: np.ndarray, compare: np.ndarray
+) -> tuple[np.ndarray, bool]:
     index = np.ascontiguousarray(index)
     value = np.ascontiguousarray(value, memory.dtype)
     compare = np.ascontiguousarray(compare, memory.dtype)
     old = np.empty(len(index), memory.dtype)
     changed = _atomic(operation, memory.dtype)(
-        pointer(memory), pointer(index), pointer(value), pointer(compare), pointer(old),
-        len(index))
+        pointer(memory), pointer(index), pointer(value), pointer(compare), pointer(old), len(index)
+    )
     return old, bool(changed)

@@ -31,9 +31,15 @@ def halves(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return both[:, 0].copy(), both[:, 1].copy()
 
 
-def atomic(site: Site, group: Group, space: str, address: np.ndarray, view: np.ndarray,
-           index: np.ndarray, values: tuple[np.ndarray, ...]
-           ) -> tuple[np.ndarray, np.ndarray]:
+def atomic(
+    site: Site,
+    group: Group,
+    space: str,
+    address: np.ndarray,
+    view: np.ndarray,
+    index: np.ndarray,
+    values: tuple[np.ndarray, ...],
+) -> tuple[np.ndarray, np.ndarray]:
     """``atom.exch`` and ``atom.cas``, lanes in order; what was there, as two halves.
 
     ``values`` are the halves of b, and of ``cas`` those of c, which replaces what equals b.
@@ -57,6 +63,7 @@ def atomic(site: Site, group: Group, space: str, address: np.ndarray, view: np.n
     group.changed = True
     if (watch := group.wave.launch.standstill) is not None:
         for half in range(2):
-            watch.wrote(group, space, address + np.uint64(8 * half), before[half],
-                        view[index + half])
+            watch.wrote(
+                group, space, address + np.uint64(8 * half), before[half], view[index + half]
+            )
     return old[0], old[1]

@@ -58,7 +58,9 @@ def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
         if not wave.launch.cooperative:
             raise LaunchError(
                 "grid.sync() in a launch that is not cooperative: its blocks are not all "
-                "resident at once", location(wave, group))
+                "resident at once",
+                location(wave, group),
+            )
     elif len(number) > 1 and (number != number[0]).any():
         released: list[Group] = []
         for value in np.unique(number):
@@ -73,14 +75,19 @@ def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
     else:
         barrier = int(number[0])
         if not 0 <= barrier < COUNT:
-            raise LaunchError(f"barrier {barrier}: a block has barriers 0 to {COUNT - 1}",
-                              location(wave, group))
+            raise LaunchError(
+                f"barrier {barrier}: a block has barriers 0 to {COUNT - 1}", location(wave, group)
+            )
     for observer in wave.launch.observers:
         observer.arrived(group, instruction, barrier)
     state = wave.waiting.get(barrier)
     if state is None:
-        if group.full and threads is None and predicate is None and (
-                "arrive" not in instruction.modifiers):
+        if (
+            group.full
+            and threads is None
+            and predicate is None
+            and ("arrive" not in instruction.modifiers)
+        ):
             _announce(wave, barrier, [group], None)
             _onward(group)
             return [group]
@@ -92,7 +99,9 @@ def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
         if ((threads % WARP != 0) | (threads == 0)).any():
             raise LaunchError(
                 f"a barrier of {int(threads.max())} threads: the number must be a multiple of "
-                f"{WARP}", location(wave, group))
+                f"{WARP}",
+                location(wave, group),
+            )
         state.expected[blocks] = threads
     onward: list[Group] = []
     if "arrive" in instruction.modifiers:
@@ -113,8 +122,9 @@ def release(wave: Wave, barrier: int | str) -> list[Group]:
         complete = np.full(wave.blocks, state.arrived.sum() + wave.finished >= wave.lanes)
     else:
         everyone = state.expected == 0
-        ended = wave.exited if everyone.all() else np.where(
-            everyone, wave.exited, state.filling(wave))
+        ended = (
+            wave.exited if everyone.all() else np.where(everyone, wave.exited, state.filling(wave))
+        )
         present = state.arrived + ended
         complete = present >= np.where(everyone, wave.threads, state.expected)
     here = state.arrived > 0
@@ -135,8 +145,9 @@ def release(wave: Wave, barrier: int | str) -> list[Group]:
             ):
                 if len(chosen):
                     groups.append(group.subset(chosen, group.block))
-                    values.append(predicate if predicate is None or len(predicate) == 1
-                                  else predicate[chosen])
+                    values.append(
+                        predicate if predicate is None or len(predicate) == 1 else predicate[chosen]
+                    )
         state.groups, state.predicates = keep, keep_predicates
         state.arrived[complete] = 0
         state.expected[complete] = 0
@@ -162,8 +173,9 @@ def _onward(group: Group) -> None:
         group.waited = ALL
 
 
-def _announce(wave: Wave, barrier: int | str, groups: list[Group],
-              missing: np.ndarray | None) -> None:
+def _announce(
+    wave: Wave, barrier: int | str, groups: list[Group], missing: np.ndarray | None
+) -> None:
     if wave.launch.observers:
         lanes = groups[0].lanes
         if len(groups) > 1:
@@ -172,8 +184,7 @@ def _announce(wave: Wave, barrier: int | str, groups: list[Group],
             observer.released(barrier, lanes, groups, missing)
 
 
-def _reduce(wave: Wave, groups: list[Group], predicates: list[np.ndarray | None]
-            ) -> None:
+def _reduce(wave: Wave, groups: list[Group], predicates: list[np.ndarray | None]) -> None:
     """``bar.red``: popc, and, or of the predicate over each block's arrivals."""
     program = wave.launch.program
     ones = np.zeros(wave.blocks, np.int64)
@@ -211,10 +222,16 @@ def _barrier_of(block: Block) -> str:
 def held_up(wave: Wave) -> list[tuple[Group, str]]:
     """Who waits at barriers and meetings of a warp, and what these are called."""
     program = wave.launch.program
-    waits = [(group, f"barrier {number}" if number else _barrier_of(program.blocks[group.block]))
-             for number, state in wave.waiting.items() for group in state.groups]
-    waits += [(group, program.blocks[group.block].instructions[0].name)
-              for groups in wave.parked.values() for group in groups]
+    waits = [
+        (group, f"barrier {number}" if number else _barrier_of(program.blocks[group.block]))
+        for number, state in wave.waiting.items()
+        for group in state.groups
+    ]
+    waits += [
+        (group, program.blocks[group.block].instructions[0].name)
+        for groups in wave.parked.values()
+        for group in groups
+    ]
     if wave.cluster_barrier is not None:
         waits += [(group, CLUSTER) for group in wave.cluster_barrier.waiting]
     return waits
@@ -237,8 +254,7 @@ def deadlock(wave: Wave) -> DeadlockError:
         line = source.line if source else "unknown"
         block, thread = wave.where(int(lanes[0]))
         who = f"{thread} of block {block}" if many > 1 else thread
-        parts.append(f"{len(lanes)} of its threads (the first is {who}) at line {line} "
-                     f"for {what}")
+        parts.append(f"{len(lanes)} of its threads (the first is {who}) at line {line} for {what}")
     exited = int(wave.exited[first : first + many].sum())
     if exited:
         parts.append(f"{exited} have ended")
@@ -247,5 +263,6 @@ def deadlock(wave: Wave) -> DeadlockError:
     return DeadlockError(
         f"deadlock: {whom} waits for ever: " + "; ".join(parts) + ". Every thread of a "
         f"{'cluster' if many > 1 else 'block'} must reach the same barrier: move it out of the "
-        "branch", location(wave, waits[0][0]),
+        "branch",
+        location(wave, waits[0][0]),
     )

@@ -29,8 +29,11 @@ def call(wave: Wave, group: Group, block: Block, address: np.ndarray) -> list[Gr
             return parts
         name = program.module.function_at(int(address[0]) - CODE_BASE)
         if name not in program.functions:
-            raise MemoryAccessError("call of an address where no function is",
-                                    barriers.location(wave, group), address=int(address[0]))
+            raise MemoryAccessError(
+                "call of an address where no function is",
+                barriers.location(wave, group),
+                address=int(address[0]),
+            )
     else:
         name = site.target
     callee, caller = program.functions[name], block.function
@@ -39,11 +42,13 @@ def call(wave: Wave, group: Group, block: Block, address: np.ndarray) -> list[Gr
     if len(formal) != len(site.arguments):
         raise VirtualGPUError(
             f"call of {name} with {len(site.arguments)} arguments; it takes {len(formal)}",
-            barriers.location(wave, group))
+            barriers.location(wave, group),
+        )
     if len(group.stack) >= wave.launch.call_depth:
         raise VirtualGPUError(
             f"stack overflow: calls nested {len(group.stack)} deep; recursion must end earlier",
-            barriers.location(wave, group))
+            barriers.location(wave, group),
+        )
     frame = group.frame + caller.frame_size
     registers, copies = {}, []
     for given, wanted in zip(site.arguments, formal, strict=True):
@@ -55,13 +60,17 @@ def call(wave: Wave, group: Group, block: Block, address: np.ndarray) -> list[Gr
             size = callee.function.variables[wanted].size
             copies.append((group.frame + caller.frame[given], frame + callee.frame[wanted], size))
         else:
-            raise VirtualGPUError(f"call of {name}: parameter {wanted} does not fit",
-                                  barriers.location(wave, group))
+            raise VirtualGPUError(
+                f"call of {name}: parameter {wanted} does not fit", barriers.location(wave, group)
+            )
     if program.stack_slot is not None and (
-            frame + callee.frame_size + wave.stack_used[group.lanes].max() > MAX_LOCAL):
+        frame + callee.frame_size + wave.stack_used[group.lanes].max() > MAX_LOCAL
+    ):
         raise VirtualGPUError(
             f"stack overflow: {name} has no room beside what alloca gave in its callers; allocate "
-            "less, or end the recursion earlier", barriers.location(wave, group))
+            "less, or end the recursion earlier",
+            barriers.location(wave, group),
+        )
     wave.grow_local(frame + callee.frame_size)
     _copy_local(wave, group, copies)
     stack.entering(group)
@@ -81,12 +90,12 @@ def leave(wave: Wave, group: Group, block: Block, result: object) -> list[Group]
     for given, wanted in zip(callee.function.returns, site.call.returns, strict=False):
         if wanted in caller.slots and given.name in callee.slots:
             slot = caller.slots[wanted]
-            value = group.registers.get(callee.slots[given.name],
-                                        np.zeros(1, program.dtypes[slot]))
+            value = group.registers.get(callee.slots[given.name], np.zeros(1, program.dtypes[slot]))
             registers[slot] = _as(value, program.dtypes[slot])
         elif wanted in caller.frame and given.name in callee.frame:
-            copies.append((group.frame + callee.frame[given.name], frame + caller.frame[wanted],
-                           given.size))
+            copies.append(
+                (group.frame + callee.frame[given.name], frame + caller.frame[wanted], given.size)
+            )
     _copy_local(wave, group, copies)
     stack.leaving(group)
     group.stack, group.frame = group.stack[:-1], frame

@@ -43,13 +43,17 @@ def of_launch(function: Function, kernel: str, grid: Triple, wanted: Triple | No
     """
     declared = function.required_cluster
     if wanted and declared and wanted != declared:
-        raise LaunchError(f"a launch in clusters of {wanted}, but {kernel} is compiled for "
-                          f"clusters of {declared} (__cluster_dims__): leave one of the two out")
+        raise LaunchError(
+            f"a launch in clusters of {wanted}, but {kernel} is compiled for "
+            f"clusters of {declared} (__cluster_dims__): leave one of the two out"
+        )
     cluster = wanted or declared
     if cluster is None:
         if function.explicit_cluster:
-            raise LaunchError(f"{kernel} must be launched in clusters (.explicitcluster): give the "
-                              "launch a cluster's size, or the kernel __cluster_dims__")
+            raise LaunchError(
+                f"{kernel} must be launched in clusters (.explicitcluster): give the "
+                "launch a cluster's size, or the kernel __cluster_dims__"
+            )
         return 1, 1, 1
     size = cluster[0] * cluster[1] * cluster[2]
     if min(cluster) < 1:
@@ -59,8 +63,10 @@ def of_launch(function: Function, kernel: str, grid: Triple, wanted: Triple | No
         whose = "a cluster has" if most == LARGEST_CLUSTER else f"{kernel} is compiled for"
         raise LaunchError(f"a cluster of {size} blocks {cluster}; {whose} at most {most}")
     if any(blocks % part for blocks, part in zip(grid, cluster, strict=True)):
-        raise LaunchError(f"a grid of {grid} blocks in clusters of {cluster}: each dimension of "
-                          "the grid must be a multiple of the cluster's")
+        raise LaunchError(
+            f"a grid of {grid} blocks in clusters of {cluster}: each dimension of "
+            "the grid must be a multiple of the cluster's"
+        )
     return cluster
 
 
@@ -98,8 +104,11 @@ def reach(site: Any, group: Group, address: np.ndarray) -> tuple[np.ndarray, np.
         raise MemoryAccessError(
             f"illegal address: {site.instruction.name} names the block's own shared memory, and "
             f"this address is in that of block {_block(wave, blocks[at])}; use .shared::cluster or "
-            "a generic address", site.location(group, int(group.lanes[at])),
-            address=int(group.spread(address)[at]), space="shared")
+            "a generic address",
+            site.location(group, int(group.lanes[at])),
+            address=int(group.spread(address)[at]),
+            space="shared",
+        )
     ended = wave.exited[blocks] == wave.threads
     if ended.any():
         at = int(np.argmax(ended))
@@ -107,12 +116,16 @@ def reach(site: Any, group: Group, address: np.ndarray) -> tuple[np.ndarray, np.
             "illegal address: the thread reaches for the shared memory of block "
             f"{_block(wave, blocks[at])}, which has ended; let the cluster meet after the last "
             "such access: cluster.sync() before the kernel's end",
-            site.location(group, int(group.lanes[at])), address=int(offset[at]), space="shared")
+            site.location(group, int(group.lanes[at])),
+            address=int(offset[at]),
+            space="shared",
+        )
     return offset, blocks
 
 
-def mapped(generic: bool, instruction: Instruction, group: Group, address: np.ndarray,
-           rank: np.ndarray) -> np.ndarray:
+def mapped(
+    generic: bool, instruction: Instruction, group: Group, address: np.ndarray, rank: np.ndarray
+) -> np.ndarray:
     """``mapa``: the same place in the shared memory of the block of that rank, uint64, shape (n,).
 
     Raises MemoryAccessError for a rank that the cluster has not, and for an address that is not
@@ -123,26 +136,44 @@ def mapped(generic: bool, instruction: Instruction, group: Group, address: np.nd
     if (rank >= size).any():
         at = int(np.argmax(rank >= size))
         which = f"a cluster of {size} blocks" if size > 1 else "a launch without clusters"
-        _refuse(instruction, group, at, f"{which} has no rank {int(rank[at])}: ranks go from 0 to "
-                f"{size - 1} (cluster.num_blocks())", int(group.spread(address)[at]))
+        _refuse(
+            instruction,
+            group,
+            at,
+            f"{which} has no rank {int(rank[at])}: ranks go from 0 to "
+            f"{size - 1} (cluster.num_blocks())",
+            int(group.spread(address)[at]),
+        )
     base = _SHARED if generic else np.uint64(0)
     offset, _, known = split(group, group.spread(address) - base)
     if not known.all():
         at = int(np.argmax(~known))
-        _refuse(instruction, group, at, "only addresses of shared memory have their like in "
-                "another block: declare the variable __shared__", int(group.spread(address)[at]))
+        _refuse(
+            instruction,
+            group,
+            at,
+            "only addresses of shared memory have their like in "
+            "another block: declare the variable __shared__",
+            int(group.spread(address)[at]),
+        )
     return base + joined(group, offset, rank)
 
 
-def rank_of(generic: bool, instruction: Instruction, group: Group, address: np.ndarray
-            ) -> np.ndarray:
+def rank_of(
+    generic: bool, instruction: Instruction, group: Group, address: np.ndarray
+) -> np.ndarray:
     """``getctarank``: the rank of the block whose shared memory the address is in, uint32."""
     base = _SHARED if generic else np.uint64(0)
     _, blocks, known = split(group, group.spread(address) - base)
     if not known.all():
         at = int(np.argmax(~known))
-        _refuse(instruction, group, at, "the address is in no block's shared memory",
-                int(group.spread(address)[at]))
+        _refuse(
+            instruction,
+            group,
+            at,
+            "the address is in no block's shared memory",
+            int(group.spread(address)[at]),
+        )
     ranks: np.ndarray = (blocks % group.wave.launch.cluster_size).astype(np.uint32)
     return ranks
 
@@ -159,11 +190,13 @@ def _block(wave: Wave, block: Any) -> Any:
     return wave.where(int(block) * wave.threads)[0]
 
 
-def _refuse(instruction: Instruction, group: Group, position: int, why: str, address: int
-            ) -> NoReturn:
+def _refuse(
+    instruction: Instruction, group: Group, position: int, why: str, address: int
+) -> NoReturn:
     wave = group.wave
-    where = Location.of(wave.launch.kernel, instruction.source,
-                        *wave.where(int(group.lanes[position])))
+    where = Location.of(
+        wave.launch.kernel, instruction.source, *wave.where(int(group.lanes[position]))
+    )
     raise MemoryAccessError(f"{instruction.name}: {why}", where, address=address, space="shared")
 
 
@@ -211,8 +244,12 @@ def at_barrier(wave: Wave, group: Group) -> list[Group]:
     state = of(wave)
     instruction = wave.launch.program.blocks[group.block].last
     if "arrive" in instruction.modifiers:
-        _expect(group, state.stands[group.lanes] == AWAY, "arrives at the cluster's barrier again "
-                "before it has waited: let barrier_wait() follow each barrier_arrive()")
+        _expect(
+            group,
+            state.stands[group.lanes] == AWAY,
+            "arrives at the cluster's barrier again "
+            "before it has waited: let barrier_wait() follow each barrier_arrive()",
+        )
         state.stands[group.lanes] = ARRIVED
         if (watch := wave.launch.standstill) is not None:
             watch.changed()
@@ -220,8 +257,12 @@ def at_barrier(wave: Wave, group: Group) -> list[Group]:
             observer.cluster_arrived(group, instruction)
         group.block += 1
         return [group, *release(wave)]
-    _expect(group, state.stands[group.lanes] != AWAY, "waits at the cluster's barrier and has not "
-            "arrived there: call barrier_arrive() first, or cluster.sync()")
+    _expect(
+        group,
+        state.stands[group.lanes] != AWAY,
+        "waits at the cluster's barrier and has not "
+        "arrived there: call barrier_arrive() first, or cluster.sync()",
+    )
     state.waiting.append(group)
     return _passed(wave)
 

@@ -101,8 +101,11 @@ def _barrier(emitter: Emitter, instruction: Instruction) -> None:
         emitter.block.warp_mask = _mask(emitter, operands[0])
         return
     if "cluster" in modifiers:
-        if (not {"arrive", "wait"} & set(modifiers) or operands
-                or not set(modifiers) <= _CLUSTER_BARRIER):
+        if (
+            not {"arrive", "wait"} & set(modifiers)
+            or operands
+            or not set(modifiers) <= _CLUSTER_BARRIER
+        ):
             raise UnsupportedInstruction(instruction.name)
         return  # no operands: lanes.clusters
 
@@ -116,8 +119,9 @@ def barrier(emitter: Emitter, step: Barrier) -> None:
         return
     emitter.block.receives = tuple(step.writes)
     predicate, number, threads = (
-        "None" if operand is None else emitter.get(operand, dtype) for operand, dtype in (
-            (step.predicate, BOOL), (step.number, U32), (step.count, U32)))
+        "None" if operand is None else emitter.get(operand, dtype)
+        for operand, dtype in ((step.predicate, BOOL), (step.number, U32), (step.count, U32))
+    )
     if step.number is None:
         number = emitter.constant(np.zeros(1, U32))
     emitter.result = f"({number}, {threads}, {predicate})"
@@ -153,8 +157,7 @@ def _announce(emitter: Emitter, instruction: Instruction) -> None:
 def _synchronised(emitter: Emitter, instruction: Instruction, operands: list[Any]) -> str:
     """Bring the lanes together; an expression for their member masks."""
     if "sync" not in instruction.modifiers:
-        raise UnsupportedInstruction(
-            f"{instruction.name}: without .sync it is gone since sm_70")
+        raise UnsupportedInstruction(f"{instruction.name}: without .sync it is gone since sm_70")
     mask = operands.pop()
     emitter.block.warp_mask = _mask(emitter, mask)
     _announce(emitter, instruction)
@@ -178,7 +181,8 @@ def _shuffle(emitter: Emitter, instruction: Instruction) -> None:
     function = emitter.put(partial(exchange, partial(warp_exchange.shuffle, mode)), "f")
     emitter.lines.append(
         f" shuffled, inside, given = {function}(group, {mask}, {emitter.get(a, U32)}, "
-        f"{emitter.get(b, U32)}, {emitter.get(c, U32)})")
+        f"{emitter.get(b, U32)}, {emitter.get(c, U32)})"
+    )
     if mode in ("idx", "bfly"):
         # A sum by `down`, or a scan by `up`, reads past the lanes that take part as a rule, and
         # drops what it read.
@@ -253,8 +257,11 @@ def _call(emitter: Emitter, instruction: Instruction) -> None:
 
 def provided(emitter: Emitter, step: Call) -> None:
     """A call of a function that the device provides."""
-    arguments = [emitter.read(emitter.code.slots[one.name])[0] for one in step.sources
-                 if isinstance(one, Register)]
+    arguments = [
+        emitter.read(emitter.code.slots[one.name])[0]
+        for one in step.sources
+        if isinstance(one, Register)
+    ]
     call = f"{emitter.put(INTRINSICS[step.function], 'f')}({', '.join(['group', *arguments])})"
     if not step.targets:
         emitter.lines.append(f" {call}")
@@ -264,18 +271,39 @@ def provided(emitter: Emitter, step: Call) -> None:
 
 
 _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
-    "bra": _branch, "brx": _indexed, "ret": _nothing, "exit": _nothing, "trap": _nothing,
-    "brkpt": _breakpoint, "call": _call, "cvta": _cvta, "isspacep": _isspacep,
-    "membar": _fence, "fence": _fence, "bar": _barrier, "barrier": _barrier,
-    "vote": _vote, "shfl": _shuffle, "match": _match, "redux": _redux, "elect": _elect,
-    "activemask": _activemask, "nanosleep": _nanosleep, "pmevent": _nothing,
-    "mapa": clusters.emit, "getctarank": clusters.emit,
-    "cp": asynchronous.copy, "mbarrier": asynchronous.barrier,
-    "mma": tensor.multiply, "wmma": tensor.fragments, "ldmatrix": tensor.rows,
+    "bra": _branch,
+    "brx": _indexed,
+    "ret": _nothing,
+    "exit": _nothing,
+    "trap": _nothing,
+    "brkpt": _breakpoint,
+    "call": _call,
+    "cvta": _cvta,
+    "isspacep": _isspacep,
+    "membar": _fence,
+    "fence": _fence,
+    "bar": _barrier,
+    "barrier": _barrier,
+    "vote": _vote,
+    "shfl": _shuffle,
+    "match": _match,
+    "redux": _redux,
+    "elect": _elect,
+    "activemask": _activemask,
+    "nanosleep": _nanosleep,
+    "pmevent": _nothing,
+    "mapa": clusters.emit,
+    "getctarank": clusters.emit,
+    "cp": asynchronous.copy,
+    "mbarrier": asynchronous.barrier,
+    "mma": tensor.multiply,
+    "wmma": tensor.fragments,
+    "ldmatrix": tensor.rows,
     "stmatrix": tensor.rows,
-    "tex": texture_decode.texture, "suld": texture_decode.surface,
+    "tex": texture_decode.texture,
+    "suld": texture_decode.surface,
     "sust": texture_decode.surface,
-    "setmaxnreg": asynchronous.registers, "griddepcontrol": asynchronous.dependents,
+    "setmaxnreg": asynchronous.registers,
+    "griddepcontrol": asynchronous.dependents,
     **dict.fromkeys(sorted(stack.OPCODES), stack.emit),
 }
-

@@ -117,12 +117,19 @@ class Emitter:
         kept = [s for s in sorted(live_out) if s not in self.written]
         made = [
             f"{s}: {self.cast(*self.current[s], self.program.dtypes[s])}"
-            for s in sorted(live_out) if s in self.written
+            for s in sorted(live_out)
+            if s in self.written
         ]
         return "\n".join(
-            ["def run(group):", " old = group.registers", " get = old.reader", *loads, *self.lines,
-             f" group.registers = old.carry({tuple(kept)!r}, {{{', '.join(made)}}})",
-             f" return {self.result}"]
+            [
+                "def run(group):",
+                " old = group.registers",
+                " get = old.reader",
+                *loads,
+                *self.lines,
+                f" group.registers = old.carry({tuple(kept)!r}, {{{', '.join(made)}}})",
+                f" return {self.result}",
+            ]
         )
 
     def function(self, text: str) -> Run:
@@ -147,8 +154,10 @@ class Emitter:
         if have == want:
             return name
         if "V" in (have.kind, want.kind):
-            raise PTXSyntaxError("registers of 128 bits are for ld, st, atom.exch, atom.cas and "
-                                 "mov of .b128, which take no others")
+            raise PTXSyntaxError(
+                "registers of 128 bits are for ld, st, atom.exch, atom.cas and "
+                "mov of .b128, which take no others"
+            )
         if have.itemsize != want.itemsize:
             middle = UNSIGNED[want.itemsize]
             if have == np.float16:  # of a register of 16 bits: none is declared as a float of them
@@ -174,8 +183,7 @@ class Emitter:
         if name == "WARP_SZ":  # PTX ISA, "Predefined Constants"
             return self.constant(np.array([WARP + symbol.offset], U64))
         if name in program.shared.addresses:
-            return self.constant(
-                _address(program.shared.addresses[name] + symbol.offset))
+            return self.constant(_address(program.shared.addresses[name] + symbol.offset))
         if name in self.code.frame:
             offset = self.code.frame[name] + symbol.offset
             return f"{self.put(_address, 'f')}(group.frame + {offset})"
@@ -230,8 +238,10 @@ class Emitter:
             raise PTXSyntaxError(f"a result of {8 * have.itemsize} bits for a register of 128")
         if have.itemsize < declared.itemsize:
             if have.kind == "f":
-                have, expression = UNSIGNED[have.itemsize], (
-                    f"({expression}).view({self.dtype(UNSIGNED[have.itemsize])})")
+                have, expression = (
+                    UNSIGNED[have.itemsize],
+                    (f"({expression}).view({self.dtype(UNSIGNED[have.itemsize])})"),
+                )
             wide = np.dtype(f"{'i' if have.kind == 'i' else 'u'}{declared.itemsize}")
             expression, have = f"({expression}).astype({self.dtype(wide)})", wide
         elif have.itemsize > declared.itemsize:
@@ -260,8 +270,11 @@ class Emitter:
                 self.write_slot(slot, f"values[{number}]", have)
 
     def set(self, register: Register, expression: str, have: np.dtype) -> None:
-        self.give(None if register.name == "_" else self.program.register(self.code, register),
-                  expression, have)
+        self.give(
+            None if register.name == "_" else self.program.register(self.code, register),
+            expression,
+            have,
+        )
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -284,9 +297,7 @@ class Emitter:
     def data(self, step: Data) -> None:
         """Arithmetic, logic, comparison, conversion: what the table of operations has."""
         operation = step.operation
-        arguments = [
-            self.get(s, d) for s, d in zip(step.sources, operation.sources, strict=True)
-        ]
+        arguments = [self.get(s, d) for s, d in zip(step.sources, operation.sources, strict=True)]
         if operation.carry_in:
             arguments.append(self.read(self.code.slots["%cc"])[0])
         call = f"{self.put(operation.function, 'f')}({', '.join(arguments)})"
@@ -305,8 +316,10 @@ class Emitter:
         for number, slot in enumerate(step.targets):
             at = step.offset + number * step.dtype.itemsize
             if step.dtype == WIDE:
-                parts = ", ".join(f"group.wave.launch.parameter({at + half}, {self.dtype(U64)})"
-                                  for half in (0, 8))
+                parts = ", ".join(
+                    f"group.wave.launch.parameter({at + half}, {self.dtype(U64)})"
+                    for half in (0, 8)
+                )
                 value = f"{self.put(join, 'f')}({parts})"
             else:
                 value = f"group.wave.launch.parameter({at}, {self.dtype(step.dtype)})"

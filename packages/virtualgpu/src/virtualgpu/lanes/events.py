@@ -105,9 +105,16 @@ class Access(NamedTuple):
         if self.wanted is None:
             return self
         kept = np.broadcast_to(self.wanted, self.lanes.shape)
-        return self._replace(
-            lanes=self.lanes[kept], addresses=self.addresses[kept], wanted=None,
-            blocks=None if self.blocks is None else self.blocks[kept]) if kept.any() else None
+        return (
+            self._replace(
+                lanes=self.lanes[kept],
+                addresses=self.addresses[kept],
+                wanted=None,
+                blocks=None if self.blocks is None else self.blocks[kept],
+            )
+            if kept.any()
+            else None
+        )
 
     def owners(self) -> np.ndarray:
         """Of an access to shared memory, the wave's blocks whose it is: int64, shape (n,)."""
@@ -178,21 +185,22 @@ class Observer:
     def arrived(self, group: Group, instruction: Instruction, barrier: int) -> None:
         """The group's lanes reached a block-wide barrier."""
 
-    def released(self, barrier: int | str, lanes: np.ndarray, groups: list[Group],
-                 missing: np.ndarray | None) -> None:
+    def released(
+        self, barrier: int | str, lanes: np.ndarray, groups: list[Group], missing: np.ndarray | None
+    ) -> None:
         """A barrier (its number, or ``grid``) let ``lanes`` go on.
 
         ``groups`` are those that waited, each still at its barrier's block. ``missing`` are the
         exited lanes of these blocks that never arrived, or None.
         """
 
-    def warp_synchronised(self, group: Group, instruction: Instruction,
-                          mask: np.ndarray) -> None:
+    def warp_synchronised(self, group: Group, instruction: Instruction, mask: np.ndarray) -> None:
         """``bar.warp.sync``, ``shfl.sync`` and the like: the lanes of each warp in ``mask``
         (uint32, shape (1,) or (n,)) have met."""
 
-    def shuffled_nothing(self, group: Group, instruction: Instruction,
-                         positions: np.ndarray) -> None:
+    def shuffled_nothing(
+        self, group: Group, instruction: Instruction, positions: np.ndarray
+    ) -> None:
         """``shfl.sync.idx`` or ``.bfly``: those of the group's lanes ask for the value of a lane
         that does not take part."""
 
@@ -215,8 +223,9 @@ class Observer:
     def mbarrier_completed(self, wave: Wave, word: int, phase: int) -> None:
         """All have arrived: that phase (modulo 8) is over."""
 
-    def mbarrier_passed(self, group: Group, instruction: Instruction, words: np.ndarray,
-                        phases: np.ndarray) -> None:
+    def mbarrier_passed(
+        self, group: Group, instruction: Instruction, words: np.ndarray, phases: np.ndarray
+    ) -> None:
         """The lanes saw that these phases of the objects at ``words`` are over."""
 
     def cluster_arrived(self, group: Group, instruction: Instruction) -> None:
@@ -246,9 +255,16 @@ class Listeners(NamedTuple):
     def of(cls, observers: list[Observer]) -> Listeners:
         if not observers:
             return NOBODY
-        return cls(*([getattr(one, event) for one in observers
-                      if getattr(type(one), event) is not getattr(Observer, event)]
-                     for event in cls._fields))
+        return cls(
+            *(
+                [
+                    getattr(one, event)
+                    for one in observers
+                    if getattr(type(one), event) is not getattr(Observer, event)
+                ]
+                for event in cls._fields
+            )
+        )
 
 
 NOBODY = Listeners([], [], [])

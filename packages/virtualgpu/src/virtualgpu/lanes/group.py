@@ -49,8 +49,15 @@ class Group:
         "wave",
     )
 
-    def __init__(self, wave: Wave, lanes: np.ndarray, block: int, registers: Registers,
-                 stack: tuple[Frame, ...] = (), frame: int = 0):
+    def __init__(
+        self,
+        wave: Wave,
+        lanes: np.ndarray,
+        block: int,
+        registers: Registers,
+        stack: tuple[Frame, ...] = (),
+        frame: int = 0,
+    ):
         self.wave = wave
         self.lanes = lanes
         self.count = len(lanes)
@@ -94,8 +101,7 @@ class Group:
         """``values`` with one element per lane."""
         return values if len(values) == self.count else np.broadcast_to(values, (self.count,))
 
-    def subset(self, chosen: np.ndarray, block: int,
-               live: Collection[int] | None = None) -> Group:
+    def subset(self, chosen: np.ndarray, block: int, live: Collection[int] | None = None) -> Group:
         """The lanes at positions ``chosen``, standing at ``block``.
 
         ``live`` are the register slots that are needed there, if that is known.
@@ -111,8 +117,7 @@ class Group:
         return group
 
 
-def merge(groups: list[Group], live: Collection[int] | None,
-          dtypes: Sequence[np.dtype]) -> Group:
+def merge(groups: list[Group], live: Collection[int] | None, dtypes: Sequence[np.dtype]) -> Group:
     """One group of all the lanes of ``groups``, which stand at one block with one stack.
 
     ``live`` are the register slots that are live there, ``dtypes`` their declared types: a
@@ -124,8 +129,11 @@ def merge(groups: list[Group], live: Collection[int] | None,
     lanes, positions = places([g.lanes for g in groups], first.wave)
     registers = join([g.registers for g in groups], positions, lanes, live, dtypes)
     stack = tuple(
-        (frame[0], frame[1],
-         join([g.stack[depth][2] for g in groups], positions, lanes, None, dtypes))
+        (
+            frame[0],
+            frame[1],
+            join([g.stack[depth][2] for g in groups], positions, lanes, None, dtypes),
+        )
         for depth, frame in enumerate(first.stack)
     )
     merged = Group(first.wave, lanes, first.block, registers, stack, first.frame)

@@ -34,8 +34,9 @@ def _bytes(group: Group, lane: int, address: int, count: int) -> bytes:
         return memory.read(address, min(count, extent[1] - address)).tobytes()
     wave = group.wave
     if LOCAL_BASE <= address < LOCAL_BASE + wave.local_stride or (
-            wave.stack_bytes and wave.on_stack(
-                np.array([address - LOCAL_BASE], np.uint64), np.array([lane]), 1)[0]):
+        wave.stack_bytes
+        and wave.on_stack(np.array([address - LOCAL_BASE], np.uint64), np.array([lane]), 1)[0]
+    ):
         own = wave.local_offset(np.array([address - LOCAL_BASE], np.uint64))
         start = lane * wave.local_stride + int(own[0])
         return wave.local[start : start + count].tobytes()
@@ -106,8 +107,14 @@ def _formatted(group: Group, lane: int, format_: str, at: int) -> str:
     return _FORMAT.sub(replace, format_)
 
 
-def assertfail(group: Group, message: np.ndarray, file: np.ndarray, line: np.ndarray,
-               function: np.ndarray, size: np.ndarray) -> None:
+def assertfail(
+    group: Group,
+    message: np.ndarray,
+    file: np.ndarray,
+    line: np.ndarray,
+    function: np.ndarray,
+    size: np.ndarray,
+) -> None:
     """``assert`` in CUDA C++ that failed."""
     lane = int(group.lanes[0])
     words = _string(group, lane, int(group.spread(message)[0]))
@@ -134,8 +141,8 @@ def free(group: Group, address: np.ndarray) -> None:
         except VirtualGPUError as error:
             block, thread = group.wave.where(int(group.lanes[position]))
             raise VirtualGPUError(
-                error.message,
-                Location(group.wave.launch.kernel, block=block, thread=thread)) from None
+                error.message, Location(group.wave.launch.kernel, block=block, thread=thread)
+            ) from None
 
 
 def _grid_handle(group: Group, scope: np.ndarray) -> np.ndarray:

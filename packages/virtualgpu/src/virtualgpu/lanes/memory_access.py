@@ -27,8 +27,11 @@ def emit(emitter: Emitter, step: MemoryAccess) -> None:
     address, *values = step.sources
     arguments = [emitter.put(site, "site"), "group", emitter.get(address, U64)]
     for value in values:
-        arguments.append(f"*{emitter.put(halves, 'f')}({emitter.get(value, WIDE)})"
-                         if site.whole else emitter.get(value, site.dtype))
+        arguments.append(
+            f"*{emitter.put(halves, 'f')}({emitter.get(value, WIDE)})"
+            if site.whole
+            else emitter.get(value, site.dtype)
+        )
     if (condition := emitter.program.wanted.get(id(step.instruction))) is not None:
         emitter.lines.append(f" group.wanted = {_predicate(emitter, condition)}")
     call = f"{emitter.put(_FUNCTIONS[site.kind], 'f')}({', '.join(arguments)})"

@@ -81,8 +81,9 @@ class Registers:
             return Registers(self.lanes, self.whole, {**self.base, **made}, NOTHING)
         return Registers(self.lanes, self.whole, self.base, {**self.own, **made})
 
-    def pick(self, chosen: np.ndarray, lanes: np.ndarray,
-             live: Collection[int] | None = None) -> Registers:
+    def pick(
+        self, chosen: np.ndarray, lanes: np.ndarray, live: Collection[int] | None = None
+    ) -> Registers:
         """Those of the lanes at positions ``chosen``, which are ``lanes`` of the wave."""
         own = {
             slot: value if len(value) == 1 else value.take(chosen)
@@ -105,8 +106,13 @@ def places(parts: list[np.ndarray], wave: Wave) -> tuple[np.ndarray, list[np.nda
     return lanes, [position[part] for part in parts]
 
 
-def join(parts: list[Registers], positions: list[np.ndarray], lanes: np.ndarray,
-         live: Collection[int] | None, dtypes: Sequence[np.dtype]) -> Registers:
+def join(
+    parts: list[Registers],
+    positions: list[np.ndarray],
+    lanes: np.ndarray,
+    live: Collection[int] | None,
+    dtypes: Sequence[np.dtype],
+) -> Registers:
     """The registers of groups that have met, for ``lanes``; ``live`` None means all of them."""
     first = parts[0]
     base, whole = first.base, first.whole
@@ -118,16 +124,18 @@ def join(parts: list[Registers], positions: list[np.ndarray], lanes: np.ndarray,
     own: Values = {}
     for slot in slots:
         if live is None or slot in live:
-            own[slot] = _assembled([p.get(slot) for p in parts], positions, len(lanes),
-                                   dtypes[slot])
+            own[slot] = _assembled(
+                [p.get(slot) for p in parts], positions, len(lanes), dtypes[slot]
+            )
     if len(lanes) < whole:
         return Registers(lanes, whole, base, own)
     kept = base if live is None else {s: base[s] for s in live if s in base}
     return Registers(lanes, whole, {**kept, **own}, NOTHING)
 
 
-def _assembled(found: list[np.ndarray | None], positions: list[np.ndarray], count: int,
-               dtype: np.dtype) -> np.ndarray:
+def _assembled(
+    found: list[np.ndarray | None], positions: list[np.ndarray], count: int, dtype: np.dtype
+) -> np.ndarray:
     values = [np.zeros(1, dtype) if v is None else v for v in found]
     if all(len(v) == 1 for v in values):
         bits = values[0].tobytes()

@@ -123,8 +123,11 @@ def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Gr
         taken = group.spread(~predicate if block.negated else predicate)
         for tell in told:
             tell(group, block.last, taken)
-    true = (group.count if predicate[0] else 0) if len(predicate) == 1 else int(
-        np.count_nonzero(predicate))
+    true = (
+        (group.count if predicate[0] else 0)
+        if len(predicate) == 1
+        else int(np.count_nonzero(predicate))
+    )
     if true == 0 or true == group.count:
         went = (true == 0) == block.negated
         target = block.target if went else group.block + 1
@@ -187,17 +190,22 @@ def _exit(wave: Wave, group: Group, block: Block, result: object) -> list[Group]
     return onward
 
 
-def _barrier(wave: Wave, group: Group, block: Block, operands: barriers.Operands | None
-             ) -> list[Group]:
-    return clusters.at_barrier(wave, group) if operands is None else barriers.arrive(
-        wave, group, operands)
+def _barrier(
+    wave: Wave, group: Group, block: Block, operands: barriers.Operands | None
+) -> list[Group]:
+    return (
+        clusters.at_barrier(wave, group)
+        if operands is None
+        else barriers.arrive(wave, group, operands)
+    )
 
 
 def _indexed(wave: Wave, group: Group, block: Block, index: np.ndarray) -> list[Group]:
     if (index >= len(block.targets)).any():
         raise VirtualGPUError(
             f"brx.idx: index {int(index.max())} in a table of {len(block.targets)} labels",
-            barriers.location(wave, group))
+            barriers.location(wave, group),
+        )
     if len(index) == 1:
         group.block = block.targets[int(index[0])]
         return [group]
@@ -210,10 +218,16 @@ def _indexed(wave: Wave, group: Group, block: Block, index: np.ndarray) -> list[
 def _trap(wave: Wave, group: Group, block: Block, result: object) -> list[Group]:
     raise TrapError(
         "the kernel executed `trap`: an assertion in it failed, or code was reached that its "
-        "author meant never to be", barriers.location(wave, group))
+        "author meant never to be",
+        barriers.location(wave, group),
+    )
 
 
 _LEAVE: dict[str, Callable[[Wave, Group, Block, Any], list[Group]]] = {
-    "exit": _exit, "barrier": _barrier, "indexed": _indexed, "call": calls.call,
-    "return": calls.leave, "trap": _trap,
+    "exit": _exit,
+    "barrier": _barrier,
+    "indexed": _indexed,
+    "call": calls.call,
+    "return": calls.leave,
+    "trap": _trap,
 }

@@ -19,11 +19,16 @@ def _constant(value: int, dtype: type[np.generic] = np.uint32) -> np.ndarray:
     return np.array([value & (0xFFFF_FFFF if dtype is np.uint32 else 2**64 - 1)], dtype)
 
 
-def _triple(table: dict[str, Callable[[Group], np.ndarray]], name: str,
-            function: Callable[[Group, int], np.ndarray]) -> None:
+def _triple(
+    table: dict[str, Callable[[Group], np.ndarray]],
+    name: str,
+    function: Callable[[Group, int], np.ndarray],
+) -> None:
     for axis, letter in enumerate("xyz"):
+
         def of_axis(g: Group, axis: int = axis) -> np.ndarray:
             return function(g, axis)
+
         table[f"{name}.{letter}"] = of_axis
 
 
@@ -70,10 +75,19 @@ _triple(SPECIAL, "%tid", lambda g, axis: g.take(g.wave.thread_index(axis)))
 _triple(SPECIAL, "%ctaid", lambda g, axis: g.take(g.wave.block_index(axis)))
 _triple(SPECIAL, "%ntid", lambda g, axis: _constant(g.wave.launch.block[axis]))
 _triple(SPECIAL, "%nctaid", lambda g, axis: _constant(g.wave.launch.grid[axis]))
-_triple(SPECIAL, "%clusterid", lambda g, axis: g.take(g.wave.block_index(axis)) // _constant(
-    g.wave.launch.cluster[axis]))
-_triple(SPECIAL, "%nclusterid", lambda g, axis: _constant(
-    g.wave.launch.grid[axis] // g.wave.launch.cluster[axis]))
-_triple(SPECIAL, "%cluster_ctaid", lambda g, axis: g.take(g.wave.block_index(axis)) % _constant(
-    g.wave.launch.cluster[axis]))
+_triple(
+    SPECIAL,
+    "%clusterid",
+    lambda g, axis: g.take(g.wave.block_index(axis)) // _constant(g.wave.launch.cluster[axis]),
+)
+_triple(
+    SPECIAL,
+    "%nclusterid",
+    lambda g, axis: _constant(g.wave.launch.grid[axis] // g.wave.launch.cluster[axis]),
+)
+_triple(
+    SPECIAL,
+    "%cluster_ctaid",
+    lambda g, axis: g.take(g.wave.block_index(axis)) % _constant(g.wave.launch.cluster[axis]),
+)
 _triple(SPECIAL, "%cluster_nctaid", lambda g, axis: _constant(g.wave.launch.cluster[axis]))

@@ -27,8 +27,9 @@ LEAST_ALIGN = 8  # bytes; PTX ISA, "alloca": what is guaranteed without a third 
 MOST_ALIGN = 1 << 23
 
 
-def _fail(kind: type[VirtualGPUError], message: str, at: Location, group: Group,
-          bad: np.ndarray) -> NoReturn:
+def _fail(
+    kind: type[VirtualGPUError], message: str, at: Location, group: Group, bad: np.ndarray
+) -> NoReturn:
     block, thread = group.wave.where(int(group.lanes[np.flatnonzero(bad)[0]]))
     raise kind(message, replace(at, block=block, thread=thread))
 
@@ -49,11 +50,16 @@ def allocate(at: Location, align: int, group: Group, size: np.ndarray) -> np.nda
     bad = STACK_TOP - start + frames > MAX_LOCAL
     if bad.any():
         first = np.flatnonzero(bad)[0]
-        _fail(VirtualGPUError,
-              f"stack overflow: alloca of {int(size[first]):,} bytes, where the thread's arrays "
-              f"and calls take {int(used[lanes[first]]) + frames:,} of its {MAX_LOCAL:,} bytes of "
-              "local memory; allocate less, give it back in each turn of a loop, or use an array "
-              "in global memory", at, group, bad)
+        _fail(
+            VirtualGPUError,
+            f"stack overflow: alloca of {int(size[first]):,} bytes, where the thread's arrays "
+            f"and calls take {int(used[lanes[first]]) + frames:,} of its {MAX_LOCAL:,} bytes of "
+            "local memory; allocate less, give it back in each turn of a loop, or use an array "
+            "in global memory",
+            at,
+            group,
+            bad,
+        )
     used[lanes] = STACK_TOP - start
     wave.grow_local(frames, int(used[lanes].max()))
     wave.freshen(lanes, start, wanted)
@@ -79,10 +85,15 @@ def restore(at: Location, group: Group, saved: np.ndarray) -> None:
     bad = (saved > top - entered.astype(np.uint64)) | (saved < top - now.astype(np.uint64))
     if bad.any():
         wrong = int(saved[np.flatnonzero(bad)[0]])
-        _fail(MemoryAccessError,
-              f"stackrestore of {wrong:#x}, which is no place of this function's stack in use: "
-              "restore what stacksave gave in the same call, and nothing that was given back "
-              "since", at, group, bad)
+        _fail(
+            MemoryAccessError,
+            f"stackrestore of {wrong:#x}, which is no place of this function's stack in use: "
+            "restore what stacksave gave in the same call, and nothing that was given back "
+            "since",
+            at,
+            group,
+            bad,
+        )
     used[group.lanes] = STACK_TOP - saved.astype(np.int64)
 
 
@@ -128,7 +139,8 @@ def _register(emitter: Emitter, operand: Any, dtype: np.dtype) -> None:
         slot = emitter.program.register(emitter.code, operand)
         if emitter.program.dtypes[slot].itemsize != dtype.itemsize:
             raise PTXSyntaxError(
-                f"{operand.name} should have the instruction's {8 * dtype.itemsize} bits")
+                f"{operand.name} should have the instruction's {8 * dtype.itemsize} bits"
+            )
 
 
 def _alloca(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location) -> None:
@@ -136,26 +148,28 @@ def _alloca(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Lo
     align = operands[2] if len(operands) == 3 else Immediate(LEAST_ALIGN)
     value = align.value if isinstance(align, Immediate) and align.type is None else 0
     if not 0 < value <= MOST_ALIGN or value & (value - 1):
-        raise PTXSyntaxError(f"alloca's alignment is a power of two up to {MOST_ALIGN}, written "
-                             "out")
+        raise PTXSyntaxError(
+            f"alloca's alignment is a power of two up to {MOST_ALIGN}, written out"
+        )
     for operand in operands[:2]:
         _register(emitter, operand, dtype)
     function = emitter.put(partial(allocate, at, max(value, LEAST_ALIGN)), "f")
     size = emitter.cast(emitter.get(operands[1], dtype), dtype, np.dtype("u8"))
-    emitter.set(operands[0], emitter.cast(f"{function}(group, {size})", np.dtype("u8"), dtype),
-                dtype)
+    emitter.set(
+        operands[0], emitter.cast(f"{function}(group, {size})", np.dtype("u8"), dtype), dtype
+    )
 
 
-def _stacksave(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location
-               ) -> None:
+def _stacksave(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location) -> None:
     _count(operands, 1, 1, "a register for the pointer")
     _register(emitter, operands[0], dtype)
     call = f"{emitter.put(pointer, 'f')}(group)"
     emitter.set(operands[0], emitter.cast(call, np.dtype("u8"), dtype), dtype)
 
 
-def _stackrestore(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location
-                  ) -> None:
+def _stackrestore(
+    emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location
+) -> None:
     _count(operands, 1, 1, "the pointer that stacksave gave")
     _register(emitter, operands[0], dtype)
     saved = emitter.cast(emitter.get(operands[0], dtype), dtype, np.dtype("u8"))
@@ -163,6 +177,8 @@ def _stackrestore(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, 
 
 
 _FORMS: dict[str, Callable[[Emitter, tuple[Any, ...], np.dtype, Location], None]] = {
-    "alloca": _alloca, "stacksave": _stacksave, "stackrestore": _stackrestore,
+    "alloca": _alloca,
+    "stacksave": _stacksave,
+    "stackrestore": _stackrestore,
 }
 OPCODES = frozenset(_FORMS)

@@ -69,8 +69,12 @@ def vote(mode: str, group: Group, mask: np.ndarray, predicate: np.ndarray) -> np
 def reduce(mode: str, group: Group, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
     """``redux.sync``: add (wraps), min, max, and, or, xor over each team."""
     ufunc = {
-        "add": np.add, "min": np.minimum, "max": np.maximum,
-        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+        "add": np.add,
+        "min": np.minimum,
+        "max": np.maximum,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
     }[mode]
     return _per_team(group, mask, values, ufunc).astype(values.dtype, copy=False)
 
@@ -82,8 +86,9 @@ def elect(group: Group, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return leader, leader == lane
 
 
-def _square(group: Group, mask: np.ndarray, values: np.ndarray, fill: int
-            ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _square(
+    group: Group, mask: np.ndarray, values: np.ndarray, fill: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values as (teams, 32), which places hold a lane of the team, and each lane's row."""
     order, starts, counts = teams(group, mask)
     row = np.repeat(np.arange(len(starts)), counts)
@@ -97,8 +102,9 @@ def _square(group: Group, mask: np.ndarray, values: np.ndarray, fill: int
     return table, present, row
 
 
-def shuffle(mode: str, group: Group, mask: np.ndarray, values: np.ndarray, b: np.ndarray,
-            c: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def shuffle(
+    mode: str, group: Group, mask: np.ndarray, values: np.ndarray, b: np.ndarray, c: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """``shfl.sync``: each lane's value from another lane, whether that lane was in range, and
     whether it takes part.
 
@@ -132,13 +138,11 @@ def match_any(group: Group, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
     table, present, row = _square(group, mask, values, 0)
     column = lane_ids(group).astype(np.int64)
     same = (table[row] == table[row, column][:, None]) & present[row]
-    found: np.ndarray = (same * (ONE << np.arange(WARP, dtype=np.uint32))).sum(
-        1, dtype=np.uint32)
+    found: np.ndarray = (same * (ONE << np.arange(WARP, dtype=np.uint32))).sum(1, dtype=np.uint32)
     return found
 
 
-def match_all(group: Group, mask: np.ndarray, values: np.ndarray
-              ) -> tuple[np.ndarray, np.ndarray]:
+def match_all(group: Group, mask: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``match.all.sync``: the mask of the team's lanes where all values agree, else 0."""
     values = group.spread(values)
     low = _per_team(group, mask, values, np.minimum)

@@ -66,7 +66,8 @@ def meet(wave: Wave, group: Group, block: Block) -> Group | None:
         chosen = np.flatnonzero(goes)
         if len(chosen) < one.count:
             wave.parked.setdefault(one.key if named else "bar.warp.sync", []).append(
-                one.subset(np.flatnonzero(~goes), one.block))
+                one.subset(np.flatnonzero(~goes), one.block)
+            )
         if len(chosen):
             going.append(one.subset(chosen, one.block))
             if one is group:
@@ -101,9 +102,10 @@ def _all_complete(wave: Wave, waiting: list[Group]) -> list[np.ndarray]:
             return [np.ones(group.count, bool)]
         return [_complete(wave, group.lanes, _member_mask(group, blocks[group.block]))]
     masks = [g.spread(_member_mask(g, blocks[g.block])) for g in waiting]
-    return np.split(_complete(wave, np.concatenate([g.lanes for g in waiting]),
-                              np.concatenate(masks)),
-                    np.cumsum([g.count for g in waiting])[:-1])
+    return np.split(
+        _complete(wave, np.concatenate([g.lanes for g in waiting]), np.concatenate(masks)),
+        np.cumsum([g.count for g in waiting])[:-1],
+    )
 
 
 def _tell(wave: Wave, going: list[Group], block: Block) -> None:
@@ -140,7 +142,8 @@ def _exchange_apart(going: list[Group]) -> None:
     back = np.split(np.argsort(order), np.cumsum([g.count for g in going])[:-1])
     for group, own in zip(going, back, strict=True):
         group.met = tuple(
-            part[own] for part in (results if isinstance(results, tuple) else (results,)))
+            part[own] for part in (results if isinstance(results, tuple) else (results,))
+        )
 
 
 def _member_mask(group: Group, block: Block) -> np.ndarray:
@@ -168,7 +171,8 @@ def _complete(wave: Wave, lanes: np.ndarray, mask: np.ndarray) -> np.ndarray:
     np.bitwise_or.at(here, team, bit)
     alive = np.zeros(wave.warps, np.uint32)
     left = np.flatnonzero(~wave.has_exited)
-    np.bitwise_or.at(alive, wave.warp_of[left],
-                     np.uint32(1) << (wave.thread_of[left] % 32).astype(np.uint32))
+    np.bitwise_or.at(
+        alive, wave.warp_of[left], np.uint32(1) << (wave.thread_of[left] % 32).astype(np.uint32)
+    )
     complete: np.ndarray = ((wanted & alive[of_team] & ~here) == 0)[team]
     return complete

@@ -72,8 +72,10 @@ def indices(launch: Any, thread: int) -> tuple[Index, Index]:
     """``(block index, thread index)`` of a thread's number in the grid of a launch."""
     block, thread = divmod(thread, launch.threads)
     bx, by, _ = launch.block
-    return (Index(block_indices(launch, block), launch.grid),
-            Index((thread % bx, thread // bx % by, thread // (bx * by)), launch.block))
+    return (
+        Index(block_indices(launch, block), launch.grid),
+        Index((thread % bx, thread // bx % by, thread // (bx * by)), launch.block),
+    )
 
 
 def block_indices(launch: Any, number: Any) -> tuple[Any, Any, Any]:
@@ -84,8 +86,11 @@ def block_indices(launch: Any, number: Any) -> tuple[Any, Any, Any]:
     cx, cy, cz = launch.cluster
     number, rank = number // launch.cluster_size, number % launch.cluster_size
     gx, gy = gx // cx, gy // cy
-    return (number % gx * cx + rank % cx, number // gx % gy * cy + rank // cx % cy,
-            number // (gx * gy) * cz + rank // (cx * cy))
+    return (
+        number % gx * cx + rank % cx,
+        number // gx % gy * cy + rank // cx % cy,
+        number // (gx * gy) * cz + rank // (cx * cy),
+    )
 
 
 class Wave:
@@ -174,8 +179,14 @@ class Wave:
             view = self.local_views[dtype] = self.local.view(dtype)
         return view
 
-    def bytes_at(self, space: str, addresses: np.ndarray, lanes: np.ndarray,
-                 size: int, blocks: np.ndarray | None = None) -> np.ndarray:
+    def bytes_at(
+        self,
+        space: str,
+        addresses: np.ndarray,
+        lanes: np.ndarray,
+        size: int,
+        blocks: np.ndarray | None = None,
+    ) -> np.ndarray:
         """What memory holds now.
 
         Parameters
@@ -228,8 +239,9 @@ class Wave:
     def freshen(self, lanes: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> None:
         """Bytes of the lanes' stacks, from local addresses on, hold what fresh memory does."""
         rows = self.local.reshape(self.lanes, self.local_stride)
-        for lane, start, size in zip(lanes, starts - STACK_TOP + self.local_stride, sizes,
-                                     strict=True):
+        for lane, start, size in zip(
+            lanes, starts - STACK_TOP + self.local_stride, sizes, strict=True
+        ):
             rows[lane, start : start + size] = POISON
 
     def grow_local(self, nbytes: int, stack: int = 0) -> None:
@@ -245,7 +257,8 @@ class Wave:
         if nbytes > MAX_LOCAL:
             raise LaunchError(
                 f"a thread needs {nbytes:,} bytes of local memory; it has at most {MAX_LOCAL:,}: "
-                "make local arrays smaller, or nest calls less deeply")
+                "make local arrays smaller, or nest calls less deeply"
+            )
         nbytes += self.stack_bytes
         stride = max(-(-nbytes // 16) * 16, min(2 * self.local_stride, MAX_LOCAL))
         self.launch.reserve(self.lanes * (stride - self.local_stride), "local memory")

@@ -90,11 +90,20 @@ class Launch:
 
     call_depth = 512
 
-    def __init__(self, memory: GlobalMemory, program: Program, grid: Iterable[int],
-                 block: Iterable[int], parameters: Sequence[bytes], dynamic_shared: int = 0,
-                 cooperative: bool = False, cluster: tuple[int, int, int] | None = None,
-                 conditions: Conditions | None = None, native: Native | None = None,
-                 cores: int = 1):
+    def __init__(
+        self,
+        memory: GlobalMemory,
+        program: Program,
+        grid: Iterable[int],
+        block: Iterable[int],
+        parameters: Sequence[bytes],
+        dynamic_shared: int = 0,
+        cooperative: bool = False,
+        cluster: tuple[int, int, int] | None = None,
+        conditions: Conditions | None = None,
+        native: Native | None = None,
+        cores: int = 1,
+    ):
         self.memory, self.program = memory, program
         self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
         self.block = cast("tuple[int, int, int]", tuple(map(int, block)))
@@ -127,7 +136,8 @@ class Launch:
         self.standstill: standstill.Standstill | None = None
         self._began = time.thread_time()
         self.look_at = self._began + standstill.FIRST * (
-            standstill.WATCHED if self.observers else 1)
+            standstill.WATCHED if self.observers else 1
+        )
         self.unstarted, self._over = 0, 0  # blocks that have yet to begin, where they will; ended
         self.resident: list[Wave] = []
         self._ticks = 0
@@ -142,11 +152,13 @@ class Launch:
     def _check(self, parameters: Sequence[bytes]) -> None:
         if min(self.block) < 1 or min(self.grid) < 1:
             raise LaunchError(
-                f"grid {self.grid} and block {self.block}: every dimension must be at least 1")
+                f"grid {self.grid} and block {self.block}: every dimension must be at least 1"
+            )
         if self.threads > MAX_THREADS or not all(map(operator.le, self.block, MAX_BLOCK)):
             raise LaunchError(
                 f"{self.threads} threads in a block {self.block}; a block has at most "
-                f"{MAX_THREADS}: use more blocks instead")
+                f"{MAX_THREADS}: use more blocks instead"
+            )
         if not all(map(operator.le, self.grid, MAX_GRID)):
             raise LaunchError(f"grid {self.grid} is larger than {MAX_GRID}")
         resident = MULTIPROCESSORS * blocks_per_multiprocessor(self.threads)
@@ -154,28 +166,33 @@ class Launch:
             raise LaunchError(
                 f"a cooperative launch of {self.blocks:,} blocks of {self.threads} threads: at "
                 f"most {resident} fit on the device at once, and all must "
-                "(kernel.max_cooperative_grid_blocks); let each thread do more")
+                "(kernel.max_cooperative_grid_blocks); let each thread do more"
+            )
         wanted = self.program.entry_code.function
         if wanted.required_block and self.block != wanted.required_block:
             raise LaunchError(f"the kernel needs blocks of {wanted.required_block}")
         if wanted.maximum_threads and self.threads > wanted.maximum_threads:
             raise LaunchError(
-                f"the kernel was compiled for at most {wanted.maximum_threads} threads a block")
+                f"the kernel was compiled for at most {wanted.maximum_threads} threads a block"
+            )
         shared = self.program.shared.packed + self.dynamic_shared
         if self.dynamic_shared < 0 or shared > MAX_SHARED:
             raise LaunchError(
-                f"{shared:,} bytes of shared memory per block; at most {MAX_SHARED:,}")
+                f"{shared:,} bytes of shared memory per block; at most {MAX_SHARED:,}"
+            )
         variables = wanted.parameters
         if len(parameters) != len(variables):
             raise LaunchError(
                 f"kernel {self.program.display} takes {len(variables)} parameters, "
-                f"not {len(parameters)}")
+                f"not {len(parameters)}"
+            )
         raw = bytearray(self.program.parameter_bytes)
         for number, (variable, value) in enumerate(zip(variables, parameters, strict=True)):
             if len(value) != variable.size:
                 raise LaunchError(
                     f"parameter {number} of {self.program.display} "
-                    f"has {variable.size} bytes, not {len(value)}")
+                    f"has {variable.size} bytes, not {len(value)}"
+                )
             at = self.program.parameter_offsets[variable.name]
             raw[at : at + variable.size] = value
         self.parameters = bytes(raw)
@@ -195,15 +212,17 @@ class Launch:
         """A device address of the parameters, for kernels that index them."""
         if self._parameter_address is None:
             self._parameter_address = self.memory.allocate(max(len(self.parameters), 1))
-            self.memory.write(self._parameter_address,
-                              np.frombuffer(self.parameters, np.uint8))
+            self.memory.write(self._parameter_address, np.frombuffer(self.parameters, np.uint8))
         return np.array([(self._parameter_address + offset) & (1 << 64) - 1], np.uint64)
 
     def is_constant(self, low: int, high: int) -> bool:
         """Whether both addresses lie in one ``.const`` variable, or in the parameters."""
         extent = self.memory.extent(low)
-        return extent is not None and high < extent[1] and (
-            extent[0] == self._parameter_address or self.program.module.is_constant(extent[0]))
+        return (
+            extent is not None
+            and high < extent[1]
+            and (extent[0] == self._parameter_address or self.program.module.is_constant(extent[0]))
+        )
 
     def workspace(self) -> int:
         """Where cooperative groups count the blocks that have come to ``grid.sync()``: two words,
@@ -224,7 +243,8 @@ class Launch:
             raise BudgetExceeded(
                 f"the kernel ran {self.instructions:,} instructions, its budget is "
                 f"{self.budget.instructions:,.0f}: does this loop end?",
-                barriers.location(wave, group))
+                barriers.location(wave, group),
+            )
         # Observers can make one block cost as much as a hundred; to ask for the time is 1 µs.
         if self._ticks & (7 if self.observers else 63):
             return
@@ -232,7 +252,8 @@ class Launch:
         if now > self.deadline:
             raise self.out_of_time(
                 sum(int((w.exited == w.threads).sum()) for w in self.resident) + self._over,
-                barriers.location(wave, group))
+                barriers.location(wave, group),
+            )
         if now > self.look_at:
             standstill.look_or_not(self, now - self._began, now)
         if self.patience and time.monotonic() > self.patience.due:
@@ -240,17 +261,24 @@ class Launch:
 
     def out_of_time(self, ended: int, location: Location | None = None) -> BudgetExceeded:
         """The error of a launch that reached its limit, when so many blocks had ended."""
-        blocks = "its only block had not" if self.blocks == 1 else (
-            f"{ended:,} of its {self.blocks:,} blocks had")
+        blocks = (
+            "its only block had not"
+            if self.blocks == 1
+            else (f"{ended:,} of its {self.blocks:,} blocks had")
+        )
         return BudgetExceeded(
             f"the kernel ran for {self.budget.seconds:g} s of processor time and was stopped; "
             f"{blocks} ended: does this loop end? (set VIRTUALGPU_TIME_LIMIT, in seconds, to "
-            "allow more)", location)
+            "allow more)",
+            location,
+        )
 
     def reserve(self, nbytes: int, what: str) -> None:
         if nbytes > self.budget.nbytes:
-            raise OutOfMemory(f"{nbytes:,} bytes of {what} for one wave of blocks; the budget "
-                              f"is {self.budget.nbytes:,}")
+            raise OutOfMemory(
+                f"{nbytes:,} bytes of {what} for one wave of blocks; the budget "
+                f"is {self.budget.nbytes:,}"
+            )
 
     def print(self, text: str) -> None:
         if self.printed < PRINTED:
@@ -327,6 +355,7 @@ class Launch:
         local = self.program.entry_code.frame_size
         nbytes = self.shared_bytes + self.threads * local
         size = self.cluster_size
-        blocks = min(WAVE_LANES // self.threads,
-                     min(WAVE_BYTES, self.budget.nbytes) // max(nbytes, 1))
+        blocks = min(
+            WAVE_LANES // self.threads, min(WAVE_BYTES, self.budget.nbytes) // max(nbytes, 1)
+        )
         return max(size, blocks // size * size)

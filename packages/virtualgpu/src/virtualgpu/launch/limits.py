@@ -40,5 +40,6 @@ class Budget:
 
     instructions: float = float("inf")
     seconds: float = field(
-        default_factory=lambda: float(os.environ.get("VIRTUALGPU_TIME_LIMIT", "60")))
+        default_factory=lambda: float(os.environ.get("VIRTUALGPU_TIME_LIMIT", "60"))
+    )
     nbytes: int = 1 << 30

@@ -34,8 +34,7 @@ class LoadedModule:
         What to call an entry in messages, where the mangled name would puzzle.
     """
 
-    def __init__(self, memory: GlobalMemory, texts: list[str],
-                 names: dict[str, str] | None = None):
+    def __init__(self, memory: GlobalMemory, texts: list[str], names: dict[str, str] | None = None):
         self.memory, self.texts = memory, texts
         self.names = dict(names or {})
         self.functions: dict[str, Function] = {}
@@ -83,7 +82,8 @@ class LoadedModule:
         if self._tables is None:
             self._tables = [
                 value.name
-                for variable in self.variables.values() for value in variable.values or ()
+                for variable in self.variables.values()
+                for value in variable.values or ()
                 if isinstance(value, Symbol) and value.name in self.functions
             ]
         return self._tables

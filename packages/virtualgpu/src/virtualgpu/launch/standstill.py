@@ -57,7 +57,8 @@ class Lanes:
     def __init__(self, count: int):
         self.snapshot = np.zeros(count, np.uint64)
         self.taken, self.visits, self.due, self.repeats = (
-            np.zeros(count, np.int64) for _ in range(4))
+            np.zeros(count, np.int64) for _ in range(4)
+        )
         self.site, self.turn = np.full(count, -1), np.full(count, -1)
         self.address = np.zeros(count, np.uint64)
 
@@ -90,8 +91,9 @@ class Standstill:
         """What loops look at may be no longer what it was."""
         self.epoch += 1
 
-    def looked(self, site: Site, group: Group, space: str, address: np.ndarray,
-               blocks: np.ndarray | None) -> None:
+    def looked(
+        self, site: Site, group: Group, space: str, address: np.ndarray, blocks: np.ndarray | None
+    ) -> None:
         """Lanes look at memory: where, if it decides how a loop goes on."""
         if id(site.instruction) not in self.looks:
             return
@@ -99,8 +101,9 @@ class Standstill:
             self.sites.append((site, space))
         known = self.lanes(group.wave)
         known.site[group.lanes] = self.sites.index((site, space))
-        known.address[group.lanes] = address if blocks is None else clusters.joined(
-            group, address, blocks)
+        known.address[group.lanes] = (
+            address if blocks is None else clusters.joined(group, address, blocks)
+        )
         words = self._words(group, space, address, blocks)
         if site.size > WORD:
             words = np.concatenate([words, words + 1])
@@ -109,8 +112,9 @@ class Standstill:
         if len(new):
             self.words[space] = np.insert(have, np.searchsorted(have, new), new)
 
-    def wrote(self, group: Group, space: str, address: np.ndarray, before: np.ndarray,
-              after: np.ndarray) -> None:
+    def wrote(
+        self, group: Group, space: str, address: np.ndarray, before: np.ndarray, after: np.ndarray
+    ) -> None:
         """Lanes have stored: what lay there, and what does now."""
         bits = f"u{after.itemsize}"
         differs = before.view(bits) != after.view(bits)
@@ -131,8 +135,9 @@ class Standstill:
             shift = np.uint64(values.itemsize.bit_length() - 1)
             memory.views[values.dtype][(address - np.uint64(BASE) >> shift).view(np.int64)] = values
 
-    def _words(self, group: Group, space: str, address: np.ndarray,
-               blocks: np.ndarray | None = None) -> np.ndarray:
+    def _words(
+        self, group: Group, space: str, address: np.ndarray, blocks: np.ndarray | None = None
+    ) -> np.ndarray:
         """Numbers for the words of 8 bytes at addresses: int64, shape (1,) or (n,)."""
         if space == "shared" and blocks is None:
             address, blocks, _ = clusters.split(group, address)
@@ -140,8 +145,9 @@ class Standstill:
         if space == "global":
             return words
         wave = group.wave
-        owner: np.ndarray = (wave.first * wave.threads + group.lanes if blocks is None
-                             else wave.first + blocks)
+        owner: np.ndarray = (
+            wave.first * wave.threads + group.lanes if blocks is None else wave.first + blocks
+        )
         words = words + owner * (WINDOW // WORD)
         return words
 
@@ -181,11 +187,14 @@ class Standstill:
         """Of all that decides where lanes go from here: uint64, shape (n,)."""
         blocks = self.launch.program.blocks
         digest = np.full(group.count, head + 1, np.uint64)
-        slots = sorted(blocks[head].live_in if group.stack
-                       else blocks[head].live_in & set(loop.slots))
+        slots = sorted(
+            blocks[head].live_in if group.stack else blocks[head].live_in & set(loop.slots)
+        )
         frames = [(0, slots, group.registers)]
-        frames += [(back + 1, sorted(blocks[back].live_out - set(blocks[back].receives)), saved)
-                   for back, _, saved in group.stack]
+        frames += [
+            (back + 1, sorted(blocks[back].live_out - set(blocks[back].receives)), saved)
+            for back, _, saved in group.stack
+        ]
         for back, some, registers in frames:
             digest = _mixed(digest, np.array([back], np.uint64))
             for slot in some:

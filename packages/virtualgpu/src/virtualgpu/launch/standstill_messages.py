@@ -21,14 +21,18 @@ def goes_round(group: Group) -> EndlessError:
     return EndlessError(
         "the kernel never ends: the thread goes round this loop for ever, since nothing that "
         "decides whether it ends changes from round to round; does its counter step by zero, or "
-        "is it never changed?", barriers.location(group.wave, group))
+        "is it never changed?",
+        barriers.location(group.wave, group),
+    )
 
 
 def all_wait(found: Standstill, here: Group) -> EndlessError:
     """Lanes of which each waits for what none of the others will do."""
     launch = found.launch
-    wave = min((wave for wave in launch.resident if wave.finished < wave.lanes),
-               key=lambda wave: wave.first)
+    wave = min(
+        (wave for wave in launch.resident if wave.finished < wave.lanes),
+        key=lambda wave: wave.first,
+    )
     block = int(np.flatnonzero(wave.exited < wave.threads)[0])
     parts: dict[str, int] = {}
     firsts: dict[str, Group] = {}
@@ -41,8 +45,10 @@ def all_wait(found: Standstill, here: Group) -> EndlessError:
         parts[place] = parts.get(place, 0) + len(chosen)
         if place not in firsts or group.lanes[0] < firsts[place].lanes[0]:
             firsts[place] = group
-    words = [f"{_threads(count)} (the first is {wave.where(int(firsts[place].lanes[0]))[1]}) "
-             f"{place}" for place, count in parts.items()]
+    words = [
+        f"{_threads(count)} (the first is {wave.where(int(firsts[place].lanes[0]))[1]}) {place}"
+        for place, count in parts.items()
+    ]
     if wave.exited[block]:
         words.append(f"{int(wave.exited[block])} have ended")
     others = sum(int(np.count_nonzero(one.exited < one.threads)) for one in launch.resident) - 1
@@ -51,7 +57,8 @@ def all_wait(found: Standstill, here: Group) -> EndlessError:
         f"deadlock: no thread can go on. In block {wave.where(block * wave.threads)[0]} "
         f"{'; '.join(words)}{more}. Does a loop forget its counter, is a lock kept, a flag set too "
         "late, a block not launched?",
-        barriers.location(wave, next(iter(firsts.values()))))
+        barriers.location(wave, next(iter(firsts.values()))),
+    )
 
 
 def _threads(count: int) -> str:
@@ -93,7 +100,8 @@ def _until(site: Site, space: str, group: Group, addresses: np.ndarray) -> str:
     if space == "global":
         number = array_names.argument(wave.launch, at, site.size)
         name = array_names.element(wave.launch, at) or (
-            f"element {number}" if number else f"{site.size} bytes of global memory at {at:#x}")
+            f"element {number}" if number else f"{site.size} bytes of global memory at {at:#x}"
+        )
     else:
         name = f"{site.size} bytes of {space} memory at offset {at}"
     return f"wait for {name}, which stays {value:{'.6g' if site.dtype.kind == 'f' else ''}}"

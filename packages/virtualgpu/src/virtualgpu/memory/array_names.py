@@ -71,8 +71,10 @@ def element(launch: Any, address: int) -> str | None:
     if launch.memory.freed(address):
         return None
     parameters = _parameters(launch)
-    places = [_place(array, parameters, address)
-              for array in registered(launch.program.entry_code.function.name)]
+    places = [
+        _place(array, parameters, address)
+        for array in registered(launch.program.entry_code.function.name)
+    ]
     return _nearest(places)
 
 
@@ -82,18 +84,23 @@ def argument(launch: Any, address: int, size: int) -> str | None:
     for number, pointer in _parameters(launch).items():
         if (extent := launch.memory.extent(pointer)) is not None:
             start, end = extent
-            places.append((_outside(address, start, end - 1),
-                           f"{(address - start) // size} of {(end - start) // size} of argument "
-                           f"{number}"))
+            places.append(
+                (
+                    _outside(address, start, end - 1),
+                    f"{(address - start) // size} of {(end - start) // size} of argument {number}",
+                )
+            )
     return _nearest(places)
 
 
 def _parameters(launch: Any) -> dict[int, int]:
     """The parameters of 8 bytes as unsigned integers, by their numbers."""
     program, word = launch.program, np.dtype(np.uint64)
-    return {number: int(launch.parameter(program.parameter_offsets[variable.name], word)[0])
-            for number, variable in enumerate(program.entry_code.function.parameters)
-            if variable.size == 8}
+    return {
+        number: int(launch.parameter(program.parameter_offsets[variable.name], word)[0])
+        for number, variable in enumerate(program.entry_code.function.parameters)
+        if variable.size == 8
+    }
 
 
 def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> tuple[int, str]:
@@ -105,8 +112,9 @@ def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> t
         start += unit * signed.pop(0)
     shape, strides = signed[:n], [unit * stride for stride in signed[n:]]
     ends = [(many - 1) * stride for many, stride in zip(shape, strides, strict=True)]
-    distance = _outside(address, start + sum(e for e in ends if e < 0),
-                        start + sum(e for e in ends if e > 0))
+    distance = _outside(
+        address, start + sum(e for e in ends if e < 0), start + sum(e for e in ends if e > 0)
+    )
     index, left = [0] * n, address - start
     for axis in sorted(range(n), key=lambda axis: -abs(strides[axis])):
         if strides[axis]:

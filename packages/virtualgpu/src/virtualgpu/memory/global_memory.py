@@ -50,8 +50,9 @@ class GlobalMemory:
         Those that share the mapping, by the number of their device.
     """
 
-    def __init__(self, capacity: int,
-                 before: GlobalMemory | None = None, share: int = 1, apart: bool = False):
+    def __init__(
+        self, capacity: int, before: GlobalMemory | None = None, share: int = 1, apart: bool = False
+    ):
         self.capacity = capacity
         self.allocated = 0
         self.mapping: Mapping = Mapping(apart) if before is None else before.mapping
@@ -212,7 +213,8 @@ class GlobalMemory:
             if nbytes is None:
                 raise VirtualGPUError(
                     f"free({address:#x}) in a kernel: malloc in a kernel gave no such address, "
-                    "or it was freed before")
+                    "or it was freed before"
+                )
             self.heap_used -= nbytes
             self.free(address)
 
@@ -248,8 +250,10 @@ class GlobalMemory:
         """Which array of another device holds ``address``, in words; empty for none."""
         for number, other in enumerate(self.all):
             if other is not self and (extent := other.extent(address)):
-                return (f"in an array of {extent[1] - extent[0]} bytes on device {number}, and "
-                        f"this is device {self.all.index(self)}")
+                return (
+                    f"in an array of {extent[1] - extent[0]} bytes on device {number}, and "
+                    f"this is device {self.all.index(self)}"
+                )
         return ""
 
     def describe(self, address: int, size: int) -> str:

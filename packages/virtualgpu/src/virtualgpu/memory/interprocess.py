@@ -46,8 +46,9 @@ def handle(memory: GlobalMemory, address: int) -> bytes:
             raise
         memory.shown[start] = file
     file = memory.shown[start]
-    return _FIELDS.pack(_MARK, os.getpid(), file, os.fstat(file).st_ino,
-                        start - BASE - pages.start, end - start).ljust(HANDLE_BYTES, b"\0")
+    return _FIELDS.pack(
+        _MARK, os.getpid(), file, os.fstat(file).st_ino, start - BASE - pages.start, end - start
+    ).ljust(HANDLE_BYTES, b"\0")
 
 
 def open_handle(memory: GlobalMemory, handle: bytes) -> int:
@@ -65,7 +66,8 @@ def open_handle(memory: GlobalMemory, handle: bytes) -> int:
         memory.opened[handle] = address, users + 1
         return address
     gone = VirtualGPUError(
-        f"process {process} has ended, or has freed the array of {nbytes} bytes that it shared")
+        f"process {process} has ended, or has freed the array of {nbytes} bytes that it shared"
+    )
     try:
         file = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -92,8 +94,7 @@ def close_handle(memory: GlobalMemory, address: int) -> None:
     """
     handle = next((key for key, (there, _) in memory.opened.items() if there == address), None)
     if handle is None:
-        raise VirtualGPUError(
-            f"no handle of another process's memory was opened at {address:#x}")
+        raise VirtualGPUError(f"no handle of another process's memory was opened at {address:#x}")
     users = memory.opened.pop(handle)[1] - 1
     if users:
         memory.opened[handle] = address, users

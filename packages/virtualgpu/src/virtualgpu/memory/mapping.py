@@ -38,8 +38,14 @@ _FAILED = ctypes.c_size_t(-1).value
 _C: Any = ctypes.CDLL(None, use_errno=True) if sys.platform != "win32" else None
 if _C is not None:
     _C.mmap.restype = ctypes.c_size_t
-    _C.mmap.argtypes = (ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
-                        ctypes.c_long)
+    _C.mmap.argtypes = (
+        ctypes.c_size_t,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    )
     _C.munmap.argtypes = ctypes.c_size_t, ctypes.c_size_t
     _C.madvise.argtypes = ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int
 
@@ -63,8 +69,13 @@ class Mapping:
         self.raw = _reserve(apart)
         self.host: int = self.raw.ctypes.data
 
-    def view(self, address: int, shape: tuple[int, ...], dtype: Any,
-             strides: tuple[int, ...] | None = None) -> np.ndarray:
+    def view(
+        self,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: Any,
+        strides: tuple[int, ...] | None = None,
+    ) -> np.ndarray:
         """Device memory as an array of the host that shares it; strides in bytes."""
         demand_plain(dtype)
         return np.ndarray(shape, dtype, self.raw, address - BASE, strides)
@@ -112,7 +123,11 @@ class _Mapped:
 
     def __init__(self, address: int, size: int):
         self.__array_interface__ = {
-            "data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+            "data": (address, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
         weakref.finalize(self, _C.munmap, address, size).atexit = False
 
 
@@ -128,8 +143,9 @@ def _reserve(apart: bool) -> np.ndarray:
                         return np.asarray(_Mapped(_map(place, size, flags | _ONLY_IF_FREE), size))
                 return np.asarray(_Mapped(_map(0, size, flags), size))
             if hasattr(mmap, "MAP_PRIVATE") and size <= 1 << 34:
-                return np.frombuffer(mmap.mmap(
-                    -1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
+                return np.frombuffer(
+                    mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8
+                )
             if size <= 1 << 32:  # Windows commits what it maps
                 return np.frombuffer(mmap.mmap(-1, size), np.uint8)
     raise OutOfMemory("no gibibyte of address space to be had for the device's memory")

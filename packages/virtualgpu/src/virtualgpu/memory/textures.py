@@ -72,8 +72,10 @@ class Texels:
         extents = " x ".join(map(str, self.extents))
         what = {"array": "a CUDA array", "linear": "linear memory", "pitch": "rows in memory"}
         several = "" if self.channels == 1 else f"{self.channels} x "
-        return (f"{what[self.kind]} of {extents} elements of {several}{self.dtype}"
-                f"{' (the last counts layers)' if self.layered else ''}")
+        return (
+            f"{what[self.kind]} of {extents} elements of {several}{self.dtype}"
+            f"{' (the last counts layers)' if self.layered else ''}"
+        )
 
 
 @dataclass(frozen=True)
@@ -124,23 +126,34 @@ def create_texture(memory: GlobalMemory, texels: Texels, sampler: Sampler) -> in
     if sampler.linear and not made.reads_floats and texels.kind != "linear":
         raise VirtualGPUError(
             f"linear filtering of {texels.dtype}: only floats are interpolated; take "
-            "cudaFilterModePoint" + ("" if texels.dtype.itemsize == 4 else
-                                     ", or read integers as floats (cudaReadModeNormalizedFloat)"))
+            "cudaFilterModePoint"
+            + (
+                ""
+                if texels.dtype.itemsize == 4
+                else ", or read integers as floats (cudaReadModeNormalizedFloat)"
+            )
+        )
     if any(sampler.border) and not made.reads_floats:
-        raise VirtualGPUError(f"a border colour for {texels.dtype}: it is of four floats, for "
-                              "textures that read floats")
+        raise VirtualGPUError(
+            f"a border colour for {texels.dtype}: it is of four floats, for "
+            "textures that read floats"
+        )
     return _keep(memory, made)
 
 
 def create_surface(memory: GlobalMemory, texels: Texels) -> int:
     """The handle of a new surface object. Raises VirtualGPUError where CUDA makes none."""
     if texels.kind != "array":
-        raise VirtualGPUError("a surface object of linear memory: surfaces are of CUDA arrays; a "
-                              "kernel writes to other memory through a pointer")
+        raise VirtualGPUError(
+            "a surface object of linear memory: surfaces are of CUDA arrays; a "
+            "kernel writes to other memory through a pointer"
+        )
     _check(memory, texels)
     if not texels.writable:
-        raise VirtualGPUError("a surface object of a CUDA array that was made without "
-                              "cudaArraySurfaceLoadStore; give the array that flag")
+        raise VirtualGPUError(
+            "a surface object of a CUDA array that was made without "
+            "cudaArraySurfaceLoadStore; give the array that flag"
+        )
     return _keep(memory, Surface(texels))
 
 
@@ -154,8 +167,10 @@ def unknown(memory: GlobalMemory, handle: int) -> str:
     """Why ``handle`` is no object of this device, and what to do, in words."""
     for number, other in enumerate(memory.all):
         if handle in other.objects:
-            return (f"an object of device {number}, and this is device {memory.all.index(memory)}; "
-                    "make one on the device that launches")
+            return (
+                f"an object of device {number}, and this is device {memory.all.index(memory)}; "
+                "make one on the device that launches"
+            )
     if _FIRST <= handle < next(_numbers):
         return "an object that was destroyed; keep it until the launch"
     if memory.extent(handle) is not None:
@@ -171,20 +186,31 @@ def _keep(memory: GlobalMemory, made: Texture | Surface) -> int:
 
 def _check(memory: GlobalMemory, texels: Texels) -> None:
     if texels.channels not in (1, 2, 4) or texels.dtype.str[1:] not in (
-            "u1", "i1", "u2", "i2", "u4", "i4", "f2", "f4"):
+        "u1",
+        "i1",
+        "u2",
+        "i2",
+        "u4",
+        "i4",
+        "f2",
+        "f4",
+    ):
         raise VirtualGPUError(
             f"elements of {texels.channels} channels of {texels.dtype}: a texture has 1, 2 or 4, "
-            "integers of 8, 16 or 32 bits, or floats of 16 or 32")
+            "integers of 8, 16 or 32 bits, or floats of 16 or 32"
+        )
     if min(texels.extents) < 1:
         raise VirtualGPUError(f"a texture of {texels}: it has at least one element each way")
     if texels.address % BASE_ALIGN:
         raise VirtualGPUError(
             f"a texture at {texels.address:#x}: it begins at a multiple of {BASE_ALIGN} bytes, as "
-            "an array does; copy the part into an array of its own")
+            "an array does; copy the part into an array of its own"
+        )
     width = texels.extents[0] * texels.size
     if texels.kind == "pitch" and (texels.pitch % PITCH_ALIGN or texels.pitch < width):
         raise VirtualGPUError(
             f"rows {texels.pitch} bytes apart that have {width} bytes: the pitch is a multiple of "
-            f"{PITCH_ALIGN} and at least a row's length; pad the rows")
+            f"{PITCH_ALIGN} and at least a row's length; pad the rows"
+        )
     rows = int(np.prod(texels.extents[1:]))
     memory.demand(texels.address, (rows - 1) * texels.pitch + width, "a texture")

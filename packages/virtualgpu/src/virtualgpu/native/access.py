@@ -50,15 +50,21 @@ class Accesses(Rows):
     """Writes the accesses of one kernel. ``stop(number)`` gives the block to jump to where site
     ``number`` may not go on; ``used`` are the registers that some instruction reads."""
 
-    def __init__(self, registers: Registers, context: Context,
-                 stop: Callable[[int, ir.Value], ir.Block], used: set[int]):
+    def __init__(
+        self,
+        registers: Registers,
+        context: Context,
+        stop: Callable[[int, ir.Value], ir.Block],
+        used: set[int],
+    ):
         super().__init__(registers, context)
         self.stop, self.used = stop, used
         self.counting: Counting | Watching | None = None
         self.fetched: dict[int, list[ir.Value]] = {}  # results of loads, by the id of their step
 
-    def start(self, place: Place, steps: list[Step], looping: bool,
-              brief: Iterable[int] = ()) -> None:
+    def start(
+        self, place: Place, steps: list[Step], looping: bool, brief: Iterable[int] = ()
+    ) -> None:
         """Go on with the accesses of a place, which may lie in a loop. Of the steps in ``brief``,
         by their ``id``, other forms than LINE are not written out."""
         self.looping = looping
@@ -87,21 +93,32 @@ class Accesses(Rows):
 
     # -- pieces --------------------------------------------------------------------------------
 
-    def _ask(self, step: MemoryAccess, number: int, helper: str, mask: ir.Value,
-             *more: ir.Value) -> None:
+    def _ask(
+        self, step: MemoryAccess, number: int, helper: str, mask: ir.Value, *more: ir.Value
+    ) -> None:
         """Call a helper; where it refuses, leave the kernel."""
         build, context = self.build, self.context
-        answer = intrinsic(build, helper, I64, [
-            context.pointer, context.at(site_at(number)),
-            I64(locate.SPACES[step.site.space]), mask, *more])
+        answer = intrinsic(
+            build,
+            helper,
+            I64,
+            [
+                context.pointer,
+                context.at(site_at(number)),
+                I64(locate.SPACES[step.site.space]),
+                mask,
+                *more,
+            ],
+        )
         onward = build.append_basic_block()
         build.cbranch(build.icmp_unsigned("!=", answer, I64(0)), self.stop(number, mask), onward)
         build.position_at_end(onward)
 
     # -- one address for all lanes -------------------------------------------------------------
 
-    def _single(self, step: MemoryAccess, number: int, address: Value, values: list[Value],
-                mask: ir.Value) -> None:
+    def _single(
+        self, step: MemoryAccess, number: int, address: Value, values: list[Value], mask: ir.Value
+    ) -> None:
         build, site = self.build, step.site
         near = self.forms.inside(number, address.node, 0)
         near = build.and_(near, self.forms.aligned(address.node, site.size))
@@ -112,9 +129,19 @@ class Accesses(Rows):
         build.branch(onward)
         build.position_at_end(search)
         build.store(splat(build, address.node), self.context.at(ADDRESSES), align=8)
-        found = intrinsic(build, locate.locate(), I64, [
-            self.context.pointer, self.context.at(site_at(number)),
-            I64(locate.SPACES[site.space]), I64(0), address.node, I64(site.size)])
+        found = intrinsic(
+            build,
+            locate.locate(),
+            I64,
+            [
+                self.context.pointer,
+                self.context.at(site_at(number)),
+                I64(locate.SPACES[site.space]),
+                I64(0),
+                address.node,
+                I64(site.size),
+            ],
+        )
         searched = build.block
         build.cbranch(build.icmp_unsigned("==", found, I64(0)), self.stop(number, mask), onward)
         build.position_at_end(onward)
@@ -164,8 +191,11 @@ class Accesses(Rows):
             results.append((nodes, build.block))
             build.branch(onward)
             build.position_at_end(other)
-        nodes = [node for one, number in zip(run, numbers, strict=True)
-                 for node in self._apart(one, number, base, values, mask)]
+        nodes = [
+            node
+            for one, number in zip(run, numbers, strict=True)
+            for node in self._apart(one, number, base, values, mask)
+        ]
         results.append((nodes, build.block))
         build.branch(onward)
         build.position_at_end(onward)
@@ -197,8 +227,9 @@ class Accesses(Rows):
         elif isinstance(counting, Watching):
             (counting.rows if form == ROWS else counting.same_rows)(run, numbers[0], starts)
 
-    def _plain_ways(self, step: MemoryAccess, number: int, reach: Reach,
-                    values: list[Value]) -> dict[int, Callable[[], list[ir.Value]]]:
+    def _plain_ways(
+        self, step: MemoryAccess, number: int, reach: Reach, values: list[Value]
+    ) -> dict[int, Callable[[], list[ir.Value]]]:
         """For the forms of addresses that are written out here: what writes the access. It gives
         a load's results."""
         build, site = self.build, step.site
@@ -219,18 +250,28 @@ class Accesses(Rows):
 
         def rows() -> list[ir.Value]:
             if site.kind == "load":
-                return [self._joined([build.load(at(row), typ=self._element(step, ROW),
-                                                 align=element) for row in range(LANES // ROW)])]
+                return [
+                    self._joined(
+                        [
+                            build.load(at(row), typ=self._element(step, ROW), align=element)
+                            for row in range(LANES // ROW)
+                        ]
+                    )
+                ]
             node = values[0].node
             for row in range(LANES // ROW):
-                part = build.shuffle_vector(node, ir.Constant(node.type, ir.Undefined),
-                                            constant_vector(range(ROW * row, ROW * (row + 1))))
+                part = build.shuffle_vector(
+                    node,
+                    ir.Constant(node.type, ir.Undefined),
+                    constant_vector(range(ROW * row, ROW * (row + 1))),
+                )
                 build.store(part, at(row), align=element)
             return []
 
         def same() -> list[ir.Value]:
-            ones = [build.load(at(row), typ=self._element(step, None))
-                    for row in range(LANES // ROW)]
+            ones = [
+                build.load(at(row), typ=self._element(step, None)) for row in range(LANES // ROW)
+            ]
             return [self._joined([splat(build, one, ROW) for one in ones])]
 
         ways: dict[int, Callable[[], list[ir.Value]]] = {LINE: line}
@@ -240,8 +281,9 @@ class Accesses(Rows):
                 ways[SAME] = same
         return ways
 
-    def _apart(self, step: MemoryAccess, number: int, base: Value, values: list[Value],
-               mask: ir.Value) -> list[ir.Value]:
+    def _apart(
+        self, step: MemoryAccess, number: int, base: Value, values: list[Value], mask: ir.Value
+    ) -> list[ir.Value]:
         """By a function that all kernels share; a load's results."""
         build, site = self.build, step.site
         element = site.dtype.itemsize
@@ -259,13 +301,18 @@ class Accesses(Rows):
     def _value_places(self, step: MemoryAccess) -> list[ir.Value]:
         """Where a shared function finds or leaves each element's values of all lanes."""
         nbytes = LANES * step.site.dtype.itemsize
-        return [self.build.gep(self.context.at(VALUES), [I64(part * nbytes)],
-                               source_etype=ir.IntType(8)) for part in range(step.site.width)]
+        return [
+            self.build.gep(
+                self.context.at(VALUES), [I64(part * nbytes)], source_etype=ir.IntType(8)
+            )
+            for part in range(step.site.width)
+        ]
 
     # -- atomics -------------------------------------------------------------------------------
 
-    def _atomic(self, step: MemoryAccess, number: int, address: Value, values: list[Value],
-                mask: ir.Value) -> None:
+    def _atomic(
+        self, step: MemoryAccess, number: int, address: Value, values: list[Value], mask: ir.Value
+    ) -> None:
         build, site = self.build, step.site
         build.store(spread(address).node, self.context.at(ADDRESSES), align=8)
         if self.counting is not None:
@@ -277,11 +324,17 @@ class Accesses(Rows):
         places = self._value_places(step)
         for place, value in zip(places, values, strict=True):
             build.store(spread(value).node, place, align=8)
-        self._ask(step, number, access_helpers.atomic(
-            site.operation, site.dtype, site.width, site.space, kept), mask)
+        self._ask(
+            step,
+            number,
+            access_helpers.atomic(site.operation, site.dtype, site.width, site.space, kept),
+            mask,
+        )
         if kept:
-            self._results(step, [build.load(place, typ=self._element(step, LANES), align=8)
-                                 for place in places])
+            self._results(
+                step,
+                [build.load(place, typ=self._element(step, LANES), align=8) for place in places],
+            )
 
 
 def _address(site: Site, base: Value) -> Value:

@@ -68,8 +68,7 @@ def mover(kind: str, size: int) -> str:
     for values: ``(context, site, space, mask, width)`` → 0, or 1 for an illegal access."""
     name = f"native_{kind}_{size}"
     element = ir.IntType(8 * size)
-    build, (pointer, site, space, mask, width) = function(
-        name, [POINTER, POINTER, I64, I32, I64])
+    build, (pointer, site, space, mask, width) = function(name, [POINTER, POINTER, I64, I32, I64])
     context, nbytes = Context(build, pointer), build.mul(width, I64(size))
     hosts, known = _known(context, site, mask, nbytes)
     with build.if_then(known, likely=True):
@@ -89,8 +88,15 @@ def mover(kind: str, size: int) -> str:
     return linkable(str(build.module), name, "few")
 
 
-def _move_at_once(context: Context, site: ir.Value, hosts: ir.Value, mask: ir.Value,
-                  width: ir.Value, kind: str, element: ir.IntType) -> None:
+def _move_at_once(
+    context: Context,
+    site: ir.Value,
+    hosts: ir.Value,
+    mask: ir.Value,
+    width: ir.Value,
+    kind: str,
+    element: ir.IntType,
+) -> None:
     """One load or store of the lanes that are here, where they are neighbours; else loads are
     gathered, which fetches an element for the absent lanes too: a branch for each of them, as
     where AVX-512 is missing, is often guessed wrong."""
@@ -99,45 +105,71 @@ def _move_at_once(context: Context, site: ir.Value, hosts: ir.Value, mask: ir.Va
     lanes, align, room = mask_of_bits(build, mask), I32(size), context.at(VALUES)
     suffix, nothing = f"v{LANES}i{element.width}", ir.Constant(vector, None)
     number = first_lane(build, mask)
-    start = build.add(Context(build, site).load(DELTA), build.sub(
-        item(build, context.at(ADDRESSES), number, I64), build.mul(number, I64(size))))
+    start = build.add(
+        Context(build, site).load(DELTA),
+        build.sub(item(build, context.at(ADDRESSES), number, I64), build.mul(number, I64(size))),
+    )
     line = build.add(splat(build, start), constant_vector(size * IOTA, 64))
-    differing = any_bits(build, build.select(
-        lanes, build.xor(hosts, line), ir.Constant(line.type, None)))
-    with build.if_then(build.and_(build.icmp_unsigned("==", differing, I64(0)),
-                                  build.icmp_unsigned("==", width, I64(1)))):
+    differing = any_bits(
+        build, build.select(lanes, build.xor(hosts, line), ir.Constant(line.type, None))
+    )
+    with build.if_then(
+        build.and_(
+            build.icmp_unsigned("==", differing, I64(0)), build.icmp_unsigned("==", width, I64(1))
+        )
+    ):
         place = pointer_to(build, start)
         if kind == "load":
-            build.store(intrinsic(build, f"llvm.masked.load.{suffix}.p0", vector, [
-                place, align, lanes, nothing]), room, align=8)
+            build.store(
+                intrinsic(
+                    build, f"llvm.masked.load.{suffix}.p0", vector, [place, align, lanes, nothing]
+                ),
+                room,
+                align=8,
+            )
         else:
-            intrinsic(build, f"llvm.masked.store.{suffix}.p0", ir.VoidType(), [
-                build.load(room, typ=vector, align=8), place, align, lanes])
+            intrinsic(
+                build,
+                f"llvm.masked.store.{suffix}.p0",
+                ir.VoidType(),
+                [build.load(room, typ=vector, align=8), place, align, lanes],
+            )
         build.ret(I64(0))
     if kind == "load":
         everyone = ir.Constant(lanes.type, [1] * LANES)
         with count_to(build, width) as number:
             places = build.add(hosts, splat(build, build.mul(number, I64(size))))
-            build.store(intrinsic(build, f"llvm.masked.gather.{suffix}.v{LANES}p0", vector, [
-                build.inttoptr(places, pointers), align, everyone, nothing]),
-                build.gep(room, [number], source_etype=vector), align=8)
+            build.store(
+                intrinsic(
+                    build,
+                    f"llvm.masked.gather.{suffix}.v{LANES}p0",
+                    vector,
+                    [build.inttoptr(places, pointers), align, everyone, nothing],
+                ),
+                build.gep(room, [number], source_etype=vector),
+                align=8,
+            )
         build.ret(I64(0))
 
 
-def _known(context: Context, site: ir.Value, mask: ir.Value, size: ir.Value
-           ) -> tuple[ir.Value, ir.Value]:
+def _known(
+    context: Context, site: ir.Value, mask: ir.Value, size: ir.Value
+) -> tuple[ir.Value, ir.Value]:
     """The lanes' addresses as the host has them, those of absent lanes the same as of the first
     that is here; and whether all lie in the variable that was used last."""
     build, words = context.build, Context(context.build, site)
     table = context.at(ADDRESSES)
     addresses = build.select(
-        mask_of_bits(build, mask), build.load(table, typ=ir.VectorType(I64, LANES), align=8),
-        splat(build, item(build, table, first_lane(build, mask), I64)))
+        mask_of_bits(build, mask),
+        build.load(table, typ=ir.VectorType(I64, LANES), align=8),
+        splat(build, item(build, table, first_lane(build, mask), I64)),
+    )
     far = build.sub(addresses, splat(build, words.load(LOW)))
     beyond = any_bits(build, out_of(build, far, words.load(SPAN)))
     odd = build.and_(any_bits(build, addresses), build.sub(size, I64(1)))
-    known = build.and_(build.icmp_signed(">=", beyond, I64(0)),
-                       build.icmp_unsigned("==", odd, I64(0)))
+    known = build.and_(
+        build.icmp_signed(">=", beyond, I64(0)), build.icmp_unsigned("==", odd, I64(0))
+    )
     return build.add(addresses, splat(build, words.load(DELTA))), known
 
 
@@ -147,18 +179,21 @@ def form() -> str:
     the context lie, if all at ``lowest`` to ``lowest + between`` bytes above them are legal in the
     variable that was used last. Where each row begins for the host is left in the context."""
     build, (pointer, site_pointer, mask, size, lowest, between) = function(
-        "form", [POINTER, POINTER, I32, I64, I64, I64])
+        "form", [POINTER, POINTER, I32, I64, I64, I64]
+    )
     context, site = Context(build, pointer), Context(build, site_pointer)
     with build.if_then(build.icmp_unsigned("!=", mask, EVERYONE)):
         build.ret(I64(APART))
     address = build.load(context.at(ADDRESSES), typ=ir.VectorType(I64, LANES), align=8)
     starts = [build.extract_element(address, I32(lane)) for lane in range(0, LANES, ROW)]
-    heads = build.shuffle_vector(address, ir.Constant(address.type, ir.Undefined),
-                                 constant_vector(IOTA // ROW * ROW))
+    heads = build.shuffle_vector(
+        address, ir.Constant(address.type, ir.Undefined), constant_vector(IOTA // ROW * ROW)
+    )
     above = build.sub(address, heads)
     line = build.mul(splat(build, size), constant_vector(IOTA % ROW, 64))
-    rows, same = (alike(build, above, expected)
-                  for expected in (line, constant_vector(0 * IOTA, 64)))
+    rows, same = (
+        alike(build, above, expected) for expected in (line, constant_vector(0 * IOTA, 64))
+    )
     low, high, odd = starts[0], starts[0], I64(0)
     for start in starts:
         low = build.select(build.icmp_unsigned("<", start, low), start, low)
@@ -183,8 +218,9 @@ def atomic(operation: str, dtype: np.dtype, width: int, space: str, kept: bool) 
     what is compared with lie in the context; where the old ones are ``kept``, they take the values'
     place. Lanes come one after the other, the lowest first, as in the interpreter. Of a
     vector each element is an atomic, the vector has to lie in global memory."""
-    name = (f"native_atomic_{operation}_{dtype.kind}{dtype.itemsize}_{width}_{space}"
-            + "_kept" * kept)
+    name = (
+        f"native_atomic_{operation}_{dtype.kind}{dtype.itemsize}_{width}_{space}" + "_kept" * kept
+    )
     kind = atomic_kind(operation, dtype)
     element = llvm_type(kind, None)
     build, (pointer, site, number, mask) = function(name, [POINTER, POINTER, I64, I32])
@@ -198,12 +234,15 @@ def atomic(operation: str, dtype: np.dtype, width: int, space: str, kept: bool) 
     if space != "shared" and operation in COMMUTATIVE and kind[0] != "f":
         _across_cores(context, hosts, mask, operation, kind)
     with count_to(build, I64(width)) as part, each_bit(build, mask) as lane:
-        place = pointer_to(build, build.add(
-            item(build, hosts, lane, I64), build.mul(part, I64(dtype.itemsize))))
+        place = pointer_to(
+            build, build.add(item(build, hosts, lane, I64), build.mul(part, I64(dtype.itemsize)))
+        )
         row = build.gep(context.at(VALUES), [build.mul(part, I64(LANES))], source_etype=element)
         old = Value(build, build.load(place, typ=element), kind)
-        value, compare = (Value(build, item(build, where, lane, element), kind)
-                          for where in (row, context.at(COMPARES)))
+        value, compare = (
+            Value(build, item(build, where, lane, element), kind)
+            for where in (row, context.at(COMPARES))
+        )
         new = ATOMICS[operation](old, value, compare)
         # PTX ISA, "atom": float32 sums flush subnormal numbers in global memory, not in shared.
         if operation == "add" and dtype == np.float32 and space != "shared":
@@ -217,8 +256,9 @@ def atomic(operation: str, dtype: np.dtype, width: int, space: str, kept: bool) 
     return linkable(str(build.module), name, "few")
 
 
-def _across_cores(context: Context, hosts: ir.Value, mask: ir.Value, operation: str, kind: str
-                  ) -> None:
+def _across_cores(
+    context: Context, hosts: ir.Value, mask: ir.Value, operation: str, kind: str
+) -> None:
     """Where other cores update the same memory: the processor's own atomics. (They take four times
     as long.) Kernels that look at the old values never come here: :mod:`.block_order`."""
     build, element = context.build, llvm_type(kind, None)
@@ -252,8 +292,9 @@ def _to_own_sums(context: Context, hosts: ir.Value, mask: ir.Value, element: ir.
 # -- where an address lies -----------------------------------------------------------------------
 
 
-def _places(context: Context, site: ir.Value, space: ir.Value, mask: ir.Value,
-            size: ir.Value) -> ir.Value:
+def _places(
+    context: Context, site: ir.Value, space: ir.Value, mask: ir.Value, size: ir.Value
+) -> ir.Value:
     """The host addresses of all lanes of the mask, in a table; the function answers 1 where a
     lane may not have its own."""
     build = context.build
@@ -264,14 +305,19 @@ def _places(context: Context, site: ir.Value, space: ir.Value, mask: ir.Value,
     return table
 
 
-def _locate_each(context: Context, site: ir.Value, space: ir.Value, mask: ir.Value,
-                 size: ir.Value, table: ir.Value) -> None:
+def _locate_each(
+    context: Context,
+    site: ir.Value,
+    space: ir.Value,
+    mask: ir.Value,
+    size: ir.Value,
+    table: ir.Value,
+) -> None:
     """The same, lane by lane, where the ``table`` has nothing that can be used."""
     build = context.build
     with each_bit(build, mask) as lane:
         address = item(build, context.at(ADDRESSES), lane, I64)
-        host = intrinsic(
-            build, locate(), I64, [context.pointer, site, space, lane, address, size])
+        host = intrinsic(build, locate(), I64, [context.pointer, site, space, lane, address, size])
         with build.if_then(build.icmp_unsigned("==", host, I64(0)), likely=False):
             build.ret(I64(1))
         build.store(host, build.gep(table, [lane], source_etype=I64))

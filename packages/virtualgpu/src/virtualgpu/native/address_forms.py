@@ -72,9 +72,11 @@ def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
         if isinstance(step, MemoryAccess) and step.site.kind in ("load", "store"):
             site, base = step.site, step.sources[0]
             slot = code.slots.get(base.name, -1) if isinstance(base, Register) else -1
-            key = ((slot, times.get(slot), site.space, site.size, site.width,
-                    site.offset % site.size)
-                   if slot >= 0 else id(step))
+            key = (
+                (slot, times.get(slot), site.space, site.size, site.width, site.offset % site.size)
+                if slot >= 0
+                else id(step)
+            )
             reach = found[id(step)] = shared.setdefault(key, Reach(site.offset, site.offset))
             reach.lowest = min(reach.lowest, site.offset)
             reach.highest = max(reach.highest, site.offset)
@@ -83,8 +85,9 @@ def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
                 if len(run) % MOST == 0:
                     run = runs[reach] = reach.runs[id(step)] = []
                 run.append(step)
-        a_load = (isinstance(step, MemoryAccess) and step.site.kind == "load"
-                  and not step.site.strong)
+        a_load = (
+            isinstance(step, MemoryAccess) and step.site.kind == "load" and not step.site.strong
+        )
         if not a_load and not isinstance(step, Data | Move | Parameter):
             runs.clear()
         for slot in step.writes:
@@ -122,11 +125,14 @@ class Forms:
         """Write the host's addresses of rows that begin at ``start`` and take ``nbytes``; whether
         all accesses of ``reach`` may be made there."""
         build, context = self.build, self.context
-        low, span, delta = (Value(build, context.load(site_at(number) + word), "u64")
-                            for word in (LOW, SPAN, DELTA))
+        low, span, delta = (
+            Value(build, context.load(site_at(number) + word), "u64") for word in (LOW, SPAN, DELTA)
+        )
         if start.lanes is not None:
-            low, span, delta = (Value(build, splat(build, one.node, start.lanes), "u64")
-                                for one in (low, span, delta))
+            low, span, delta = (
+                Value(build, splat(build, one.node, start.lanes), "u64")
+                for one in (low, span, delta)
+            )
         lowest = start + reach.lowest
         far = lowest - low
         last = far + (nbytes - size + reach.highest - reach.lowest)
@@ -139,8 +145,15 @@ class Forms:
         bits = build.bitcast(good.node, ir.IntType(start.lanes))
         return build.icmp_unsigned("==", bits, bits.type((1 << start.lanes) - 1))
 
-    def find(self, reach: Reach, step: MemoryAccess, number: int, address: ir.Value, mask: ir.Value,
-             rows_too: bool) -> None:
+    def find(
+        self,
+        reach: Reach,
+        step: MemoryAccess,
+        number: int,
+        address: ir.Value,
+        mask: ir.Value,
+        rows_too: bool,
+    ) -> None:
         """Write what ``reach`` has: of the ``address`` of each lane, for site ``number``.
         ``rows_too``: whether other forms than LINE and APART are wanted."""
         build, size = self.build, step.site.size
@@ -160,9 +173,22 @@ class Forms:
         build.cbranch(good, done, look)
         build.position_at_end(look)
         build.store(address, self.context.at(ADDRESSES), align=8)
-        form = build.trunc(intrinsic(build, access_helpers.form(), I64, [
-            self.context.pointer, self.context.at(site_at(number)), mask, I64(size),
-            I64(reach.lowest), I64(between)]), I32)
+        form = build.trunc(
+            intrinsic(
+                build,
+                access_helpers.form(),
+                I64,
+                [
+                    self.context.pointer,
+                    self.context.at(site_at(number)),
+                    mask,
+                    I64(size),
+                    I64(reach.lowest),
+                    I64(between),
+                ],
+            ),
+            I32,
+        )
         hosts = [self.context.load(HOSTS + row) for row in range(1, LANES // ROW)]
         build.branch(done)
         build.position_at_end(done)

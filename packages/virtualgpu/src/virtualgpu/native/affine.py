@@ -86,8 +86,9 @@ class Regular(Strides):
                 self.homes[slot] = memory(32), memory(1)
             else:
                 self.homes[slot] = self.build.alloca(start), self.build.alloca(ir.IntType(8))
-                self.build.store(zero(kind(self.registers.program.dtypes[slot]), self.rows),
-                                 self.homes[slot][0])
+                self.build.store(
+                    zero(kind(self.registers.program.dtypes[slot]), self.rows), self.homes[slot][0]
+                )
                 self.forget([slot])
         self.waiting = [slot for slot in self.kept if slot in waiting]
 
@@ -139,8 +140,11 @@ class Regular(Strides):
         if self.rows is None:
             node = splat(build, start.node)
         else:
-            node = build.shuffle_vector(start.node, ir.Constant(start.node.type, ir.Undefined),
-                                        constant_vector(IOTA // self.row))
+            node = build.shuffle_vector(
+                start.node,
+                ir.Constant(start.node.type, ir.Undefined),
+                constant_vector(IOTA // self.row),
+            )
         if stride:
             steps = constant_vector(stride * (IOTA % self.row), int(start.kind[1:]))
             node = build.add(node, steps)
@@ -158,19 +162,25 @@ class Regular(Strides):
             if isinstance(step, MemoryAccess) and step.site.kind in ("load", "store"):
                 term = self._term(place, step.sources[0], known)
                 if term is not None and (
-                        self.slot(place, step.sources[0]) in self.registers.varying):
+                    self.slot(place, step.sources[0]) in self.registers.varying
+                ):
                     bases[id(step)] = term
             made = self._result(place, step, known)
             if made is not None and len(step.writes) == 1:
                 results[id(step)] = made
             for slot in step.writes:
                 known[slot] = made
-        return Terms(bases, results, {
-            slot: term for slot, term in known.items()
-            if term is not None and isinstance(slot, int)})
+        return Terms(
+            bases,
+            results,
+            {
+                slot: term
+                for slot, term in known.items()
+                if term is not None and isinstance(slot, int)
+            },
+        )
 
-    def _result(self, place: Place, step: Step, known: dict[int | str, Term | None]
-                ) -> Term | None:
+    def _result(self, place: Place, step: Step, known: dict[int | str, Term | None]) -> Term | None:
         if not step.writes:
             return None
         if isinstance(step, Parameter):
@@ -196,10 +206,15 @@ class Regular(Strides):
         return Built(self._spread(value), dtype)
 
     def _built(self, step: Step, terms: list[Term], check: str) -> Built:
-        wants = step.operation.sources if isinstance(step, Data) else [
-            step.dtype if isinstance(step, Move) else UNSIGNED[8]]
-        starts = [adapt(term.built.start, term.built.dtype, want)
-                  for term, want in zip(terms, wants, strict=True)]
+        wants = (
+            step.operation.sources
+            if isinstance(step, Data)
+            else [step.dtype if isinstance(step, Move) else UNSIGNED[8]]
+        )
+        starts = [
+            adapt(term.built.start, term.built.dtype, want)
+            for term, want in zip(terms, wants, strict=True)
+        ]
         if isinstance(step, Data):
             operation = step.operation
             assert operation.body is not None  # else the kernel would have been refused
@@ -229,16 +244,18 @@ class Regular(Strides):
         bits = self.build.bitcast(good.node, ir.IntType(good.lanes))
         return self.build.icmp_unsigned("==", bits, bits.type((1 << good.lanes) - 1))
 
-    def _term(self, place: Place, operand: Operand, known: dict[int | str, Term | None]
-              ) -> Term | None:
+    def _term(
+        self, place: Place, operand: Operand, known: dict[int | str, Term | None]
+    ) -> Term | None:
         slot, stride = self.slot(place, operand), self.stride(place, operand)
         if isinstance(operand, Register) and operand.name.startswith("!"):
             return None
         name = slot if slot is not None else getattr(operand, "name", None)
         if name is not None and name in known:
             return known[name]
-        if stride is None or (slot is not None and slot in self.registers.varying
-                              and slot not in self.homes):
+        if stride is None or (
+            slot is not None and slot in self.registers.varying and slot not in self.homes
+        ):
             return None
         term = Term(stride, lambda: self._entry(operand, slot))
         if name is not None:
@@ -256,8 +273,11 @@ class Regular(Strides):
             value, dtype = registers.read(slot)
             return Built(self._spread(value), dtype)
         if isinstance(operand, Register) and operand.name in THREAD:
-            return Built(self._thread(operand.name), U32, (build.icmp_unsigned(
-                "!=", registers.context.load("in_rows"), ir.IntType(64)(0)),))
+            return Built(
+                self._thread(operand.name),
+                U32,
+                (build.icmp_unsigned("!=", registers.context.load("in_rows"), ir.IntType(64)(0)),),
+            )
         if isinstance(operand, Register):
             value = registers.get(operand, U32)
             value = value if value.lanes is None else self.starts(value)

@@ -47,23 +47,32 @@ class Rows:
         self.forms = Forms(context)
         self.looping = False
 
-    def plan(self, steps: list[Step], regular: Regular, bases: dict[int, Term]
-             ) -> tuple[dict[int, Reach], dict[ir.Value, None]]:
+    def plan(
+        self, steps: list[Step], regular: Regular, bases: dict[int, Term]
+    ) -> tuple[dict[int, Reach], dict[ir.Value, None]]:
         """Of the accesses of this place whose addresses are regular: where they reach, and what
         has to hold that all may be made there now. Nothing where there are none."""
         found: dict[int, Reach] = {}
         needed: dict[ir.Value, None] = {}
         for step in steps:
             term = bases.get(id(step))
-            if term is None or not isinstance(step, MemoryAccess) or not self._fits(
-                    step, term, regular):
+            if (
+                term is None
+                or not isinstance(step, MemoryAccess)
+                or not self._fits(step, term, regular)
+            ):
                 continue
             reach = found[id(step)] = self.reaches[id(step)]
             if not reach.rows:
                 built, size = term.built, step.site.size
                 start = adapt(built.start, built.dtype, U64)
-                here = self.forms.hosts(reach, self._number(step), start, size if (
-                    term.stride == 0) else size * regular.row, size)
+                here = self.forms.hosts(
+                    reach,
+                    self._number(step),
+                    start,
+                    size if (term.stride == 0) else size * regular.row,
+                    size,
+                )
                 reach.same = term.stride == 0
                 needed |= dict.fromkeys((*built.flags, here))
         return found, needed
@@ -74,15 +83,19 @@ class Rows:
         if site.space == "local" or (site.width > 1 and not whole):
             return False
         return term.stride == site.size or (
-            term.stride == 0 and site.kind == "load" and site.width == 1)
+            term.stride == 0 and site.kind == "load" and site.width == 1
+        )
 
     @staticmethod
     def suits_some(steps: list[Step], planned: Container[int]) -> bool:
         """Whether the planned accesses of a place may be made for all lanes where only some are
         here: loads, and stores of which the other lanes' part is put back as it was. That no other
         core can have changed meanwhile in the block's own memory."""
-        return all(step.site.kind == "load" or (step.site.space, step.site.width) == ("shared", 1)
-                   for step in steps if isinstance(step, MemoryAccess) and id(step) in planned)
+        return all(
+            step.site.kind == "load" or (step.site.space, step.site.width) == ("shared", 1)
+            for step in steps
+            if isinstance(step, MemoryAccess) and id(step) in planned
+        )
 
     def in_rows(self, step: MemoryAccess, reach: Reach, mask: ir.Value) -> None:
         """Where :meth:`plan` has found that rows of lanes reach neighbours, or one element."""
@@ -94,9 +107,15 @@ class Rows:
             values = [spread(self.registers.get(value, site.dtype)) for value in step.sources[1:]]
             node = self._interleaved(values)
             for row, place in enumerate(places):
-                part = node if rows == 1 else build.shuffle_vector(
-                    node, ir.Constant(node.type, ir.Undefined),
-                    constant_vector(range(lanes * row, lanes * (row + 1))))
+                part = (
+                    node
+                    if rows == 1
+                    else build.shuffle_vector(
+                        node,
+                        ir.Constant(node.type, ir.Undefined),
+                        constant_vector(range(lanes * row, lanes * (row + 1))),
+                    )
+                )
                 if mask is not EVERYONE:
                     bits = build.trunc(build.lshr(mask, I32(lanes * row)), ir.IntType(lanes))
                     here = build.bitcast(bits, ir.VectorType(I1, lanes))
@@ -109,8 +128,13 @@ class Rows:
             whole = self._element(step, lanes * width)
             node = self._joined([build.load(place, typ=whole, align=element) for place in places])
             self._results(step, self._parts(node, width))
-        if self.looping and rows == 1 and site.space != "shared" and not reach.same and (
-                site.offset not in reach.ahead):
+        if (
+            self.looping
+            and rows == 1
+            and site.space != "shared"
+            and not reach.same
+            and (site.offset not in reach.ahead)
+        ):
             reach.ahead.add(site.offset)
             self._fetch_ahead(self._number(step), places[0], site.size * LANES)
 
@@ -142,19 +166,28 @@ class Rows:
     def _results(self, step: MemoryAccess, nodes: list[ir.Value]) -> None:
         for slot, node in zip(step.targets, nodes, strict=True):
             self.registers.write(
-                slot, Value(self.build, node, kind(step.site.dtype)), step.site.dtype)
+                slot, Value(self.build, node, kind(step.site.dtype)), step.site.dtype
+            )
 
     def _parts(self, node: ir.Value, width: int) -> list[ir.Value]:
         """The elements of lanes that have ``width`` of them side by side."""
-        return [node] if width == 1 else [
-            self.build.shuffle_vector(node, ir.Constant(node.type, ir.Undefined),
-                                      constant_vector(width * IOTA + part))
-            for part in range(width)]
+        return (
+            [node]
+            if width == 1
+            else [
+                self.build.shuffle_vector(
+                    node, ir.Constant(node.type, ir.Undefined), constant_vector(width * IOTA + part)
+                )
+                for part in range(width)
+            ]
+        )
 
     def _joined(self, nodes: list[ir.Value]) -> ir.Value:
         """The elements of one vector after those of the other; one, two or four of them."""
+
         def pair(a: ir.Value, b: ir.Value) -> ir.Value:
             return self.build.shuffle_vector(a, b, constant_vector(range(2 * a.type.count)))
+
         if len(nodes) == 1:
             return nodes[0]
         row = [pair(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=True)]
@@ -168,4 +201,5 @@ class Rows:
         whole = self._joined(nodes)
         order = [LANES * part + int(lane) for lane in IOTA for part in range(len(nodes))]
         return self.build.shuffle_vector(
-            whole, ir.Constant(whole.type, ir.Undefined), constant_vector(order))
+            whole, ir.Constant(whole.type, ir.Undefined), constant_vector(order)
+        )

@@ -26,8 +26,12 @@ SMALL = 1 << 20  # strides of which a row spans less than half of what 32 bits h
 
 def row_length(steps: list[list[Step]]) -> int:
     """Lanes of a row: see above."""
-    several = any(isinstance(source, Register) and source.name in ("%tid.y", "%tid.z")
-                  for some in steps for step in some for source in step.sources)
+    several = any(
+        isinstance(source, Register) and source.name in ("%tid.y", "%tid.z")
+        for some in steps
+        for step in some
+        for source in step.sources
+    )
     return ROW if several else LANES
 
 
@@ -38,11 +42,17 @@ def rule(step: Step, strides: list[int]) -> tuple[int, str] | None:
     name = step.instruction.opcode
     if isinstance(step, Data):
         sources = (*step.operation.sources, *step.operation.destinations)
-        if step.operation.carry_in or step.operation.carry_out or any(
-                dtype.kind not in "iub" for dtype in sources):
+        if (
+            step.operation.carry_in
+            or step.operation.carry_out
+            or any(dtype.kind not in "iub" for dtype in sources)
+        ):
             return None
-    elif not (name == "cvta" or isinstance(step, Move)) or len(step.sources) != 1 or (
-            len(step.targets) != 1):
+    elif (
+        not (name == "cvta" or isinstance(step, Move))
+        or len(step.sources) != 1
+        or (len(step.targets) != 1)
+    ):
         return None
     if not any(strides):
         return 0, ""
@@ -69,8 +79,12 @@ def rule(step: Step, strides: list[int]) -> tuple[int, str] | None:
         return strides[0] << number, ""
     elif small and name == "shr" and number == 8 * wide - 1:
         return 0, "sign"
-    elif small and name == "and" and number is not None and (
-            number & ((1 << 8 * wide) - 1) == 1 << 8 * wide - 1):
+    elif (
+        small
+        and name == "and"
+        and number is not None
+        and (number & ((1 << 8 * wide) - 1) == 1 << 8 * wide - 1)
+    ):
         return 0, "sign"
     elif name == "selp" and not strides[2]:
         return (strides[0], "yes") if strides[0] else (strides[1], "no")
@@ -90,8 +104,9 @@ class Strides:
         Of the registers that lanes have for themselves and on which addresses depend.
     """
 
-    def __init__(self, program: Program, varying: set[int], places: list[Place],
-                 steps: list[list[Step]]):
+    def __init__(
+        self, program: Program, varying: set[int], places: list[Place], steps: list[list[Step]]
+    ):
         self.program, self.varying, self.row = program, varying, row_length(steps)
         self.places, self.steps = places, steps
         self.strides: dict[int, int] = {}
@@ -113,9 +128,12 @@ class Strides:
             if base is None or base in wanted or base not in self.varying:
                 continue
             wanted.add(base)
-            todo += [(where, source) for where, step in defined.get(base, ())
-                     if isinstance(step, Data | Move) or step.instruction.opcode == "cvta"
-                     for source in step.sources]
+            todo += [
+                (where, source)
+                for where, step in defined.get(base, ())
+                if isinstance(step, Data | Move) or step.instruction.opcode == "cvta"
+                for source in step.sources
+            ]
         changed = True
         bad: set[int] = set()
         opaque: set[int] = set()  # nothing is known where they are computed, say by a division
@@ -126,7 +144,8 @@ class Strides:
                     strides = [self.stride(place, source) for source in step.sources]
                     known = [stride for stride in strides if stride is not None]
                     whole = len(known) == len(strides) and (
-                        isinstance(step, Data | Move) or step.instruction.opcode == "cvta")
+                        isinstance(step, Data | Move) or step.instruction.opcode == "cvta"
+                    )
                     found = self.rule(step, known) if whole else None
                     before = self.strides.get(slot)
                     if whole and found is None:
@@ -146,8 +165,11 @@ class Strides:
 
     def rule(self, step: Step, strides: list[int]) -> tuple[int, str] | None:
         """:func:`rule`, of results that fill their register."""
-        dtype = step.operation.destinations[0] if isinstance(step, Data) else (
-            step.dtype if isinstance(step, Move) else UNSIGNED[8])
+        dtype = (
+            step.operation.destinations[0]
+            if isinstance(step, Data)
+            else (step.dtype if isinstance(step, Move) else UNSIGNED[8])
+        )
         size = self.program.dtypes[step.writes[0]].itemsize
         return rule(step, strides) if len(step.writes) == 1 and dtype.itemsize == size else None
 
@@ -168,6 +190,10 @@ class Strides:
     def to_look(self, steps: list[Step], slots: set[int]) -> set[int]:
         """Of these registers, whose lanes nothing tells to be alike, those where they may be."""
         last = {slot: step for step in steps for slot in step.writes}
-        return {slot for slot in slots & self.strides.keys()
-                if self.strides[slot] == 0 and isinstance(last[slot], Data | Move)
-                and self.program.dtypes[slot].kind in "iu"}
+        return {
+            slot
+            for slot in slots & self.strides.keys()
+            if self.strides[slot] == 0
+            and isinstance(last[slot], Data | Move)
+            and self.program.dtypes[slot].kind in "iu"
+        }

@@ -65,8 +65,12 @@ class Stale:
                     continue
                 start, home = regular.load(slot).start, self.registers.homes[slot]
                 stale = build.and_(self._load(), I64(self.bits[slot]))
-                intrinsic(build, write_out(start.kind, regular.rows), I64, [
-                    build.bitcast(home, POINTER), start.node, I64(regular.strides[slot]), stale])
+                intrinsic(
+                    build,
+                    write_out(start.kind, regular.rows),
+                    I64,
+                    [build.bitcast(home, POINTER), start.node, I64(regular.strides[slot]), stale],
+                )
             build.store(build.and_(self._load(), I64(~here)), self.word)
 
     def _load(self) -> ir.Value:
@@ -77,8 +81,9 @@ class Stale:
         build, regular = self.build, self.regular
         fresh = spread(regular.whole(regular.load(slot).start, regular.strides[slot]))
         stale = build.icmp_unsigned("!=", build.and_(self._load(), I64(self.bits[slot])), I64(0))
-        return Value(build, build.select(stale, fresh.node, self.registers.at_home(slot)),
-                     fresh.kind)
+        return Value(
+            build, build.select(stale, fresh.node, self.registers.at_home(slot)), fresh.kind
+        )
 
     # -- the code of full warps ------------------------------------------------------------------
 
@@ -113,8 +118,7 @@ class Stale:
         return True
 
     def _later(self, slot: int, built: Built, stride: int) -> None:
-        self.registers.later[slot] = lambda: (
-            self.regular.whole(built.start, stride), built.dtype)
+        self.registers.later[slot] = lambda: (self.regular.whole(built.start, stride), built.dtype)
         self.registers.current.pop(slot, None)
 
     def leave(self, after: dict[int, Built]) -> None:
@@ -135,14 +139,16 @@ def write_out(kind: str, rows: int | None) -> str:
     """``(home, start, stride, stale)``: all lanes of a register that is ``stale`` (else nothing is
     done), from the first lane of each of its rows; None: the warp is one."""
     name = f"native_write_out_{kind}_{rows}"
-    build, (home, start, stride, stale) = function(
-        name, [POINTER, llvm_type(kind, rows), I64, I64])
+    build, (home, start, stride, stale) = function(name, [POINTER, llvm_type(kind, rows), I64, I64])
     with build.if_then(build.icmp_unsigned("!=", stale, I64(0))):
         if rows is None:
             node = splat(build, start)
         else:
-            node = build.shuffle_vector(start, ir.Constant(start.type, ir.Undefined),
-                                        constant_vector(IOTA // (LANES // rows)))
+            node = build.shuffle_vector(
+                start,
+                ir.Constant(start.type, ir.Undefined),
+                constant_vector(IOTA // (LANES // rows)),
+            )
         if kind[0] != "f":  # a float's stride is 0
             bits = int(kind[1:])
             step = stride if bits == 64 else build.trunc(stride, ir.IntType(bits))

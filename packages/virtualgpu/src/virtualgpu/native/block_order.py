@@ -34,6 +34,7 @@ def is_ordered(places: list[Place], steps: list[list[Step]]) -> bool:
         if step.site.kind == "load" and step.site.strong:
             return True
         if step.site.kind == "atomic" and (
-                not is_commutative(step.site) or used & set(step.writes)):
+            not is_commutative(step.site) or used & set(step.writes)
+        ):
             return True
     return False

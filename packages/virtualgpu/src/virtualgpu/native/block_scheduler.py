@@ -63,8 +63,7 @@ class Resident:
         self.counts = any(arrival.step.count is not None for arrival in apart.arrivals)
         module = warp.module
         self.release = self._release(module)
-        self.build, (pointer, self.first, self.count) = function(
-            name, [POINTER, I64, I64], module)
+        self.build, (pointer, self.first, self.count) = function(name, [POINTER, I64, I64], module)
         self.build.function.linkage = ""
         self.context = Context(self.build, pointer)
         self._write()
@@ -78,8 +77,9 @@ class Resident:
         build = build or self.build
         return build.load(self._field(state, offset, build), typ=I32)
 
-    def _store(self, state: ir.Value, offset: int, value: ir.Value,
-               build: ir.IRBuilder | None = None) -> None:
+    def _store(
+        self, state: ir.Value, offset: int, value: ir.Value, build: ir.IRBuilder | None = None
+    ) -> None:
         build = build or self.build
         build.store(value, self._field(state, offset, build))
 
@@ -91,16 +91,16 @@ class Resident:
     def _each_block(self) -> Iterator[tuple[ir.Value, ir.Value]]:
         """Each block's number among those here, and its table."""
         with count_to(self.build, self.count) as number:
-            at = self.build.add(self.context.load("tables"),
-                                self.build.mul(number, I64(8 * TABLE)))
+            at = self.build.add(self.context.load("tables"), self.build.mul(number, I64(8 * TABLE)))
             yield number, pointer_to(self.build, at)
 
     @contextmanager
     def _each_warp(self, number: ir.Value) -> Iterator[tuple[ir.Value, ir.Value]]:
         """Each warp of a block, and its state."""
         build, context = self.build, self.context
-        start = build.add(context.load("states_all"),
-                          build.mul(number, context.load("states_room")))
+        start = build.add(
+            context.load("states_all"), build.mul(number, context.load("states_room"))
+        )
         with count_to(build, context.load("warps")) as warp:
             at = build.add(start, build.mul(warp, context.load("state_size")))
             yield warp, pointer_to(build, at)
@@ -143,12 +143,19 @@ class Resident:
         build, context = self.build, self.context
 
         def fill(start: ir.Value, byte: int, size: ir.Value) -> None:
-            intrinsic(build, "llvm.memset.p0.i64", ir.VoidType(), [
-                pointer_to(build, start), ir.IntType(8)(byte), size, I1(0)])
+            intrinsic(
+                build,
+                "llvm.memset.p0.i64",
+                ir.VoidType(),
+                [pointer_to(build, start), ir.IntType(8)(byte), size, I1(0)],
+            )
 
         for name, byte in (("shared", 0xFE), ("local", 0xFE), ("states", 0)):
-            fill(context.load(f"{name}_all"), byte,
-                 build.mul(self.count, context.load(f"{name}_room")))
+            fill(
+                context.load(f"{name}_all"),
+                byte,
+                build.mul(self.count, context.load(f"{name}_room")),
+            )
         fill(context.load("tables"), 0, build.mul(self.count, I64(8 * TABLE)))
         for word in ("at_grid", "finished", "clock"):
             context.store(word, I64(0))
@@ -165,20 +172,29 @@ class Resident:
         block = build.add(self.first, number)
         x, y = context.load("nctaid_x"), context.load("nctaid_y")
         row = build.udiv(block, x)
-        for name, value in (("ctaid_x", build.urem(block, x)), ("ctaid_y", build.urem(row, y)),
-                            ("ctaid_z", build.udiv(row, y)), ("block", block)):
+        for name, value in (
+            ("ctaid_x", build.urem(block, x)),
+            ("ctaid_y", build.urem(row, y)),
+            ("ctaid_z", build.udiv(row, y)),
+            ("block", block),
+        ):
             context.store(name, value)
         for name in ("shared", "local"):
-            context.store(name, build.add(
-                context.load(f"{name}_all"), build.mul(number, context.load(f"{name}_room"))))
+            context.store(
+                name,
+                build.add(
+                    context.load(f"{name}_all"), build.mul(number, context.load(f"{name}_room"))
+                ),
+            )
         # What a memory instruction used last may lie in another block's shared memory.
         several = build.icmp_unsigned(">", self.count, I64(1))
         with build.if_then(several), count_to(build, I64(self.sites)) as site:
             at = build.add(build.mul(site, I64(SITE_WORDS)), I64(SITES + SPAN))
             build.store(I64(0), build.gep(context.pointer, [at], source_etype=I64))
 
-    def _turn(self, number: ir.Value, warp: ir.Value, state: ir.Value, table: ir.Value,
-              moved: ir.Value) -> None:
+    def _turn(
+        self, number: ir.Value, warp: ir.Value, state: ir.Value, table: ir.Value, moved: ir.Value
+    ) -> None:
         build, context = self.build, self.context
         self._store(state, READY, I32(0))
         context.store("warp", warp)
@@ -206,8 +222,9 @@ class Resident:
     def _lanes(self, mask: ir.Value) -> ir.Value:
         return self.build.zext(self.build.ctpop(mask), I64)
 
-    def _count(self, arrival: Arrival, warp: ir.Value, state: ir.Value, table: ir.Value,
-               news: ir.Value) -> None:
+    def _count(
+        self, arrival: Arrival, warp: ir.Value, state: ir.Value, table: ir.Value, news: ir.Value
+    ) -> None:
         """Count who has come to a barrier in this turn."""
         build, context = self.build, self.context
         at = {field: arrival.offset + 4 * field for field in range(7)}
@@ -230,8 +247,9 @@ class Resident:
                 warps = build.icmp_unsigned("==", build.and_(wanted, I64(LANES - 1)), I64(0))
                 some = build.icmp_unsigned("!=", wanted, I64(0))
                 self._check(arrival, build.and_(warps, some), new)
-                build.store(wanted, build.gep(
-                    table, [build.add(barrier, I64(EXPECTED))], source_etype=I64))
+                build.store(
+                    wanted, build.gep(table, [build.add(barrier, I64(EXPECTED))], source_etype=I64)
+                )
             if arrival.step.onward:
                 given = self._load(state, at[GIVEN])
                 self._store(state, at[GIVEN], build.or_(given, new))
@@ -254,7 +272,8 @@ class Resident:
         with count_to(build, I64(BARRIERS)) as barrier:
             arrived, expected = (
                 item(build, table, build.add(barrier, I64(start)), I64)
-                for start in (ARRIVED, EXPECTED))
+                for start in (ARRIVED, EXPECTED)
+            )
             everyone = build.icmp_unsigned("==", expected, I64(0))
             ended = variable(build, exited)
             if self.counts:
@@ -262,13 +281,16 @@ class Resident:
                     self._fill_up(number, table, barrier, ended)
             present = build.add(arrived, build.load(ended))
             wanted = build.select(everyone, threads, expected)
-            whole = build.and_(build.icmp_unsigned("!=", arrived, I64(0)),
-                               build.icmp_unsigned(">=", present, wanted))
+            whole = build.and_(
+                build.icmp_unsigned("!=", arrived, I64(0)),
+                build.icmp_unsigned(">=", present, wanted),
+            )
             with build.if_then(whole):
                 build.call(self.release, [context.pointer, number, build.trunc(barrier, I32)])
                 for start in (ARRIVED, EXPECTED):
-                    build.store(I64(0), build.gep(
-                        table, [build.add(barrier, I64(start))], source_etype=I64))
+                    build.store(
+                        I64(0), build.gep(table, [build.add(barrier, I64(start))], source_etype=I64)
+                    )
                 if self.counts:
                     with count_to(build, context.load("warps")) as warp:
                         build.store(I32(0), self._came(table, barrier, warp))
@@ -279,8 +301,9 @@ class Resident:
         at = build.add(build.mul(barrier, I64(WARPS)), build.add(warp, I64(2 * CAME)))
         return build.gep(table, [at], source_etype=I32)
 
-    def _fill_up(self, number: ir.Value, table: ir.Value, barrier: ir.Value,
-                 more: ir.Value) -> None:
+    def _fill_up(
+        self, number: ir.Value, table: ir.Value, barrier: ir.Value, more: ir.Value
+    ) -> None:
         """Lanes that count though they never come (``lanes.barriers.Waiting.filling``)."""
         build = self.build
         build.store(I64(0), more)
@@ -288,8 +311,9 @@ class Resident:
             came = build.load(self._came(table, barrier, warp), typ=I32)
             gone = build.not_(build.or_(came, self._load(state, LANES_AT)))
             some = build.icmp_unsigned("!=", came, I32(0))
-            build.store(build.add(build.load(more), self._lanes(
-                build.select(some, gone, I32(0)))), more)
+            build.store(
+                build.add(build.load(more), self._lanes(build.select(some, gone, I32(0)))), more
+            )
 
     def _release_the_grid(self, moved: ir.Value) -> None:
         build, context = self.build, self.context
@@ -297,8 +321,10 @@ class Resident:
             return
         there, finished = context.load("at_grid"), context.load("finished")
         threads = build.mul(self.count, context.load("threads"))
-        whole = build.and_(build.icmp_unsigned("!=", there, I64(0)),
-                           build.icmp_unsigned(">=", build.add(there, finished), threads))
+        whole = build.and_(
+            build.icmp_unsigned("!=", there, I64(0)),
+            build.icmp_unsigned(">=", build.add(there, finished), threads),
+        )
         with build.if_then(whole):
             context.store("at_grid", I64(0))
             build.store(I1(1), moved)
@@ -314,7 +340,8 @@ class Resident:
 
         def lanes(state: ir.Value, arrival: Arrival) -> ir.Value:
             same = build.icmp_unsigned(
-                "==", self._load(state, arrival.offset + 4 * NUMBER), barrier)
+                "==", self._load(state, arrival.offset + 4 * NUMBER), barrier
+            )
             counted = self._load(state, arrival.offset + 4 * COUNTED)
             return build.select(same, counted, I32(0))
 
@@ -324,8 +351,7 @@ class Resident:
                     some = lanes(state, arrival)
                     build.store(build.add(build.load(here), self._lanes(some)), here)
                     if arrival.step.mode:
-                        some = build.and_(some, self._load(
-                            state, arrival.offset + 4 * PREDICATE))
+                        some = build.and_(some, self._load(state, arrival.offset + 4 * PREDICATE))
                         build.store(build.add(build.load(true), self._lanes(some)), true)
         with self._each_warp(number) as (_, state):
             for arrival in waits:
@@ -333,17 +359,24 @@ class Resident:
                 with build.if_then(build.icmp_unsigned("!=", some, I32(0))):
                     result = {
                         "popc": lambda: build.load(true),
-                        "and": lambda: build.zext(build.icmp_unsigned(
-                            "==", build.load(true), build.load(here)), I64),
-                        "or": lambda: build.zext(build.icmp_unsigned(
-                            "!=", build.load(true), I64(0)), I64),
+                        "and": lambda: build.zext(
+                            build.icmp_unsigned("==", build.load(true), build.load(here)), I64
+                        ),
+                        "or": lambda: build.zext(
+                            build.icmp_unsigned("!=", build.load(true), I64(0)), I64
+                        ),
                     }.get(arrival.step.mode, lambda: I64(0))()
                     for field, value in (
-                            (RESULT, build.trunc(result, I32)), (COUNTED, I32(0)),
-                            (PARKED, build.and_(self._load(
-                                state, arrival.offset + 4 * PARKED), build.not_(some))),
-                            (GIVEN, build.or_(self._load(
-                                state, arrival.offset + 4 * GIVEN), some))):
+                        (RESULT, build.trunc(result, I32)),
+                        (COUNTED, I32(0)),
+                        (
+                            PARKED,
+                            build.and_(
+                                self._load(state, arrival.offset + 4 * PARKED), build.not_(some)
+                            ),
+                        ),
+                        (GIVEN, build.or_(self._load(state, arrival.offset + 4 * GIVEN), some)),
+                    ):
                         self._store(state, arrival.offset + 4 * field, value)
                     self._store(state, READY, I32(1))
         build.ret(I64(0))

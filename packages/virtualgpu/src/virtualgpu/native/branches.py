@@ -94,8 +94,9 @@ class Ways:
             self.build.ret(I32(STOPPED))
         return block
 
-    def _guard(self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
-               ) -> ir.Value:
+    def _guard(
+        self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
+    ) -> ir.Value:
         """Lanes whose predicate is false go on behind; the others' mask."""
         build, after = self.build, place.after
         slot, negated = guard
@@ -136,8 +137,7 @@ class Ways:
         elif kind == "barrier" and self.apart is not None:
             self.apart.arrive(place, mask)
         elif kind == "barrier":
-            self.state.save(self.barriers.index(place) + 1, mask,
-                            self.places[place.after].live_in)
+            self.state.save(self.barriers.index(place) + 1, mask, self.places[place.after].live_in)
             build.ret(I32(AT_BARRIER))
         elif kind == "branch" and taken is not None:
             self._branch(place, mask, taken, pending)
@@ -162,8 +162,11 @@ class Ways:
             build.position_at_end(some)
             build.cbranch(build.icmp_unsigned("==", stay, I32(0)), yes, parted)
             build.position_at_end(parted)
-            self._part(place, sorted([(place.target, go), (place.after, stay)],
-                                     key=lambda way: way[0]), pending)
+            self._part(
+                place,
+                sorted([(place.target, go), (place.after, stay)], key=lambda way: way[0]),
+                pending,
+            )
         build.position_at_end(yes)
         self._go(place, place.target, mask, pending)
         build.position_at_end(no)
@@ -175,8 +178,10 @@ class Ways:
         if block.kind == "indexed":
             keys = list(range(len(block.targets)))
         else:
-            keys = [program.module.address(code.function.name)
-                    for code in control_flow.callees(program, block)]
+            keys = [
+                program.module.address(code.function.name)
+                for code in control_flow.callees(program, block)
+            ]
         bits = int(taken.kind[1:])
         if taken.lanes is None:
             nowhere = self._stop(-1 - place.index, mask, taken)
@@ -194,8 +199,11 @@ class Ways:
             ways[target] = build.or_(ways[target], same) if target in ways else same
             left = build.and_(left, build.not_(same))
         onward = self.function.append_basic_block("ways")
-        build.cbranch(build.icmp_unsigned("==", left, I32(0)), onward,
-                      self._stop(-1 - place.index, mask, taken))
+        build.cbranch(
+            build.icmp_unsigned("==", left, I32(0)),
+            onward,
+            self._stop(-1 - place.index, mask, taken),
+        )
         build.position_at_end(onward)
         ways = {target: lanes for target, lanes in ways.items() if target not in self.ending}
         first, *others = sorted(ways) or [-1]
@@ -294,7 +302,8 @@ class Ways:
         if head and not head.registers:
             head.registers.extend(
                 (offset, self.program.dtypes[slot], slot in self.registers.varying)
-                for slot, offset in state.offsets.items())
+                for slot, offset in state.offsets.items()
+            )
 
     def _tick(self, place: Place, mask: ir.Value, target: int = -1) -> None:
         """Once in many rounds of a loop, on the way to ``target``, ask whether the time is up."""
@@ -321,8 +330,11 @@ class Ways:
         # It is handed the context so that LLVM knows who may write there.
         build.call(build.inttoptr(context.load("tick"), callback), [context.pointer, I64(number)])
         done = self.function.append_basic_block("done")
-        build.cbranch(build.icmp_unsigned("!=", context.load("ended"), I64(0)),
-                      self._stop(-1 - place.index, mask), done)
+        build.cbranch(
+            build.icmp_unsigned("!=", context.load("ended"), I64(0)),
+            self._stop(-1 - place.index, mask),
+            done,
+        )
         build.position_at_end(done)
 
     def _provided(self, place: Place, step: Provided, mask: ir.Value) -> None:

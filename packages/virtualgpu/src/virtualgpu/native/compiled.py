@@ -45,11 +45,16 @@ class NativeKernel:
     def __init__(self, program: Program, record: Record):
         self.program, self.record = program, record
         self.run: Callable[[int, int, int], int] = ctypes.CFUNCTYPE(
-            ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(
-                llvm.address(record.code[-1]))
-        self.heads = {place: Head(sees, frozenset(slots), [
-                          (offset, np.dtype(dtype), own) for offset, dtype, own in registers])
-                      for place, sees, slots, registers in record.heads}
+            ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+        )(llvm.address(record.code[-1]))
+        self.heads = {
+            place: Head(
+                sees,
+                frozenset(slots),
+                [(offset, np.dtype(dtype), own) for offset, dtype, own in registers],
+            )
+            for place, sees, slots, registers in record.heads
+        }
         self.checked: Checked | None = None
         if record.grain is not None:
             from virtualgpu.native.watched.rules import Checked, Grain
@@ -72,7 +77,8 @@ class NativeKernel:
 
         steps: dict[int, list[Any]] = {
             number: decode(self.program, self.places[number])
-            for number in {place for place, _ in self.record.sites}}
+            for number in {place for place, _ in self.record.sites}
+        }
         return [(steps[place][step], self.places[place]) for place, step in self.record.sites]
 
     @cached_property

@@ -11,36 +11,85 @@ from virtualgpu.lanes.barriers import COUNT as BARRIERS
 
 FIELDS = (
     "delta",  # host address of a byte of global memory, less its device address
-    "shared", "local", "local_stride",
-    "threads", "warps", "ntid_x", "ntid_y", "ntid_z", "nctaid_x", "nctaid_y", "nctaid_z",
-    "ctaid_x", "ctaid_y", "ctaid_z", "block", "warp",
-    "tid_x", "tid_y", "tid_z",  # tables: uint32 for each thread of a block
-    "parameters", "states", "state_size",
+    "shared",
+    "local",
+    "local_stride",
+    "threads",
+    "warps",
+    "ntid_x",
+    "ntid_y",
+    "ntid_z",
+    "nctaid_x",
+    "nctaid_y",
+    "nctaid_z",
+    "ctaid_x",
+    "ctaid_y",
+    "ctaid_z",
+    "block",
+    "warp",
+    "tid_x",
+    "tid_y",
+    "tid_z",  # tables: uint32 for each thread of a block
+    "parameters",
+    "states",
+    "state_size",
     # Tables of extents, three words each: where the sorted starts are, where the ends, how many.
-    "global_starts", "global_ends", "global_count",
-    "shared_starts", "shared_ends", "shared_count", "shared_bytes", "local_bytes",
-    "dynamic_smem_size", "total_smem_size",
+    "global_starts",
+    "global_ends",
+    "global_count",
+    "shared_starts",
+    "shared_ends",
+    "shared_count",
+    "shared_bytes",
+    "local_bytes",
+    "dynamic_smem_size",
+    "total_smem_size",
     # Rounds left until `tick` is called, which makes `ended` 0 where the kernel may go on. Where it
     # was then, or has stopped: a memory instruction's number or a place as -1 - index, the lanes.
     # `tick` is called for functions that the device provides (`provided`) too, by their number.
-    "fuel", "tick", "ended", "fault", "fault_mask",
+    "fuel",
+    "tick",
+    "ended",
+    "fault",
+    "fault_mask",
     "several",  # whether other cores run blocks of the same launch
     # Blocks that run side by side (`resident`): whether they have started, where each memory of the
     # first begins and how many bytes each block has of it; threads at the grid's barrier and ended.
-    "started", "shared_all", "local_all", "states_all", "tables",
-    "shared_room", "local_room", "states_room", "at_grid", "finished",
+    "started",
+    "shared_all",
+    "local_all",
+    "states_all",
+    "tables",
+    "shared_room",
+    "local_room",
+    "states_room",
+    "at_grid",
+    "finished",
     # What a watched kernel counts (`counting`): its tables, and the observer's loop with its data.
-    "place_counts", "site_counts", "thread_instructions", "thread_accesses",
-    "passes", "count_apart", "count_data",
-    "warp_instructions", "warp_accesses", "span", "end_stretch",
+    "place_counts",
+    "site_counts",
+    "thread_instructions",
+    "thread_accesses",
+    "passes",
+    "count_apart",
+    "count_data",
+    "warp_instructions",
+    "warp_accesses",
+    "span",
+    "end_stretch",
     "watch",  # the words of a kernel that is checked (`shadow.rules`)
     "in_rows",  # whether each row of lanes has neighbouring threads (`regular`)
     # Sums that a core keeps to itself (`sums`): their room, the host address of what they are of,
     # how many bytes it has (0: none) and one of its elements; and how many memory instructions
     # there are.
-    "own_room", "own_start", "own_span", "own_width", "sites",
+    "own_room",
+    "own_start",
+    "own_span",
+    "own_width",
+    "sites",
     # Device addresses that a launch gives a kernel which asks for them (`core.given`).
-    "workspace", "parameter_address",
+    "workspace",
+    "parameter_address",
     "clock",  # instructions that warps of the block have run, in a kernel that asks for them
     "seen",  # where a loop's head leaves the registers that decide how it goes on (`circles`)
 )

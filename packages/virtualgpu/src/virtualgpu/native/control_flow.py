@@ -98,9 +98,12 @@ def places(program: Program) -> list[Place]:
         place.targets = tuple(number[target] for target in targets)
     result = [found[stand] for stand in order]
     for place in result:
-        place.live_in = place.block.live_in.union(*(
-            caller.live_out - set(caller.receives)
-            for caller in (program.blocks[index] for index in place.stack)))
+        place.live_in = place.block.live_in.union(
+            *(
+                caller.live_out - set(caller.receives)
+                for caller in (program.blocks[index] for index in place.stack)
+            )
+        )
     for place in result:
         place.live_out = frozenset().union(*(result[index].live_in for index in place.onward))
     return result
@@ -135,11 +138,18 @@ def callees(program: Program, block: Block) -> list[FunctionCode]:
     if site.target is not None:
         return [program.functions[site.target]]
     pointed_at = set(program.module.functions_in_tables()) | {
-        operand.name for code in program.functions.values() for instruction in code.function.body
-        if instruction.opcode != "call" for operand in instruction.operands
-        if isinstance(operand, Symbol)}
-    return [code for name, code in program.functions.items() if name in pointed_at
-            and len(code.function.parameters) == len(site.arguments)]
+        operand.name
+        for code in program.functions.values()
+        for instruction in code.function.body
+        if instruction.opcode != "call"
+        for operand in instruction.operands
+        if isinstance(operand, Symbol)
+    }
+    return [
+        code
+        for name, code in program.functions.items()
+        if name in pointed_at and len(code.function.parameters) == len(site.arguments)
+    ]
 
 
 def chosen(place: Place) -> Operand | None:
@@ -167,7 +177,8 @@ def _arguments(program: Program, place: Place) -> Passing:
         handed = _handed_over(
             (caller, place.frame, block.call.arguments),
             (callee, frame, [variable.name for variable in formal]),
-            [variable.size for variable in formal])
+            [variable.size for variable in formal],
+        )
         if handed.memory and len(fitting) > 1:
             raise Refused("a call of an address that hands over memory")
         # What a call finds in its registers is zero, also where an earlier one has left something.
@@ -184,13 +195,18 @@ def _results(program: Program, place: Place) -> Passing:
     given = [variable.name for variable in callee.function.returns]
     if len(given) != len(site.call.returns):
         raise Refused("a call with other results than the function has")
-    return _handed_over((callee, place.frame, given),
-                        (caller, place.frame - caller.frame_size, site.call.returns),
-                        [variable.size for variable in callee.function.returns])
+    return _handed_over(
+        (callee, place.frame, given),
+        (caller, place.frame - caller.frame_size, site.call.returns),
+        [variable.size for variable in callee.function.returns],
+    )
 
 
-def _handed_over(origin: tuple[FunctionCode, int, Sequence[str]],
-                 target: tuple[FunctionCode, int, Sequence[str]], sizes: list[int]) -> Passing:
+def _handed_over(
+    origin: tuple[FunctionCode, int, Sequence[str]],
+    target: tuple[FunctionCode, int, Sequence[str]],
+    sizes: list[int],
+) -> Passing:
     """From variables of one function, whose frame begins at a byte, to those of another."""
     (giver, from_frame, given), (taker, to_frame, taken) = origin, target
     passing = Passing({}, [])
@@ -198,8 +214,9 @@ def _handed_over(origin: tuple[FunctionCode, int, Sequence[str]],
         if one in giver.slots and other in taker.slots:
             passing.registers[taker.slots[other]] = giver.slots[one]
         elif one in giver.frame and other in taker.frame:
-            passing.memory.append((from_frame + giver.frame[one], to_frame + taker.frame[other],
-                                   size))
+            passing.memory.append(
+                (from_frame + giver.frame[one], to_frame + taker.frame[other], size)
+            )
         else:
             raise Refused("a parameter that is a register here and memory there")
     return passing
@@ -239,13 +256,13 @@ def endings(places: list[Place]) -> set[int]:
 def _only_ends(place: Place, gone: set[int]) -> bool:
     block = place.block
     if block.guard is not None or any(
-            i.opcode not in ("ret", "exit", "bra") for i in block.instructions):
+        i.opcode not in ("ret", "exit", "bra") for i in block.instructions
+    ):
         return False
     return block.kind == "exit" or (block.kind == "goto" and place.target in gone)
 
 
-def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
-            ) -> list[int]:
+def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]) -> list[int]:
     """For each place: where other lanes of the warp may wait while it runs.
 
     Parameters
@@ -290,8 +307,9 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set
     return found
 
 
-def anywhere(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
-             ) -> list[int]:
+def anywhere(
+    places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
+) -> list[int]:
     """As :func:`waiting`, where lanes may also be held back: once they may have parted, some can
     wait at every place that can still be reached."""
     stirred = set(guarded)

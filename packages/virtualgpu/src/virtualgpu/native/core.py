@@ -54,7 +54,8 @@ def given(launch: Launch, names: list[str]) -> dict[str, int]:
     """Addresses in global memory that a kernel asks for: allocated now, unless they are there."""
     known: dict[str, Callable[[], int]] = {
         "workspace": launch.workspace,
-        "parameter_address": lambda: int(launch.parameter_address(0)[0])}
+        "parameter_address": lambda: int(launch.parameter_address(0)[0]),
+    }
     return {name: known[name]() for name in names}
 
 
@@ -80,18 +81,26 @@ class Common:
         extents = sorted((start, end) for start, end, _ in launch.shared_layout.extents)
         record = kernel.record
         stride = -(-record.local_size // 16) * 16
-        self.rooms = {"shared": -(-launch.shared_bytes // 16) * 16,
-                      "local": warps * LANES * stride, "states": warps * record.state_size}
+        self.rooms = {
+            "shared": -(-launch.shared_bytes // 16) * 16,
+            "local": warps * LANES * stride,
+            "states": warps * record.state_size,
+        }
         self.blocks = self._side_by_side(launch) if record.parked else 1
         self.fields = {
-            "delta": launch.memory.host - BASE, "threads": launch.threads, "warps": warps,
-            "local_stride": stride, "local_bytes": launch.threads * stride,
+            "delta": launch.memory.host - BASE,
+            "threads": launch.threads,
+            "warps": warps,
+            "local_stride": stride,
+            "local_bytes": launch.threads * stride,
             "state_size": record.state_size,
             "parameters": pointer(self._parameters),
             "shared_starts": tables.table([start for start, _ in extents]),
             "shared_ends": tables.table([end for _, end in extents]),
-            "shared_count": len(extents), "shared_bytes": launch.shared_bytes,
-            "dynamic_smem_size": launch.dynamic_shared, "total_smem_size": launch.packed_shared,
+            "shared_count": len(extents),
+            "shared_bytes": launch.shared_bytes,
+            "dynamic_smem_size": launch.dynamic_shared,
+            "total_smem_size": launch.packed_shared,
             "in_rows": x % record.row == 0 or x == launch.threads,
             "tid_x": tables.table(thread % x, np.uint32),
             "tid_y": tables.table(thread // x % y, np.uint32),
@@ -114,8 +123,11 @@ class Common:
         """How many blocks that may wait for each other share a context: as many as fit a core's
         cache, of a cooperative launch all."""
         own = sum(self.rooms.values())
-        blocks = launch.blocks if launch.cooperative else max(
-            1, min(launch.blocks, WAVE_LANES // launch.threads, SIDE_BY_SIDE // own))
+        blocks = (
+            launch.blocks
+            if launch.cooperative
+            else max(1, min(launch.blocks, WAVE_LANES // launch.threads, SIDE_BY_SIDE // own))
+        )
         launch.reserve(blocks * own, "memory of blocks that wait for each other")
         return blocks
 
@@ -123,9 +135,11 @@ class Common:
         """The fields that say which global memory there is."""
         memory, self._allocations = launch.memory, Tables()
         self.version = memory.version
-        return {"global_starts": self._allocations.table(memory.starts),
-                "global_ends": self._allocations.table(memory.ends),
-                "global_count": len(memory.starts)}
+        return {
+            "global_starts": self._allocations.table(memory.starts),
+            "global_ends": self._allocations.table(memory.ends),
+            "global_count": len(memory.starts),
+        }
 
     def renew(self, launch: Launch) -> None:
         """Go over to another launch that fits."""
@@ -139,8 +153,14 @@ class Common:
 
 
 def _dimensions(launch: Launch) -> tuple[object, ...]:
-    return (launch.memory, launch.block, launch.grid, launch.dynamic_shared, launch.cooperative,
-            launch.budget.nbytes)
+    return (
+        launch.memory,
+        launch.block,
+        launch.grid,
+        launch.dynamic_shared,
+        launch.cooperative,
+        launch.budget.nbytes,
+    )
 
 
 class Core:
@@ -169,8 +189,9 @@ class Core:
         Of a launch's first core that lies idle: the others, which have the same ``common``.
     """
 
-    def __init__(self, launch: Launch, kernel: NativeKernel, common: Common,
-                 look: Callable[[Core], bool]):
+    def __init__(
+        self, launch: Launch, kernel: NativeKernel, common: Common, look: Callable[[Core], bool]
+    ):
         self.kernel, self.common, record = kernel, common, kernel.record
         self._version = common.version
         self.helpers: list[Core] = []
@@ -213,8 +234,7 @@ class Core:
         self.spent = self._began = 0.0
         self._rounds = ROUNDS
         self.error: BaseException | None = None
-        self.set({"fuel": ROUNDS, "several": 0, "block": 0,
-                  "own_room": self._sums, "own_span": 0})
+        self.set({"fuel": ROUNDS, "several": 0, "block": 0, "own_room": self._sums, "own_span": 0})
 
     def forget_variables(self) -> None:
         """Have each memory instruction look up again where its addresses lie."""
@@ -287,7 +307,8 @@ class Core:
         def heard(unraisable: Any) -> None:
             trace = unraisable.exc_traceback
             if isinstance(unraisable.exc_value, KeyboardInterrupt) or (
-                    trace is not None and trace.tb_frame.f_code is Core._tick.__code__):
+                trace is not None and trace.tb_frame.f_code is Core._tick.__code__
+            ):
                 self.error = unraisable.exc_value
             else:
                 before(unraisable)
@@ -317,8 +338,12 @@ class Core:
         return np.ctypeslib.as_array(whole).reshape(self.width, TABLE)[:, EXITED]
 
     def _note(self) -> None:
-        self._stood = (self.word("fault"), self.word("block"), self.word("warp"),
-                       self.word("fault_mask"))
+        self._stood = (
+            self.word("fault"),
+            self.word("block"),
+            self.word("warp"),
+            self.word("fault_mask"),
+        )
 
     def stand(self) -> tuple[Wave, Group]:
         """Block and lanes that stopped or last looked up from a loop, for the machine's words."""

@@ -110,10 +110,16 @@ class Counting:
             return
         self._place(place, WARPS, 1)
         self._place(place, HERE, self._lanes(mask))
-        accesses = sum(isinstance(step, MemoryAccess) and step.site.space in ("global", "shared")
-                       and not _is_silent(step.site) for step in self.steps[place.index])
-        thread = build.add(build.mul(context.load("block"), context.load("threads")),
-                           build.shl(context.load("warp"), I64(5)))
+        accesses = sum(
+            isinstance(step, MemoryAccess)
+            and step.site.space in ("global", "shared")
+            and not _is_silent(step.site)
+            for step in self.steps[place.index]
+        )
+        thread = build.add(
+            build.mul(context.load("block"), context.load("threads")),
+            build.shl(context.load("warp"), I64(5)),
+        )
         for field, more in (("thread_instructions", count), ("thread_accesses", accesses)):
             if more:
                 self._threads(field, thread, mask, more)
@@ -134,8 +140,9 @@ class Counting:
         self._place(place, BRANCHES, 1)
         if taken.lanes is not None:
             went = build.and_(bits_of_mask(build, taken.node), mask)
-            both = build.and_(build.icmp_unsigned("!=", went, I32(0)),
-                              build.icmp_unsigned("!=", went, mask))
+            both = build.and_(
+                build.icmp_unsigned("!=", went, I32(0)), build.icmp_unsigned("!=", went, mask)
+            )
             self._place(place, PARTED, build.zext(both, I64))
 
     # -- memory --------------------------------------------------------------------------------
@@ -160,8 +167,15 @@ class Counting:
         turns = I64(max(1, site.size // 4))
         shared = build.icmp_unsigned("==", space, I64(1))
         row = build.add(I64(len(SPACES) * number), space)
-        self._site(row, (LANES, 1, build.select(shared, turns, sectors),
-                         build.select(shared, turns, I64(site.size))))
+        self._site(
+            row,
+            (
+                LANES,
+                1,
+                build.select(shared, turns, sectors),
+                build.select(shared, turns, I64(site.size)),
+            ),
+        )
 
     def same(self, step: MemoryAccess, number: int, mask: ir.Value, address: ir.Value) -> None:
         """All lanes of ``mask`` reach one address."""
@@ -191,21 +205,35 @@ class Counting:
         if site.space != "generic":
             self._loop(step, number, SPACES.index(site.space), mask)
             return
-        addresses = Value(build, build.load(self.context.at(ADDRESSES), typ=ir.VectorType(
-            I64, LANES), align=8), "u64")
+        addresses = Value(
+            build,
+            build.load(self.context.at(ADDRESSES), typ=ir.VectorType(I64, LANES), align=8),
+            "u64",
+        )
         for space, _, lanes in by_space(build, addresses, mask):
             self._some(step, number, space, lanes)
 
     def _near(self, step: MemoryAccess, number: int, mask: ir.Value) -> None:
         """Words that lie side by side are in different banks, whichever lane reaches which."""
         build = self.build
-        words = Value(build, build.load(self.context.at(ADDRESSES), typ=ir.VectorType(
-            I64, LANES), align=8), "u64") >> 2
+        words = (
+            Value(
+                build,
+                build.load(self.context.at(ADDRESSES), typ=ir.VectorType(I64, LANES), align=8),
+                "u64",
+            )
+            >> 2
+        )
         here = Value(build, mask_of_bits(build, mask), "pred")
         lowest, highest = (
-            intrinsic(build, f"llvm.vector.reduce.u{which}.v{LANES}i64", I64, [
-                select(here, words, other).node])
-            for which, other in (("min", (1 << 64) - 1), ("max", 0)))
+            intrinsic(
+                build,
+                f"llvm.vector.reduce.u{which}.v{LANES}i64",
+                I64,
+                [select(here, words, other).node],
+            )
+            for which, other in (("min", (1 << 64) - 1), ("max", 0))
+        )
         near = build.icmp_unsigned("<", build.sub(highest, lowest), I64(LANES))
         space = SPACES.index("shared")
         with build.if_else(near) as (yes, no):
@@ -223,8 +251,10 @@ class Counting:
 
     def _count_threads(self, mask: ir.Value) -> None:
         build, context = self.build, self.context
-        thread = build.add(build.mul(context.load("block"), context.load("threads")),
-                           build.shl(context.load("warp"), I64(5)))
+        thread = build.add(
+            build.mul(context.load("block"), context.load("threads")),
+            build.shl(context.load("warp"), I64(5)),
+        )
         self._threads("thread_accesses", thread, mask, 1)
 
     def _loop(self, step: MemoryAccess, number: int, space: int, mask: ir.Value) -> None:
@@ -233,6 +263,15 @@ class Counting:
         table = pointer_to(build, context.load("count_data"))
         pointers = [item(build, table, I64(i), I64) for i in range(POINTERS - 1)]
         pointers.insert(1, build.ptrtoint(context.at(ADDRESSES), I64))
-        build.call(build.inttoptr(context.load("count_apart"), signature), [
-            *pointers, I64(len(SPACES) * number + space), I64(space), build.zext(mask, I64),
-            I64(step.site.size), I64(int(step.site.kind == "atomic")), context.load("block")])
+        build.call(
+            build.inttoptr(context.load("count_apart"), signature),
+            [
+                *pointers,
+                I64(len(SPACES) * number + space),
+                I64(space),
+                build.zext(mask, I64),
+                I64(step.site.size),
+                I64(int(step.site.kind == "atomic")),
+                context.load("block"),
+            ],
+        )

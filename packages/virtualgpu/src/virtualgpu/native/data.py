@@ -34,8 +34,7 @@ def emit(registers: Registers, step: Step, mask: ir.Value) -> None:
     elif isinstance(step, Move):
         _move(registers, step)
     elif isinstance(step, Parameter):
-        for slot, (value, dtype) in zip(
-                step.targets, parameters(registers, step), strict=True):
+        for slot, (value, dtype) in zip(step.targets, parameters(registers, step), strict=True):
             registers.write(slot, value, dtype)
     elif isinstance(step, Copy):
         _copy(registers, step, mask)
@@ -45,8 +44,10 @@ def emit(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 def _data(registers: Registers, step: Data) -> None:
     operation = step.operation
-    arguments = [registers.get(source, want)
-                 for source, want in zip(step.sources, operation.sources, strict=True)]
+    arguments = [
+        registers.get(source, want)
+        for source, want in zip(step.sources, operation.sources, strict=True)
+    ]
     if operation.carry_in:
         carry = registers.place.block.function.slots["%cc"]
         arguments.append(registers.read(carry)[0])
@@ -54,8 +55,10 @@ def _data(registers: Registers, step: Data) -> None:
     results = operation.body(*together(arguments))
     results = results if isinstance(results, tuple) else (results,)
     # Whether LLVM may find out which float64 it is: one that comes of none.
-    known = all(want != F64 or isinstance(source, Immediate)
-                for source, want in zip(step.sources, operation.sources, strict=True))
+    known = all(
+        want != F64 or isinstance(source, Immediate)
+        for source, want in zip(step.sources, operation.sources, strict=True)
+    )
     for slot, value, dtype in zip(step.targets, results, operation.destinations, strict=False):
         if known and value.kind == "f64":
             value = opaque(value)
@@ -95,12 +98,18 @@ def _copy(registers: Registers, step: Copy, mask: ir.Value) -> None:
     if step.passing.memory:
         with each_bit(build, mask) as lane:
             thread = build.add(build.shl(context.load("warp"), I64(5)), lane)
-            own = build.add(context.load("local"),
-                            build.mul(thread, context.load("local_stride")))
+            own = build.add(context.load("local"), build.mul(thread, context.load("local_stride")))
             for start, end, size in step.passing.memory:
-                intrinsic(build, "llvm.memmove.p0.p0.i64", ir.VoidType(), [
-                    *(pointer_to(build, build.add(own, I64(at))) for at in (end, start)),
-                    I64(size), I1(0)])
+                intrinsic(
+                    build,
+                    "llvm.memmove.p0.p0.i64",
+                    ir.VoidType(),
+                    [
+                        *(pointer_to(build, build.add(own, I64(at))) for at in (end, start)),
+                        I64(size),
+                        I1(0),
+                    ],
+                )
     for target, origin in step.passing.registers.items():
         want = dtypes[target]
         if origin is None:
@@ -114,8 +123,7 @@ def parameters(registers: Registers, step: Parameter) -> Iterator[tuple[Value, n
     """The values that a step loads, and their types."""
     build, dtype = registers.build, step.dtype
     for i in range(len(step.targets)):
-        at = build.add(registers.context.load("parameters"),
-                       I64(step.offset + i * dtype.itemsize))
+        at = build.add(registers.context.load("parameters"), I64(step.offset + i * dtype.itemsize))
         node = build.load(pointer_to(build, at), typ=ir.IntType(8 * dtype.itemsize), align=1)
         plain = dtype if dtype.kind == "i" else UNSIGNED[dtype.itemsize]
         yield Value(build, node, kind(plain)), plain
@@ -146,5 +154,7 @@ def _isspacep(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 # Instructions that are no data: what they do, with the word of the lanes that run them.
 _EMIT: dict[str, Callable[[Registers, Step, ir.Value], None]] = {
-    "cvta": _cvta, "isspacep": _isspacep, **warp.EMIT,
+    "cvta": _cvta,
+    "isspacep": _isspacep,
+    **warp.EMIT,
 }

@@ -134,14 +134,14 @@ class _Handover:
         for place, offset in self.found.heads:
             yield place, self._word(offset)
         for arrival in self.found.arrivals:
-            yield (self.found.places[arrival.place.after],
-                   self._word(arrival.offset + 4 * GIVEN))
+            yield (self.found.places[arrival.place.after], self._word(arrival.offset + 4 * GIVEN))
 
     def _wait(self, arrival: Arrival) -> None:
         """Those who stand at a barrier."""
         wave, place, step = self.wave, arrival.place, arrival.step
-        words = [self._word(arrival.offset + 4 * field)
-                 for field in (PARKED, COUNTED, NUMBER, PREDICATE)]
+        words = [
+            self._word(arrival.offset + 4 * field) for field in (PARKED, COUNTED, NUMBER, PREDICATE)
+        ]
         live = self.found.places[place.after].live_in
         for number in np.unique(words[2]):
             here = np.where(words[2] == number, words[0], 0).astype(np.uint32)
@@ -150,8 +150,7 @@ class _Handover:
                 if key not in wave.waiting:
                     state = wave.waiting[key] = barriers.Waiting(wave)
                     if key != "grid":
-                        for array, start in ((state.arrived, ARRIVED),
-                                             (state.expected, EXPECTED)):
+                        for array, start in ((state.arrived, ARRIVED), (state.expected, EXPECTED)):
                             array[:] = self.tables[:, start + int(number)]
                         came = np.ascontiguousarray(self.tables[:, CAME:]).view(np.uint32)
                         came = came.reshape(wave.blocks, -1, WARPS)[:, int(number)]
@@ -169,8 +168,9 @@ class _Handover:
         block, warp, lane = where
         return block * self.wave.threads + warp * LANES + lane, where
 
-    def _groups(self, place: Place, words: np.ndarray, live: frozenset[int]
-                ) -> Iterator[tuple[Group, tuple[np.ndarray, ...]]]:
+    def _groups(
+        self, place: Place, words: np.ndarray, live: frozenset[int]
+    ) -> Iterator[tuple[Group, tuple[np.ndarray, ...]]]:
         """The lanes at a place as a group, if there are any."""
         lanes, where = self._lanes(words)
         if not len(lanes):
@@ -180,11 +180,21 @@ class _Handover:
         frame = 0
         for index in place.stack:
             caller = blocks[index]
-            stack.append((index, frame, Registers.of(
-                self._values(caller.live_out, where), lanes, whole)))
+            stack.append(
+                (index, frame, Registers.of(self._values(caller.live_out, where), lanes, whole))
+            )
             frame += caller.function.frame_size
-        yield Group(self.wave, lanes, place.block.index, Registers.of(
-            self._values(live, where), lanes, whole), tuple(stack), place.frame), where
+        yield (
+            Group(
+                self.wave,
+                lanes,
+                place.block.index,
+                Registers.of(self._values(live, where), lanes, whole),
+                tuple(stack),
+                place.frame,
+            ),
+            where,
+        )
 
     def _values(self, slots: frozenset[int], where: tuple[np.ndarray, ...]) -> Values:
         """Registers as the states have them: each of shape (lanes,)."""

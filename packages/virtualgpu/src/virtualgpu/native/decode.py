@@ -46,8 +46,14 @@ def decode(program: Program, place: Place) -> list[Step]:
         call = place.block if place.block.kind == "call" else program.blocks[place.stack[-1]]
         assert call.last is not None
         handed = place.passing.registers
-        steps.append(Copy(instruction=call.last, targets=tuple(handed), passing=place.passing,
-                          reads=frozenset(slot for slot in handed.values() if slot is not None)))
+        steps.append(
+            Copy(
+                instruction=call.last,
+                targets=tuple(handed),
+                passing=place.passing,
+                reads=frozenset(slot for slot in handed.values() if slot is not None),
+            )
+        )
     return steps
 
 
@@ -59,8 +65,12 @@ def _taken(program: Program, place: Place, step: Step) -> Step:
         if step.site.whole:
             raise Refused(instruction.name)
         base = step.sources[0]
-        if code is program.entry_code and isinstance(base, Symbol) and (
-                base.name in program.parameter_offsets) and step.site.kind != "load":
+        if (
+            code is program.entry_code
+            and isinstance(base, Symbol)
+            and (base.name in program.parameter_offsets)
+            and step.site.kind != "load"
+        ):
             raise Refused("a store to a kernel's parameter")
         return replace(step, site=copy(step.site))
     if isinstance(step, Move):
@@ -84,11 +94,15 @@ def _taken(program: Program, place: Place, step: Step) -> Step:
         raise Refused("a barrier of clusters")
     if family in SILENT:
         way = chosen(place) if instruction.opcode in ("brx", "call") else None
-        reads = step.reads if instruction.opcode in ("bra", "brx") else frozenset(
-            code.slots[way.name] for way in [way] if isinstance(way, Register))
+        reads = (
+            step.reads
+            if instruction.opcode in ("bra", "brx")
+            else frozenset(code.slots[way.name] for way in [way] if isinstance(way, Register))
+        )
         return replace(step, reads=reads, sources=step.sources if reads else ())
-    if family == "address" or (family == "warp" and (
-            instruction.opcode == "activemask" or "sync" in instruction.modifiers)):
+    if family == "address" or (
+        family == "warp" and (instruction.opcode == "activemask" or "sync" in instruction.modifiers)
+    ):
         return replace(step)
     raise Refused(instruction.name)
 
@@ -99,9 +113,18 @@ def _called(program: Program, step: Call) -> Step:
     if step.function == "cudaCGGetIntrinsicHandle":  # always the same
         (target,) = step.targets
         assert target is not None
-        return Move(instruction=step.instruction, targets=step.targets, sources=(Immediate(1),),
-                    dtype=program.dtypes[target])
+        return Move(
+            instruction=step.instruction,
+            targets=step.targets,
+            sources=(Immediate(1),),
+            dtype=program.dtypes[target],
+        )
     if step.function in intrinsics.NAMES:
-        return Provided(instruction=step.instruction, targets=step.targets, sources=step.sources,
-                        reads=step.reads, function=step.function)
+        return Provided(
+            instruction=step.instruction,
+            targets=step.targets,
+            sources=step.sources,
+            reads=step.reads,
+            function=step.function,
+        )
     raise Refused(f"{step.instruction.name} {step.function}")

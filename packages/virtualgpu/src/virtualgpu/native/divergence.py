@@ -68,9 +68,18 @@ class Apart:
         self.spinning = spinning
         places = lowering.places
         self.meets = [place for place in places if place.block.warp_mask is not None]
-        self.heads = [places[head] for head in sorted({
-            target for place in places if place.index in spinning
-            for target in place.onward & spinning if target <= place.index})]
+        self.heads = [
+            places[head]
+            for head in sorted(
+                {
+                    target
+                    for place in places
+                    if place.index in spinning
+                    for target in place.onward & spinning
+                    if target <= place.index
+                }
+            )
+        ]
         self._check_warp_barriers()
         self.again = [*self.meets, *self.heads]
         offset = State.HEADER
@@ -159,8 +168,11 @@ class Apart:
         """Other ``bar.warp.sync`` that name the same lanes."""
         if not _is_warp_barrier(place):
             return []
-        return [other for other in self.meets if other is not place and _is_warp_barrier(other)
-                and _literal(other) == _literal(place)]
+        return [
+            other
+            for other in self.meets
+            if other is not place and _is_warp_barrier(other) and _literal(other) == _literal(place)
+        ]
 
     def _complete(self, place: Place, lanes: ir.Value) -> ir.Value:
         """Of ``lanes``, which stand at a meeting, those of one team that is complete; 0 if none
@@ -168,8 +180,9 @@ class Apart:
         build, low = self.build, self.low
         alive = build.or_(build.load(self.others), self._any(self._all_parked()))
         alive = build.or_(alive, lanes)
-        here = build.or_(lanes, self._any(
-            self.parked[partner.index] for partner in self._partners(place)))
+        here = build.or_(
+            lanes, self._any(self.parked[partner.index] for partner in self._partners(place))
+        )
         mask = place.block.warp_mask
         if isinstance(mask, np.ndarray):
             return self._if_all(I32(int(mask[0])), alive, here, lanes)
@@ -199,8 +212,9 @@ class Apart:
         self.build.store(value, place)
         return place
 
-    def _if_all(self, named: ir.Value, alive: ir.Value, here: ir.Value, lanes: ir.Value
-                ) -> ir.Value:
+    def _if_all(
+        self, named: ir.Value, alive: ir.Value, here: ir.Value, lanes: ir.Value
+    ) -> ir.Value:
         build = self.build
         missing = build.and_(build.and_(named, alive), build.not_(here))
         return build.select(build.icmp_unsigned("==", missing, I32(0)), lanes, I32(0))
@@ -230,8 +244,7 @@ class Apart:
 
     def tire(self, place: Place, target: int, mask: ir.Value) -> None:
         """After many rounds of a loop that may wait, lanes let others run."""
-        if target > place.index or place.index not in self.spinning or (
-                target not in self.yielded):
+        if target > place.index or place.index not in self.spinning or (target not in self.yielded):
             return
         build = self.build
         rounds = build.add(build.load(self.rounds), I32(1))
@@ -253,7 +266,8 @@ class Apart:
         for place in self.meets:
             lanes = build.load(self.parked[place.index])
             some, onward, whole = (
-                build.append_basic_block(name) for name in ("some", "onward", "whole"))
+                build.append_basic_block(name) for name in ("some", "onward", "whole")
+            )
             build.cbranch(build.icmp_unsigned("!=", lanes, I32(0)), some, onward)
             build.position_at_end(some)
             team = self._complete(place, lanes)
@@ -304,14 +318,21 @@ class Apart:
                 counts = arrival.step.mode == "popc"
                 if not counts:
                     result = build.trunc(result, I1)
-                result, old = (Value(build, node, "u32" if counts else "pred")
-                               for node in (result, build.load(home)))
+                result, old = (
+                    Value(build, node, "u32" if counts else "pred")
+                    for node in (result, build.load(home))
+                )
                 here = Value(build, mask_of_bits(build, given), "pred")
                 build.store(select(here, spread(result), old).node, home)
 
 
-def needed(places: list[Place], waiting: list[int], steps: list[list[Step]], varying: set[int],
-           spinning: set[int]) -> bool:
+def needed(
+    places: list[Place],
+    waiting: list[int],
+    steps: list[list[Step]],
+    varying: set[int],
+    spinning: set[int],
+) -> bool:
     """Whether lanes may come to a meeting one by one, or have to be patient."""
     if spinning:
         return True

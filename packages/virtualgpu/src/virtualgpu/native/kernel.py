@@ -157,14 +157,25 @@ define internal void @stretch(ptr %ctx, i64 %ended) {{
   call i64 %function(i64 %warp_instructions, i64 %warp_accesses, i64 %span, i64 %warps, i64 %ended)
   ret void
 }}
-""".format(loads="\n".join(
-    f"  %{word}_p = getelementptr i64, ptr %ctx, i64 {AT[word]}\n"
-    f"  %{word} = load i64, ptr %{word}_p"
-    for word in ("end_stretch", "warp_instructions", "warp_accesses", "span", "warps")))
-_FIELDS = {"threads": "threads", "warps": "warps_n", "nctaid_x": "nctaid_x",
-           "nctaid_y": "nctaid_y", "shared": "shared", "local": "local",
-           "shared_bytes": "shared_bytes", "local_bytes": "local_bytes", "states": "states",
-           "state_size": "state_size"}
+""".format(
+    loads="\n".join(
+        f"  %{word}_p = getelementptr i64, ptr %ctx, i64 {AT[word]}\n"
+        f"  %{word} = load i64, ptr %{word}_p"
+        for word in ("end_stretch", "warp_instructions", "warp_accesses", "span", "warps")
+    )
+)
+_FIELDS = {
+    "threads": "threads",
+    "warps": "warps_n",
+    "nctaid_x": "nctaid_x",
+    "nctaid_y": "nctaid_y",
+    "shared": "shared",
+    "local": "local",
+    "shared_bytes": "shared_bytes",
+    "local_bytes": "local_bytes",
+    "states": "states",
+    "state_size": "state_size",
+}
 _CLOCK = f"""
   %clock_p = getelementptr i64, ptr %ctx, i64 {AT["clock"]}
   store i64 0, ptr %clock_p"""
@@ -184,8 +195,13 @@ def build(program: Program, name: str) -> Record:
             lines.append(f"  %{_FIELDS[word]} = load i64, ptr %{word}_p")
     rounds = bool(lowering.barriers)
     apart, watching, places = lowering.apart, lowering.watching, lowering.places
-    begun, passed, more = ("", _PASSED, _STRETCH) if counts else ("", "", "") if (
-        watching is None) else watching.texts()
+    begun, passed, more = (
+        ("", _PASSED, _STRETCH)
+        if counts
+        else ("", "", "")
+        if (watching is None)
+        else watching.texts()
+    )
     begun += _CLOCK * lowering.timed
     merge = ""
     if lowering.sums:
@@ -195,11 +211,19 @@ def build(program: Program, name: str) -> Record:
         Resident(name, lowering.function, apart, len(lowering.accesses.sites))
         text = str(lowering.module)
     else:
-        text = str(lowering.module) + _BLOCKS.format(
-            name=name, fields="\n".join(lines), start="reset" if rounds else "warps",
-            begun=begun, merge=merge, ended=_ENDED if counts else "",
-            body=(_ROUNDS if rounds else _PLAIN).format(
-                name=name, passed=passed)) + more
+        text = (
+            str(lowering.module)
+            + _BLOCKS.format(
+                name=name,
+                fields="\n".join(lines),
+                start="reset" if rounds else "warps",
+                begun=begun,
+                merge=merge,
+                ended=_ENDED if counts else "",
+                body=(_ROUNDS if rounds else _PLAIN).format(name=name, passed=passed),
+            )
+            + more
+        )
     steps = {id(step): number for some in lowering.steps for number, step in enumerate(some)}
     sites, used = lowering.accesses.sites, lowering.accesses.used
     return Record(
@@ -212,14 +236,25 @@ def build(program: Program, name: str) -> Record:
         local_size=max(place.frame + place.block.function.frame_size for place in places),
         # Blocks that wait for each other share a core's time; one core alone adds to tables of
         # counts.
-        ordered=(counts or watches or apart is not None
-                 or block_order.is_ordered(places, lowering.steps)),
-        atomics=any(step.site.kind == "atomic" and step.site.space != "shared"
-                    for step, _ in sites),
+        ordered=(
+            counts or watches or apart is not None or block_order.is_ordered(places, lowering.steps)
+        ),
+        atomics=any(
+            step.site.kind == "atomic" and step.site.space != "shared" for step, _ in sites
+        ),
         grid_barrier=any(barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
-        given=sorted(lowering.registers.given), row=lowering.row, shown=lowering.shown,
-        heads=[(place, head.sees, sorted(head.slots), [
-                   (offset, dtype.str, own) for offset, dtype, own in head.registers])
-               for place, head in lowering.heads.items()],
+        given=sorted(lowering.registers.given),
+        row=lowering.row,
+        shown=lowering.shown,
+        heads=[
+            (
+                place,
+                head.sees,
+                sorted(head.slots),
+                [(offset, dtype.str, own) for offset, dtype, own in head.registers],
+            )
+            for place, head in lowering.heads.items()
+        ],
         parked=None if apart is None else parked(apart),
-        grain=None if watching is None else list(astuple(watching.grain)))
+        grain=None if watching is None else list(astuple(watching.grain)),
+    )

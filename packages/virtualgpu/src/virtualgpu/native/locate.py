@@ -26,7 +26,8 @@ def locate() -> str:
     """``(context, site, space, lane, address, size)`` → the host address, or 0 for an illegal
     access of ``size`` bytes. What it finds outside local memory stays in the site."""
     build, (pointer, site_pointer, space, lane, node, size_node) = function(
-        "locate", [POINTER, POINTER, I64, I64, I64, I64])
+        "locate", [POINTER, POINTER, I64, I64, I64, I64]
+    )
     find = search(build.module)
     context, site = Context(build, pointer), Context(build, site_pointer)
 
@@ -51,22 +52,31 @@ def locate() -> str:
         thread = (word(context, "warp") << 5) + Value(build, lane, "u64")
         host = word(context, "local") + thread * word(context, "local_stride") + own
         build.ret(select(fits, host, 0).node)
-    table = build.select(within["shared"].node, context.at("shared_starts"),
-                         context.at("global_starts"))
+    table = build.select(
+        within["shared"].node, context.at("shared_starts"), context.at("global_starts")
+    )
     number = build.call(find, [table, own.node, size.node])
     with build.if_then(build.icmp_signed("<", number, I64(0)), likely=False):
         build.ret(I64(0))
-    low, high = (Value(build, item(build, pointer_to(build, item(build, table, I64(i), I64)),
-                                   number, I64), "u64") for i in range(2))
+    low, high = (
+        Value(
+            build,
+            item(build, pointer_to(build, item(build, table, I64(i), I64)), number, I64),
+            "u64",
+        )
+        for i in range(2)
+    )
     host = select(within["shared"], word(context, "shared"), word(context, "delta"))
     site.store(LOW, (low + base).node)
     site.store(SPAN, (high - low - size + 1).node)
     site.store(DELTA, (host - base).node)
-    shared = build.or_(within["shared"].node, build.icmp_unsigned(
-        "==", context.load("several"), I64(0)))
+    shared = build.or_(
+        within["shared"].node, build.icmp_unsigned("==", context.load("several"), I64(0))
+    )
     with build.if_then(build.not_(shared)):
-        intrinsic(build, privatisation.claim(), I64, [
-            pointer, site_pointer, low.node, (high - low).node])
+        intrinsic(
+            build, privatisation.claim(), I64, [pointer, site_pointer, low.node, (high - low).node]
+        )
     build.ret((own + host).node)
     return linkable(str(build.module), "locate", "few")
 
@@ -86,7 +96,9 @@ def search(module: ir.Module) -> ir.Function:
     with build.if_then(build.icmp_signed("<", number, I64(0))):
         build.ret(number)
     end = item(build, ends, number, I64)
-    fits = build.and_(build.icmp_unsigned("<", address, end),
-                      build.icmp_unsigned(">=", build.sub(end, address), size))
+    fits = build.and_(
+        build.icmp_unsigned("<", address, end),
+        build.icmp_unsigned(">=", build.sub(end, address), size),
+    )
     build.ret(build.select(fits, number, I64(-1)))
     return build.function

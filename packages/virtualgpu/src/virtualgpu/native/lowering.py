@@ -68,8 +68,7 @@ class Lowering(Ways):
         Bytes that a warp keeps at a barrier; 0 for a kernel without.
     """
 
-    def __init__(self, program: Program, name: str, counts: bool = False,
-                 watches: bool = False):
+    def __init__(self, program: Program, name: str, counts: bool = False, watches: bool = False):
         self.program = program
         self.places = control_flow.places(program)
         self.steps = [decode(program, place) for place in self.places]
@@ -78,32 +77,42 @@ class Lowering(Ways):
         spinning = spin_loops.spinning(self.places, self.steps)
         endings = control_flow.endings(self.places)
         # How a basic block that ends runs makes no difference, except to a count.
-        self.timed = any(isinstance(source, Register) and source.name in CLOCKS
-                         for steps in self.steps for step in steps for source in step.sources)
+        self.timed = any(
+            isinstance(source, Register) and source.name in CLOCKS
+            for steps in self.steps
+            for step in steps
+            for source in step.sources
+        )
         self.ending: set[int] = set() if counts or self.timed else endings
         self.counted_out = endings - self.ending
         self.uniformity = Uniformity(program, self.places, self.steps, self.ending)
-        parted = divergence.needed(self.places, self._companions(), self.steps,
-                              self.uniformity.varying, spinning)
+        parted = divergence.needed(
+            self.places, self._companions(), self.steps, self.uniformity.varying, spinning
+        )
         if parted and (counts or watches):
             raise Refused("lanes that wait for others, under check()")
         if parted:
-            self.uniformity = Uniformity(
-                program, self.places, self.steps, self.ending, apart=True)
+            self.uniformity = Uniformity(program, self.places, self.steps, self.ending, apart=True)
         self.waiting = self.uniformity.waiting
-        self.first = next(place for place in self.places if not place.stack
-                          and place.block.index == program.entry_code.entry)
+        self.first = next(
+            place
+            for place in self.places
+            if not place.stack and place.block.index == program.entry_code.entry
+        )
         self.barriers = [p for p in self.places if p.block.kind == "barrier"]
         self._start(name, spinning if parted else None, not (parted or counts or watches))
         self.counting = Counting(self.context, self.steps) if counts else None
-        self.watching = Watching(program, self.context, self.steps, self.barriers,
-                                 self._stop) if watches else None
+        self.watching = (
+            Watching(program, self.context, self.steps, self.barriers, self._stop)
+            if watches
+            else None
+        )
         self.accesses.counting = self.counting or self.watching
         used = self.accesses.used
         # Whether cores may keep sums to themselves.
-        self.sums = not (parted or counts or watches or block_order.is_ordered(
-            self.places, self.steps)) and any(
-                privatisation.width(step, used) for steps in self.steps for step in steps)
+        self.sums = not (
+            parted or counts or watches or block_order.is_ordered(self.places, self.steps)
+        ) and any(privatisation.width(step, used) for steps in self.steps for step in steps)
         self.looping = set().union(*cycles({p.index: p.onward for p in self.places}))
         self._dispatch()
         for place in self.places:
@@ -112,8 +121,10 @@ class Lowering(Ways):
     def _companions(self) -> list[int]:
         """For each place: where lanes may wait for whom a meeting has to wait."""
         alone = sum(1 << place for place in self.counted_out)
-        return [waiting & ~alone if ends_others(self.places[index]) else waiting
-                for index, waiting in enumerate(self.uniformity.waiting)]
+        return [
+            waiting & ~alone if ends_others(self.places[index]) else waiting
+            for index, waiting in enumerate(self.uniformity.waiting)
+        ]
 
     def _check(self) -> None:
         for place in self.places:
@@ -125,7 +136,8 @@ class Lowering(Ways):
     def _start(self, name: str, spinning: set[int] | None, plain: bool) -> None:
         self.module = ir.Module(name)
         function = ir.Function(
-            self.module, ir.FunctionType(I32, [POINTER, POINTER, I32]), f"{name}_warp")
+            self.module, ir.FunctionType(I32, [POINTER, POINTER, I32]), f"{name}_warp"
+        )
         function.linkage = "internal"
         function.args[0].add_attribute("noalias")
         # Else what LLVM puts by on the stack lies across two lines of the processor's cache.
@@ -134,13 +146,20 @@ class Lowering(Ways):
         self.function = function
         self.build = build = ir.IRBuilder(function.append_basic_block("entry"))
         self.context = Context(build, function.args[0])
-        slots = {slot for steps in self.steps for step in steps
-                 for slot in (*step.writes, *step.reads)}
+        slots = {
+            slot for steps in self.steps for step in steps for slot in (*step.writes, *step.reads)
+        }
         for place in self.places:
             slots |= place.live_in | place.live_out | place.block.reads
         self.registers = Registers(
-            self.program, build, self.context, self.uniformity.varying, slots, self.first,
-            zeros=spinning is not None)
+            self.program,
+            build,
+            self.context,
+            self.uniformity.varying,
+            slots,
+            self.first,
+            zeros=spinning is not None,
+        )
         self.mask = build.alloca(I32)
         chain = 0
         for places in self.waiting:
@@ -163,8 +182,12 @@ class Lowering(Ways):
         if self.regular:
             self.regular.begin(self.state.room, live)
             self.stale = Stale(self.regular, self.state.room)
-        self.accesses = Accesses(self.registers, self.context, self._stop,
-                                 spin_loops.used_registers(self.places, self.steps))
+        self.accesses = Accesses(
+            self.registers,
+            self.context,
+            self._stop,
+            spin_loops.used_registers(self.places, self.steps),
+        )
         self.enter = [function.append_basic_block(f"p{place.index}_") for place in self.places]
         self.check = {place: function.append_basic_block(f"c{place}_") for place in self.chain}
         self.finish = function.append_basic_block("finish")
@@ -175,9 +198,13 @@ class Lowering(Ways):
     def _busy(self) -> set[int]:
         """Registers that are written in loops without a barrier: they had better stay at hand."""
         free = {place.index: place.onward for place in self.places if place not in self.barriers}
-        return {slot for loop in cycles(
-                    {index: onward & free.keys() for index, onward in free.items()})
-                for index in loop for step in self.steps[index] for slot in step.writes}
+        return {
+            slot
+            for loop in cycles({index: onward & free.keys() for index, onward in free.items()})
+            for index in loop
+            for step in self.steps[index]
+            for slot in step.writes
+        }
 
     def _dispatch(self) -> None:
         """From the entry to the first place, or to where a barrier let the warp go on; and from
@@ -210,15 +237,19 @@ class Lowering(Ways):
                 build.position_at_end(resume)
                 self.state.restore(self.places[barrier.after].live_in)
                 build.store(self.state.lanes(), self.mask)
-                build.branch(self.finish if barrier.after in self.ending
-                             else self.enter[barrier.after])
+                build.branch(
+                    self.finish if barrier.after in self.ending else self.enter[barrier.after]
+                )
         following = [*self.chain[1:], None][: len(self.chain)]
         for place, after in zip(self.chain, following, strict=True):
             build.position_at_end(self.check[place])
             word = build.load(self.words[place])
             found = self.function.append_basic_block("found")
-            build.cbranch(build.icmp_unsigned("!=", word, I32(0)), found,
-                          self.finish if after is None else self.check[after])
+            build.cbranch(
+                build.icmp_unsigned("!=", word, I32(0)),
+                found,
+                self.finish if after is None else self.check[after],
+            )
             build.position_at_end(found)
             build.store(word, self.mask)
             build.store(I32(0), self.words[place])
@@ -258,9 +289,11 @@ class Lowering(Ways):
         planned, needed = self.accesses.plan(steps, regular, terms.bases)
         full = build.icmp_unsigned("==", mask, EVERYONE)
         written = {slot for step in steps for slot in step.writes} & place.live_out
-        after = {slot: terms.registers[slot].built
-                 for slot in sorted(written & regular.homes.keys()) if slot in terms.registers
-                 and terms.registers[slot].stride == regular.strides[slot]}
+        after = {
+            slot: terms.registers[slot].built
+            for slot in sorted(written & regular.homes.keys())
+            if slot in terms.registers and terms.registers[slot].stride == regular.strides[slot]
+        }
         looked = regular.to_look(steps, written - after.keys())
 
         def finish() -> None:
@@ -270,12 +303,14 @@ class Lowering(Ways):
                 regular.remember(slot, built, full)
             regular.forget(sorted((written & regular.homes.keys()) - after.keys() - looked))
 
-        touched = written.union(*(step.writes for step in steps), place.block.reads,
-                                *(step.reads for step in steps))
+        touched = written.union(
+            *(step.writes for step in steps), place.block.reads, *(step.reads for step in steps)
+        )
         if not planned and place.index in self.looping and touched & self.stale.bits.keys():
             # Without accesses, but in a loop: what others leave for later shall stay so.
             needed = dict.fromkeys(
-                flag for term in terms.results.values() for flag in term.built.flags)
+                flag for term in terms.results.values() for flag in term.built.flags
+            )
         if not needed:
             self.stale.settle(touched)
             self._rest_of(place, mask, pending, finish)
@@ -305,9 +340,14 @@ class Lowering(Ways):
         self.stale.settle(touched, rarely=True)
         self._rest_of(place, mask, pending, finish)
 
-    def _rest_of(self, place: Place, mask: ir.Value, pending: int,
-                 finish: Callable[[], None] = lambda: None,
-                 regular: dict[int, Term] | None = None) -> None:
+    def _rest_of(
+        self,
+        place: Place,
+        mask: ir.Value,
+        pending: int,
+        finish: Callable[[], None] = lambda: None,
+        regular: dict[int, Term] | None = None,
+    ) -> None:
         """The steps of a place, and the way on; some results may be ``regular``."""
         build, registers, block = self.build, self.registers, place.block
         for step in self.steps[place.index]:

@@ -77,15 +77,21 @@ class Run:
         self.counts = counts
         self._pointers = np.array([pointer(array) for array in counts.data], np.int64)
         before = 4 * counts.first  # bytes of threads before the first
-        self.cores[0].set({
-            "place_counts": pointer(counts.places), "site_counts": pointer(counts.sites),
-            "passes": pointer(counts.passes), "count_apart": counts.loop,
-            "count_data": pointer(self._pointers), "end_stretch": counts.stretch,
-            "warp_instructions": pointer(counts.warp_instructions),
-            "warp_accesses": pointer(counts.warp_accesses), "span": pointer(counts.span),
-            "thread_instructions": pointer(counts.instructions) - before,
-            "thread_accesses": pointer(counts.accesses) - before,
-        })
+        self.cores[0].set(
+            {
+                "place_counts": pointer(counts.places),
+                "site_counts": pointer(counts.sites),
+                "passes": pointer(counts.passes),
+                "count_apart": counts.loop,
+                "count_data": pointer(self._pointers),
+                "end_stretch": counts.stretch,
+                "warp_instructions": pointer(counts.warp_instructions),
+                "warp_accesses": pointer(counts.warp_accesses),
+                "span": pointer(counts.span),
+                "thread_instructions": pointer(counts.instructions) - before,
+                "thread_accesses": pointer(counts.accesses) - before,
+            }
+        )
 
     # -- running -------------------------------------------------------------------------------
 
@@ -164,12 +170,20 @@ class Run:
         """Ask other cores to help where what is left, at so many seconds a block, is worth it."""
         left = self.end - self.next
         helpers = min(self.launch.cores - 1, left)
-        if (self.kernel.record.ordered or self.kernel.crowded or helpers < 1
-                or seconds * left < WORTH_SHARING):
+        if (
+            self.kernel.record.ordered
+            or self.kernel.crowded
+            or helpers < 1
+            or seconds * left < WORTH_SHARING
+        ):
             return
         idle, common = self.cores[0].helpers, self.cores[0].common
-        cores = [idle.pop().again(self.launch, self._look) if idle else
-                 Core(self.launch, self.kernel, common, self._look) for _ in range(helpers)]
+        cores = [
+            idle.pop().again(self.launch, self._look)
+            if idle
+            else Core(self.launch, self.kernel, common, self._look)
+            for _ in range(helpers)
+        ]
         self.cores += cores
         self._alone = seconds
         for core in self.cores:
@@ -177,7 +191,8 @@ class Run:
             core.forget_variables()  # `sums` begin where an instruction looks one up
         for core in cores:
             thread = threading.Thread(
-                target=self._work, args=(core,), name="virtualgpu", daemon=True)
+                target=self._work, args=(core,), name="virtualgpu", daemon=True
+            )
             try:
                 thread.start()
             except RuntimeError:  # the process may have no more: fewer must do
@@ -189,8 +204,11 @@ class Run:
         """Whether a core that helps had better leave, now and in later launches of the kernel: with
         atomics in it, a block takes as many times as long as one core alone takes as there are
         cores. So it is where all add to the same few elements (100 bins: six times, on two)."""
-        if core is self.cores[0] or not self.kernel.record.atomics or (
-                spent < max(TELLING, len(self.cores) * self._alone * blocks)):
+        if (
+            core is self.cores[0]
+            or not self.kernel.record.atomics
+            or (spent < max(TELLING, len(self.cores) * self._alone * blocks))
+        ):
             return False
         self.kernel.crowded = True
         return True
@@ -235,12 +253,14 @@ class Run:
                 for other in self.cores:
                     other.circles.times = min(other.circles.times, 1)
             return not self.kernel.record.parked and all(
-                other.done or other.circles.times > 2 for other in self.cores)
+                other.done or other.circles.times > 2 for other in self.cores
+            )
 
     def _ended(self) -> int:
         """How many blocks have run to their end."""
-        begun = sum(core.first + core.width - core.word("block") for core in self.cores
-                    if core.width)
+        begun = sum(
+            core.first + core.width - core.word("block") for core in self.cores if core.width
+        )
         return self.next - begun
 
     def _say_where(self, core: Core) -> None:
@@ -261,8 +281,11 @@ class Run:
         wave, group = core.stand()
         fault, block = core.word("fault"), self.launch.program.blocks[group.block]
         kinds = {"indexed": VirtualGPUError, "call": MemoryAccessError, "barrier": LaunchError}
-        self._replay(kinds.get(block.kind, TrapError) if fault < 0 else (
-            MemoryAccessError, MisalignedAddressError))
+        self._replay(
+            kinds.get(block.kind, TrapError)
+            if fault < 0
+            else (MemoryAccessError, MisalignedAddressError)
+        )
         if fault >= 0:
             self._refused_access(fault, group, core.addresses(group.lanes))
         elif block.kind in ("indexed", "call"):  # an index or addresses that lead nowhere
@@ -283,8 +306,9 @@ class Run:
             elif site.kind == "store":
                 access.store(site, group, addresses, *values[: site.width])
             else:
-                access.atomic(site, group, addresses,
-                              *values[: site.width + (site.operation == "cas")])
+                access.atomic(
+                    site, group, addresses, *values[: site.width + (site.operation == "cas")]
+                )
         finally:
             site.offset = offset
 

@@ -31,10 +31,15 @@ from virtualgpu.ptx.module import Operand
 
 U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 _FIELDS = {
-    "%nwarpid": "warps", "%warpid": "warp",
-    "%dynamic_smem_size": "dynamic_smem_size", "%total_smem_size": "total_smem_size",
-    **{f"%{name}.{axis}": f"{name}_{axis}"
-       for name in ("ntid", "nctaid", "ctaid") for axis in "xyz"},
+    "%nwarpid": "warps",
+    "%warpid": "warp",
+    "%dynamic_smem_size": "dynamic_smem_size",
+    "%total_smem_size": "total_smem_size",
+    **{
+        f"%{name}.{axis}": f"{name}_{axis}"
+        for name in ("ntid", "nctaid", "ctaid")
+        for axis in "xyz"
+    },
 }
 _BY_LANE = {
     "%laneid": IOTA,
@@ -72,8 +77,16 @@ class Registers:
     ``current``, as lanes that run the block see it.
     """
 
-    def __init__(self, program: Program, build: ir.IRBuilder, context: Context,
-                 varying: set[int], slots: set[int], first: Place, zeros: bool):
+    def __init__(
+        self,
+        program: Program,
+        build: ir.IRBuilder,
+        context: Context,
+        varying: set[int],
+        slots: set[int],
+        first: Place,
+        zeros: bool,
+    ):
         self.place = first
         self.program, self.build, self.context = program, build, context
         self.varying = varying
@@ -249,8 +262,9 @@ class Registers:
         if name.startswith("%tid."):
             table = context.load(f"tid_{name[-1]}")
             at = self.build.add(table, self.build.shl(context.load("warp"), I64(7)))
-            node = self.build.load(pointer_to(self.build, at), typ=ir.VectorType(I32, LANES),
-                                   align=4)
+            node = self.build.load(
+                pointer_to(self.build, at), typ=ir.VectorType(I32, LANES), align=4
+            )
             return Value(self.build, node, "u32")
         raise Refused(f"the special register {name}")
 

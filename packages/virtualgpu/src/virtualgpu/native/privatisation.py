@@ -31,16 +31,18 @@ def width(step: Step, used: set[int]) -> int:
         return 0
     site = step.site
     adds = site.operation == "add" and site.dtype.kind in "iu" and site.dtype.itemsize in (4, 8)
-    return site.dtype.itemsize if (
-        adds and site.space != "shared" and not used & set(step.writes)) else 0
+    return (
+        site.dtype.itemsize
+        if (adds and site.space != "shared" and not used & set(step.writes))
+        else 0
+    )
 
 
 @cache
 def claim() -> str:
     """``(context, site, low, nbytes)`` → 0. An instruction goes over to the allocation at device
     address ``low``: it gets sums of its own, or has had them."""
-    build, (pointer, site_pointer, low, nbytes) = function(
-        "claim", [POINTER, POINTER, I64, I64])
+    build, (pointer, site_pointer, low, nbytes) = function("claim", [POINTER, POINTER, I64, I64])
     context, site = Context(build, pointer), Context(build, site_pointer)
     start, adds = build.add(low, context.load("delta")), site.load(ADDS)
 
@@ -50,22 +52,33 @@ def claim() -> str:
                 build.ret(I64(0))
 
     with build.if_then(build.icmp_unsigned("!=", context.load("own_span"), I64(0))):
-        leave_if(build.icmp_unsigned("!=", start, context.load("own_start")),
-                 build.icmp_unsigned("==", adds, context.load("own_width")))
+        leave_if(
+            build.icmp_unsigned("!=", start, context.load("own_start")),
+            build.icmp_unsigned("==", adds, context.load("own_width")),
+        )
         intrinsic(build, merge(), I64, [pointer])
         context.store("own_span", I64(0))
         context.store("own_room", I64(0))  # not again in this launch
         build.ret(I64(0))
-    leave_if(build.icmp_unsigned("==", adds, I64(0)),
-             build.icmp_unsigned("==", context.load("own_room"), I64(0)),
-             build.icmp_unsigned(">", nbytes, I64(ROOM)),
-             build.icmp_unsigned("!=", build.and_(start, I64(WORD - 1)), I64(0)))
+    leave_if(
+        build.icmp_unsigned("==", adds, I64(0)),
+        build.icmp_unsigned("==", context.load("own_room"), I64(0)),
+        build.icmp_unsigned(">", nbytes, I64(ROOM)),
+        build.icmp_unsigned("!=", build.and_(start, I64(WORD - 1)), I64(0)),
+    )
     with count_to(build, context.load("sites")) as number:
-        words = Context(build, build.gep(
-            context.at(SITES), [build.mul(number, I64(SITE_WORDS * WORD))],
-            source_etype=ir.IntType(8)))
-        there = build.and_(build.icmp_unsigned("==", words.load(LOW), low),
-                           build.icmp_unsigned("!=", words.load(SPAN), I64(0)))
+        words = Context(
+            build,
+            build.gep(
+                context.at(SITES),
+                [build.mul(number, I64(SITE_WORDS * WORD))],
+                source_etype=ir.IntType(8),
+            ),
+        )
+        there = build.and_(
+            build.icmp_unsigned("==", words.load(LOW), low),
+            build.icmp_unsigned("!=", words.load(SPAN), I64(0)),
+        )
         leave_if(build.and_(there, build.icmp_unsigned("!=", words.load(ADDS), adds)))
     context.store("own_start", start)
     context.store("own_width", adds)
@@ -89,8 +102,9 @@ def merge() -> str:
         for branch, nbytes in zip(branches, (4, 8), strict=True):
             element = ir.IntType(8 * nbytes)
             with branch, count_to(build, build.udiv(span, I64(nbytes))) as number:
-                kept, place = (build.gep(table, [number], source_etype=element)
-                               for table in (room, start))
+                kept, place = (
+                    build.gep(table, [number], source_etype=element) for table in (room, start)
+                )
                 value = build.load(kept, typ=element)
                 with build.if_then(build.icmp_unsigned("!=", value, element(0))):
                     build.atomic_rmw("add", place, value, "monotonic")

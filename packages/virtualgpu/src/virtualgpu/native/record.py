@@ -26,7 +26,9 @@ _ROOMS = ("ptx", "compilers", "operations", "memory", "program", "lanes", "launc
 _LINES = re.compile(
     r"^[ \t]*\.(?:loc[ \t]+\d+[ \t]+\d+[ \t]+\d+"
     r"(?:, function_name [\w$]+, inlined_at \d+ \d+ \d+)?"
-    r'|file[ \t]+\d+[ \t]+"[^"\n]*")[ \t]*$', re.MULTILINE | re.ASCII)
+    r'|file[ \t]+\d+[ \t]+"[^"\n]*")[ \t]*$',
+    re.MULTILINE | re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,14 @@ def keep(program: Program, variant: str, record: Record | str) -> None:
 def _key(program: Program, variant: str) -> bytes | None:
     if cache.folder() is None or not (sources := _sources()):
         return None
-    said = [llvm.compiler(), sources, variant, program.name, str(program.fine),
-            *(_LINES.sub("", text) for text in program.module.texts)]
+    said = [
+        llvm.compiler(),
+        sources,
+        variant,
+        program.name,
+        str(program.fine),
+        *(_LINES.sub("", text) for text in program.module.texts),
+    ]
     digest = blake2b(b"record", digest_size=cache.KEY)
     for one in said:
         raw = one.encode()

@@ -48,8 +48,11 @@ class SideBySide(Run):
                     (left if result == WAITING else ended).append(core)
                 waiting = left
                 spent = sum(one.spent for one in self.cores)
-                if spent > look_at and waiting and not (
-                        self.taken_over or self._may_begin(waiting)):
+                if (
+                    spent > look_at
+                    and waiting
+                    and not (self.taken_over or self._may_begin(waiting))
+                ):
                     seconds = max(standstill.FIRST, min(spent * standstill.PART, 10))
                     deadlock.look(self.launch, self.kernel.kept, waiting, seconds)
                     look_at = 2 * spent
@@ -60,8 +63,10 @@ class SideBySide(Run):
         """Whether there are more blocks, and room for them: as many lanes wait as in the
         interpreter."""
         launch, common = self.launch, self.cores[0].common
-        most = min(WAITING_WAVES * WAVE_LANES // (common.blocks * launch.threads),
-                   launch.budget.nbytes // common.nbytes)
+        most = min(
+            WAITING_WAVES * WAVE_LANES // (common.blocks * launch.threads),
+            launch.budget.nbytes // common.nbytes,
+        )
         return self.next < self.end and len(waiting) < max(1, most)
 
     def _ended(self) -> int:

@@ -44,8 +44,11 @@ def natively(launch: Launch, first: int = 0) -> bool:
     start = time.thread_time()
     kernel = _kernel(launch.program, counts)
     launch.deadline += time.thread_time() - start  # the kernel's own time is what is limited
-    if kernel is None or kernel.record.local_size > MAX_LOCAL or (
-            kernel.record.grid_barrier and not launch.cooperative):
+    if (
+        kernel is None
+        or kernel.record.local_size > MAX_LOCAL
+        or (kernel.record.grid_barrier and not launch.cooperative)
+    ):
         return False
     run = (SideBySide if kernel.record.parked else Run)(launch, kernel)
     if counts:
@@ -129,7 +132,10 @@ def _code(program: Program, variant: str) -> NativeKernel | str:
             raise
         warnings.warn(
             f"the kernel {program.display!r} cannot be compiled whole ({error!r}) and "
-            "runs slower than it could: please report this", RuntimeWarning, stacklevel=2)
+            "runs slower than it could: please report this",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return repr(error)
     finally:
         if collects:

@@ -11,8 +11,9 @@ from virtualgpu.native.values import bits_of_mask
 from virtualgpu.operations.expression import Value
 
 
-def by_space(build: ir.IRBuilder, addresses: Value, mask: ir.Value
-             ) -> Iterator[tuple[str, Value, ir.Value]]:
+def by_space(
+    build: ir.IRBuilder, addresses: Value, mask: ir.Value
+) -> Iterator[tuple[str, Value, ir.Value]]:
     """For shared, local and global memory: its name, all addresses as addresses within it, and
     which lanes of ``mask`` reach it, a word with a bit for each."""
     left = mask

@@ -104,8 +104,9 @@ class _Loop:
         sources: set[Cell] = set(step.reads)
         if isinstance(step, MemoryAccess) and step.site.kind in ("load", "store"):
             base, site = step.sources[0], step.site
-            named = place.block.function.slots.get(base.name) if (
-                isinstance(base, Register)) else None
+            named = (
+                place.block.function.slots.get(base.name) if (isinstance(base, Register)) else None
+            )
             memory = (site.space, base if named is None else named, site.offset)
             if site.kind == "load":
                 sources.add(memory)
@@ -143,7 +144,14 @@ class _Loop:
         """Cells that are computed from what they, or others of them, held a round before."""
         kept = frozenset[int]().union(*(self.places[head].live_in for head in heads))
         parts = cycles(
-            {cell: [one for one in made_of if one in self.sources]
-             for cell, made_of in self.sources.items()})
-        return {cell for part in parts for cell in part
-                if any(one in kept or isinstance(one, tuple) for one in part)}
+            {
+                cell: [one for one in made_of if one in self.sources]
+                for cell, made_of in self.sources.items()
+            }
+        )
+        return {
+            cell
+            for part in parts
+            for cell in part
+            if any(one in kept or isinstance(one, tuple) for one in part)
+        }

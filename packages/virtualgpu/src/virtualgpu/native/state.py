@@ -23,8 +23,9 @@ class State:
 
     HEADER = 16  # bytes that every state begins with
 
-    def __init__(self, registers: Registers, pointer: ir.Value, live: Iterable[int],
-                 header: int = HEADER):
+    def __init__(
+        self, registers: Registers, pointer: ir.Value, live: Iterable[int], header: int = HEADER
+    ):
         self.registers, self.build, self.pointer = registers, registers.build, pointer
         self.offsets: dict[int, int] = {}
         offset = -(-header // ALIGN) * ALIGN

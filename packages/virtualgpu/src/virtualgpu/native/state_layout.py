@@ -32,9 +32,12 @@ def parked(apart: Apart) -> dict[str, Any]:
         "heads": [(place.index, apart.kept[place.index]) for place in apart.heads],
         "meets": [(place.index, apart.kept[place.index]) for place in apart.meets],
         "arrivals": [(arrival.place.index, arrival.offset) for arrival in apart.arrivals],
-        "registers": [(slot, offset, slot in low.registers.varying)
-                      for slot, offset in apart.state.offsets.items()],
-        "first": low.first.index}
+        "registers": [
+            (slot, offset, slot in low.registers.varying)
+            for slot, offset in apart.state.offsets.items()
+        ],
+        "first": low.first.index,
+    }
 
 
 def kept(program: Program, places: Sequence[Place], parked: dict[str, Any]) -> Kept:
@@ -42,7 +45,11 @@ def kept(program: Program, places: Sequence[Place], parked: dict[str, Any]) -> K
     return Kept(
         [(places[place], offset) for place, offset in parked["heads"]],
         [(places[place], offset) for place, offset in parked["meets"]],
-        [Arrival(places[place], barrier_of(decode(program, places[place])), offset)
-         for place, offset in parked["arrivals"]],
+        [
+            Arrival(places[place], barrier_of(decode(program, places[place])), offset)
+            for place, offset in parked["arrivals"]
+        ],
         {slot: (offset, own) for slot, offset, own in parked["registers"]},
-        places[parked["first"]], places)
+        places[parked["first"]],
+        places,
+    )

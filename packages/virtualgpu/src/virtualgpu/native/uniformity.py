@@ -21,7 +21,12 @@ from virtualgpu.ptx.opcodes import COLLECTIVES
 # Special registers that are one number for a warp.
 SPECIALS = {
     *(f"%{name}.{axis}" for name in ("ctaid", "ntid", "nctaid") for axis in "xyz"),
-    "%warpid", "%nwarpid", "%dynamic_smem_size", "%total_smem_size", "%smid", "%nsmid",
+    "%warpid",
+    "%nwarpid",
+    "%dynamic_smem_size",
+    "%total_smem_size",
+    "%smid",
+    "%nsmid",
     *(f"%envreg{i}" for i in range(32)),
 }
 
@@ -30,8 +35,14 @@ class Uniformity:
     """The result: ``varying`` registers, and ``waiting`` for each place; with ``apart`` every
     place that lanes can come to once they may have parted (:mod:`.divergence`)."""
 
-    def __init__(self, program: Program, places: list[Place], steps: list[list[Step]],
-                 gone: set[int], apart: bool = False):
+    def __init__(
+        self,
+        program: Program,
+        places: list[Place],
+        steps: list[list[Step]],
+        gone: set[int],
+        apart: bool = False,
+    ):
         self.program, self.places, self.steps = program, places, steps
         self.gone, self.apart = gone, apart
         self.varying: set[int] = set()
@@ -58,7 +69,8 @@ class Uniformity:
             return False
         # A thread's own memory, or an address that may lie there.
         if isinstance(step, MemoryAccess) and (
-                step.site.kind == "atomic" or step.site.space not in ("global", "shared")):
+            step.site.kind == "atomic" or step.site.space not in ("global", "shared")
+        ):
             return False
         if step.reads & self.varying:
             return False
@@ -69,9 +81,12 @@ class Uniformity:
             parting, guarded = set(), set()
             for place in self.places:
                 block = place.block
-                if block.kind == "branch" and block.last is not None and (
-                        block.last.guard is not None) and not self.is_uniform(
-                        place, block.last.guard[0]):
+                if (
+                    block.kind == "branch"
+                    and block.last is not None
+                    and (block.last.guard is not None)
+                    and not self.is_uniform(place, block.last.guard[0])
+                ):
                     parting.add(place.index)
                 way = chosen(place)
                 if way is not None and not self.is_uniform(place, way):

@@ -68,8 +68,9 @@ def any_bits(build: ir.IRBuilder, node: ir.Value) -> ir.Value:
     """The bits that are set in some element of a vector of integers. To ask it of all lanes takes
     half the instructions of making a word with a bit for each, without AVX-512."""
     of = node.type
-    return intrinsic(build, f"llvm.vector.reduce.or.v{of.count}i{of.element.width}", of.element,
-                     [node])
+    return intrinsic(
+        build, f"llvm.vector.reduce.or.v{of.count}i{of.element.width}", of.element, [node]
+    )
 
 
 def alike(build: ir.IRBuilder, one: ir.Value, other: ir.Value) -> ir.Value:
@@ -118,4 +119,3 @@ class Context:
 
 def pointer_to(build: ir.IRBuilder, address: ir.Value) -> ir.Value:
     return build.inttoptr(address, POINTER)
-

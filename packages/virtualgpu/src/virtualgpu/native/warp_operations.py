@@ -66,8 +66,11 @@ def sources(registers: Registers, step: Step) -> tuple[Value, Value]:
         source = lane - b
         inside = source >= most
     else:
-        source = {"down": lambda: lane + b, "bfly": lambda: lane ^ b,
-                  "idx": lambda: (lane & segment) | (b & ~segment)}[mode]()
+        source = {
+            "down": lambda: lane + b,
+            "bfly": lambda: lane ^ b,
+            "idx": lambda: (lane & segment) | (b & ~segment),
+        }[mode]()
         inside = source <= most
     return select(inside, source, lane) & 31, inside
 
@@ -143,6 +146,10 @@ def _match(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 
 EMIT: dict[str, Callable[[Registers, Step, ir.Value], None]] = {
-    "activemask": _activemask, "vote": _vote, "shfl": _shuffle, "redux": _reduce,
-    "elect": _elect, "match": _match,
+    "activemask": _activemask,
+    "vote": _vote,
+    "shfl": _shuffle,
+    "redux": _reduce,
+    "elect": _elect,
+    "match": _match,
 }

@@ -90,17 +90,23 @@ class Watch:
         self.states = np.zeros((len(self.starts) + 1, STATE_WORDS), np.int64)
         self.states[:, WRITTEN] = ALL
         fields = {
-            "now": self.floor, "floor": self.floor, "end": END,
+            "now": self.floor,
+            "floor": self.floor,
+            "end": END,
             "warp_times": self._room(warps, np.uint32),
             "sites": self._room(SITE_WORDS * (len(kernel.record.sites) + 1), np.int64),
-            "states": pointer(self.states), "backup": pointer(space.backup) - BASE,
-            "local_writes": self._room((_local_bytes(launch, kernel) >> self.grain.local) + 1,
-                                       np.uint32)}
+            "states": pointer(self.states),
+            "backup": pointer(space.backup) - BASE,
+            "local_writes": self._room(
+                (_local_bytes(launch, kernel) >> self.grain.local) + 1, np.uint32
+            ),
+        }
         for kind in RECORDS:
             granules = (launch.shared_bytes >> self.grain.shared) + 1
             fields[f"shared_{kind}"] = self._room(granules, np.uint32)
             fields[f"global_{kind}"] = pointer(space.records[kind]) - RECORD * (
-                BASE >> self.grain.global_)
+                BASE >> self.grain.global_
+            )
         for name, value in fields.items():
             words[WORD[name]] = value
         self.numbers = {start: number for number, start in enumerate(self.starts)}
@@ -196,4 +202,3 @@ class Watched(Run):
 
     def _stopped(self, core: Core) -> NoReturn:
         raise Suspicion
-

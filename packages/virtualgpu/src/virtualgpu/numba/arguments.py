@@ -37,8 +37,9 @@ class ArrayLayout(NamedTuple):
 NUMBA_CUDA = ArrayLayout(fixed=5, address=4)
 
 
-def array_parameters(py_func, argument_types: Iterable, layout: ArrayLayout = NUMBA_CUDA,
-                     types: Any = None) -> tuple[ArrayParameter, ...]:
+def array_parameters(
+    py_func, argument_types: Iterable, layout: ArrayLayout = NUMBA_CUDA, types: Any = None
+) -> tuple[ArrayParameter, ...]:
     """Where the arrays among a kernel's arguments lie in its parameters.
 
     ``types`` are Numba's, or those of its successor. None are told from the first argument on
@@ -86,20 +87,32 @@ def to_strided_memory_view(devicearray, DeviceView):
     from numba.cuda.cudadrv import driver
 
     def layout(strides, shape, itemsize):
-        flags = np.lib.stride_tricks.as_strided(
-            np.zeros(1, np.uint8).view(f"V{1}"), shape, [s // itemsize for s in strides]
-        ).flags if itemsize and all(s % itemsize == 0 for s in strides) else None
+        flags = (
+            np.lib.stride_tricks.as_strided(
+                np.zeros(1, np.uint8).view(f"V{1}"), shape, [s // itemsize for s in strides]
+            ).flags
+            if itemsize and all(s % itemsize == 0 for s in strides)
+            else None
+        )
         c = bool(flags and flags.c_contiguous)
         f = bool(flags and flags.f_contiguous)
         return devicearray._StridedLayoutShim(
-            strides_in_bytes=tuple(strides), is_contiguous_c=c, is_contiguous_f=f,
-            is_contiguous_any=c or f)
+            strides_in_bytes=tuple(strides),
+            is_contiguous_c=c,
+            is_contiguous_f=f,
+            is_contiguous_any=c or f,
+        )
 
     def make(pointer, shape, strides, dtype):
         demand_plain(dtype)
         size = int(np.prod(shape, dtype=np.int64))
-        return DeviceView(ptr=pointer, shape=tuple(shape), dtype=dtype, size=size,
-                          _layout=layout(strides, shape, dtype.itemsize))
+        return DeviceView(
+            ptr=pointer,
+            shape=tuple(shape),
+            dtype=dtype,
+            size=size,
+            _layout=layout(strides, shape, dtype.itemsize),
+        )
 
     def convert(obj, stream=0, copy=True, user_explicit=False):
         if isinstance(obj, StridedMemoryView | DeviceView):
@@ -118,19 +131,27 @@ def to_strided_memory_view(devicearray, DeviceView):
             obj = np.from_dlpack(obj)
         host = np.asanyarray(obj)
         demand_plain(host.dtype)
-        if copy and devicearray.config.CUDA_WARN_ON_IMPLICIT_COPY and not (
-                devicearray.config.DISABLE_PERFORMANCE_WARNINGS or user_explicit):
+        if (
+            copy
+            and devicearray.config.CUDA_WARN_ON_IMPLICIT_COPY
+            and not (devicearray.config.DISABLE_PERFORMANCE_WARNINGS or user_explicit)
+        ):
             if isinstance(obj, np.ndarray):
-                devicearray.warn(devicearray.NumbaPerformanceWarning(
-                    "Host array used in CUDA kernel will incur copy overhead to/from device "
-                    "in each launch: cuda.to_device(array) copies it once"), stacklevel=_outside())
+                devicearray.warn(
+                    devicearray.NumbaPerformanceWarning(
+                        "Host array used in CUDA kernel will incur copy overhead to/from device "
+                        "in each launch: cuda.to_device(array) copies it once"
+                    ),
+                    stacklevel=_outside(),
+                )
         if not host.size:
             return make(0, host.shape, host.strides, host.dtype), True
         low, high = np.lib.array_utils.byte_bounds(host)
         current = devices.current()
         base = current.allocate(high - low)
-        view = make(base + host.__array_interface__["data"][0] - low, host.shape, host.strides,
-                    host.dtype)
+        view = make(
+            base + host.__array_interface__["data"][0] - low, host.shape, host.strides, host.dtype
+        )
         weakref.finalize(view, current.free, base)
         view.base, view.host, view.nbytes = base, low, high - low
         if copy or high - low != host.nbytes:
@@ -142,8 +163,10 @@ def to_strided_memory_view(devicearray, DeviceView):
 
 def _outside() -> int:
     """How many frames above the caller's code lies that is neither Numba's nor ours."""
-    inside = tuple(os.path.join(os.path.dirname(module.__file__ or ""), "")
-                   for module in (sys.modules["virtualgpu"], sys.modules["numba.cuda"]))
+    inside = tuple(
+        os.path.join(os.path.dirname(module.__file__ or ""), "")
+        for module in (sys.modules["virtualgpu"], sys.modules["numba.cuda"])
+    )
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
         frame, level = frame.f_back, level + 1
@@ -156,14 +179,17 @@ def out_to_device(convert):
     def to_device(self, retr, stream=0):
         view, copied = convert(self.value, stream, copy=self.__class__.copy_input)
         if copied and view.size:
+
             def back():
                 _bytes_at(view.host, view.nbytes)[:] = devices.current().read(
-                    view.base, view.nbytes)
+                    view.base, view.nbytes
+                )
 
             value = self.value
             if isinstance(value, np.ndarray) and not value.flags.writeable:
-                raise ValueError("cannot write back to a read-only array; pass cuda.In(array), "
-                                 "or a copy")
+                raise ValueError(
+                    "cannot write back to a read-only array; pass cuda.In(array), or a copy"
+                )
             retr.append(back)
         else:
             retr.append(lambda: view)

@@ -137,9 +137,12 @@ class CoreKernel:
         self.sizes = [p.size for p in find_kernel(code.texts, name)[1].parameters]
         used = resources(code.texts, name)
         self.attributes = SimpleNamespace(
-            num_regs=used.registers, const_size_bytes=used.constant,
-            local_size_bytes=used.local, shared_size_bytes=used.shared,
-            max_threads_per_block=used.maximum_threads)
+            num_regs=used.registers,
+            const_size_bytes=used.constant,
+            local_size_bytes=used.local,
+            shared_size_bytes=used.shared,
+            max_threads_per_block=used.maximum_threads,
+        )
 
 
 def linker_class(module):
@@ -172,7 +175,8 @@ def linker_class(module):
         def _refuse(self, what):
             raise module.LinkerError(
                 f"{what} holds machine code of a real GPU; the virtual GPU links PTX and "
-                "CUDA C++ (.ptx, .cu)")
+                "CUDA C++ (.ptx, .cu)"
+            )
 
         def get_linked_ptx(self):
             return "\n".join(self.texts).encode()
@@ -186,8 +190,12 @@ def linker_class(module):
             self._complete = True
             return ObjectCode(self.texts)
 
-    for form, what in (("cubin", "a cubin"), ("ltoir", "LTO-IR"), ("fatbin", "a fatbin"),
-                       ("object", "an object file")):
+    for form, what in (
+        ("cubin", "a cubin"),
+        ("ltoir", "LTO-IR"),
+        ("fatbin", "a fatbin"),
+        ("object", "an object file"),
+    ):
         setattr(Linker, f"add_{form}", lambda self, code, name="", what=what: self._refuse(what))
     Linker.__name__ = "_Linker"
     return Linker

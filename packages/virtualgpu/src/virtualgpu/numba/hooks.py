@@ -56,8 +56,14 @@ from virtualgpu.watch import queues
 from virtualgpu.watch.host_arrays import watched
 
 _saved: list[tuple[object, str, object]] = []
-_FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer",
-               "_stream_finalizer", "_module_finalizer")
+_FINALIZERS = (
+    "_alloc_finalizer",
+    "_hostalloc_finalizer",
+    "_pin_finalizer",
+    "_event_finalizer",
+    "_stream_finalizer",
+    "_module_finalizer",
+)
 _LINEAR_ALGEBRA = "numba.cuda.np.linalg"
 
 
@@ -250,7 +256,8 @@ def _kernel_init(original):
         original(self, py_func, argtypes, *args, **kwargs)
         kernel_names[self.entry_name] = py_func.__name__
         self._arrays = array_names.register(
-            self.entry_name, arguments.array_parameters(py_func, self.argument_types))
+            self.entry_name, arguments.array_parameters(py_func, self.argument_types)
+        )
 
     return __init__
 
@@ -265,7 +272,8 @@ def _launch_for(module):
 
         def __init__(self, error: MemoryAccessError):
             MemoryAccessError.__init__(
-                self, error.message, error.location, address=error.address, space=error.space)
+                self, error.message, error.location, address=error.address, space=error.space
+            )
             self.code, self.msg = self.number, str(error)
 
         def __str__(self):
@@ -280,8 +288,9 @@ def _launch_for(module):
         """The error of cuda.core for a launch that no device takes, with the reason."""
 
         def __init__(self, error: LaunchError):
-            LaunchError.__init__(self, f"{error.message} (CUDA_ERROR_INVALID_VALUE)",
-                                 error.location)
+            LaunchError.__init__(
+                self, f"{error.message} (CUDA_ERROR_INVALID_VALUE)", error.location
+            )
 
     InvalidLaunch.__name__ = InvalidLaunch.__qualname__ = "LaunchError"
     IllegalAddress.__name__ = IllegalAddress.__qualname__ = "MemoryAccessError"
@@ -289,9 +298,12 @@ def _launch_for(module):
 
     def launch(stream, config, kernel, *arguments):
         if len(arguments) != len(kernel.sizes):
-            raise InvalidLaunch(LaunchError(
-                f"the kernel takes {len(kernel.sizes)} values and got {len(arguments)}: an "
-                "argument has another type or number of dimensions than the signature says"))
+            raise InvalidLaunch(
+                LaunchError(
+                    f"the kernel takes {len(kernel.sizes)} values and got {len(arguments)}: an "
+                    "argument has another type or number of dimensions than the signature says"
+                )
+            )
         parameters = [
             _bytes(value, size) for value, size in zip(arguments, kernel.sizes, strict=True)
         ]
@@ -299,10 +311,18 @@ def _launch_for(module):
         try:
             with queues.on(stream.handle):
                 devices.current().launch(
-                    kernel.code.loaded(), kernel.name, _three(config.grid), _three(config.block),
-                    parameters, getattr(config, "shmem_size", 0) or 0,
-                    bool(getattr(config, "is_cooperative",
-                                 getattr(config, "cooperative_launch", False))))
+                    kernel.code.loaded(),
+                    kernel.name,
+                    _three(config.grid),
+                    _three(config.block),
+                    parameters,
+                    getattr(config, "shmem_size", 0) or 0,
+                    bool(
+                        getattr(
+                            config, "is_cooperative", getattr(config, "cooperative_launch", False)
+                        )
+                    ),
+                )
         except MisalignedAddressError as error:
             raise MisalignedAddress(error) from None
         except MemoryAccessError as error:

@@ -24,8 +24,7 @@ def is_kernel(value: object) -> bool:
     """Whether ``value`` came out of ``@cuda.jit`` and can be launched."""
     from numba.cuda.dispatcher import CUDADispatcher
 
-    return (isinstance(value, (CUDADispatcher, *classes))
-            and not value.targetoptions.get("device"))  # type: ignore[attr-defined]
+    return isinstance(value, (CUDADispatcher, *classes)) and not value.targetoptions.get("device")  # type: ignore[attr-defined]
 
 
 def compile_kernel(dispatcher: Any, types: tuple) -> CompiledKernel:

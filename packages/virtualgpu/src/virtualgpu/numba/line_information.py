@@ -74,8 +74,11 @@ def _with_lines(compile_cuda: Callable) -> Callable:
     def compile_with_lines(pyfunc: Any, *args: Any, **options: Any) -> Any:
         kernel, now.kernel = now.kernel, False
         library = (pyfunc.__module__ or "").partition(".")[0]
-        if options.get("debug") or options.get("lineinfo") or (
-                library in _LIBRARIES and not kernel):
+        if (
+            options.get("debug")
+            or options.get("lineinfo")
+            or (library in _LIBRARIES and not kernel)
+        ):
             return compiled(False, pyfunc, *args, **options)
         options["lineinfo"] = True
         with warnings.catch_warnings():
@@ -93,8 +96,10 @@ def _with_lines(compile_cuda: Callable) -> Callable:
 
 def _of_descriptions(error: Exception) -> bool:
     """Whether a kernel may have failed for what was to be told of its variables alone."""
-    return any(frame.f_globals.get("__name__") == "numba.cuda.debuginfo"
-               for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(
+        frame.f_globals.get("__name__") == "numba.cuda.debuginfo"
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+    )
 
 
 def _lines_alone() -> type:
@@ -118,6 +123,7 @@ def _lines_alone() -> type:
             if not self.alone:
                 return super()._di_subroutine_type(line, function, argmap)
             return self.module.add_debug_info(
-                "DISubroutineType", {"types": self.module.add_metadata([])})
+                "DISubroutineType", {"types": self.module.add_metadata([])}
+            )
 
     return Lines

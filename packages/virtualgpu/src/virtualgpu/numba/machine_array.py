@@ -45,8 +45,13 @@ class MachineArray:
 
     @property
     def __cuda_array_interface__(self) -> dict:
-        return {"shape": self.shape, "strides": self.strides, "typestr": self.dtype.str,
-                "data": (self.address, False), "version": 3}
+        return {
+            "shape": self.shape,
+            "strides": self.strides,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "version": 3,
+        }
 
     def copy_to_host(self) -> np.ndarray:
         """The elements as they are now, a new array with the same shape and order of axes."""
@@ -58,7 +63,8 @@ class MachineArray:
     def changed(self) -> bool:
         """Whether its elements are others than those it began with."""
         return bool(self.size) and not np.array_equal(
-            self._machine.read(self._base, self._nbytes), self._before)
+            self._machine.read(self._base, self._nbytes), self._before
+        )
 
     def parameters(self) -> list[bytes]:
         """As numba-cuda's ``_Kernel._prepare_args`` flattens an array."""

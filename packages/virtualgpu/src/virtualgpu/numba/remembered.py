@@ -55,5 +55,7 @@ def _kept(original: Callable[[Any], int]) -> Callable[[Any], int]:
 def _values(self: Any) -> dict[str, Any]:
     """As the original: every option, in their order, with its value or its default."""
     given = self._values
-    return {name: given[name] if name in given else option.default
-            for name, option in self.options.items()}
+    return {
+        name: given[name] if name in given else option.default
+        for name, option in self.options.items()
+    }

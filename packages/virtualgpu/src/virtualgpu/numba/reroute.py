@@ -80,8 +80,15 @@ def _call(dispatcher, arguments: tuple, configuration) -> None:
     try:
         signature = tuple(converted.add(argument) for argument in arguments)
         module, entry, cooperative = _load(dispatcher, signature, machine)
-        machine.launch(module, entry, configuration.griddim, configuration.blockdim,
-                       converted.parameters, configuration.sharedmem, cooperative)
+        machine.launch(
+            module,
+            entry,
+            configuration.griddim,
+            configuration.blockdim,
+            converted.parameters,
+            configuration.sharedmem,
+            cooperative,
+        )
         converted.give_back()
     finally:
         converted.free()
@@ -121,7 +128,8 @@ class _Arguments:
             return kind
         raise TypeError(
             f"a {type(value).__name__} cannot be handed to the virtual GPU beside a real one: "
-            "arrays and numbers can")
+            "arrays and numbers can"
+        )
 
     def _copy(self, value: Any, host: np.ndarray) -> MachineArray:
         if id(value) not in self._copies:
@@ -151,7 +159,11 @@ def _number(value: Any) -> np.generic | None:
     if isinstance(value, np.generic):
         return value
     kinds: tuple[tuple[type, Any], ...] = (
-        (bool, np.bool_), (int, np.int64), (float, np.float64), (complex, np.complex128))
+        (bool, np.bool_),
+        (int, np.int64),
+        (float, np.float64),
+        (complex, np.complex128),
+    )
     for kind, dtype in kinds:
         if isinstance(value, kind):
             return dtype(value)
@@ -169,8 +181,15 @@ def _load(dispatcher, signature: tuple, machine: Device) -> tuple[Any, str, bool
     key = (signature, id(machine))
     if key not in known:
         fast = bool(dispatcher.targetoptions.get("fastmath", False))
-        ptx, _ = cuda.compile(dispatcher.py_func, signature, device=False, abi="numba",
-                              lineinfo=True, fastmath=fast, cc=machine.compute_capability)
+        ptx, _ = cuda.compile(
+            dispatcher.py_func,
+            signature,
+            device=False,
+            abi="numba",
+            lineinfo=True,
+            fastmath=fast,
+            cc=machine.compute_capability,
+        )
         entry = next(name for name, f in parse(ptx).functions.items() if f.is_entry)
         module = machine.load(ptx, {entry: dispatcher.py_func.__name__})
         arrays = array_names.register(entry, array_parameters(dispatcher.py_func, signature))

@@ -39,19 +39,25 @@ def switch_off() -> str:
     if not asked and not any(getattr(one, "ENABLE_CUDASIM", 0) for one in read):
         return ""
     asked = asked or VARIABLE
-    mend = (f"in a shell: unset {VARIABLE}" if asked == VARIABLE
-            else f"take enable_cudasim out of {Path(FILE).absolute()}")
+    mend = (
+        f"in a shell: unset {VARIABLE}"
+        if asked == VARIABLE
+        else f"take enable_cudasim out of {Path(FILE).absolute()}"
+    )
     # Its modules alone say nothing: numba-cuda imports some of them beside compiled kernels.
     jit = getattr(sys.modules.get("numba.cuda"), "jit", None)
     if getattr(jit, "__module__", "").startswith("numba.cuda.simulator"):
         raise SimulatorError(
             f"{asked} had numba.cuda imported as Numba's simulator, which cannot become the "
-            f"virtual GPU: switch the simulator off and start Python anew ({mend})")
+            f"virtual GPU: switch the simulator off and start Python anew ({mend})"
+        )
     os.environ[VARIABLE] = "0"  # which a file cannot change, nor in processes that this one starts
     for one in read:
         setattr(one, "ENABLE_CUDASIM", 0)  # noqa: B010  (no attribute that a type checker knows)
-    return (f"{asked} asks for Numba's simulator; the virtual GPU takes its place, which runs the "
-            f"compiled kernels. Switch the simulator off ({mend}), and this warning goes")
+    return (
+        f"{asked} asks for Numba's simulator; the virtual GPU takes its place, which runs the "
+        f"compiled kernels. Switch the simulator off ({mend}), and this warning goes"
+    )
 
 
 def _asked() -> str:

@@ -45,6 +45,7 @@ def bfind(form: Form) -> Operation:
         found = select(a < 0, ~a, a) if is_signed(a.kind) else a
         zeros = leading_zeros(found).to("u32")
         return select(found == 0, -1, zeros if shift else zeros.number(width - 1) - zeros)
+
     return form.compiled(body, [kind], ["u32"])
 
 
@@ -68,6 +69,7 @@ def fns(form: Form) -> Operation:
             down = down - hit.to("u32").view("s32")
             result = select(hit & (offset == down), position, result)
         return select(offset == -(1 << 31), 0, result)
+
     return form.compiled(body, ["b32", "u32", "s32"], ["b32"])
 
 
@@ -96,10 +98,12 @@ def bfe(form: Form) -> Operation:
         shifted = a >> smaller(position, position.number(width - 1)).to(a.kind)
         if not is_signed(a.kind):
             return select(position < width, shifted & low_mask(length, a.kind), 0)
-        unused = larger(length.number(width) - smaller(length, length.number(width)),
-                        length.number(0))
+        unused = larger(
+            length.number(width) - smaller(length, length.number(width)), length.number(0)
+        )
         unused = smaller(unused, length.number(width - 1)).to(a.kind)
         return select(length == 0, 0, (shifted << unused) >> unused)
+
     return form.compiled(body, [kind, "u32", "u32"], [kind])
 
 
@@ -115,6 +119,7 @@ def bfi(form: Form) -> Operation:
         shift = smaller(position, position.number(width - 1)).to(a.kind)
         mask = low_mask(length, a.kind) << shift
         return select(position < width, (b & ~mask) | ((a << shift) & mask), b)
+
     return form.compiled(body, [kind, kind, "u32", "u32"], [kind])
 
 
@@ -130,6 +135,7 @@ def szext(form: Form) -> Operation:
             return a & low_mask(length, "u32")
         unused = smaller(length.number(32) - length, length.number(31)).to("s32")
         return select(length == 0, 0, (a << unused) >> unused)
+
     return form.compiled(body, [kind, "u32"], [kind])
 
 
@@ -144,6 +150,7 @@ def bmsk(form: Form) -> Operation:
         start, length = (a, b) if mode == "clamp" else (a & 31, b & 31)
         mask = low_mask(length, "u32") << smaller(start, start.number(31))
         return select(start < 32, mask, 0)
+
     return form.compiled(body, ["u32", "u32"], ["b32"])
 
 
@@ -184,4 +191,5 @@ def prmt(form: Form) -> Operation:
             sign = (byte.view("s8") >> 7).view("u8")
             result = result | (select(nibble >= 8, sign, byte).to("u32") << (8 * place))
         return result
+
     return form.compiled(body, ["b32", "b32", "b32"], ["b32"])

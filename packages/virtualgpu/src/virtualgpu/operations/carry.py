@@ -37,8 +37,9 @@ def _subtract(a: Value, b: Value, borrow: Value | None) -> tuple[Value, Value]:
     return total, out
 
 
-def _chain(form: Form, step: Step, kind: str, operands: int, carry_in: bool,
-           carry_out: bool) -> Operation:
+def _chain(
+    form: Form, step: Step, kind: str, operands: int, carry_in: bool, carry_out: bool
+) -> Operation:
     """An operation from ``step(operands, carry) -> (result, carry out)``."""
     form.end(operands)
 
@@ -46,6 +47,7 @@ def _chain(form: Form, step: Step, kind: str, operands: int, carry_in: bool,
         carry = values[-1] if carry_in else None
         total, out = step(values[:operands], carry)
         return (total.view(kind), out) if carry_out else total.view(kind)
+
     return form.compiled(body, [kind] * operands, [kind], carry_in=carry_in, carry_out=carry_out)
 
 
@@ -67,6 +69,7 @@ def add_sub(form: Form) -> Operation:
     def step(operands: tuple[Value, ...], carry: Value | None) -> tuple[Value, Value]:
         a, b = map(_unsigned, operands)
         return combine(a, b, carry)
+
     return _chain(form, step, kind, 2, carry_in, carry_out)
 
 
@@ -82,4 +85,5 @@ def mad(form: Form) -> Operation:
     def step(operands: tuple[Value, ...], carry: Value | None) -> tuple[Value, Value]:
         a, b, c = operands
         return _add(_unsigned(product(a, b, part)), _unsigned(c), carry)
+
     return _chain(form, step, kind, 3, carry_in, carry_out)

@@ -38,8 +38,13 @@ _COMPARISONS = {
 _UNSIGNED_NAMES = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # Comparisons that are one NumPy ufunc on the operands as they are.
-_NUMPY = {"eq": np.equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-          "ge": np.greater_equal}
+_NUMPY = {
+    "eq": np.equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
 
 
 def compare(name: str, a: Value, b: Value) -> Value:
@@ -96,24 +101,32 @@ def setp(form: Form) -> Operation:
         if ufunc is not None:
             return form.plain(ufunc, [kind, kind], ["pred"])
     if kind in PAIRS:
-        return form.compiled(_setp_pair(kind[:-2], name, boolean, ftz),
-                             [kind, kind, *["pred"] * bool(boolean)], ["pred", "pred"])
+        return form.compiled(
+            _setp_pair(kind[:-2], name, boolean, ftz),
+            [kind, kind, *["pred"] * bool(boolean)],
+            ["pred", "pred"],
+        )
     load = _loader(kind, ftz)
 
     def body(a: Value, b: Value, c: Value | None = None) -> Value | tuple[Value, Value]:
         t = compare(name, load(a), load(b))
         p = combine(boolean, t, c)
         return p if form.destinations == 1 else (p, combine(boolean, ~t, c))
-    return form.compiled(body, [kind, kind, *["pred"] * bool(boolean)],
-                         ["pred"] * form.destinations)
+
+    return form.compiled(
+        body, [kind, kind, *["pred"] * bool(boolean)], ["pred"] * form.destinations
+    )
 
 
 def _setp_pair(kind: str, name: str, boolean: str | None, ftz: bool) -> Results:
     load = _loader(kind, ftz)
 
     def body(a: Value, b: Value, c: Value | None = None) -> tuple[Value, ...]:
-        return tuple(combine(boolean, compare(name, load(x), load(y)), c)
-                     for x, y in zip(halves(a), halves(b), strict=True))
+        return tuple(
+            combine(boolean, compare(name, load(x), load(y)), c)
+            for x, y in zip(halves(a), halves(b), strict=True)
+        )
+
     return body
 
 
@@ -142,11 +155,15 @@ def set_(form: Form) -> Operation:
     def body(a: Value, b: Value, c: Value | None = None) -> Value:
         if kind in PAIRS:
             one = ONES[kind[:-2]] if result == kind else 0xFFFF
-            return join(*(select(truth(x, y, c), x.number(one), 0)
-                          for x, y in zip(halves(a), halves(b), strict=True))).view(
-                              kind_of(result))
+            return join(
+                *(
+                    select(truth(x, y, c), x.number(one), 0)
+                    for x, y in zip(halves(a), halves(b), strict=True)
+                )
+            ).view(kind_of(result))
         true = {"f32": 1.0, **ONES}.get(result, -1)
         return select(truth(a, b, c), a.number(true, kind_of(result)), 0)
+
     return form.compiled(body, [kind, kind, *["pred"] * bool(boolean)], [result])
 
 
@@ -168,6 +185,7 @@ def slct(form: Form) -> Operation:
 
     def body(a: Value, b: Value, c: Value) -> Value:
         return select((flush(c) if ftz else c) >= 0, a, b)
+
     return form.compiled(body, [kind, kind, sign], [kind])
 
 
@@ -189,4 +207,5 @@ def testp(form: Form) -> Operation:
             "normal": lambda: ((size >= smallest) & (size < math.inf)) | (size == 0),
             "subnormal": lambda: (size > 0) & (size < smallest),
         }[name]()
+
     return form.compiled(body, [kind], ["pred"])

@@ -40,8 +40,14 @@ class Deferred:
 
     __slots__ = ("_arguments", "_function")
 
-    def __init__(self, name: str, body: Results, sources: Sequence[str],
-                 destinations: Sequence[str], dtypes: Sequence[np.dtype]):
+    def __init__(
+        self,
+        name: str,
+        body: Results,
+        sources: Sequence[str],
+        destinations: Sequence[str],
+        dtypes: Sequence[np.dtype],
+    ):
         self._arguments = (name, body, sources, destinations, dtypes)
         self._function: np.ufunc | None = None
 
@@ -57,8 +63,13 @@ class Deferred:
         return f"<operation {self._arguments[0]}>"
 
 
-def ufunc(name: str, body: Results, sources: Sequence[str], destinations: Sequence[str],
-          dtypes: Sequence[np.dtype]) -> np.ufunc:
+def ufunc(
+    name: str,
+    body: Results,
+    sources: Sequence[str],
+    destinations: Sequence[str],
+    dtypes: Sequence[np.dtype],
+) -> np.ufunc:
     """A NumPy ufunc that computes ``body`` on every lane.
 
     ``sources`` and ``destinations`` are kinds (:mod:`.expression`). ``body`` takes one
@@ -77,13 +88,23 @@ def _numpy_ufunc(name: str, address: int, dtypes: Sequence[np.dtype], inputs: in
 
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(_multiarray_umath._UFUNC_API, None),
-                        ctypes.POINTER(ctypes.c_void_p))
+    table = ctypes.cast(
+        pointer(_multiarray_umath._UFUNC_API, None), ctypes.POINTER(ctypes.c_void_p)
+    )
     # Entry 1 of the table is PyUFunc_FromFuncAndData(functions, data, types, number of loops,
     # inputs, outputs, identity, name, documentation, unused).
     make = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int,
-        ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int,
+        ctypes.py_object,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_char_p,
+        ctypes.c_int,
     )(table[1])
     functions, data = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(None)
     types = ctypes.create_string_buffer(bytes(dtype.num for dtype in dtypes), len(dtypes))
@@ -91,13 +112,23 @@ def _numpy_ufunc(name: str, address: int, dtypes: Sequence[np.dtype], inputs: in
     _kept.append((functions, data, types, label))
     no_identity = -1  # PyUFunc_None
     made: np.ufunc = make(
-        ctypes.addressof(functions), ctypes.addressof(data), ctypes.addressof(types), 1,
-        inputs, len(dtypes) - inputs, no_identity, label, label, 0)
+        ctypes.addressof(functions),
+        ctypes.addressof(data),
+        ctypes.addressof(types),
+        1,
+        inputs,
+        len(dtypes) - inputs,
+        no_identity,
+        label,
+        label,
+        0,
+    )
     return made
 
 
-def _module(symbol: str, body: Results, sources: Sequence[str],
-            destinations: Sequence[str]) -> ir.Module:
+def _module(
+    symbol: str, body: Results, sources: Sequence[str], destinations: Sequence[str]
+) -> ir.Module:
     """The loop ``void symbol(char **args, intp *count, intp *steps, void *data)``.
 
     Whole groups of sixteen lanes are done as vectors when every operand is contiguous or the
@@ -106,12 +137,15 @@ def _module(symbol: str, body: Results, sources: Sequence[str],
     """
     module = ir.Module(name=symbol)
     module.triple = llvm.get_default_triple()
-    signature = ir.FunctionType(ir.VoidType(), [
-        _BYTE_POINTER.as_pointer(), _INDEX.as_pointer(), _INDEX.as_pointer(), _BYTE_POINTER])
+    signature = ir.FunctionType(
+        ir.VoidType(),
+        [_BYTE_POINTER.as_pointer(), _INDEX.as_pointer(), _INDEX.as_pointer(), _BYTE_POINTER],
+    )
     function = ir.Function(module, signature, symbol)
     entry, spread, vectors, rest, single, done = (
         function.append_basic_block(label)
-        for label in ("entry", "spread", "vectors", "rest", "single", "done"))
+        for label in ("entry", "spread", "vectors", "rest", "single", "done")
+    )
     kinds, inputs = [*sources, *destinations], len(sources)
     sizes = [bits_of(memory_kind(kind)) // 8 for kind in kinds]
 
@@ -119,7 +153,8 @@ def _module(symbol: str, body: Results, sources: Sequence[str],
     buffers = [build.alloca(llvm_type(memory_kind(kind), LANES)) for kind in sources]
     pointers, steps = (
         [build.load(build.gep(function.args[table], [_INDEX(i)])) for i in range(len(kinds))]
-        for table in (0, 2))
+        for table in (0, 2)
+    )
     count = build.load(function.args[1])
     uniform = [build.icmp_signed("==", step, _INDEX(0)) for step in steps[:inputs]]
     plain = ir.Constant(ir.IntType(1), 1)
@@ -135,28 +170,49 @@ def _module(symbol: str, body: Results, sources: Sequence[str],
         element, vector = (llvm_type(memory_kind(kind), lanes) for lanes in (None, LANES))
         undefined = ir.Constant(vector, ir.Undefined)
         one = build.insert_element(
-            undefined, build.load(build.bitcast(pointers[i], element.as_pointer())),
-            ir.IntType(32)(0))
+            undefined,
+            build.load(build.bitcast(pointers[i], element.as_pointer())),
+            ir.IntType(32)(0),
+        )
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
         build.store(build.shuffle_vector(one, undefined, everywhere), buffers[i])
         starts[i] = build.select(uniform[i], build.bitcast(buffers[i], _BYTE_POINTER), starts[i])
     build.branch(vectors)
 
-    _loop(build, body, (spread, vectors, rest), (_INDEX(0), whole), LANES,
-          (starts, steps, sizes), (sources, destinations))
+    _loop(
+        build,
+        body,
+        (spread, vectors, rest),
+        (_INDEX(0), whole),
+        LANES,
+        (starts, steps, sizes),
+        (sources, destinations),
+    )
     build.position_at_end(rest)
     build.cbranch(build.icmp_signed("<", whole, count), single, done)
-    _loop(build, body, (rest, single, done), (whole, count), None,
-          (pointers, steps, sizes), (sources, destinations))
+    _loop(
+        build,
+        body,
+        (rest, single, done),
+        (whole, count),
+        None,
+        (pointers, steps, sizes),
+        (sources, destinations),
+    )
     build.position_at_end(done)
     build.ret_void()
     return module
 
 
-def _loop(build: ir.IRBuilder, body: Results, blocks: tuple[ir.Block, ir.Block, ir.Block],
-          bounds: tuple[ir.Value, ir.Value], lanes: int | None,
-          operands: tuple[list[ir.Value], list[ir.Value], list[int]],
-          kinds: tuple[Sequence[str], Sequence[str]]) -> None:
+def _loop(
+    build: ir.IRBuilder,
+    body: Results,
+    blocks: tuple[ir.Block, ir.Block, ir.Block],
+    bounds: tuple[ir.Value, ir.Value],
+    lanes: int | None,
+    operands: tuple[list[ir.Value], list[ir.Value], list[int]],
+    kinds: tuple[Sequence[str], Sequence[str]],
+) -> None:
     """One loop from ``bounds[0]`` to ``bounds[1]``, ``lanes`` at a time."""
     before, block, after = blocks
     pointers, steps, sizes = operands

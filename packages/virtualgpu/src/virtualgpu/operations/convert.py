@@ -92,8 +92,9 @@ def between_integers(x: Value, kind: str, sat: bool) -> Value:
     if sat:
         width = bits_of(kind)
         signed = is_signed(kind)
-        lowest, highest = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (
-            0, (1 << width) - 1)
+        lowest, highest = (
+            (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+        )
         own = bits_of(x.kind)
         if is_signed(x.kind):
             if lowest > -(1 << (own - 1)):
@@ -150,6 +151,7 @@ def cvt(form: Form) -> Operation:
         if to in ENCODE or (source == "bf16" and to == x.kind):
             return result
         return canonical(result) if to == x.kind else converted(x, to, result)
+
     return form.compiled(body, [source], [to])
 
 

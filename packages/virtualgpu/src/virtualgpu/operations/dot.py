@@ -48,6 +48,7 @@ def dp4a(form: Form) -> Operation:
         for x, y in pairs:
             total = total + x * y
         return total.view(c.kind)
+
     kind = _accumulator(a_type, b_type)
     return form.compiled(body, [a_type, b_type, kind], [kind])
 
@@ -65,6 +66,7 @@ def dp2a(form: Form) -> Operation:
         low, high = bytes_[:2] if mode == "lo" else bytes_[2:]
         first, second = lanes(a, 2, a_type == "s32")
         return (c.view("s32") + first * low + second * high).view(c.kind)
+
     kind = _accumulator(a_type, b_type)
     return form.compiled(body, [a_type, b_type, kind], [kind])
 
@@ -79,11 +81,19 @@ _LANEWISE: dict[str, Body] = {
 
 
 _COMPARISONS: dict[str, Body] = {
-    "eq": Value.__eq__, "ne": Value.__ne__, "lt": Value.__lt__, "le": Value.__le__,
-    "gt": Value.__gt__, "ge": Value.__ge__,
+    "eq": Value.__eq__,
+    "ne": Value.__ne__,
+    "lt": Value.__lt__,
+    "le": Value.__le__,
+    "gt": Value.__gt__,
+    "ge": Value.__ge__,
 }
 _MERGED: dict[str | None, Body] = {
-    "add": lambda x, c: x + c, "min": smaller, "max": larger, None: lambda x, c: x}
+    "add": lambda x, c: x + c,
+    "min": smaller,
+    "max": larger,
+    None: lambda x, c: x,
+}
 
 
 def _limits(kind: str, width: int) -> tuple[int, int]:
@@ -102,6 +112,7 @@ def _merged(form: Form, body: Body, sources: list[str], result: str) -> Operatio
     def whole(a: Value, b: Value, c: Value | None = None) -> Value:
         first = body(a, b)
         return first if c is None else _MERGED[then](first, c)
+
     return form.compiled(whole, [*sources, *[result] * (then is not None)], [result])
 
 
@@ -115,6 +126,7 @@ def _scalar(form: Form) -> Operation:
         if sat:
             exact = _clamped(exact, *_limits(result, 32))
         return exact.to("u32").view(result)
+
     return _merged(form, body, [a_type, b_type], result)
 
 
@@ -123,8 +135,9 @@ def vset(form: Form) -> Operation:
     """vset.atype.btype.cmp{.add|.min|.max} d, a, b{, c}: 1 where the comparison holds."""
     a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
     compare = _COMPARISONS[form.choice(*_COMPARISONS)]
-    return _merged(form, lambda a, b: compare(a.to("s64"), b.to("s64")).to("u32"),
-                   [a_type, b_type], "u32")
+    return _merged(
+        form, lambda a, b: compare(a.to("s64"), b.to("s64")).to("u32"), [a_type, b_type], "u32"
+    )
 
 
 @operation("vset2", types=WORDS, section="SIMD video instructions")
@@ -139,10 +152,10 @@ def vset_parts(form: Form) -> Operation:
     form.end(3)
 
     def body(a: Value, b: Value, c: Value) -> Value:
-        pairs = zip(lanes(a, count, a_type == "s32"), lanes(b, count, b_type == "s32"),
-                    strict=True)
+        pairs = zip(lanes(a, count, a_type == "s32"), lanes(b, count, b_type == "s32"), strict=True)
         parts = [compare(x, y).to("u32") for x, y in pairs]
         return sum(parts, c) if add else pack(parts)
+
     return form.compiled(body, [a_type, b_type, "u32"], ["u32"])
 
 
@@ -156,14 +169,14 @@ def _video(form: Form) -> Operation:
     limits = _limits(result, 32 // count)
 
     def body(a: Value, b: Value, c: Value) -> Value:
-        pairs = zip(lanes(a, count, a_type == "s32"), lanes(b, count, b_type == "s32"),
-                    strict=True)
+        pairs = zip(lanes(a, count, a_type == "s32"), lanes(b, count, b_type == "s32"), strict=True)
         parts = [_LANEWISE[form.opcode[:-1]](x, y) for x, y in pairs]
         if finish == "add":
             return sum(parts, c.view("s32")).view(c.kind)
         if finish == "sat":
             parts = [_clamped(x, *limits) for x in parts]
         return pack(parts).view(c.kind)
+
     return form.compiled(body, [a_type, b_type, result], [result])
 
 

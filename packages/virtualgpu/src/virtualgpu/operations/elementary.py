@@ -70,5 +70,4 @@ def sine_of_turn(x: Value) -> Value:
     """The sine of ``x`` times 2 pi, for ``x`` from 0 to 1/4."""
     angle = x * (2 * math.pi)
     squared = angle * angle
-    return angle * _polynomial(squared, [
-        (-1) ** k / math.factorial(2 * k + 1) for k in range(12)])
+    return angle * _polynomial(squared, [(-1) ** k / math.factorial(2 * k + 1) for k in range(12)])

@@ -73,8 +73,9 @@ class Value:
     __slots__ = ("_loose", "builder", "kind", "node")
     __hash__ = None  # type: ignore[assignment]  # `==` builds a comparison
 
-    def __init__(self, builder: ir.IRBuilder, node: ir.Value, kind: str,
-                 loose: Value | None = None):
+    def __init__(
+        self, builder: ir.IRBuilder, node: ir.Value, kind: str, loose: Value | None = None
+    ):
         self.builder, self.node, self.kind, self._loose = builder, node, kind, loose
 
     @property
@@ -230,8 +231,13 @@ class Value:
             return self._clamped_to(kind)
         if want:
             signed = is_signed(self.kind)
-            convert = (("fpext" if kind == "f64" else "fptrunc") if have
-                       else "sitofp" if signed else "uitofp")
+            convert = (
+                ("fpext" if kind == "f64" else "fptrunc")
+                if have
+                else "sitofp"
+                if signed
+                else "uitofp"
+            )
         elif bits_of(kind) == bits_of(self.kind):
             return self.view(kind)
         elif bits_of(kind) < bits_of(self.kind):
@@ -274,15 +280,17 @@ def select(condition: Value, yes: Number, no: Number) -> Value:
     return Value(like.builder, node, yes.kind)
 
 
-def call(name: str, arguments: list[Value], kind: str | None = None,
-         overloads: tuple[str, ...] = ()) -> Value:
+def call(
+    name: str, arguments: list[Value], kind: str | None = None, overloads: tuple[str, ...] = ()
+) -> Value:
     """An LLVM intrinsic; ``overloads`` are the kinds that its name carries (the first
     argument's if none are given)."""
     first = arguments[0]
     result = llvm_type(kind or first.kind, first.lanes)
     lanes = "" if first.lanes is None else f"v{first.lanes}"
     suffix = "".join(
-        f".{lanes}{'f' if is_float(k) else 'i'}{bits_of(k)}" for k in overloads or (first.kind,))
+        f".{lanes}{'f' if is_float(k) else 'i'}{bits_of(k)}" for k in overloads or (first.kind,)
+    )
     module = first.builder.module
     function = module.globals.get(f"llvm.{name}{suffix}")
     if function is None:

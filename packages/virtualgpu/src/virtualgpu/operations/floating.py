@@ -77,11 +77,11 @@ def _tiny_product(a: Value, b: Value) -> Value:
     return magnitude(a.to("f64") * b.to("f64")) < 2.0**-126
 
 
-def treated(body: Body, *, ftz: bool = False, sat: bool = False,
-            tiny: Body | None = None) -> Body:
+def treated(body: Body, *, ftz: bool = False, sat: bool = False, tiny: Body | None = None) -> Body:
     """``body`` with its inputs and result flushed, its result saturated, NaN made
     canonical, as the modifiers say. ``tiny`` tells from the inputs which results to flush, where
     their rounded value does not."""
+
     def whole(*values: Value) -> Value:
         values = tuple(value.loose for value in values)
         if not ftz:
@@ -89,34 +89,43 @@ def treated(body: Body, *, ftz: bool = False, sat: bool = False,
         else:
             values = tuple(flush(value) for value in values)
             result = body(*values)
-            result = flush(result) if tiny is None else select(
-                tiny(*values), with_sign_of(result.number(0), result), result)
+            result = (
+                flush(result)
+                if tiny is None
+                else select(tiny(*values), with_sign_of(result.number(0), result), result)
+            )
         return saturate(result) if sat else canonical(result)
+
     return whole
 
 
 def passing(body: Body, *order: int) -> Body:
     """``body`` of f64, its NaN that of an operand; ``order`` is that in which the instruction looks
     for one."""
+
     def whole(*operands: Value) -> Value:
         result = body(*(operand.loose for operand in operands))
         return inherited(result, *(operands[i] for i in order))
+
     return whole
 
 
 def _settling(body: Body) -> Body:
     """``abs``, ``neg``, ``min`` or ``max`` of f64, which give a NaN only where the last operand is
     one, and that one."""
+
     def whole(*operands: Value) -> Value:
         last = operands[-1]
         result = body(*(operand.loose for operand in operands))
         settled = select(is_nan(result), quiet(last), result)
         return Value(result.builder, settled.node, result.kind, loose=result)
+
     return whole
 
 
-def _rounded(form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str,
-             operands: int) -> Operation:
+def _rounded(
+    form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str, operands: int
+) -> Operation:
     """An operation that IEEE 754 defines, in one of its rounding modes."""
     form.end(operands)
     body = _NEAREST[opcode]
@@ -125,11 +134,15 @@ def _rounded(form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str
 
         def body(*values: Value) -> Value:
             return exact(*values, mode[1])
+
     tiny = _tiny_product if opcode == "mul" else None
     if kind == "f64":
         order = (0, 1) if opcode == "div" else _NAN_ORDER[operands]
-        whole = passing(body, *order) if mode != "rn" else (
-            lambda *values: passed_on(body, *values, order=order))
+        whole = (
+            passing(body, *order)
+            if mode != "rn"
+            else (lambda *values: passed_on(body, *values, order=order))
+        )
     else:
         whole = treated(body, ftz=ftz, sat=sat, tiny=tiny)
     return form.compiled(whole, [kind] * operands, [kind])
@@ -181,11 +194,13 @@ def div(form: Form) -> Operation:
 def _gross(body: Body) -> Body:
     """An operation on the upper 32 bits of an f64 (1.11.20), the lower 32 of the result cut off, as
     an H200 does for the reciprocal but in three of a hundred cases."""
+
     def whole(a: Value) -> Value:
         upper = (a.view("u64") & UPPER).view("f64")
         exact = body(flush(upper))
         result = flush((exact.view("u64") & UPPER).view("f64"))
         return select(is_nan(exact), a.number(NAN_GROSS_F64, "u64").view("f64"), result)
+
     return whole
 
 
@@ -258,6 +273,7 @@ def copysign(form: Form) -> Operation:
 
 def extreme(opcode: str, nan: bool, xorsign: bool) -> Body:
     """min or max of two floats: +0 is above -0; NaN loses, or wins with ``.NaN``."""
+
     def body(a: Value, b: Value) -> Value:
         unsigned = "u32" if a.kind == "f32" else "u64"
         signs = (a.view(unsigned) ^ b.view(unsigned)).view(a.kind)
@@ -274,6 +290,7 @@ def extreme(opcode: str, nan: bool, xorsign: bool) -> Body:
         if xorsign:
             result = select(is_nan(result), result, with_sign_of(result, signs))
         return result
+
     return body
 
 

@@ -53,8 +53,9 @@ def _elementwise(form: Form, kind: str, body: Body, operands: int) -> Operation:
     return form.compiled(whole, [kind] * operands, [kind])
 
 
-def _arithmetic(form: Form, kind: str, operands: int, ftz: bool, sat: bool,
-                relu: bool) -> Operation:
+def _arithmetic(
+    form: Form, kind: str, operands: int, ftz: bool, sat: bool, relu: bool
+) -> Operation:
     element = kind.removesuffix("x2")
     compute = _ARITHMETIC[form.opcode]
     wide = form.opcode == "fma"
@@ -74,6 +75,7 @@ def _arithmetic(form: Form, kind: str, operands: int, ftz: bool, sat: bool,
         if relu:
             result = clamp_negative(result)
         return ENCODE[element](result)
+
     return _elementwise(form, kind, body, operands)
 
 
@@ -111,6 +113,7 @@ def neg_abs(form: Form) -> Operation:
         result = a ^ 0x8000 if form.opcode == "neg" else a & 0x7FFF
         infinity = 0x7C00 if kind in F16 else 0x7F80
         return select((a & 0x7FFF) > infinity, NAN_16, result)
+
     return _elementwise(form, kind, body, 1)
 
 
@@ -128,4 +131,5 @@ def min_max(form: Form) -> Operation:
     def body(*values: Value) -> Value:
         values = tuple(DECODE[element](value) for value in values)
         return ENCODE[element](pick(*(map(_flush, values) if ftz else values)))
+
     return _elementwise(form, kind, body, 2)

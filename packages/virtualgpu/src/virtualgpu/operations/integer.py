@@ -41,8 +41,11 @@ def pairwise(body: Body, kind: str) -> Body:
 def add_sub(form: Form) -> Operation:
     """add|sub.type d, a, b; add|sub.sat.s32; add.u16x2 and .s16x2."""
     saturate = form.flag("sat")
-    kind = form.choice("s32") if saturate else form.choice(
-        *INTEGERS, *(PAIRS if form.opcode == "add" else ()))
+    kind = (
+        form.choice("s32")
+        if saturate
+        else form.choice(*INTEGERS, *(PAIRS if form.opcode == "add" else ()))
+    )
     form.end(2)
     if saturate:
         name = f"s{form.opcode}.sat"
@@ -92,6 +95,7 @@ def mad(form: Form) -> Operation:
         if part == "hi.sat":
             return call("sadd.sat", [product(a, b, "hi"), c])
         return product(a, b, part) + c
+
     return form.compiled(body, [kind, kind, result], [result])
 
 
@@ -121,6 +125,7 @@ def mad24(form: Form) -> Operation:
     def body(a: Value, b: Value, c: Value) -> Value:
         high_or_low = _product24(a, b, part)
         return call("sadd.sat", [high_or_low, c]) if saturate else high_or_low + c
+
     return form.compiled(body, [kind] * 3, [kind])
 
 
@@ -136,7 +141,8 @@ def sad(form: Form) -> Operation:
     kind = form.choice(*INTEGERS)
     form.end(3)
     return form.compiled(
-        lambda a, b, c: c + absolute_difference(a, b).view(kind), [kind] * 3, [kind])
+        lambda a, b, c: c + absolute_difference(a, b).view(kind), [kind] * 3, [kind]
+    )
 
 
 def divide(a: Value, b: Value, remainder: bool = False) -> Value:
@@ -190,6 +196,7 @@ def min_max(form: Form) -> Operation:
     def body(a: Value, b: Value) -> Value:
         result = pick(a, b)
         return larger(result, result.number(0)) if relu else result
+
     if kind in PAIRS:
         return form.compiled(pairwise(body, kind[:3]), ["u32"] * 2, ["u32"])
     return form.compiled(body, [kind] * 2, [kind])

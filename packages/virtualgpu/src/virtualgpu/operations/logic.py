@@ -66,6 +66,7 @@ def lop3(form: Form) -> Operation:
     def body(a: Value, b: Value, c: Value, table: Value, q: Value) -> tuple[Value, Value]:
         result = by_table(a, b, c, table)
         return result, (result != 0) | q if boolean == "or" else (result != 0) & q
+
     return form.compiled(body, [*["b32"] * 4, "pred"], ["b32", "pred"])
 
 
@@ -85,6 +86,7 @@ def shf(form: Form) -> Operation:
         amount = (_clamped(c, 32) if mode == "clamp" else c & 31).to("u64")
         both = a.to("u64") | (b.to("u64") << 32)
         return ((both << amount) >> 32).to("u32") if side == "l" else (both >> amount).to("u32")
+
     return form.compiled(body, ["b32", "b32", "u32"], ["b32"])
 
 
@@ -99,6 +101,7 @@ def shl(form: Form) -> Operation:
         if b.known is not None and b.known < width:
             return a << b.to(a.kind)
         return select(b < width, a << _clamped(b, width - 1).to(a.kind), 0)
+
     return form.compiled(body, [kind, "u32"], [kind])
 
 
@@ -114,4 +117,5 @@ def shr(form: Form) -> Operation:
             return a >> b.to(a.kind)
         shifted = a >> _clamped(b, width - 1).to(a.kind)
         return shifted if is_signed(a.kind) else select(b < width, shifted, 0)
+
     return form.compiled(body, [kind, "u32"], [kind])

@@ -23,13 +23,24 @@ from virtualgpu.operations.formats import (
 from virtualgpu.operations.rounding import directed
 from virtualgpu.operations.table import Form, Operation
 
-_LARGEST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"),
-            "tf32": float.fromhex("0x1.ffcp127")}
+_LARGEST = {
+    "f16": 65504.0,
+    "bf16": float.fromhex("0x1.fep127"),
+    "tf32": float.fromhex("0x1.ffcp127"),
+}
 _EIGHT = {"e4m3x2": (e4m3_from_f32, f32_from_e4m3), "e5m2x2": (e5m2_from_f32, f32_from_e5m2)}
 _PAIRS = {"f16x2": "f16", "bf16x2": "bf16"}
 PACKED_SOURCES = ("f16x2", *_EIGHT, "b32")  # last types of packed forms beyond the plain ones
-_SMALL = {"u2": (0, 3), "s2": (-2, 1), "u4": (0, 15), "s4": (-8, 7), "u8": (0, 255),
-          "s8": (-128, 127), "u16": (0, 65535), "s16": (-32768, 32767)}
+_SMALL = {
+    "u2": (0, 3),
+    "s2": (-2, 1),
+    "u4": (0, 15),
+    "s4": (-8, 7),
+    "u8": (0, 255),
+    "s8": (-128, 127),
+    "u16": (0, 65535),
+    "s16": (-32768, 32767),
+}
 
 
 def limited(x: Value, kind: str) -> Value:
@@ -77,6 +88,7 @@ def _pair(form: Form) -> Operation:
         nearest = ENCODE[element](x)
         back = DECODE[element](nearest)
         return directed(nearest, x > back, x < back, mode[1])
+
     return form.compiled(lambda a, b: join(convert(b), convert(a)), ["f32", "f32"], [kind])
 
 
@@ -92,6 +104,7 @@ def _to_eight(form: Form) -> Operation:
     def join_bytes(low: Value, high: Value) -> Value:
         low, high = (encode(clamp_negative(x) if relu else x).to("u16") for x in (low, high))
         return low | (high << 8)
+
     if source == "f32":
         return form.compiled(lambda a, b: join_bytes(b, a), ["f32", "f32"], ["b16"])
     return form.compiled(lambda a: join_bytes(*map(DECODE["f16"], halves(a))), ["f16x2"], ["b16"])
@@ -108,6 +121,7 @@ def _from_eight(form: Form) -> Operation:
     def body(a: Value) -> Value:
         values = [decode(byte.to("u8")) for byte in (a, a >> 8)]
         return join(*(f16_from_f32(clamp_negative(x) if relu else x) for x in values))
+
     return form.compiled(body, ["b16"], ["f16x2"])
 
 
@@ -133,6 +147,7 @@ def _tf32(form: Form) -> Operation:
         if satfinite:
             rounded = limited(rounded.view("f32"), "tf32").view("u32")
         return select(is_nan(x), nan, rounded)
+
     return form.compiled(body, ["f32"], ["b32"])
 
 
@@ -155,4 +170,5 @@ def _pack_integers(form: Form) -> Operation:
     def body(a: Value, b: Value, c: Value | None = None) -> Value:
         pair = clamp(b) | (clamp(a) << width)
         return pair if c is None else pair | (c << (2 * width))
+
     return form.compiled(body, ["s32", "s32", *["b32"] * (width < 16)], ["u32"])

@@ -95,8 +95,9 @@ def _normalised(x: Value) -> tuple[Value, Value]:
     """Significand in ±[1, 2) and exponent (s64) of a finite f64 that is not zero."""
     tiny = magnitude(x) < 2.0**-1022
     encoding = select(tiny, x * 2.0**54, x).view("u64")
-    exponent = ((encoding >> 52) & 0x7FF).to("s64") - select(tiny, encoding.number(1077, "s64"),
-                                                               1023)
+    exponent = ((encoding >> 52) & 0x7FF).to("s64") - select(
+        tiny, encoding.number(1077, "s64"), 1023
+    )
     significand = (encoding & 0x800FFFFFFFFFFFFF) | 0x3FF0000000000000
     return significand.view("f64"), exponent
 

@@ -63,28 +63,35 @@ _entries: dict[str, list[_Entry]] = {}
 
 # Families of instructions that the machine lacks: what a kernel's author calls them, and what to
 # write instead.
-_LATER_TENSOR_CORES = ("of the tensor cores the machine has what sm_80 to sm_90 share (mma.sync, "
-                       "wmma, ldmatrix, stmatrix), and this is of one generation only (sm_90a, "
-                       "sm_100a); compile for compute_90 without the letter, or for compute_80")
-_TEXTURES = ("of textures the machine has those of one, two and three dimensions and layers of two "
-             "(tex1D, tex1Dfetch, tex2D, tex3D, tex2DLayered), of surfaces reads and writes: no "
-             "mipmaps, cubes, gathers or queries")
+_LATER_TENSOR_CORES = (
+    "of the tensor cores the machine has what sm_80 to sm_90 share (mma.sync, "
+    "wmma, ldmatrix, stmatrix), and this is of one generation only (sm_90a, "
+    "sm_100a); compile for compute_90 without the letter, or for compute_80"
+)
+_TEXTURES = (
+    "of textures the machine has those of one, two and three dimensions and layers of two "
+    "(tex1D, tex1Dfetch, tex2D, tex3D, tex2DLayered), of surfaces reads and writes: no "
+    "mipmaps, cubes, gathers or queries"
+)
 _LACKING = {
     **dict.fromkeys(("wgmma", "tcgen05"), _LATER_TENSOR_CORES),
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), _TEXTURES),
 }
 
 
-def operation(opcode: str, *, types: Collection[str], section: str,
-              needs: str | None = None) -> Callable[[Factory], Factory]:
+def operation(
+    opcode: str, *, types: Collection[str], section: str, needs: str | None = None
+) -> Callable[[Factory], Factory]:
     """Register a factory for ``opcode`` where the instruction's last type is one of ``types``
     and, if given, where the modifier ``needs`` is present. ``section`` is the PTX ISA's."""
+
     def register(factory: Factory) -> Factory:
         entry = _Entry(factory, frozenset(types), needs, section)
         found = _entries.setdefault(opcode, [])
         # The more particular first: add.cc.u32 before add.u32.
         found.insert(0, entry) if needs else found.append(entry)
         return factory
+
     return register
 
 
@@ -98,8 +105,9 @@ def lookup(opcode: str, modifiers: tuple[str, ...], sources: int, destinations: 
     """
     form = Form(opcode, modifiers, sources, destinations)
     if opcode not in _entries:
-        raise form.unsupported(_LACKING.get(
-            opcode, f"there is no opcode '{opcode}' among the data operations"))
+        raise form.unsupported(
+            _LACKING.get(opcode, f"there is no opcode '{opcode}' among the data operations")
+        )
     for entry in _entries[opcode]:
         if form.type in entry.types and (not entry.needs or entry.needs in modifiers):
             return replace(entry.factory(form), section=entry.section)
@@ -158,31 +166,57 @@ class Form:
         if (self.sources, self.destinations) != (sources, destinations):
             raise self.unsupported(
                 f"it takes {destinations} destination and {sources} source operands, "
-                f"not {self.destinations} and {self.sources}")
+                f"not {self.destinations} and {self.sources}"
+            )
 
-    def compiled(self, body: Results, sources: Sequence[str], destinations: Sequence[str], *,
-                 carry_in: bool = False, carry_out: bool = False) -> Operation:
+    def compiled(
+        self,
+        body: Results,
+        sources: Sequence[str],
+        destinations: Sequence[str],
+        *,
+        carry_in: bool = False,
+        carry_out: bool = False,
+    ) -> Operation:
         """An operation compiled from ``body`` (:mod:`.expression`); types are PTX types."""
-        function = self.function(body, [*sources, *["pred"] * carry_in],
-                                 [*destinations, *["pred"] * carry_out])
+        function = self.function(
+            body, [*sources, *["pred"] * carry_in], [*destinations, *["pred"] * carry_out]
+        )
         made = self.plain(function, sources, destinations, carry_in=carry_in, carry_out=carry_out)
         return replace(made, body=body)
 
-    def function(self, body: Results, sources: Sequence[str],
-                 destinations: Sequence[str]) -> Deferred:
+    def function(
+        self, body: Results, sources: Sequence[str], destinations: Sequence[str]
+    ) -> Deferred:
         """An expression as a ufunc; types are PTX types."""
         # f16 operands reach a body as their bits; a ufunc takes the array's own dtype.
         dtypes = [DTYPES[t] for t in (*sources, *destinations)]
-        return Deferred(self.name, body, [kind_of(t) for t in sources],
-                        [kind_of(t) for t in destinations], dtypes)
+        return Deferred(
+            self.name,
+            body,
+            [kind_of(t) for t in sources],
+            [kind_of(t) for t in destinations],
+            dtypes,
+        )
 
-    def plain(self, function: Callable[..., Any], sources: Sequence[str],
-              destinations: Sequence[str], *,
-              carry_in: bool = False, carry_out: bool = False) -> Operation:
+    def plain(
+        self,
+        function: Callable[..., Any],
+        sources: Sequence[str],
+        destinations: Sequence[str],
+        *,
+        carry_in: bool = False,
+        carry_out: bool = False,
+    ) -> Operation:
         """An operation from a function on arrays, such as a NumPy ufunc."""
-        return Operation(function, tuple(DTYPES[t] for t in sources),
-                         tuple(DTYPES[t] for t in destinations), carry_in, carry_out,
-                         body=UFUNCS.get(function))
+        return Operation(
+            function,
+            tuple(DTYPES[t] for t in sources),
+            tuple(DTYPES[t] for t in destinations),
+            carry_in,
+            carry_out,
+            body=UFUNCS.get(function),
+        )
 
 
 # NumPy's ufuncs that stand in the table for an operation, as expressions.

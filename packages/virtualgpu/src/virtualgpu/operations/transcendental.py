@@ -62,6 +62,7 @@ def _single(form: Form, ftz: bool) -> Operation:
 
     def body(a: Value) -> Value:
         return function(a.to("f64")).to("f32")
+
     return form.compiled(treated(body, ftz=ftz), ["f32"], ["f32"])
 
 

@@ -26,47 +26,70 @@ BOOL = np.dtype("?")
 def retried_loads(program: Program) -> frozenset[int]:
     """The ``id`` of the instruction of each such load."""
     if program.retries is None:
-        program.retries = frozenset[int]().union(*(
-            _of_function(program, [step for block in code.blocks for step in block.steps])
-            for code in program.functions.values()))
+        program.retries = frozenset[int]().union(
+            *(
+                _of_function(program, [step for block in code.blocks for step in block.steps])
+                for code in program.functions.values()
+            )
+        )
     return program.retries
 
 
 def _of_function(program: Program, steps: list[Step]) -> frozenset[int]:
-    swaps = [step for step in steps
-             if isinstance(step, MemoryAccess) and step.site.operation == "cas"]
+    swaps = [
+        step for step in steps if isinstance(step, MemoryAccess) and step.site.operation == "cas"
+    ]
     if not swaps:
         return frozenset()
     return frozenset(
-        id(step.instruction) for step in steps
-        if isinstance(step, MemoryAccess) and step.site.kind == "load" and not step.site.strong
+        id(step.instruction)
+        for step in steps
+        if isinstance(step, MemoryAccess)
+        and step.site.kind == "load"
+        and not step.site.strong
         and any(_same_word(step, swap) for swap in swaps)
-        and (_only_tries(program, steps, step)
-             or any(_of_one_line(step, swap) for swap in swaps)))
+        and (_only_tries(program, steps, step) or any(_of_one_line(step, swap) for swap in swaps))
+    )
 
 
 def _same_word(load: MemoryAccess, swap: MemoryAccess) -> bool:
-    return (load.sources[0] == swap.sources[0] and load.site.offset == swap.site.offset
-            and load.site.size == swap.site.size)
+    return (
+        load.sources[0] == swap.sources[0]
+        and load.site.offset == swap.site.offset
+        and load.site.size == swap.site.size
+    )
 
 
 def _of_one_line(load: MemoryAccess, swap: MemoryAccess) -> bool:
     source = load.instruction.source
-    return (source is not None and source == swap.instruction.source and _same_word(load, swap)
-            and language_of(source) is NUMBA)
+    return (
+        source is not None
+        and source == swap.instruction.source
+        and _same_word(load, swap)
+        and language_of(source) is NUMBA
+    )
 
 
 def _only_tries(program: Program, steps: list[Step], load: MemoryAccess) -> bool:
-    returned = {slot for step in steps if isinstance(step, MemoryAccess) and _same_word(load, step)
-                and step.site.operation == "cas" for slot in step.writes}
+    returned = {
+        slot
+        for step in steps
+        if isinstance(step, MemoryAccess)
+        and _same_word(load, step)
+        and step.site.operation == "cas"
+        for slot in step.writes
+    }
     held, before = set(load.writes), -1
     while len(held) != before:
         before = len(held)
         for step in steps:
             if not held & step.reads:
                 continue
-            if isinstance(step, MemoryAccess) and step.site.operation == "cas" and (
-                    _same_word(load, step)):
+            if (
+                isinstance(step, MemoryAccess)
+                and step.site.operation == "cas"
+                and (_same_word(load, step))
+            ):
                 continue
             if not isinstance(step, Data | Move):
                 return False

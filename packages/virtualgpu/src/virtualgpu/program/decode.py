@@ -62,11 +62,13 @@ def decoding(program: Program, instruction: Instruction) -> Iterator[None]:
     try:
         yield
     except UnsupportedInstruction as error:
-        raise UnsupportedInstruction(f"{error.message}, in `{instruction.text}`",
-                                     program.location(instruction.source)) from None
+        raise UnsupportedInstruction(
+            f"{error.message}, in `{instruction.text}`", program.location(instruction.source)
+        ) from None
     except PTXSyntaxError as error:
         raise PTXSyntaxError(
-            error.message, error.location or program.location(instruction.source)) from None
+            error.message, error.location or program.location(instruction.source)
+        ) from None
     except VirtualGPUError:
         raise
     except Exception as error:
@@ -93,16 +95,24 @@ class _Decoder:
             return self.control()
         operands = instruction.operands
         # Forms of one opcode differ, as wmma.load and wmma.store do: an address is not written.
-        result = has_result(instruction) and bool(operands) and not isinstance(
-            operands[0], Address)
-        targets = [one for one in (*items(operands[0]), instruction.second)
-                   if isinstance(one, Register)] if result else []
+        result = has_result(instruction) and bool(operands) and not isinstance(operands[0], Address)
+        targets = (
+            [one for one in (*items(operands[0]), instruction.second) if isinstance(one, Register)]
+            if result
+            else []
+        )
         return self.made(Step, targets, operands[result:])
 
-    def made(self, kind: type[S], targets: Sequence[Operand], sources: Sequence[Operand],
-             **more: Any) -> S:
-        return kind(instruction=self.instruction, targets=tuple(map(self.slot, targets)),
-                    sources=tuple(sources), reads=self.registers(sources), **more)
+    def made(
+        self, kind: type[S], targets: Sequence[Operand], sources: Sequence[Operand], **more: Any
+    ) -> S:
+        return kind(
+            instruction=self.instruction,
+            targets=tuple(map(self.slot, targets)),
+            sources=tuple(sources),
+            reads=self.registers(sources),
+            **more,
+        )
 
     def slot(self, operand: Operand) -> int | None:
         if not isinstance(operand, Register):
@@ -119,13 +129,16 @@ class _Decoder:
                 found.add(self.code.slots[register.name])
         return frozenset(found)
 
-    def held(self, kind: type[S], targets: Sequence[str], sources: Sequence[str],
-             **more: Any) -> S:
+    def held(self, kind: type[S], targets: Sequence[str], sources: Sequence[str], **more: Any) -> S:
         """A step between parameters, which registers hold."""
         slots = self.code.slots
-        return kind(instruction=self.instruction, targets=tuple(slots[name] for name in targets),
-                    sources=tuple(map(Register, sources)),
-                    reads=frozenset(slots[name] for name in sources), **more)
+        return kind(
+            instruction=self.instruction,
+            targets=tuple(slots[name] for name in targets),
+            sources=tuple(map(Register, sources)),
+            reads=frozenset(slots[name] for name in sources),
+            **more,
+        )
 
     # -- data ----------------------------------------------------------------------------------
 
@@ -136,7 +149,8 @@ class _Decoder:
             targets.append(instruction.second)
         sources = instruction.operands[1:]
         operation = operations.lookup(
-            instruction.opcode, instruction.modifiers, len(sources), len(targets))
+            instruction.opcode, instruction.modifiers, len(sources), len(targets)
+        )
         if len(sources) != len(operation.sources):
             raise PTXSyntaxError(f"{instruction.name} takes {len(operation.sources)} operands")
         step = self.made(Data, targets, sources, operation=operation)
@@ -159,8 +173,10 @@ class _Decoder:
         for operand in (source, target):
             if isinstance(operand, Vector) and len(operand.items) not in ((2,) if wide else (2, 4)):
                 raise PTXSyntaxError(
-                    f"mov.b128 of {len(operand.items)} parts: it has two, of .b64" if wide else
-                    f"mov of {len(operand.items)} parts: {instruction.text[:80]}")
+                    f"mov.b128 of {len(operand.items)} parts: it has two, of .b64"
+                    if wide
+                    else f"mov of {len(operand.items)} parts: {instruction.text[:80]}"
+                )
         if wide and isinstance(source, Immediate):
             raise PTXSyntaxError("mov.b128 of a literal: put two of .b64 together")
         return self.made(Move, items(target), items(source), dtype=dtype)
@@ -180,11 +196,17 @@ class _Decoder:
         values = [item for operand in given for item in items(operand)]
         base = where.base
         if site.space == "param":
-            if isinstance(base, Symbol) and (held := self.parameter(
-                    site, base, where.offset + base.offset, targets, values)) is not None:
+            if (
+                isinstance(base, Symbol)
+                and (
+                    held := self.parameter(site, base, where.offset + base.offset, targets, values)
+                )
+                is not None
+            ):
                 return held
             own = isinstance(base, Immediate) or (
-                isinstance(base, Symbol) and base.name in self.code.frame)
+                isinstance(base, Symbol) and base.name in self.code.frame
+            )
             site.space = "global" if self.code.function.is_entry and not own else "local"
         if isinstance(base, Immediate):
             base = Immediate(base.value + where.offset)
@@ -200,24 +222,34 @@ class _Decoder:
         wanted = {"load": 0, "store": 1}.get(site.kind, 1 + (site.operation == "cas"))
         if site.whole:
             if len(given) != wanted or not all(
-                    isinstance(one, Register) for one in (*given, *targets)):
-                raise PTXSyntaxError(f"{instruction.name} takes {wanted} values, registers of "
-                                     f".b128: {instruction.text[:80]}")
+                isinstance(one, Register) for one in (*given, *targets)
+            ):
+                raise PTXSyntaxError(
+                    f"{instruction.name} takes {wanted} values, registers of "
+                    f".b128: {instruction.text[:80]}"
+                )
             return
         if len(given) != wanted:
-            raise PTXSyntaxError(f"an atomic with {len(given)} values: {instruction.text}"
-                                 if site.kind == "atomic" else
-                                 f"{len(given)} values where {instruction.name} takes {wanted}: "
-                                 f"{instruction.text[:80]}")
+            raise PTXSyntaxError(
+                f"an atomic with {len(given)} values: {instruction.text}"
+                if site.kind == "atomic"
+                else f"{len(given)} values where {instruction.name} takes {wanted}: "
+                f"{instruction.text[:80]}"
+            )
         moved = [*targets, *given] if site.kind != "atomic" or site.width > 1 else targets
         for operand in moved:
             parts = len(items(operand))
             if parts != site.width or isinstance(operand, Vector) != (site.width > 1):
-                raise PTXSyntaxError(
-                    f"{parts} values where {instruction.name} moves {site.width}")
+                raise PTXSyntaxError(f"{parts} values where {instruction.name} moves {site.width}")
 
-    def parameter(self, site: Site, base: Symbol, offset: int, targets: Sequence[Operand],
-                  values: Sequence[Operand]) -> Step | None:
+    def parameter(
+        self,
+        site: Site,
+        base: Symbol,
+        offset: int,
+        targets: Sequence[Operand],
+        values: Sequence[Operand],
+    ) -> Step | None:
         """The kernel's own, or one of a function that a register holds; None where memory holds
         it."""
         program, code = self.program, self.code
@@ -232,8 +264,7 @@ class _Decoder:
                 raise PTXSyntaxError(f"ld.param beyond the parameters of {program.name}")
             return self.made(Parameter, targets, (), dtype=dtype, offset=at)
         slot = code.slots.get(base.name)
-        if slot is None or base.name in code.frame or offset or (
-                site.width > 1 and not site.whole):
+        if slot is None or base.name in code.frame or offset or (site.width > 1 and not site.whole):
             return None
         if site.kind == "load":
             return self.made(Move, targets, (Register(base.name),), dtype=dtype)
@@ -251,8 +282,16 @@ class _Decoder:
         mode = next((m for m in ("popc", "and", "or") if m in modifiers), "") if target else ""
         number, count = [*operands, None, None][:2]
         sources = [one for one in (number, count, predicate) if one is not None]
-        return self.made(Barrier, target, sources, number=number, count=count, mode=mode,
-                         predicate=predicate, onward="arrive" in modifiers)
+        return self.made(
+            Barrier,
+            target,
+            sources,
+            number=number,
+            count=count,
+            mode=mode,
+            predicate=predicate,
+            onward="arrive" in modifiers,
+        )
 
     def control(self) -> Step:
         instruction, block = self.instruction, self.block
@@ -266,8 +305,11 @@ class _Decoder:
         code = self.code
         if block.kind == "barrier":  # of the grid
             results = items(operands[0]) if isinstance(operands[0], Vector) else ()
-            status = [one.name for one in results if isinstance(one, Symbol | Register)
-                      and one.name in code.slots]
+            status = [
+                one.name
+                for one in results
+                if isinstance(one, Symbol | Register) and one.name in code.slots
+            ]
             return self.held(Barrier, status, (), grid=True)
         if block.call is None:
             return self.provided()
@@ -292,14 +334,17 @@ class _Decoder:
         for item in (*given, *returns):
             if item.name not in slots or dtypes[slots[item.name]].kind == "f":
                 raise PTXSyntaxError(
-                    f"call of {name} with a parameter {item.name} that does not fit")
+                    f"call of {name} with a parameter {item.name} that does not fit"
+                )
         count, results = PROVIDED[name]
         if len(given) != count or len(returns) > results:
             raise PTXSyntaxError(
                 f"call of {name} with {len(given)} argument{'' if len(given) == 1 else 's'} and "
-                f"{len(returns)} results; it takes {count}")
-        return self.held(Call, [item.name for item in returns], [item.name for item in given],
-                         function=name)
+                f"{len(returns)} results; it takes {count}"
+            )
+        return self.held(
+            Call, [item.name for item in returns], [item.name for item in given], function=name
+        )
 
 
 def items(operand: Operand) -> tuple[Operand, ...]:

@@ -50,19 +50,29 @@ def heads(program: Program) -> dict[int, Loop]:
     """The loops of a program by their heads: blocks that a jump back leads to. A loop that looks
     at a clock is not among them, nor one of which it cannot be told what it depends on."""
     found: dict[int, Loop] = {}
-    timely = any(_momentary(instruction) for code in program.functions.values()
-                 for instruction in code.function.body)
+    timely = any(
+        _momentary(instruction)
+        for code in program.functions.values()
+        for instruction in code.function.body
+    )
     for code in program.functions.values():
         first = code.entry
         onward = [set(successors(block)) for block in code.blocks]
-        onward = [{index - first for index in some if 0 <= index - first < len(onward)}
-                  for some in onward]
+        onward = [
+            {index - first for index in some if 0 <= index - first < len(onward)} for some in onward
+        ]
         for part in cycles(dict(enumerate(onward))):
             loop = _loop(program, code, [code.blocks[index] for index in part], timely)
             if loop is not None:
                 found |= dict.fromkeys(
-                    (first + target for index in part for target in onward[index] & part
-                     if target <= index), loop)
+                    (
+                        first + target
+                        for index in part
+                        for target in onward[index] & part
+                        if target <= index
+                    ),
+                    loop,
+                )
     return found
 
 
@@ -71,8 +81,13 @@ def _loop(program: Program, code: FunctionCode, blocks: list[Block], timely: boo
     if called is None:  # what it calls may see anything
         body = [step.instruction for block in blocks for step in block.steps]
         slots = frozenset[int]().union(*(block.live_in for block in blocks))
-        return None if timely else Loop(
-            tuple(sorted(slots)), True, True, frozenset(id(one) for one in body if _looks(one)))
+        return (
+            None
+            if timely
+            else Loop(
+                tuple(sorted(slots)), True, True, frozenset(id(one) for one in body if _looks(one))
+            )
+        )
     inside = [(code, blocks), *((function, function.blocks) for function in called)]
     body, wanted = [], set[int]()
     made: list[tuple[Instruction | None, set[int], Collection[int]]] = []
@@ -83,8 +98,9 @@ def _loop(program: Program, code: FunctionCode, blocks: list[Block], timely: boo
         wanted |= _slots(function, _deciding(own))
         wanted |= {block.warp_mask for block in some if isinstance(block.warp_mask, int)}
         made.extend((step.instruction, set(step.writes), step.reads) for step in steps)
-        made.extend((None, {after}, {before})
-                    for block in some for before, after in _handed(program, block))
+        made.extend(
+            (None, {after}, {before}) for block in some for before, after in _handed(program, block)
+        )
     deciding: dict[int, Instruction] = {}
     while True:
         moving = [(one, reads) for one, writes, reads in made if writes & wanted]
@@ -93,8 +109,10 @@ def _loop(program: Program, code: FunctionCode, blocks: list[Block], timely: boo
         if grown == wanted and len(more) == len(deciding):
             break
         wanted, deciding = grown, more
-    if any(_momentary(one) or not (_looks(one) or _meets(one) or _is_pure(one))
-           for one in deciding.values()) or any(map(_momentary, _branches(body))):
+    if any(
+        _momentary(one) or not (_looks(one) or _meets(one) or _is_pure(one))
+        for one in deciding.values()
+    ) or any(map(_momentary, _branches(body))):
         return None
     looks = frozenset(number for number, one in deciding.items() if _looks(one))
     sees = bool(looks) or any(map(_meets, deciding.values()))
@@ -136,11 +154,15 @@ def _handed(program: Program, block: Block) -> list[tuple[int, int]]:
     callee = program.functions[site.target]
     formal = [variable.name for variable in callee.function.parameters]
     results = [variable.name for variable in callee.function.returns]
-    return [(here[given], callee.slots[wanted])
-            for given, wanted in zip(site.arguments, formal, strict=False)
-            if wanted in callee.slots] + [
+    return [
+        (here[given], callee.slots[wanted])
+        for given, wanted in zip(site.arguments, formal, strict=False)
+        if wanted in callee.slots
+    ] + [
         (callee.slots[given], here[wanted])
-        for given, wanted in zip(results, site.returns, strict=False) if given in callee.slots]
+        for given, wanted in zip(results, site.returns, strict=False)
+        if given in callee.slots
+    ]
 
 
 # -- single instructions -------------------------------------------------------------------------
@@ -153,7 +175,8 @@ def _looks(instruction: Instruction) -> bool:
 def _meets(instruction: Instruction) -> bool:
     opcode = traits(instruction)
     return (opcode.meets and opcode.name != "elect") or (
-        opcode.family == "barrier" and "red" in instruction.modifiers)
+        opcode.family == "barrier" and "red" in instruction.modifiers
+    )
 
 
 def _is_pure(instruction: Instruction) -> bool:
@@ -161,8 +184,10 @@ def _is_pure(instruction: Instruction) -> bool:
 
 
 def _momentary(instruction: Instruction) -> bool:
-    return any(isinstance(operand, Register) and operand.name.startswith(_MOMENTARY)
-               for operand in instruction.operands)
+    return any(
+        isinstance(operand, Register) and operand.name.startswith(_MOMENTARY)
+        for operand in instruction.operands
+    )
 
 
 def _branches(body: Iterable[Instruction]) -> list[Instruction]:
@@ -173,10 +198,16 @@ def _deciding(body: Iterable[Instruction]) -> list[Operand]:
     """Predicates of all that may be left out, what a jump by a table goes by, and addresses: an
     illegal one ends the kernel as well."""
     found: list[Operand] = [
-        operand.base for one in body for operand in one.operands
-        if isinstance(operand, Address) and isinstance(operand.base, Register)]
-    found += [one.operands[has_result(one)] for one in body
-              if traits(one).family == "texture" and len(one.operands) > 1]
+        operand.base
+        for one in body
+        for operand in one.operands
+        if isinstance(operand, Address) and isinstance(operand.base, Register)
+    ]
+    found += [
+        one.operands[has_result(one)]
+        for one in body
+        if traits(one).family == "texture" and len(one.operands) > 1
+    ]
     for one in _branches(body):
         found += [one.guard[0]] if one.guard is not None else []
         found += one.operands[:1] if one.opcode == "brx" else ()
@@ -184,8 +215,11 @@ def _deciding(body: Iterable[Instruction]) -> list[Operand]:
 
 
 def _slots(code: FunctionCode, operands: Iterable[Operand]) -> set[int]:
-    items = [item for operand in operands
-             for item in (operand.items if isinstance(operand, Vector) else (operand,))]
+    items = [
+        item
+        for operand in operands
+        for item in (operand.items if isinstance(operand, Vector) else (operand,))
+    ]
     names = {item.name.removeprefix("!") for item in items if isinstance(item, Register | Symbol)}
     return {code.slots[name] for name in names if name in code.slots}
 

@@ -29,8 +29,10 @@ def stores_one_value(program: Program, instruction: Instruction) -> bool:
         for name in writes(one):
             makers.setdefault(name, []).append(one)
     parameters = {parameter.name for parameter in function.parameters}
-    orderless = all(traits(one).family in _ORDERLESS and one.opcode not in ("atom", "red", "call")
-                    for one in function.body)
+    orderless = all(
+        traits(one).family in _ORDERLESS and one.opcode not in ("atom", "red", "call")
+        for one in function.body
+    )
     known: dict[str, bool] = {}
 
     def same(name: str) -> bool:
@@ -39,8 +41,11 @@ def stores_one_value(program: Program, instruction: Instruction) -> bool:
             known[name] = False  # one that is made of itself changes
             made = makers.get(name, [])
             known[name] = name.startswith(_SIZES) or (
-                len(made) == 1 and made[0].guard is None and given(made[0])
-                and all(map(same, reads(made[0]))))
+                len(made) == 1
+                and made[0].guard is None
+                and given(made[0])
+                and all(map(same, reads(made[0])))
+            )
         return known[name]
 
     def given(maker: Instruction) -> bool:
@@ -48,8 +53,11 @@ def stores_one_value(program: Program, instruction: Instruction) -> bool:
             return traits(maker).pure and not traits(maker).carry
         place = maker.operands[1]
         if "param" in maker.modifiers:  # not what a call returns
-            return (isinstance(place, Address) and isinstance(place.base, Symbol)
-                    and place.base.name in parameters)
+            return (
+                isinstance(place, Address)
+                and isinstance(place.base, Symbol)
+                and place.base.name in parameters
+            )
         return orderless and "global" in maker.modifiers
 
     return all(same(register.name) for register in registers_in(instruction.operands[1:]))

@@ -147,19 +147,24 @@ class Program:
         self._lay_out_parameters()
         # The register in which callers keep how much of their stack is in use (lanes.stack).
         self.stack_slot: int | None = None
-        if any(instruction.opcode == "alloca" for code in self.functions.values()
-               for instruction in code.function.body):
+        if any(
+            instruction.opcode == "alloca"
+            for code in self.functions.values()
+            for instruction in code.function.body
+        ):
             self.stack_slot = self.slot(self.entry_code, "%stack", np.dtype("i8"))
-        self.shared = shared_layout.lay_out([code.function for code in self.functions.values()],
-                                     module.variables)
+        self.shared = shared_layout.lay_out(
+            [code.function for code in self.functions.values()], module.variables
+        )
         for code in self.functions.values():
             self._split(code)
         self.length = sum(len(code.function.body) for code in self.functions.values())
         # Where lanes stand that have just told others something.
         self.after_atomics = {
-            block.index + 1 for block in self.blocks
-            if block.instructions and block.instructions[-1].opcode in (
-                "atom", "red", "mbarrier")}
+            block.index + 1
+            for block in self.blocks
+            if block.instructions and block.instructions[-1].opcode in ("atom", "red", "mbarrier")
+        }
 
     # -- layout --------------------------------------------------------------------------------
 
@@ -199,11 +204,11 @@ class Program:
     def _lay_out_frame(self, code: FunctionCode) -> None:
         function, offset = code.function, 0
         for variable in function.variables.values():
-            if variable.space == "param" and (function.is_entry and variable in
-                                              function.parameters):
+            if variable.space == "param" and (
+                function.is_entry and variable in function.parameters
+            ):
                 continue
-            if variable.space == "reg" or (
-                    variable.space == "param" and not variable.is_array):
+            if variable.space == "reg" or (variable.space == "param" and not variable.is_array):
                 self.slot(code, variable.name, REGISTER_DTYPES[variable.element])
             elif variable.space in ("local", "param"):
                 offset = -(-offset // variable.align) * variable.align

@@ -32,7 +32,8 @@ def _reaches_others(instruction: Instruction, stack: set[Register]) -> bool:
         return False
     # A constant or parameter by its name; an address in another register may be any.
     return not {"param", "const"} & set(instruction.modifiers) or not any(
-        isinstance(base, Symbol) for base in bases)
+        isinstance(base, Symbol) for base in bases
+    )
 
 
 def _stack_pointers(body: list[Instruction]) -> set[Register]:
@@ -44,8 +45,10 @@ def _stack_pointers(body: list[Instruction]) -> set[Register]:
             continue
         first = instruction.operands[0]
         written = first.items if isinstance(first, Vector) else (first,)
-        to_generic = (instruction.opcode == "cvta" and "local" in instruction.modifiers
-                      and "to" not in instruction.modifiers)
-        (local if to_generic else other).update(
-            one for one in written if isinstance(one, Register))
+        to_generic = (
+            instruction.opcode == "cvta"
+            and "local" in instruction.modifiers
+            and "to" not in instruction.modifiers
+        )
+        (local if to_generic else other).update(one for one in written if isinstance(one, Register))
     return local - other

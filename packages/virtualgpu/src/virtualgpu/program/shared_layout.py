@@ -22,8 +22,7 @@ class SharedLayout:
     def __init__(self, extents: list[tuple[int, int, str]]):
         self.extents = extents
 
-    def outside(self, address: np.ndarray, low: int, high: int, size: int
-                ) -> np.ndarray | None:
+    def outside(self, address: np.ndarray, low: int, high: int, size: int) -> np.ndarray | None:
         """None where every access of ``size`` bytes is inside one variable, else which are
         not."""
         for start, end, _ in self.extents:
@@ -41,13 +40,17 @@ class SharedLayout:
         if address >> 63:
             address -= 1 << 64
         start, end, name = min(
-            self.extents, key=lambda e: 0 if e[0] <= address < e[1] else
-            min(abs(address - e[0]), abs(address - e[1]))
+            self.extents,
+            key=lambda e: (
+                0 if e[0] <= address < e[1] else min(abs(address - e[0]), abs(address - e[1]))
+            ),
         )
         what = f"a shared array of {end - start} bytes"
         if name == "dynamic" and start == end:
-            return ("past a dynamic shared array of 0 bytes: give the launch its size, "
-                    "kernel[grid, block, stream, bytes]")
+            return (
+                "past a dynamic shared array of 0 bytes: give the launch its size, "
+                "kernel[grid, block, stream, bytes]"
+            )
         if address >= end:
             return f"{address - end} bytes after the end of {what}"
         if address < start:
@@ -73,10 +76,18 @@ class SharedVariables:
 
 def lay_out(functions: Sequence[Function], module: Mapping[str, Variable]) -> SharedVariables:
     """Static shared variables of ``functions`` and those they use of their module's."""
-    variables = {v.name: v for function in functions
-                 for v in function.variables.values() if v.space == "shared"}
-    used = {symbol.name for function in functions
-            for instruction in function.body for symbol in _symbols(instruction)}
+    variables = {
+        v.name: v
+        for function in functions
+        for v in function.variables.values()
+        if v.space == "shared"
+    }
+    used = {
+        symbol.name
+        for function in functions
+        for instruction in function.body
+        for symbol in _symbols(instruction)
+    }
     variables |= {name: v for name, v in module.items() if v.space == "shared" and name in used}
     shared = SharedVariables()
     dynamic = [v for v in variables.values() if v.size == 0]

@@ -19,11 +19,15 @@ _BITWISE = {"b32", "b64", "u32", "s32", "u64", "s64"}
 # Atomic operations, and the types that they take (PTX ISA, "atom", "red").
 _ATOMICS = {
     "add": {"u32", "s32", "u64", "s64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"},
-    "min": {"u32", "s32", "u64", "s64"}, "max": {"u32", "s32", "u64", "s64"},
-    "inc": {"u32"}, "dec": {"u32"},
+    "min": {"u32", "s32", "u64", "s64"},
+    "max": {"u32", "s32", "u64", "s64"},
+    "inc": {"u32"},
+    "dec": {"u32"},
     "exch": {"b32", "b64", "u32", "s32", "u64", "s64", "f32", "f64"},
     "cas": {"b16", "b32", "b64", "u16", "u32", "s32", "u64", "s64"},
-    "and": _BITWISE, "or": _BITWISE, "xor": _BITWISE,
+    "and": _BITWISE,
+    "or": _BITWISE,
+    "xor": _BITWISE,
 }
 
 
@@ -115,7 +119,8 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
             _check_vector(instruction, operation, element, space, width)
         if whole and (operation not in ("exch", "cas") or opcode == "red"):
             raise UnsupportedInstruction(
-                f"{instruction.name}: atomics of 128 bits are atom.exch and atom.cas")
+                f"{instruction.name}: atomics of 128 bits are atom.exch and atom.cas"
+            )
         dtype, operation = _atomic_type(instruction, operation, element, dtype)
         order = order or "relaxed"
         scope = scope or "gpu"
@@ -126,13 +131,26 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
     quiet = space in ("const", "param")
     if kind != "load" and space == "const":
         raise PTXSyntaxError(f"{instruction.name}: nothing writes to .const")
-    return Site(instruction, kernel, kind, "global" if space == "const" else space, dtype, width,
-                strong=strong, order=order, scope=scope, quiet=quiet, operation=operation,
-                cluster=cluster or space == "generic", whole=whole)
+    return Site(
+        instruction,
+        kernel,
+        kind,
+        "global" if space == "const" else space,
+        dtype,
+        width,
+        strong=strong,
+        order=order,
+        scope=scope,
+        quiet=quiet,
+        operation=operation,
+        cluster=cluster or space == "generic",
+        whole=whole,
+    )
 
 
-def _atomic_type(instruction: Instruction, operation: str, element: str,
-                 dtype: np.dtype) -> tuple[np.dtype, str]:
+def _atomic_type(
+    instruction: Instruction, operation: str, element: str, dtype: np.dtype
+) -> tuple[np.dtype, str]:
     if not operation or element not in _ATOMICS[operation]:
         raise UnsupportedInstruction(f"{instruction.name}: an atomic of this type")
     if element in ("f16", "bf16", "f16x2", "bf16x2"):
@@ -140,13 +158,15 @@ def _atomic_type(instruction: Instruction, operation: str, element: str,
     return dtype, operation
 
 
-def _check_vector(instruction: Instruction, operation: str, element: str, space: str,
-                  width: int) -> None:
+def _check_vector(
+    instruction: Instruction, operation: str, element: str, space: str, width: int
+) -> None:
     """PTX ISA, "atom", "red": vectors of at most 16 bytes, in global memory only."""
     most = {"f32": 4, "f16x2": 4, "bf16x2": 4, "f16": 8, "bf16": 8}.get(element, 0)
     if operation != "add" or width > most:
         raise UnsupportedInstruction(
             f"{instruction.name}: vector atomics add .f32, .f16x2 and .bf16x2 by two or four, "
-            ".f16 and .bf16 by two, four or eight")
+            ".f16 and .bf16 by two, four or eight"
+        )
     if space not in ("global", "generic"):
         raise PTXSyntaxError(f"{instruction.name}: vector atomics are for global memory")

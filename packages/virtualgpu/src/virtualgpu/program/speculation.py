@@ -25,8 +25,9 @@ Condition = bool | str | tuple[str, Any, Any]
 LARGEST = 8  # predicates of one condition; what needs more counts as used
 
 
-def arrange(body: Sequence[Instruction], starts: Sequence[int]
-            ) -> tuple[list[Instruction], dict[int, Condition]]:
+def arrange(
+    body: Sequence[Instruction], starts: Sequence[int]
+) -> tuple[list[Instruction], dict[int, Condition]]:
     """The body of a function, with the same instructions in each stretch between ``starts``, and
     of the loads whose value is not always used, by ``id``, when it is."""
     found: dict[int, Condition] = {}
@@ -46,15 +47,17 @@ def arrange(body: Sequence[Instruction], starts: Sequence[int]
 
 def reads(instruction: Instruction) -> set[str]:
     """The names of the registers that an instruction reads."""
-    operands = instruction.operands[_written(instruction):]
+    operands = instruction.operands[_written(instruction) :]
     names = {register.name for register in registers_in(operands)}
     return names if instruction.guard is None else {*names, instruction.guard[0].name}
 
 
 def writes(instruction: Instruction) -> set[str]:
     second = [] if instruction.second is None else [instruction.second]
-    return {register.name for register in registers_in(
-        [*instruction.operands[: _written(instruction)], *second])}
+    return {
+        register.name
+        for register in registers_in([*instruction.operands[: _written(instruction)], *second])
+    }
 
 
 def _written(instruction: Instruction) -> int:
@@ -73,26 +76,35 @@ def predicates(condition: Condition) -> Iterator[str]:
 
 def _selects(instruction: Instruction) -> bool:
     return instruction.opcode == "selp" or (
-        instruction.opcode in ("and", "or") and instruction.modifiers == ("pred",))
+        instruction.opcode in ("and", "or") and instruction.modifiers == ("pred",)
+    )
 
 
 def _early(instruction: Instruction) -> bool:
     modifiers = set(instruction.modifiers)
-    return (instruction.opcode == "ld" and instruction.guard is None
-            and bool(modifiers & {"shared", "global", "local"})
-            and not modifiers & {"volatile", "relaxed", "acquire"})
+    return (
+        instruction.opcode == "ld"
+        and instruction.guard is None
+        and bool(modifiers & {"shared", "global", "local"})
+        and not modifiers & {"volatile", "relaxed", "acquire"}
+    )
 
 
 def _computes(instruction: Instruction) -> bool:
     """Nothing but a value, the same wherever it stands."""
-    return (traits(instruction).pure and instruction.guard is None
-            and instruction.opcode not in ("addc", "subc", "madc")
-            and "cc" not in instruction.modifiers and "%clock" not in instruction.text
-            and "%globaltimer" not in instruction.text)
+    return (
+        traits(instruction).pure
+        and instruction.guard is None
+        and instruction.opcode not in ("addc", "subc", "madc")
+        and "cc" not in instruction.modifiers
+        and "%clock" not in instruction.text
+        and "%globaltimer" not in instruction.text
+    )
 
 
-def _conditions(stretch: list[Instruction], readers: Counter[str]
-                ) -> Iterator[tuple[Instruction, Condition]]:
+def _conditions(
+    stretch: list[Instruction], readers: Counter[str]
+) -> Iterator[tuple[Instruction, Condition]]:
     """Of the loads of a stretch whose value is not always used: when it is."""
     inside = Counter(name for one in stretch for name in reads(one))
     loaded: set[str] = set()  # what comes from memory that is read here
@@ -100,7 +112,8 @@ def _conditions(stretch: list[Instruction], readers: Counter[str]
         if traits(one).loads or reads(one) & loaded:
             loaded |= writes(one)
     needed: dict[str, Condition] = {
-        name: True for name, count in readers.items() if count > inside[name]}
+        name: True for name, count in readers.items() if count > inside[name]
+    }
     for one in reversed(stretch):
         used: Condition = False
         for name in writes(one):
@@ -117,8 +130,10 @@ def _through(instruction: Instruction, name: str, used: Condition, loaded: set[s
     if not _selects(instruction):
         return used
     first, second, *decides = instruction.operands[1:]
-    at = [operand.name.removeprefix("!") == name if isinstance(operand, Register) else False
-          for operand in (first, second, *decides)]
+    at = [
+        operand.name.removeprefix("!") == name if isinstance(operand, Register) else False
+        for operand in (first, second, *decides)
+    ]
     if sum(at) != 1 or at[2:] == [True]:
         return used
     decider = decides[0] if decides else (second if at[0] else first)
@@ -162,9 +177,9 @@ def _put_before(stretch: list[Instruction], load: Instruction, condition: Condit
         one = stretch[made[0]]
         # Each of its results has one value in the stretch: nothing before it reads another.
         if not _computes(one) or any(
-                makers[result] != made or any(result in reads(before)
-                                              for before in stretch[: made[0]])
-                for result in writes(one)):
+            makers[result] != made or any(result in reads(before) for before in stretch[: made[0]])
+            for result in writes(one)
+        ):
             return False
         moved.add(made[0])
         pending += reads(one)

@@ -87,7 +87,8 @@ class Barrier(Step):
     def plain(self) -> bool:
         """Barrier 0, for the whole block."""
         return not (self.grid or self.mode or self.onward or self.count) and (
-            self.number in (None, Immediate(0)))
+            self.number in (None, Immediate(0))
+        )
 
 
 @dataclass(slots=True, kw_only=True)

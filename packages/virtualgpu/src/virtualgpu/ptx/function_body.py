@@ -58,8 +58,9 @@ class Body:
         # A scope maps a register's name, or a prefix with its count, to (type, count), and ""
         # to the suffix that makes its names unique. Registers, variables and labels of an inner
         # scope hide outer ones of the same name.
-        self.scopes: list[dict[str, Any]] = [{
-            v.name: (v.element, None) for v in function.variables.values() if v.space == "reg"}]
+        self.scopes: list[dict[str, Any]] = [
+            {v.name: (v.element, None) for v in function.variables.values() if v.space == "reg"}
+        ]
         self.hidden: list[dict[str, str]] = [{}]  # variables: name → unique name, per scope
         self.opened = 0
         # The last `.loc`: file and line, then those it is inlined at; and so by place.
@@ -159,8 +160,7 @@ class Body:
         function = self.function
         targets = function.branch_targets
 
-        def find(name: str, suffixes: tuple[str, ...], table: Container[str],
-                 what: str) -> str:
+        def find(name: str, suffixes: tuple[str, ...], table: Container[str], what: str) -> str:
             for suffix in suffixes:
                 if name + suffix in table:
                     return name + suffix
@@ -170,12 +170,16 @@ class Body:
             if isinstance(jump, str):
                 targets[jump] = tuple(
                     find(n, suffixes, function.labels, "a table of branches has the")
-                    for n in targets[jump])
+                    for n in targets[jump]
+                )
                 continue
             table = function.labels if jump.opcode == "bra" else targets
             jump.operands = tuple(
                 Label(find(o.name, suffixes, table, f"{jump.text[:80]}: branch to an"))
-                if isinstance(o, Label) else o for o in jump.operands)
+                if isinstance(o, Label)
+                else o
+                for o in jump.operands
+            )
 
     def location(self) -> None:
         p = self.p
@@ -227,7 +231,7 @@ class Body:
             pass
         found = None
         stem = name.rstrip("0123456789")
-        number = int(name[len(stem):]) if 0 < len(name) - len(stem) < 8 else None
+        number = int(name[len(stem) :]) if 0 < len(name) - len(stem) < 8 else None
         for scope in reversed(self.scopes):
             entry = scope.get(name) if name else None
             if entry is None or entry[1] is not None:

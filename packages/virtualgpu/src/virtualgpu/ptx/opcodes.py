@@ -74,8 +74,13 @@ def _table() -> dict[str, Opcode]:
 
     integers = "Integer Arithmetic Instructions", "data", "arithmetic"
     group(*integers, "rem sad dp4a dp2a mul24 mad24")
-    group("Extended-Precision Integer Arithmetic Instructions", "data", "arithmetic",
-          "addc subc madc", carry=True)
+    group(
+        "Extended-Precision Integer Arithmetic Instructions",
+        "data",
+        "arithmetic",
+        "addc subc madc",
+        carry=True,
+    )
     both = "Integer Arithmetic Instructions, Floating Point Instructions", "data", "arithmetic"
     group(*both, "abs neg min max")
     group(*both, "add sub mul div", flops=1)
@@ -86,11 +91,19 @@ def _table() -> dict[str, Opcode]:
     group(*floats, "special", "sin cos ex2 lg2 rsqrt sqrt rcp tanh", flops=1)
     group(*floats, "comparison", "testp")
     group("Comparison and Selection Instructions", "data", "comparison", "setp set selp slct")
-    group("Logic and Shift Instructions", "data", "logic",
-          "and or xor not cnot shl shr shf lop3 bfe bfi prmt popc clz brev bfind fns bmsk szext")
-    group("Video Instructions", "data", "arithmetic",
-          "vadd vsub vabsdiff vmin vmax vadd2 vsub2 vabsdiff2 vmin2 vmax2 vadd4 vsub4 vabsdiff4 "
-          "vmin4 vmax4")
+    group(
+        "Logic and Shift Instructions",
+        "data",
+        "logic",
+        "and or xor not cnot shl shr shf lop3 bfe bfi prmt popc clz brev bfind fns bmsk szext",
+    )
+    group(
+        "Video Instructions",
+        "data",
+        "arithmetic",
+        "vadd vsub vabsdiff vmin vmax vadd2 vsub2 vabsdiff2 vmin2 vmax2 vadd4 vsub4 vabsdiff4 "
+        "vmin4 vmax4",
+    )
     group("Video Instructions", "data", "comparison", "vset vset2 vset4")
 
     moves = "Data Movement and Conversion Instructions"
@@ -105,16 +118,24 @@ def _table() -> dict[str, Opcode]:
     group(moves, "warp", "warp", "shfl", meets=True)
     group("Texture Instructions", "texture", "memory", "tex tld4", loads=True, fails=True)
     group("Surface Instructions", "texture", "memory", "suld", loads=True, fails=True)
-    group("Surface Instructions", "texture", "memory", "sust sured", result=False, stores=True,
-          fails=True)
+    group(
+        "Surface Instructions",
+        "texture",
+        "memory",
+        "sust sured",
+        result=False,
+        stores=True,
+        fails=True,
+    )
 
     control = "Control Flow Instructions", "control", "control"
     group(*control, "bra brx ret exit", result=False, ends=True)
     group(*control, "call", result=False, ends=True, stores=True)
 
     together = "Parallel Synchronization and Communication Instructions"
-    group(together, "barrier", "synchronisation", "bar barrier", result=False, ends=True,
-          fails=True)
+    group(
+        together, "barrier", "synchronisation", "bar barrier", result=False, ends=True, fails=True
+    )
     group(together, "fence", "synchronisation", "membar fence", result=False)
     group(together, "memory", "atomic", "atom", loads=True, stores=True, fails=True)
     group(together, "memory", "atomic", "red", result=False, stores=True, fails=True)

@@ -30,8 +30,10 @@ from virtualgpu.ptx.tokens import (
 from virtualgpu.sources import SourceLine
 
 # NVRTC has some of its headers in one of its own, which is no file.
-_LIBRARIES = re.compile(r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/"
-                        r"|(?:^|/)(?:triton/language/|__nv_nvrtc_builtin_header\.h$)")
+_LIBRARIES = re.compile(
+    r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/"
+    r"|(?:^|/)(?:triton/language/|__nv_nvrtc_builtin_header\.h$)"
+)
 
 # MLIR's name of dynamic shared memory. NVVM writes its array of no elements as one byte that is
 # not external (numba-cuda-mlir 0.6); on a GPU the launch's bytes follow that one.
@@ -192,8 +194,9 @@ class Parser(Declarations):
         declared = self.declarator(linkage, space[1:], element, align or size, vector)
         return declared
 
-    def declarator(self, linkage: str, space: str, element: str, align: int,
-                   vector: int = 1) -> Variable:
+    def declarator(
+        self, linkage: str, space: str, element: str, align: int, vector: int = 1
+    ) -> Variable:
         name, count, is_array = self.name(), vector, False
         while self.accept("["):
             is_array = True
@@ -253,8 +256,15 @@ class Parser(Declarations):
         function = Function(name, is_entry, linkage, parameters, returns)
         while self.peek() not in ("{", ";"):
             token = self.next()
-            if token in (".maxntid", ".reqntid", ".minnctapersm", ".maxnreg", ".maxnctapersm",
-                         ".maxclusterrank", ".reqnctapercluster"):
+            if token in (
+                ".maxntid",
+                ".reqntid",
+                ".minnctapersm",
+                ".maxnreg",
+                ".maxnctapersm",
+                ".maxclusterrank",
+                ".reqnctapercluster",
+            ):
                 values = [self.integer()]
                 while self.accept(","):
                     values.append(self.integer())

@@ -38,9 +38,12 @@ class Acceptance:
         if finding.other is not None:
             places.append((finding.other.filename, finding.other.line))
         wanted = PurePath(self.place).parts
-        return any(line == self.line and filename is not None
-                   and PurePath(filename).parts[-len(wanted):] == wanted
-                   for filename, line in places)
+        return any(
+            line == self.line
+            and filename is not None
+            and PurePath(filename).parts[-len(wanted) :] == wanted
+            for filename, line in places
+        )
 
 
 def read(entries: Iterable[str]) -> tuple[Acceptance, ...]:
@@ -51,13 +54,17 @@ def read(entries: Iterable[str]) -> tuple[Acceptance, ...]:
         if match is None:
             raise ValueError(text)
         line = match["line"]
-        found.append(Acceptance(match["place"], int(line) if line else None,
-                                " ".join(match["reason"].split())))
+        found.append(
+            Acceptance(
+                match["place"], int(line) if line else None, " ".join(match["reason"].split())
+            )
+        )
     return tuple(found)
 
 
-def split(findings: Iterable[Finding], accepted: Iterable[Acceptance]
-          ) -> tuple[list[Finding], dict[Acceptance, int]]:
+def split(
+    findings: Iterable[Finding], accepted: Iterable[Acceptance]
+) -> tuple[list[Finding], dict[Acceptance, int]]:
     """(what is not accepted, how often each acceptance was needed)."""
     left: list[Finding] = []
     needed: dict[Acceptance, int] = {}

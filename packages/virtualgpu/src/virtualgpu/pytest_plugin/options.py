@@ -26,7 +26,7 @@ MARKERS = (
     "that random order",
     "virtualgpu_time_limit(seconds): with --virtual-gpu, processor time for each launch",
     "virtual_gpu(accept=entries): with --virtual-gpu, accept what is found at a line or in a "
-    "kernel: \"file.py:LINE: reason\" or \"kernel: reason\", one text or a list of them",
+    'kernel: "file.py:LINE: reason" or "kernel: reason", one text or a list of them',
     "virtualgpu_streams: with --virtual-gpu, also find missing synchronisation between streams, "
     "and of the host with a stream",
 )
@@ -53,38 +53,61 @@ class Settings:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("virtualgpu", "CUDA kernels without a GPU")
     group.addoption(
-        "--virtual-gpu", action="store_true",
+        "--virtual-gpu",
+        action="store_true",
         help="run CUDA kernels on the virtual GPU, even beside a real one, and fail tests whose "
-             "kernels have races, bad barriers or reads of unwritten memory")
+        "kernels have races, bad barriers or reads of unwritten memory",
+    )
     group.addoption(
-        "--virtual-gpu-require", action="store_true",
-        help="fail a run in which no launch was checked")
+        "--virtual-gpu-require",
+        action="store_true",
+        help="fail a run in which no launch was checked",
+    )
     group.addoption(
-        "--virtual-gpu-seed", type=_as_option(seed), metavar="N", action="append",
+        "--virtual-gpu-seed",
+        type=_as_option(seed),
+        metavar="N",
+        action="append",
         help="run threads in the random order number N; given several times, each test runs once "
-             "for each")
+        "for each",
+    )
     group.addoption(
-        "--virtual-gpu-orders", type=_as_option(several), metavar="N",
+        "--virtual-gpu-orders",
+        type=_as_option(several),
+        metavar="N",
         help="run each test once for each of the random orders 0 to N - 1: a fault may show in one "
-             "of several")
+        "of several",
+    )
     group.addoption(
-        "--virtual-gpu-accept", action="append", metavar="ENTRY", default=[],
+        "--virtual-gpu-accept",
+        action="append",
+        metavar="ENTRY",
+        default=[],
         help=f"accept what is found at a line or in a kernel, with the reason: {FORM}; may be "
-             "given several times")
+        "given several times",
+    )
     group.addoption(
-        "--virtual-gpu-standins", metavar="NAMES",
+        "--virtual-gpu-standins",
+        metavar="NAMES",
         help=f"packages that stand-ins answer for, of {', '.join(NAMES)}, with commas between; "
-             "all; or none; by default those that the project's metadata lists or that are "
-             "installed")
+        "all; or none; by default those that the project's metadata lists or that are "
+        "installed",
+    )
     group.addoption(
-        "--virtual-gpu-time-limit", type=_as_option(seconds), metavar="SECONDS",
+        "--virtual-gpu-time-limit",
+        type=_as_option(seconds),
+        metavar="SECONDS",
         help=f"processor time for each launch; by default {TIME_LIMIT:g}, or "
-             "VIRTUALGPU_TIME_LIMIT of the environment")
+        "VIRTUALGPU_TIME_LIMIT of the environment",
+    )
     group.addoption(
-        "--virtual-gpu-unchecked", action="store_true", help="run kernels and check nothing")
+        "--virtual-gpu-unchecked", action="store_true", help="run kernels and check nothing"
+    )
     group.addoption(
-        "--virtual-gpu-streams", action="store_true",
-        help="also find missing synchronisation between streams, and of the host with a stream")
+        "--virtual-gpu-streams",
+        action="store_true",
+        help="also find missing synchronisation between streams, and of the host with a stream",
+    )
     parser.addini("virtual_gpu_seeds", "as --virtual-gpu-seed: one or more", type="args")
     parser.addini("virtual_gpu_orders", "as --virtual-gpu-orders", default=None)
     parser.addini("virtual_gpu_accept", "as --virtual-gpu-accept: an entry a line", type="linelist")
@@ -127,8 +150,9 @@ def of_run(config: pytest.Config) -> Settings:
     if limit is None:
         limit = TIME_LIMIT
         for place, text in (
-                ("virtual_gpu_time_limit", config.getini("virtual_gpu_time_limit")),
-                ("VIRTUALGPU_TIME_LIMIT", os.environ.get("VIRTUALGPU_TIME_LIMIT"))):
+            ("virtual_gpu_time_limit", config.getini("virtual_gpu_time_limit")),
+            ("VIRTUALGPU_TIME_LIMIT", os.environ.get("VIRTUALGPU_TIME_LIMIT")),
+        ):
             if text is not None:
                 limit = _usage(place, seconds, text)
                 break
@@ -140,10 +164,16 @@ def of_run(config: pytest.Config) -> Settings:
         seeds = tuple(_usage("virtual_gpu_seeds", seed, one) for one in entries)
         if (text := config.getini("virtual_gpu_orders")) is not None and not seeds:
             orders = _usage("virtual_gpu_orders", several, text)
-    accepted = _accepted("virtual_gpu_accept", [*config.getini("virtual_gpu_accept"),
-                                                *options.virtual_gpu_accept])
-    return Settings(seeds if orders is None else tuple(range(orders)), limit, **on,
-                    accepted=accepted, standins=_standins(config, options))
+    accepted = _accepted(
+        "virtual_gpu_accept", [*config.getini("virtual_gpu_accept"), *options.virtual_gpu_accept]
+    )
+    return Settings(
+        seeds if orders is None else tuple(range(orders)),
+        limit,
+        **on,
+        accepted=accepted,
+        standins=_standins(config, options),
+    )
 
 
 def _accepted(place: str, entries: Any) -> tuple[Acceptance, ...]:
@@ -177,11 +207,14 @@ def of_test(node: pytest.Item, run: Settings) -> Settings:
     for accepting in node.iter_markers("virtual_gpu"):
         place = f"{node.nodeid}: @pytest.mark.virtual_gpu"
         if accepting.args or set(accepting.kwargs) != {"accept"}:
-            raise pytest.UsageError(f"{place} takes accept=\"{FORM}\", or a list of such texts")
+            raise pytest.UsageError(f'{place} takes accept="{FORM}", or a list of such texts')
         own = _accepted(place, accepting.kwargs["accept"])
         found = replace(found, accepted=(*own, *found.accepted))
-    for name in ("virtualgpu_seeds", "virtualgpu_time_limit",
-                 *(f"virtualgpu_{one}" for one in SWITCHES)):
+    for name in (
+        "virtualgpu_seeds",
+        "virtualgpu_time_limit",
+        *(f"virtualgpu_{one}" for one in SWITCHES),
+    ):
         if (marker := node.get_closest_marker(name)) is None:
             continue
         place = f"{node.nodeid}: @pytest.mark.{name}"
@@ -230,8 +263,11 @@ def seconds(value: Any) -> float:
 
 
 def _wrong(read: Callable, value: object) -> str:
-    wanted = {seed: "a seed, a whole number from 0", several: "a whole number from 1",
-              seconds: "a positive number of seconds"}[read]
+    wanted = {
+        seed: "a seed, a whole number from 0",
+        several: "a whole number from 1",
+        seconds: "a positive number of seconds",
+    }[read]
     return f"{value!r} is not {wanted}"
 
 

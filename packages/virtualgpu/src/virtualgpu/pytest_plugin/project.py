@@ -17,8 +17,9 @@ from virtualgpu.standins.finder import NAMES, chosen
 
 _NAME = re.compile(r"\s*([A-Za-z][\w.-]*)")
 # What setup.py and setup.cfg hold is read as text: a name between quotes, or first on its line.
-_WRITTEN = re.compile(r"""(?:^\s*|["'])(cupy|cudf|pycuda)(?=[\w.-]*\s*(?:[\[<>=!~;"',]|$))""",
-                      re.MULTILINE)
+_WRITTEN = re.compile(
+    r"""(?:^\s*|["'])(cupy|cudf|pycuda)(?=[\w.-]*\s*(?:[\[<>=!~;"',]|$))""", re.MULTILINE
+)
 
 
 def standins_of(root: Path) -> list[str] | None:

@@ -30,9 +30,11 @@ def heading(findings: Sequence[Finding], config: pytest.Config) -> str:
 def note(report: Any, found: Report, wrong: Report, needed: Mapping[Acceptance, int]) -> None:
     """Give a report of pytest what :class:`Summary` adds up; xdist's workers send it along."""
     report.virtual_gpu = {
-        "launches": found.launches, "notes": found.notes,
+        "launches": found.launches,
+        "notes": found.notes,
         "accepted": [[str(one), one.reason, count] for one, count in needed.items()],
-        "findings": [[one.kind, one.filename, one.line, one.message] for one in wrong.findings]}
+        "findings": [[one.kind, one.filename, one.line, one.message] for one in wrong.findings],
+    }
 
 
 def _path(finding: Finding, config: pytest.Config) -> str:
@@ -60,10 +62,17 @@ class Summary:
             checked += ", streams too"
         seeds = ", ".join(map(str, self._chosen.seeds))
         order = f", threads in random order {seeds}" if seeds else ""
-        standins = "" if self._chosen.standins is None else (
-            f"; stand-ins: {', '.join(self._chosen.standins) or 'none'} (virtual_gpu_standins)")
-        how = (f"kernels run on the CPU, {checked}{order}; a launch may use "
-               f"{self._chosen.time_limit:g} s{standins}")
+        standins = (
+            ""
+            if self._chosen.standins is None
+            else (
+                f"; stand-ins: {', '.join(self._chosen.standins) or 'none'} (virtual_gpu_standins)"
+            )
+        )
+        how = (
+            f"kernels run on the CPU, {checked}{order}; a launch may use "
+            f"{self._chosen.time_limit:g} s{standins}"
+        )
         return [f"virtual GPU: {words}" for words in (how, self._told) if words]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -101,7 +110,9 @@ class Summary:
             terminal.write_line(
                 f"virtual GPU: {self._in_all()}"
                 + (": --virtual-gpu-require fails the run" if nothing else ""),
-                red=wrong, green=not wrong)
+                red=wrong,
+                green=not wrong,
+            )
         return result
 
     def _of_accepted(self) -> Iterator[str]:
@@ -116,11 +127,16 @@ class Summary:
     def _in_all(self) -> str:
         if self._chosen.unchecked and not self._launches:
             return "kernels ran unchecked (--virtual-gpu-unchecked), so nothing was looked for"
-        places = len({(kind, file, line, _NUMBER.sub("0", message))
-                      for kind, file, line, message in self._findings})
+        places = len(
+            {
+                (kind, file, line, _NUMBER.sub("0", message))
+                for kind, file, line, message in self._findings
+            }
+        )
         told = len(self._findings)
-        return (f"{_count(self._launches, 'launch', 'es')} checked, {_count(places, 'finding')}"
-                + (f", told {told:,} times" if told > places else ""))
+        return f"{_count(self._launches, 'launch', 'es')} checked, {_count(places, 'finding')}" + (
+            f", told {told:,} times" if told > places else ""
+        )
 
 
 def github_annotations(findings: Sequence[Sequence], root: Path) -> list[str]:

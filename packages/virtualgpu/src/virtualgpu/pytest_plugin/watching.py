@@ -27,8 +27,10 @@ _FOUND = pytest.StashKey[Report]()
 _STREAMS = pytest.StashKey[tuple[Observer, ...]]()
 _NEEDED = pytest.StashKey[dict[Acceptance, int]]()
 
-MORE_TIME = ("a launch may use more with --virtual-gpu-time-limit SECONDS, virtual_gpu_time_limit "
-             "in the configuration or @pytest.mark.virtualgpu_time_limit(seconds)")
+MORE_TIME = (
+    "a launch may use more with --virtual-gpu-time-limit SECONDS, virtual_gpu_time_limit "
+    "in the configuration or @pytest.mark.virtualgpu_time_limit(seconds)"
+)
 
 
 class Watching:
@@ -51,8 +53,9 @@ class Watching:
             raise pytest.UsageError(f"in a conftest.py, {self._told(wrong)}")
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport,
-                                                      pytest.CollectReport]:
+    def pytest_make_collect_report(
+        self,
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Kernels that a module launches when it is imported are watched like a test's."""
         with self._watched(self._run, self._streams(self._run)):
             report = yield
@@ -115,12 +118,13 @@ class Watching:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
-            self, item: pytest.Item, call: pytest.CallInfo
+        self, item: pytest.Item, call: pytest.CallInfo
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         error = call.excinfo.value if call.excinfo else None
         if isinstance(error, VirtualGPUError) and not self._config.getoption("fulltrace"):
             call.excinfo = pytest.ExceptionInfo.from_exception(
-                error.with_traceback(tracebacks.own(error.__traceback__) or error.__traceback__))
+                error.with_traceback(tracebacks.own(error.__traceback__) or error.__traceback__)
+            )
         report = yield
         found = item.stash.get(_FOUND, Report())
         if report.failed:
@@ -128,9 +132,12 @@ class Watching:
         needed = item.stash.get(_NEEDED, {})
         chosen = item.stash.get(_CHOSEN, self._run)
         if report.when == "call" and report.passed and not chosen.unchecked:
-            own = chosen.accepted[:len(chosen.accepted) - len(self._run.accepted)]
-            found.notes += [f"{one} is accepted ({one.reason}) and was not found: take that out"
-                            for one in own if one not in needed]
+            own = chosen.accepted[: len(chosen.accepted) - len(self._run.accepted)]
+            found.notes += [
+                f"{one} is accepted ({one.reason}) and was not found: take that out"
+                for one in own
+                if one not in needed
+            ]
         last = report.when == "teardown"
         note(report, found, found if report.failed else Report(), needed if last else {})
         return report
@@ -143,8 +150,9 @@ class Watching:
             known[one] = known.get(one, 0) + count
         return wrong
 
-    def _begin_with_the_place(self, report: pytest.TestReport, error: BaseException | None,
-                              found: Report) -> None:
+    def _begin_with_the_place(
+        self, report: pytest.TestReport, error: BaseException | None, found: Report
+    ) -> None:
         """Have the short summary begin with kind and line."""
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is None:
@@ -153,8 +161,11 @@ class Watching:
             crash.message = f"{heading([_as_finding(error)], self._config)}: {error.message}"
         elif found.findings:
             head = heading(found.findings, self._config)
-            crash.message = head if isinstance(error, pytest.fail.Exception) and str(
-                error).startswith(head) else f"{head}; {crash.message}"
+            crash.message = (
+                head
+                if isinstance(error, pytest.fail.Exception) and str(error).startswith(head)
+                else f"{head}; {crash.message}"
+            )
 
     def _told(self, wrong: Report) -> str:
         return f"{heading(wrong.findings, self._config)}\nvirtual GPU, {wrong}"
@@ -191,8 +202,7 @@ class Watching:
 def _to_tell(found: Report, chosen: Settings) -> tuple[Report, dict[Acceptance, int]]:
     """A report without what an exception told already, which the test may have expected, and
     without what is accepted; and how often each acceptance was needed."""
-    left, needed = split((one for one in found.findings if one.kind not in RAISED),
-                         chosen.accepted)
+    left, needed = split((one for one in found.findings if one.kind not in RAISED), chosen.accepted)
     return replace(found, findings=left), needed
 
 

@@ -54,7 +54,9 @@ class StandInFinder(MetaPathFinder):
         if spec is None:
             raise ModuleNotFoundError(
                 f"the stand-in for {package}, which answers because there is no GPU, has no "
-                f"module {name}; docs/standins.md lists what it has", name=name)
+                f"module {name}; docs/standins.md lists what it has",
+                name=name,
+            )
         return spec
 
 

@@ -78,8 +78,10 @@ class Launches(list[Launched]):
 
     def __str__(self) -> str:
         if not self.recorded:
-            return ("not recorded: the GPU runs these kernels, and a profiler lists them "
-                    "(nsys profile --stats=true python ...)")
+            return (
+                "not recorded: the GPU runs these kernels, and a profiler lists them "
+                "(nsys profile --stats=true python ...)"
+            )
         return "\n".join(f"{i:>3} {one}" for i, one in enumerate(self, 1)) or "no kernel"
 
 
@@ -88,8 +90,9 @@ def listening() -> bool:
     return bool(_listening)
 
 
-def record(name: str, kind: str = "elementwise", *, size: int = 0, exact: bool = True,
-           **details: Any) -> None:
+def record(
+    name: str, kind: str = "elementwise", *, size: int = 0, exact: bool = True, **details: Any
+) -> None:
     """Say that the original would have launched ``name`` now."""
     if _listening:
         one = Launched(name, kind, int(size), exact, details)

@@ -9,8 +9,17 @@ import os
 import sys
 
 #: Whoever imports one of these means a GPU.
-NAMES = ("awkward", "cuda.tile", "cudf", "cupy", "cupyx", "numba.cuda", "numba_cuda_mlir",
-         "pycuda", "triton")
+NAMES = (
+    "awkward",
+    "cuda.tile",
+    "cudf",
+    "cupy",
+    "cupyx",
+    "numba.cuda",
+    "numba_cuda_mlir",
+    "pycuda",
+    "triton",
+)
 DRIVER = ("cuda.bindings", "cuda.core")
 
 

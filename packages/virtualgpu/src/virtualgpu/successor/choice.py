@@ -25,15 +25,16 @@ _PLACES = ("numba_cuda_mlir.cuda", "numba_cuda_mlir.numba_cuda")
 
 
 def chosen() -> str:
-    """:data:`NUMBA_CUDA` or :data:`SUCCESSOR`. Raises ValueError for another name in the variable.
-    """
+    """:data:`NUMBA_CUDA` or :data:`SUCCESSOR`. Raises ValueError for another name in the variable."""
     asked = os.environ.get(VARIABLE, "").strip()
     if asked:
         if asked not in (NUMBA_CUDA, SUCCESSOR):
             raise ValueError(f"{VARIABLE}={asked}: {NUMBA_CUDA} or {SUCCESSOR}")
         if not _is_installed(asked):
-            raise ValueError(f"{VARIABLE}={asked}, which is not installed: pip install {asked}, "
-                             f"or unset {VARIABLE}")
+            raise ValueError(
+                f"{VARIABLE}={asked}, which is not installed: pip install {asked}, "
+                f"or unset {VARIABLE}"
+            )
         return asked
     return SUCCESSOR if _is_installed(SUCCESSOR) and not _is_installed(NUMBA_CUDA) else NUMBA_CUDA
 
@@ -46,9 +47,15 @@ def said() -> str:
     """Which package answers, its version where it is known, and why. Raises ValueError as
     :func:`chosen` does."""
     package = chosen()
-    why = (f"by {VARIABLE}" if os.environ.get(VARIABLE, "").strip() else
-           "numba-cuda is not installed" if package == SUCCESSOR else
-           f"{VARIABLE}={SUCCESSOR} takes its successor" if _is_installed(SUCCESSOR) else "")
+    why = (
+        f"by {VARIABLE}"
+        if os.environ.get(VARIABLE, "").strip()
+        else "numba-cuda is not installed"
+        if package == SUCCESSOR
+        else f"{VARIABLE}={SUCCESSOR} takes its successor"
+        if _is_installed(SUCCESSOR)
+        else ""
+    )
     words = package
     with suppress(importlib.metadata.PackageNotFoundError):  # not there, or there by PYTHONPATH
         words += f" {importlib.metadata.version(package)}"
@@ -65,7 +72,8 @@ def take() -> None:
     if _ALIAS in sys.modules:
         raise RuntimeError(
             f"numba.cuda was imported as numba-cuda before {SUCCESSOR} was to take its place: "
-            "start Python anew, and let virtualgpu.activate() or %load_ext gpucourse come first")
+            "start Python anew, and let virtualgpu.activate() or %load_ext gpucourse come first"
+        )
     sys.meta_path.insert(0, _Finder())
 
 

@@ -129,7 +129,10 @@ def _both(error: VirtualGPUError) -> Exception:
     if type(error) is LaunchError:  # as for numba-cuda
         error = LaunchError(f"{error.message} (CUDA_ERROR_INVALID_VALUE)", error.location)
     kind = type(error)
-    made: Any = type(kind.__name__, (kind, CUDAError), {
-        "__module__": kind.__module__, "__init__": Exception.__init__})(*error.args)
+    made: Any = type(
+        kind.__name__,
+        (kind, CUDAError),
+        {"__module__": kind.__module__, "__init__": Exception.__init__},
+    )(*error.args)
     made.__dict__.update(error.__dict__)
     return made

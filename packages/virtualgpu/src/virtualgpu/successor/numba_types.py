@@ -33,13 +33,15 @@ def accept() -> None:
         elif isinstance(signature, typing.Signature):
             from numba_cuda_mlir.numba_cuda import typing as successor
 
-            signature = successor.signature(successors(signature.return_type),
-                                            *map(successors, signature.args))
+            signature = successor.signature(
+                successors(signature.return_type), *map(successors, signature.args)
+            )
         return normalize(signature)
 
     sigutils.normalize_signature = normalize_signature
     sigutils.is_signature = lambda signature: (
-        is_signature(signature) or isinstance(signature, typing.Signature))
+        is_signature(signature) or isinstance(signature, typing.Signature)
+    )
 
 
 def successors(kind: Any) -> Any:
@@ -53,8 +55,13 @@ def successors(kind: Any) -> Any:
     if not isinstance(kind, types.Type):
         return kind
     if isinstance(kind, types.Array):
-        return successor.Array(successors(kind.dtype), kind.ndim, kind.layout,
-                               readonly=not kind.mutable, aligned=kind.aligned)
+        return successor.Array(
+            successors(kind.dtype),
+            kind.ndim,
+            kind.layout,
+            readonly=not kind.mutable,
+            aligned=kind.aligned,
+        )
     if isinstance(kind, types.NumberClass):
         return successor.NumberClass(successors(kind.instance_type))
     if isinstance(kind, types.BaseTuple):

@@ -34,13 +34,16 @@ def demand(block: Block, operation: Operation, addresses: np.ndarray, element: E
                 f"{verb(operation)} of {size} bytes at {address:#x}, which is "
                 f"{memory.describe(address, size)}; keep the indices inside of the array, or give "
                 "a mask (ct.gather and ct.scatter check bounds by default)",
-                block.location(operation), address=address)
+                block.location(operation),
+                address=address,
+            )
     if size > 1 and ((odd := addresses % size != 0).any()):
         address = int(addresses.reshape(-1)[np.argmax(odd.reshape(-1))])
         raise MisalignedAddressError(
-            f"{verb(operation)} at {address:#x}, which is no multiple of an element's {size} "
-            "bytes",
-            block.location(operation), address=address)
+            f"{verb(operation)} at {address:#x}, which is no multiple of an element's {size} bytes",
+            block.location(operation),
+            address=address,
+        )
 
 
 def verb(operation: Operation) -> str:
@@ -48,15 +51,17 @@ def verb(operation: Operation) -> str:
     return operation.name.partition("_")[0]
 
 
-def gather(block: Block, operation: Operation, addresses: np.ndarray, element: Element
-           ) -> np.ndarray:
+def gather(
+    block: Block, operation: Operation, addresses: np.ndarray, element: Element
+) -> np.ndarray:
     """The elements at ``addresses`` (int64, any shape)."""
     demand(block, operation, addresses, element)
     return decoded(_memory(block, element)[(addresses - BASE) // element.size], element)
 
 
-def scatter(block: Block, operation: Operation, addresses: np.ndarray, values: np.ndarray,
-            element: Element) -> None:
+def scatter(
+    block: Block, operation: Operation, addresses: np.ndarray, values: np.ndarray, element: Element
+) -> None:
     """Store ``values``; of several at one address the last one stays."""
     demand(block, operation, addresses, element)
     _memory(block, element)[(addresses - BASE) // element.size] = encoded(values, element)
@@ -124,8 +129,10 @@ def _strided(block: Block, operation: Operation, window: Window) -> np.ndarray:
     for one, stride in zip(window.places, strides, strict=True):
         first += int(one[0]) * stride
         ends.append((len(one) - 1) * stride)
-    corners = np.array([first + sum(e for e in ends if e < 0), first,
-                        first + sum(e for e in ends if e > 0)], np.int64)
+    corners = np.array(
+        [first + sum(e for e in ends if e < 0), first, first + sum(e for e in ends if e > 0)],
+        np.int64,
+    )
     demand(block, operation, corners, element)
     memory = block.launch.memory
     extent = memory.extent(int(corners[0]))
@@ -133,7 +140,9 @@ def _strided(block: Block, operation: Operation, window: Window) -> np.ndarray:
         demand(block, operation, window.addresses(), element)
         raise MemoryAccessError(
             f"{verb(operation)} of a tile that reaches from one array into another",
-            block.location(operation), address=int(corners[0]))
+            block.location(operation),
+            address=int(corners[0]),
+        )
     return memory.mapping.view(first, window.tiled.type.shape, element.stored, tuple(strides))
 
 
@@ -149,12 +158,24 @@ def updated(mode: str, old: np.ndarray, by: np.ndarray, element: Element) -> np.
     if mode in ("umax", "umin"):
         function = np.maximum if mode == "umax" else np.minimum
         return function(unsigned(old), unsigned(by)).view(old.dtype)
-    return {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "add": np.add,
-            "max": np.maximum, "min": np.minimum}[mode](old, by)
+    return {
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+        "add": np.add,
+        "max": np.maximum,
+        "min": np.minimum,
+    }[mode](old, by)
 
 
-def atomic(block: Block, operation: Operation, addresses: np.ndarray, values: np.ndarray,
-           element: Element, compare: np.ndarray | None = None) -> np.ndarray:
+def atomic(
+    block: Block,
+    operation: Operation,
+    addresses: np.ndarray,
+    values: np.ndarray,
+    element: Element,
+    compare: np.ndarray | None = None,
+) -> np.ndarray:
     """Read, compute and write each element in one step; what was there before.
 
     Elements of a tile that share an address go one after the other, in order.
@@ -172,8 +193,10 @@ def atomic(block: Block, operation: Operation, addresses: np.ndarray, values: np
         new = updated(mode, old, values[turn], element)
         if compare is not None:  # of bits: NaN equals itself, and 0 is not -0
             width = f"u{element.stored.itemsize}"
-            here, wanted = (np.ascontiguousarray(encoded(one, element)).view(width)
-                            for one in (old, compare.reshape(-1)[turn]))
+            here, wanted = (
+                np.ascontiguousarray(encoded(one, element)).view(width)
+                for one in (old, compare.reshape(-1)[turn])
+            )
             new = np.where(here == wanted, new, old)
         before[turn] = old
         scatter(block, operation, addresses[turn], new, element)
@@ -186,4 +209,3 @@ def argument(raw: bytes, element: Element) -> np.ndarray:
     if len(raw) != element.size:
         raise LaunchError(f"{len(raw)} bytes for a parameter of {element.size} ({element})")
     return decoded(np.frombuffer(raw, element.stored)[0], element).reshape(())
-

@@ -32,12 +32,16 @@ def _does(*names: str):
 
 def _flushed(array: np.ndarray) -> np.ndarray:
     """Subnormal numbers become zeros of their sign."""
-    return np.where(np.abs(array) < _NORMAL[array.dtype.itemsize], np.copysign(
-        array.dtype.type(0), array), array)
+    return np.where(
+        np.abs(array) < _NORMAL[array.dtype.itemsize],
+        np.copysign(array.dtype.type(0), array),
+        array,
+    )
 
 
 def _float(function: Callable[..., np.ndarray]):
     """A function of floats as an operation: flushes where asked to, rounds into the format."""
+
     def run(operation: Operation, *tiles: np.ndarray) -> np.ndarray:
         element = operation.results[0].element
         if "ftz" in operation.flags:
@@ -68,7 +72,8 @@ def _directed(name: str, plain: Callable[..., np.ndarray]):
             return nearest(operation, *tiles)
         if mode not in _MODES or element.name not in ("f32", "f64"):
             raise UnsupportedInstruction(
-                f"{operation}: the virtual GPU does not round {element} by {mode}")
+                f"{operation}: the virtual GPU does not round {element} by {mode}"
+            )
         ftz = ("ftz",) if "ftz" in operation.flags and element.name == "f32" else ()
         does = lookup(name, (_MODES[mode], *ftz, element.name), len(tiles), 1)
         return _apply(does.function, tiles)
@@ -78,32 +83,54 @@ def _directed(name: str, plain: Callable[..., np.ndarray]):
 
 def _apply(function: Callable, tiles: tuple[np.ndarray, ...]) -> np.ndarray:
     whole = np.broadcast_arrays(*tiles)
-    return np.asarray(function(*[np.ascontiguousarray(one).reshape(-1) for one in whole])
-                      ).reshape(whole[0].shape)
+    return np.asarray(function(*[np.ascontiguousarray(one).reshape(-1) for one in whole])).reshape(
+        whole[0].shape
+    )
 
 
 def _fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """One rounding: in float64 where the product is exact there, else by the machine's own."""
     if a.dtype == np.float16:
         return np.multiply(a, b, dtype=np.float64) + c
-    return _apply(lookup("fma", ("rn", "f32" if a.dtype == np.float32 else "f64"), 3, 1).function,
-                  (a, b, c))
+    return _apply(
+        lookup("fma", ("rn", "f32" if a.dtype == np.float32 else "f64"), 3, 1).function, (a, b, c)
+    )
 
 
 _plain: Callable[..., np.ndarray]
-for _name, _plain in (("addf", np.add), ("subf", np.subtract), ("mulf", np.multiply),
-                      ("divf", np.divide)):
+for _name, _plain in (
+    ("addf", np.add),
+    ("subf", np.subtract),
+    ("mulf", np.multiply),
+    ("divf", np.divide),
+):
     ELEMENTWISE[_name] = _directed({"divf": "div"}.get(_name, _name[:3]), _plain)
 ELEMENTWISE["fma"] = _directed("fma", _fma)
 ELEMENTWISE["sqrt"] = _directed("sqrt", np.sqrt)
-for _name, _plain in (("absf", np.abs), ("negf", np.negative), ("ceil", np.ceil),
-                      ("floor", np.floor), ("remf", np.fmod)):
+for _name, _plain in (
+    ("absf", np.abs),
+    ("negf", np.negative),
+    ("ceil", np.ceil),
+    ("floor", np.floor),
+    ("remf", np.fmod),
+):
     ELEMENTWISE[_name] = _float(_plain)
 for _name, _plain in (
-        ("exp", np.exp), ("exp2", np.exp2), ("log", np.log), ("log2", np.log2), ("sin", np.sin),
-        ("cos", np.cos), ("tan", np.tan), ("sinh", np.sinh), ("cosh", np.cosh), ("tanh", np.tanh),
-        ("pow", np.power), ("atan2", np.arctan2), ("fpowi", np.power),
-        ("rsqrt", lambda x: 1 / np.sqrt(x))):
+    ("exp", np.exp),
+    ("exp2", np.exp2),
+    ("log", np.log),
+    ("log2", np.log2),
+    ("sin", np.sin),
+    ("cos", np.cos),
+    ("tan", np.tan),
+    ("sinh", np.sinh),
+    ("cosh", np.cosh),
+    ("tanh", np.tanh),
+    ("pow", np.power),
+    ("atan2", np.arctan2),
+    ("fpowi", np.power),
+    ("rsqrt", lambda x: 1 / np.sqrt(x)),
+):
     ELEMENTWISE[_name] = _widely(_plain)
 
 
@@ -116,9 +143,14 @@ def _extreme(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (np.minimum if "nan" in operation.flags else np.fmin)(a, b)
 
 
-_COMPARES = {"equal": np.equal, "not_equal": np.not_equal, "less": np.less,
-             "less_equal": np.less_equal, "greater": np.greater,
-             "greater_equal": np.greater_equal}
+_COMPARES = {
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+}
 
 
 @_does("cmpf")
@@ -144,12 +176,18 @@ def _integer(function: Callable[..., np.ndarray], *, as_bool: Callable[..., np.n
 
 
 for _name, _plain, _bool in (
-        ("addi", np.add, np.logical_xor), ("subi", np.subtract, np.logical_xor),
-        ("muli", np.multiply, np.logical_and), ("andi", np.bitwise_and, np.logical_and),
-        ("ori", np.bitwise_or, np.logical_or), ("xori", np.bitwise_xor, np.logical_xor),
-        ("negi", np.negative, np.positive), ("absi", np.abs, np.positive)):
-    ELEMENTWISE[_name] = _integer(_plain, as_bool=(
-        (lambda x: x) if _bool is np.positive else _bool))
+    ("addi", np.add, np.logical_xor),
+    ("subi", np.subtract, np.logical_xor),
+    ("muli", np.multiply, np.logical_and),
+    ("andi", np.bitwise_and, np.logical_and),
+    ("ori", np.bitwise_or, np.logical_or),
+    ("xori", np.bitwise_xor, np.logical_xor),
+    ("negi", np.negative, np.positive),
+    ("absi", np.abs, np.positive),
+):
+    ELEMENTWISE[_name] = _integer(
+        _plain, as_bool=((lambda x: x) if _bool is np.positive else _bool)
+    )
 
 
 @_does("maxi", "mini")
@@ -200,8 +238,9 @@ def _shift(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     by = np.minimum(unsigned(b), bits)
     within = np.minimum(by, bits - 1)
     if operation.name == "shli":
-        return _back(np.where(by == bits, 0, np.left_shift(unsigned(a), within)
-                              ).astype(unsigned(a).dtype), a)
+        return _back(
+            np.where(by == bits, 0, np.left_shift(unsigned(a), within)).astype(unsigned(a).dtype), a
+        )
     if operation.attributes["sign"] == "signed":
         return np.right_shift(a, within.astype(a.dtype))
     shifted = np.right_shift(unsigned(a), within)
@@ -247,14 +286,17 @@ def _refloat(operation: Operation, a: np.ndarray) -> np.ndarray:
     if mode in _NEAREST:
         return nearest
     if mode not in (*_MODES, "nearest_away"):
-        raise UnsupportedInstruction(f"{operation}: the virtual GPU does not round to {to} by "
-                                     f"{mode}")
+        raise UnsupportedInstruction(
+            f"{operation}: the virtual GPU does not round to {to} by {mode}"
+        )
     # The two values of the format on either side of the number's size: codes are in their order.
     size = np.abs(np.asarray(a, np.float64))
     near = rounded(size, to)
     codes, step = _bits(near, to), 1 << 13 if to.name == "tf32" else 1
-    low, high = (decoded((codes + codes.dtype.type(step) * by).astype(codes.dtype).view(to.stored),
-                         to) for by in (-(near > size).astype(np.int8), near < size))
+    low, high = (
+        decoded((codes + codes.dtype.type(step) * by).astype(codes.dtype).view(to.stored), to)
+        for by in (-(near > size).astype(np.int8), near < size)
+    )
     if mode == "nearest_away":
         upper = np.where(np.isfinite(high), high - size <= size - low, near > size)
     else:
@@ -272,8 +314,11 @@ def _to_float(operation: Operation, a: np.ndarray) -> np.ndarray:
         (a,) = (-a,) if operation.attributes["sign"] == "signed" else (a,)
     (a,) = _meant(operation, a)
     if to.dtype == np.float16 and a.dtype.itemsize > 2:
-        return np.clip(a, -65536 if a.dtype.kind == "i" else 0, 65536).astype(
-            np.float32).astype(np.float16)
+        return (
+            np.clip(a, -65536 if a.dtype.kind == "i" else 0, 65536)
+            .astype(np.float32)
+            .astype(np.float16)
+        )
     return rounded(a.astype(to.dtype), to)
 
 
@@ -302,7 +347,8 @@ def _bits(array: np.ndarray, element) -> np.ndarray:
 def _bitcast(operation: Operation, a: np.ndarray) -> np.ndarray:
     here, there = operation.types[0].element, operation.results[0].element
     return decoded(_bits(a, here).reshape(np.shape(a)).view(there.stored), there).astype(
-        there.dtype, copy=False)
+        there.dtype, copy=False
+    )
 
 
 @_does("pack")
@@ -327,8 +373,9 @@ def _offset(operation: Operation, pointers: np.ndarray, by: np.ndarray) -> np.nd
 
 
 @_does("select")
-def _select(operation: Operation, condition: np.ndarray, yes: np.ndarray, no: np.ndarray
-            ) -> np.ndarray:
+def _select(
+    operation: Operation, condition: np.ndarray, yes: np.ndarray, no: np.ndarray
+) -> np.ndarray:
     return np.where(condition, yes, no)
 
 
@@ -344,8 +391,9 @@ def _product(operation: Operation, a: np.ndarray, b: np.ndarray, c: np.ndarray) 
 
 
 @_does("mmai")
-def _integer_product(operation: Operation, a: np.ndarray, b: np.ndarray, c: np.ndarray
-                     ) -> np.ndarray:
+def _integer_product(
+    operation: Operation, a: np.ndarray, b: np.ndarray, c: np.ndarray
+) -> np.ndarray:
     (a,), (b,) = _meant(operation, a, name="left"), _meant(operation, b, name="right")
     if a.shape[-1] <= 1 << 20:  # of 8 bits each, sums are exact in float64, which BLAS multiplies
         exact = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
@@ -361,8 +409,9 @@ def constant(data: bytes, tile) -> np.ndarray:
         if len(data) == 1 and (count > 8 or data[0] in (0, 255)):
             values = np.full(count, data[0] != 0)
         else:
-            values = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[
-                :count].astype(bool)
+            values = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[:count].astype(
+                bool
+            )
     elif element.name == "tf32":
         raw = np.frombuffer(data, np.uint8).reshape(-1, 3).astype(np.uint32)
         bits = raw[:, 0] | raw[:, 1] << 8 | raw[:, 2] << 16

@@ -38,11 +38,16 @@ class Block:
 
     def location(self, operation: Operation | None) -> Location:
         source = operation.source if operation is not None else None
-        return Location(self.launch.kernel, source.filename if source else None,
-                        source.line if source else None, self.index)
+        return Location(
+            self.launch.kernel,
+            source.filename if source else None,
+            source.line if source else None,
+            self.index,
+        )
 
-    def touched(self, kind: str, operation: Operation, addresses: np.ndarray, element: Element
-                ) -> None:
+    def touched(
+        self, kind: str, operation: Operation, addresses: np.ndarray, element: Element
+    ) -> None:
         """Tell who watches: ``load``, ``store`` or ``atomic`` of elements."""
         order = operation.attributes["order"]
         if kind == "atomic" or order != "weak":
@@ -50,8 +55,13 @@ class Block:
         for watcher in self.launch.watchers:
             watcher.accessed(self, kind, operation, addresses.reshape(-1), element.size, order)
 
-    def unspecified(self, operation: Operation, tile: np.ndarray, valid: np.ndarray,
-                    window: views.Window | None = None) -> None:
+    def unspecified(
+        self,
+        operation: Operation,
+        tile: np.ndarray,
+        valid: np.ndarray,
+        window: views.Window | None = None,
+    ) -> None:
         """Tell who watches that a tile's elements are known where ``valid`` alone."""
         for watcher in self.launch.watchers:
             watcher.loaded(self, operation, tile, valid, window)
@@ -85,16 +95,26 @@ class Block:
                         return ended
                     continue
                 run = operation.run
-                results = run(operation, *given) if run else MEMORY[operation.name](
-                    self, operation, given)
+                results = (
+                    run(operation, *given)
+                    if run
+                    else MEMORY[operation.name](self, operation, given)
+                )
             except VirtualGPUError as error:
                 if error.location is None:
                     raise type(error)(error.message, self.location(operation)) from None
                 raise
-            except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError,
-                    ValueError) as error:  # what no rule of types has foreseen
-                raise VirtualGPUError(f"{operation}: {type(error).__name__}: {error}",
-                                      self.location(operation)) from error
+            except (
+                ArithmeticError,
+                AttributeError,
+                LookupError,
+                MemoryError,
+                TypeError,
+                ValueError,
+            ) as error:  # what no rule of types has foreseen
+                raise VirtualGPUError(
+                    f"{operation}: {type(error).__name__}: {error}", self.location(operation)
+                ) from error
             if len(operation.results) == 1 and run is not None and not isinstance(results, list):
                 values[operation.at] = results
             else:
@@ -132,7 +152,8 @@ def _for(block: Block, operation: Operation, given: list):
     for number in range(lower, upper, step):
         at = unsigned.type(number & ((1 << dtype.itemsize * 8) - 1))
         block.values[region.at] = (
-            np.bool_(number) if dtype.kind == "b" else np.asarray(at).view(dtype))
+            np.bool_(number) if dtype.kind == "b" else np.asarray(at).view(dtype)
+        )
         block.values[region.at + 1 : region.at + 1 + len(carried)] = carried
         how, carried = yield from block.region(region)
         if how == "return":
@@ -216,8 +237,14 @@ def _atomic(block: Block, operation: Operation, given: list) -> list:
         return [before.reshape(pointers.shape), None]
     # Where nothing is compared, cuTile says that it was as expected.
     result = access.fill(element, pointers.shape, None) if compare is None else compare.copy()
-    result[mask] = access.atomic(block, operation, pointers[mask], value[mask], element,
-                                 None if compare is None else compare[mask])
+    result[mask] = access.atomic(
+        block,
+        operation,
+        pointers[mask],
+        value[mask],
+        element,
+        None if compare is None else compare[mask],
+    )
     return [result, None]
 
 
@@ -233,7 +260,8 @@ def _window(block: Block, operation: Operation) -> views.Window:
                     f"{access.verb(operation)} of element {views.shown(made.outside())} of an "
                     f"array of shape {tiled.array.shape}, and the kernel says that tiles lie "
                     "inside (check_bounds=False)",
-                    block.location(operation))
+                    block.location(operation),
+                )
     block.window = made
     for watcher in block.launch.watchers:
         watcher.windowed(block, operation, made)
@@ -260,8 +288,9 @@ def _reduce_view(block: Block, operation: Operation, given: list) -> list:
     made, value = _window(block, operation), np.asarray(block.values[operation.named["value"]])
     valid = made.valid()
     block.stores(operation, value, valid)
-    access.atomic(block, operation, made.addresses()[valid], value[valid],
-                  made.tiled.type.tensor.element)
+    access.atomic(
+        block, operation, made.addresses()[valid], value[valid], made.tiled.type.tensor.element
+    )
     return [None]
 
 
@@ -270,15 +299,22 @@ def _make_tensor(block: Block, operation: Operation, given: list) -> list:
     values, named = block.values, operation.named
     sizes = iter([int(values[one]) for one in named["shape"]])
     strides = iter([int(values[one]) for one in named["strides"]])
-    return [views.Array(tensor, int(given[0]),
-                        tuple(next(sizes) if one is None else one for one in tensor.shape),
-                        tuple(next(strides) if one is None else one for one in tensor.strides))]
+    return [
+        views.Array(
+            tensor,
+            int(given[0]),
+            tuple(next(sizes) if one is None else one for one in tensor.shape),
+            tuple(next(strides) if one is None else one for one in tensor.strides),
+        )
+    ]
 
 
 def _sizes(block: Block, operation: Operation, given: list) -> list:
     found = given[0].shape if isinstance(given[0], views.Array) else given[0].counts()
-    return [np.asarray(size).astype(one.element.dtype)
-            for size, one in zip(found, operation.results, strict=True)]
+    return [
+        np.asarray(size).astype(one.element.dtype)
+        for size, one in zip(found, operation.results, strict=True)
+    ]
 
 
 def _alloca(block: Block, operation: Operation, given: list) -> list:
@@ -294,8 +330,9 @@ def _global(block: Block, operation: Operation, given: list) -> list:
 
 def _assert(block: Block, operation: Operation, given: list) -> list:
     if not np.all(given[0]):
-        raise TrapError(f"assertion failed: {operation.attributes['message']}",
-                        block.location(operation))
+        raise TrapError(
+            f"assertion failed: {operation.attributes['message']}", block.location(operation)
+        )
     return []
 
 
@@ -337,19 +374,37 @@ def _nothing(block: Block, operation: Operation, given: list) -> list:
 
 
 MEMORY: dict[str, Callable[[Block, Operation, list], list]] = {
-    "load_ptr_tko": _load, "store_ptr_tko": _store, "atomic_rmw_tko": _atomic,
-    "atomic_cas_tko": _atomic, "load_view_tko": _load_view, "store_view_tko": _store_view,
-    "atomic_red_view_tko": _reduce_view, "make_tensor_view": _make_tensor,
+    "load_ptr_tko": _load,
+    "store_ptr_tko": _store,
+    "atomic_rmw_tko": _atomic,
+    "atomic_cas_tko": _atomic,
+    "load_view_tko": _load_view,
+    "store_view_tko": _store_view,
+    "atomic_red_view_tko": _reduce_view,
+    "make_tensor_view": _make_tensor,
     **dict.fromkeys(
         ("make_partition_view", "make_strided_view", "make_gather_scatter_view"),
-        lambda block, operation, given: [views.Tiled(operation.results[0], given[0])]),
+        lambda block, operation, given: [views.Tiled(operation.results[0], given[0])],
+    ),
     **dict.fromkeys(("get_tensor_shape", "get_index_space_shape"), _sizes),
     "get_tile_block_id": lambda block, operation, given: _scalars(block.index),
     "get_num_tile_blocks": lambda block, operation, given: _scalars(block.launch.grid),
-    "reduce": folding.reduced, "scan": folding.scanned,
-    "alloca": _alloca, "get_global": _global, "assert": _assert, "print_tko": _print,
-    **dict.fromkeys(("make_token", "join_tokens", "gdc_launch_dependents_tko", "gdc_wait_tko",
-                     "memory_fence_alias_tko"), _nothing),
+    "reduce": folding.reduced,
+    "scan": folding.scanned,
+    "alloca": _alloca,
+    "get_global": _global,
+    "assert": _assert,
+    "print_tko": _print,
+    **dict.fromkeys(
+        (
+            "make_token",
+            "join_tokens",
+            "gdc_launch_dependents_tko",
+            "gdc_wait_tko",
+            "memory_fence_alias_tko",
+        ),
+        _nothing,
+    ),
 }
 
 
@@ -360,4 +415,5 @@ def bind(operation: Operation) -> None:
         operation.run = lambda _, tile=tile: tile
     else:
         operation.run = arithmetic.ELEMENTWISE.get(operation.name) or shapes.SHAPES.get(
-            operation.name)
+            operation.name
+        )

@@ -95,22 +95,31 @@ def kernels(module: Module, verify: Callable[[Operation], None]) -> dict[str, Ke
     for _ in range(cursor.count(4)):
         start, name = cursor.at, module.string(cursor)
         signature = module.type(cursor)
-        if not isinstance(signature, types.Signature) or signature.results or not all(
-                isinstance(one, types.Tile) and not one.shape for one in signature.parameters):
-            raise cursor.fail(f"kernel {name}: parameters are scalars, and there is no result",
-                              start)
+        if (
+            not isinstance(signature, types.Signature)
+            or signature.results
+            or not all(
+                isinstance(one, types.Tile) and not one.shape for one in signature.parameters
+            )
+        ):
+            raise cursor.fail(
+                f"kernel {name}: parameters are scalars, and there is no result", start
+            )
         flags = cursor.byte()
         if flags not in (2, 6):
-            raise cursor.fail(f"kernel {name}: flags {flags:#x} of a function; only entries are "
-                              "known", cursor.at - 1)
+            raise cursor.fail(
+                f"kernel {name}: flags {flags:#x} of a function; only entries are known",
+                cursor.at - 1,
+            )
         number = cursor.number()
         if flags & 4:
             _tagged(module, cursor, 0)
         length = cursor.number()
         first = cursor.at
         cursor.take(length)
-        reader = _Reader(module, Cursor(module.raw, first, cursor.at, f"kernel {name}"),
-                         lines.of(number), verify)
+        reader = _Reader(
+            module, Cursor(module.raw, first, cursor.at, f"kernel {name}"), lines.of(number), verify
+        )
         body = reader.function(signature.parameters)
         found[name] = Kernel(name, signature.parameters, body, reader.most, reader.source)
     return found
@@ -119,8 +128,13 @@ def kernels(module: Module, verify: Callable[[Operation], None]) -> dict[str, Ke
 class _Reader:
     """Reads one function."""
 
-    def __init__(self, module: Module, cursor: Cursor, lines: list[SourceLine | None],
-                 verify: Callable[[Operation], None]):
+    def __init__(
+        self,
+        module: Module,
+        cursor: Cursor,
+        lines: list[SourceLine | None],
+        verify: Callable[[Operation], None],
+    ):
         self.module, self.cursor, self.verify = module, cursor, verify
         self.source = lines[0] if lines else None
         self.lines = iter(lines[1:])
@@ -152,7 +166,8 @@ class _Reader:
             if code in LACKING:
                 raise UnsupportedInstruction(
                     f"the virtual GPU has no operation {LACKING[code]} of Tile IR (offset "
-                    f"{start:#x} of the bytecode)")
+                    f"{start:#x} of the bytecode)"
+                )
             raise cursor.fail(f"opcode {code} is not known", start)
         cursor.what = f"operation {opcode.name}"
         source = next(self.lines, None)
@@ -165,11 +180,14 @@ class _Reader:
         results = tuple(module.type(cursor) for _ in range(many))
         flags = self.flags(opcode)
         attributes = {
-            one.name: self.attribute(one.kind) for one in opcode.attributes
-            if one.since <= module.version and (not one.optional or one.name in flags)}
+            one.name: self.attribute(one.kind)
+            for one in opcode.attributes
+            if one.since <= module.version and (not one.optional or one.name in flags)
+        }
         named, operands = self.operands(opcode, flags)
-        made = Operation(opcode, start, results, len(self.values), operands, named, attributes,
-                         flags, source)
+        made = Operation(
+            opcode, start, results, len(self.values), operands, named, attributes, flags, source
+        )
         made.types = tuple(self.values[one] for one in operands)
         if opcode.regions:
             regions = cursor.number()
@@ -188,8 +206,12 @@ class _Reader:
         cursor, before = self.cursor, len(self.values)
         start, blocks = cursor.at, cursor.number()
         if blocks != 1 or depth > DEEPEST:
-            raise cursor.fail(f"{blocks} basic blocks in a region; one is known" if blocks != 1
-                              else f"more than {DEEPEST} regions inside one another", start)
+            raise cursor.fail(
+                f"{blocks} basic blocks in a region; one is known"
+                if blocks != 1
+                else f"more than {DEEPEST} regions inside one another",
+                start,
+            )
         arguments = tuple(self.module.type(cursor) for _ in range(cursor.count()))
         self.values.extend(arguments)
         operations = [self.operation(depth) for _ in range(cursor.count())]
@@ -206,8 +228,9 @@ class _Reader:
             raise self.cursor.fail(f"flags {bits:#x}; it has {', '.join(opcode.flags)}", start)
         return frozenset(name for bit, name in enumerate(opcode.flags) if bits >> bit & 1)
 
-    def operands(self, opcode: Opcode, flags: frozenset[str]
-                 ) -> tuple[dict[str, Any], tuple[int, ...]]:
+    def operands(
+        self, opcode: Opcode, flags: frozenset[str]
+    ) -> tuple[dict[str, Any], tuple[int, ...]]:
         cursor, left = self.cursor, 0
         named: dict[str, Any] = {}
         every: list[int] = []
@@ -251,8 +274,9 @@ def _array(module: Module, cursor: Cursor, depth: int = 0) -> list:
 
 
 def _dictionary(module: Module, cursor: Cursor, depth: int = 0) -> dict[str, Any]:
-    return {module.string(cursor): _tagged(module, cursor, depth + 1)
-            for _ in range(cursor.count(2))}
+    return {
+        module.string(cursor): _tagged(module, cursor, depth + 1) for _ in range(cursor.count(2))
+    }
 
 
 def _tagged(module: Module, cursor: Cursor, depth: int) -> Any:

@@ -62,8 +62,9 @@ class Cursor:
         """How many items follow, of at least so many bytes each."""
         start, many = self.at, self.number()
         if many * least > self.end - self.at:
-            raise self.fail(f"{many} items cannot lie in the {self.end - self.at} bytes that are "
-                            "left", start)
+            raise self.fail(
+                f"{many} items cannot lie in the {self.end - self.at} bytes that are left", start
+            )
         return many
 
     def numbers(self) -> list[int]:
@@ -248,7 +249,8 @@ def _type(module: Module, cursor: Cursor):
     if tag in types.LACKING:
         raise UnsupportedInstruction(
             f"Tile IR bytecode, a type at offset {start:#x}: the virtual GPU has no tiles of "
-            f"{types.LACKING[tag]}")
+            f"{types.LACKING[tag]}"
+        )
     if tag == 17:
         return types.Token()
     if tag == 12:
@@ -263,8 +265,10 @@ def _type(module: Module, cursor: Cursor):
     if tag in (15, 20, 21):
         return _view(module, cursor, tag, start)
     if tag == 16:
-        return types.Signature(tuple(module.type(cursor) for _ in range(cursor.count())),
-                               tuple(module.type(cursor) for _ in range(cursor.count())))
+        return types.Signature(
+            tuple(module.type(cursor) for _ in range(cursor.count())),
+            tuple(module.type(cursor) for _ in range(cursor.count())),
+        )
     raise cursor.fail(f"the tag {tag} of a type is not known", start)
 
 
@@ -285,8 +289,11 @@ def _sizes(cursor: Cursor, sizes: list[int], start: int) -> tuple[int, ...]:
     for size in sizes:
         total *= size if size > 0 else MOST_ELEMENTS + 1
     if total > MOST_ELEMENTS or len(sizes) > MOST_RANK:
-        raise cursor.fail(f"a tile of shape {tuple(sizes)}: sizes are from 1 up, and a tile has at "
-                          f"most {MOST_ELEMENTS} elements", start)
+        raise cursor.fail(
+            f"a tile of shape {tuple(sizes)}: sizes are from 1 up, and a tile has at "
+            f"most {MOST_ELEMENTS} elements",
+            start,
+        )
     return tuple(sizes)
 
 
@@ -295,8 +302,11 @@ def _tensor(module: Module, cursor: Cursor, start: int) -> types.Tensor:
         _attribute(cursor, cursor.number())
     element = _known(module, cursor, types.Element)
     shape, strides = cursor.integers(8), cursor.integers(8)
-    if len(shape) != len(strides) or len(shape) > MOST_RANK or any(
-            size < 0 and size != DYNAMIC for size in shape):
+    if (
+        len(shape) != len(strides)
+        or len(shape) > MOST_RANK
+        or any(size < 0 and size != DYNAMIC for size in shape)
+    ):
         raise cursor.fail(f"a tensor of shape {shape} with strides {strides}", start)
 
     def sizes(given: list[int]) -> tuple[int | None, ...]:
@@ -310,8 +320,7 @@ def _view(module: Module, cursor: Cursor, tag: int, start: int) -> types.View:
     flags = cursor.number() if unified else 0
     shape = _sizes(cursor, cursor.integers(4), start)
     # The dense dimensions of gathered rows are told where they begin, in elements.
-    steps = (tuple(cursor.integers(4)) if tag == 21 else shape if tag == 15 else
-             (1,) * len(shape))
+    steps = tuple(cursor.integers(4)) if tag == 21 else shape if tag == 15 else (1,) * len(shape)
     tensor = _known(module, cursor, types.Tensor)
     sparse = cursor.number() if tag == 20 else None
     dims = tuple(range(len(shape))) if tag == 20 else tuple(cursor.integers(4))
@@ -324,8 +333,14 @@ def _view(module: Module, cursor: Cursor, tag: int, start: int) -> types.View:
             raise cursor.fail(f"padding {code} is not known", start)
         padding = _PADDING[code]
     rank = len(tensor.shape)
-    if (flags > 1 or len(shape) != rank or len(steps) != rank or min(steps, default=1) < 1
-            or sorted(dims) != list(range(rank)) or (sparse is not None and sparse >= rank)):
+    if (
+        flags > 1
+        or len(shape) != rank
+        or len(steps) != rank
+        or min(steps, default=1) < 1
+        or sorted(dims) != list(range(rank))
+        or (sparse is not None and sparse >= rank)
+    ):
         raise cursor.fail(f"a view of tiles {shape} by {steps} along {dims} of {tensor}", start)
     kind = {15: "partition", 20: "gather_scatter", 21: "strided"}[tag]
     return types.View(kind, shape, tensor, dims, steps, padding, sparse)

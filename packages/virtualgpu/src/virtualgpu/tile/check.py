@@ -51,21 +51,47 @@ class TileCheck:
         self.report.findings += [replace(one, count=count) for one, count in self.found.values()]
         self.found = {}
 
-    def add(self, kind: str, block: Block, operation: Operation, message: str,
-            other: Location | None = None, key: object = None) -> None:
+    def add(
+        self,
+        kind: str,
+        block: Block,
+        operation: Operation,
+        message: str,
+        other: Location | None = None,
+        key: object = None,
+    ) -> None:
         """Keep a finding, or count it where its lines have one."""
         key = (kind, operation.offset, key)
         if key in self.found:
             self.found[key][1] += 1
             return
         at = block.location(operation)
-        self.found[key] = [Finding(kind, f"{kind}: {message}", at.kernel, at.filename, at.line,
-                                   at.block, None, other, launch=self.report.launches), 1]
+        self.found[key] = [
+            Finding(
+                kind,
+                f"{kind}: {message}",
+                at.kernel,
+                at.filename,
+                at.line,
+                at.block,
+                None,
+                other,
+                launch=self.report.launches,
+            ),
+            1,
+        ]
 
     # -- events ----------------------------------------------------------------------------------
 
-    def accessed(self, block: Block, kind: str, operation: Operation, addresses: np.ndarray,
-                 size: int, order: str) -> None:
+    def accessed(
+        self,
+        block: Block,
+        kind: str,
+        operation: Operation,
+        addresses: np.ndarray,
+        size: int,
+        order: str,
+    ) -> None:
         """Elements of ``size`` bytes are about to be touched; those outside of every array end the
         launch by themselves."""
         left = addresses
@@ -79,8 +105,16 @@ class TileCheck:
             self._in_array(block, kind, operation, extent, left[here], size, order)
             left = left[~here]
 
-    def _in_array(self, block: Block, kind: str, operation: Operation, extent: tuple[int, int],
-                  addresses: np.ndarray, size: int, order: str) -> None:
+    def _in_array(
+        self,
+        block: Block,
+        kind: str,
+        operation: Operation,
+        extent: tuple[int, int],
+        addresses: np.ndarray,
+        size: int,
+        order: str,
+    ) -> None:
         known = self.memory.unwritten.get(extent[0])
         if known is not None:
             offsets = addresses - extent[0]
@@ -94,30 +128,55 @@ class TileCheck:
                 if not known.left:
                     del self.memory.unwritten[extent[0]]
         for address, what, number, other in self.races.access(
-                block.number, kind, operation, extent, addresses, size, order):
+            block.number, kind, operation, extent, addresses, size, order
+        ):
             self._race(block, kind, operation, address, size, extent, what, number, other)
 
-    def _race(self, block: Block, kind: str, operation: Operation, address: int, size: int,
-              extent: tuple[int, int], what: str, number: int, other: Operation) -> None:
+    def _race(
+        self,
+        block: Block,
+        kind: str,
+        operation: Operation,
+        address: int,
+        size: int,
+        extent: tuple[int, int],
+        what: str,
+        number: int,
+        other: Operation,
+    ) -> None:
         does = {"load": "loads", "store": "stores to", "atomic": "updates by an atomic"}[kind]
         did = {"stores": "stores to", "loads": "loads"}[what]
         x, y, _ = self.launch.grid
         there = Index((number % x, number // x % y, number // (x * y)), self.launch.grid)
-        where = Location(self.launch.kernel, other.source and other.source.filename,
-                         other.source.line if other.source else None, there)
-        self.add("race", block, operation,
-                 f"block {block.index} {does} {self._element(block, address, size, extent)}, which "
-                 f"block {there} {did} too{_at(where)}, and nothing orders the two: give each "
-                 "element to one block, or combine by atomics (ct.atomic_add)", where,
-                 (what, other.offset))
+        where = Location(
+            self.launch.kernel,
+            other.source and other.source.filename,
+            other.source.line if other.source else None,
+            there,
+        )
+        self.add(
+            "race",
+            block,
+            operation,
+            f"block {block.index} {does} {self._element(block, address, size, extent)}, which "
+            f"block {there} {did} too{_at(where)}, and nothing orders the two: give each "
+            "element to one block, or combine by atomics (ct.atomic_add)",
+            where,
+            (what, other.offset),
+        )
 
-    def _unwritten(self, block: Block, operation: Operation, address: int,
-                   extent: tuple[int, int]) -> None:
+    def _unwritten(
+        self, block: Block, operation: Operation, address: int, extent: tuple[int, int]
+    ) -> None:
         size = operation.results[0].element.size
-        self.add("uninitialised", block, operation,
-                 f"block {block.index} loads {self._element(block, address, size, extent)}, which "
-                 "was never written: memory comes as it is (cupy.empty); fill it before the launch "
-                 "(cupy.zeros, a copy from the host), or store before the load")
+        self.add(
+            "uninitialised",
+            block,
+            operation,
+            f"block {block.index} loads {self._element(block, address, size, extent)}, which "
+            "was never written: memory comes as it is (cupy.empty); fill it before the launch "
+            "(cupy.zeros, a copy from the host), or store before the load",
+        )
 
     def _element(self, block: Block, address: int, size: int, extent: tuple[int, int]) -> str:
         """``element (3, 7) of an array of shape (4, 8)``, where a view says so."""
@@ -137,27 +196,40 @@ class TileCheck:
             step = window.tiled.type.steps[place]
             what = "tile" if window.tiled.type.sparse is None else "element"
             if not 0 <= first < array.shape[window.tiled.type.dims[place]]:
-                self.add("memory", block, operation,
-                         f"block {block.index} reaches {what} {first // step} along dimension "
-                         f"{place}, of {count}: the tile lies outside of the array of shape "
-                         f"{tuple(array.shape)} as a whole, which is undefined; launch fewer "
-                         "blocks, or keep the index below ct.num_tiles")
+                self.add(
+                    "memory",
+                    block,
+                    operation,
+                    f"block {block.index} reaches {what} {first // step} along dimension "
+                    f"{place}, of {count}: the tile lies outside of the array of shape "
+                    f"{tuple(array.shape)} as a whole, which is undefined; launch fewer "
+                    "blocks, or keep the index below ct.num_tiles",
+                )
 
-    def loaded(self, block: Block, operation: Operation, tile: np.ndarray, valid: np.ndarray,
-               window: Window | None) -> None:
+    def loaded(
+        self,
+        block: Block,
+        operation: Operation,
+        tile: np.ndarray,
+        valid: np.ndarray,
+        window: Window | None,
+    ) -> None:
         """Elements of ``tile`` that are not ``valid`` are unspecified."""
         if window is None:
             words = "elements that the mask leaves out"
         else:
-            words = (f"element {shown(window.outside())}, outside of the array of shape "
-                     f"{tuple(window.tiled.array.shape)},")
+            words = (
+                f"element {shown(window.outside())}, outside of the array of shape "
+                f"{tuple(window.tiled.array.shape)},"
+            )
         self.unspecified.add(tile, ~valid, Origin(operation, words))
 
     def computed(self, block: Block, operation: Operation) -> None:
         self.unspecified.computed(block, operation)
 
-    def storing(self, block: Block, operation: Operation, tile: np.ndarray,
-                valid: np.ndarray | None) -> None:
+    def storing(
+        self, block: Block, operation: Operation, tile: np.ndarray, valid: np.ndarray | None
+    ) -> None:
         """A tile is about to be stored, where ``valid`` (None: everywhere)."""
         found = self.unspecified.of(tile)
         if found is None:
@@ -166,13 +238,17 @@ class TileCheck:
         kept = mask if valid is None else mask & valid
         if kept.any():
             loads = origin.operation
-            self.add("memory", block, loads,
-                     f"block {block.index} loads {origin.words} where no padding was asked for, "
-                     f"and what it stores{_at(block.location(operation))} depends on it: it is "
-                     "undetermined; give ct.load a padding_mode (ct.PaddingMode.ZERO), or ct.where",
-                     block.location(operation), operation.offset)
+            self.add(
+                "memory",
+                block,
+                loads,
+                f"block {block.index} loads {origin.words} where no padding was asked for, "
+                f"and what it stores{_at(block.location(operation))} depends on it: it is "
+                "undetermined; give ct.load a padding_mode (ct.PaddingMode.ZERO), or ct.where",
+                block.location(operation),
+                operation.offset,
+            )
 
 
 def _at(where: Location) -> str:
     return f" at line {where.line}" if where.line else ""
-

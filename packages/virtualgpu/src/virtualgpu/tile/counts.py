@@ -67,11 +67,14 @@ class TileProfile(LaunchProfile):
 
     def __eq__(self, other: object) -> bool:
         """Whether all counts are the same; where the arrays lay is none."""
-        return (isinstance(other, TileProfile) and super().__eq__(other)
-                and np.array_equal(self.bytes_by_block, other.bytes_by_block)
-                and np.array_equal(self.sectors_by_block, other.sectors_by_block)
-                and self.distinct_loaded == other.distinct_loaded
-                and self.distinct_stored == other.distinct_stored)
+        return (
+            isinstance(other, TileProfile)
+            and super().__eq__(other)
+            and np.array_equal(self.bytes_by_block, other.bytes_by_block)
+            and np.array_equal(self.sectors_by_block, other.sectors_by_block)
+            and self.distinct_loaded == other.distinct_loaded
+            and self.distinct_stored == other.distinct_stored
+        )
 
     @property
     def redundancy(self) -> float:
@@ -84,16 +87,22 @@ class TileProfile(LaunchProfile):
         loaded, stored = self.bytes_by_block.sum(axis=0)
         most = self.bytes_by_block.max(axis=0, initial=0)
         title = f"{self.kernel}[{self.grid}]" + (" (failed)" if self.failed else "")
-        return "\n".join([
-            title,
-            f"loads         {loaded:,} bytes by {blocks:,} blocks, at most {most[0]:,} by one; "
-            f"{counts.global_load_sectors:,} sectors, ideal {counts.global_load_ideal_sectors:,}; "
-            f"each byte {self.redundancy:.2f} times",
-            f"stores        {stored:,} bytes, at most {most[1]:,} by one; "
-            f"{counts.global_store_sectors:,} sectors, ideal "
-            f"{counts.global_store_ideal_sectors:,}",
-            *([f"atomics       {counts.global_atomics:,} elements"] if counts.global_atomics else [
-            ])])
+        return "\n".join(
+            [
+                title,
+                f"loads         {loaded:,} bytes by {blocks:,} blocks, at most {most[0]:,} by one; "
+                f"{counts.global_load_sectors:,} sectors, ideal {counts.global_load_ideal_sectors:,}; "
+                f"each byte {self.redundancy:.2f} times",
+                f"stores        {stored:,} bytes, at most {most[1]:,} by one; "
+                f"{counts.global_store_sectors:,} sectors, ideal "
+                f"{counts.global_store_ideal_sectors:,}",
+                *(
+                    [f"atomics       {counts.global_atomics:,} elements"]
+                    if counts.global_atomics
+                    else []
+                ),
+            ]
+        )
 
 
 def watchers(observers: list[Observer]) -> list[TileCounts]:
@@ -117,8 +126,15 @@ class TileCounts:
         self.left_out = 0
         self.memory, self.failure = launch.memory, False
 
-    def accessed(self, block: Block, kind: str, operation: Operation, addresses: np.ndarray,
-                 size: int, order: str) -> None:
+    def accessed(
+        self,
+        block: Block,
+        kind: str,
+        operation: Operation,
+        addresses: np.ndarray,
+        size: int,
+        order: str,
+    ) -> None:
         many = len(addresses)
         if not many:
             return
@@ -129,8 +145,17 @@ class TileCounts:
             each, times = np.unique(addresses, return_counts=True)
             for address, count in zip(each.tolist(), times.tolist(), strict=True):
                 self.hot[address] = self.hot.get(address, 0) + count
-            add_access(counters, "global", kind, size, many, 1, int(times.max()), int(times.max()),
-                       max(self.hot[address] for address in each.tolist()))
+            add_access(
+                counters,
+                "global",
+                kind,
+                size,
+                many,
+                1,
+                int(times.max()),
+                int(times.max()),
+                max(self.hot[address] for address in each.tolist()),
+            )
         else:
             sectors = _distinct(addresses // SECTOR)  # an element lies in one: it is aligned
             ideal = -(-_distinct(addresses) * size // SECTOR)
@@ -163,8 +188,15 @@ class TileCounts:
         first, shape = [0] * len(array.shape), [1] * len(array.shape)
         for dim, places in zip(dims, window.places, strict=True):
             first[dim], shape[dim] = int(places[0]), len(places)
-        reach = Reach(verb(operation), operation.source.line if operation.source else None,
-                      array.base, array.shape, block.number, tuple(first), tuple(shape))
+        reach = Reach(
+            verb(operation),
+            operation.source.line if operation.source else None,
+            array.base,
+            array.shape,
+            block.number,
+            tuple(first),
+            tuple(shape),
+        )
         if len(self.tiles) < MOST_TILES or reach in self.tiles:
             self.tiles[reach] = None
         else:
@@ -188,9 +220,21 @@ class TileCounts:
             total.add(counters)
         total.by_line = self.lines
         loaded, stored = (sum(int(one.sum()) for one in seen.values()) for seen in self.seen)
-        self.profile.launches.append(TileProfile(
-            launch.kernel, launch.grid, (1, 1, 1), total, self.failure, self.bytes, self.sectors,
-            loaded, stored, list(self.tiles), self.left_out))
+        self.profile.launches.append(
+            TileProfile(
+                launch.kernel,
+                launch.grid,
+                (1, 1, 1),
+                total,
+                self.failure,
+                self.bytes,
+                self.sectors,
+                loaded,
+                stored,
+                list(self.tiles),
+                self.left_out,
+            )
+        )
 
 
 def _distinct(values: np.ndarray) -> int:

@@ -48,8 +48,9 @@ class Block(Protocol):
 
     def location(self, operation: Operation | None) -> Location: ...
 
-    def touched(self, kind: str, operation: Operation, addresses: np.ndarray, element: Element
-                ) -> None:
+    def touched(
+        self, kind: str, operation: Operation, addresses: np.ndarray, element: Element
+    ) -> None:
         """Tell who watches: ``load``, ``store`` or ``atomic`` of elements."""
 
 
@@ -58,20 +59,34 @@ class Watcher(Protocol):
 
     def started(self, launch: Launch) -> None: ...
 
-    def accessed(self, block: Block, kind: str, operation: Operation, addresses: np.ndarray,
-                 size: int, order: str) -> None:
+    def accessed(
+        self,
+        block: Block,
+        kind: str,
+        operation: Operation,
+        addresses: np.ndarray,
+        size: int,
+        order: str,
+    ) -> None:
         """Elements of ``size`` bytes at ``addresses`` (int64, shape (n,)) are about to be touched;
         those outside of memory too."""
 
     def windowed(self, block: Block, operation: Operation, window: Window) -> None:
         """A tile is about to be reached through a view."""
 
-    def loaded(self, block: Block, operation: Operation, tile: np.ndarray, valid: np.ndarray,
-               window: Window | None) -> None:
+    def loaded(
+        self,
+        block: Block,
+        operation: Operation,
+        tile: np.ndarray,
+        valid: np.ndarray,
+        window: Window | None,
+    ) -> None:
         """Elements of a tile that are not ``valid`` are unspecified."""
 
-    def storing(self, block: Block, operation: Operation, tile: np.ndarray,
-                valid: np.ndarray | None) -> None:
+    def storing(
+        self, block: Block, operation: Operation, tile: np.ndarray, valid: np.ndarray | None
+    ) -> None:
         """A tile is about to be stored, where ``valid`` (None: everywhere)."""
 
     def computed(self, block: Block, operation: Operation) -> None:

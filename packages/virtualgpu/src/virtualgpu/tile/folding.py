@@ -13,8 +13,9 @@ from virtualgpu.tile.body import Operation, Region
 from virtualgpu.tile.events import Block
 
 
-def _combined(block: Block, region: Region, current: list[np.ndarray], before: list[np.ndarray]
-              ) -> list[np.ndarray]:
+def _combined(
+    block: Block, region: Region, current: list[np.ndarray], before: list[np.ndarray]
+) -> list[np.ndarray]:
     """The region's values for arrays of arguments: its operations work on elements alone, and on
     numbers from around it."""
     values: dict[int, np.ndarray] = {}
@@ -29,7 +30,8 @@ def _combined(block: Block, region: Region, current: list[np.ndarray], before: l
             found = arithmetic.constant(operation.attributes["value"], operation.results[0])
         else:
             found = arithmetic.ELEMENTWISE[operation.name](
-                operation, *map(value, operation.operands))
+                operation, *map(value, operation.operands)
+            )
         values[operation.at] = found
     shape = np.shape(current[0])
     return [np.broadcast_to(value(one), shape) for one in region.operations[-1].operands]
@@ -40,10 +42,13 @@ def reduced(block: Block, operation: Operation, tiles: list[np.ndarray]) -> list
     left = [np.moveaxis(tile, axis, 0) for tile in tiles]
     while (many := len(left[0])) > 1:
         half = many // 2
-        made = _combined(block, region, [one[half : 2 * half] for one in left],
-                         [one[:half] for one in left])
-        left = [np.concatenate([new, one[2 * half :]]) if many % 2 else new
-                for new, one in zip(made, left, strict=True)]
+        made = _combined(
+            block, region, [one[half : 2 * half] for one in left], [one[:half] for one in left]
+        )
+        left = [
+            np.concatenate([new, one[2 * half :]]) if many % 2 else new
+            for new, one in zip(made, left, strict=True)
+        ]
     return [one[0] for one in left]
 
 
@@ -54,10 +59,9 @@ def scanned(block: Block, operation: Operation, tiles: list[np.ndarray]) -> list
     now = [np.moveaxis(tile, axis, 0)[::back] for tile in tiles]
     distance = 1
     while distance < len(now[0]):
-        made = _combined(block, region, [one[distance:] for one in now],
-                         [one[:-distance] for one in now])
+        made = _combined(
+            block, region, [one[distance:] for one in now], [one[:-distance] for one in now]
+        )
         now = [np.concatenate([one[:distance], new]) for one, new in zip(now, made, strict=True)]
         distance *= 2
     return [np.moveaxis(one[::back], 0, axis) for one in now]
-
-

@@ -44,9 +44,16 @@ class TileLaunch:
         What goes wrong while the kernel runs, with line and block.
     """
 
-    def __init__(self, memory: GlobalMemory, module: TileModule, name: str,
-                 grid: Sequence[int], parameters: Sequence[bytes],
-                 watchers: Sequence[events.Watcher] = (), budget: Budget | None = None):
+    def __init__(
+        self,
+        memory: GlobalMemory,
+        module: TileModule,
+        name: str,
+        grid: Sequence[int],
+        parameters: Sequence[bytes],
+        watchers: Sequence[events.Watcher] = (),
+        budget: Budget | None = None,
+    ):
         self.memory, self.module = memory, module
         self.kernel_code = module.kernel(name)
         self.kernel = name.partition("_K")[0] or name  # cuTile puts the types behind it
@@ -59,10 +66,12 @@ class TileLaunch:
             raise LaunchError(f"a grid of {self.grid}: each dimension is from 1 to {MAX_GRID}")
         wanted = self.kernel_code.parameters
         if len(parameters) != len(wanted):
-            raise LaunchError(f"kernel {self.kernel} takes {len(wanted)} parameters, not "
-                              f"{len(parameters)}")
-        self.arguments: list[Any] = [access.argument(raw, one.element)
-                                     for raw, one in zip(parameters, wanted, strict=True)]
+            raise LaunchError(
+                f"kernel {self.kernel} takes {len(wanted)} parameters, not {len(parameters)}"
+            )
+        self.arguments: list[Any] = [
+            access.argument(raw, one.element) for raw, one in zip(parameters, wanted, strict=True)
+        ]
         self.operations = 0
         self._deadline = time.thread_time() + self.budget.seconds
         self._printed: list[str] = []
@@ -111,12 +120,14 @@ class TileLaunch:
     def count(self, block: events.Block, operation: Operation) -> None:
         """One more operation. Raises BudgetExceeded."""
         self.operations += 1
-        if self.operations % LOOK == 0 and (self.operations > self.budget.instructions
-                                            or time.thread_time() > self._deadline):
+        if self.operations % LOOK == 0 and (
+            self.operations > self.budget.instructions or time.thread_time() > self._deadline
+        ):
             raise BudgetExceeded(
                 f"kernel {self.kernel} was stopped after {self.operations:,} operations on tiles: "
                 "it probably never ends; does a loop wait for what no block does?",
-                block.location(operation))
+                block.location(operation),
+            )
 
     def write(self, text: str) -> None:
         """What a block prints; it is shown at the end."""

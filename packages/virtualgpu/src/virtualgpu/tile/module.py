@@ -31,8 +31,9 @@ class TileModule:
     def kernel(self, name: str) -> Kernel:
         """A kernel by its name. Raises LaunchError with the names that there are."""
         if name not in self.kernels:
-            raise LaunchError(f"no kernel {name}; the module has: "
-                              f"{', '.join(self.kernels) or 'none'}")
+            raise LaunchError(
+                f"no kernel {name}; the module has: {', '.join(self.kernels) or 'none'}"
+            )
         return self.kernels[name]
 
     def address(self, name: str) -> int:

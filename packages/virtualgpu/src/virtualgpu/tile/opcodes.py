@@ -24,8 +24,16 @@ ENUMERATIONS = {
     "overflow": ("none", "nsw", "nuw", "nw"),
     "order": ("weak", "relaxed", "acquire", "release", "acq_rel"),
     "scope": ("tl_blk", "device", "sys"),
-    "rounding": ("nearest_even", "zero", "negative_inf", "positive_inf", "approx", "full",
-                 "nearest_int_to_zero", "nearest_away"),
+    "rounding": (
+        "nearest_even",
+        "zero",
+        "negative_inf",
+        "positive_inf",
+        "approx",
+        "full",
+        "nearest_int_to_zero",
+        "nearest_away",
+    ),
     "sign": ("unsigned", "signed"),
 }
 
@@ -134,8 +142,13 @@ _TABLE = """
 """  # noqa: E501  (a row an operation)
 
 #: What the bytecode can write and the virtual GPU does not run: opcode → name.
-LACKING = {114: "mmaf_scaled", 123: "multimem_load_reduce_view_tko",
-           124: "multimem_reduce_view_tko", 125: "multimem_store_view_tko", 16386: "call (preview)"}
+LACKING = {
+    114: "mmaf_scaled",
+    123: "multimem_load_reduce_view_tko",
+    124: "multimem_reduce_view_tko",
+    125: "multimem_store_view_tko",
+    16386: "call (preview)",
+}
 
 
 @dataclass(frozen=True)
@@ -180,15 +193,28 @@ def _row(line: str) -> Opcode:
     for attribute in attributes.split():
         attribute, _, when = attribute.partition("@")
         label, kind = attribute.split(":")
-        found.append(Field(label.rstrip("?"), kind, _since(when) if when else (13, 1),
-                           label.endswith("?")))
+        found.append(
+            Field(label.rstrip("?"), kind, _since(when) if when else (13, 1), label.endswith("?"))
+        )
     names = operands.split()
     together = names[:1] == ["all"]
-    fields = tuple(Field(one.strip("*?"), optional=one.endswith("?"), is_list=one[0] == "*")
-                   for one in names[together:])
-    return Opcode(int(code), name, -1 if results == "*" else int(results.rstrip("*")),
-                  "*" in results, tuple(words), since, tuple(found), fields, together,
-                  int(regions or 0), kinds)
+    fields = tuple(
+        Field(one.strip("*?"), optional=one.endswith("?"), is_list=one[0] == "*")
+        for one in names[together:]
+    )
+    return Opcode(
+        int(code),
+        name,
+        -1 if results == "*" else int(results.rstrip("*")),
+        "*" in results,
+        tuple(words),
+        since,
+        tuple(found),
+        fields,
+        together,
+        int(regions or 0),
+        kinds,
+    )
 
 
 OPCODES = {row.code: row for row in map(_row, _TABLE.strip().splitlines())}

@@ -64,7 +64,8 @@ class Touches:
 
     def finer(self, times: int) -> None:
         self.block, self.operation, self.count, self.strong = (
-            np.repeat(array, times) for array in self.arrays())
+            np.repeat(array, times) for array in self.arrays()
+        )
 
 
 class Shadow:
@@ -102,8 +103,16 @@ class Races:
             self.operations.append(operation)
         return found
 
-    def access(self, block: int, kind: str, operation: Operation, extent: tuple[int, int],
-               addresses: np.ndarray, size: int, order: str) -> list[tuple[int, str, int, Any]]:
+    def access(
+        self,
+        block: int,
+        kind: str,
+        operation: Operation,
+        extent: tuple[int, int],
+        addresses: np.ndarray,
+        size: int,
+        order: str,
+    ) -> list[tuple[int, str, int, Any]]:
         """Note an access; the conflicts: address, what the other did, its block and operation, one
         for each kind and operation of the others."""
         start, end = extent
@@ -130,8 +139,16 @@ class Races:
             self.clocks.met(block, addresses, order)
         return found
 
-    def _conflicts(self, block: int, strong: bool, others: Touches, what: str, places: np.ndarray,
-                   shadow: Shadow, start: int) -> list[tuple[int, str, int, Any]]:
+    def _conflicts(
+        self,
+        block: int,
+        strong: bool,
+        others: Touches,
+        what: str,
+        places: np.ndarray,
+        shadow: Shadow,
+        start: int,
+    ) -> list[tuple[int, str, int, Any]]:
         who = others.block[places]
         bad = (who != 0) & (who != block + 1)
         if strong:
@@ -146,6 +163,7 @@ class Races:
             if number in told or self.clocks.follows(block, other, count):
                 continue
             told.add(number)
-            found.append((start + int(at[first]) * shadow.granule, what, other,
-                          self.operations[number]))
+            found.append(
+                (start + int(at[first]) * shadow.granule, what, other, self.operations[number])
+            )
         return found

@@ -49,20 +49,23 @@ def extract(operation: Operation, source: np.ndarray, *indices: np.ndarray) -> n
 
 
 @_does
-def insert(operation: Operation, source: np.ndarray, destination: np.ndarray,
-           *indices: np.ndarray) -> np.ndarray:
+def insert(
+    operation: Operation, source: np.ndarray, destination: np.ndarray, *indices: np.ndarray
+) -> np.ndarray:
     result = np.array(destination)
     result[_part(operation, destination, source.shape, indices)] = source
     return result
 
 
-def _part(operation: Operation, whole: np.ndarray, shape: tuple[int, ...], indices
-          ) -> tuple[slice, ...]:
+def _part(
+    operation: Operation, whole: np.ndarray, shape: tuple[int, ...], indices
+) -> tuple[slice, ...]:
     parts = []
     for dimension, (index, size) in enumerate(zip(map(int, indices), shape, strict=True)):
         if not 0 <= index < whole.shape[dimension] // size:
             raise VirtualGPUError(
                 f"{operation}: part {index} along dimension {dimension} of a tile that has "
-                f"{whole.shape[dimension] // size} parts of {size}")
+                f"{whole.shape[dimension] // size} parts of {size}"
+            )
         parts.append(slice(index * size, (index + 1) * size))
     return tuple(parts)

@@ -120,18 +120,29 @@ def _element(name: str, kind: str, bits: int, dtype: type) -> Element:
 
 # By their tags in bytecode ("Type Section" of the specification).
 ELEMENTS = {
-    0: _element("i1", "i", 1, np.bool_), 1: _element("i8", "i", 8, np.int8),
-    2: _element("i16", "i", 16, np.int16), 3: _element("i32", "i", 32, np.int32),
-    4: _element("i64", "i", 64, np.int64), 5: _element("f16", "f", 16, np.float16),
-    6: _element("bf16", "f", 16, np.float32), 7: _element("f32", "f", 32, np.float32),
-    8: _element("tf32", "f", 32, np.float32), 9: _element("f64", "f", 64, np.float64),
-    10: _element("f8E4M3FN", "f", 8, np.float32), 11: _element("f8E5M2", "f", 8, np.float32),
-    18: _element("f8E8M0FNU", "f", 8, np.float32)}
+    0: _element("i1", "i", 1, np.bool_),
+    1: _element("i8", "i", 8, np.int8),
+    2: _element("i16", "i", 16, np.int16),
+    3: _element("i32", "i", 32, np.int32),
+    4: _element("i64", "i", 64, np.int64),
+    5: _element("f16", "f", 16, np.float16),
+    6: _element("bf16", "f", 16, np.float32),
+    7: _element("f32", "f", 32, np.float32),
+    8: _element("tf32", "f", 32, np.float32),
+    9: _element("f64", "f", 64, np.float64),
+    10: _element("f8E4M3FN", "f", 8, np.float32),
+    11: _element("f8E5M2", "f", 8, np.float32),
+    18: _element("f8E8M0FNU", "f", 8, np.float32),
+}
 LACKING = {19: "f4E2M1FN", 22: "i4", 130: "f8E5M3FNU"}
 NAMED = {one.name: one for one in ELEMENTS.values()}
 # Exponent bits, fraction bits and whether all-ones exponents are infinity and NaN (IEEE 754).
-_NARROW = {"bf16": (8, 7, True), "f8E4M3FN": (4, 3, False), "f8E5M2": (5, 2, True),
-           "f8E8M0FNU": (8, 0, False)}
+_NARROW = {
+    "bf16": (8, 7, True),
+    "f8E4M3FN": (4, 3, False),
+    "f8E5M2": (5, 2, True),
+    "f8E8M0FNU": (8, 0, False),
+}
 
 
 def pointer(pointee: Element) -> Element:
@@ -205,8 +216,11 @@ def _table(name: str) -> np.ndarray:
         return np.where(codes == 255, np.nan, np.exp2(codes - 127.0)).astype(np.float32)
     power, part = codes >> fraction & ((1 << exponent) - 1), codes & ((1 << fraction) - 1)
     bias, top = (1 << exponent - 1) - 1, (1 << exponent) - 1
-    values = np.where(power == 0, part * 2.0 ** (1 - bias - fraction),
-                      (1 + part / 2**fraction) * np.exp2(power - float(bias)))
+    values = np.where(
+        power == 0,
+        part * 2.0 ** (1 - bias - fraction),
+        (1 + part / 2**fraction) * np.exp2(power - float(bias)),
+    )
     if ieee:
         values = np.where(power == top, np.where(part == 0, np.inf, np.nan), values)
     else:

@@ -50,8 +50,10 @@ class Unspecified:
         origin = next((one[1] for one in known if one), None)
         if origin is None:
             return
-        masks = [one[0] if one else np.zeros(np.shape(tile), bool)
-                 for one, tile in zip(known, given, strict=True)]
+        masks = [
+            one[0] if one else np.zeros(np.shape(tile), bool)
+            for one, tile in zip(known, given, strict=True)
+        ]
         made = _masks(operation, given, masks)
         if made is None:
             return

@@ -32,8 +32,11 @@ def refused(operation: Operation, why: str):
     def shown(found) -> str:
         return ", ".join(map(str, found)) or "nothing"
 
-    return damaged(operation.offset, f"operation {operation.name}",
-                   f"{why}: it takes {shown(operation.types)} and gives {shown(operation.results)}")
+    return damaged(
+        operation.offset,
+        f"operation {operation.name}",
+        f"{why}: it takes {shown(operation.types)} and gives {shown(operation.results)}",
+    )
 
 
 def _rule(*names: str):
@@ -60,9 +63,15 @@ def _fit(kinds: list[str], found: list) -> bool:
 
 
 def _is(kind: str, element: Element) -> bool:
-    return {"f": element.kind == "f", "i": element.kind == "i", "n": element.kind in "fi",
-            "p": element.kind == "p", "q": element.kind == "p", "a": True,
-            "b": element.name == "i1"}[kind]
+    return {
+        "f": element.kind == "f",
+        "i": element.kind == "i",
+        "n": element.kind in "fi",
+        "p": element.kind == "p",
+        "q": element.kind == "p",
+        "a": True,
+        "b": element.name == "i1",
+    }[kind]
 
 
 def _scalar(found, kind: str = "i") -> bool:
@@ -71,8 +80,11 @@ def _scalar(found, kind: str = "i") -> bool:
 
 def _tiles(operation: Operation, taken: int, given: int = 1) -> bool:
     """So many tiles in and out."""
-    return (len(operation.types) == taken and len(operation.results) == given
-            and all(isinstance(one, Tile) for one in (*operation.types, *operation.results)))
+    return (
+        len(operation.types) == taken
+        and len(operation.results) == given
+        and all(isinstance(one, Tile) for one in (*operation.types, *operation.results))
+    )
 
 
 def _same_element(operation: Operation) -> bool:
@@ -92,8 +104,11 @@ def _bitcast(operation: Operation) -> bool:
     if not _tiles(operation, 1):
         return False
     source, result = operation.types[0], operation.results[0]
-    return (source.shape == result.shape and source.element.bits == result.element.bits
-            and "p" not in (source.element.kind + result.element.kind))
+    return (
+        source.shape == result.shape
+        and source.element.bits == result.element.bits
+        and "p" not in (source.element.kind + result.element.kind)
+    )
 
 
 @_rule("constant")
@@ -109,8 +124,11 @@ def _constant(operation: Operation) -> bool | str:
 
 @_rule("iota")
 def _iota(operation: Operation) -> bool:
-    return (_tiles(operation, 0) and len(operation.results[0].shape) == 1
-            and operation.results[0].element.kind == "i")
+    return (
+        _tiles(operation, 0)
+        and len(operation.results[0].shape) == 1
+        and operation.results[0].element.kind == "i"
+    )
 
 
 @_rule("scalars")
@@ -129,7 +147,8 @@ def _pointer(operation: Operation) -> bool | str:
         return False
     count, align = (operation.attributes.get(name, 1) for name in ("count", "alignment"))
     return (count <= MOST_ELEMENTS and 0 < align <= 1 << 16 and align & (align - 1) == 0) or (
-        f"{count} elements aligned to {align} bytes")
+        f"{count} elements aligned to {align} bytes"
+    )
 
 
 # -- shapes --------------------------------------------------------------------------------------
@@ -141,13 +160,17 @@ def _broadcast(operation: Operation) -> bool:
         return False
     source, result = operation.types[0].shape, operation.results[0].shape
     return len(source) == len(result) and all(
-        a in (1, b) for a, b in zip(source, result, strict=True))
+        a in (1, b) for a, b in zip(source, result, strict=True)
+    )
 
 
 @_rule("reshape")
 def _reshape(operation: Operation) -> bool:
-    return (_tiles(operation, 1) and _same_element(operation)
-            and math.prod(operation.types[0].shape) == math.prod(operation.results[0].shape))
+    return (
+        _tiles(operation, 1)
+        and _same_element(operation)
+        and math.prod(operation.types[0].shape) == math.prod(operation.results[0].shape)
+    )
 
 
 @_rule("permute")
@@ -155,8 +178,9 @@ def _permute(operation: Operation) -> bool:
     if not _tiles(operation, 1) or not _same_element(operation):
         return False
     order, source = operation.attributes["permutation"], operation.types[0].shape
-    return (sorted(order) == list(range(len(source)))
-            and operation.results[0].shape == tuple(source[one] for one in order))
+    return sorted(order) == list(range(len(source))) and operation.results[0].shape == tuple(
+        source[one] for one in order
+    )
 
 
 @_rule("cat")
@@ -167,7 +191,8 @@ def _cat(operation: Operation) -> bool:
     dim = operation.attributes["dim"]
     return len(left) == len(right) == len(result) > dim and all(
         (a + b if d == dim else a) == c and (d == dim or a == b)
-        for d, (a, b, c) in enumerate(zip(left, right, result, strict=True)))
+        for d, (a, b, c) in enumerate(zip(left, right, result, strict=True))
+    )
 
 
 @_rule("extract", "insert")
@@ -176,14 +201,19 @@ def _extract(operation: Operation) -> bool:
     whole = operation.types[many - 1] if len(operation.types) >= many else None
     part = operation.types[0] if many == 2 else operation.results[0]
     tiles = (*operation.types[:many], *operation.results)
-    if whole is None or not all(isinstance(one, Tile) for one in tiles) or len(
-            {one.element for one in tiles}) != 1:
+    if (
+        whole is None
+        or not all(isinstance(one, Tile) for one in tiles)
+        or len({one.element for one in tiles}) != 1
+    ):
         return False
     indices = operation.types[many:]
-    return (len(part.shape) == len(whole.shape) == len(indices)
-            and all(a % b == 0 for a, b in zip(whole.shape, part.shape, strict=True))
-            and all(map(_scalar, indices))
-            and (many == 1 or operation.results[0] == whole))
+    return (
+        len(part.shape) == len(whole.shape) == len(indices)
+        and all(a % b == 0 for a, b in zip(whole.shape, part.shape, strict=True))
+        and all(map(_scalar, indices))
+        and (many == 1 or operation.results[0] == whole)
+    )
 
 
 @_rule("pack")
@@ -192,9 +222,13 @@ def _pack(operation: Operation) -> bool:
         return False
     source, result = operation.types[0], operation.results[0]
     wide, narrow = (source, result) if operation.name == "pack" else (result, source)
-    return (len(wide.shape) == len(narrow.shape) == 1 and narrow.element.name == "i8"
-            and wide.element.bits >= 8 and wide.element.kind in "if"
-            and wide.shape[0] * wide.element.size == narrow.shape[0])
+    return (
+        len(wide.shape) == len(narrow.shape) == 1
+        and narrow.element.name == "i8"
+        and wide.element.bits >= 8
+        and wide.element.kind in "if"
+        and wide.shape[0] * wide.element.size == narrow.shape[0]
+    )
 
 
 @_rule("mma")
@@ -204,20 +238,27 @@ def _mma(operation: Operation) -> bool:
     left, right, sums = operation.types
     kind = "f" if operation.name == "mmaf" else "i"
     rank = len(sums.shape)
-    return (left.element == right.element and left.element.kind == sums.element.kind == kind
-            and rank in (2, 3) and len(left.shape) == len(right.shape) == rank
-            and left.shape[:-2] == right.shape[:-2] == sums.shape[:-2]
-            and left.shape[-1] == right.shape[-2]
-            and sums.shape[-2:] == (left.shape[-2], right.shape[-1])
-            and (kind == "f" or (left.element.name, sums.element.name) == ("i8", "i32")))
+    return (
+        left.element == right.element
+        and left.element.kind == sums.element.kind == kind
+        and rank in (2, 3)
+        and len(left.shape) == len(right.shape) == rank
+        and left.shape[:-2] == right.shape[:-2] == sums.shape[:-2]
+        and left.shape[-1] == right.shape[-2]
+        and sums.shape[-2:] == (left.shape[-2], right.shape[-1])
+        and (kind == "f" or (left.element.name, sums.element.name) == ("i8", "i32"))
+    )
 
 
 @_rule("fold")
 def _fold(operation: Operation) -> bool | str:
     tiles, results = operation.types, operation.results
     many, dim = len(tiles), operation.attributes["dim"]
-    if not tiles or len(results) != many or not all(
-            isinstance(one, Tile) for one in (*tiles, *results)):
+    if (
+        not tiles
+        or len(results) != many
+        or not all(isinstance(one, Tile) for one in (*tiles, *results))
+    ):
         return False
     shape = tiles[0].shape
     if dim >= len(shape) or len({one.shape for one in tiles}) != 1:
@@ -226,18 +267,23 @@ def _fold(operation: Operation) -> bool | str:
     body = operation.regions[0]
     scalars = tuple(Tile(one.element, ()) for one in tiles for _ in (0, 1))
     last = body.operations[-1]
-    return (all(a.element == b.element and b.shape == after
-                for a, b in zip(tiles, results, strict=True))
-            and body.arguments == scalars and last.name == "yield"
-            and last.types == scalars[::2]
-            and all(one.name in _PURE for one in body.operations[:-1])) or (
-                "its body is to combine two elements of each tile, by operations on scalars alone")
+    return (
+        all(
+            a.element == b.element and b.shape == after for a, b in zip(tiles, results, strict=True)
+        )
+        and body.arguments == scalars
+        and last.name == "yield"
+        and last.types == scalars[::2]
+        and all(one.name in _PURE for one in body.operations[:-1])
+    ) or ("its body is to combine two elements of each tile, by operations on scalars alone")
 
 
-_PURE = frozenset("""absf absi addf addi andi atan2 bitcast ceil cmpf cmpi constant cos cosh divf
+_PURE = frozenset(
+    """absf absi addf addi andi atan2 bitcast ceil cmpf cmpi constant cos cosh divf
     divi exp exp2 exti floor fma ftof ftoi fpowi itof log log2 maxf maxi minf mini mulf mulhii muli
     negf negi ori pow remf remi rsqrt select shli shri sin sinh sqrt subf subi tan tanh trunci xori
-    """.split())
+    """.split()
+)
 
 
 # -- memory --------------------------------------------------------------------------------------
@@ -260,9 +306,13 @@ def _strong(operation: Operation) -> bool | str:
 @_rule("load")
 def _load(operation: Operation) -> bool | str:
     pointers, result = operation.types[0], operation.results[0]
-    if not (isinstance(pointers, Tile) and isinstance(result, Tile)
-            and pointers.element.pointee == result.element and pointers.shape == result.shape
-            and operation.results[1] == Token()):
+    if not (
+        isinstance(pointers, Tile)
+        and isinstance(result, Tile)
+        and pointers.element.pointee == result.element
+        and pointers.shape == result.shape
+        and operation.results[1] == Token()
+    ):
         return False
     return _rest(operation, 1, Tile(NAMED["i1"], result.shape), result) and _strong(operation)
 
@@ -270,9 +320,13 @@ def _load(operation: Operation) -> bool | str:
 @_rule("store")
 def _store(operation: Operation) -> bool | str:
     pointers, value = operation.types[:2]
-    if not (isinstance(pointers, Tile) and isinstance(value, Tile)
-            and pointers.element.pointee == value.element and pointers.shape == value.shape
-            and operation.results == (Token(),)):
+    if not (
+        isinstance(pointers, Tile)
+        and isinstance(value, Tile)
+        and pointers.element.pointee == value.element
+        and pointers.shape == value.shape
+        and operation.results == (Token(),)
+    ):
         return False
     return _rest(operation, 2, Tile(NAMED["i1"], value.shape)) and _strong(operation)
 
@@ -282,37 +336,52 @@ def _atomic(operation: Operation) -> bool | str:
     many = 3 if operation.name == "atomic_cas_tko" else 2
     pointers, *values = operation.types[:many]
     result = operation.results[0]
-    if not (isinstance(pointers, Tile) and isinstance(result, Tile)
-            and pointers.element.pointee == result.element and pointers.shape == result.shape
-            and all(one == result for one in values) and operation.results[1] == Token()):
+    if not (
+        isinstance(pointers, Tile)
+        and isinstance(result, Tile)
+        and pointers.element.pointee == result.element
+        and pointers.shape == result.shape
+        and all(one == result for one in values)
+        and operation.results[1] == Token()
+    ):
         return False
-    return (_rest(operation, many, Tile(NAMED["i1"], result.shape))
-            and _computes(operation, result.element))
+    return _rest(operation, many, Tile(NAMED["i1"], result.shape)) and _computes(
+        operation, result.element
+    )
 
 
 def _computes(operation: Operation, element: Element) -> bool | str:
     mode = operation.attributes.get("mode", "xchg")
     wanted = "f" if mode == "addf" else "fi" if mode == "xchg" else "i"
     return (element.kind in wanted and element.name != "i1") or (
-        f"an atomic {mode} of {element} elements")
+        f"an atomic {mode} of {element} elements"
+    )
 
 
 @_rule("make_tensor")
 def _make_tensor(operation: Operation) -> bool:
     tensor, named = operation.results[0], operation.named
-    if not isinstance(tensor, Tensor) or not _scalar(operation.types[0], "p") or (
-            operation.types[0].element.pointee != tensor.element):
+    if (
+        not isinstance(tensor, Tensor)
+        or not _scalar(operation.types[0], "p")
+        or (operation.types[0].element.pointee != tensor.element)
+    ):
         return False
-    return (len(named["shape"]) == tensor.shape.count(None)
-            and len(named["strides"]) == tensor.strides.count(None)
-            and all(map(_scalar, operation.types[1:])))
+    return (
+        len(named["shape"]) == tensor.shape.count(None)
+        and len(named["strides"]) == tensor.strides.count(None)
+        and all(map(_scalar, operation.types[1:]))
+    )
 
 
 @_rule("make_view")
 def _make_view(operation: Operation) -> bool:
     view = operation.results[0]
-    return (isinstance(view, View) and operation.types == (view.tensor,)
-            and view.kind == operation.name.removeprefix("make_").removesuffix("_view"))
+    return (
+        isinstance(view, View)
+        and operation.types == (view.tensor,)
+        and view.kind == operation.name.removeprefix("make_").removesuffix("_view")
+    )
 
 
 @_rule("view")
@@ -323,8 +392,11 @@ def _view(operation: Operation) -> bool | str:
         return False
     for place, index in enumerate(named["indices"]):
         found = types[index]
-        if not isinstance(found, Tile) or found.element.kind != "i" or found.shape != (
-                (view.shape[place],) if place == view.sparse else ()):
+        if (
+            not isinstance(found, Tile)
+            or found.element.kind != "i"
+            or found.shape != ((view.shape[place],) if place == view.sparse else ())
+        ):
             return False
     loads = operation.name == "load_view_tko"
     tile = operation.results[0] if loads else types[named["value"]]
@@ -342,16 +414,19 @@ def _view(operation: Operation) -> bool | str:
 @_rule("sizes")
 def _sizes(operation: Operation) -> bool:
     view = operation.types[0]
-    return (isinstance(view, Tensor if operation.name == "get_tensor_shape" else View)
-            and len(operation.results) == len(view.shape) and all(map(_scalar, operation.results)))
+    return (
+        isinstance(view, Tensor if operation.name == "get_tensor_shape" else View)
+        and len(operation.results) == len(view.shape)
+        and all(map(_scalar, operation.results))
+    )
 
 
 @_rule("print")
 def _print(operation: Operation) -> bool:
     values = operation.types[: len(operation.named["values"])]
-    return (all(isinstance(one, Tile) for one in values)
-            and all(one == Token() for one in (*operation.results,
-                                               *operation.types[len(values) :])))
+    return all(isinstance(one, Tile) for one in values) and all(
+        one == Token() for one in (*operation.results, *operation.types[len(values) :])
+    )
 
 
 # -- control flow --------------------------------------------------------------------------------
@@ -364,6 +439,7 @@ def _leave(operation: Operation) -> bool:
 
 def _leaving(operation: Operation, ways: dict[str, tuple]) -> bool | str:
     """Whether each way out of the regions hands over values of these types."""
+
     def look(region) -> bool:
         for one in region.operations:
             if one.name in ways and one.types != ways[one.name]:
@@ -390,22 +466,30 @@ def _ends(operation: Operation, *ways: str) -> bool:
 
 @_rule("if")
 def _if(operation: Operation) -> bool | str:
-    return (_scalar(operation.types[0], "b") and not any(
-        region.arguments for region in operation.regions)
-        and _leaving(operation, {"yield": operation.results}))
+    return (
+        _scalar(operation.types[0], "b")
+        and not any(region.arguments for region in operation.regions)
+        and _leaving(operation, {"yield": operation.results})
+    )
 
 
 @_rule("for")
 def _for(operation: Operation) -> bool | str:
     lower, upper, step, *values = operation.types
-    return (_scalar(lower) and lower == upper == step and tuple(values) == operation.results
-            and operation.regions[0].arguments == (lower, *values)
-            and _ends(operation, "continue")
-            and _leaving(operation, {"continue": operation.results}))
+    return (
+        _scalar(lower)
+        and lower == upper == step
+        and tuple(values) == operation.results
+        and operation.regions[0].arguments == (lower, *values)
+        and _ends(operation, "continue")
+        and _leaving(operation, {"continue": operation.results})
+    )
 
 
 @_rule("loop")
 def _loop(operation: Operation) -> bool | str:
-    return (operation.regions[0].arguments == operation.types and _ends(
-        operation, "continue", "break", "return")
-        and _leaving(operation, {"continue": operation.types, "break": operation.results}))
+    return (
+        operation.regions[0].arguments == operation.types
+        and _ends(operation, "continue", "break", "return")
+        and _leaving(operation, {"continue": operation.types, "break": operation.results})
+    )

@@ -31,9 +31,12 @@ class Tiled:
     def counts(self) -> list[int]:
         """How many tiles there are along each dimension of the index space."""
         view = self.type
-        return [self.array.shape[dim] if place == view.sparse else
-                -(-self.array.shape[dim] // view.steps[place])
-                for place, dim in enumerate(view.dims)]
+        return [
+            self.array.shape[dim]
+            if place == view.sparse
+            else -(-self.array.shape[dim] // view.steps[place])
+            for place, dim in enumerate(view.dims)
+        ]
 
 
 @dataclass
@@ -52,8 +55,10 @@ class Window:
     def inside(self) -> bool:
         """Whether no element is outside of the array."""
         array = self.tiled.array
-        return all(one.size == 0 or (one.min() >= 0 and one.max() < array.shape[dim])
-                   for one, dim in zip(self.places, self.tiled.type.dims, strict=True))
+        return all(
+            one.size == 0 or (one.min() >= 0 and one.max() < array.shape[dim])
+            for one, dim in zip(self.places, self.tiled.type.dims, strict=True)
+        )
 
     def valid(self) -> np.ndarray:
         """Which elements lie inside of the array: bool, of the tile's shape."""

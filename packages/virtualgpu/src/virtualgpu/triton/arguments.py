@@ -10,9 +10,22 @@ from virtualgpu import devices
 from virtualgpu.devices.host_tensors import is_host_tensor
 
 # Triton's names of scalar types → struct's.
-FORMATS = {"i1": "b", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
-           "u1": "B", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
-           "fp16": "e", "fp32": "f", "f32": "f", "fp64": "d"}
+FORMATS = {
+    "i1": "b",
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    "u1": "B",
+    "u8": "B",
+    "u16": "H",
+    "u32": "I",
+    "u64": "Q",
+    "fp16": "e",
+    "fp32": "f",
+    "f32": "f",
+    "fp64": "d",
+}
 
 
 def on_device(argument: Any, address: Callable[[Any], int]) -> Any:
@@ -65,5 +78,6 @@ def _address(number: int, value: Any) -> int:
         raise ValueError(
             f"Pointer argument (at {number}) cannot be accessed from Triton (cpu tensor?): there "
             f"is no live allocation of the virtual GPU at {address:#x}; make the array with CuPy, "
-            "cupy.asarray(...), or PyTorch, and keep it")
+            "cupy.asarray(...), or PyTorch, and keep it"
+        )
     return address

@@ -54,10 +54,15 @@ class VirtualUtils:
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         """Rates and widths are 0: there is no clock and no bus."""
-        return {"max_shared_mem": ATTRIBUTES["MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"],
-                "max_num_regs": ATTRIBUTES["MAX_REGISTERS_PER_MULTIPROCESSOR"],
-                "multiprocessor_count": ATTRIBUTES["MULTIPROCESSOR_COUNT"], "warpSize": WARP,
-                "sm_clock_rate": 0, "mem_clock_rate": 0, "mem_bus_width": 0}
+        return {
+            "max_shared_mem": ATTRIBUTES["MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"],
+            "max_num_regs": ATTRIBUTES["MAX_REGISTERS_PER_MULTIPROCESSOR"],
+            "multiprocessor_count": ATTRIBUTES["MULTIPROCESSOR_COUNT"],
+            "warpSize": WARP,
+            "sm_clock_rate": 0,
+            "mem_clock_rate": 0,
+            "mem_bus_width": 0,
+        }
 
 
 class VirtualLauncher:
@@ -76,11 +81,25 @@ class VirtualLauncher:
         self._types = expand_signature(source.signature.values(), descriptors, "nvTmaDesc")
         self._metadata = metadata
         self._launch = wrap_handle_tensordesc_impl(
-            self._packed, source.signature, descriptors,
-            lambda descriptor, *_: decompose_descriptor(descriptor))
+            self._packed,
+            source.signature,
+            descriptors,
+            lambda descriptor, *_: decompose_descriptor(descriptor),
+        )
 
-    def __call__(self, x: int, y: int, z: int, stream, function: Loaded, packed_metadata,
-                 launch_metadata, enter_hook, exit_hook, *arguments) -> None:
+    def __call__(
+        self,
+        x: int,
+        y: int,
+        z: int,
+        stream,
+        function: Loaded,
+        packed_metadata,
+        launch_metadata,
+        enter_hook,
+        exit_hook,
+        *arguments,
+    ) -> None:
         """Launch ``x * y * z`` blocks (Triton's programs), unless that is none."""
         if enter_hook is not None:
             enter_hook(launch_metadata)
@@ -92,16 +111,30 @@ class VirtualLauncher:
     def _packed(self, grid: devices.Triple, stream, function: Loaded, arguments) -> None:
         has = self._metadata
         blocks = grid[0] * grid[1] * grid[2] * has.num_ctas
-        scratch = _allocate(_allocation._allocator, blocks * has.global_scratch_size,
-                            has.global_scratch_align, stream)
-        profile = _allocate(_allocation._profile_allocator, blocks * has.profile_scratch_size,
-                            has.profile_scratch_align, stream)
+        scratch = _allocate(
+            _allocation._allocator,
+            blocks * has.global_scratch_size,
+            has.global_scratch_align,
+            stream,
+        )
+        profile = _allocate(
+            _allocation._profile_allocator,
+            blocks * has.profile_scratch_size,
+            has.profile_scratch_align,
+            stream,
+        )
         with copies() as address:
             given = [on_device(one, address) for one in arguments]
             parameters = pack((*self._types, "*i8", "*i8"), (*given, scratch, profile))
             devices.current().launch(
-                function.module, function.name, grid, (has.num_warps * WARP, 1, 1), parameters,
-                function.shared, has.launch_cooperative_grid)
+                function.module,
+                function.name,
+                grid,
+                (has.num_warps * WARP, 1, 1),
+                parameters,
+                function.shared,
+                has.launch_cooperative_grid,
+            )
 
 
 def _allocate(allocator, nbytes: int, alignment: int, stream):
@@ -147,7 +180,8 @@ class VirtualDriver(DriverBase):
     def get_device_interface(self):
         raise NotImplementedError(
             "PyTorch has no device on the virtual GPU, and so no events and streams: leave timing "
-            "out (docs/virtualgpu.md, \"Triton\")")
+            'out (docs/virtualgpu.md, "Triton")'
+        )
 
     def get_benchmarker(self):
         return _untimed
@@ -155,7 +189,11 @@ class VirtualDriver(DriverBase):
 
 def _untimed(kernel_call, *, quantiles=None, **_):
     """In place of ``triton.testing.do_bench``: runs once, and every time is NaN."""
-    warnings.warn("the virtual GPU is not a GPU, so nothing is timed: of an autotuned kernel each "
-                  "configuration runs once, and the first is taken", UserWarning, stacklevel=2)
+    warnings.warn(
+        "the virtual GPU is not a GPU, so nothing is timed: of an autotuned kernel each "
+        "configuration runs once, and the first is taken",
+        UserWarning,
+        stacklevel=2,
+    )
     kernel_call()
     return [float("nan")] * len(quantiles) if quantiles is not None else float("nan")

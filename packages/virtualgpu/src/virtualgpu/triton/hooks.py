@@ -37,9 +37,12 @@ def _adapt(triton: ModuleType) -> None:
 
         from virtualgpu.triton.driver import VirtualDriver
     except ImportError as error:  # another version, or a file of that name
-        warnings.warn(f"the virtual GPU cannot run kernels of this triton: {error}; "
-                      "pip install 'virtualgpu[triton]' gives one that it can", UserWarning,
-                      stacklevel=2)
+        warnings.warn(
+            f"the virtual GPU cannot run kernels of this triton: {error}; "
+            "pip install 'virtualgpu[triton]' gives one that it can",
+            UserWarning,
+            stacklevel=2,
+        )
         return
     theirs = knobs.runtime.add_stages_inspection_hook
     _before.append((driver, driver._active, knobs.runtime, theirs))

@@ -49,7 +49,8 @@ class Checker(Observer):
 
     def launch_finished(self, launch) -> None:
         self.report.findings += [
-            replace(finding, count=count) for finding, count in self.found.values()]
+            replace(finding, count=count) for finding, count in self.found.values()
+        ]
         self.found = {}
 
     def has_found(self) -> bool:
@@ -61,14 +62,26 @@ class Checker(Observer):
             known[1] += count
         return known is not None
 
-    def add(self, key: tuple, message: str, at: Location, other: Location | None, count: int
-            ) -> None:
+    def add(
+        self, key: tuple, message: str, at: Location, other: Location | None, count: int
+    ) -> None:
         """Keep a finding under its key; its kind is the message's first word."""
         if not self.again(key, count):
             self.found[key] = [
-                Finding(message.partition(":")[0], message, at.kernel, at.filename, at.line,
-                        at.block, at.thread, other, launch=self.report.launches,
-                        callers=at.callers), count]
+                Finding(
+                    message.partition(":")[0],
+                    message,
+                    at.kernel,
+                    at.filename,
+                    at.line,
+                    at.block,
+                    at.thread,
+                    other,
+                    launch=self.report.launches,
+                    callers=at.callers,
+                ),
+                count,
+            ]
 
     def location(self, wave: Wave, source: SourceLine | None, lane: int) -> Location:
         """Where a lane of the wave was; ``source`` is an instruction's (None: no line)."""

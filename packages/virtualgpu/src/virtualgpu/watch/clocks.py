@@ -126,8 +126,12 @@ class Knowledge:
         if partly.any():
             self.refine()
             for block in np.flatnonzero(partly):
-                self._meet(int(block), lanes[blocks == block], time,
-                           self.arrivals.pop((barrier, int(block)), {}))
+                self._meet(
+                    int(block),
+                    lanes[blocks == block],
+                    time,
+                    self.arrivals.pop((barrier, int(block)), {}),
+                )
         return np.flatnonzero(whole)
 
     def arrive(self, barrier, lanes: np.ndarray, time: int) -> None:
@@ -180,8 +184,7 @@ class Knowledge:
         self.refine()
         order = np.lexsort((mask, warp))
         lanes, warp, mask = lanes[order], warp[order], mask[order]
-        first = np.concatenate(
-            ([True], (warp[1:] != warp[:-1]) | (mask[1:] != mask[:-1])))
+        first = np.concatenate(([True], (warp[1:] != warp[:-1]) | (mask[1:] != mask[:-1])))
         starts, group = np.flatnonzero(first), np.cumsum(first) - 1
         own = np.maximum.reduceat(self.lane_times[lanes], starts, axis=0)
         own[group, wave.thread_of[lanes] % WARP] = time

@@ -64,9 +64,15 @@ class ClusterOrder:
             of_warp[:, : wave.threads] = of_block
             of_warp = of_warp.reshape(wave.blocks, -1, WARP).max(2)
             of_cluster = table.reshape(-1, self.size).max(1)
-            times = np.choose(several, (
-                table[other], of_warp[wave.block_of[other], wave.thread_of[other] // WARP],
-                of_block.max(1)[wave.block_of[other]], of_cluster[other // self.size]))
+            times = np.choose(
+                several,
+                (
+                    table[other],
+                    of_warp[wave.block_of[other], wave.thread_of[other] // WARP],
+                    of_block.max(1)[wave.block_of[other]],
+                    of_cluster[other // self.size],
+                ),
+            )
             known = np.where(behind == late, times, known)
         result: np.ndarray = here & (records >> race_loop.TIME <= known)
         return result

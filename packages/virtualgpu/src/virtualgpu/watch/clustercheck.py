@@ -60,14 +60,22 @@ class Clustercheck(Checker):
         if len(early):
             at = self.location(wave, access.instruction.source, int(lanes[early[0]]))
             whose = wave.where(int(access.blocks[early[0]]) * wave.threads)[0]
-            self.add(("begun", access.instruction.source), (
-                f"race: thread {at.thread} of block {at.block} reaches{at_line(at)} for the shared "
-                f"memory of block {whose}, which may not have begun; let the cluster meet before "
-                "the first such access: cluster.sync()"), at, None, len(early))
+            self.add(
+                ("begun", access.instruction.source),
+                (
+                    f"race: thread {at.thread} of block {at.block} reaches{at_line(at)} for the shared "
+                    f"memory of block {whose}, which may not have begun; let the cluster meet before "
+                    "the first such access: cluster.sync()"
+                ),
+                at,
+                None,
+                len(early),
+            )
         if access.instruction not in self.sites:
             self.sites.append(access.instruction)
         state.open[lanes[other], access.blocks[other] % self.launch.cluster_size] = (
-            self.sites.index(access.instruction))
+            self.sites.index(access.instruction)
+        )
 
     def fenced(self, group, instruction, scope) -> None:
         if self.active and scope != "cta":
@@ -122,9 +130,11 @@ class Clustercheck(Checker):
             f"{at.block} ended before cluster.sync(){at_line(at)} (the first is {gone.thread} of "
             f"block {gone.block}), where {'1 waits' if len(here) == 1 else f'{len(here)} wait'}; "
             "every thread of every block must reach it: guard the work and not the barrier, and do "
-            "not return before it")
-        self.add(("missing", self.arrival.source), message, at, gone,
-                  len(np.unique(missing // size)))
+            "not return before it"
+        )
+        self.add(
+            ("missing", self.arrival.source), message, at, gone, len(np.unique(missing // size))
+        )
 
     def exited(self, group) -> None:
         wave = group.wave
@@ -147,11 +157,17 @@ class Clustercheck(Checker):
         instruction = self.sites[site]
         at = self.location(wave, instruction.source, int(reached[0]))
         whose = wave.where(block * wave.threads)[0]
-        self.add(("ended", instruction.source), (
-            f"race: block {whose} ends, and nothing makes it wait for thread {at.thread} of block "
-            f"{at.block}, which reaches{at_line(at)} for its shared memory; let the cluster meet "
-            "after the last such access: cluster.sync() before the kernel's end"),
-            at, None, len(reached))
+        self.add(
+            ("ended", instruction.source),
+            (
+                f"race: block {whose} ends, and nothing makes it wait for thread {at.thread} of block "
+                f"{at.block}, which reaches{at_line(at)} for its shared memory; let the cluster meet "
+                "after the last such access: cluster.sync() before the kernel's end"
+            ),
+            at,
+            None,
+            len(reached),
+        )
 
     def _state(self, wave) -> _Wave:
         if wave not in self.waves:

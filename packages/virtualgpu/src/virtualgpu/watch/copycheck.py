@@ -72,14 +72,20 @@ class Copycheck(Checker):
         position = int(np.argmax(touched > 0))
         number, lane = divmod(int(touched[position]) - 1, wave.lanes)
         copy, count = self.copies[number], int(np.count_nonzero(touched))
-        key = (access.instruction.source or id(access.instruction),
-               copy.instruction.source or id(copy.instruction), access.kind)
+        key = (
+            access.instruction.source or id(access.instruction),
+            copy.instruction.source or id(copy.instruction),
+            access.kind,
+        )
         if self.again(key, count):
             return
         at = self.location(wave, access.instruction.source, int(access.lanes[position]))
         other = self.location(wave, copy.instruction.source, lane)
-        verb = ("copies to" if access.instruction.opcode == "cp" else
-                {"load": "reads", "store": "writes", "atomic": "updates"}[access.kind])
+        verb = (
+            "copies to"
+            if access.instruction.opcode == "cp"
+            else {"load": "reads", "store": "writes", "atomic": "updates"}[access.kind]
+        )
         where = element(self.launch, access, int(access.addresses[position]))
         who = "it" if lane == access.lanes[position] else f"thread {other.thread}"
         message = (
@@ -87,7 +93,8 @@ class Copycheck(Checker):
             f"memory ({where}){at_line(at)} before cp.async delivered it: {who} began the "
             f"copy{at_line(other)} and has not waited for it; wait for the copy "
             "(cp.async.wait_group, pipeline.consumer_wait, barrier.wait), then put "
-            f"{language_of(copy.instruction.source).barrier} before other threads use the data")
+            f"{language_of(copy.instruction.source).barrier} before other threads use the data"
+        )
         self.add(key, message, at, other, count)
 
 

@@ -34,8 +34,14 @@ from virtualgpu.ptx.opcodes import traits
 Line = tuple[str | None, int | None]
 
 # A maximum, where the rest are sums.
-LARGEST = {"atomic_contention", "atomic_hottest", "busiest_instructions", "busiest_accesses",
-           "span_instructions", "span_accesses"}
+LARGEST = {
+    "atomic_contention",
+    "atomic_hottest",
+    "busiest_instructions",
+    "busiest_accesses",
+    "span_instructions",
+    "span_accesses",
+}
 
 
 @dataclass
@@ -198,31 +204,50 @@ class Counters:
 
     def __str__(self) -> str:
         rows = [
-            ("instructions", f"{self.thread_instructions:,} of threads, "
-                             f"{self.warp_instructions:,} of warps, "
-                             f"{self.active_lanes:.1f} of 32 lanes active"),
+            (
+                "instructions",
+                f"{self.thread_instructions:,} of threads, "
+                f"{self.warp_instructions:,} of warps, "
+                f"{self.active_lanes:.1f} of 32 lanes active",
+            ),
             ("branches", f"{self.branches:,}, {self.divergent_branches:,} divergent"),
         ]
         for kind in ("load", "store"):
             requests = getattr(self, f"global_{kind}_requests")
             if requests:
                 touched = getattr(self, f"global_{kind}_sectors")
-                rows.append((f"global {kind}s", f"{requests:,} requests, {touched:,} sectors, "
-                             f"{getattr(self, f'{kind}_coalescing'):.0%} coalesced"))
+                rows.append(
+                    (
+                        f"global {kind}s",
+                        f"{requests:,} requests, {touched:,} sectors, "
+                        f"{getattr(self, f'{kind}_coalescing'):.0%} coalesced",
+                    )
+                )
         for kind in ("load", "store"):
             requests = getattr(self, f"shared_{kind}_requests")
             if requests:
                 conflicts = getattr(self, f"shared_{kind}_conflicts")
                 waves = getattr(self, f"shared_{kind}_wavefronts")
-                rows.append((f"shared {kind}s", f"{requests:,} requests, {waves:,} wavefronts, "
-                             f"{conflicts:,} bank conflicts"))
+                rows.append(
+                    (
+                        f"shared {kind}s",
+                        f"{requests:,} requests, {waves:,} wavefronts, "
+                        f"{conflicts:,} bank conflicts",
+                    )
+                )
         if self.local_loads or self.local_stores:
-            rows.append(("local memory", f"{self.local_loads:,} loads, "
-                                         f"{self.local_stores:,} stores"))
+            rows.append(
+                ("local memory", f"{self.local_loads:,} loads, {self.local_stores:,} stores")
+            )
         if self.atomics:
-            rows.append(("atomics", f"{self.global_atomics:,} global, {self.shared_atomics:,} "
-                                    f"shared, worst contention {self.atomic_contention} lanes, "
-                                    f"hottest address {self.atomic_hottest:,} updates"))
+            rows.append(
+                (
+                    "atomics",
+                    f"{self.global_atomics:,} global, {self.shared_atomics:,} "
+                    f"shared, worst contention {self.atomic_contention} lanes, "
+                    f"hottest address {self.atomic_hottest:,} updates",
+                )
+            )
         if self.barriers:
             rows.append(("barriers", f"{self.barriers:,}"))
         return "\n".join(f"{name:14}{text}" for name, text in rows)
@@ -230,22 +255,33 @@ class Counters:
 
 _BY_CLASS = ("warp_instructions_by_class", "thread_instructions_by_class")
 # Looked up once: a launch adds up the counts of each of its lines.
-_SUMS = tuple(item.name for item in fields(Counters)
-              if item.name not in (*LARGEST, *_BY_CLASS, "by_line"))
+_SUMS = tuple(
+    item.name for item in fields(Counters) if item.name not in (*LARGEST, *_BY_CLASS, "by_line")
+)
 
 
 def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else float("nan")
 
 
-def add_access(counters: Counters, space: str, kind: str, size: int, lanes: int, requests: int,
-               moved: int, least: int, hottest: int) -> None:
+def add_access(
+    counters: Counters,
+    space: str,
+    kind: str,
+    size: int,
+    lanes: int,
+    requests: int,
+    moved: int,
+    least: int,
+    hottest: int,
+) -> None:
     """Count an access of ``lanes`` lanes to ``size`` bytes each.
 
     ``moved`` are sectors of global memory or wavefronts of shared memory, ``least`` those that
     would do; of an atomic the passes, and the most lanes of one warp on one address. ``hottest``:
     the most updates that a word has had in this launch. Of local memory nothing but lanes count.
     """
+
     def add(name: str, value: int) -> None:
         setattr(counters, name, getattr(counters, name) + value)
 
@@ -271,6 +307,7 @@ def add_access(counters: Counters, space: str, kind: str, size: int, lanes: int,
 
 
 # -- classes of instructions --------------------------------------------------------------------
+
 
 def class_of(instruction) -> str:
     """The class of a PTX instruction; see :class:`Counters`."""

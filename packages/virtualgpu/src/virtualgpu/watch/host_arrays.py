@@ -12,12 +12,53 @@ import numpy as np
 
 from virtualgpu.watch import instruments, queues
 
-_READERS = ("__getitem__", "__iter__", "__bool__", "__int__", "__float__", "__complex__",
-            "__index__", "__repr__", "__str__", "__format__", "__contains__", "__array__",
-            "tolist", "tobytes", "tofile", "item", "copy", "astype", "dump", "dumps", "take",
-            "argsort", "argmax", "argmin", "nonzero", "searchsorted", "repeat", "compress",
-            "choose", "flatten", "dot", "__reduce__", "__copy__", "__deepcopy__",
-            "sum", "mean", "min", "max", "any", "all", "prod", "std", "var", "cumsum", "round")
+_READERS = (
+    "__getitem__",
+    "__iter__",
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__complex__",
+    "__index__",
+    "__repr__",
+    "__str__",
+    "__format__",
+    "__contains__",
+    "__array__",
+    "tolist",
+    "tobytes",
+    "tofile",
+    "item",
+    "copy",
+    "astype",
+    "dump",
+    "dumps",
+    "take",
+    "argsort",
+    "argmax",
+    "argmin",
+    "nonzero",
+    "searchsorted",
+    "repeat",
+    "compress",
+    "choose",
+    "flatten",
+    "dot",
+    "__reduce__",
+    "__copy__",
+    "__deepcopy__",
+    "sum",
+    "mean",
+    "min",
+    "max",
+    "any",
+    "all",
+    "prod",
+    "std",
+    "var",
+    "cumsum",
+    "round",
+)
 _WRITERS = ("__setitem__", "fill", "sort", "put", "partition")
 
 
@@ -71,8 +112,11 @@ def _method(name: str, kind: str):
         _tell(kind, self if name != "__setitem__" else _part(self, arguments[0]))
         for value in arguments:
             _tell("read", value)
-        return core(_plain(self), *map(_plain, arguments),
-                    **{key: _plain(value) for key, value in named.items()})
+        return core(
+            _plain(self),
+            *map(_plain, arguments),
+            **{key: _plain(value) for key, value in named.items()},
+        )
 
     method.__name__ = name
     return core and method
@@ -101,8 +145,9 @@ def watched(array: np.ndarray) -> np.ndarray:
         return array
     kind = type(array)
     if kind not in _classes:
-        _classes[kind] = type(kind.__name__, (ReportingArray, kind),
-                              {"__module__": kind.__module__})
+        _classes[kind] = type(
+            kind.__name__, (ReportingArray, kind), {"__module__": kind.__module__}
+        )
     # By NumPy's method: Numba's arrays have another of the name.
     made: np.ndarray = np.ndarray.view(array, _classes[kind])
     vars(made).update(getattr(array, "__dict__", {}))

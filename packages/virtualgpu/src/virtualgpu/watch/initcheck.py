@@ -28,7 +28,7 @@ def _advice(space: str, language: Language) -> str:
     return {
         "global": f"{language.fresh}, or write each element before it is read",
         "shared": f"shared memory does not start at zero; write it, then {language.barrier}, then "
-                  "read",
+        "read",
         "local": "local memory does not start at zero; give every element a value first",
     }[space]
 
@@ -92,8 +92,9 @@ class Initcheck(Checker):
         addresses, lanes = _arrays(access)
         if access.blocks is not None:  # other blocks' too: by its places in that of the wave
             addresses = addresses + (access.blocks * stride).astype(np.uint64)
-            self._visit(access, self.maps[key], addresses, lanes, part_of, 0,
-                        wave.blocks * stride, 0)
+            self._visit(
+                access, self.maps[key], addresses, lanes, part_of, 0, wave.blocks * stride, 0
+            )
             return
         self._visit(access, self.maps[key], addresses, lanes, part_of, 0, stride, stride)
 
@@ -127,18 +128,30 @@ class Initcheck(Checker):
                 done += int(np.argmax(outside))
                 continue
             visited, new = self._visit(
-                access, known.map(), addresses[done:], lanes[done:], lanes, start, end - start, 0)
+                access, known.map(), addresses[done:], lanes[done:], lanes, start, end - start, 0
+            )
             known.left -= new
             if known.left <= 0:
                 memory.unwritten.pop(start, None)
             done += visited
 
-    def _visit(self, access: Access, written, addresses, lanes, part_of, base: int, span: int,
-               stride: int) -> tuple[int, int]:
+    def _visit(
+        self, access: Access, written, addresses, lanes, part_of, base: int, span: int, stride: int
+    ) -> tuple[int, int]:
         """How many lanes lie in the span, and how many bytes they wrote for the first time."""
         words = access.size % 4 == 0
-        arguments = (pointer(addresses), pointer(lanes), pointer(part_of), len(lanes), base, span,
-                     stride, access.size, pointer(written), self._output)
+        arguments = (
+            pointer(addresses),
+            pointer(lanes),
+            pointer(part_of),
+            len(lanes),
+            base,
+            span,
+            stride,
+            access.size,
+            pointer(written),
+            self._output,
+        )
         done, new = len(lanes), 0
         if access.kind != "store":
             self._result[:] = 0
@@ -168,7 +181,8 @@ class Initcheck(Checker):
         advice = _advice(access.space, language_of(source))
         message = (
             f"uninitialised: thread {at.thread} of block {at.block} {verb} {size} of "
-            f"{access.space} memory{what}{at_line(at)} that nobody has written: {advice}")
+            f"{access.space} memory{what}{at_line(at)} that nobody has written: {advice}"
+        )
         self.add(key, message, at, None, many)
 
 

@@ -104,8 +104,14 @@ def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
 
     recorder, races = Recorder(report), Racecheck(report)
     try:
-        yield (recorder, races, Copycheck(report), Synccheck(report), Clustercheck(report),
-               Initcheck(report))
+        yield (
+            recorder,
+            races,
+            Copycheck(report),
+            Synccheck(report),
+            Clustercheck(report),
+            Initcheck(report),
+        )
     finally:
         races.close()
         recorder.close()

@@ -23,8 +23,16 @@ def is_new(value: int, seen: U64, count: int) -> int:
 
 
 @compiled
-def sectors(addresses: U64, lanes: I64, warp_of: I64, count: int, size: int, seen: U64,
-            elements: U64, result: I64) -> int:
+def sectors(
+    addresses: U64,
+    lanes: I64,
+    warp_of: I64,
+    count: int,
+    size: int,
+    seen: U64,
+    elements: U64,
+    result: I64,
+) -> int:
     """Requests, sectors touched, and sectors that as many bytes would fill side by side.
 
     ``result`` has three elements; ``seen`` and ``elements`` have room for 32 each.
@@ -58,8 +66,18 @@ def sectors(addresses: U64, lanes: I64, warp_of: I64, count: int, size: int, see
 
 
 @compiled
-def banks(addresses: U64, lanes: I64, warp_of: I64, thread_of: I64, count: int, size: int,
-          share: int, words: U64, taken: I64, result: I64) -> int:
+def banks(
+    addresses: U64,
+    lanes: I64,
+    warp_of: I64,
+    thread_of: I64,
+    count: int,
+    size: int,
+    share: int,
+    words: U64,
+    taken: I64,
+    result: I64,
+) -> int:
     """Requests, wavefronts, and wavefronts without conflicts, of a shared load or store.
 
     The hardware takes ``share`` lanes of a warp at a time: 32 for up to 4 bytes, 16 for 8, 8
@@ -73,8 +91,11 @@ def banks(addresses: U64, lanes: I64, warp_of: I64, thread_of: I64, count: int, 
             part = (thread_of[lanes[end]] & 31) // share
             different = 0
             deepest = 0
-            while (end < count and warp_of[lanes[end]] == warp
-                   and (thread_of[lanes[end]] & 31) // share == part):
+            while (
+                end < count
+                and warp_of[lanes[end]] == warp
+                and (thread_of[lanes[end]] & 31) // share == part
+            ):
                 first = addresses[end] // WORD
                 for word in range(first, first + (size + WORD - 1) // WORD):
                     if is_new(word, words, different):
@@ -94,8 +115,9 @@ def banks(addresses: U64, lanes: I64, warp_of: I64, thread_of: I64, count: int, 
 
 
 @compiled
-def contention(addresses: U64, lanes: I64, warp_of: I64, count: int, seen: U64, many: I64,
-               result: I64) -> int:
+def contention(
+    addresses: U64, lanes: I64, warp_of: I64, count: int, seen: U64, many: I64, result: I64
+) -> int:
     """Requests, passes (lanes on the address that most share, summed over requests) and the
     largest number of lanes of one warp on one address."""
     start = 0
@@ -125,8 +147,17 @@ def contention(addresses: U64, lanes: I64, warp_of: I64, count: int, seen: U64, 
 
 
 @compiled
-def tally(addresses: U64, lanes: I64, block_of: I64, count: int, base: int, span: int,
-          stride: int, counts: U32, result: I64) -> int:
+def tally(
+    addresses: U64,
+    lanes: I64,
+    block_of: I64,
+    count: int,
+    base: int,
+    span: int,
+    stride: int,
+    counts: U32,
+    result: I64,
+) -> int:
     """Count accesses per word from ``base`` on; ``result[0]`` is the most that one has seen.
 
     Returns the position of the first lane outside ``span`` bytes, or ``count``. Each block of
@@ -144,8 +175,7 @@ def tally(addresses: U64, lanes: I64, block_of: I64, count: int, base: int, span
 
 
 @compiled
-def raise_by(amount: int, lanes: I64, count: int, warp_of: I64, threads: U32,
-             warps: U32) -> int:
+def raise_by(amount: int, lanes: I64, count: int, warp_of: I64, threads: U32, warps: U32) -> int:
     """Add ``amount`` to each of these lanes' elements of ``threads``, and to each of their warps'
     of ``warps`` once."""
     last = -1

@@ -74,9 +74,26 @@ def updates(addresses: U64, count: int, space: int, block: int, extents: I64, ho
 
 
 @compiled
-def count_apart(sites: I64, addresses: U64, extents: I64, hot: U32, own: U64, lanes: I64,
-                zeros: I64, iota: I64, seen: U64, more: U64, many: I64, result: I64, row: int,
-                space: int, mask: int, size: int, atomic: int, block: int) -> int:
+def count_apart(
+    sites: I64,
+    addresses: U64,
+    extents: I64,
+    hot: U32,
+    own: U64,
+    lanes: I64,
+    zeros: I64,
+    iota: I64,
+    seen: U64,
+    more: U64,
+    many: I64,
+    result: I64,
+    row: int,
+    space: int,
+    mask: int,
+    size: int,
+    atomic: int,
+    block: int,
+) -> int:
     """One access of a warp's lanes to addresses of their own."""
     count = 0
     for lane in range(LANES):
@@ -148,8 +165,9 @@ def end_stretch(instructions: I64, accesses: I64, span: I64, warps: int, ended: 
     return 0
 
 
-def tables(launch: WatchedLaunch, kernel: NativeKernel, first: int,
-           hot: dict[object, np.ndarray]) -> Counts:
+def tables(
+    launch: WatchedLaunch, kernel: NativeKernel, first: int, hot: dict[object, np.ndarray]
+) -> Counts:
     """What a run of the blocks from ``first`` on counts into; ``hot`` are the updates of each
     word up to now, by allocation."""
     threads = (launch.blocks - first) * launch.threads + LANES
@@ -160,16 +178,24 @@ def tables(launch: WatchedLaunch, kernel: NativeKernel, first: int,
     own, lanes, zeros, iota, seen, more, many, result = rooms[3:]
     iota[:] = np.arange(2 * LANES)
     return Counts(
-        np.zeros((len(kernel.places), PLACE_WORDS), np.int64), sites,
-        np.zeros(threads, np.uint32), np.zeros(threads, np.uint32),
-        np.zeros(len(kernel.places) + 1, np.int64), np.zeros(warps, np.int64),
-        np.zeros(warps, np.int64), np.zeros(4, np.int64), first * launch.threads,
+        np.zeros((len(kernel.places), PLACE_WORDS), np.int64),
+        sites,
+        np.zeros(threads, np.uint32),
+        np.zeros(threads, np.uint32),
+        np.zeros(len(kernel.places) + 1, np.int64),
+        np.zeros(warps, np.int64),
+        np.zeros(warps, np.int64),
+        np.zeros(4, np.int64),
+        first * launch.threads,
         [sites, extents, words, own, lanes, zeros, iota, seen, more, many, result],
-        count_apart.address(), end_stretch.address())
+        count_apart.address(),
+        end_stretch.address(),
+    )
 
 
-def _words_of_memory(launch: WatchedLaunch, kernel: NativeKernel, hot: dict[object, np.ndarray]
-                     ) -> tuple[np.ndarray, np.ndarray]:
+def _words_of_memory(
+    launch: WatchedLaunch, kernel: NativeKernel, hot: dict[object, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """The tables of :func:`updates`."""
     if not any(step.site.kind == "atomic" for step, _ in kernel.sites):
         return np.zeros(1 + _SHARED_WORDS, np.int64), np.zeros(1, np.uint32)
@@ -182,8 +208,9 @@ def _words_of_memory(launch: WatchedLaunch, kernel: NativeKernel, hot: dict[obje
     for start, at in zip(launch.memory.starts, firsts, strict=False):
         if (known := hot.get(start)) is not None:
             words[at : at + len(known)] = known
-    return np.concatenate((
-        [len(starts)], starts, ends, firsts[:-1], [-1, firsts[-1], shared])), words
+    return np.concatenate(
+        ([len(starts)], starts, ends, firsts[:-1], [-1, firsts[-1], shared])
+    ), words
 
 
 # -- from tables to counters -----------------------------------------------------------------------
@@ -219,5 +246,14 @@ def add_accesses(kernel: NativeKernel, counts: Counts, of: Any) -> None:
         for space, row in zip(SPACES, spaces.tolist(), strict=True):
             if row[ACCESSES]:
                 site = step.site
-                add_access(of(step.instruction), space, site.kind, site.size, row[ACCESSES],
-                           row[REQUESTS], row[MOVED], row[LEAST], row[HOTTEST])
+                add_access(
+                    of(step.instruction),
+                    space,
+                    site.kind,
+                    site.size,
+                    row[ACCESSES],
+                    row[REQUESTS],
+                    row[MOVED],
+                    row[LEAST],
+                    row[HOTTEST],
+                )

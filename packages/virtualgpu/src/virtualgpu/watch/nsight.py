@@ -17,8 +17,10 @@ METRICS: dict[str, tuple[str, ...]] = {
     "global_store_requests": (_GLOBAL.format("requests", "st"),),
     "global_store_sectors": (_GLOBAL.format("sectors", "st"),),
     # An atomic whose old value is not used is a reduction.
-    "global_atomic_requests": (_GLOBAL.format("requests", "atom"),
-                               _GLOBAL.format("requests", "red")),
+    "global_atomic_requests": (
+        _GLOBAL.format("requests", "atom"),
+        _GLOBAL.format("requests", "red"),
+    ),
     "shared_load_wavefronts": (_SHARED.format("pipe_lsu_wavefronts", "ld"),),
     "shared_store_wavefronts": (_SHARED.format("pipe_lsu_wavefronts", "st"),),
     "shared_load_conflicts": (_SHARED.format("bank_conflicts_pipe_lsu", "ld"),),

@@ -43,8 +43,11 @@ class Orderless(Observer):
 
     def launch_started(self, launch) -> None:
         # Races are not looked for in larger launches.
-        self.holds = self.holds and launch.blocks * launch.threads <= MAXIMUM_THREAD and (
-            _known(launch.program))
+        self.holds = (
+            self.holds
+            and launch.blocks * launch.threads <= MAXIMUM_THREAD
+            and (_known(launch.program))
+        )
 
     def has_found(self) -> bool:
         return False  # it needs no events
@@ -61,14 +64,18 @@ def is_orderless(program: Program) -> bool:
     """Whether a launch of ``program`` in which no race, no barrier that some threads miss and no
     read of unwritten memory is found gives the same in any order."""
     atomics: set[tuple[str, ...]] = set()
-    if any(variable.space == "local" for code in program.functions.values()
-           for variable in code.function.variables.values()):
+    if any(
+        variable.space == "local"
+        for code in program.functions.values()
+        for variable in code.function.variables.values()
+    ):
         return False
     steps = [step for block in program.blocks for step in block.steps]
     if any(one.name in TELLING for step in steps for one in registers_in(step.sources)):
         return False
     read = {slot for step in steps for slot in step.reads} | {
-        block.guard[0] for block in program.blocks if block.guard is not None}
+        block.guard[0] for block in program.blocks if block.guard is not None
+    }
     for step in steps:
         instruction = step.instruction
         if traits(instruction).counted == "atomic":
@@ -90,8 +97,11 @@ def _silent(instruction: Instruction, program: Program) -> bool:
     if opcode in ("ld", "ldu", "st"):
         return not STRONG.intersection(modifiers) and "local" not in modifiers
     if opcode in BARRIERS:
-        return "sync" in modifiers and not {"warp", "red"}.intersection(modifiers) and (
-            instruction.operands == (Immediate(0),))
+        return (
+            "sync" in modifiers
+            and not {"warp", "red"}.intersection(modifiers)
+            and (instruction.operands == (Immediate(0),))
+        )
     if opcode == "call":
         target = next(o for o in instruction.operands if not isinstance(o, Vector))
         return isinstance(target, Symbol) and target.name in program.functions

@@ -87,8 +87,11 @@ class Phases:
             return result
         for at, (lane, record) in enumerate(zip(lanes.tolist(), records.tolist(), strict=True)):
             other = (record & race_loop.MAXIMUM_THREAD) - self.state.first
-            if not self.taken[lane] or not 0 <= other < wave.lanes or (
-                    wave.block_of[other] != wave.block_of[lane]):
+            if (
+                not self.taken[lane]
+                or not 0 <= other < wave.lanes
+                or (wave.block_of[other] != wave.block_of[lane])
+            ):
                 continue
             thread, several = other % wave.threads, record >> race_loop.SCOPE & 3
             row = self.rows[int(self.taken[lane])]
@@ -126,10 +129,10 @@ class Phases:
         table[: wave.threads] = row
         table = table.reshape(warps, WARP)
         knowledge.lane_times[lanes] = np.maximum(
-            knowledge.lane_times[lanes], table[wave.thread_of[lanes] // WARP])
+            knowledge.lane_times[lanes], table[wave.thread_of[lanes] // WARP]
+        )
         least = table.min(1)
-        knowledge.warp_times[lanes, :warps] = np.maximum(
-            knowledge.warp_times[lanes, :warps], least)
+        knowledge.warp_times[lanes, :warps] = np.maximum(knowledge.warp_times[lanes, :warps], least)
         if (row == np.repeat(least, WARP)[: wave.threads]).all():
             return
         if len(self.rows) > self.room:

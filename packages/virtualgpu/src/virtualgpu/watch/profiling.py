@@ -87,7 +87,8 @@ class _Places:
     def __init__(self, wave):
         self.wave = wave
         self.warps, self.threads, self.blocks = map(
-            pointer, (wave.warp_of, wave.thread_of, wave.block_of))
+            pointer, (wave.warp_of, wave.thread_of, wave.block_of)
+        )
 
 
 class Profiler(Observer):
@@ -124,8 +125,17 @@ class Profiler(Observer):
             self._issued(block)
         for one in self.accesses.values():
             access = one.access
-            add_access(self._counters_of(access.instruction), access.space, access.kind,
-                       access.size, one.lanes, one.requests, one.moved, one.least, one.hottest)
+            add_access(
+                self._counters_of(access.instruction),
+                access.space,
+                access.kind,
+                access.size,
+                one.lanes,
+                one.requests,
+                one.moved,
+                one.least,
+                one.hottest,
+            )
         total = Counters()
         for counters in self.counters.by_line.values():
             total.add(counters)
@@ -134,7 +144,8 @@ class Profiler(Observer):
         self._share_accesses()
         self.shares.tell(total)
         self.profile.launches.append(
-            LaunchProfile(launch.kernel, launch.grid, launch.block, total, self.failure))
+            LaunchProfile(launch.kernel, launch.grid, launch.block, total, self.failure)
+        )
         self.blocks, self.accesses, self.hot, self._places = {}, {}, {}, None
 
     def _issued(self, block: _Block) -> None:
@@ -149,8 +160,10 @@ class Profiler(Observer):
             warps, lanes = many * block.warps, many * block.lanes
             counters.warp_instructions += warps
             counters.thread_instructions += lanes
-            for by_class, these in ((counters.warp_instructions_by_class, warps),
-                                    (counters.thread_instructions_by_class, lanes)):
+            for by_class, these in (
+                (counters.warp_instructions_by_class, warps),
+                (counters.thread_instructions_by_class, lanes),
+            ):
                 by_class[kind] = by_class.get(kind, 0) + these
             counters.flops += flops * lanes
             counters.lanes_lost += WARP * warps - lanes
@@ -229,8 +242,9 @@ class Profiler(Observer):
         wave, lanes = group.wave, np.ascontiguousarray(group.lanes)
         jumped = np.ascontiguousarray(taken, np.uint32)
         self._result[:] = 0
-        memory_traffic.divergent(pointer(jumped), pointer(lanes), pointer(wave.warp_of), len(lanes),
-                             self._output)
+        memory_traffic.divergent(
+            pointer(jumped), pointer(lanes), pointer(wave.warp_of), len(lanes), self._output
+        )
         branches, parted = self._result[:2].tolist()
         counters.branches += branches
         counters.divergent_branches += parted
@@ -243,8 +257,7 @@ class Profiler(Observer):
         for group in groups:
             here = np.zeros(wave.blocks, bool)
             here[wave.block_of[group.lanes]] = True
-            self._counters_of(group.basic_block.last).barriers += int(
-                np.count_nonzero(here & ~met))
+            self._counters_of(group.basic_block.last).barriers += int(np.count_nonzero(here & ~met))
             met |= here
         self.shares.passed(wave, met)
 
@@ -260,8 +273,9 @@ class Profiler(Observer):
         key = (id(access.instruction), space, kind, access.size)
         sums = self.accesses.get(key)
         if sums is None:
-            sums = self.accesses[key] = _Accesses(access._replace(
-                group=None, lanes=None, addresses=None, blocks=None))  # type: ignore[arg-type]
+            sums = self.accesses[key] = _Accesses(
+                access._replace(group=None, lanes=None, addresses=None, blocks=None)
+            )  # type: ignore[arg-type]
         sums.lanes += many
         if space == "local":
             return
@@ -301,7 +315,8 @@ class Profiler(Observer):
         else:
             share = WARP if size <= 4 else 128 // size
             memory_traffic.banks(
-                *start, places.threads, many, size, share, seen, banks, self._output)
+                *start, places.threads, many, size, share, seen, banks, self._output
+            )
         requests, moved, least, _ = self._result.tolist()
         return requests, moved, least
 
@@ -327,8 +342,16 @@ class Profiler(Observer):
             rest, their = addresses[done:], lanes[done:]
             self._result[:] = 0
             done += memory_traffic.tally(
-                pointer(rest), pointer(their), parts, len(rest), start, span, stride,
-                pointer(counts), self._output)
+                pointer(rest),
+                pointer(their),
+                parts,
+                len(rest),
+                start,
+                span,
+                stride,
+                pointer(counts),
+                self._output,
+            )
             most = max(most, int(self._result[0]))
         return most
 

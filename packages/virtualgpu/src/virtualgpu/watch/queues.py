@@ -116,8 +116,14 @@ def copying(stream: int, target: int, origin: int, nbytes: int) -> Iterator[None
     with on(None):  # its parts are no commands of their own
         yield
     plain = [not (BASE <= address < END or is_pinned(address)) for address in (target, origin)]
-    tell("copy", stream, target=0 if plain[0] else target, nbytes=nbytes,
-         origin=0 if plain[1] else origin, pageable=bool(origin) and any(plain))
+    tell(
+        "copy",
+        stream,
+        target=0 if plain[0] else target,
+        nbytes=nbytes,
+        origin=0 if plain[1] else origin,
+        pageable=bool(origin) and any(plain),
+    )
     if plain[0]:
         tell("synchronize", stream)
 

@@ -34,9 +34,21 @@ WRITES, READS, STRONG_WRITES, STRONG_READS = 0, 1, 2, 3  # kinds of record
 
 
 @compiled(inline=False)
-def is_before(record: int, mask: int, me: int, lane: int, start: int, threads: int, block: int,
-              floor: int, block_time: I64, warp_time: I64, exact: int, lane_times: I32,
-              warp_times: I32) -> int:
+def is_before(
+    record: int,
+    mask: int,
+    me: int,
+    lane: int,
+    start: int,
+    threads: int,
+    block: int,
+    floor: int,
+    block_time: I64,
+    warp_time: I64,
+    exact: int,
+    lane_times: I32,
+    warp_times: I32,
+) -> int:
     """Whether all accesses of ``record`` come before the next one of thread ``me``.
 
     ``start`` is the number of the first thread of its block, ``block`` the block's number in
@@ -63,8 +75,9 @@ def is_before(record: int, mask: int, me: int, lane: int, start: int, threads: i
 
 
 @compiled(inline=False)
-def is_before_exactly(record: int, mask: int, mine: int, lane: int, other: int, lane_times: I32,
-                      warp_times: I32) -> int:
+def is_before_exactly(
+    record: int, mask: int, mine: int, lane: int, other: int, lane_times: I32, warp_times: I32
+) -> int:
     """The same, where each thread has a row of times of its own."""
     time = record >> TIME
     several = (record >> SCOPE) & 3
@@ -119,10 +132,30 @@ def widened_mask(record: int, mask: int, group: int, me: int, start: int) -> int
 
 
 @compiled
-def quick(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: int,
-          block_of: I64, stride: int, is_store: int, stamp: int, floor: int, seen: int,
-          writes: I64, reads: I64, read_masks: U32, first: int, threads: int,
-          block_time: I64, warp_time: I64, exact: int, lane_times: I32, warp_times: I32) -> int:
+def quick(
+    addresses: U64,
+    lanes: I64,
+    count: int,
+    base: int,
+    span: int,
+    shift: int,
+    block_of: I64,
+    stride: int,
+    is_store: int,
+    stamp: int,
+    floor: int,
+    seen: int,
+    writes: I64,
+    reads: I64,
+    read_masks: U32,
+    first: int,
+    threads: int,
+    block_time: I64,
+    warp_time: I64,
+    exact: int,
+    lane_times: I32,
+    warp_times: I32,
+) -> int:
     """What :func:`check` does, for plain accesses of one granule that meet no recent write.
 
     Stops at the first lane of which that is not true and returns its position. Most accesses of
@@ -149,13 +182,31 @@ def quick(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
         me = first + lane
         if (record >> TIME) <= floor:
             reads[at] = stamp + me
-        elif (record ^ stamp) >> TIME == 0 and not exact and (
-                stands_for(record, me, stride, whole_warps)):
+        elif (
+            (record ^ stamp) >> TIME == 0
+            and not exact
+            and (stands_for(record, me, stride, whole_warps))
+        ):
             continue
         else:
             block = block_of[lane]
-            remember(reads, read_masks, at, stamp + me, me, lane, first + block * threads,
-                     threads, block, floor, block_time, warp_time, exact, lane_times, warp_times)
+            remember(
+                reads,
+                read_masks,
+                at,
+                stamp + me,
+                me,
+                lane,
+                first + block * threads,
+                threads,
+                block,
+                floor,
+                block_time,
+                warp_time,
+                exact,
+                lane_times,
+                warp_times,
+            )
     return count
 
 
@@ -169,8 +220,18 @@ def stands_for(record: int, me: int, same_block: int, whole_warps: int) -> int:
 
 
 @compiled
-def note(number: int, room: int, position: int, granule: int, record: int, kind: int,
-         found_at: I64, found_granule: I64, found_record: I64, found_kind: I64) -> int:
+def note(
+    number: int,
+    room: int,
+    position: int,
+    granule: int,
+    record: int,
+    kind: int,
+    found_at: I64,
+    found_granule: I64,
+    found_record: I64,
+    found_kind: I64,
+) -> int:
     """Write down conflict ``number`` where there is room; 1, by which they are counted."""
     if number < room:
         found_at[number] = position
@@ -181,14 +242,43 @@ def note(number: int, room: int, position: int, granule: int, record: int, kind:
 
 
 @compiled
-def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: int, width: int,
-          block_of: I64, stride: int, kind: int, stamp: int, narrow: int,
-          first: int, threads: int, floor: int, block_time: I64, warp_time: I64,
-          exact: int, lane_times: I32, warp_times: I32,
-          seen: int, has_strong: int, writes: I64, reads: I64, strong_writes: I64,
-          strong_reads: I64, read_masks: U32, strong_write_masks: U32,
-          strong_read_masks: U32, found_at: I64, found_granule: I64, found_record: I64,
-          found_kind: I64, room: int, result: I64) -> int:
+def check(
+    addresses: U64,
+    lanes: I64,
+    count: int,
+    base: int,
+    span: int,
+    shift: int,
+    width: int,
+    block_of: I64,
+    stride: int,
+    kind: int,
+    stamp: int,
+    narrow: int,
+    first: int,
+    threads: int,
+    floor: int,
+    block_time: I64,
+    warp_time: I64,
+    exact: int,
+    lane_times: I32,
+    warp_times: I32,
+    seen: int,
+    has_strong: int,
+    writes: I64,
+    reads: I64,
+    strong_writes: I64,
+    strong_reads: I64,
+    read_masks: U32,
+    strong_write_masks: U32,
+    strong_read_masks: U32,
+    found_at: I64,
+    found_granule: I64,
+    found_record: I64,
+    found_kind: I64,
+    room: int,
+    result: I64,
+) -> int:
     """Check and record the access of ``count`` lanes.
 
     Addresses lie ``base`` and ``span`` bytes above it, granules have ``1 << shift`` bytes, an
@@ -218,10 +308,32 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
             if seen & 1 or kind == STORE:  # a store may meet another of the same instruction
                 record = writes[granule]
             if (record >> TIME) > floor and not is_before(
-                    record, 0, me, lane, start, threads, block, floor, block_time, warp_time,
-                    exact, lane_times, warp_times):
-                conflicts += note(conflicts, room, i, granule, record, WRITES, found_at,
-                                  found_granule, found_record, found_kind)
+                record,
+                0,
+                me,
+                lane,
+                start,
+                threads,
+                block,
+                floor,
+                block_time,
+                warp_time,
+                exact,
+                lane_times,
+                warp_times,
+            ):
+                conflicts += note(
+                    conflicts,
+                    room,
+                    i,
+                    granule,
+                    record,
+                    WRITES,
+                    found_at,
+                    found_granule,
+                    found_record,
+                    found_kind,
+                )
             # -- plain reads conflict with every write
             if seen & 2 and (kind == STORE or kind == STRONG_STORE):
                 record = reads[granule]
@@ -229,10 +341,32 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
                 if exact:
                     mask = read_masks[granule]
                 if (record >> TIME) > floor and not is_before(
-                        record, mask, me, lane, start, threads, block, floor, block_time,
-                        warp_time, exact, lane_times, warp_times):
-                    conflicts += note(conflicts, room, i, granule, record, READS, found_at,
-                                      found_granule, found_record, found_kind)
+                    record,
+                    mask,
+                    me,
+                    lane,
+                    start,
+                    threads,
+                    block,
+                    floor,
+                    block_time,
+                    warp_time,
+                    exact,
+                    lane_times,
+                    warp_times,
+                ):
+                    conflicts += note(
+                        conflicts,
+                        room,
+                        i,
+                        granule,
+                        record,
+                        READS,
+                        found_at,
+                        found_granule,
+                        found_record,
+                        found_kind,
+                    )
             if has_strong:
                 # -- strong accesses conflict with plain ones, and with strong ones of another
                 #    block where the scope of one is its block
@@ -240,24 +374,75 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
                 mask = 0
                 if exact:
                     mask = strong_write_masks[granule]
-                if (record >> TIME) > floor and (
-                        kind < 2 or ((record & NARROW_BIT or narrow)
-                                     and widened(record, me, start, threads) == 3)
-                        ) and not is_before(
-                        record, mask, me, lane, start, threads, block, floor, block_time,
-                        warp_time, exact, lane_times, warp_times):
-                    conflicts += note(conflicts, room, i, granule, record, STRONG_WRITES, found_at,
-                                      found_granule, found_record, found_kind)
+                if (
+                    (record >> TIME) > floor
+                    and (
+                        kind < 2
+                        or (
+                            (record & NARROW_BIT or narrow)
+                            and widened(record, me, start, threads) == 3
+                        )
+                    )
+                    and not is_before(
+                        record,
+                        mask,
+                        me,
+                        lane,
+                        start,
+                        threads,
+                        block,
+                        floor,
+                        block_time,
+                        warp_time,
+                        exact,
+                        lane_times,
+                        warp_times,
+                    )
+                ):
+                    conflicts += note(
+                        conflicts,
+                        room,
+                        i,
+                        granule,
+                        record,
+                        STRONG_WRITES,
+                        found_at,
+                        found_granule,
+                        found_record,
+                        found_kind,
+                    )
                 if kind == STORE:
                     record = strong_reads[granule]
                     mask = 0
                     if exact:
                         mask = strong_read_masks[granule]
                     if (record >> TIME) > floor and not is_before(
-                            record, mask, me, lane, start, threads, block, floor, block_time,
-                            warp_time, exact, lane_times, warp_times):
-                        conflicts += note(conflicts, room, i, granule, record, STRONG_READS,
-                                          found_at, found_granule, found_record, found_kind)
+                        record,
+                        mask,
+                        me,
+                        lane,
+                        start,
+                        threads,
+                        block,
+                        floor,
+                        block_time,
+                        warp_time,
+                        exact,
+                        lane_times,
+                        warp_times,
+                    ):
+                        conflicts += note(
+                            conflicts,
+                            room,
+                            i,
+                            granule,
+                            record,
+                            STRONG_READS,
+                            found_at,
+                            found_granule,
+                            found_record,
+                            found_kind,
+                        )
             # -- record this access
             if kind == STORE:
                 writes[granule] = mine
@@ -269,38 +454,110 @@ def check(addresses: U64, lanes: I64, count: int, base: int, span: int, shift: i
             elif kind == LOAD and (reads[granule] >> TIME) <= floor:
                 reads[granule] = mine
             elif kind == LOAD:
-                remember(reads, read_masks, granule, mine, me, lane, start, threads, block, floor,
-                         block_time, warp_time, exact, lane_times, warp_times)
+                remember(
+                    reads,
+                    read_masks,
+                    granule,
+                    mine,
+                    me,
+                    lane,
+                    start,
+                    threads,
+                    block,
+                    floor,
+                    block_time,
+                    warp_time,
+                    exact,
+                    lane_times,
+                    warp_times,
+                )
             elif kind == STRONG_LOAD:
-                remember(strong_reads, strong_read_masks, granule, mine, me, lane, start, threads,
-                         block, floor, block_time, warp_time, exact, lane_times, warp_times)
+                remember(
+                    strong_reads,
+                    strong_read_masks,
+                    granule,
+                    mine,
+                    me,
+                    lane,
+                    start,
+                    threads,
+                    block,
+                    floor,
+                    block_time,
+                    warp_time,
+                    exact,
+                    lane_times,
+                    warp_times,
+                )
             else:
-                remember(strong_writes, strong_write_masks, granule, mine, me, lane, start,
-                         threads, block, floor, block_time, warp_time, exact, lane_times,
-                         warp_times)
+                remember(
+                    strong_writes,
+                    strong_write_masks,
+                    granule,
+                    mine,
+                    me,
+                    lane,
+                    start,
+                    threads,
+                    block,
+                    floor,
+                    block_time,
+                    warp_time,
+                    exact,
+                    lane_times,
+                    warp_times,
+                )
     result[0] = conflicts
     return count
 
 
 @compiled(inline=False)
-def remember(records: I64, masks: U32, granule: int, mine: int, me: int, lane: int, start: int,
-             threads: int, block: int, floor: int, block_time: I64, warp_time: I64, exact: int,
-             lane_times: I32, warp_times: I32) -> int:
+def remember(
+    records: I64,
+    masks: U32,
+    granule: int,
+    mine: int,
+    me: int,
+    lane: int,
+    start: int,
+    threads: int,
+    block: int,
+    floor: int,
+    block_time: I64,
+    warp_time: I64,
+    exact: int,
+    lane_times: I32,
+    warp_times: I32,
+) -> int:
     """Add this access to a record of several, or replace it where all of those came before."""
     record = records[granule]
     mask = 0
     if exact:
         mask = masks[granule]
-    if is_before(record, mask, me, lane, start, threads, block, floor, block_time, warp_time,
-                 exact, lane_times, warp_times):
+    if is_before(
+        record,
+        mask,
+        me,
+        lane,
+        start,
+        threads,
+        block,
+        floor,
+        block_time,
+        warp_time,
+        exact,
+        lane_times,
+        warp_times,
+    ):
         records[granule] = mine
         return 0
     return join(records, masks, granule, mine, me, start, threads, exact)
 
 
 @compiled(inline=False)
-def join(records: I64, masks: U32, granule: int, mine: int, me: int, start: int, threads: int,
-         exact: int) -> int:
+def join(
+    records: I64, masks: U32, granule: int, mine: int, me: int, start: int, threads: int, exact: int
+) -> int:
     """Make the record stand for this access too."""
     record = records[granule]
     group = widened(record, me, start, threads)

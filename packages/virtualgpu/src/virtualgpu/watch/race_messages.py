@@ -57,8 +57,10 @@ class Party:
 
     def key(self, older: Access):
         """What makes two races the same: the two lines, whatever is done there."""
-        return (self.access.space,
-                *sorted(a.instruction.source or ("", 0) for a in (self.access, older)))
+        return (
+            self.access.space,
+            *sorted(a.instruction.source or ("", 0) for a in (self.access, older)),
+        )
 
 
 class Races(Checker):
@@ -69,8 +71,13 @@ class Races(Checker):
         if self.again(key, count):
             return
         first, second = (older, now) if older.writes and not now.writes else (now, older)
-        self.add(key, _message(self.launch, first, second, now, area), first.where(self.launch),
-                 second.where(self.launch), count)
+        self.add(
+            key,
+            _message(self.launch, first, second, now, area),
+            first.where(self.launch),
+            second.where(self.launch),
+            count,
+        )
 
 
 def element(launch, access: Access, address: int) -> str:
@@ -99,7 +106,7 @@ def _message(launch, first: Party, second: Party, now: Party, area) -> str:
     text += f" at line {first.line} while " if first.line else " while "
     text += f"{_who(launch, second, first)} {second.verb()} {'it' if size[0:2] == '1 ' else 'them'}"
     same = second.line == first.line
-    text += (f" {'at the same line' if same else f'at line {second.line}'}" if second.line else "")
+    text += f" {'at the same line' if same else f'at line {second.line}'}" if second.line else ""
     return f"{text}, and nothing orders the two: {_advice(launch, first, second)}"
 
 
@@ -119,32 +126,48 @@ def _advice(launch, first: Party, second: Party) -> str:
     if "atomic" in kinds and kinds != {"atomic"}:
         plain = first if first.access.kind != "atomic" else second
         if _blocks_differ(launch, first, second):
-            return (f"the {'write' if plain.writes else 'read'} beside the atomic must be atomic "
-                    "too, or wait for another launch")
-        return (f"put {_barrier(launch, first, second)} between, or make the "
-                f"{'write' if plain.writes else 'read'} beside the atomic atomic too")
+            return (
+                f"the {'write' if plain.writes else 'read'} beside the atomic must be atomic "
+                "too, or wait for another launch"
+            )
+        return (
+            f"put {_barrier(launch, first, second)} between, or make the "
+            f"{'write' if plain.writes else 'read'} beside the atomic atomic too"
+        )
     if kinds == {"atomic"}:
         return "an atomic whose scope is the block does not reach other blocks; use gpu scope"
     if _tested(launch, first.access, second.access):
-        return ("testing and writing are separate steps, between which another thread may write; "
-                f"use {language.decisive}")
+        return (
+            "testing and writing are separate steps, between which another thread may write; "
+            f"use {language.decisive}"
+        )
     if first.access.instruction.source == second.access.instruction.source and first.line:
         if kinds == {"store"} and first.access.instruction is second.access.instruction:
             if stores_one_value(launch.program, first.access.instruction):
-                return ("all threads store the same value here, so that it is the one that stays, "
-                        "as long as nobody stores another or reads before; let one thread store "
-                        "it, or accept the line with this reason")
-            return ("let each thread write an element of its own, let one thread write, or use "
-                    f"{language.atomic} for sums and counts")
+                return (
+                    "all threads store the same value here, so that it is the one that stays, "
+                    "as long as nobody stores another or reads before; let one thread store "
+                    "it, or accept the line with this reason"
+                )
+            return (
+                "let each thread write an element of its own, let one thread write, or use "
+                f"{language.atomic} for sums and counts"
+            )
         if _in_place(first.access, second.access):
-            return ("reading, computing and writing back are separate steps; use "
-                    f"{language.atomic}, or let one thread do it")
+            return (
+                "reading, computing and writing back are separate steps; use "
+                f"{language.atomic}, or let one thread do it"
+            )
         if not _blocks_differ(launch, first, second):
-            return (f"put {_barrier(launch, first, second)} between the reads and the writes, by "
-                    "way of a local variable where both stand on this line")
+            return (
+                f"put {_barrier(launch, first, second)} between the reads and the writes, by "
+                "way of a local variable where both stand on this line"
+            )
     if _blocks_differ(launch, first, second):
-        return ("no barrier spans the blocks of a launch; use a second launch, grid.sync() in a "
-                f"cooperative launch, or atomics with {language.fence} on both sides")
+        return (
+            "no barrier spans the blocks of a launch; use a second launch, grid.sync() in a "
+            f"cooperative launch, or atomics with {language.fence} on both sides"
+        )
     return f"put {_barrier(launch, first, second)} between"
 
 
@@ -183,8 +206,10 @@ def _in_place(one: Access, other: Access) -> bool:
     """
     if one.kind == other.kind:
         return False
-    places = [next((x for x in access.instruction.operands if isinstance(x, Address)), None)
-              for access in (one, other)]
+    places = [
+        next((x for x in access.instruction.operands if isinstance(x, Address)), None)
+        for access in (one, other)
+    ]
     if places[0] == places[1] is not None:
         return True
     _, mine, theirs = np.intersect1d(one.lanes, other.lanes, return_indices=True)
@@ -220,13 +245,21 @@ def _uncalled(launch, barrier: str) -> str:
         for line in range(min(known), max(known) + 1):
             code = re.split("#|//", sources.text(filename, line))[0]
             if code.rstrip(" ;") == bare:
-                return (f" ({'' if len(lines) == 1 else sources.name(filename) + ', '}line {line} "
-                        f"names {bare} without (), which calls nothing)")
+                return (
+                    f" ({'' if len(lines) == 1 else sources.name(filename) + ', '}line {line} "
+                    f"names {bare} without (), which calls nothing)"
+                )
     return ""
 
 
-def other_thread(latest: tuple[Access, np.ndarray] | None, me: int, example: int, several: int,
-                 area: Shadow, granule: int) -> int | None:
+def other_thread(
+    latest: tuple[Access, np.ndarray] | None,
+    me: int,
+    example: int,
+    several: int,
+    area: Shadow,
+    granule: int,
+) -> int | None:
     """One of the several threads that a record stands for, which ``me`` is in conflict with.
 
     ``latest`` is the last access of the record's instruction with its addresses, ``example``
@@ -254,8 +287,9 @@ def other_thread(latest: tuple[Access, np.ndarray] | None, me: int, example: int
     return next(apart, others[0] if others else None)
 
 
-def older_party(recent: list, older: Access, record: int, me: int | None, area: Shadow,
-                granule: int) -> tuple[Access, int | None]:
+def older_party(
+    recent: list, older: Access, record: int, me: int | None, area: Shadow, granule: int
+) -> tuple[Access, int | None]:
     """The access that a record stands for and the thread that made it, another than ``me``.
 
     ``recent`` has the last access of each instruction with its addresses, ``older`` one of the

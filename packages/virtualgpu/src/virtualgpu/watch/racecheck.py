@@ -66,7 +66,8 @@ class Racecheck(RaceOrder):
         if threads > race_loop.MAXIMUM_THREAD:
             self.report.notes.append(
                 f"launch {self.report.launches}: races were not looked for, since it has more "
-                f"than {race_loop.MAXIMUM_THREAD:,} threads")
+                f"than {race_loop.MAXIMUM_THREAD:,} threads"
+            )
             return
         self.launch, self.messages = launch, None
         self.states = {}
@@ -134,8 +135,7 @@ class Racecheck(RaceOrder):
         site = self._site(access)
         if self.launch.cluster_size > 1 and access.space == "shared":
             # Any block's memory may be another's too: all are one to the records.
-            addresses = addresses + (
-                access.owners() * state.wave.shared_stride).astype(np.uint64)
+            addresses = addresses + (access.owners() * state.wave.shared_stride).astype(np.uint64)
         if self.messages:
             self.messages.remember(_time.now, site, access, addresses)
         if access.space == "shared":
@@ -144,9 +144,16 @@ class Racecheck(RaceOrder):
                 area.refine(access.size)
             own = self.launch.cluster_size == 1
             known = state.knowledge
-            self._run(state, access, site, area, addresses, lanes,
-                      max(state.shared_floor, known.all_blocks if own else known.floor),
-                      state.wave.shared_stride >> area.shift if own else 0)
+            self._run(
+                state,
+                access,
+                site,
+                area,
+                addresses,
+                lanes,
+                max(state.shared_floor, known.all_blocks if own else known.floor),
+                state.wave.shared_stride >> area.shift if own else 0,
+            )
         else:
             self._global(state, access, site, addresses, lanes)
         self.recent[site] = (access, addresses)
@@ -160,8 +167,9 @@ class Racecheck(RaceOrder):
         done = 0
         while done < len(addresses):
             area = self._area(int(addresses[done]), access.size)
-            done += self._run(state, access, site, area, addresses[done:], lanes[done:],
-                              self.floor, 0)
+            done += self._run(
+                state, access, site, area, addresses[done:], lanes[done:], self.floor, 0
+            )
             if done < len(addresses) and done < 64:
                 # Lanes that hop between allocations: take them allocation by allocation.
                 rest, their = addresses[done:], lanes[done:]
@@ -171,8 +179,16 @@ class Racecheck(RaceOrder):
                     chosen = which == one
                     part = np.ascontiguousarray(rest[chosen])
                     area = self._area(int(part[0]), access.size)
-                    self._run(state, access, site, area, part,
-                              np.ascontiguousarray(their[chosen]), self.floor, 0)
+                    self._run(
+                        state,
+                        access,
+                        site,
+                        area,
+                        part,
+                        np.ascontiguousarray(their[chosen]),
+                        self.floor,
+                        0,
+                    )
                 return
 
     def _area(self, address: int, size: int) -> Shadow:
@@ -184,8 +200,17 @@ class Racecheck(RaceOrder):
             area.refine(size)
         return area
 
-    def _run(self, state: WaveState, access: Access, site: int, area: Shadow,
-             addresses, lanes, floor: int, stride: int) -> int:
+    def _run(
+        self,
+        state: WaveState,
+        access: Access,
+        site: int,
+        area: Shadow,
+        addresses,
+        lanes,
+        floor: int,
+        stride: int,
+    ) -> int:
         _time.used = True
         if access.strong:
             area.use_strong()
@@ -205,18 +230,54 @@ class Racecheck(RaceOrder):
         place, done = pointer(addresses), 0
         if kind < race_loop.STRONG_LOAD and width == 1 and not seen & 4:
             done = race_loop.quick(
-                place, pointer(lanes), len(lanes), area.start, span, area.shift,
-                state.block_pointer, stride, kind, stamp, floor, seen, *area.pointers[:2],
-                area.mask_pointers[0], state.first, state.wave.threads, *known.pointers,
-                known.exact, *known.exact_pointers)
+                place,
+                pointer(lanes),
+                len(lanes),
+                area.start,
+                span,
+                area.shift,
+                state.block_pointer,
+                stride,
+                kind,
+                stamp,
+                floor,
+                seen,
+                *area.pointers[:2],
+                area.mask_pointers[0],
+                state.first,
+                state.wave.threads,
+                *known.pointers,
+                known.exact,
+                *known.exact_pointers,
+            )
             if done == len(lanes):
                 return done
             addresses, lanes = addresses[done:], lanes[done:]
         done += race_loop.check(
-            pointer(addresses), pointer(lanes), len(lanes), area.start, span, area.shift, width,
-            state.block_pointer, stride, kind, stamp, narrow, state.first, state.wave.threads,
-            floor, *known.pointers, known.exact, *known.exact_pointers,
-            seen, area.has_strong, *area.pointers, *area.mask_pointers, *self._outputs)
+            pointer(addresses),
+            pointer(lanes),
+            len(lanes),
+            area.start,
+            span,
+            area.shift,
+            width,
+            state.block_pointer,
+            stride,
+            kind,
+            stamp,
+            narrow,
+            state.first,
+            state.wave.threads,
+            floor,
+            *known.pointers,
+            known.exact,
+            *known.exact_pointers,
+            seen,
+            area.has_strong,
+            *area.pointers,
+            *area.mask_pointers,
+            *self._outputs,
+        )
         if self.result[0]:
             self._conflicts(state, access, area, addresses, lanes)
         return done
@@ -245,7 +306,7 @@ class Racecheck(RaceOrder):
             real = self.messages.unordered(state, access, area, addresses, lanes, found)
         if self.one_store and access.space == "shared":
             real &= (older != self._site(access)) | (kinds != race_loop.WRITES)
-        if (retried := retried_loads(self.launch.program)):
+        if retried := retried_loads(self.launch.program):
             real &= ~self._retried(access, older, retried)
         if state.clusters:
             real &= ~state.clusters.explains(lanes[found[0]], records)

@@ -39,7 +39,9 @@ def orders_memory(instructions) -> bool:
     """Whether a program has fences, releases or acquires, but for those of barriers."""
     return any(
         i.opcode in FENCES or {"acquire", "release", "acq_rel"} & set(i.modifiers)
-        for i in instructions if i.opcode != "mbarrier" and "proxy" not in i.modifiers)
+        for i in instructions
+        if i.opcode != "mbarrier" and "proxy" not in i.modifiers
+    )
 
 
 class Messages:
@@ -63,8 +65,15 @@ class Messages:
         if self.remembered < REMEMBERED:
             wave = access.group.wave
             # Without the group, whose registers would be kept alive.
-            self.history.append((time, site, access._replace(group=None),  # type: ignore[arg-type]
-                                 addresses, wave))
+            self.history.append(
+                (
+                    time,
+                    site,
+                    access._replace(group=None),  # type: ignore[arg-type]
+                    addresses,
+                    wave,
+                )
+            )
             self.remembered += len(addresses)
 
     def fences(self, state) -> Fences:
@@ -96,8 +105,11 @@ class Messages:
             for lane in lanes.tolist():
                 fences.carried[reach, lane] = self._known(state, lane)
                 if knowledge.exact:
-                    fences.rows[reach, lane] = fences.rows[0, lane] if reach else (
-                        knowledge.lane_times[lane].copy(), knowledge.warp_times[lane].copy())
+                    fences.rows[reach, lane] = (
+                        fences.rows[0, lane]
+                        if reach
+                        else (knowledge.lane_times[lane].copy(), knowledge.warp_times[lane].copy())
+                    )
 
     def barrier(self, state, lanes: np.ndarray, whole: np.ndarray | None) -> None:
         """Lanes met; ``whole`` are the blocks that met as a whole (None: all)."""
@@ -158,8 +170,10 @@ class Messages:
         known = np.zeros(len(lanes), bool)
         if self.logs:
             if access.space == "global":
-                known = np.isin(addresses, np.array(
-                    [key for key in self.logs if isinstance(key, int)], np.uint64))
+                known = np.isin(
+                    addresses,
+                    np.array([key for key in self.logs if isinstance(key, int)], np.uint64),
+                )
             else:
                 known[:] = True
         for position in np.flatnonzero(releases | known).tolist():
@@ -169,11 +183,14 @@ class Messages:
             if log is not None and reads and log.entries > log.start:
                 fences = self.fences(state)
                 if access.order in _ACQUIRES:
-                    self._acquire(fences.lanes, lane, log, log.start, access.scope != "cta",
-                                  log.entries)
+                    self._acquire(
+                        fences.lanes, lane, log, log.start, access.scope != "cta", log.entries
+                    )
                 else:
                     fences.seen.setdefault(lane, {})[log, log.start] = (
-                        log.entries, access.kind == "atomic")
+                        log.entries,
+                        access.kind == "atomic",
+                    )
             if log is not None and access.kind == "store":
                 log.start = log.entries
             if releases[position]:
@@ -191,10 +208,11 @@ class Messages:
             times = [[near, 0] for near, _ in times]
         own, warp, of_block = ((int(near), int(far)) for near, far in times)
         rows = (fences.rows.get((0, lane)), fences.rows.get((1, lane)) if wide else None)
-        log.add(Release(state.first + lane, own, warp, of_block, others, rows),
-                wave.first + block,
-                (fences.carried.get((0, lane), {}),
-                 fences.carried.get((1, lane), {}) if wide else {}))
+        log.add(
+            Release(state.first + lane, own, warp, of_block, others, rows),
+            wave.first + block,
+            (fences.carried.get((0, lane), {}), fences.carried.get((1, lane), {}) if wide else {}),
+        )
 
     def _acquire(self, table: dict[int, Known], lane: int, log, first, far, end) -> None:
         _join(table.setdefault(lane, {}), {(log, first, far): end})
@@ -209,8 +227,9 @@ class Messages:
 
     # -- questions -----------------------------------------------------------------------------
 
-    def unordered(self, state, access, area, addresses, lanes, found: list[np.ndarray]
-                  ) -> np.ndarray:
+    def unordered(
+        self, state, access, area, addresses, lanes, found: list[np.ndarray]
+    ) -> np.ndarray:
         """Which conflicts no acquire explains: bool, as long as the arrays in ``found``.
 
         A record of several is taken apart; where one of them is to blame, the record in
@@ -232,14 +251,19 @@ class Messages:
                 log = self.logs.get(_key(state, access, lane, int(addresses[at[n]])))
             if not record >> race_loop.SCOPE & 3:
                 thread = record & race_loop.MAXIMUM_THREAD
-                real[n] = not (_saw(known, log, thread, state.wave.threads) or self._knows(
-                    state, lane, known, thread, record >> race_loop.TIME))
+                real[n] = not (
+                    _saw(known, log, thread, state.wave.threads)
+                    or self._knows(state, lane, known, thread, record >> race_loop.TIME)
+                )
                 continue
             real[n] = False
-            for thread, time, site in self._who(state, access, area, int(granules[n]),
-                                                int(kinds[n]), lane):
-                if not (_saw(known, log, thread, state.wave.threads)
-                        or self._knows(state, lane, known, thread, time)):
+            for thread, time, site in self._who(
+                state, access, area, int(granules[n]), int(kinds[n]), lane
+            ):
+                if not (
+                    _saw(known, log, thread, state.wave.threads)
+                    or self._knows(state, lane, known, thread, time)
+                ):
                     records[n] = time << race_loop.TIME | site << race_loop.SITE | thread
                     real[n] = True
                     break
@@ -253,8 +277,11 @@ class Messages:
         if other == lane:
             return True
         block = int(wave.block_of[lane])
-        if 0 <= other < wave.lanes and wave.block_of[other] == block and (
-                state.knowledge.knows(lane, other, time)):
+        if (
+            0 <= other < wave.lanes
+            and wave.block_of[other] == block
+            and (state.knowledge.knows(lane, other, time))
+        ):
             return True
         return _reaches(known, wave.first + block, thread, wave.threads, time)
 
@@ -280,8 +307,9 @@ class Messages:
                 matches = event.kind != "load" and event.strong
             if not matches or (access.space == "shared" and wave is not state.wave):
                 continue
-            hit = (addresses < np.uint64(high)) & (addresses + np.uint64(event.size) >
-                                                   np.uint64(low))
+            hit = (addresses < np.uint64(high)) & (
+                addresses + np.uint64(event.size) > np.uint64(low)
+            )
             if block is not None:
                 hit &= wave.block_of[event.lanes] == block
             first = wave.first * wave.threads
@@ -305,10 +333,17 @@ def _saw(known: Known, log: Log | None, thread: int, threads: int) -> bool:
     """Whether the value that was acquired has passed through the thread's latest release there."""
     if log is None:
         return False
-    latest = next((position for position, release in reversed(log.by_block.get(
-        thread // threads, ())) if release.thread == thread), None)
+    latest = next(
+        (
+            position
+            for position, release in reversed(log.by_block.get(thread // threads, ()))
+            if release.thread == thread
+        ),
+        None,
+    )
     return latest is not None and any(
-        one is log and first <= latest < end for (one, first, _), end in known.items())
+        one is log and first <= latest < end for (one, first, _), end in known.items()
+    )
 
 
 def _join(known: Known, more: Known) -> None:
@@ -333,8 +368,12 @@ def _reaches(known: Known, block: int, thread: int, threads: int, time: int) -> 
             if far or theirs == by:
                 for position, release in reversed(log.by_block.get(theirs, ())):
                     if start <= position < end and release.covers(
-                            thread, threads, time, theirs != by):
+                        thread, threads, time, theirs != by
+                    ):
                         return True
-            todo += [(more[of != by], of) for position, of, more in log.links
-                     if start <= position < end and (far or of == by)]
+            todo += [
+                (more[of != by], of)
+                for position, of, more in log.links
+                if start <= position < end and (far or of == by)
+            ]
     return False

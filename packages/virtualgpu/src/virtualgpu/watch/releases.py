@@ -31,8 +31,11 @@ class Release:
 
     def is_uneven(self) -> bool:
         near, far = zip(self.own, self.warp, self.block, strict=True)
-        return near != far or bool((self.fences[0] != self.fences[1]).any()) or (
-            self.rows[0] is not self.rows[1])
+        return (
+            near != far
+            or bool((self.fences[0] != self.fences[1]).any())
+            or (self.rows[0] is not self.rows[1])
+        )
 
     def covers(self, thread: int, threads: int, time: int, far: bool) -> bool:
         if time <= self.block[far] or (thread == self.thread and time <= self.own[far]):
@@ -66,8 +69,8 @@ class Log:
         # A reader of this entry has those before it from `start` on as well; but they may have
         # told the releaser, in their block, what they do not tell the reader.
         if self.uneven or any(
-                log is not self or first != self.start
-                for part in known for log, first, _ in part):
+            log is not self or first != self.start for part in known for log, first, _ in part
+        ):
             self.links.append((self.entries, block, known))
         self.uneven |= known[0] != known[1] or release.is_uneven()
         self.entries += 1

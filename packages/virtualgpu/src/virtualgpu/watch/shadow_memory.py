@@ -76,8 +76,7 @@ class Shadow:
     def _find(self) -> None:
         self.pointers = tuple(map(pointer, self.records))
         # Plain writes have no masks: one record is one thread.
-        self.mask_pointers = tuple(
-            pointer(self.masks[kind]) for kind in (1, 2, 3))
+        self.mask_pointers = tuple(pointer(self.masks[kind]) for kind in (1, 2, 3))
 
     def seen(self, floor: int, kind: int, now: int) -> int:
         """Which records are later than ``floor``: 1 for plain writes, 2 for plain reads, 4 for

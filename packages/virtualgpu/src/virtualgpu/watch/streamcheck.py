@@ -156,8 +156,7 @@ class Streamcheck(Observer):
     def _freed(self, command: Command) -> None:
         """What lies there from now on is another array."""
         start, end = command.target, command.target + command.nbytes
-        self.pending = [work for work in self.pending
-                        if not (start <= work.bytes_[0, 0] < end)]
+        self.pending = [work for work in self.pending if not (start <= work.bytes_[0, 0] < end)]
 
     # -- clocks ----------------------------------------------------------------------------------
 
@@ -172,9 +171,13 @@ class Streamcheck(Observer):
             key = next((known for known in self._names if known[1:] == (stream,)), key)
         if key not in self._names:
             number = sum(name.startswith("stream") for name in self._names.values()) + 1
-            self._names[key] = ("the default stream" if stream == LEGACY else
-                                "the thread's default stream" if stream == PER_THREAD else
-                                f"stream {number}")
+            self._names[key] = (
+                "the default stream"
+                if stream == LEGACY
+                else "the thread's default stream"
+                if stream == PER_THREAD
+                else f"stream {number}"
+            )
         return key
 
     def _reached(self, key: Key) -> Clock:
@@ -183,15 +186,20 @@ class Streamcheck(Observer):
         _join(clock, self.host)
         if key[1] not in queues.non_blocking:
             for other, its in self.streams.items():
-                if other != key and other[0] == key[0] and other[1] not in queues.non_blocking and (
-                        LEGACY in (key[1], other[1])):
+                if (
+                    other != key
+                    and other[0] == key[0]
+                    and other[1] not in queues.non_blocking
+                    and (LEGACY in (key[1], other[1]))
+                ):
                     _join(clock, its)
         return clock
 
     def _host_waits(self, clock: Clock) -> None:
         _join(self.host, clock)
-        self.pending = [work for work in self.pending
-                        if self.host.get(work.stream, 0) < work.number]
+        self.pending = [
+            work for work in self.pending if self.host.get(work.stream, 0) < work.number
+        ]
 
     # -- work ------------------------------------------------------------------------------------
 
@@ -201,21 +209,30 @@ class Streamcheck(Observer):
             key = self._key(stream)
             clock = self._reached(key)
             number = clock[key] = clock.get(key, 0) + 1
-            done = [Work(what, verb, bytes_, key, number, filename, line)
-                    for verb, bytes_ in accesses]
+            done = [
+                Work(what, verb, bytes_, key, number, filename, line) for verb, bytes_ in accesses
+            ]
             for new in done:
                 self._look(new, clock)
             self.streams[key] = clock
             # A loop that asks for the same again and again is remembered once.
-            self.pending = [old for old in self.pending if not any(
-                old.stream == key and old.verb == new.verb
-                and np.array_equal(old.bytes_, new.bytes_) for new in done)] + done
+            self.pending = [
+                old
+                for old in self.pending
+                if not any(
+                    old.stream == key
+                    and old.verb == new.verb
+                    and np.array_equal(old.bytes_, new.bytes_)
+                    for new in done
+                )
+            ] + done
 
     def _of_the_host(self, verb: str, command: Command) -> None:
         filename, line = calling_line()
         address = self._device_address(command.target)
-        self._look(Work("the host", verb, _span(address, command.nbytes), (), 0, filename, line),
-                   self.host)
+        self._look(
+            Work("the host", verb, _span(address, command.nbytes), (), 0, filename, line), self.host
+        )
 
     def _look(self, new: Work, clock: Clock) -> None:
         for old in self.pending:
@@ -230,27 +247,40 @@ class Streamcheck(Observer):
             return
         self._reported.add(key)
         message = _words(old, new, self._names)
-        self.report.findings.append(Finding(
-            "stream", message, new.kernel, new.filename, new.line, launch=self.report.launches,
-            other=Location(old.kernel, old.filename, old.line)))
+        self.report.findings.append(
+            Finding(
+                "stream",
+                message,
+                new.kernel,
+                new.filename,
+                new.line,
+                launch=self.report.launches,
+                other=Location(old.kernel, old.filename, old.line),
+            )
+        )
 
 
 def _words(old: Work, new: Work, names: dict[Key, str]) -> str:
     first = names[old.stream]
-    verb = {READS: "may still be reading", WRITES: "may still be writing",
-            UPDATES: "may still be updating"}[old.verb]
+    verb = {
+        READS: "may still be reading",
+        WRITES: "may still be writing",
+        UPDATES: "may still be updating",
+    }[old.verb]
     before = f"{old.what} in {first} ({old.place})"
     if not new.stream:
         return (
             f"missing synchronisation: the host {new.verb} at {new.place} bytes that {before} "
             f"{verb}. Synchronise {first}, or an event recorded in it after that line, before "
-            f"the host {new.verb}")
+            f"the host {new.verb}"
+        )
     second = names[new.stream]
     return (
         f"missing synchronisation: {new.what} in {second} ({new.place}) {new.verb} bytes that "
         f"{before} {verb}: nothing orders the two. After the latter record an event in {first}, "
         f"and let {second} wait for it before the former; or use one stream for both, or "
-        f"synchronise {first} in between")
+        f"synchronise {first} in between"
+    )
 
 
 def _join(clock: Clock, other: Clock) -> None:

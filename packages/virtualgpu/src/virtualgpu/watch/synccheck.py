@@ -59,7 +59,8 @@ class Synccheck(Checker):
         message = (
             f"barrier: {ended} {whom} ended before {name}{at_line(at)} (the first is "
             f"{gone.thread}), where {rest}; every thread must reach it: guard the work and not "
-            "the barrier, and do not return before it")
+            "the barrier, and do not return before it"
+        )
         count = len(np.unique(wave.block_of[missing])) if barrier != "grid" else 1
         self.add(("missing", site.source), message, at, gone, count)
 
@@ -79,7 +80,8 @@ class Synccheck(Checker):
                 f"barrier: thread {at.thread} of block {at.block} waits at line {at.line} while "
                 f"thread {other.thread} of the same block waits at another barrier, at line "
                 f"{other.line}; all threads of a block must meet at one: move the barrier out of "
-                "the branch or loop that only some threads take")
+                "the branch or loop that only some threads take"
+            )
             self.add(("apart", one, two), message, at, other, 1)
 
     @staticmethod
@@ -101,26 +103,40 @@ class Synccheck(Checker):
         if len(outside):
             position = int(outside[0])
             at = self.location(wave, instruction.source, int(lanes[position]))
-            self.add(("mask", instruction.source), (
-                f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at "
-                f"line {at.line} with the mask {int(mask[position]):#x}, in which its own lane, "
-                f"number {int(own[position])} of its warp, is not; a lane may only use masks "
-                "that name it"), at, None, len(outside))
+            self.add(
+                ("mask", instruction.source),
+                (
+                    f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at "
+                    f"line {at.line} with the mask {int(mask[position]):#x}, in which its own lane, "
+                    f"number {int(own[position])} of its warp, is not; a lane may only use masks "
+                    "that name it"
+                ),
+                at,
+                None,
+                len(outside),
+            )
             return
         warp = wave.warp_of[lanes]
         order = np.lexsort((mask, warp))
         a, b = order[:-1], order[1:]
         clash = np.flatnonzero(
-            (warp[a] == warp[b]) & (mask[a] != mask[b]) & (mask[a] & mask[b] != 0))
+            (warp[a] == warp[b]) & (mask[a] != mask[b]) & (mask[a] & mask[b] != 0)
+        )
         if len(clash):
             one, two = int(a[clash[0]]), int(b[clash[0]])
             at = self.location(wave, instruction.source, int(lanes[one]))
             other = self.location(wave, instruction.source, int(lanes[two]))
-            self.add(("masks", instruction.source), (
-                f"barrier: threads {at.thread} and {other.thread} of block {at.block} run "
-                f"{_name(instruction)} at line {at.line} with the masks {int(mask[one]):#x} and "
-                f"{int(mask[two]):#x}; lanes that name each other must give the same mask"),
-                at, other, len(clash))
+            self.add(
+                ("masks", instruction.source),
+                (
+                    f"barrier: threads {at.thread} and {other.thread} of block {at.block} run "
+                    f"{_name(instruction)} at line {at.line} with the masks {int(mask[one]):#x} and "
+                    f"{int(mask[two]):#x}; lanes that name each other must give the same mask"
+                ),
+                at,
+                other,
+                len(clash),
+            )
 
     def _ended(self, wave, lanes, instruction, mask) -> None:
         """Lanes that a mask names and that ended without taking part."""
@@ -137,21 +153,39 @@ class Synccheck(Checker):
         few = int(np.count_nonzero(wave.warp_of[absent] == wave.warp_of[absent[0]]))
         which = "a lane that" if few == 1 else f"{few} lanes that"
         given = int(np.broadcast_to(mask, lanes.shape)[position])
-        self.add(("ended", instruction.source), (
-            f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at line "
-            f"{at.line} with the mask {given:#x}, which names {which} ended without it (the first "
-            f"is thread {gone.thread}); all lanes of a mask must take part: guard the value and "
-            "not the call, or name only those that run it"),
-            at, gone, len(np.unique(wave.warp_of[absent])))
+        self.add(
+            ("ended", instruction.source),
+            (
+                f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at line "
+                f"{at.line} with the mask {given:#x}, which names {which} ended without it (the first "
+                f"is thread {gone.thread}); all lanes of a mask must take part: guard the value and "
+                "not the call, or name only those that run it"
+            ),
+            at,
+            gone,
+            len(np.unique(wave.warp_of[absent])),
+        )
 
     def shuffled_nothing(self, group, instruction, positions) -> None:
         at = self.location(group.wave, instruction.source, int(group.lanes[positions[0]]))
-        self.add(("nothing", instruction.source), (
-            f"barrier: thread {at.thread} of block {at.block} asks at line {at.line} for the value "
-            "of a lane that takes no part in the shuffle, so what it gets is undefined; choose a "
-            "lane of the mask that runs the shuffle too"), at, None, len(positions))
+        self.add(
+            ("nothing", instruction.source),
+            (
+                f"barrier: thread {at.thread} of block {at.block} asks at line {at.line} for the value "
+                "of a lane that takes no part in the shuffle, so what it gets is undefined; choose a "
+                "lane of the mask that runs the shuffle too"
+            ),
+            at,
+            None,
+            len(positions),
+        )
 
 
 def _name(instruction) -> str:
-    return {"bar": "syncwarp", "shfl": "a shuffle", "vote": "a vote", "match": "a match",
-            "redux": "a reduction"}.get(instruction.opcode, instruction.name)
+    return {
+        "bar": "syncwarp",
+        "shfl": "a shuffle",
+        "vote": "a vote",
+        "match": "a match",
+        "redux": "a reduction",
+    }.get(instruction.opcode, instruction.name)

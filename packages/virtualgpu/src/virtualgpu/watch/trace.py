@@ -93,8 +93,10 @@ class LaunchTrace:
         for step in self.steps:
             where = f"line {step.line}" if step.line else ""
             what = f"{step.kind} {step.space}".strip()
-            lines.append(f"{where:10}{what:16}{_ranges(step.threads):24}"
-                         f"{sources.text(step.filename, step.line)}".rstrip())
+            lines.append(
+                f"{where:10}{what:16}{_ranges(step.threads):24}"
+                f"{sources.text(step.filename, step.line)}".rstrip()
+            )
         if not self.complete:
             lines.append("(the launch went on; it is too large to be traced to its end)")
         return "\n".join(lines)
@@ -142,8 +144,14 @@ class Tracer(Observer):
     def failed(self, launch, error) -> None:
         """Of the block in which it happened, what follows the line at fault did not run."""
         at = error.location.line if error.location else None
-        reached = next((i for i, known in enumerate(self._queue) if known.source
-                        and known.source.line == at and traits(known).fails), -1)
+        reached = next(
+            (
+                i
+                for i, known in enumerate(self._queue)
+                if known.source and known.source.line == at and traits(known).fails
+            ),
+            -1,
+        )
         del self._queue[reached + 1 :]
 
     def launch_finished(self, launch) -> None:
@@ -157,17 +165,25 @@ class Tracer(Observer):
         keep = self._kept(threads) if keep is None else keep
         if keep is not Ellipsis:
             threads = threads[keep]
-            more = {name: part[keep] if isinstance(part, np.ndarray) else part
-                    for name, part in more.items()}
+            more = {
+                name: part[keep] if isinstance(part, np.ndarray) else part
+                for name, part in more.items()
+            }
         if not len(threads):
             return False
         if self.left <= 0:
             self.current.complete = False
             return False
         self.left -= len(threads)
-        self.current.steps.append(ThreadStep(
-            kind, source.filename if source else None, source.line if source else None, threads,
-            **more))
+        self.current.steps.append(
+            ThreadStep(
+                kind,
+                source.filename if source else None,
+                source.line if source else None,
+                threads,
+                **more,
+            )
+        )
         return True
 
     def _kept(self, threads: np.ndarray):
@@ -191,8 +207,11 @@ class Tracer(Observer):
             ahead = next((i for i, known in enumerate(self._queue) if known is until), 0)
         before = None
         for instruction in self._queue[:ahead]:
-            if (instruction.source and instruction.source != before
-                    and instruction.opcode not in JUMPS):
+            if (
+                instruction.source
+                and instruction.source != before
+                and instruction.opcode not in JUMPS
+            ):
                 before = instruction.source
                 assert self._runner is not None
                 self._add("run", before, *self._runner)
@@ -204,9 +223,16 @@ class Tracer(Observer):
         self._run_on(access.instruction)
         wave, lanes = access.group.wave, np.array(access.lanes)
         keep = self._kept(wave.first * wave.threads + lanes)
-        added = self._add(access.kind, access.instruction.source, wave, lanes, keep,
-                          space=access.space, addresses=np.array(access.addresses),
-                          size=access.size)
+        added = self._add(
+            access.kind,
+            access.instruction.source,
+            wave,
+            lanes,
+            keep,
+            space=access.space,
+            addresses=np.array(access.addresses),
+            size=access.size,
+        )
         if added and self.values:
             number = len(self.current.steps) - 1
             self._unread.append((number, access, lanes if keep is ... else lanes[keep]))
@@ -219,7 +245,8 @@ class Tracer(Observer):
             step = self.current.steps[number]
             assert step.addresses is not None
             self.current.steps[number] = step._replace(
-                values=access.bytes_at(step.addresses, lanes))
+                values=access.bytes_at(step.addresses, lanes)
+            )
         self._unread = []
 
     def branched(self, group, instruction, taken) -> None:
@@ -252,8 +279,9 @@ def _ranges(threads: np.ndarray) -> str:
     """``0-31, 40`` for the threads in a step."""
     ordered = np.sort(threads)
     breaks = np.flatnonzero(np.diff(ordered) != 1) + 1
-    parts = [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}"
-             for run in np.split(ordered, breaks)]
+    parts = [
+        f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in np.split(ordered, breaks)
+    ]
     if len(parts) > 4:
         parts = [*parts[:3], f"… ({len(ordered)} threads)"]
     return ", ".join(parts)

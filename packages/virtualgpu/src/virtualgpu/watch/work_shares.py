@@ -41,9 +41,12 @@ class Shares:
 
     def counted(self, counts) -> None:
         """What native code counted, of threads of blocks that no wave ran."""
-        for number, (mine, threads, warps) in enumerate((
+        for number, (mine, threads, warps) in enumerate(
+            (
                 (self._instructions, counts.instructions, counts.warp_instructions),
-                (self._accesses, counts.accesses, counts.warp_accesses))):
+                (self._accesses, counts.accesses, counts.warp_accesses),
+            )
+        ):
             begun, longest = counts.span[number::2]
             mine[-1 - counts.first] = _Counted(threads, max(longest, begun + warps.max()))
 
@@ -51,11 +54,15 @@ class Shares:
         """Write the launch's ``busiest_…``, ``span_…`` and ``threads_at_work``."""
         for name, counts in (("instructions", self._instructions), ("accesses", self._accesses)):
             each = list(counts.values())
-            setattr(counters, f"busiest_{name}",
-                    max((int(one.threads.max()) for one in each), default=0))
+            setattr(
+                counters,
+                f"busiest_{name}",
+                max((int(one.threads.max()) for one in each), default=0),
+            )
             setattr(counters, f"span_{name}", max((one.longest() for one in each), default=0))
         counters.threads_at_work = sum(
-            int(np.count_nonzero(one.threads)) for one in self._accesses.values())
+            int(np.count_nonzero(one.threads)) for one in self._accesses.values()
+        )
 
 
 class _Counts:

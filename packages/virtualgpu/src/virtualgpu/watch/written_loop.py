@@ -13,8 +13,18 @@ FULL = 0x01010101  # a word of four written bytes
 
 
 @compiled
-def mark_bytes(addresses: U64, lanes: I64, part_of: I64, count: int, base: int, span: int,
-               stride: int, size: int, written: U8, result: I64) -> int:
+def mark_bytes(
+    addresses: U64,
+    lanes: I64,
+    part_of: I64,
+    count: int,
+    base: int,
+    span: int,
+    stride: int,
+    size: int,
+    written: U8,
+    result: I64,
+) -> int:
     """Mark ``size`` bytes of each lane; adds the bytes that were not written before to
     ``result[0]``. Returns the position of the first lane outside the span, or ``count``."""
     for i in range(count):
@@ -31,8 +41,18 @@ def mark_bytes(addresses: U64, lanes: I64, part_of: I64, count: int, base: int, 
 
 
 @compiled
-def mark_words(addresses: U64, lanes: I64, part_of: I64, count: int, base: int, span: int,
-               stride: int, size: int, written: U32, result: I64) -> int:
+def mark_words(
+    addresses: U64,
+    lanes: I64,
+    part_of: I64,
+    count: int,
+    base: int,
+    span: int,
+    stride: int,
+    size: int,
+    written: U32,
+    result: I64,
+) -> int:
     """:func:`mark_bytes` for sizes that are multiples of four."""
     for i in range(count):
         at = addresses[i] - base
@@ -49,8 +69,18 @@ def mark_words(addresses: U64, lanes: I64, part_of: I64, count: int, base: int, 
 
 
 @compiled
-def find_bytes(addresses: U64, lanes: I64, part_of: I64, count: int, base: int, span: int,
-               stride: int, size: int, written: U8, result: I64) -> int:
+def find_bytes(
+    addresses: U64,
+    lanes: I64,
+    part_of: I64,
+    count: int,
+    base: int,
+    span: int,
+    stride: int,
+    size: int,
+    written: U8,
+    result: I64,
+) -> int:
     """Count lanes that read an unwritten byte in ``result[0]``, the first one's position in
     ``result[1]``. Returns as :func:`mark_bytes` does."""
     for i in range(count):
@@ -69,8 +99,18 @@ def find_bytes(addresses: U64, lanes: I64, part_of: I64, count: int, base: int, 
 
 
 @compiled
-def find_words(addresses: U64, lanes: I64, part_of: I64, count: int, base: int, span: int,
-               stride: int, size: int, written: U32, result: I64) -> int:
+def find_words(
+    addresses: U64,
+    lanes: I64,
+    part_of: I64,
+    count: int,
+    base: int,
+    span: int,
+    stride: int,
+    size: int,
+    written: U32,
+    result: I64,
+) -> int:
     """:func:`find_bytes` for sizes that are multiples of four."""
     for i in range(count):
         at = addresses[i] - base

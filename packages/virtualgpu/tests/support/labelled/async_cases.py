@@ -14,16 +14,28 @@ extern "C" __global__ void k(const int *x, int *y) {
   int t = threadIdx.x;
 """
 
-cuda_case("copy_that_is_waited_for", "clean", BEGINS + r"""
+cuda_case(
+    "copy_that_is_waited_for",
+    "clean",
+    BEGINS
+    + r"""
   __pipeline_memcpy_async(&s[t], &x[t], 4);
   __pipeline_commit();
   __pipeline_wait_prior(0);
   __syncthreads();
   y[t] = s[127 - t];
 }
-""", ARGUMENTS, block=128, result=lambda x, y: (y == x[::-1]).all())
+""",
+    ARGUMENTS,
+    block=128,
+    result=lambda x, y: (y == x[::-1]).all(),
+)
 
-cuda_case("copy_that_nobody_waits_for", "race", BEGINS + r"""
+cuda_case(
+    "copy_that_nobody_waits_for",
+    "race",
+    BEGINS
+    + r"""
   s[t] = 0;
   __syncthreads();
   __pipeline_memcpy_async(&s[t], &x[t], 4);  // fault
@@ -31,25 +43,47 @@ cuda_case("copy_that_nobody_waits_for", "race", BEGINS + r"""
   __syncthreads();
   y[t] = s[127 - t];  // fault
 }
-""", ARGUMENTS, block=128)
+""",
+    ARGUMENTS,
+    block=128,
+)
 
-cuda_case("copy_that_is_waited_for_too_late", "race", BEGINS + r"""
+cuda_case(
+    "copy_that_is_waited_for_too_late",
+    "race",
+    BEGINS
+    + r"""
   __pipeline_memcpy_async(&s[t], &x[t], 4);  // fault
   __pipeline_commit();
   y[t] = s[t];  // fault
   __pipeline_wait_prior(0);
 }
-""", ARGUMENTS, block=128, also=["uninitialised"])
+""",
+    ARGUMENTS,
+    block=128,
+    also=["uninitialised"],
+)
 
-cuda_case("copy_without_a_barrier_after_its_wait", "race", BEGINS + r"""
+cuda_case(
+    "copy_without_a_barrier_after_its_wait",
+    "race",
+    BEGINS
+    + r"""
   __pipeline_memcpy_async(&s[t], &x[t], 4);  // fault
   __pipeline_commit();
   __pipeline_wait_prior(0);
   y[t] = s[127 - t];  // fault
 }
-""", ARGUMENTS, block=128, also=["uninitialised"])
+""",
+    ARGUMENTS,
+    block=128,
+    also=["uninitialised"],
+)
 
-cuda_case("wait_for_all_but_the_group_that_is_read", "race", r"""
+cuda_case(
+    "wait_for_all_but_the_group_that_is_read",
+    "race",
+    r"""
 #include <cuda_pipeline.h>
 extern "C" __global__ void k(const int *x, int *y) {
   __shared__ int s[2][64];
@@ -64,9 +98,16 @@ extern "C" __global__ void k(const int *x, int *y) {
   y[t] = s[0][63 - t];
   y[64 + t] = s[1][63 - t];  // fault
 }
-""", ARGUMENTS, block=64)
+""",
+    ARGUMENTS,
+    block=64,
+)
 
-cuda_case("tile_copied_to_while_others_read_it", "race", BEGINS + r"""
+cuda_case(
+    "tile_copied_to_while_others_read_it",
+    "race",
+    BEGINS
+    + r"""
   for (int i = 0; i < 3; i++) {
     __pipeline_memcpy_async(&s[t], &x[t], 4);  // fault
     __pipeline_commit();
@@ -75,9 +116,16 @@ cuda_case("tile_copied_to_while_others_read_it", "race", BEGINS + r"""
     y[t] += s[127 - t];  // fault
   }
 }
-""", ARGUMENTS, block=128)
+""",
+    ARGUMENTS,
+    block=128,
+)
 
-cuda_case("copy_that_begins_while_others_read", "race", BEGINS + r"""
+cuda_case(
+    "copy_that_begins_while_others_read",
+    "race",
+    BEGINS
+    + r"""
   s[t] = x[t];
   __syncthreads();
   y[t] = s[127 - t];  // fault
@@ -88,7 +136,10 @@ cuda_case("copy_that_begins_while_others_read", "race", BEGINS + r"""
   __syncthreads();
   y[t] += s[127 - t];
 }
-""", ARGUMENTS, block=128)
+""",
+    ARGUMENTS,
+    block=128,
+)
 
 # <cuda/barrier> takes NVRTC 1.5 s a kernel, this header 0.3 s.
 BARRIER = r"""
@@ -100,7 +151,11 @@ extern "C" __global__ void k(const int *x, int *y) {
   int t = threadIdx.x;
 """
 
-cuda_case("barrier_that_orders", "clean", BARRIER + r"""
+cuda_case(
+    "barrier_that_orders",
+    "clean",
+    BARRIER
+    + r"""
   if (t == 0) __mbarrier_init(&b, blockDim.x);
   __syncthreads();
   for (int i = 0; i < 3; i++) {
@@ -110,9 +165,17 @@ cuda_case("barrier_that_orders", "clean", BARRIER + r"""
     MEET(b)
   }
 }
-""", ARGUMENTS, block=128, result=lambda x, y: (y == x[::-1] + 2).all())
+""",
+    ARGUMENTS,
+    block=128,
+    result=lambda x, y: (y == x[::-1] + 2).all(),
+)
 
-cuda_case("arrival_without_a_wait", "race", BARRIER + r"""
+cuda_case(
+    "arrival_without_a_wait",
+    "race",
+    BARRIER
+    + r"""
   s[t] = 0;
   if (t == 0) __mbarrier_init(&b, blockDim.x);
   __syncthreads();
@@ -120,9 +183,16 @@ cuda_case("arrival_without_a_wait", "race", BARRIER + r"""
   (void)__mbarrier_arrive(&b);
   y[t] = s[127 - t];  // fault
 }
-""", ARGUMENTS, block=128)
+""",
+    ARGUMENTS,
+    block=128,
+)
 
-cuda_case("barrier_of_half_the_threads", "race", BARRIER + r"""
+cuda_case(
+    "barrier_of_half_the_threads",
+    "race",
+    BARRIER
+    + r"""
   s[t] = 0;
   if (t == 0) __mbarrier_init(&b, blockDim.x / 2);
   __syncthreads();
@@ -130,42 +200,81 @@ cuda_case("barrier_of_half_the_threads", "race", BARRIER + r"""
   MEET(b)
   y[t] = s[127 - t];  // fault
 }
-""", ARGUMENTS, block=128)
+""",
+    ARGUMENTS,
+    block=128,
+)
 
-cuda_case("barrier_used_before_all_know_it", "race", BARRIER + r"""
+cuda_case(
+    "barrier_used_before_all_know_it",
+    "race",
+    BARRIER
+    + r"""
   if (t == 0) __mbarrier_init(&b, blockDim.x);  // fault
   s[t] = x[t];
   MEET(b)  // fault
   y[t] = s[127 - t];
 }
-""", ARGUMENTS, block=128, instead="barrier", also=["uninitialised"])
+""",
+    ARGUMENTS,
+    block=128,
+    instead="barrier",
+    also=["uninitialised"],
+)
 
-cuda_case("barrier_that_nobody_initialised", "barrier", BARRIER + r"""
+cuda_case(
+    "barrier_that_nobody_initialised",
+    "barrier",
+    BARRIER
+    + r"""
   s[t] = x[t];
   MEET(b)  // fault
   y[t] = s[127 - t];
 }
-""", ARGUMENTS, block=128, also=["uninitialised"])
+""",
+    ARGUMENTS,
+    block=128,
+    also=["uninitialised"],
+)
 
-cuda_case("barrier_that_every_thread_initialises", "barrier", BARRIER + r"""
+cuda_case(
+    "barrier_that_every_thread_initialises",
+    "barrier",
+    BARRIER
+    + r"""
   __mbarrier_init(&b, blockDim.x);  // fault
   __syncthreads();
   s[t] = x[t];
   MEET(b)
   y[t] = s[127 - t];
 }
-""", ARGUMENTS, block=128, also=["race"])
+""",
+    ARGUMENTS,
+    block=128,
+    also=["race"],
+)
 
-cuda_case("barrier_of_more_threads_than_come", "deadlock", BARRIER + r"""
+cuda_case(
+    "barrier_of_more_threads_than_come",
+    "deadlock",
+    BARRIER
+    + r"""
   if (t == 0) __mbarrier_init(&b, blockDim.x + 1);
   __syncthreads();
   s[t] = x[t];
   MEET(b)  // fault
   y[t] = s[127 - t];
 }
-""", ARGUMENTS, block=128)
+""",
+    ARGUMENTS,
+    block=128,
+)
 
-cuda_case("one_lane_arrives_for_its_warp", "clean", BARRIER + r"""
+cuda_case(
+    "one_lane_arrives_for_its_warp",
+    "clean",
+    BARRIER
+    + r"""
   if (t == 0) __mbarrier_init(&b, 2);
   __syncthreads();
   if (t < 64) {  // two warps produce
@@ -177,9 +286,17 @@ cuda_case("one_lane_arrives_for_its_warp", "clean", BARRIER + r"""
     y[t] = s[127 - t];
   }
 }
-""", ARGUMENTS, block=128, result=lambda x, y: (y[64:] == x[63::-1]).all())
+""",
+    ARGUMENTS,
+    block=128,
+    result=lambda x, y: (y[64:] == x[63::-1]).all(),
+)
 
-cuda_case("one_lane_arrives_for_a_warp_that_is_not_there", "race", BARRIER + r"""
+cuda_case(
+    "one_lane_arrives_for_a_warp_that_is_not_there",
+    "race",
+    BARRIER
+    + r"""
   s[t] = 0;
   if (t == 0) __mbarrier_init(&b, 2);
   __syncthreads();
@@ -191,9 +308,16 @@ cuda_case("one_lane_arrives_for_a_warp_that_is_not_there", "race", BARRIER + r""
     y[t] = s[127 - t];  // fault
   }
 }
-""", ARGUMENTS, block=128)
+""",
+    ARGUMENTS,
+    block=128,
+)
 
-cuda_case("one_thread_fetches_for_all", "clean", BARRIER + r"""
+cuda_case(
+    "one_thread_fetches_for_all",
+    "clean",
+    BARRIER
+    + r"""
   if (t == 0) __mbarrier_init(&b, 1);
   __syncthreads();
   if (t == 0) {
@@ -203,4 +327,8 @@ cuda_case("one_thread_fetches_for_all", "clean", BARRIER + r"""
   while (!__mbarrier_test_wait_parity(&b, false));
   y[t] = s[127 - t];
 }
-""", ARGUMENTS, block=128, result=lambda x, y: (y == x[::-1]).all())
+""",
+    ARGUMENTS,
+    block=128,
+    result=lambda x, y: (y == x[::-1]).all(),
+)

@@ -78,8 +78,13 @@ class Case:
             report, after, error = self.run(None)
             # Arrays lie elsewhere in each run.
             text = re.sub("0x[0-9a-f]+", "0x", f"{report}{error}")
-            answers.append((text, [f.count for f in report.findings], [
-                np.asarray(one).tobytes() for one in after]))
+            answers.append(
+                (
+                    text,
+                    [f.count for f in report.findings],
+                    [np.asarray(one).tobytes() for one in after],
+                )
+            )
         device.compiles = before
         return "" if answers[0] == answers[1] else f"{answers[0]} but in native code {answers[1]}"
 
@@ -92,13 +97,18 @@ class Case:
             if self.result is not None and not self.result(*after):
                 return f"wrong result: {after}"
             return ""
-        found = [f for f in report.findings
-                 if f.kind in (self.kind, self.instead)
-                 and {f.line, _other_line(f)} - {None} <= self.lines]
+        found = [
+            f
+            for f in report.findings
+            if f.kind in (self.kind, self.instead)
+            and {f.line, _other_line(f)} - {None} <= self.lines
+        ]
         if not found:
             return f"not found: {self.kind} at {sorted(self.lines)}; instead: {report}"
-        if self.kind == "race" and not any(f.kind == self.instead or
-                {f.line, _other_line(f)} - {None} == set(self.lines) for f in found):
+        if self.kind == "race" and not any(
+            f.kind == self.instead or {f.line, _other_line(f)} - {None} == set(self.lines)
+            for f in found
+        ):
             return f"not all of {sorted(self.lines)} found: {report}"
         for finding in report.findings:
             known = (self.kind, self.instead, *self.also)
@@ -107,13 +117,23 @@ class Case:
         return ""
 
 
-def case(kind: str, arguments: Sequence, *, grid: Any = 1, block: Any = 64,
-         also: Sequence[str] = (), result: Callable[..., bool] | None = None, times: int = 1,
-         shared: int = 0, instead: str = "") -> Callable:
+def case(
+    kind: str,
+    arguments: Sequence,
+    *,
+    grid: Any = 1,
+    block: Any = 64,
+    also: Sequence[str] = (),
+    result: Callable[..., bool] | None = None,
+    times: int = 1,
+    shared: int = 0,
+    instead: str = "",
+) -> Callable:
     """Decorator: register a numba kernel with its label.
 
     ``arguments`` are NumPy arrays (copied to the device), scalars and :class:`Empty`.
     """
+
     def register(function):
         kernel = cuda.jit(function)
 
@@ -122,16 +142,35 @@ def case(kind: str, arguments: Sequence, *, grid: Any = 1, block: Any = 64,
                 kernel[grid, block, 0, shared](*values)
 
         source, first = inspect.getsourcelines(function)
-        _add(Case(function.__name__, kind, _marked(source, first), launch, tuple(arguments),
-                  tuple(also), result, instead))
+        _add(
+            Case(
+                function.__name__,
+                kind,
+                _marked(source, first),
+                launch,
+                tuple(arguments),
+                tuple(also),
+                result,
+                instead,
+            )
+        )
         return kernel
 
     return register
 
 
-def cuda_case(name: str, kind: str, source: str, arguments: Sequence, *, grid: Any = 1,
-              block: Any = 64, also: Sequence[str] = (),
-              result: Callable[..., bool] | None = None, instead: str = "") -> None:
+def cuda_case(
+    name: str,
+    kind: str,
+    source: str,
+    arguments: Sequence,
+    *,
+    grid: Any = 1,
+    block: Any = 64,
+    also: Sequence[str] = (),
+    result: Callable[..., bool] | None = None,
+    instead: str = "",
+) -> None:
     """Register a kernel in CUDA C++, for what Numba cannot say."""
     module: list = []
 
@@ -140,8 +179,18 @@ def cuda_case(name: str, kind: str, source: str, arguments: Sequence, *, grid: A
             module.append(virtualgpu.Module.from_cuda(source, name=f"{name}.cu"))
         module[0].launch("k", grid, block, values)
 
-    _add(Case(name, kind, _marked(source.splitlines(), 1), launch, tuple(arguments), tuple(also),
-              result, instead))
+    _add(
+        Case(
+            name,
+            kind,
+            _marked(source.splitlines(), 1),
+            launch,
+            tuple(arguments),
+            tuple(also),
+            result,
+            instead,
+        )
+    )
 
 
 def _add(one: Case) -> None:
@@ -153,8 +202,10 @@ def _add(one: Case) -> None:
 
 def _marked(source: Sequence[str], first: int) -> frozenset[int]:
     return frozenset(
-        number for number, text in enumerate(source, first) if text.rstrip().endswith("# fault")
-        or text.rstrip().endswith("// fault"))
+        number
+        for number, text in enumerate(source, first)
+        if text.rstrip().endswith("# fault") or text.rstrip().endswith("// fault")
+    )
 
 
 def _on_device(value: Any) -> Any:

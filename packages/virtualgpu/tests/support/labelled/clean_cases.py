@@ -10,8 +10,13 @@ X = np.arange(N, dtype=np.float32)
 OUT = np.zeros(N, np.float32)
 
 
-@case("clean", (X[:200], X[:200], Empty(200, "f4")), grid=4, block=64,
-      result=lambda a, b, c: (c == a + b).all())
+@case(
+    "clean",
+    (X[:200], X[:200], Empty(200, "f4")),
+    grid=4,
+    block=64,
+    result=lambda a, b, c: (c == a + b).all(),
+)
 def vector_add(a, b, c):
     i = cuda.grid(1)
     if i < c.size:
@@ -24,15 +29,24 @@ def grid_stride(x, out):
         out[i] = 2 * x[i]
 
 
-@case("clean", (np.zeros(256, np.uint8),), grid=4, block=64,
-      result=lambda out: (out == np.arange(256)).all())
+@case(
+    "clean",
+    (np.zeros(256, np.uint8),),
+    grid=4,
+    block=64,
+    result=lambda out: (out == np.arange(256)).all(),
+)
 def neighbouring_bytes(out):
     i = cuda.grid(1)
     out[i] = i
 
 
-@case("clean", (np.zeros(64, np.int16), np.zeros(64, np.int16)), block=64,
-      result=lambda a, b: (b == np.arange(64)[::-1]).all())
+@case(
+    "clean",
+    (np.zeros(64, np.int16), np.zeros(64, np.int16)),
+    block=64,
+    result=lambda a, b: (b == np.arange(64)[::-1]).all(),
+)
 def neighbouring_halves(a, b):
     t = cuda.threadIdx.x
     a[t] = t
@@ -40,8 +54,13 @@ def neighbouring_halves(a, b):
     b[t] = a[63 - t]
 
 
-@case("clean", (X, np.zeros(4, np.float32)), grid=4, block=64,
-      result=lambda x, out: (out == x.reshape(4, 64).sum(1)).all())
+@case(
+    "clean",
+    (X, np.zeros(4, np.float32)),
+    grid=4,
+    block=64,
+    result=lambda x, out: (out == x.reshape(4, 64).sum(1)).all(),
+)
 def tree(x, out):
     s = cuda.shared.array(64, float32)
     t = cuda.threadIdx.x
@@ -103,8 +122,13 @@ def scan_with_two_buffers(x, out):
     out[t] = s[now, t]
 
 
-@case("clean", (np.arange(N, dtype=np.int32) % 8, np.zeros(8, np.int32)), grid=4, block=64,
-      result=lambda bins, counts: (counts == N // 8).all())
+@case(
+    "clean",
+    (np.arange(N, dtype=np.int32) % 8, np.zeros(8, np.int32)),
+    grid=4,
+    block=64,
+    result=lambda bins, counts: (counts == N // 8).all(),
+)
 def histogram_in_shared_memory(bins, counts):
     s = cuda.shared.array(8, int32)
     t = cuda.threadIdx.x
@@ -117,36 +141,62 @@ def histogram_in_shared_memory(bins, counts):
         cuda.atomic.add(counts, t, s[t])
 
 
-@case("clean", (np.arange(N, dtype=np.int32) % 8, np.zeros(8, np.int32)), grid=4, block=64,
-      result=lambda bins, counts: (counts == N // 8).all())
+@case(
+    "clean",
+    (np.arange(N, dtype=np.int32) % 8, np.zeros(8, np.int32)),
+    grid=4,
+    block=64,
+    result=lambda bins, counts: (counts == N // 8).all(),
+)
 def histogram_in_global_memory(bins, counts):
     cuda.atomic.add(counts, bins[cuda.grid(1)], 1)
 
 
-@case("clean", (X, np.zeros(1, np.float64), np.full(1, -1.0, np.float32)), grid=4, block=64,
-      result=lambda x, low, high: high[0] == N - 1 and low[0] == 0)
+@case(
+    "clean",
+    (X, np.zeros(1, np.float64), np.full(1, -1.0, np.float32)),
+    grid=4,
+    block=64,
+    result=lambda x, low, high: high[0] == N - 1 and low[0] == 0,
+)
 def atomic_extremes(x, low, high):
     # Numba writes these as a volatile load and a loop around compare-and-swap.
     cuda.atomic.min(low, 0, x[cuda.grid(1)])
     cuda.atomic.max(high, 0, x[cuda.grid(1)])
 
 
-@case("clean", (X, np.full(1, 3, np.float32), OUT), grid=4, block=64,
-      result=lambda x, scale, out: (out == 3 * x).all())
+@case(
+    "clean",
+    (X, np.full(1, 3, np.float32), OUT),
+    grid=4,
+    block=64,
+    result=lambda x, scale, out: (out == 3 * x).all(),
+)
 def all_read_one_element(x, scale, out):
     i = cuda.grid(1)
     out[i] = x[i] * scale[0]
 
 
-@case("clean", (np.zeros(N, np.int32),), grid=4, block=64, times=2,
-      result=lambda x: (x == np.arange(N)[::-1] + 1).all() or (x >= 0).all())
+@case(
+    "clean",
+    (np.zeros(N, np.int32),),
+    grid=4,
+    block=64,
+    times=2,
+    result=lambda x: (x == np.arange(N)[::-1] + 1).all() or (x >= 0).all(),
+)
 def launches_follow_each_other(x):
     i = cuda.grid(1)
     x[x.size - 1 - i] = i + 1
 
 
-@case("clean", (np.zeros(N, np.int32),), grid=4, block=64,
-      result=lambda x: (x.reshape(4, 64) == np.arange(64)[::-1]).all())
+@case(
+    "clean",
+    (np.zeros(N, np.int32),),
+    grid=4,
+    block=64,
+    result=lambda x: (x.reshape(4, 64) == np.arange(64)[::-1]).all(),
+)
 def each_block_its_own_part_of_global_memory(x):
     t, start = cuda.threadIdx.x, cuda.blockIdx.x * 64
     x[start + t] = t
@@ -166,8 +216,9 @@ def barrier_in_a_branch_that_whole_blocks_take(out):
         out[cuda.grid(1)] = s[63 - t]
 
 
-@case("clean", (X[:100], OUT), grid=2, block=64,
-      result=lambda x, out: (out[36:64] == 0).all() or True)
+@case(
+    "clean", (X[:100], OUT), grid=2, block=64, result=lambda x, out: (out[36:64] == 0).all() or True
+)
 def guarded_work_and_a_barrier_for_all(x, out):
     s = cuda.shared.array(64, float32)
     t, i = cuda.threadIdx.x, cuda.grid(1)
@@ -201,16 +252,26 @@ def fields_of_one_record_by_different_threads(particles):
     particles[63 - t].used = 1
 
 
-@case("clean", (np.zeros(1, np.int32), np.zeros(N, np.int32)), grid=4, block=64,
-      result=lambda count, places: (np.sort(places) == np.arange(N)).all())
+@case(
+    "clean",
+    (np.zeros(1, np.int32), np.zeros(N, np.int32)),
+    grid=4,
+    block=64,
+    result=lambda count, places: (np.sort(places) == np.arange(N)).all(),
+)
 def compaction_by_atomic_places(count, places):
     i = cuda.grid(1)
     place = cuda.atomic.add(count, 0, 1)
     places[place] = i
 
 
-@case("clean", (np.zeros((16, 16), np.float32), np.ones((16, 16), np.float32)), grid=(2, 2),
-      block=(8, 8), result=lambda c, a: (c == 16).all())
+@case(
+    "clean",
+    (np.zeros((16, 16), np.float32), np.ones((16, 16), np.float32)),
+    grid=(2, 2),
+    block=(8, 8),
+    result=lambda c, a: (c == 16).all(),
+)
 def matrix_tiles(c, a):
     left = cuda.shared.array((8, 8), float32)
     right = cuda.shared.array((8, 8), float32)

@@ -6,7 +6,10 @@ from labelled.catalog import cuda_case
 
 OUT = np.zeros(128, np.int32)
 
-cuda_case("named_barriers_between_warps", "clean", r"""
+cuda_case(
+    "named_barriers_between_warps",
+    "clean",
+    r"""
 extern "C" __global__ void k(int *out) {
   __shared__ int buffer[64];
   int t = threadIdx.x;
@@ -22,9 +25,16 @@ extern "C" __global__ void k(int *out) {
     }
   }
 }
-""", [OUT], block=128, result=lambda out: out[64] == 4 * 63 + 6)
+""",
+    [OUT],
+    block=128,
+    result=lambda out: out[64] == 4 * 63 + 6,
+)
 
-cuda_case("named_barrier_not_waited_for", "race", r"""
+cuda_case(
+    "named_barrier_not_waited_for",
+    "race",
+    r"""
 extern "C" __global__ void k(int *out) {
   __shared__ int buffer[64];
   int t = threadIdx.x;
@@ -38,9 +48,15 @@ extern "C" __global__ void k(int *out) {
     }
   }
 }
-""", [OUT], block=128)
+""",
+    [OUT],
+    block=128,
+)
 
-cuda_case("barrier_of_two_warps_for_four", "race", r"""
+cuda_case(
+    "barrier_of_two_warps_for_four",
+    "race",
+    r"""
 extern "C" __global__ void k(int *out) {
   __shared__ int s[128];
   int t = threadIdx.x;
@@ -48,9 +64,16 @@ extern "C" __global__ void k(int *out) {
   asm volatile("barrier.sync %0, 64;" :: "r"(t / 64 + 1) : "memory");
   out[t] = s[127 - t];  // fault
 }
-""", [OUT], block=128, also=["uninitialised"])
+""",
+    [OUT],
+    block=128,
+    also=["uninitialised"],
+)
 
-cuda_case("barriers_of_two_warps_each", "clean", r"""
+cuda_case(
+    "barriers_of_two_warps_each",
+    "clean",
+    r"""
 extern "C" __global__ void k(int *out) {
   __shared__ int s[128];
   int t = threadIdx.x;
@@ -58,9 +81,16 @@ extern "C" __global__ void k(int *out) {
   asm volatile("barrier.sync %0, 64;" :: "r"(t / 64 + 1) : "memory");
   out[t] = s[t ^ 63];
 }
-""", [OUT], block=128, result=lambda out: (out == np.arange(128) ^ 63).all())
+""",
+    [OUT],
+    block=128,
+    result=lambda out: (out == np.arange(128) ^ 63).all(),
+)
 
-cuda_case("knowledge_through_two_barriers", "clean", r"""
+cuda_case(
+    "knowledge_through_two_barriers",
+    "clean",
+    r"""
 extern "C" __global__ void k(int *out) {
   __shared__ int s[32];
   int t = threadIdx.x, warp = t / 32;
@@ -69,21 +99,42 @@ extern "C" __global__ void k(int *out) {
                    asm volatile("barrier.sync 2, 64;" ::: "memory"); }
   if (warp == 2) { asm volatile("barrier.sync 2, 64;" ::: "memory"); out[t] = s[95 - t]; }
 }
-""", [OUT], block=128)
+""",
+    [OUT],
+    block=128,
+)
 
-cuda_case("block_scope_atomics_between_blocks", "race", r"""
+cuda_case(
+    "block_scope_atomics_between_blocks",
+    "race",
+    r"""
 extern "C" __global__ void k(int *out) {
   atomicAdd_block(out, 1);  // fault
 }
-""", [OUT], grid=2, block=32)
+""",
+    [OUT],
+    grid=2,
+    block=32,
+)
 
-cuda_case("block_scope_atomics_in_each_block", "clean", r"""
+cuda_case(
+    "block_scope_atomics_in_each_block",
+    "clean",
+    r"""
 extern "C" __global__ void k(int *out) {
   atomicAdd_block(out + blockIdx.x, 1);
 }
-""", [OUT], grid=2, block=32, result=lambda out: out[0] == out[1] == 32)
+""",
+    [OUT],
+    grid=2,
+    block=32,
+    result=lambda out: out[0] == out[1] == 32,
+)
 
-cuda_case("release_and_acquire", "clean", r"""
+cuda_case(
+    "release_and_acquire",
+    "clean",
+    r"""
 extern "C" __global__ void k(int *data, int *flag, int *out) {
   if (blockIdx.x == 1) {
     data[0] = 42;
@@ -95,9 +146,17 @@ extern "C" __global__ void k(int *data, int *flag, int *out) {
     out[0] = data[0];
   }
 }
-""", [OUT[:1], OUT[:1], OUT[:1]], grid=2, block=1, result=lambda data, flag, out: out[0] == 42)
+""",
+    [OUT[:1], OUT[:1], OUT[:1]],
+    grid=2,
+    block=1,
+    result=lambda data, flag, out: out[0] == 42,
+)
 
-cuda_case("relaxed_flag_orders_nothing", "race", r"""
+cuda_case(
+    "relaxed_flag_orders_nothing",
+    "race",
+    r"""
 extern "C" __global__ void k(int *data, int *flag, int *out) {
   if (blockIdx.x == 1) {
     data[0] = 42;  // fault
@@ -109,56 +168,96 @@ extern "C" __global__ void k(int *data, int *flag, int *out) {
     out[0] = data[0];  // fault
   }
 }
-""", [OUT[:1], OUT[:1], OUT[:1]], grid=2, block=1)
+""",
+    [OUT[:1], OUT[:1], OUT[:1]],
+    grid=2,
+    block=1,
+)
 
-cuda_case("volatile_does_not_race_with_volatile", "clean", r"""
+cuda_case(
+    "volatile_does_not_race_with_volatile",
+    "clean",
+    r"""
 extern "C" __global__ void k(volatile int *flags, int *out) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   flags[i % 4] = 1;
   out[i] = flags[(i + 1) % 4];
 }
-""", [OUT[:4], OUT], grid=2, block=32)
+""",
+    [OUT[:4], OUT],
+    grid=2,
+    block=32,
+)
 
-cuda_case("half_of_a_word", "race", r"""
+cuda_case(
+    "half_of_a_word",
+    "race",
+    r"""
 extern "C" __global__ void k(long long *words) {
   int *halves = (int *)words;
   if (threadIdx.x == 0) words[1] = 5;  // fault
   if (threadIdx.x == 40) halves[3] = 7;  // fault
 }
-""", [np.zeros(4, np.int64)])
+""",
+    [np.zeros(4, np.int64)],
+)
 
-cuda_case("other_half_of_a_word", "clean", r"""
+cuda_case(
+    "other_half_of_a_word",
+    "clean",
+    r"""
 extern "C" __global__ void k(long long *words) {
   int *halves = (int *)words;
   if (threadIdx.x == 0) words[1] = 5;
   if (threadIdx.x == 40) halves[4] = 7;
   if (threadIdx.x == 50) halves[5] = 7;
 }
-""", [np.zeros(4, np.int64)])
+""",
+    [np.zeros(4, np.int64)],
+)
 
-cuda_case("odd_address", "memory", r"""
+cuda_case(
+    "odd_address",
+    "memory",
+    r"""
 extern "C" __global__ void k(char *bytes) {
   *(int *)(bytes + 4 * threadIdx.x + 1) = 1;  // fault
 }
-""", [np.zeros(256, np.int8)], block=32)
+""",
+    [np.zeros(256, np.int8)],
+    block=32,
+)
 
-cuda_case("two_barriers_that_wait_for_each_other", "deadlock", r"""
+cuda_case(
+    "two_barriers_that_wait_for_each_other",
+    "deadlock",
+    r"""
 extern "C" __global__ void k(int *out) {
   if (threadIdx.x < 32) asm volatile("barrier.sync 1, 64;" ::: "memory");  // fault
   else asm volatile("barrier.sync 2, 64;" ::: "memory");  // fault
   out[threadIdx.x] = 1;
 }
-""", [OUT])
+""",
+    [OUT],
+)
 
-cuda_case("local_array_half_written", "uninitialised", r"""
+cuda_case(
+    "local_array_half_written",
+    "uninitialised",
+    r"""
 extern "C" __global__ void k(int *out, int many) {
   int a[8];
   for (int i = 0; i < many; i++) a[i] = i;
   out[threadIdx.x] = a[out[threadIdx.x] + many];  // fault
 }
-""", [np.zeros(64, np.int32), np.int32(4)])
+""",
+    [np.zeros(64, np.int32), np.int32(4)],
+)
 
-cuda_case("vectors_of_four", "clean", r"""
+cuda_case(
+    "vectors_of_four",
+    "clean",
+    r"""
 extern "C" __global__ void k(int4 *out) {
   __shared__ int4 s[32];
   int t = threadIdx.x;
@@ -166,4 +265,7 @@ extern "C" __global__ void k(int4 *out) {
   __syncthreads();
   ((int *)out)[t] = ((int *)s)[4 * (31 - t) + 2];
 }
-""", [OUT], block=32)
+""",
+    [OUT],
+    block=32,
+)

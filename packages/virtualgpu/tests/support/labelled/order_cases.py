@@ -17,8 +17,13 @@ def many(dtype=np.int32):
     return np.zeros(BLOCKS, dtype)
 
 
-@case("clean", (X, many(np.float32), one(), one(np.float32)), grid=BLOCKS, block=32,
-      result=lambda x, partial, count, out: out[0] == x.size)
+@case(
+    "clean",
+    (X, many(np.float32), one(), one(np.float32)),
+    grid=BLOCKS,
+    block=32,
+    result=lambda x, partial, count, out: out[0] == x.size,
+)
 def last_block(x, partial, count, out):
     s = cuda.shared.array(32, float32)
     is_last = cuda.shared.array(1, int32)
@@ -41,8 +46,13 @@ def last_block(x, partial, count, out):
         out[0] = total
 
 
-@case("clean", (X, many(np.float32), one(np.uint32), one(np.float32)), grid=BLOCKS, block=32,
-      result=lambda x, partial, count, out: out[0] == BLOCKS)
+@case(
+    "clean",
+    (X, many(np.float32), one(np.uint32), one(np.float32)),
+    grid=BLOCKS,
+    block=32,
+    result=lambda x, partial, count, out: out[0] == BLOCKS,
+)
 def last_block_as_in_nvidias_sample(x, partial, count, out):
     is_last = cuda.shared.array(1, int32)
     t = cuda.threadIdx.x
@@ -94,8 +104,13 @@ def last_block_with_a_fence_of_the_block(x, partial, count, out):
         cuda.atomic.add(out, 0, partial[t])  # fault
 
 
-@case("clean", (X, many(np.float32), one(), one(np.float32)), grid=BLOCKS, block=32,
-      result=lambda x, partial, count, out: out[0] == x.size and count[0] == 0)
+@case(
+    "clean",
+    (X, many(np.float32), one(), one(np.float32)),
+    grid=BLOCKS,
+    block=32,
+    result=lambda x, partial, count, out: out[0] == x.size and count[0] == 0,
+)
 def last_block_resets_the_counter(x, partial, count, out):
     is_last = cuda.shared.array(1, int32)
     if cuda.threadIdx.x == 0:
@@ -131,8 +146,13 @@ def counter_reset_by_who_saw_nothing(count, out):
         count[0] = 0  # fault
 
 
-@case("clean", (X, np.zeros(X.size, np.float32), one(), one(np.float32)), grid=BLOCKS, block=32,
-      result=lambda x, partial, count, out: out[0] == x.size)
+@case(
+    "clean",
+    (X, np.zeros(X.size, np.float32), one(), one(np.float32)),
+    grid=BLOCKS,
+    block=32,
+    result=lambda x, partial, count, out: out[0] == x.size,
+)
 def all_fence_then_one_signals(x, partial, count, out):
     is_last = cuda.shared.array(1, int32)
     t = cuda.threadIdx.x
@@ -149,8 +169,13 @@ def all_fence_then_one_signals(x, partial, count, out):
             k += 32
 
 
-@case("clean", (one(), one(), one()), grid=2, block=32,
-      result=lambda lock, total, most: total[0] == 64 * 63 // 2 and most[0] == 63)
+@case(
+    "clean",
+    (one(), one(), one()),
+    grid=2,
+    block=32,
+    result=lambda lock, total, most: total[0] == 64 * 63 // 2 and most[0] == 63,
+)
 def lock_with_fences(lock, total, most):
     i = cuda.grid(1)
     while cuda.atomic.cas(lock, 0, 0, 1) != 0:
@@ -193,8 +218,7 @@ def lock_released_by_a_plain_store(lock, total):
     lock[0] = 0  # fault
 
 
-@case("clean", (one(), one(), one()), grid=2, block=32,
-      result=lambda data, flag, out: out[0] == 42)
+@case("clean", (one(), one(), one()), grid=2, block=32, result=lambda data, flag, out: out[0] == 42)
 def flag_with_fences(data, flag, out):
     if cuda.threadIdx.x == 0:
         if cuda.blockIdx.x == 1:
@@ -247,9 +271,13 @@ def flag_set_by_a_plain_store(data, flag, out):
                 tries += 1
 
 
-@case("clean", (np.zeros(BLOCKS * 32, np.int32), many(), np.zeros(BLOCKS * 32, np.int32)),
-      grid=BLOCKS, block=32,
-      result=lambda data, flags, out: (out == np.repeat(np.arange(BLOCKS) * 32, 32)).all())
+@case(
+    "clean",
+    (np.zeros(BLOCKS * 32, np.int32), many(), np.zeros(BLOCKS * 32, np.int32)),
+    grid=BLOCKS,
+    block=32,
+    result=lambda data, flags, out: (out == np.repeat(np.arange(BLOCKS) * 32, 32)).all(),
+)
 def each_block_waits_for_the_one_before(data, flags, out):
     b, t = cuda.blockIdx.x, cuda.threadIdx.x
     data[b * 32 + t] = 1
@@ -270,8 +298,12 @@ def each_block_waits_for_the_one_before(data, flags, out):
         cuda.atomic.exch(flags, b, 1)
 
 
-@case("clean", (one(), np.zeros(64, np.int32), one()), block=64,
-      result=lambda flag, data, out: out[0] == 7)
+@case(
+    "clean",
+    (one(), np.zeros(64, np.int32), one()),
+    block=64,
+    result=lambda flag, data, out: out[0] == 7,
+)
 def flag_inside_a_block(flag, data, out):
     t = cuda.threadIdx.x
     if t == 40:
@@ -285,8 +317,13 @@ def flag_inside_a_block(flag, data, out):
         out[0] = data[0]
 
 
-@case("clean", (np.zeros(64, np.int32), np.zeros(64, np.int32)), grid=2, block=32,
-      result=lambda a, b: (b == np.arange(64)[::-1]).all())
+@case(
+    "clean",
+    (np.zeros(64, np.int32), np.zeros(64, np.int32)),
+    grid=2,
+    block=32,
+    result=lambda a, b: (b == np.arange(64)[::-1]).all(),
+)
 def grid_sync(a, b):
     grid = cuda.cg.this_grid()
     i = cuda.grid(1)

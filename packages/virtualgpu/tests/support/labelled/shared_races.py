@@ -144,8 +144,12 @@ def scan_in_place(x, out):
     out[t] = s[t]
 
 
-@case("race", (np.ones((16, 16), np.float32), np.ones((16, 16), np.float32),
-               np.zeros((16, 16), np.float32)), block=(8, 8), grid=(2, 2))
+@case(
+    "race",
+    (np.ones((16, 16), np.float32), np.ones((16, 16), np.float32), np.zeros((16, 16), np.float32)),
+    block=(8, 8),
+    grid=(2, 2),
+)
 def matrix_tiles_with_one_barrier(a, b, c):
     left = cuda.shared.array((8, 8), float32)
     i, j = cuda.grid(2)

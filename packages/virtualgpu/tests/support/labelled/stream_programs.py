@@ -120,8 +120,8 @@ def right_event_polled():
 def right_halves():
     x, _ = _arrays()
     a, b = cuda.stream(), cuda.stream()
-    add[1, N, a](x[:N // 2], 1)
-    add[1, N, b](x[N // 2:], 1)
+    add[1, N, a](x[: N // 2], 1)
+    add[1, N, b](x[N // 2 :], 1)
     cuda.synchronize()
 
 
@@ -172,7 +172,7 @@ def right_chunks():
     host = cuda.pinned_array(4 * N)
     host[:] = 1
     for k, stream in enumerate([cuda.stream() for _ in range(4)]):
-        part = host[k * N:(k + 1) * N]
+        part = host[k * N : (k + 1) * N]
         x = cuda.to_device(part, stream=stream)
         add[1, N, stream](x, k)
         x.copy_to_host(part, stream=stream)
@@ -249,8 +249,8 @@ def wrong_atomic_and_reader():
 def wrong_overlapping_halves():
     x, _ = _arrays()
     a, b = cuda.stream(), cuda.stream()
-    add[1, N, a](x[:N // 2 + 1], 1)  # first
-    add[1, N, b](x[N // 2:], 1)  # second
+    add[1, N, a](x[: N // 2 + 1], 1)  # first
+    add[1, N, b](x[N // 2 :], 1)  # second
 
 
 def wrong_host_reads_pinned():
@@ -398,8 +398,12 @@ def right_per_thread_beside_the_legacy_stream():
 
 def _pycuda():
     module = SourceModule(TEXT, no_extern_c=True)
-    return (module.get_function("add"), pycuda.to_device(np.zeros(N)), pycuda.Stream(),
-            pycuda.Stream())
+    return (
+        module.get_function("add"),
+        pycuda.to_device(np.zeros(N)),
+        pycuda.Stream(),
+        pycuda.Stream(),
+    )
 
 
 def right_pycuda():
@@ -475,5 +479,6 @@ def wrong_core_default_stream():
     a.sync()
 
 
-PROGRAMS = {name: value for name, value in list(globals().items())
-            if name.startswith(("right_", "wrong_"))}
+PROGRAMS = {
+    name: value for name, value in list(globals().items()) if name.startswith(("right_", "wrong_"))
+}

@@ -27,7 +27,11 @@ def _right(a, d):
     return bool((d.reshape(16, 16) == one @ two.T).all())
 
 
-cuda_case("tile_that_is_waited_for", "clean", BEGINS + r"""
+cuda_case(
+    "tile_that_is_waited_for",
+    "clean",
+    BEGINS
+    + r"""
   for (int i = t; i < 512; i += blockDim.x) s[i] = a[i];
   __syncthreads();
   wmma::load_matrix_sync(x, s, 16);
@@ -37,18 +41,33 @@ cuda_case("tile_that_is_waited_for", "clean", BEGINS + r"""
   __syncwarp();
   for (int i = t; i < 256; i += 32) d[i] = r[i];
 }
-""", ARGUMENTS, block=32, result=_right)
+""",
+    ARGUMENTS,
+    block=32,
+    result=_right,
+)
 
-cuda_case("tile_that_nobody_waits_for", "race", BEGINS + r"""
+cuda_case(
+    "tile_that_nobody_waits_for",
+    "race",
+    BEGINS
+    + r"""
   for (int i = 0; i < 16; i++) s[16 * t + i] = a[16 * t + i];  // fault
   wmma::load_matrix_sync(x, s, 16);  // fault
   wmma::load_matrix_sync(y, a + 256, 16);
   wmma::mma_sync(z, x, y, z);
   wmma::store_matrix_sync(d, z, 16, wmma::mem_row_major);
 }
-""", ARGUMENTS, block=32)
+""",
+    ARGUMENTS,
+    block=32,
+)
 
-cuda_case("product_that_another_warp_overwrites", "race", BEGINS + r"""
+cuda_case(
+    "product_that_another_warp_overwrites",
+    "race",
+    BEGINS
+    + r"""
   wmma::load_matrix_sync(x, a, 16);
   wmma::load_matrix_sync(y, a + 256, 16);
   wmma::mma_sync(z, x, y, z);
@@ -56,9 +75,16 @@ cuda_case("product_that_another_warp_overwrites", "race", BEGINS + r"""
   __syncthreads();
   for (int i = t; i < 256; i += 64) d[i] = r[i];
 }
-""", ARGUMENTS, block=64)
+""",
+    ARGUMENTS,
+    block=64,
+)
 
-cuda_case("tile_of_which_half_was_filled", "uninitialised", BEGINS + r"""
+cuda_case(
+    "tile_of_which_half_was_filled",
+    "uninitialised",
+    BEGINS
+    + r"""
   for (int i = t; i < 256; i += 32) s[i] = a[i];
   __syncthreads();
   wmma::load_matrix_sync(x, s, 16);
@@ -66,9 +92,15 @@ cuda_case("tile_of_which_half_was_filled", "uninitialised", BEGINS + r"""
   wmma::mma_sync(z, x, y, z);
   wmma::store_matrix_sync(d, z, 16, wmma::mem_row_major);
 }
-""", ARGUMENTS, block=32)
+""",
+    ARGUMENTS,
+    block=32,
+)
 
-cuda_case("rows_for_ldmatrix_without_a_wait", "race", r"""
+cuda_case(
+    "rows_for_ldmatrix_without_a_wait",
+    "race",
+    r"""
 #include <cuda_fp16.h>
 extern "C" __global__ void k(const half *a, float *d) {
   __shared__ alignas(16) half s[256];
@@ -79,4 +111,7 @@ extern "C" __global__ void k(const half *a, float *d) {
                : "=r"(p[0]), "=r"(p[1]), "=r"(p[2]), "=r"(p[3]) : "r"(row) : "memory");
   d[t] = p[0] + p[1] + p[2] + p[3];
 }
-""", ARGUMENTS, block=32)
+""",
+    ARGUMENTS,
+    block=32,
+)

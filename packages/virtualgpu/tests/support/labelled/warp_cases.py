@@ -54,8 +54,12 @@ def half_masks_and_the_other_half(x, out):
     out[t] = s[31 - t]  # fault
 
 
-@case("clean", (X, OUT), block=32, result=lambda x, out: (out == x[[*range(15, -1, -1),
-                                                                  *range(31, 15, -1)]]).all())
+@case(
+    "clean",
+    (X, OUT),
+    block=32,
+    result=lambda x, out: (out == x[[*range(15, -1, -1), *range(31, 15, -1)]]).all(),
+)
 def half_masks_and_the_own_half(x, out):
     s = cuda.shared.array(32, float32)
     t = cuda.threadIdx.x
@@ -93,8 +97,12 @@ def warp_tree_with_sync(x, out):
         out[0] = s[0]
 
 
-@case("clean", (np.ones(128, np.float32), np.zeros(1, np.float32)), block=128,
-      result=lambda x, out: out[0] == 128)
+@case(
+    "clean",
+    (np.ones(128, np.float32), np.zeros(1, np.float32)),
+    block=128,
+    result=lambda x, out: out[0] == 128,
+)
 def shuffles_then_one_barrier(x, out):
     s = cuda.shared.array(4, float32)
     t = cuda.threadIdx.x
@@ -110,8 +118,12 @@ def shuffles_then_one_barrier(x, out):
         out[0] = s[0] + s[1] + s[2] + s[3]
 
 
-@case("clean", (X, np.zeros(32, np.int32)), block=32,
-      result=lambda x, out: out[0] == np.int32(-0x55555556))
+@case(
+    "clean",
+    (X, np.zeros(32, np.int32)),
+    block=32,
+    result=lambda x, out: out[0] == np.int32(-0x55555556),
+)
 def votes(x, out):
     t = cuda.threadIdx.x
     even = cuda.ballot_sync(0xFFFFFFFF, x[t] % 2 == 0)
@@ -132,8 +144,7 @@ def one_lane_writes_for_all(x, out):
     out[t] = before
 
 
-@case("clean", (np.zeros(64, np.int32),), block=64,
-      result=lambda out: (out == np.arange(64)).all())
+@case("clean", (np.zeros(64, np.int32),), block=64, result=lambda out: (out == np.arange(64)).all())
 def each_warp_its_own_row(out):
     s = cuda.shared.array((2, 32), int32)
     t = cuda.threadIdx.x

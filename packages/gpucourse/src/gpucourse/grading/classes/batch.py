@@ -43,8 +43,14 @@ def new_seed() -> str:
     return secrets.token_hex(16)
 
 
-def grade_in_child(connection: Connection, job: Job, assignment: Assignment, server: ForkServer,
-                   seed: str, last_attempt: bool = False) -> None:
+def grade_in_child(
+    connection: Connection,
+    job: Job,
+    assignment: Assignment,
+    server: ForkServer,
+    seed: str,
+    last_attempt: bool = False,
+) -> None:
     """What an oracle process does. The verdict goes back as JSON text."""
     from gpucourse.grading.oracle.grader import grade
     from virtualgpu.api import keep_no_code_on_disk
@@ -54,8 +60,9 @@ def grade_in_child(connection: Connection, job: Job, assignment: Assignment, ser
     # What the server had stays: to look through it for garbage copies its pages, for 150 ms.
     gc.freeze()
     server, oracle = confined(connection, server)
-    verdict = grade(assignment, job.ingested, server, seed, detailed=job.detailed,
-                    last_attempt=last_attempt)
+    verdict = grade(
+        assignment, job.ingested, server, seed, detailed=job.detailed, last_attempt=last_attempt
+    )
     verdict.oracle, verdict.student = oracle, job.student
     # A broken pipe: the grader was killed, and another run will do the work.
     with contextlib.suppress(BrokenPipeError):
@@ -122,18 +129,25 @@ def copied(verdict: Verdict, original: Job, job: Job) -> Verdict:
     """The verdict of identical work: what was said of the file itself stays each one's own."""
     if job is original:
         return verdict
-    own = [*job.ingested.notices,
-           *(notice for notice in verdict.notices if notice not in original.ingested.notices)]
-    return replace(verdict, student=job.student, notices=own,
-                   of_the_file=len(job.ingested.notices))
+    own = [
+        *job.ingested.notices,
+        *(notice for notice in verdict.notices if notice not in original.ingested.notices),
+    ]
+    return replace(verdict, student=job.student, notices=own, of_the_file=len(job.ingested.notices))
 
 
 def fault(job: Job, reason: str, seed: str, isolation: str = "") -> Verdict:
     """What is said where the grader failed, or something below it."""
     return Verdict(
-        INFRASTRUCTURE_FAULT, job.assignment.name, job.student, reason, seed=job.seed or seed,
-        submission_digest=job.digest, assignment_digest=job.assignment.digest,
-        isolation=isolation)
+        INFRASTRUCTURE_FAULT,
+        job.assignment.name,
+        job.student,
+        reason,
+        seed=job.seed or seed,
+        submission_digest=job.digest,
+        assignment_digest=job.assignment.digest,
+        isolation=isolation,
+    )
 
 
 def vouched(verdict: Verdict, job: Job, seed: str, isolation: str) -> Verdict:
@@ -143,14 +157,27 @@ def vouched(verdict: Verdict, job: Job, seed: str, isolation: str) -> Verdict:
     assignment = job.assignment
     tests = [(cell.grade_id, cell.points) for cell in assignment.tests]
     if verdict.kind != INFRASTRUCTURE_FAULT and tests != [
-            (outcome.test, outcome.points) for outcome in verdict.tests]:
+        (outcome.test, outcome.points) for outcome in verdict.tests
+    ]:
         raise ValueError("a verdict on other tests")
-    outcomes = [] if verdict.kind == INFRASTRUCTURE_FAULT else [
-        replace(outcome, earned=clamp(outcome.earned, points))
-        for outcome, (_, points) in zip(verdict.tests, tests, strict=True)]
-    return replace(verdict, notebook=assignment.name, student=job.student, tests=outcomes,
-                   seed=job.seed or seed, submission_digest=job.digest,
-                   assignment_digest=assignment.digest, isolation=isolation)
+    outcomes = (
+        []
+        if verdict.kind == INFRASTRUCTURE_FAULT
+        else [
+            replace(outcome, earned=clamp(outcome.earned, points))
+            for outcome, (_, points) in zip(verdict.tests, tests, strict=True)
+        ]
+    )
+    return replace(
+        verdict,
+        notebook=assignment.name,
+        student=job.student,
+        tests=outcomes,
+        seed=job.seed or seed,
+        submission_digest=job.digest,
+        assignment_digest=assignment.digest,
+        isolation=isolation,
+    )
 
 
 @dataclass
@@ -182,16 +209,25 @@ class Grader:
         The instructor's notebooks, if known: what they import is imported once, before the forks.
     """
 
-    def __init__(self, *, hidden: Iterable[Path] = (), limits: Limits | None = None,
-                 workers: int = 0, own_work: bool = False, unsafe: bool = False,
-                 level: str | None = None, sources: Iterable[Path] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        hidden: Iterable[Path] = (),
+        limits: Limits | None = None,
+        workers: int = 0,
+        own_work: bool = False,
+        unsafe: bool = False,
+        level: str | None = None,
+        sources: Iterable[Path] = (),
+    ) -> None:
         self.limits = limits or Limits()
         self.imports = heavy_imports(sources)
         self.workers = workers or default_workers()
         self.seed = new_seed()
         hidden = list(hidden)
         self._make_sandbox: Callable[[], Sandbox] = lambda: Sandbox(
-            hidden, self.limits, level, self.imports)
+            hidden, self.limits, level, self.imports
+        )
         self._sandbox = self._make_sandbox()
         self._no_floor = own_work or unsafe
         self._context = multiprocessing.get_context("forkserver")
@@ -218,9 +254,11 @@ class Grader:
         """The isolation level that was reached."""
         return self._sandbox.level
 
-    def grade(self, jobs: Iterable[Job],
-              on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None
-              ) -> list[Verdict]:
+    def grade(
+        self,
+        jobs: Iterable[Job],
+        on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None,
+    ) -> list[Verdict]:
         """Verdicts in the order of `jobs`; `on_verdict` is called as each one arrives.
 
         Identical work is run once and its verdict copied.
@@ -251,8 +289,10 @@ class Grader:
                 yield from finished
                 finished = []
                 nearest = min(entry.deadline for entry in running.values())
-                wait([entry.connection for entry in running.values()],
-                     timeout=min(LOOK_SECONDS, max(0.0, nearest - time.monotonic())))
+                wait(
+                    [entry.connection for entry in running.values()],
+                    timeout=min(LOOK_SECONDS, max(0.0, nearest - time.monotonic())),
+                )
                 for index, entry in list(running.items()):
                     verdict = self._collect(entry)
                     if verdict is None:
@@ -276,9 +316,10 @@ class Grader:
             sandbox = self._make_sandbox()
             server = sandbox.__enter__().server
         process = self._context.Process(
-            target=grade_in_child, daemon=True,
-            args=(theirs, job, job.assignment, server, job.seed or self.seed,
-                  attempt == ATTEMPTS))
+            target=grade_in_child,
+            daemon=True,
+            args=(theirs, job, job.assignment, server, job.seed or self.seed, attempt == ATTEMPTS),
+        )
         process.start()
         theirs.close()
         deadline = time.monotonic() + self.limits.wall_seconds + GRACE_SECONDS

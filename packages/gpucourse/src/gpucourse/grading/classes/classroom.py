@@ -42,8 +42,8 @@ from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
 # And its commands take a name for a pattern of file names: feedback for "a [x]" is feedback for
 # nobody, with exit status 0.
 STUDENT = re.compile(
-    "[^<>&\"'`[*?\\\\\x00-\x1f\x7f-\x9f"
-    "\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
+    "[^<>&\"'`[*?\\\\\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
+)
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,12 @@ class Classroom:
 
     def misnamed(self, assignment: str) -> list[str]:
         """A sentence for each submission that is left out because of its folder's name."""
-        return [f"submitted/{name!a}: not graded. nbgrader would take the name for HTML or for a "
-                "pattern of names, or cannot show it: rename it (no < > & \" ' ` \\ [ * ?)."
-                for name in self._folders(assignment) if not STUDENT.fullmatch(name)]
+        return [
+            f"submitted/{name!a}: not graded. nbgrader would take the name for HTML or for a "
+            "pattern of names, or cannot show it: rename it (no < > & \" ' ` \\ [ * ?)."
+            for name in self._folders(assignment)
+            if not STUDENT.fullmatch(name)
+        ]
 
     def left_alone(self) -> list[str]:
         """A sentence for each kind of thing in ``submitted/`` that is graded for no assignment, and
@@ -87,10 +90,15 @@ class Classroom:
                 else:
                     continue
                 found.setdefault(why, []).append(f"{student.name}/{path.name}")
-        said = [f"Left alone in submitted/: {', '.join(names)} ({why})."
-                for why, names in found.items()]
-        said += [f"One student or several? {', '.join(map(repr, names))}: each is graded. If it is "
-                 "one, move the folders together." for names in people.values() if len(names) > 1]
+        said = [
+            f"Left alone in submitted/: {', '.join(names)} ({why})." for why, names in found.items()
+        ]
+        said += [
+            f"One student or several? {', '.join(map(repr, names))}: each is graded. If it is "
+            "one, move the folders together."
+            for names in people.values()
+            if len(names) > 1
+        ]
         return [as_text(sentence) for sentence in said]
 
     def _folders(self, assignment: str) -> list[str]:
@@ -113,11 +121,14 @@ class Classroom:
         found: dict[str, list[str]] = {}
         for student in students:
             told = self.stamp(student, assignment)
-            if told.why and (due or os.path.lexists(
-                    self.root / "submitted" / student / assignment / TIMESTAMP)):
+            if told.why and (
+                due or os.path.lexists(self.root / "submitted" / student / assignment / TIMESTAMP)
+            ):
                 found.setdefault(told.why, []).append(student)
-        return [f"Time of handing in unknown, so no lateness is counted: {', '.join(who)} ({why})."
-                for why, who in found.items()]
+        return [
+            f"Time of handing in unknown, so no lateness is counted: {', '.join(who)} ({why})."
+            for why, who in found.items()
+        ]
 
     def _refused(self, student: str, assignment: str) -> Path:
         return self.root / "verdicts" / student / assignment / "refused_time.txt"
@@ -128,16 +139,21 @@ class Classroom:
         The same answers may come in another file: what is said of that is today's.
         """
         verdict = self.stored(assignment, job)
-        if (verdict is None or verdict.kind == INFRASTRUCTURE_FAULT
-                or verdict.assignment_digest != job.assignment.digest
-                or verdict.submission_digest != job.digest):
+        if (
+            verdict is None
+            or verdict.kind == INFRASTRUCTURE_FAULT
+            or verdict.assignment_digest != job.assignment.digest
+            or verdict.submission_digest != job.digest
+        ):
             return None
-        kept = verdict.notices[verdict.of_the_file:]
-        return replace(verdict, notices=[*job.ingested.notices, *kept],
-                       of_the_file=len(job.ingested.notices))
+        kept = verdict.notices[verdict.of_the_file :]
+        return replace(
+            verdict, notices=[*job.ingested.notices, *kept], of_the_file=len(job.ingested.notices)
+        )
 
-    def ingest(self, assignment: str, students: Iterable[str] | None = None,
-               limits: Limits | None = None) -> list[Job]:
+    def ingest(
+        self, assignment: str, students: Iterable[str] | None = None, limits: Limits | None = None
+    ) -> list[Job]:
         """Rebuild every submission into ``rebuilt/``; jobs for all of them.
 
         What the grader cannot do with one submission is that one's fault of the grader
@@ -147,16 +163,19 @@ class Classroom:
         sources = [(path, Assignment.load(path)) for path in self.sources(assignment)]
         self.remember_released(assignment)
         kept = self.root / "versions" / assignment
-        versions = {source.name: others(kept, source.name, source.released)
-                    for _, source in sources}
+        versions = {
+            source.name: others(kept, source.name, source.released) for _, source in sources
+        }
         for student in self.students(assignment) if students is None else students:
             try:
                 taken = self._rebuilt(student, assignment, sources, limits, versions)
             except Exception as error:
                 failed = f"the submission could not be taken in: {type(error).__name__}: {error}"
                 taken = [Ingested(dict(source.starters), failed=failed) for _, source in sources]
-            jobs += [Job(student, path, ingested)
-                     for (path, _), ingested in zip(sources, taken, strict=True)]
+            jobs += [
+                Job(student, path, ingested)
+                for (path, _), ingested in zip(sources, taken, strict=True)
+            ]
         return jobs
 
     def remember_released(self, assignment: str) -> None:
@@ -164,12 +183,23 @@ class Classroom:
         the source gives, which learners may get by another way."""
         for path in self.sources(assignment):
             generated = self.root / "release" / assignment / path.name
-            remember(self.root / "versions" / assignment, path.stem, [
-                *([nbformat.read(generated, as_version=4)] if generated.is_file() else []),
-                Assignment.load(path).released])
+            remember(
+                self.root / "versions" / assignment,
+                path.stem,
+                [
+                    *([nbformat.read(generated, as_version=4)] if generated.is_file() else []),
+                    Assignment.load(path).released,
+                ],
+            )
 
-    def _rebuilt(self, student: str, assignment: str, sources: list[tuple[Path, Assignment]],
-                 limits: Limits | None, versions: dict[str, list[Version]]) -> list[Ingested]:
+    def _rebuilt(
+        self,
+        student: str,
+        assignment: str,
+        sources: list[tuple[Path, Assignment]],
+        limits: Limits | None,
+        versions: dict[str, list[Version]],
+    ) -> list[Ingested]:
         """One submission, rebuilt; what was taken of it for each of the notebooks."""
         folder = self.root / "submitted" / student / assignment
         target = self.root / "rebuilt" / student / assignment
@@ -183,8 +213,14 @@ class Classroom:
         copy_stamps(folder, target, self._refused(student, assignment))
         return taken
 
-    def _ingest_one(self, folder: Path, source: Assignment, names: Collection[str],
-                    limits: Limits | None, versions: list[Version]) -> Ingested:
+    def _ingest_one(
+        self,
+        folder: Path,
+        source: Assignment,
+        names: Collection[str],
+        limits: Limits | None,
+        versions: list[Version],
+    ) -> Ingested:
         found = find(folder, source, names, limits or Limits())
         if found.path is None:
             return Ingested(dict(source.starters), fault=found.fault)
@@ -192,9 +228,15 @@ class Classroom:
         ingested.notices += [found.remark] if found.remark else []
         return ingested
 
-    def grade(self, assignment: str, jobs: list[Job], grader: Callable[[], Grader],
-              on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None) -> None:
+    def grade(
+        self,
+        assignment: str,
+        jobs: list[Job],
+        grader: Callable[[], Grader],
+        on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None,
+    ) -> None:
         """Grade the jobs that have no verdict yet; each verdict is written as it arrives."""
+
         def keep(job: Job, verdict: Verdict) -> None:
             self.keep(assignment, job, verdict)
             on_verdict(job, verdict)

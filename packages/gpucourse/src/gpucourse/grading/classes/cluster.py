@@ -48,8 +48,12 @@ def grade_text(source: str, described: str) -> str:
         station = _idle.get_nowait()
     except queue.Empty:
         station = subprocess.Popen(
-            [sys.executable, "-m", "gpucourse.grading.classes.remote"], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True, encoding="utf-8")
+            [sys.executable, "-m", "gpucourse.grading.classes.remote"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
         atexit.register(station.kill)
     try:
         station.stdin.write(order(source, described) + "\n")
@@ -79,8 +83,15 @@ class ClusterGrader:
     Raises SandboxError, saying what to do, where Dask is not installed or does not answer.
     """
 
-    def __init__(self, address: str, *, limits: Limits | None = None, unsafe: bool = False,
-                 seed: str = "", tell: Callable[[str], object] = print) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        limits: Limits | None = None,
+        unsafe: bool = False,
+        seed: str = "",
+        tell: Callable[[str], object] = print,
+    ) -> None:
         self.address = address
         self.tell = tell
         self.limits = limits or Limits()
@@ -92,18 +103,20 @@ class ClusterGrader:
         try:
             from distributed import Client
         except ImportError:
-            raise SandboxError(
-                "grading on a cluster needs Dask: pip install distributed") from None
+            raise SandboxError("grading on a cluster needs Dask: pip install distributed") from None
         try:
             self._client = Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
             raise SandboxError(
                 f"no Dask scheduler answers at {self.address}: {error}. Start one with `dask "
-                "scheduler`, and `dask worker ADDRESS --nthreads 1` on each machine.") from None
+                "scheduler`, and `dask worker ADDRESS --nthreads 1` on each machine."
+            ) from None
         if not self._workers():
             # No error: a cluster that grows by itself starts workers when there is work.
-            self.tell(f"The scheduler at {self.address} has no worker yet; grading begins when one "
-                      f"comes: dask worker {self.address} --nthreads 1")
+            self.tell(
+                f"The scheduler at {self.address} has no worker yet; grading begins when one "
+                f"comes: dask worker {self.address} --nthreads 1"
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -114,9 +127,11 @@ class ClusterGrader:
         assert self._client is not None
         return self._client
 
-    def grade(self, jobs: Iterable[Job],
-              on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None
-              ) -> list[Verdict]:
+    def grade(
+        self,
+        jobs: Iterable[Job],
+        on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None,
+    ) -> list[Verdict]:
         """Verdicts in the order of `jobs`; `on_verdict` is called as each one arrives.
 
         Identical work is run once and its verdict copied.
@@ -124,8 +139,10 @@ class ClusterGrader:
         from distributed import as_completed
 
         jobs = list(jobs)
-        texts = {path: self._connected.submit(as_text, path.read_text(encoding="utf-8"), pure=False)
-                 for path in {job.source for job in jobs}}
+        texts = {
+            path: self._connected.submit(as_text, path.read_text(encoding="utf-8"), pure=False)
+            for path in {job.source for job in jobs}
+        }
         verdicts: dict[int, Verdict] = {}
         run = secrets.token_hex(4)
         resources = self._resources()
@@ -133,15 +150,21 @@ class ClusterGrader:
         def submit(numbers: list[int], attempt: int) -> Future:
             job = jobs[numbers[0]]
             future = self._connected.submit(
-                grade_text, texts[job.source],
-                describe(job, self.seed, self.limits, self.unsafe), pure=False, retries=ATTEMPTS,
-                resources=resources, key=f"gpucourse-{run}-{numbers[0]}-{attempt}")
+                grade_text,
+                texts[job.source],
+                describe(job, self.seed, self.limits, self.unsafe),
+                pure=False,
+                retries=ATTEMPTS,
+                resources=resources,
+                key=f"gpucourse-{run}-{numbers[0]}-{attempt}",
+            )
             running[future.key] = numbers, attempt
             return future
 
         running: dict[object, tuple[list[int], int]] = {}
-        arriving = as_completed([submit(numbers, 1) for numbers in identical(jobs)],
-                                loop=self._connected.loop)
+        arriving = as_completed(
+            [submit(numbers, 1) for numbers in identical(jobs)], loop=self._connected.loop
+        )
         for future in arriving:
             numbers, attempt = running.pop(future.key)
             first = jobs[numbers[0]]
@@ -157,8 +180,9 @@ class ClusterGrader:
         return [verdicts[number] for number in range(len(jobs))]
 
     def _resources(self) -> dict[str, int] | None:
-        return {"GPU": 1} if any("GPU" in worker["resources"] for worker in self._workers()
-                                 ) else None
+        return (
+            {"GPU": 1} if any("GPU" in worker["resources"] for worker in self._workers()) else None
+        )
 
     def _workers(self) -> list[dict]:
         """What the scheduler knows of each of its workers."""
@@ -169,5 +193,8 @@ class ClusterGrader:
         try:
             return Verdict.from_json(future.result())
         except Exception as error:
-            return fault(job, f"the cluster gave no verdict: {type(error).__name__}: {error}"[:500],
-                         self.seed)
+            return fault(
+                job,
+                f"the cluster gave no verdict: {type(error).__name__}: {error}"[:500],
+                self.seed,
+            )

@@ -46,9 +46,16 @@ def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | N
     graded = [verdict for verdict in verdicts if verdict.earned is not None]
     parts = [HEAD.format(title=_text(assignment)), _paragraph(_summary(verdicts, graded))]
     if graded:
-        parts += ["<h2>Tests</h2>", _table(("test", "all points", "most frequent reasons"), [
-            (name, f"{passed} of {count}", "\n".join(often))
-            for name, passed, count, often in _tests(graded)])]
+        parts += [
+            "<h2>Tests</h2>",
+            _table(
+                ("test", "all points", "most frequent reasons"),
+                [
+                    (name, f"{passed} of {count}", "\n".join(often))
+                    for name, passed, count, often in _tests(graded)
+                ],
+            ),
+        ]
         parts += ["<h2>Time</h2>", *_time(graded)]
         parts += ["<h2>Near a bound</h2>", *_near(graded)]
     if pairs is not None:
@@ -58,16 +65,23 @@ def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | N
 
 def reasons(graded: Sequence[Verdict], test: str) -> Counter[str]:
     """Why ``test`` failed, how often; what kept a whole file from running says nothing of it."""
-    return Counter(outcome.reason for verdict in graded if verdict.kind == GRADED
-                   for outcome in verdict.tests if outcome.test == test and outcome.reason)
+    return Counter(
+        outcome.reason
+        for verdict in graded
+        if verdict.kind == GRADED
+        for outcome in verdict.tests
+        if outcome.test == test and outcome.reason
+    )
 
 
 def _summary(verdicts: Sequence[Verdict], graded: Sequence[Verdict]) -> str:
     text = f"{len(graded)} of {len(verdicts)} graded."
     if graded:
         scores = [verdict.earned or 0.0 for verdict in graded]
-        text += (f" Mean {statistics.mean(scores):.3g}, median {statistics.median(scores):.3g} of "
-                 f"{max(verdict.points for verdict in graded):g} points.")
+        text += (
+            f" Mean {statistics.mean(scores):.3g}, median {statistics.median(scores):.3g} of "
+            f"{max(verdict.points for verdict in graded):g} points."
+        )
     if nothing := sum(verdict.kind == STUDENT_FAULT for verdict in graded):
         text += f" {nothing} had nothing to run: 0 points."
     faults = sum(verdict.kind == INFRASTRUCTURE_FAULT for verdict in verdicts)
@@ -81,8 +95,12 @@ def _tests(graded: Sequence[Verdict]) -> Iterable[tuple[str, int, int, list[str]
     for name in names:
         outcomes = [o for verdict in graded for o in verdict.tests if o.test == name]
         often = reasons(graded, name)
-        yield (name, sum(outcome.passed for outcome in outcomes), len(outcomes),
-               [f"{count} × {_short(reason)}" for reason, count in often.most_common(REASONS)])
+        yield (
+            name,
+            sum(outcome.passed for outcome in outcomes),
+            len(outcomes),
+            [f"{count} × {_short(reason)}" for reason, count in often.most_common(REASONS)],
+        )
 
 
 def _time(graded: Sequence[Verdict]) -> list[str]:
@@ -93,29 +111,47 @@ def _time(graded: Sequence[Verdict]) -> list[str]:
     rows = []
     for verdict in sorted(ran, key=lambda verdict: -verdict.seconds)[:SLOWEST]:
         longest = max(verdict.tests, key=lambda outcome: outcome.seconds, default=None)
-        rows.append((verdict.student, f"{verdict.seconds:.1f}", "" if longest is None else
-                     f"{longest.test}: {longest.seconds:.1f}"))
-    return [_paragraph(f"A submission took {statistics.median(seconds):.1f} s (median), all "
-                       f"together {sum(seconds):.0f} s, waiting for a processor included."),
-            _table(("student", "seconds", "of that the longest test"), rows)]
+        rows.append(
+            (
+                verdict.student,
+                f"{verdict.seconds:.1f}",
+                "" if longest is None else f"{longest.test}: {longest.seconds:.1f}",
+            )
+        )
+    return [
+        _paragraph(
+            f"A submission took {statistics.median(seconds):.1f} s (median), all "
+            f"together {sum(seconds):.0f} s, waiting for a processor included."
+        ),
+        _table(("student", "seconds", "of that the longest test"), rows),
+    ]
 
 
 def _near(graded: Sequence[Verdict]) -> list[str]:
-    near = [(verdict.student, outcome.test, outcome.near) for verdict in graded
-            for outcome in verdict.tests if outcome.near and outcome.passed]
+    near = [
+        (verdict.student, outcome.test, outcome.near)
+        for verdict in graded
+        for outcome in verdict.tests
+        if outcome.near and outcome.passed
+    ]
     if not near:
         return [_paragraph("No answer that earned its points came near a bound on its counts.")]
-    return [_paragraph(f"Earned, and near a bound all the same: {len(near)}. With a quarter more "
-                       "of what is counted the points would have been lost. Look at these: a style "
-                       "that is right and comes so near deserves a wider bound."),
-            _table(("student", "test", "what nearly spoke against it"), near[:NEAREST])]
+    return [
+        _paragraph(
+            f"Earned, and near a bound all the same: {len(near)}. With a quarter more "
+            "of what is counted the points would have been lost. Look at these: a style "
+            "that is right and comes so near deserves a wider bound."
+        ),
+        _table(("student", "test", "what nearly spoke against it"), near[:NEAREST]),
+    ]
 
 
 def _pairs(pairs: Sequence[Pair]) -> list[str]:
     said = _paragraph(
         f"Answers that have at least {LEAST:.0%} of their tokens in common, in the same order, "
         "with each other or with a solution that anybody can read. That says nothing of who wrote "
-        "them: short exercises have few right answers.")
+        "them: short exercises have few right answers."
+    )
     if not pairs:
         return [said, _paragraph("There are none.")]
     rows, room = [], NAMES
@@ -127,8 +163,11 @@ def _pairs(pairs: Sequence[Pair]) -> list[str]:
             break
     table = _table(("students", "and", "in common"), rows, NAMES)
     left = len(pairs) - len(rows)
-    return [said, table, *([_paragraph(f"And {left} pairs more: similar.csv has them all.")]
-                           if left else [])]
+    return [
+        said,
+        table,
+        *([_paragraph(f"And {left} pairs more: similar.csv has them all.")] if left else []),
+    ]
 
 
 def _names(students: Sequence[str], room: int) -> tuple[str, int]:
@@ -146,8 +185,9 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], most: int = 0) -
     def cells(kind: str, row: Sequence[str]) -> str:
         return "<tr>" + "".join(f"<{kind}>{_text(cell, most)}</{kind}>" for cell in row) + "</tr>"
 
-    return "\n".join(["<table>", cells("th", heads), *(cells("td", row) for row in rows),
-                      "</table>"])
+    return "\n".join(
+        ["<table>", cells("th", heads), *(cells("td", row) for row in rows), "</table>"]
+    )
 
 
 def _paragraph(text: str) -> str:

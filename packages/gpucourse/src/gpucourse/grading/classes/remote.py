@@ -28,11 +28,17 @@ from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, digest
 
 def describe(job: Job, seed: str, limits: Limits, unsafe: bool) -> str:
     """A job as one line of text, without the instructor's notebook (see :func:`order`)."""
-    return json.dumps({
-        "student": job.student, "name": job.source.stem, "ingested": asdict(job.ingested),
-        "seed": job.seed or seed, "detailed": job.detailed, "limits": asdict(limits),
-        "unsafe": unsafe,
-    })
+    return json.dumps(
+        {
+            "student": job.student,
+            "name": job.source.stem,
+            "ingested": asdict(job.ingested),
+            "seed": job.seed or seed,
+            "detailed": job.detailed,
+            "limits": asdict(limits),
+            "unsafe": unsafe,
+        }
+    )
 
 
 def order(source: str, described: str) -> str:
@@ -56,10 +62,12 @@ class Station:
         try:
             grader = self._grader(Limits(**job["limits"]), job["unsafe"])
         except (FloorError, SandboxError) as error:
-            return Verdict(INFRASTRUCTURE_FAULT, job["name"], job["student"], str(error),
-                           seed=job["seed"]).to_json()
+            return Verdict(
+                INFRASTRUCTURE_FAULT, job["name"], job["student"], str(error), seed=job["seed"]
+            ).to_json()
         (verdict,) = grader.grade(
-            [Job(job["student"], source, ingested, job["seed"], job["detailed"])])
+            [Job(job["student"], source, ingested, job["seed"], job["detailed"])]
+        )
         return verdict.to_json()
 
     def close(self) -> None:

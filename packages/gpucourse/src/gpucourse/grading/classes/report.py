@@ -48,12 +48,15 @@ def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None
         console.print(
             f"{assignment}: {len(graded)} graded, mean {statistics.mean(scores):.3g}, median "
             f"{statistics.median(scores):.3g} of {max(v.points for v in graded):g}; isolation: "
-            + ", ".join(sorted({v.isolation for v in graded})) + lacking(
-                v.oracle for v in graded), markup=False)
+            + ", ".join(sorted({v.isolation for v in graded}))
+            + lacking(v.oracle for v in graded),
+            markup=False,
+        )
     faults = [verdict for verdict in verdicts if verdict.kind == INFRASTRUCTURE_FAULT]
     if faults:
-        console.print(f"{len(faults)} not graded, through no fault of theirs; grade again:",
-                      style="red")
+        console.print(
+            f"{len(faults)} not graded, through no fault of theirs; grade again:", style="red"
+        )
         for verdict in faults:
             console.print(f"  {verdict.student}: {verdict.reason}", markup=False)
 
@@ -83,8 +86,9 @@ def shortened(text: str, most: int | None = REASON_LENGTH) -> str:
     return text if most is None or len(text) <= most else text[: most - 1] + "…"
 
 
-def write(folder: Path, assignment: str, verdicts: Sequence[Verdict],
-          pairs: Sequence[Pair] | None = None) -> list[Path]:
+def write(
+    folder: Path, assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | None = None
+) -> list[Path]:
     """``class.html``, ``scores.csv``, ``scores.png`` and, of `pairs`, ``similar.csv`` in `folder`;
     their paths."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -106,15 +110,36 @@ def as_csv(verdicts: Sequence[Verdict]) -> str:
     tests = list(dict.fromkeys(o.test for verdict in verdicts for o in verdict.tests))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["student", "notebook", "kind", "score", "max_score", *tests, "reason",
-                     "isolation", "device", "seconds"])
+    writer.writerow(
+        [
+            "student",
+            "notebook",
+            "kind",
+            "score",
+            "max_score",
+            *tests,
+            "reason",
+            "isolation",
+            "device",
+            "seconds",
+        ]
+    )
     for verdict in verdicts:
         earned = {outcome.test: outcome.earned for outcome in verdict.tests}
         score = ["", ""] if verdict.earned is None else [verdict.earned, verdict.points]
-        writer.writerow([plain(verdict.student), verdict.notebook, verdict.kind, *score,
-                         *(earned.get(test, "") for test in tests),
-                         plain(verdict.first_reason()), verdict.isolation, verdict.device,
-                         verdict.seconds])
+        writer.writerow(
+            [
+                plain(verdict.student),
+                verdict.notebook,
+                verdict.kind,
+                *score,
+                *(earned.get(test, "") for test in tests),
+                plain(verdict.first_reason()),
+                verdict.isolation,
+                verdict.device,
+                verdict.seconds,
+            ]
+        )
     return text.getvalue()
 
 
@@ -149,8 +174,10 @@ def plot(assignment: str, graded: Sequence[Verdict], path: Path) -> None:
     left.set(xlabel="points", ylabel="submissions", title=assignment)
     left.legend(frameon=False)
     tests = list(dict.fromkeys(o.test for verdict in graded for o in verdict.tests))
-    shares = [statistics.mean(o.passed for v in graded for o in v.tests if o.test == test)
-              for test in tests]
+    shares = [
+        statistics.mean(o.passed for v in graded for o in v.tests if o.test == test)
+        for test in tests
+    ]
     right.barh(range(len(tests)), [100 * share for share in shares], color=BLUE)
     right.set_yticks(range(len(tests)), tests)
     right.invert_yaxis()
@@ -161,26 +188,38 @@ def plot(assignment: str, graded: Sequence[Verdict], path: Path) -> None:
 def explain(stored: Verdict | None, now: Verdict, console: Console) -> None:
     """Why a submission came out as it did, hidden values included: for the instructor's eyes."""
     if now.earned is None:
-        console.print(f"{now.student}: {now.notebook}: the grader failed: {now.reason}",
-                      style="red", markup=False)
+        console.print(
+            f"{now.student}: {now.notebook}: the grader failed: {now.reason}",
+            style="red",
+            markup=False,
+        )
         return
-    console.print(f"{now.student}: {now.notebook}: {now.earned:g} of {now.points:g} points",
-                  style="bold", markup=False)
+    console.print(
+        f"{now.student}: {now.notebook}: {now.earned:g} of {now.points:g} points",
+        style="bold",
+        markup=False,
+    )
     if now.kind == STUDENT_FAULT:
         console.print(f"  {now.reason}", markup=False)
     for outcome in now.tests:
         mark = "✓" if outcome.passed else "✗"
-        console.print(f"  {mark} {outcome.test}: {outcome.earned:g} of {outcome.points:g} "
-                      f"({outcome.seconds:.1f} s)", markup=False)
+        console.print(
+            f"  {mark} {outcome.test}: {outcome.earned:g} of {outcome.points:g} "
+            f"({outcome.seconds:.1f} s)",
+            markup=False,
+        )
         if not outcome.passed and now.kind != STUDENT_FAULT:
             console.print(f"      told: {outcome.reason}", markup=False)
             for line in outcome.detail.splitlines():
                 console.print(f"      hidden: {line}", style="yellow", markup=False)
     for notice in now.notices:
         console.print(f"  • {notice}", markup=False)
-    console.print(f"  seed {now.seed}; work {now.submission_digest[:12]}, tests "
-                  f"{now.assignment_digest[:12]}; {now.device}; isolation {now.isolation}",
-                  style="dim", markup=False)
+    console.print(
+        f"  seed {now.seed}; work {now.submission_digest[:12]}, tests "
+        f"{now.assignment_digest[:12]}; {now.device}; isolation {now.isolation}",
+        style="dim",
+        markup=False,
+    )
     console.print("  " + compared(stored, now), style="dim", markup=False)
 
 
@@ -193,8 +232,11 @@ def compared(stored: Verdict | None, now: Verdict) -> str:
     if stored.assignment_digest != now.assignment_digest:
         return "The verdict on file is of other tests: the assignment was changed since."
     same = [(o.test, o.earned, o.reason) for o in stored.tests] == [
-        (o.test, o.earned, o.reason) for o in now.tests]
+        (o.test, o.earned, o.reason) for o in now.tests
+    ]
     if same:
         return "The verdict on file says the same."
-    return (f"THE VERDICT ON FILE DIFFERS: {stored.earned} points, {stored.first_reason()!r}. The "
-            "same seed should give the same; `gpucourse regrade` writes the new one.")
+    return (
+        f"THE VERDICT ON FILE DIFFERS: {stored.earned} points, {stored.first_reason()!r}. The "
+        "same seed should give the same; `gpucourse regrade` writes the new one."
+    )

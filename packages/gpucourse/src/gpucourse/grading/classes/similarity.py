@@ -40,8 +40,11 @@ class Pair:
 def changed(job: Job) -> list[str]:
     """The code cells that are not as released, by grade_id."""
     unchanged = set(job.ingested.unchanged(job.assignment))
-    return [cell.grade_id for cell in job.assignment.solutions
-            if cell.cell_type == "code" and cell.grade_id not in unchanged]
+    return [
+        cell.grade_id
+        for cell in job.assignment.solutions
+        if cell.cell_type == "code" and cell.grade_id not in unchanged
+    ]
 
 
 def tokens(job: Job) -> tuple[str, ...]:
@@ -54,8 +57,9 @@ def _tokens(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(islice((token for token in found if not token.startswith("#")), MOST_TOKENS))
 
 
-def alike(jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-          ) -> list[Pair]:
+def alike(
+    jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+) -> list[Pair]:
     """The pairs that have most in common, most first; those with equal tokens stand together.
 
     `published` has, by name, sources by grade_id that anybody can read; each submission is held
@@ -76,8 +80,9 @@ def alike(jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]] = Mapp
     # Numbers for tokens: the library takes sequences of anything that has a hash.
     numbers: dict[str, int] = {}
     texts = [[numbers.setdefault(token, len(numbers)) for token in written] for written in groups]
-    shares = cdist(texts, texts, scorer=Indel.normalized_similarity, score_cutoff=LEAST,
-                   dtype=np.float32)
+    shares = cdist(
+        texts, texts, scorer=Indel.normalized_similarity, score_cutoff=LEAST, dtype=np.float32
+    )
     for row, column in np.argwhere(np.triu(shares, k=1) >= LEAST):
         found.append(Pair(people[row], people[column], float(shares[row, column])))
     found += _published(jobs, published)
@@ -93,11 +98,16 @@ def _published(jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]]) 
         written, cells = tokens(job), changed(job)
         if len(written) < FEWEST_TOKENS:
             continue
-        shares = {name: Indel.normalized_similarity(written, _tokens(
-            sources.get(cell, "") for cell in cells)) for name, sources in published.items()}
+        shares = {
+            name: Indel.normalized_similarity(
+                written, _tokens(sources.get(cell, "") for cell in cells)
+            )
+            for name, sources in published.items()
+        }
         # Of solutions in several styles the nearest; the first named where they are equally near.
         name = max(shares, key=lambda name: shares[name], default="")
         if name and shares[name] >= LEAST:
             found.setdefault((name, shares[name]), set()).add(job.student)
-    return [Pair((name,), tuple(sorted(students)), share)
-            for (name, share), students in found.items()]
+    return [
+        Pair((name,), tuple(sorted(students)), share) for (name, share), students in found.items()
+    ]

@@ -58,13 +58,19 @@ def stamp(folder: Path, refused: Path | None = None) -> Stamp:
         now = datetime.now(UTC).replace(tzinfo=None)
         to_come = told > now + APART
     except Exception:  # whatever a parser of dates thinks of; it is never the class's concern
-        return Stamp("", "timestamp.txt holds no time that can be read; formgrader stops at it: "
-                         "delete it, or write the right time into it")
+        return Stamp(
+            "",
+            "timestamp.txt holds no time that can be read; formgrader stops at it: "
+            "delete it, or write the right time into it",
+        )
     if to_come and refused is not None:
         write_atomically(refused, time, PRIVATE)
     if to_come or (refused is not None and _text(refused) == time):
-        return Stamp("", f"timestamp.txt says {as_text(time)}, which was still to come when it was "
-                         "read: write the right time into it, or delete it")
+        return Stamp(
+            "",
+            f"timestamp.txt says {as_text(time)}, which was still to come when it was "
+            "read: write the right time into it, or delete it",
+        )
     return Stamp(time)
 
 

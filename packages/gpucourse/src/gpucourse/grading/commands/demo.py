@@ -67,8 +67,9 @@ class Expected:
 def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dict:
     """The released notebook as JSON with the reference answers, some of them replaced."""
     notebook: dict = json.loads(json.dumps(assignment.released))
-    answers = {cell.grade_id: unwrap_regions(cell.source, SOLUTION)
-               for cell in assignment.solutions}
+    answers = {
+        cell.grade_id: unwrap_regions(cell.source, SOLUTION) for cell in assignment.solutions
+    }
     answers |= changed or {}
     for cell in notebook["cells"]:
         name = cell["metadata"].get("nbgrader", {}).get("grade_id")
@@ -78,8 +79,10 @@ def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dic
 
 def right_answers(assignment: Assignment, path: Path) -> list[Expected]:
     """The entries of a project's ``right.py``."""
-    return [Expected(entry["name"], json.dumps(solved(assignment, entry["cells"])), (), "")
-            for entry in runpy.run_path(str(path))["RIGHT"]]
+    return [
+        Expected(entry["name"], json.dumps(solved(assignment, entry["cells"])), (), "")
+        for entry in runpy.run_path(str(path))["RIGHT"]
+    ]
 
 
 def wrong_answers(assignment: Assignment, path: Path) -> list[Expected]:
@@ -104,11 +107,17 @@ def damaged(assignment: Assignment, path: Path) -> list[Expected]:
     """
     tests = tuple(cell.grade_id for cell in assignment.tests)
     roles = [role_of(cell) for cell in assignment.released.cells]
-    last = max(n for n, role in enumerate(roles)
-               if role == "solution" and assignment.released.cells[n].cell_type == "code")
+    last = max(
+        n
+        for n, role in enumerate(roles)
+        if role == "solution" and assignment.released.cells[n].cell_type == "code"
+    )
     name = assignment.released.cells[last].metadata.nbgrader.grade_id
-    after = tuple(cell.metadata.nbgrader.grade_id
-                  for cell in assignment.released.cells[last:] if role_of(cell) == "test")
+    after = tuple(
+        cell.metadata.nbgrader.grade_id
+        for cell in assignment.released.cells[last:]
+        if role_of(cell) == "test"
+    )
     if path.is_file():
         after = runpy.run_path(str(path)).get("WITHOUT_LAST", after)
 
@@ -126,18 +135,27 @@ def damaged(assignment: Assignment, path: Path) -> list[Expected]:
         Expected("starter", json.dumps(assignment.released), tests, "no solution"),
         Expected("syntax-error", having(syntax_error), after, "syntax error"),
         Expected("deleted-cell", having(lambda cells: cells.pop(last)), after, ""),
-        Expected("duplicated-cell", having(lambda cells: cells.insert(last, dict(cells[last]))),
-                 (), f"'{name}' occurs 2 times"),
-        Expected("deleted-test", having(lambda cells: cells.pop(roles.index("test"))), (),
-                 "was deleted; the original was used"),
+        Expected(
+            "duplicated-cell",
+            having(lambda cells: cells.insert(last, dict(cells[last]))),
+            (),
+            f"'{name}' occurs 2 times",
+        ),
+        Expected(
+            "deleted-test",
+            having(lambda cells: cells.pop(roles.index("test"))),
+            (),
+            "was deleted; the original was used",
+        ),
         Expected("invalid-json", whole[: len(whole) // 2], tests, "not valid JSON"),
         Expected("empty-file", "", tests, "not valid JSON"),
         Expected("another-notebook", '{"nbformat": 4, "cells": []}', tests, "None of the cells"),
     ]
 
 
-def mismatch(expected: Expected, assignment: Assignment, verdict: Verdict | None,
-             score: float | None) -> str:
+def mismatch(
+    expected: Expected, assignment: Assignment, verdict: Verdict | None, score: float | None
+) -> str:
     """What of an outcome is not as expected, in words; empty if all is."""
     if verdict is None or verdict.earned is None:
         return f"not graded: {verdict.reason if verdict else 'no verdict'}"
@@ -194,8 +212,11 @@ class Demo:
             shutil.copytree(path.parent, target, dirs_exist_ok=True)
             assignment = Assignment.load(path)
             answers = self.root / "course" / "projects" / name
-            students = [one for one in damaged(assignment, answers / "wrong.py")
-                        if not self.quick or one.student in QUICK]
+            students = [
+                one
+                for one in damaged(assignment, answers / "wrong.py")
+                if not self.quick or one.student in QUICK
+            ]
             for read, file in ((right_answers, "right.py"), (wrong_answers, "wrong.py")):
                 if (answers / file).is_file():
                     found = read(assignment, answers / file)
@@ -206,15 +227,23 @@ class Demo:
                 place.write_text(expected.content, encoding="utf-8")
             self.classes[name] = assignment, students
 
-    def nbgrader(self, *arguments: str, counted: str = "",
-                 advance: Callable[[], object] = lambda: None) -> None:
+    def nbgrader(
+        self, *arguments: str, counted: str = "", advance: Callable[[], object] = lambda: None
+    ) -> None:
         """Run an nbgrader command; `advance` is called for each line that has `counted` in it."""
         environment = os.environ | {
-            "PATH": search_path(), "JUPYTER_CONFIG_DIR": str(self.folder / ".jupyter")}
+            "PATH": search_path(),
+            "JUPYTER_CONFIG_DIR": str(self.folder / ".jupyter"),
+        }
         lines = []
         with subprocess.Popen(
-            [sys.executable, "-m", "nbgrader", *arguments], cwd=self.folder, env=environment,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            [sys.executable, "-m", "nbgrader", *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
         ) as process:
             for line in process.stdout or ():
                 lines.append(line)
@@ -226,8 +255,12 @@ class Demo:
 
     def grade(self) -> None:
         """Grade everything, in parallel, then let nbgrader write gradebook and feedback."""
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                   TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         with Progress(*columns, console=self.console) as progress, ThreadPoolExecutor() as pool:
             for name in self.classes:
                 self._grade_project(name, progress, pool)
@@ -256,14 +289,22 @@ class Demo:
         jobs = self.classroom.ingest(name)
         sources = [path for name in self.classes for path in self.classroom.sources(name)]
         self.classroom.grade(
-            name, jobs, lambda: Grader(hidden=[self.folder, self.root], sources=sources), graded)
+            name, jobs, lambda: Grader(hidden=[self.folder, self.root], sources=sources), graded
+        )
         releasing.result()
         self.nbgrader("autograde", name, counted="| INFO] Autograding", advance=written)
         tasks = [pool.submit(self.nbgrader, "export")]
         for pattern in patterns([expected.student for expected in students]):
-            tasks.append(pool.submit(
-                self.nbgrader, "generate_feedback", name, f"--student={pattern}",
-                counted="| INFO] Writing", advance=told))
+            tasks.append(
+                pool.submit(
+                    self.nbgrader,
+                    "generate_feedback",
+                    name,
+                    f"--student={pattern}",
+                    counted="| INFO] Writing",
+                    advance=told,
+                )
+            )
         for task in tasks:
             task.result()
 
@@ -272,8 +313,10 @@ class Demo:
         from nbgrader.api import Gradebook
 
         with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}", "gpucourse") as gradebook:
-            return {submission.student.id: submission.score
-                    for submission in gradebook.assignment_submissions(name)}
+            return {
+                submission.student.id: submission.score
+                for submission in gradebook.assignment_submissions(name)
+            }
 
     def report(self) -> int:
         """Print the table; the number of submissions that did not come out as expected."""
@@ -289,17 +332,28 @@ class Demo:
                 verdict = Verdict.read(self.classroom.verdict_path(expected.student, name, name))
                 bad = mismatch(expected, assignment, verdict, scores.get(expected.student))
                 wrong += bool(bad)
-                earned = "—" if verdict is None or verdict.earned is None else (
-                    f"{verdict.earned:g}/{verdict.points:g}")
+                earned = (
+                    "—"
+                    if verdict is None or verdict.earned is None
+                    else (f"{verdict.earned:g}/{verdict.points:g}")
+                )
                 reason = bad or (one_line(verdict) if verdict else "")
-                table.add_row(escape(expected.student), earned, escape(reason),
-                              "[red]✗ UNEXPECTED[/]" if bad else "[green]✓[/]")
+                table.add_row(
+                    escape(expected.student),
+                    earned,
+                    escape(reason),
+                    "[red]✗ UNEXPECTED[/]" if bad else "[green]✓[/]",
+                )
             self.console.print(table)
         return wrong
 
 
-def run(folder: Path | None = None, console: Console | None = None,
-        roots: Iterable[Path] | None = None, quick: bool = False) -> int:
+def run(
+    folder: Path | None = None,
+    console: Console | None = None,
+    roots: Iterable[Path] | None = None,
+    quick: bool = False,
+) -> int:
     """The demo, of all projects or `quick`; 0 if every score and reason was the expected one."""
     console = console or Console()
     if not console.is_terminal:
@@ -322,8 +376,11 @@ def run(folder: Path | None = None, console: Console | None = None,
         return 2
     wrong = demo.report()
     count = sum(len(students) for _, students in demo.classes.values())
-    console.print(f"{count} submissions in {time.monotonic() - began:.0f} s; gradebook, grades.csv "
-                  f"and feedback are in {demo.folder}", markup=False)
+    console.print(
+        f"{count} submissions in {time.monotonic() - began:.0f} s; gradebook, grades.csv "
+        f"and feedback are in {demo.folder}",
+        markup=False,
+    )
     if wrong:
         console.print(f"{wrong} of {count} did not come out as expected", style="red")
     return 1 if wrong else 0

@@ -47,8 +47,9 @@ class GraderLike(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def grade(self, jobs: list[Job],
-              on_verdict: Callable[[Job, Verdict], None] = ...) -> list[Verdict]: ...
+    def grade(
+        self, jobs: list[Job], on_verdict: Callable[[Job, Verdict], None] = ...
+    ) -> list[Verdict]: ...
 
 
 class NotReady(RuntimeError):
@@ -93,26 +94,41 @@ class Class:
         if self.scheduler:
             from gpucourse.grading.classes.cluster import ClusterGrader
 
-            return ClusterGrader(self.scheduler, limits=self.limits, unsafe=unsafe,
-                                 tell=self.console.print)
+            return ClusterGrader(
+                self.scheduler, limits=self.limits, unsafe=unsafe, tell=self.console.print
+            )
         workers = self.workers or self.config.GradeWithOracle.get("workers", 0)
-        return Grader(hidden=hidden_folders(self.root, self.config), limits=self.limits,
-                      workers=workers, unsafe=unsafe, sources=self.root.glob("source/*/*.ipynb"))
+        return Grader(
+            hidden=hidden_folders(self.root, self.config),
+            limits=self.limits,
+            workers=workers,
+            unsafe=unsafe,
+            sources=self.root.glob("source/*/*.ipynb"),
+        )
 
     def assignments(self) -> list[str]:
         """Those with at least one submission. Raises NotReady where there is none."""
         names = sorted(path.name for path in (self.root / "source").glob("*") if path.is_dir())
         if not names:
-            raise NotReady(f"{self.root} is no course directory: it has no source/ASSIGNMENT/. "
-                           "Go to grading/, or name one: gpucourse grade FOLDER")
+            raise NotReady(
+                f"{self.root} is no course directory: it has no source/ASSIGNMENT/. "
+                "Go to grading/, or name one: gpucourse grade FOLDER"
+            )
         found = [name for name in names if self.classroom.students(name)]
         if not found:
-            raise NotReady("Nothing was handed in yet: collect with `nbgrader collect ASSIGNMENT`, "
-                           "or put notebooks into submitted/STUDENT/ASSIGNMENT/")
+            raise NotReady(
+                "Nothing was handed in yet: collect with `nbgrader collect ASSIGNMENT`, "
+                "or put notebooks into submitted/STUDENT/ASSIGNMENT/"
+            )
         return found
 
-    def grade(self, assignment: str, students: list[str] | None = None, *,
-              again: Callable[[Job, Verdict | None], Job] | None = None) -> list[Verdict]:
+    def grade(
+        self,
+        assignment: str,
+        students: list[str] | None = None,
+        *,
+        again: Callable[[Job, Verdict | None], Job] | None = None,
+    ) -> list[Verdict]:
         """Grade one assignment; the verdicts of all its submissions.
 
         Work that has a verdict is not run, unless `again(job, verdict on file)` gives the job to
@@ -124,8 +140,10 @@ class Class:
 
         with GradebookWriter(self.classroom, self.config) as book:
             if not book.knows(assignment):
-                raise NotReady(f"The gradebook does not know '{assignment}' yet. Run: "
-                               f"nbgrader generate_assignment {assignment}")
+                raise NotReady(
+                    f"The gradebook does not know '{assignment}' yet. Run: "
+                    f"nbgrader generate_assignment {assignment}"
+                )
             try:
                 changes = book.follow(assignment)
             except CannotFollow as cannot:
@@ -138,7 +156,9 @@ class Class:
             verdicts = {} if again else self._on_file(assignment, jobs)
             waiting = {
                 number: again(job, self.classroom.stored(assignment, job)) if again else job
-                for number, job in enumerate(jobs) if number not in verdicts}
+                for number, job in enumerate(jobs)
+                if number not in verdicts
+            }
             self._run(assignment, jobs, waiting, verdicts, book)
             for sentence in lacking(jobs):
                 self.console.print(sentence, style="yellow", markup=False)
@@ -151,8 +171,11 @@ class Class:
         """Usable verdicts by the job's number: its own or, of identical work, a classmate's."""
         found: dict[int, Verdict] = {}
         for numbers in identical(jobs):
-            own = {number: verdict for number in numbers
-                   if (verdict := self.classroom.verdict(assignment, jobs[number])) is not None}
+            own = {
+                number: verdict
+                for number in numbers
+                if (verdict := self.classroom.verdict(assignment, jobs[number])) is not None
+            }
             for number in numbers if own else ():
                 original, verdict = next(iter(own.items()))
                 if number not in own:
@@ -161,12 +184,23 @@ class Class:
             found |= own
         return found
 
-    def _run(self, assignment: str, jobs: list[Job], waiting: dict[int, Job],
-             verdicts: dict[int, Verdict], book: GradebookWriter) -> None:
+    def _run(
+        self,
+        assignment: str,
+        jobs: list[Job],
+        waiting: dict[int, Job],
+        verdicts: dict[int, Verdict],
+        book: GradebookWriter,
+    ) -> None:
         """Have `waiting` graded, and every verdict written to the gradebook."""
         places = {id(job): number for number, job in waiting.items()}
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                   TimeElapsedColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns, console=self.console) as progress:
             task = progress.add_task(assignment, total=len(jobs))
             # A run that was killed may have written a verdict and not yet its row.
@@ -189,9 +223,11 @@ class Class:
         try:
             book.write(assignment, job, verdict)
         except Exception as error:
-            sentence = (f"{job.student}: {verdict.notebook}: graded, but not in the gradebook: "
-                        f"{as_text(f'{type(error).__name__}: {error}')[:300]}. Mend that and give "
-                        "the same command again.")
+            sentence = (
+                f"{job.student}: {verdict.notebook}: graded, but not in the gradebook: "
+                f"{as_text(f'{type(error).__name__}: {error}')[:300]}. Mend that and give "
+                "the same command again."
+            )
             self.unwritten.append(sentence)
             self.console.print(sentence, style="red", markup=False)
 
@@ -202,14 +238,17 @@ def lacking(jobs: list[Job]) -> list[str]:
     for job in jobs:
         if job.ingested.lacks:
             found.setdefault(tuple(job.ingested.lacks), []).append(job.student)
-    return [f"Made from an earlier version, without {', '.join(names)}: {', '.join(students)}. "
-            "What tests ask of these cells is lost to them: give the points by hand, or release "
-            "again."
-            for names, students in found.items()]
+    return [
+        f"Made from an earlier version, without {', '.join(names)}: {', '.join(students)}. "
+        "What tests ask of these cells is lost to them: give the points by hand, or release "
+        "again."
+        for names, students in found.items()
+    ]
 
 
-def grade_class(root: Path, assignments: list[str], console: Console | None = None,
-                **options: Any) -> int:
+def grade_class(
+    root: Path, assignments: list[str], console: Console | None = None, **options: Any
+) -> int:
     """Grade a class and print the summary; exit code."""
     console = console or Console()
     try:
@@ -217,8 +256,9 @@ def grade_class(root: Path, assignments: list[str], console: Console | None = No
         handed_in = course.assignments()
         unknown = set(assignments) - set(handed_in)
         if unknown:
-            raise NotReady(f"Nobody handed in {', '.join(sorted(unknown))}; there is: "
-                           + ", ".join(handed_in))
+            raise NotReady(
+                f"Nobody handed in {', '.join(sorted(unknown))}; there is: " + ", ".join(handed_in)
+            )
         for sentence in course.classroom.left_alone():
             console.print(sentence, style="yellow", markup=False)
         worst = GRADED
@@ -244,8 +284,9 @@ def published(root: Path, jobs: list[Job]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for source in dict.fromkeys(job.source for job in jobs):
         assignment = Assignment.load(source)
-        solution = {cell.grade_id: unwrap_regions(cell.source, SOLUTION)
-                    for cell in assignment.solutions}
+        solution = {
+            cell.grade_id: unwrap_regions(cell.source, SOLUTION) for cell in assignment.solutions
+        }
         found[PUBLISHED] = found.get(PUBLISHED, {}) | solution
         other = root.resolve().parent / "course" / "projects" / assignment.name / "right.py"
         if other.is_file():
@@ -254,8 +295,16 @@ def published(root: Path, jobs: list[Job]) -> dict[str, dict[str, str]]:
     return found
 
 
-def regrade(root: Path, students: list[str], assignment: str = "", *, explain: bool = False,
-            new_seed: bool = False, console: Console | None = None, **options: Any) -> int:
+def regrade(
+    root: Path,
+    students: list[str],
+    assignment: str = "",
+    *,
+    explain: bool = False,
+    new_seed: bool = False,
+    console: Console | None = None,
+    **options: Any,
+) -> int:
     """Grade again, by default with the seed on file, so that the same inputs come again.
 
     With `explain` nothing is written: the instructor is shown what failed and on which values.
@@ -271,13 +320,16 @@ def regrade(root: Path, students: list[str], assignment: str = "", *, explain: b
                 code = max(code, _explain(course, name, wanted))
             elif wanted:
                 verdicts = course.grade(
-                    name, wanted, again=lambda job, stored: repeated(
-                        job, None if new_seed else stored))
+                    name,
+                    wanted,
+                    again=lambda job, stored: repeated(job, None if new_seed else stored),
+                )
                 report.show(name, verdicts, console)
                 if course.unwritten:
                     code = PARTLY_GRADED
-        missing = set(students) - {s for name in course.assignments()
-                                   for s in course.classroom.students(name)}
+        missing = set(students) - {
+            s for name in course.assignments() for s in course.classroom.students(name)
+        }
         if missing:
             raise NotReady(f"Nothing was handed in by {', '.join(sorted(missing))}.")
     except (NotReady, FloorError, SandboxError, OSError) as error:
@@ -300,8 +352,10 @@ def _explain(course: Class, assignment: str, students: list[str]) -> int:
     """Run each submission once more with its seed and show why it came out as it did."""
     jobs = course.classroom.ingest(assignment, students, course.limits)
     files = [course.classroom.stored(assignment, job) for job in jobs]
-    again = [replace(repeated(job, verdict), detailed=True)
-             for job, verdict in zip(jobs, files, strict=True)]
+    again = [
+        replace(repeated(job, verdict), detailed=True)
+        for job, verdict in zip(jobs, files, strict=True)
+    ]
     with course.grader() as running:
         found = running.grade(again)
     for stored, now in zip(files, found, strict=True):

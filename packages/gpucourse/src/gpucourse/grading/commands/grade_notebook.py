@@ -37,8 +37,10 @@ def grade(notebook: Path, console: Console | None = None) -> int:
     assignment = Assignment.load(source)
     job = Job("", source, ingest_file(notebook, assignment))
     try:
-        with (console.status(f"grading {notebook.name}"),
-              Grader(own_work=True, workers=1, sources=[source]) as grader):
+        with (
+            console.status(f"grading {notebook.name}"),
+            Grader(own_work=True, workers=1, sources=[source]) as grader,
+        ):
             (verdict,) = grader.grade([job])
     except SandboxError as error:
         console.print(f"The grader could not start: {error}", style="red", markup=False)
@@ -50,8 +52,9 @@ def grade(notebook: Path, console: Console | None = None) -> int:
     if by_hand and verdict.kind != INFRASTRUCTURE_FAULT:
         names = ", ".join(cell.grade_id for cell in by_hand)
         more = _("{points:g} points more are for a person to give: {names}")
-        console.print(more.format(points=sum(cell.points for cell in by_hand), names=names),
-                      markup=False)
+        console.print(
+            more.format(points=sum(cell.points for cell in by_hand), names=names), markup=False
+        )
     if verdict.kind == INFRASTRUCTURE_FAULT:
         return NOT_GRADED
     return ALL_POINTS if verdict.earned == verdict.points else NOT_ALL_POINTS
@@ -70,7 +73,8 @@ def show(verdict: Verdict, console: Console, *texts: Path) -> None:
         console.print(verdict.reason, markup=False)
         return
     title = _("{notebook}: {earned:g} of {points:g} points").format(
-        notebook=verdict.notebook, earned=verdict.earned, points=verdict.points)
+        notebook=verdict.notebook, earned=verdict.earned, points=verdict.points
+    )
     table = Table(title=title, title_justify="left", show_lines=False)
     table.add_column(_("test"))
     table.add_column(_("points"), justify="right")
@@ -78,17 +82,26 @@ def show(verdict: Verdict, console: Console, *texts: Path) -> None:
     for outcome in verdict.tests:
         colour = "green" if outcome.passed else "red"
         mark = "✓" if outcome.passed else "✗"
-        table.add_row(f"[{colour}]{mark}[/] {escape(outcome.test)}",
-                      f"{outcome.earned:g}/{outcome.points:g}",
-                      escape(said(outcome.reason, *texts)))
+        table.add_row(
+            f"[{colour}]{mark}[/] {escape(outcome.test)}",
+            f"{outcome.earned:g}/{outcome.points:g}",
+            escape(said(outcome.reason, *texts)),
+        )
     console.print(table)
     for notice in verdict.notices:
         console.print(f"• {notice}", markup=False)
-    weak = "" if at_least(verdict.isolation) else (
-        " (weak: grade only notebooks of your own here; bubblewrap would isolate better)")
-    console.print(f"device: {verdict.device}; isolation: {verdict.isolation}{weak}"
-                  f"{lacking([verdict.oracle])}; "
-                  f"{verdict.seconds:.1f} s", style="dim", markup=False)
+    weak = (
+        ""
+        if at_least(verdict.isolation)
+        else (" (weak: grade only notebooks of your own here; bubblewrap would isolate better)")
+    )
+    console.print(
+        f"device: {verdict.device}; isolation: {verdict.isolation}{weak}"
+        f"{lacking([verdict.oracle])}; "
+        f"{verdict.seconds:.1f} s",
+        style="dim",
+        markup=False,
+    )
 
 
 def find_source(notebook: Path) -> Path:
@@ -106,7 +119,8 @@ def find_source(notebook: Path) -> Path:
             "The projects' hidden tests are not here, so nothing can be graded: a handout leaves "
             "them out. The test cells in the notebook are the visible part (the button Validate "
             "runs them all); hand it in as you were told. In a copy of the whole course, run this "
-            "inside its folder (where course/ and grading/ are).")
+            "inside its folder (where course/ and grading/ are)."
+        )
     if notebook.stem in sources:
         return sources[notebook.stem]
     try:
@@ -118,4 +132,5 @@ def find_source(notebook: Path) -> Path:
             return path
     raise LookupError(
         f"{notebook.name} is none of the projects: {', '.join(sorted(sources))}. Start from the "
-        "notebook in projects/.")
+        "notebook in projects/."
+    )

@@ -52,10 +52,18 @@ PLATFORMS: Mapping[str, Platform] = {
     "moodle": Platform(
         "Moodle",
         re.compile(r"[^/]*_(?P<id>\d+)_assignsubmission_file(?:_/|_|/)(?P<file>.+)"),
-        "Identifier", re.compile(r"(\d+)\s*$"), "Grade", "Maximum Grade"),
+        "Identifier",
+        re.compile(r"(\d+)\s*$"),
+        "Grade",
+        "Maximum Grade",
+    ),
     "canvas": Platform(
-        "Canvas", re.compile(r"[^/_]+(?:_LATE)?_(?P<id>\d+)_\d+_(?P<file>.+)"),
-        "ID", re.compile(r"^(\d+)$"), possible="Points Possible"),
+        "Canvas",
+        re.compile(r"[^/_]+(?:_LATE)?_(?P<id>\d+)_\d+_(?P<file>.+)"),
+        "ID",
+        re.compile(r"^(\d+)$"),
+        possible="Points Possible",
+    ),
 }
 
 
@@ -63,17 +71,33 @@ class Wrong(RuntimeError):
     """It cannot be done; the message says why, and what to do."""
 
 
-def collect(root: Path, archive: Path, assignment: str, lms: str, *, update: bool = False,
-            console: Console | None = None) -> int:
+def collect(
+    root: Path,
+    archive: Path,
+    assignment: str,
+    lms: str,
+    *,
+    update: bool = False,
+    console: Console | None = None,
+) -> int:
     """Put what is in a platform's zip file into ``submitted/``; exit code."""
     return _telling(console, lambda tell: _collect(root, archive, assignment, lms, update, tell))
 
 
-def export(root: Path, table: Path, assignment: str, lms: str, *, column: str = "",
-           match: str = "", console: Console | None = None) -> int:
+def export(
+    root: Path,
+    table: Path,
+    assignment: str,
+    lms: str,
+    *,
+    column: str = "",
+    match: str = "",
+    console: Console | None = None,
+) -> int:
     """Write the platform's table again, with marks in it; exit code."""
-    return _telling(console, lambda tell: _export(root, table, assignment, lms, column, match,
-                                                  tell))
+    return _telling(
+        console, lambda tell: _export(root, table, assignment, lms, column, match, tell)
+    )
 
 
 def _telling(console: Console | None, action: Callable[[Callable[[str], None]], None]) -> int:
@@ -96,26 +120,34 @@ def _known(root: Path, assignment: str) -> Classroom:
     classroom = Classroom(root.resolve())
     if not classroom.sources(assignment):
         there = sorted(path.name for path in (root / "source").glob("*/"))
-        raise Wrong(f"{root} has no source/{assignment}/. Run this in grading/; assignments: "
-                    + ", ".join(there))
+        raise Wrong(
+            f"{root} has no source/{assignment}/. Run this in grading/; assignments: "
+            + ", ".join(there)
+        )
     return classroom
 
 
 # --- files out of the zip -----------------------------------------------------------------------
 
 
-def _collect(root: Path, archive: Path, assignment: str, lms: str, update: bool,
-             tell: Callable[[str], None]) -> None:
+def _collect(
+    root: Path, archive: Path, assignment: str, lms: str, update: bool, tell: Callable[[str], None]
+) -> None:
     platform = _platform(lms)
     classroom = _known(root, assignment)
     with zipfile.ZipFile(archive) as packed:
         found, strange = _files(packed, platform)
         if not found:
-            raise Wrong(f"No file in {archive.name} is named as {platform.title} names them"
-                        + (f", as '{strange[0]}'" if strange else "") + ". Is it the file of "
-                        "\"download all submissions\"?")
-        if sum(entry.file_size for files in found.values() for entry in files.values()
-               ) > MOST_BYTES:
+            raise Wrong(
+                f"No file in {archive.name} is named as {platform.title} names them"
+                + (f", as '{strange[0]}'" if strange else "")
+                + ". Is it the file of "
+                '"download all submissions"?'
+            )
+        if (
+            sum(entry.file_size for files in found.values() for entry in files.values())
+            > MOST_BYTES
+        ):
             raise Wrong(f"{archive.name} unpacks to more than {MOST_BYTES // MEGABYTE} MB")
         left = []
         for student, files in sorted(found.items()):
@@ -127,17 +159,22 @@ def _collect(root: Path, archive: Path, assignment: str, lms: str, update: bool,
                 old.unlink()
             for name, entry in files.items():
                 write_atomically(folder / name, packed.read(entry), PRIVATE)
-    tell(f"{len(found) - len(left)} submissions of {assignment} are in submitted/. When they were "
-         f"handed in is not in {platform.title}'s file, so none counts as late.")
+    tell(
+        f"{len(found) - len(left)} submissions of {assignment} are in submitted/. When they were "
+        f"handed in is not in {platform.title}'s file, so none counts as late."
+    )
     if left:
-        tell(f"Left as they were, since there was something already: {', '.join(left)}. To put "
-             "what is in the file in its place: --update")
+        tell(
+            f"Left as they were, since there was something already: {', '.join(left)}. To put "
+            "what is in the file in its place: --update"
+        )
     if strange:
         tell(f"Left out, since no student's number is in the name: {', '.join(strange)}")
 
 
-def _files(packed: zipfile.ZipFile, platform: Platform
-           ) -> tuple[dict[str, dict[str, zipfile.ZipInfo]], list[str]]:
+def _files(
+    packed: zipfile.ZipFile, platform: Platform
+) -> tuple[dict[str, dict[str, zipfile.ZipInfo]], list[str]]:
     """Of each student, by number, what to write by name; and the paths that say no student.
 
     Names are cut down to their last part: nothing leaves a student's folder. A file too large to be
@@ -152,8 +189,12 @@ def _files(packed: zipfile.ZipFile, platform: Platform
         name = PurePosixPath(told["file"].replace("\\", "/")).name if told else ""
         if not told or not name or not STUDENT.fullmatch(name):
             strange.append(entry.filename)
-        elif name not in STAMPS and not name.startswith(".") and not stat.S_ISLNK(
-                entry.external_attr >> 16) and entry.file_size <= Limits().upload_bytes:
+        elif (
+            name not in STAMPS
+            and not name.startswith(".")
+            and not stat.S_ISLNK(entry.external_attr >> 16)
+            and entry.file_size <= Limits().upload_bytes
+        ):
             found.setdefault(told["id"], {})[name] = entry
         else:
             found.setdefault(told["id"], {})
@@ -163,8 +204,15 @@ def _files(packed: zipfile.ZipFile, platform: Platform
 # --- marks into the table -----------------------------------------------------------------------
 
 
-def _export(root: Path, table: Path, assignment: str, lms: str, column: str, match: str,
-            tell: Callable[[str], None]) -> None:
+def _export(
+    root: Path,
+    table: Path,
+    assignment: str,
+    lms: str,
+    column: str,
+    match: str,
+    tell: Callable[[str], None],
+) -> None:
     platform = _platform(lms)
     classroom = _known(root, assignment)
     text = table.read_bytes().decode("utf-8-sig")
@@ -192,13 +240,17 @@ def _export(root: Path, table: Path, assignment: str, lms: str, column: str, mat
     target = table.with_name(f"{table.stem}-with-marks.csv")
     write_atomically(target, written.getvalue(), PRIVATE)
     filled = set(marks) & set(numbers[1:]) - doubles
-    tell(f"{target.name}: {len(filled)} marks of {assignment}, of {most:g} points. Import it in "
-         f"{platform.title}.")
+    tell(
+        f"{target.name}: {len(filled)} marks of {assignment}, of {most:g} points. Import it in "
+        f"{platform.title}."
+    )
     for text in sorted(highest):
         _compare(text, most, platform, tell)
-    for who, why in ((sorted(set(marks) - set(numbers[1:])), "graded, but not in the table"),
-                     (sorted(doubles & set(marks)), "more than once in the table, so left empty"),
-                     (sorted(set(waiting) & filled), "points by hand are still to be given")):
+    for who, why in (
+        (sorted(set(marks) - set(numbers[1:])), "graded, but not in the table"),
+        (sorted(doubles & set(marks)), "more than once in the table, so left empty"),
+        (sorted(set(waiting) & filled), "points by hand are still to be given"),
+    ):
         if who:
             tell(f"{why}: {', '.join(who)}")
 
@@ -206,8 +258,10 @@ def _export(root: Path, table: Path, assignment: str, lms: str, column: str, mat
 def _column(heads: list[str], name: str, table: Path, option: str) -> int:
     if name not in heads:
         wanted = f"has no column {name!r}" if name else "has several columns that may be it"
-        raise Wrong(f"{table.name} {wanted}; name one with {option}. There are: "
-                    + ", ".join(filter(None, heads)))
+        raise Wrong(
+            f"{table.name} {wanted}; name one with {option}. There are: "
+            + ", ".join(filter(None, heads))
+        )
     return heads.index(name)
 
 
@@ -232,15 +286,25 @@ def _marks(classroom: Classroom, assignment: str) -> tuple[dict[str, float], flo
         if not book.knows(assignment):
             raise Wrong(f"The gradebook knows nothing of {assignment}: run gpucourse grade first")
         graded = book.gradebook.assignment_submissions(assignment)
-        marks = {one.student.id: max(0.0, one.score - sum(
-            notebook.late_submission_penalty or 0.0 for notebook in one.notebooks))
-            for one in graded}
-        return (marks, book.gradebook.find_assignment(assignment).max_score,
-                [one.student.id for one in graded if one.needs_manual_grade])
+        marks = {
+            one.student.id: max(
+                0.0,
+                one.score
+                - sum(notebook.late_submission_penalty or 0.0 for notebook in one.notebooks),
+            )
+            for one in graded
+        }
+        return (
+            marks,
+            book.gradebook.find_assignment(assignment).max_score,
+            [one.student.id for one in graded if one.needs_manual_grade],
+        )
 
 
 def _compare(text: str, most: float, platform: Platform, tell: Callable[[str], None]) -> None:
     """Say where the platform's highest mark is another."""
     if re.fullmatch(r"\s*\d+([.,]\d+)?\s*", text) and float(text.replace(",", ".")) != most:
-        tell(f"{platform.title} has {text.strip()} as the highest mark, the project has {most:g} "
-             f"points. Marks are points here: set it to {most:g} there, or it shows other shares.")
+        tell(
+            f"{platform.title} has {text.strip()} as the highest mark, the project has {most:g} "
+            f"points. Marks are points here: set it to {most:g} there, or it shows other shares."
+        )

@@ -50,24 +50,39 @@ def wanted(source: Assignment, config: Config) -> Cells:
             continue
         name = cell.metadata.nbgrader["grade_id"]
         if is_grade(cell):
-            cells.graded[name] = {"max_score": float(cell.metadata.nbgrader["points"]),
-                                  "cell_type": cell.cell_type}
+            cells.graded[name] = {
+                "max_score": float(cell.metadata.nbgrader["points"]),
+                "cell_type": cell.cell_type,
+            }
         if is_solution(cell):
             cells.answers[name] = {}
         cells.sources[name] = {
-            "cell_type": cell.cell_type, "locked": is_locked(cell), "source": cell.source,
-            "checksum": cell.metadata.nbgrader.get("checksum")}
+            "cell_type": cell.cell_type,
+            "locked": is_locked(cell),
+            "source": cell.source,
+            "checksum": cell.metadata.nbgrader.get("checksum"),
+        }
     return cells
 
 
 def recorded(notebook: Notebook) -> Cells:
     """What the gradebook has."""
     return Cells(
-        {cell.name: {"max_score": cell.max_score, "cell_type": cell.cell_type}
-         for cell in notebook.grade_cells},
+        {
+            cell.name: {"max_score": cell.max_score, "cell_type": cell.cell_type}
+            for cell in notebook.grade_cells
+        },
         {cell.name: {} for cell in notebook.solution_cells},
-        {cell.name: {"cell_type": cell.cell_type, "locked": cell.locked, "source": cell.source,
-                     "checksum": cell.checksum} for cell in notebook.source_cells})
+        {
+            cell.name: {
+                "cell_type": cell.cell_type,
+                "locked": cell.locked,
+                "source": cell.source,
+                "checksum": cell.checksum,
+            }
+            for cell in notebook.source_cells
+        },
+    )
 
 
 def differences(old: Cells, new: Cells) -> Iterator[str]:
@@ -101,14 +116,21 @@ def follow(book: Gradebook, assignment: str, source: Assignment, config: Config)
     if old == new:
         return []
     told = sorted(differences(old, new))
-    gone = [cell for cells, kept in ((notebook.grade_cells, new.graded),
-                                     (notebook.solution_cells, new.answers))
-            for cell in cells if cell.name not in kept]
+    gone = [
+        cell
+        for cells, kept in (
+            (notebook.grade_cells, new.graded),
+            (notebook.solution_cells, new.answers),
+        )
+        for cell in cells
+        if cell.name not in kept
+    ]
     if given := sorted({f"'{cell.name}'" for cell in gone if _given(cell)}):
         raise CannotFollow(
             f"{source.name}: {', '.join(given)} was taken out of the source, and points or "
             "comments that a person gave hang on it. Put the cell back (it may give 0 points), or "
-            "take them back in formgrader; then give the command again.")
+            "take them back in formgrader; then give the command again."
+        )
     for cell in gone:
         for row in [*cell.grades, *cell.comments]:
             book.db.delete(row)
@@ -130,8 +152,9 @@ def follow(book: Gradebook, assignment: str, source: Assignment, config: Config)
     return told
 
 
-def _for_each(book: Gradebook, notebook: Notebook, row: type[Grade] | type[Comment],
-              cell: BaseCell) -> None:
+def _for_each(
+    book: Gradebook, notebook: Notebook, row: type[Grade] | type[Comment], cell: BaseCell
+) -> None:
     """A row of a new cell for each submission that there is."""
     for submission in notebook.submissions:
         book.db.add(row(cell_id=cell.id, notebook=submission))
@@ -140,8 +163,9 @@ def _for_each(book: Gradebook, notebook: Notebook, row: type[Grade] | type[Comme
 
 def _given(cell: BaseCell) -> bool:
     """Whether a person gave anything for it."""
-    return (any(grade.manual_score is not None or grade.extra_credit for grade in cell.grades)
-            or any(comment.manual_comment for comment in cell.comments))
+    return any(
+        grade.manual_score is not None or grade.extra_credit for grade in cell.grades
+    ) or any(comment.manual_comment for comment in cell.comments)
 
 
 def copied(url: str) -> str:
@@ -159,21 +183,33 @@ def advice(assignment: str, source: Assignment, released: Version | None) -> str
 
     `released` is what students were given last, or None where nbgrader has generated nothing.
     """
-    again = (f"nbgrader generate_assignment {assignment} --force && nbgrader release_assignment "
-             f"{assignment} --force")
+    again = (
+        f"nbgrader generate_assignment {assignment} --force && nbgrader release_assignment "
+        f"{assignment} --force"
+    )
     if released is None:
         return f"Where students get it from nbgrader, release it again: {again}"
     today = Version.of(source.released)
-    new = [name for name, cell in today.cells.items()
-           if name not in released.cells and role_of(cell) == SOLUTION]
+    new = [
+        name
+        for name, cell in today.cells.items()
+        if name not in released.cells and role_of(cell) == SOLUTION
+    ]
     if new:
-        return (f"Students' copies have no {_listed(new)}. Release it again ({again}) and tell "
-                "them; who has begun keeps what is written, and is graded by what is there.")
-    seen = [name for name in today.cells.keys() | released.cells.keys()
-            if _source(today, name) != _source(released, name)]
+        return (
+            f"Students' copies have no {_listed(new)}. Release it again ({again}) and tell "
+            "them; who has begun keeps what is written, and is graded by what is there."
+        )
+    seen = [
+        name
+        for name in today.cells.keys() | released.cells.keys()
+        if _source(today, name) != _source(released, name)
+    ]
     if seen:
-        return (f"Students' copies have another {_listed(sorted(seen))}; work made from them is "
-                f"graded by today's tests all the same. To have new copies made: {again}")
+        return (
+            f"Students' copies have another {_listed(sorted(seen))}; work made from them is "
+            f"graded by today's tests all the same. To have new copies made: {again}"
+        )
     return "Nothing that students see has changed: there is nothing to release again."
 
 

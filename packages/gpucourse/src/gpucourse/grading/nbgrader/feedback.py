@@ -19,9 +19,11 @@ INSTEAD = "# (hidden tests ran here)"
 # nbgrader's comment on an answer that is as it was released.
 UNTOUCHED = "No response."
 # nbgrader's own list of links says less.
-_STYLE = ("#toc{display:none}.gpuc-results{width:100%}.gpuc-results td{vertical-align:top}"
-          ".gpuc-results td,.gpuc-results th{text-align:left;padding:.15em .8em .15em 0}"
-          ".gpuc-results td:nth-child(-n+2){white-space:nowrap}")
+_STYLE = (
+    "#toc{display:none}.gpuc-results{width:100%}.gpuc-results td{vertical-align:top}"
+    ".gpuc-results td,.gpuc-results th{text-align:left;padding:.15em .8em .15em 0}"
+    ".gpuc-results td:nth-child(-n+2){white-space:nowrap}"
+)
 
 
 def visible_part(source: str) -> str:
@@ -31,7 +33,7 @@ def visible_part(source: str) -> str:
     for line in source.split("\n"):
         if BEGIN in line:
             hidden = True
-            lines.append(line[:len(line) - len(line.lstrip())] + INSTEAD)
+            lines.append(line[: len(line) - len(line.lstrip())] + INSTEAD)
         elif END in line:
             hidden = False
         elif not hidden:
@@ -64,22 +66,29 @@ def results(nb: NotebookNode, late_penalty: float) -> str:
             if role_of(cell) == TEST:
                 name = ("✓ " if found.get("score") == found.get("points") else "✗ ") + name
         if found.get("comment"):
-            told += f"<a href=\"#comment-{html.escape(found['grade_id'])}\">comment</a>"
+            told += f'<a href="#comment-{html.escape(found["grade_id"])}">comment</a>'
         where = html.escape(found["grade_id"], quote=True)
-        rows.append(f'<tr><td><a href="#{where}">{html.escape(name)}</a></td><td>{points}</td>'
-                    f"<td>{told}</td></tr>")
+        rows.append(
+            f'<tr><td><a href="#{where}">{html.escape(name)}</a></td><td>{points}</td>'
+            f"<td>{told}</td></tr>"
+        )
     if late_penalty > 0:
         rows.append(f"<tr><td>handed in late</td><td>-{late_penalty:g}</td><td></td></tr>")
     above = f"<p><strong>{nothing_ran}</strong></p>" if nothing_ran else ""
-    return (f'<style>{_STYLE}</style>{above}'
-            '<table class="gpuc-results"><tr><th>test</th><th>points</th>'
-            f"<th>which property fails</th></tr>{''.join(rows)}</table>")
+    return (
+        f"<style>{_STYLE}</style>{above}"
+        '<table class="gpuc-results"><tr><th>test</th><th>points</th>'
+        f"<th>which property fails</th></tr>{''.join(rows)}</table>"
+    )
 
 
 def reason(cell: NotebookNode) -> str:
     """What the grader says of a test that has not all its points, as HTML."""
-    lines = [output.evalue if output.output_type == "error" else output.get("text", "")
-             for output in cell.get("outputs", ()) if role_of(cell) == TEST]
+    lines = [
+        output.evalue if output.output_type == "error" else output.get("text", "")
+        for output in cell.get("outputs", ())
+        if role_of(cell) == TEST
+    ]
     return html.escape("" if lines == ["Passed.\n"] else " ".join(lines).strip())
 
 
@@ -101,14 +110,23 @@ class HideTests(NbGraderPreprocessor):
                 cell.outputs = []
         nb.cells = [cell for cell in nb.cells if not self._is_notice(cell)]
         late = float(resources.get("nbgrader", {}).get("late_penalty") or 0)
-        summary = NotebookNode(cell_type="markdown", id="gpucourse-results",
-                               metadata=NotebookNode(), source=results(nb, late))
+        summary = NotebookNode(
+            cell_type="markdown",
+            id="gpucourse-results",
+            metadata=NotebookNode(),
+            source=results(nb, late),
+        )
         if notices:
             text = "**What the grader found in this notebook**\n\n"
-            nb.cells.insert(0, NotebookNode(
-                cell_type="markdown", id="gpucourse-notice", metadata=NotebookNode(),
-                source=text + as_plain_text("\n".join(f"- {notice}" for notice in notices)),
-            ))
+            nb.cells.insert(
+                0,
+                NotebookNode(
+                    cell_type="markdown",
+                    id="gpucourse-notice",
+                    metadata=NotebookNode(),
+                    source=text + as_plain_text("\n".join(f"- {notice}" for notice in notices)),
+                ),
+            )
         nb.cells.insert(0, summary)
         return nb, resources
 

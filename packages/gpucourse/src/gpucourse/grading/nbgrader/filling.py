@@ -21,8 +21,9 @@ def outputs_for(outcome: TestOutcome) -> list[NotebookNode]:
         return [new_output("error", ename="Failed", evalue=lines[0], traceback=lines)]
     return [
         new_output("stream", name="stdout", text=outcome.reason + "\n"),
-        new_output("execute_result", data={"text/plain": repr(float(outcome.earned))},
-                   execution_count=None),
+        new_output(
+            "execute_result", data={"text/plain": repr(float(outcome.earned))}, execution_count=None
+        ),
     ]
 
 

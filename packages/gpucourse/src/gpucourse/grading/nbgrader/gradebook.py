@@ -119,8 +119,10 @@ class GradebookWriter:
             try:
                 notebook = self.gradebook.find_notebook(source.name, assignment)
             except MissingEntry:
-                sentences.append(f"{source.name}: the gradebook does not know this notebook. Run: "
-                                 f"nbgrader generate_assignment {assignment} --force")
+                sentences.append(
+                    f"{source.name}: the gradebook does not know this notebook. Run: "
+                    f"nbgrader generate_assignment {assignment} --force"
+                )
                 continue
             if changed_source.recorded(notebook) == changed_source.wanted(source, self.config):
                 continue
@@ -128,13 +130,19 @@ class GradebookWriter:
             with one_transaction(self.gradebook):
                 told = changed_source.follow(self.gradebook, assignment, source, self.config)
             generated = self.classroom.root / "release" / assignment / path.name
-            released = Version.of(nbformat.read(generated, as_version=4)) if (
-                generated.is_file()) else None
+            released = (
+                Version.of(nbformat.read(generated, as_version=4))
+                if (generated.is_file())
+                else None
+            )
             sentences.append(
                 f"{source.name} has changed since the gradebook was made: "
-                + ("; ".join(told) or "a detail that changes no grade") + ". The gradebook follows"
-                + (f" (as it was: {copy})" if copy else "") + ", and work whose tests changed is "
-                "graded anew. " + changed_source.advice(assignment, source, released))
+                + ("; ".join(told) or "a detail that changes no grade")
+                + ". The gradebook follows"
+                + (f" (as it was: {copy})" if copy else "")
+                + ", and work whose tests changed is "
+                "graded anew. " + changed_source.advice(assignment, source, released)
+            )
         return sentences
 
     def forget_time(self, assignment: str, student: str) -> None:
@@ -158,8 +166,9 @@ class GradebookWriter:
         self._as_nbgrader_keeps_it(assignment, source, notebook)
         self._write_files(assignment, job, source, notebook, folder)
 
-    def _write_rows(self, assignment: str, job: Job, source: Assignment, verdict: Verdict,
-                    folder: Path) -> None:
+    def _write_rows(
+        self, assignment: str, job: Job, source: Assignment, verdict: Verdict, folder: Path
+    ) -> None:
         book = self.gradebook
         with one_transaction(book):
             submission = self._rows(book, assignment, job, source, verdict, folder)
@@ -167,8 +176,15 @@ class GradebookWriter:
         if submission.total_seconds_late > 0 or submission.late_submission_penalty:
             self._assign_penalty(assignment, job.student, source.name)
 
-    def _rows(self, book: Gradebook, assignment: str, job: Job, source: Assignment,
-              verdict: Verdict, folder: Path) -> SubmittedAssignment:
+    def _rows(
+        self,
+        book: Gradebook,
+        assignment: str,
+        job: Job,
+        source: Assignment,
+        verdict: Verdict,
+        folder: Path,
+    ) -> SubmittedAssignment:
         book.update_or_create_student(job.student)
         with warnings.catch_warnings():
             # nbgrader's own way of adding rows, of which SQLAlchemy complains each time.
@@ -178,14 +194,16 @@ class GradebookWriter:
         submission.timestamp = parse_utc((folder / TIMESTAMP).read_text(encoding="utf-8") or None)
         notebook = book.find_submission_notebook(source.name, assignment, job.student)
         outcomes = {outcome.test: outcome.earned for outcome in verdict.tests}
-        untouched = {cell.grade_id for cell in source.solutions
-                     if job.ingested.sources[cell.grade_id] == source.starters[cell.grade_id]}
+        untouched = {
+            cell.grade_id
+            for cell in source.solutions
+            if job.ingested.sources[cell.grade_id] == source.starters[cell.grade_id]
+        }
         for grade in notebook.grades:
             # Not tested: a text or a figure, for a person to read unless there is none.
             manual = 0.0 if grade.name in untouched else None
             grade.auto_score = outcomes.get(grade.name, manual)
-            grade.needs_manual_grade = (grade.manual_score is not None
-                                        or grade.auto_score is None)
+            grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
         for comment in notebook.comments:
             comment.auto_comment = "No response." if comment.name in untouched else None
         return submission
@@ -193,18 +211,28 @@ class GradebookWriter:
     def _assign_penalty(self, assignment: str, student: str, notebook: str) -> None:
         """By the plug-in that the course has configured; nbgrader's own takes nothing."""
         step = AssignLatePenalties(config=self.config)
-        step.preprocess(NotebookNode(cells=[], metadata={}), {"nbgrader": {
-            "student": student, "assignment": assignment, "notebook": notebook,
-            "db_url": self.course.db_url}})
+        step.preprocess(
+            NotebookNode(cells=[], metadata={}),
+            {
+                "nbgrader": {
+                    "student": student,
+                    "assignment": assignment,
+                    "notebook": notebook,
+                    "db_url": self.course.db_url,
+                }
+            },
+        )
 
-    def _as_nbgrader_keeps_it(self, assignment: str, source: Assignment,
-                              notebook: NotebookNode) -> None:
+    def _as_nbgrader_keeps_it(
+        self, assignment: str, source: Assignment, notebook: NotebookNode
+    ) -> None:
         """What nbgrader's OverwriteCells does: locked cells with their hidden tests, checksums."""
         key = assignment, source.name
         if key not in self._kept:
             found = self.gradebook.find_notebook(source.name, assignment)
-            self._kept[key] = {cell.name: (cell.locked, cell.source, cell.checksum)
-                               for cell in found.source_cells}
+            self._kept[key] = {
+                cell.name: (cell.locked, cell.source, cell.checksum) for cell in found.source_cells
+            }
         for cell in notebook.cells:
             name = (cell.metadata.get("nbgrader") or {}).get("grade_id")
             if name in self._kept[key]:
@@ -213,8 +241,9 @@ class GradebookWriter:
                 if locked:
                     cell.source = text
 
-    def _write_files(self, assignment: str, job: Job, source: Assignment, notebook: NotebookNode,
-                     folder: Path) -> None:
+    def _write_files(
+        self, assignment: str, job: Job, source: Assignment, notebook: NotebookNode, folder: Path
+    ) -> None:
         target = self.classroom.root / "autograded" / job.student / assignment
         kept = target / f"{source.name}.ipynb"
         write_atomically(kept, nbformat.writes(notebook, version=4) + "\n", PERMISSIONS)

@@ -16,8 +16,11 @@ def highlighted(source: str, language: str | None = None, metadata: Any = None) 
     """nbconvert's filter ``highlight_code``: Python as HTML, without colours where they would take
     too long. What a notebook says of its language is not asked."""
     shown = _coloured(source)
-    return f'<div class="highlight"><pre>{html.escape(source)}</pre></div>' if shown is None else (
-        shown)
+    return (
+        f'<div class="highlight"><pre>{html.escape(source)}</pre></div>'
+        if shown is None
+        else (shown)
+    )
 
 
 @cache

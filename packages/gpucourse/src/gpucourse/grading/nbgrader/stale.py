@@ -35,10 +35,14 @@ def made_of(book: GradebookWriter, root: Path, assignment: str, student: str) ->
 def _rows(submission: SubmittedAssignment) -> list[object]:
     """Everything of a submission in the gradebook that a page can show."""
     return [(submission.student.first_name, submission.student.last_name, submission.timestamp)] + [
-        (one.name, one.late_submission_penalty,
-         sorted((grade.name, grade.score, grade.max_score) for grade in one.grades),
-         sorted((comment.name, comment.comment or "") for comment in one.comments))
-        for one in sorted(submission.notebooks, key=lambda one: one.name)]
+        (
+            one.name,
+            one.late_submission_penalty,
+            sorted((grade.name, grade.score, grade.max_score) for grade in one.grades),
+            sorted((comment.name, comment.comment or "") for comment in one.comments),
+        )
+        for one in sorted(submission.notebooks, key=lambda one: one.name)
+    ]
 
 
 def take_away(book: GradebookWriter, root: Path, assignment: str, students: str = "*") -> list[str]:

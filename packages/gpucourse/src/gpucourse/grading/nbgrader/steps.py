@@ -101,10 +101,15 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
         jobs = classroom.ingest(assignment, students, limits)
         _tell_times(classroom, assignment, students, c)
         classroom.grade(
-            assignment, jobs,
-            lambda: Grader(hidden=hidden_folders(root, c), limits=limits,
-                           workers=traits.get("workers", 0), unsafe=traits.get("unsafe", False),
-                           sources=classroom.sources(assignment)),
+            assignment,
+            jobs,
+            lambda: Grader(
+                hidden=hidden_folders(root, c),
+                limits=limits,
+                workers=traits.get("workers", 0),
+                unsafe=traits.get("unsafe", False),
+                sources=classroom.sources(assignment),
+            ),
             report,
         )
     except (FloorError, SandboxError) as error:
@@ -128,8 +133,11 @@ def _make_room(root: Path, assignment: str, student: str, c: Config) -> None:
     """Take feedback away that the gradebook has overtaken, so that nbgrader makes it anew."""
     with GradebookWriter(Classroom(root), c) as book:
         if assignment and (stale := take_away(book, root, assignment, student)):
-            print(f"{len(stale)} pages no longer say what the gradebook says, and are made anew: "
-                  + ", ".join(stale), file=sys.stderr)
+            print(
+                f"{len(stale)} pages no longer say what the gradebook says, and are made anew: "
+                + ", ".join(stale),
+                file=sys.stderr,
+            )
 
 
 def _tell_times(classroom: Classroom, assignment: str, students: list[str], c: Config) -> None:
@@ -152,8 +160,10 @@ def hidden_folders(root: Path, c: Config) -> list[Path]:
 
 def report(job: Job, verdict: Verdict) -> None:
     score = "not graded" if verdict.earned is None else f"{verdict.earned:g}/{verdict.points:g}"
-    print(f"{job.student}: {verdict.notebook}: {score} {verdict.first_reason()}".strip(),
-          file=sys.stderr)
+    print(
+        f"{job.student}: {verdict.notebook}: {score} {verdict.first_reason()}".strip(),
+        file=sys.stderr,
+    )
 
 
 class NotHere(NotebookExporter):
@@ -164,7 +174,8 @@ class NotHere(NotebookExporter):
         raise RuntimeError(
             "This button cannot grade here: nothing has been rebuilt, and nothing was changed. "
             "Use the command `gpucourse grade` in the course directory; this page shows what it "
-            "wrote.")
+            "wrote."
+        )
 
 
 class GradeWithOracle(NbGraderPreprocessor):
@@ -176,7 +187,8 @@ class GradeWithOracle(NbGraderPreprocessor):
         help="Grade although this machine cannot isolate submissions: they can read your files",
     ).tag(config=True)
     limits = Dict(help="Bounds on a submission that differ from gpucourse.grading.limits").tag(
-        config=True)
+        config=True
+    )
     root = Unicode("", help="The course directory; by default the current one").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:

@@ -71,15 +71,28 @@ class CheckedDevice(UntrustingDevice):
     Raises InfrastructureFault in a launch that the GPU does not do, or does differently.
     """
 
-    def __init__(self, total_memory: int | None = None, budget: Budget | None = None,
-                 gpu: GPUProcess | None = None, seconds: float = 30.0):
+    def __init__(
+        self,
+        total_memory: int | None = None,
+        budget: Budget | None = None,
+        gpu: GPUProcess | None = None,
+        seconds: float = 30.0,
+    ):
         super().__init__(total_memory, budget)
         self._gpu = gpu or gpu_process()
         self._seconds = seconds
 
-    def launch(self, module: LoadedModule, entry: str, grid: Triple, block: Triple,
-               parameters: list[bytes], shared_bytes: int = 0, cooperative: bool = False,
-               cluster: Triple | None = None) -> None:
+    def launch(
+        self,
+        module: LoadedModule,
+        entry: str,
+        grid: Triple,
+        block: Triple,
+        parameters: list[bytes],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        cluster: Triple | None = None,
+    ) -> None:
         what = (module, entry, grid, block, parameters, shared_bytes, cooperative, cluster)
         if not isinstance(new_schedule(), Lockstep):
             super().launch(*what)
@@ -101,13 +114,19 @@ class CheckedDevice(UntrustingDevice):
     def _judge(self, launch: RecordedLaunch, after: list[np.ndarray]) -> None:
         found = compare(launch, after, UntrustingDevice)
         if folder := os.environ.get(RECORD):
-            line = {"launch": str(launch), "verdict": found.verdict, "reasons": found.reasons,
-                    "worst": found.worst, "detail": found.detail}
+            line = {
+                "launch": str(launch),
+                "verdict": found.verdict,
+                "reasons": found.reasons,
+                "worst": found.worst,
+                "detail": found.detail,
+            }
             with open(Path(folder) / f"{os.getpid()}.jsonl", "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
         if not found.fine and not found.reasons:
             raise InfrastructureFault(
-                f"the GPU and the virtual GPU disagree on {launch}: {found.detail}")
+                f"the GPU and the virtual GPU disagree on {launch}: {found.detail}"
+            )
 
 
 def read_record(folder: Path) -> list[dict]:

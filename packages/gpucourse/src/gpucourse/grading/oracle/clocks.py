@@ -138,8 +138,13 @@ def charged(passed: float, before: Usage | None, after: Usage | None) -> float:
     if before is None or after is None:
         return passed
     ran = min(passed, after.processor - before.processor)
-    waited = max((_waited(passed, before.threads.get(number), thread, before, after)
-                  for number, thread in after.threads.items()), default=0.0)
+    waited = max(
+        (
+            _waited(passed, before.threads.get(number), thread, before, after)
+            for number, thread in after.threads.items()
+        ),
+        default=0.0,
+    )
     return max(ran, passed - waited)
 
 
@@ -238,7 +243,8 @@ class SubmissionClock:
             raise InfrastructureFault(
                 f"{seconds:g} s were not enough on this machine, of which the submission used "
                 f"{self.spent():.0f} s: the machine is too busy; grade with fewer workers, or once "
-                "more later")
+                "more later"
+            )
 
     @contextlib.contextmanager
     def limit(self, seconds: float) -> Iterator[None]:
@@ -360,5 +366,6 @@ class Request:
             submission.overrun(self.began, limits.request_wall_seconds)
             submission.waiting += max(0.0, waited - taken)
             return 0.0
-        return min(limits.request_seconds - taken, limits.request_wall_seconds - waited,
-                   submission.left)
+        return min(
+            limits.request_seconds - taken, limits.request_wall_seconds - waited, submission.left
+        )

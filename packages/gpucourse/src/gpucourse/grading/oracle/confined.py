@@ -18,19 +18,53 @@ from gpucourse.grading.sandbox.file_system import SYSTEM, home_folder, needed_pa
 
 #: What a verdict says of an oracle, in this order; the rest is missing where it ran.
 FILES, HIDDEN, NETWORK, CALLS, USER = (
-    "files by list", "the course's files hidden", "no network", "system calls", "own user")
+    "files by list",
+    "the course's files hidden",
+    "no network",
+    "system calls",
+    "own user",
+)
 # Beside the installation: what the system says of itself and of its time zone, and random numbers.
-READABLE = ("/proc", "/sys/devices/system", "/sys/fs/cgroup", "/etc/localtime", "/dev/zero",
-            "/dev/random", "/dev/urandom")
+READABLE = (
+    "/proc",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+    "/etc/localtime",
+    "/dev/zero",
+    "/dev/random",
+    "/dev/urandom",
+)
 WRITABLE = "/dev/null"
 # XLA starts 13 and two for each core. The system counts all of a user's.
 THREADS = 1024
 # Variables that say how the libraries compute. What else a session knows, such as the key of a
 # hub, is nothing for an oracle.
-VARIABLES = ("PATH", "CONDA_PREFIX", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV",
-             "PYTHONPATH", "PYTHONWARNINGS", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE")
-PREFIXES = ("CUDA_", "NUMBA_", "NVIDIA_", "JAX_", "XLA_", "OMP_", "OPENBLAS_", "MKL_",
-            "VIRTUALGPU_", "GPUCOURSE_", "MPL")
+VARIABLES = (
+    "PATH",
+    "CONDA_PREFIX",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "PYTHONWARNINGS",
+    "PYTHONHASHSEED",
+    "PYTHONDONTWRITEBYTECODE",
+)
+PREFIXES = (
+    "CUDA_",
+    "NUMBA_",
+    "NVIDIA_",
+    "JAX_",
+    "XLA_",
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+    "VIRTUALGPU_",
+    "GPUCOURSE_",
+    "MPL",
+)
 
 
 def is_needed(variable: str) -> bool:
@@ -38,8 +72,9 @@ def is_needed(variable: str) -> bool:
     return variable in VARIABLES or variable.startswith(PREFIXES)
 
 
-def confine(limits: Limits, covered: tuple[str, ...], keep: tuple[int, ...],
-            writable: tuple[str, ...] = ()) -> str:
+def confine(
+    limits: Limits, covered: tuple[str, ...], keep: tuple[int, ...], writable: tuple[str, ...] = ()
+) -> str:
     """Give up every right that grading needs not; what was had, in words for the verdict.
 
     Parameters
@@ -54,8 +89,11 @@ def confine(limits: Limits, covered: tuple[str, ...], keep: tuple[int, ...],
     The process must have a single thread. What it starts it has started before.
     """
     # Clusters keep libraries in folders of their own, which the loader is told of.
-    loaded = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")
-              if folder.strip("/") and os.path.isabs(folder)]
+    loaded = [
+        folder
+        for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")
+        if folder.strip("/") and os.path.isabs(folder)
+    ]
     readable = [*SYSTEM, *READABLE, *needed_paths(), *loaded]
     for name in [name for name in os.environ if not is_needed(name)]:
         del os.environ[name]
@@ -70,19 +108,18 @@ def confine(limits: Limits, covered: tuple[str, ...], keep: tuple[int, ...],
     # Of their own: a network, a view of the files, a temporary folder. The process table stays the
     # machine's: how long a worker waited for a processor is read there.
     namespaces = not writable and confinement.own_namespaces(
-        home, limits.home_bytes, [] if by_list else list(covered), processes=False)
+        home, limits.home_bytes, [] if by_list else list(covered), processes=False
+    )
     if namespaces:
         os.environ.update(HOME=home, TMPDIR=home)
         os.chdir(home)
     else:
         os.chdir("/")
-    if landlock.only_these_files(
-            readable, [WRITABLE, *writable, *([home] if namespaces else [])]):
+    if landlock.only_these_files(readable, [WRITABLE, *writable, *([home] if namespaces else [])]):
         had.append(FILES)
     elif namespaces:
         had.append(HIDDEN)
-    confinement.bound_resources(
-        None, limits.file_bytes, int(limits.wall_seconds) + 1, THREADS)
+    confinement.bound_resources(None, limits.file_bytes, int(limits.wall_seconds) + 1, THREADS)
     confinement.drop_capabilities()
     # A pair of sockets is what it talks to a worker through.
     calls = confinement.refuse_system_calls(others=True, allowed=("socketpair",))

@@ -33,8 +33,13 @@ class Conversation:
         The device of the present worker.
     """
 
-    def __init__(self, server: ForkServer, limits: Limits, clock: SubmissionClock,
-                 words: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        server: ForkServer,
+        limits: Limits,
+        clock: SubmissionClock,
+        words: frozenset[str] = frozenset(),
+    ) -> None:
         self.server = server
         self.limits = limits
         self.clock = clock

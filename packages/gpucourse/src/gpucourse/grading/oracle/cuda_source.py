@@ -13,15 +13,17 @@ from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.testing.watching import COMPILES_NOT
 
 
-def compile_source(conversation: Conversation, source: str, kernel: str, limits: Limits, *,
-                   told: bool) -> str:
+def compile_source(
+    conversation: Conversation, source: str, kernel: str, limits: Limits, *, told: bool
+) -> str:
     """PTX of CUDA C++. Raises PropertyFailed, with the compiler's words if they may be `told`."""
     if len(source) > limits.ptx_bytes:
         raise PropertyFailed(f"the source of the kernel '{kernel}' is larger than any should be")
     if conversation.worker is None:
         conversation.start()
-    reply, _ = conversation.request({"do": "compile source", "source": source}, [],
-                                    f"compiling the kernel '{kernel}'")
+    reply, _ = conversation.request(
+        {"do": "compile source", "source": source}, [], f"compiling the kernel '{kernel}'"
+    )
     if isinstance(reply.get("done"), str):
         ptx: str = reply["done"]
         return ptx

@@ -84,13 +84,15 @@ class DeviceService:
         for request, arrays in self._later:
             verb = request["device"]
             if self.failure is None or verb in ("free", "retire", "revive"):
-                self._guarded(self._look if verb == "read" else getattr(self, f"_{verb}"),
-                              request, arrays)
+                self._guarded(
+                    self._look if verb == "read" else getattr(self, f"_{verb}"), request, arrays
+                )
         self._later = []
         self.exchange = Exchange()  # the call has ended
 
-    def _guarded(self, method: Callable, request: dict, arrays: list[np.ndarray]
-                 ) -> tuple[dict, list[np.ndarray]]:
+    def _guarded(
+        self, method: Callable, request: dict, arrays: list[np.ndarray]
+    ) -> tuple[dict, list[np.ndarray]]:
         verb = request["device"]
         try:
             # The device itself tells the observer what the host writes and copies.
@@ -119,7 +121,8 @@ class DeviceService:
         if self._kept > self.limits.array_bytes:
             raise errors.OutOfMemory(
                 f"more than {self.limits.array_bytes // MEGABYTE} MB copied to the device in one "
-                "call")
+                "call"
+            )
         self._later.append((request, arrays))
         return {}, arrays if request["device"] == "read" else []
 
@@ -218,8 +221,9 @@ class DeviceService:
         module = self.modules[_count(request["module"])]
         entry = str(request["entry"])
         grid, block = _triple(request["grid"]), _triple(request["block"])
-        parameters = [self.exchange.parameter(bytes.fromhex(text))
-                      for text in request["parameters"]]
+        parameters = [
+            self.exchange.parameter(bytes.fromhex(text)) for text in request["parameters"]
+        ]
         if len(self.launched) >= self.limits.launches:
             raise errors.LaunchError(
                 f"more than {self.limits.launches} launches in one call: does a loop on the host "
@@ -249,7 +253,8 @@ class DeviceService:
         """
         try:
             dtype, shape, size = announced(
-                {"dtype": described["dtype"], "shape": described["shape"]})
+                {"dtype": described["dtype"], "shape": described["shape"]}
+            )
             if described["strides"] is None:
                 strides = np.empty(shape, np.uint8).strides if 0 in shape else None
             else:
@@ -262,8 +267,7 @@ class DeviceService:
             return np.empty(shape, dtype)
         if strides is None:
             strides = tuple(
-                dtype.itemsize * math.prod(shape[axis + 1 :])
-                for axis in range(len(shape))
+                dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))
             )
         reach = [stride * (n - 1) for stride, n in zip(strides, shape, strict=True)]
         low = sum(step for step in reach if step < 0)
@@ -272,8 +276,9 @@ class DeviceService:
         try:
             raw, made = self.read(address + low, high - low)
         except errors.VirtualGPUError as error:
-            raise PropertyFailed(f"the array that was returned is not in device memory: {error}"
-                                 ) from None
+            raise PropertyFailed(
+                f"the array that was returned is not in device memory: {error}"
+            ) from None
         view = np.ndarray(shape, dtype, raw.data, -low, strides)
         # Without the gaps between the elements of a strided view.
         gathered = np.ndarray((*shape, dtype.itemsize), bool, made.data, -low, (*strides, 1))
@@ -288,7 +293,8 @@ class DeviceService:
         if self._claimed > 2 * self.limits.array_bytes:
             raise PropertyFailed(
                 "the arrays in device memory that were returned have more than "
-                f"{self.limits.array_bytes // MEGABYTE} MB")
+                f"{self.limits.array_bytes // MEGABYTE} MB"
+            )
 
     def left_by_kernels(self, value: object) -> object:
         """A result with what stands on the device in place of what the host was shown.
@@ -298,8 +304,22 @@ class DeviceService:
         return made_by_kernels(value, self.reads)
 
 
-VERBS = frozenset({"allocate", "free", "write", "read", "copy", "fill", "load", "symbol", "launch",
-                   "synchronize", "retire", "revive"})
+VERBS = frozenset(
+    {
+        "allocate",
+        "free",
+        "write",
+        "read",
+        "copy",
+        "fill",
+        "load",
+        "symbol",
+        "launch",
+        "synchronize",
+        "retire",
+        "revive",
+    }
+)
 # What tells the host nothing that it needs.
 LATER = VERBS - {"allocate", "load", "symbol"}
 

@@ -17,18 +17,41 @@ from gpucourse.grading.sandbox import cells
 from virtualgpu import errors, sources
 
 #: Errors whose sentences quote neither PTX nor device memory.
-OWN_WORDS = (errors.MemoryAccessError, errors.DeadlockError, errors.BudgetExceeded,
-             errors.LaunchError, errors.OutOfMemory)
+OWN_WORDS = (
+    errors.MemoryAccessError,
+    errors.DeadlockError,
+    errors.BudgetExceeded,
+    errors.LaunchError,
+    errors.OutOfMemory,
+)
 NOTHING_MORE = "more is not told, because the code has seen hidden inputs by now"
 ANOTHER_FILE = "another file"
 _WORD = re.compile(r"[^\W\d]\w*")
 # Exceptions of the libraries that solutions use, besides Python's own.
-_LIBRARIES = frozenset({
-    "TypingError", "LoweringError", "UnsupportedError", "UnsupportedBytecodeError", "AxisError",
-    "LinAlgError", "ConstantInferenceError", "UFuncTypeError", "NumbaTypeError", "NumbaValueError",
-    "NumbaNotImplementedError", "NumbaNotSupportedError", "CudaAPIError", "CudaSupportError",
-    "TracerArrayConversionError", "TracerBoolConversionError", "ConcretizationTypeError",
-    "TracerIntegerConversionError", "NonConcreteBooleanIndexError", "UnexpectedTracerError"})
+_LIBRARIES = frozenset(
+    {
+        "TypingError",
+        "LoweringError",
+        "UnsupportedError",
+        "UnsupportedBytecodeError",
+        "AxisError",
+        "LinAlgError",
+        "ConstantInferenceError",
+        "UFuncTypeError",
+        "NumbaTypeError",
+        "NumbaValueError",
+        "NumbaNotImplementedError",
+        "NumbaNotSupportedError",
+        "CudaAPIError",
+        "CudaSupportError",
+        "TracerArrayConversionError",
+        "TracerBoolConversionError",
+        "ConcretizationTypeError",
+        "TracerIntegerConversionError",
+        "NonConcreteBooleanIndexError",
+        "UnexpectedTracerError",
+    }
+)
 
 
 def words(texts: Iterable[str]) -> frozenset[str]:
@@ -47,9 +70,13 @@ def error_name(name: str) -> str:
 def type_name(name: str) -> str:
     """`name` if it is that of a type which a student hands in by mistake."""
     known = getattr(builtins, name, None)
-    return name if isinstance(known, type) or name in (
-        "function", "NoneType", "ndarray", "CPUDispatcher", "builtin_function_or_method"
-    ) else "value of another type"
+    return (
+        name
+        if isinstance(known, type)
+        or name
+        in ("function", "NoneType", "ndarray", "CPUDispatcher", "builtin_function_or_method")
+        else "value of another type"
+    )
 
 
 def kernel_name(name: str, known: frozenset[str]) -> str:
@@ -83,6 +110,7 @@ def naming(known: frozenset[str]) -> Iterator[None]:
     """Messages call a source by its cell, quote lines of the cells in `known`, and say no other
     name: line tables come from the worker.
     """
+
     def name(filename: str) -> str:
         found = cells.namer(filename) if cells.cell_of(filename) in known else None
         return found or ANOTHER_FILE

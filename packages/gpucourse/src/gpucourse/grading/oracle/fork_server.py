@@ -36,7 +36,8 @@ def warm_up(imports: Iterable[str] = ()) -> None:
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        [without_iris.__name__, "gpucourse.grading.oracle.preloaded", *imports])
+        [without_iris.__name__, "gpucourse.grading.oracle.preloaded", *imports]
+    )
     with _needed_variables():
         forkserver.ensure_running()
 

@@ -30,8 +30,9 @@ class Refused(Exception):
     """A value that may not enter; its text names the kind of value and is told to the student."""
 
 
-def value(tree: object, arrays: list[np.ndarray],
-          device_array: Callable[[Any], np.ndarray] | None = None) -> Any:
+def value(
+    tree: object, arrays: list[np.ndarray], device_array: Callable[[Any], np.ndarray] | None = None
+) -> Any:
     """The value that a worker describes. Raises ProtocolError, and Refused for what is not plain.
 
     `device_array(description)` fetches an array in device memory; without it there may be none.
@@ -71,7 +72,10 @@ def _admit(found: object, count: list[int], depth: int) -> None:
 
 def counts(told: object) -> dict[str, int]:
     """How often something occurs, by name. Raises ProtocolError for what are no counts."""
-    if not isinstance(told, dict) or len(told) > MAX_ITEMS or not all(
-            type(number) is int and 0 <= number <= MOST for number in told.values()):
+    if (
+        not isinstance(told, dict)
+        or len(told) > MAX_ITEMS
+        or not all(type(number) is int and 0 <= number <= MOST for number in told.values())
+    ):
         raise ProtocolError("something that is no table of counts")
     return told

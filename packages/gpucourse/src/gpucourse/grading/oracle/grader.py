@@ -42,9 +42,16 @@ from virtualgpu.api import VirtualDevice
 ASKED_BY_TESTS = ("gpucourse.grading.testing.verbs", "gpucourse.grading.arguments")
 
 
-def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: str,
-          limits: Limits | None = None, *, detailed: bool = False,
-          last_attempt: bool = False) -> Verdict:
+def grade(
+    assignment: Assignment,
+    ingested: Ingested,
+    server: ForkServer,
+    seed: str,
+    limits: Limits | None = None,
+    *,
+    detailed: bool = False,
+    last_attempt: bool = False,
+) -> Verdict:
     """Run every test of one submission. Never raises for anything that the student did.
 
     `detailed` adds hidden values and the test's line to what failed: for the instructor only.
@@ -53,17 +60,23 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
     limits = limits or server.limits
     began = time.monotonic()
     verdict = Verdict(
-        GRADED, assignment.name, seed=seed, notices=list(ingested.notices),
-        submission_digest=ingested.digest(assignment), assignment_digest=assignment.digest,
-        isolation=server.level, device=VirtualDevice.name,
+        GRADED,
+        assignment.name,
+        seed=seed,
+        notices=list(ingested.notices),
+        submission_digest=ingested.digest(assignment),
+        assignment_digest=assignment.digest,
+        isolation=server.level,
+        device=VirtualDevice.name,
     )
     if ingested.failed:
         verdict.kind, verdict.reason = INFRASTRUCTURE_FAULT, ingested.failed
         return verdict
     if (reason := nothing_to_grade(assignment, ingested)) is not None:
         verdict.kind, verdict.reason = STUDENT_FAULT, reason
-        verdict.tests = [TestOutcome(cell.grade_id, cell.points, reason=reason)
-                         for cell in assignment.tests]
+        verdict.tests = [
+            TestOutcome(cell.grade_id, cell.points, reason=reason) for cell in assignment.tests
+        ]
         return verdict
     if limits.gpu:
         from gpucourse.grading.oracle import checked_device
@@ -75,15 +88,20 @@ def grade(assignment: Assignment, ingested: Ingested, server: ForkServer, seed: 
             return verdict
     virtualgpu.activate(force=True)
     known = frozenset(
-        cell.grade_id for role in (SETUP, SOLUTION) for cell in assignment.having(role))
+        cell.grade_id for role in (SETUP, SOLUTION) for cell in assignment.having(role)
+    )
     clock = SubmissionClock(limits, last_attempt=last_attempt)
     student = Student(assignment, ingested, server, limits, clock)
     judge = OracleJudge(student, seed, limits)
     verbs.use_judge(judge)
     try:
         # What kernels print is nobody's to read, and nobody's to keep.
-        with (open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere),
-              contextlib.redirect_stderr(nowhere), fault_reasons.naming(known)):
+        with (
+            open(os.devnull, "w") as nowhere,
+            contextlib.redirect_stdout(nowhere),
+            contextlib.redirect_stderr(nowhere),
+            fault_reasons.naming(known),
+        ):
             setup = run_setup(assignment)
             for cell in assignment.tests:
                 verdict.tests.append(run_test(cell, setup, judge, limits, detailed))
@@ -104,8 +122,10 @@ def nothing_to_grade(assignment: Assignment, ingested: Ingested) -> str | None:
         return ingested.fault
     code = [cell for cell in assignment.solutions if cell.cell_type == "code"]
     if code and len(ingested.unchanged(assignment)) == len(code):
-        return ("There is no solution in this notebook: every answer cell is as it was released. "
-                "Was it saved before it was submitted?")
+        return (
+            "There is no solution in this notebook: every answer cell is as it was released. "
+            "Was it saved before it was submitted?"
+        )
     return None
 
 
@@ -123,8 +143,9 @@ def run_setup(assignment: Assignment) -> dict:
     return namespace
 
 
-def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits,
-             detailed: bool = False) -> TestOutcome:
+def run_test(
+    cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits, detailed: bool = False
+) -> TestOutcome:
     """One test cell, in a copy of the set-up's namespace."""
     began = time.monotonic()
     outcome = TestOutcome(cell.grade_id, cell.points)
@@ -143,16 +164,23 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
         outcome.earned = clamp(score, cell.points) if number else cell.points
         if not outcome.passed:
             outcome.reason = f"{outcome.earned:g} of {cell.points:g} points" + (
-                f": {judge.remark}" if judge.remark else "")
+                f": {judge.remark}" if judge.remark else ""
+            )
     except AssertionError as failed:
-        outcome.reason = failed.reason if isinstance(failed, PropertyFailed) else (
-            assertion_text(failed))
+        outcome.reason = (
+            failed.reason if isinstance(failed, PropertyFailed) else (assertion_text(failed))
+        )
         if detailed:
             outcome.detail = detail_of(failed, cell)
     except OutOfTestTime:
-        outcome.reason = TOO_LONG if remaining <= limits.test_seconds or clock.left <= 0 else (
-            f"never finishes: this test took longer than {limits.test_seconds:g} s on the virtual "
-            "GPU")
+        outcome.reason = (
+            TOO_LONG
+            if remaining <= limits.test_seconds or clock.left <= 0
+            else (
+                f"never finishes: this test took longer than {limits.test_seconds:g} s on the virtual "
+                "GPU"
+            )
+        )
     except (SandboxError, InfrastructureFault):
         raise
     except Exception as error:
@@ -162,10 +190,14 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
                 f"the course's test '{cell.grade_id}' fails in the grader"
                 f"{f' (line {place[1]})' if place else ''}: {type(error).__name__}: {error}"
             ) from error
-        outcome.reason = "needs more memory than a test may take" if (
-            isinstance(error, MemoryError)) else (
-            "the result is not of the kind that this test works with "
-            f"({type(error).__name__}): a number, an array, how many?")
+        outcome.reason = (
+            "needs more memory than a test may take"
+            if (isinstance(error, MemoryError))
+            else (
+                "the result is not of the kind that this test works with "
+                f"({type(error).__name__}): a number, an array, how many?"
+            )
+        )
         if detailed:
             outcome.detail = detail_of(error, cell)
     outcome.reason = judge.student.heard.told(shortened(outcome.reason))
@@ -174,8 +206,9 @@ def run_test(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limi
     return outcome
 
 
-def reference_passes(cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits,
-                     error: Exception) -> bool:
+def reference_passes(
+    cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits, error: Exception
+) -> bool:
     """Whether a test that an answer made to fail with `error` accepts the reference solution.
 
     Then the answer is at fault, a text where the test computes with a number, or too large. Any
@@ -186,8 +219,11 @@ def reference_passes(cell: AssignmentCell, setup: dict, judge: OracleJudge, limi
     while trace.tb_next is not None:
         trace = trace.tb_next
     module = trace.tb_frame.f_globals.get("__name__", "")
-    if (module.split(".")[0] in ("gpucourse", "virtualgpu") and module not in ASKED_BY_TESTS
-            and not isinstance(error, MemoryError)):
+    if (
+        module.split(".")[0] in ("gpucourse", "virtualgpu")
+        and module not in ASKED_BY_TESTS
+        and not isinstance(error, MemoryError)
+    ):
         return False
     # What the test has kept of the answer's results is not needed any more, and may be large.
     traceback.clear_frames(error.__traceback__)
@@ -207,8 +243,9 @@ def detail_of(error: BaseException, cell: AssignmentCell) -> str:
     where = ""
     if place and place[0] == cell.grade_id and 0 < place[1] <= len(lines):
         where = f"line {place[1]}: {lines[place[1] - 1].strip()}"
-    values = getattr(error, "detail", "") or ("" if isinstance(error, PropertyFailed) else
-                                              f"{type(error).__name__}: {error}")
+    values = getattr(error, "detail", "") or (
+        "" if isinstance(error, PropertyFailed) else f"{type(error).__name__}: {error}"
+    )
     return "\n".join(part for part in (where, values) if part)
 
 

@@ -47,8 +47,9 @@ class Program:
 def program_of(name: str, done: Any, arrays: list[np.ndarray]) -> Program:
     """What a worker's reply holds. Raises PropertyFailed for what is none."""
     try:
-        return Program(name, done["program"], arrays, gate.value(done["structure"], []),
-                       done["wide"] is True)
+        return Program(
+            name, done["program"], arrays, gate.value(done["structure"], []), done["wide"] is True
+        )
     except (KeyError, TypeError, ProtocolError, gate.Refused):
         raise PropertyFailed(f"'{name}' cannot be traced by JAX") from None
 
@@ -80,8 +81,9 @@ class JaxRunner:
         except ProtocolError:
             raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
 
-    def run(self, program: Program, values: list[np.ndarray],
-            squeezed: float | None = None) -> object:
+    def run(
+        self, program: Program, values: list[np.ndarray], squeezed: float | None = None
+    ) -> object:
         """Its result for these inputs, arrays as NumPy's. Raises PropertyFailed.
 
         `squeezed` as of :func:`gpucourse.grading.testing.verbs.call`.
@@ -102,16 +104,29 @@ class JaxRunner:
         except (IndexError, TypeError):
             raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
 
-    def _ask(self, program: Program, values: list[np.ndarray] | None,
-             elements: str = "", squeezed: float | None = None) -> tuple[dict, list]:
+    def _ask(
+        self,
+        program: Program,
+        values: list[np.ndarray] | None,
+        elements: str = "",
+        squeezed: float | None = None,
+    ) -> tuple[dict, list]:
         if self.conversation.worker is None:
             self.conversation.start()
         try:
             reply, arrays = self.conversation.request(
-                {"do": "run", "program": program.described, "wide": program.wide,
-                 "constants": len(program.constants), "count": values is None,
-                 "elements": elements, "squeezed": squeezed},
-                [*program.constants, *(values or ())], f"what JAX made of '{program.name}'")
+                {
+                    "do": "run",
+                    "program": program.described,
+                    "wide": program.wide,
+                    "constants": len(program.constants),
+                    "count": values is None,
+                    "elements": elements,
+                    "squeezed": squeezed,
+                },
+                [*program.constants, *(values or ())],
+                f"what JAX made of '{program.name}'",
+            )
         except RecursionError:  # programs inside of programs, deeper than JSON is written
             reply, arrays = {}, []
         if "done" not in reply:

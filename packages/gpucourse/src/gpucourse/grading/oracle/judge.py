@@ -128,8 +128,16 @@ class OracleJudge:
         own = self.student
         if self._reference is None:
             answers = {cell.grade_id: cell.source for cell in own.assignment.solutions}
-            self._reference = _Side(Student(own.assignment, Ingested(answers), own.server,
-                                            self.limits, SubmissionClock(self.limits)), self.limits)
+            self._reference = _Side(
+                Student(
+                    own.assignment,
+                    Ingested(answers),
+                    own.server,
+                    self.limits,
+                    SubmissionClock(self.limits),
+                ),
+                self.limits,
+            )
         before = self._side, self.launched, self._draws
         self._side = self._reference
         self.student.clock.restart(resident_bytes())
@@ -147,7 +155,8 @@ class OracleJudge:
         unknown = set(bounds) - set(economy.COUNTS)
         if unknown:
             raise InfrastructureFault(
-                f"economy() counts {', '.join(economy.COUNTS)}, not {', '.join(sorted(unknown))}")
+                f"economy() counts {', '.join(economy.COUNTS)}, not {', '.join(sorted(unknown))}"
+            )
         work()
         answer = self.launched
         with self.reference():
@@ -157,21 +166,29 @@ class OracleJudge:
             except (PropertyFailed, OutOfTestTime, MemoryError) as failed:
                 why = failed.reason if isinstance(failed, PropertyFailed) else repr(failed)
                 raise InfrastructureFault(
-                    f"the reference solution fails in '{self.cell}': {why}") from None
+                    f"the reference solution fails in '{self.cell}': {why}"
+                ) from None
             best = self.launched
         share, self.remark = economy.earned_share(answer, best, bounds)
         return share
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def call(self, name: str, args: tuple, *, where: str, schedules: int,
-             static: tuple, exchanged: Sequence[tuple[Any, Any]],
-             squeezed: float | None) -> object:
+    def call(
+        self,
+        name: str,
+        args: tuple,
+        *,
+        where: str,
+        schedules: int,
+        static: tuple,
+        exchanged: Sequence[tuple[Any, Any]],
+        squeezed: float | None,
+    ) -> object:
         if where not in ("device", "host", "jax"):
             raise ValueError(f"where is 'device', 'host' or 'jax', not {where!r}")
         if where == "jax":
-            given = [np.asarray(value) for number, value in enumerate(args)
-                     if number not in static]
+            given = [np.asarray(value) for number, value in enumerate(args) if number not in static]
             found = self._side.runner.run(self._program(name, args, static), given, squeezed)
             self.student.heard.note(found)
             return found
@@ -202,31 +219,34 @@ class OracleJudge:
         service = self.student.service
         assert service is not None  # it answered the call
         # The last call's: one that failed before it launched too.
-        counters = [launch.counters for launch in profile.launches][-len(service.launched):]
+        counters = [launch.counters for launch in profile.launches][-len(service.launched) :]
         self.launched = [
             Launched(kernel, grid, block, counted)
             for (kernel, grid, block), counted in zip_longest(
-                service.launched, counters if service.launched else ())
+                service.launched, counters if service.launched else ()
+            )
         ]
         if found is not None:
             raise PropertyFailed(f"'{name}': {found.message}")
         there = left_by_kernels(result)
         if exchanged and not exchange.done:
-            raise PropertyFailed((NOT_AS_IT_IS if exchange.as_many else NOT_HANDED_OVER).format(
-                name=name))
+            raise PropertyFailed(
+                (NOT_AS_IT_IS if exchange.as_many else NOT_HANDED_OVER).format(name=name)
+            )
         seeds = (self._schedule_seed() for _ in range(schedules if self.launched else 0))
         if order_matters(lambda: left_by_kernels(once()), there, seeds, agree, orderless):
             raise PropertyFailed(f"'{name}': {DIFFERS[orderless]}")
         return there
 
-    def operations(self, name: str, args: tuple, *, static: tuple,
-                   elements: str) -> dict[str, int]:
+    def operations(self, name: str, args: tuple, *, static: tuple, elements: str) -> dict[str, int]:
         return self._side.runner.operations(self._program(name, args, static), elements)
 
     def _program(self, name: str, args: tuple, static: tuple) -> Program:
         """What JAX records, once in a test for the same types: what is counted is what is run."""
-        types = [repr(value) if number in static else (np.shape(value), np.asarray(value).dtype.str)
-                 for number, value in enumerate(args)]
+        types = [
+            repr(value) if number in static else (np.shape(value), np.asarray(value).dtype.str)
+            for number, value in enumerate(args)
+        ]
         key = self.student, name, static, *types
         if key not in self._programs:
             self._programs[key] = self.student.trace(name, args, static)
@@ -234,8 +254,16 @@ class OracleJudge:
 
     # -- launches ------------------------------------------------------------------------------
 
-    def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
-               args: tuple, *, shared: int, schedules: int) -> Launched:
+    def launch(
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: tuple,
+        *,
+        shared: int,
+        schedules: int,
+    ) -> Launched:
         module, entry, cooperative = self._kernel(name, args)
 
         def run(arguments: list) -> None:
@@ -246,8 +274,16 @@ class OracleJudge:
         self.launched = [launched]
         return launched
 
-    def launch_source(self, source: str, kernel: str, grid: tuple[int, int, int],
-                      block: tuple[int, int, int], args: tuple, *, schedules: int) -> Launched:
+    def launch_source(
+        self,
+        source: str,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: tuple,
+        *,
+        schedules: int,
+    ) -> Launched:
         module = self._module(source, kernel, len(args))
 
         def run(arguments: list) -> None:
@@ -262,8 +298,9 @@ class OracleJudge:
 
     def _module(self, source: str, kernel: str, pointers: int) -> Any:
         """CUDA C++ as a module whose `kernel` takes so many pointers."""
-        ptx = compile_source(self._side.apart, source, kernel, self.limits,
-                             told=not self.student.knows_inputs)
+        ptx = compile_source(
+            self._side.apart, source, kernel, self.limits, told=not self.student.knows_inputs
+        )
         try:
             with fault_reasons.quietly(lambda: self.student.knows_inputs), machine_at_work():
                 module = self._side.device.load([ptx], {kernel: kernel})
@@ -274,10 +311,13 @@ class OracleJudge:
             raise explain(error, kernel) from None
         if function is None:
             raise PropertyFailed(
-                f"the source has no kernel '{kernel}': is it declared extern \"C\"?")
+                f"the source has no kernel '{kernel}': is it declared extern \"C\"?"
+            )
         if [parameter.size for parameter in function.parameters] != [8] * pointers:
-            raise PropertyFailed(f"the kernel '{kernel}' does not take {pointers} pointers: one "
-                                 "for each array, constants first, outputs last")
+            raise PropertyFailed(
+                f"the kernel '{kernel}' does not take {pointers} pointers: one "
+                "for each array, constants first, outputs last"
+            )
         return module
 
     def _kernel(self, name: str, args: tuple) -> tuple:
@@ -303,9 +343,17 @@ class OracleJudge:
             self._side.kernels[key] = module, compiled["entry"], compiled.get("cooperative") is True
         return self._side.kernels[key]
 
-    def _run(self, module: Any, entry: str, grid: tuple[int, int, int],
-             block: tuple[int, int, int], arguments: list, shared: int,
-             cooperative: bool, pointers: bool = False) -> None:
+    def _run(
+        self,
+        module: Any,
+        entry: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: list,
+        shared: int,
+        cooperative: bool,
+        pointers: bool = False,
+    ) -> None:
         """One launch on fresh memory; arrays in `arguments` are updated in place.
 
         With `pointers` an array is its address alone, as in C++.
@@ -324,8 +372,11 @@ class OracleJudge:
                 if isinstance(value, np.ndarray):
                     store(np.ascontiguousarray(value))
                     arrays.append((value, stored[-1]))
-                    parameters += ([scalar_parameter(stored[-1].address)] if pointers
-                                   else stored[-1].parameters())
+                    parameters += (
+                        [scalar_parameter(stored[-1].address)]
+                        if pointers
+                        else stored[-1].parameters()
+                    )
                 elif is_awkward(value):
                     parameters += awkward_parameters(value, store)
                 else:

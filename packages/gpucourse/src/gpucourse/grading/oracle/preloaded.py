@@ -26,10 +26,12 @@ from virtualgpu.api import (
 
 # Operations that nearly every kernel has, with their number of operands: compiling one takes 10 ms,
 # which each oracle would pay again.
-COMMON = {2: """add.f64 sub.f64 mul.f64 div.rn.f64 add.f32 mul.f32 min.s64 max.s64 min.s32 div.u32
+COMMON = {
+    2: """add.f64 sub.f64 mul.f64 div.rn.f64 add.f32 mul.f32 min.s64 max.s64 min.s32 div.u32
              rem.u32 setp.geu.f64 setp.leu.f64 setp.lt.f64 setp.gt.f64 xor.pred""".split(),
-          1: ["cvt.rn.f64.s64", "cvt.rn.f64.s32", "cvt.rzi.s64.f64"],
-          3: ["fma.rn.f64", "fma.rn.f32", "selp.f64"]}
+    1: ["cvt.rn.f64.s64", "cvt.rn.f64.s32", "cvt.rzi.s64.f64"],
+    3: ["fma.rn.f64", "fma.rn.f32", "selp.f64"],
+}
 
 
 def add_up(values: np.ndarray, totals: np.ndarray) -> None:
@@ -53,8 +55,13 @@ def warm_up() -> None:
 
     def run(arguments: list) -> None:
         arrays = [MachineArray(array, device) for array in arguments]
-        device.launch(module, entry, (2, 1, 1), (64, 1, 1),
-                      [part for array in arrays for part in array.parameters()])
+        device.launch(
+            module,
+            entry,
+            (2, 1, 1),
+            (64, 1, 1),
+            [part for array in arrays for part in array.parameters()],
+        )
 
     watched(run, "add_up", (np.ones(100), np.zeros(1)), schedules=1, seed=0)
     for operands, names in COMMON.items():

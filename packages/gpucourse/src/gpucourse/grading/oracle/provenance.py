@@ -151,20 +151,23 @@ class _Stream:
     in linear time. After each copy stands a character that no number has.
     """
 
-    def __init__(self, code: str, wanted: str, numbers: np.ndarray,
-                 copies: Sequence[Copied]) -> None:
+    def __init__(
+        self, code: str, wanted: str, numbers: np.ndarray, copies: Sequence[Copied]
+    ) -> None:
         width = int(code[1:])
         self.wanted, self.dtype = wanted, numbers.dtype
         self.lengths = [len(one.shown) // width for one in copies]
 
         def whole(parts: Iterable[np.ndarray]) -> np.ndarray:
-            return np.concatenate([part[: length * width] for part, length
-                                   in zip(parts, self.lengths, strict=True)])
+            return np.concatenate(
+                [part[: length * width] for part, length in zip(parts, self.lengths, strict=True)]
+            )
 
         ends = np.cumsum(self.lengths)
         made = np.asarray(whole(one.made for one in copies).reshape(-1, width).all(axis=1))
-        places = _places(_comparable(whole(one.shown for one in copies).view(code), numbers.dtype),
-                         numbers, made)
+        places = _places(
+            _comparable(whole(one.shown for one in copies).view(code), numbers.dtype), numbers, made
+        )
         self.text = _text(np.insert(places, ends, -1))
         self.there = np.insert(whole(one.there for one in copies).view(code), ends, 0)
         self.taken = len(self.text)
@@ -189,6 +192,7 @@ class _Stream:
     def longest(self, end: int) -> int:
         """How many of the numbers before `end` stand together somewhere."""
         if end not in self._longest:
+
             def lacking(length: int) -> bool:
                 return self.wanted[end - length : end] not in self.text
 

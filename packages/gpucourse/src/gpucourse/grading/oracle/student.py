@@ -32,8 +32,23 @@ UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
 # Numba, of a name that is there and that a kernel cannot use.
 UNTYPED = re.compile(r"ntyped global name '([A-Za-z_]\w*)'.*?type of <class '([\w.]+)'>")
 # What a kernel reaches through the module alone.
-OF_CUDA = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "laneid", "warpsize", "shared",
-                     "local", "const", "atomic", "cg", "fp16", "libdevice"})
+OF_CUDA = frozenset(
+    {
+        "threadIdx",
+        "blockIdx",
+        "blockDim",
+        "gridDim",
+        "laneid",
+        "warpsize",
+        "shared",
+        "local",
+        "const",
+        "atomic",
+        "cg",
+        "fp16",
+        "libdevice",
+    }
+)
 # A cell that keeps such a share of a worker's memory fills it.
 FILLING = 0.25
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
@@ -48,8 +63,14 @@ class Student:
         What the time that its workers take is charged to.
     """
 
-    def __init__(self, assignment: Assignment, ingested: Ingested, server: ForkServer,
-                 limits: Limits, clock: SubmissionClock) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        ingested: Ingested,
+        server: ForkServer,
+        limits: Limits,
+        clock: SubmissionClock,
+    ) -> None:
         self.assignment = assignment
         self.ingested = ingested
         self.server = server
@@ -84,19 +105,31 @@ class Student:
     @property
     def notices(self) -> list[str]:
         """What was odd, one sentence each, for the student."""
-        filling = [f"The cell '{self.filling}' fills the memory: the tests above it were graded "
-                   "without it."] if self.filling else []
+        filling = (
+            [
+                f"The cell '{self.filling}' fills the memory: the tests above it were graded "
+                "without it."
+            ]
+            if self.filling
+            else []
+        )
         return filling + [self._of_magics(cell, magics) for cell, magics in self.magics.items()]
 
     def _of_magics(self, cell: str, magics: str) -> str:
         if not magics.startswith("%%"):
-            return (f"The cell '{cell}' has lines that are not Python ({magics}): the grader does "
-                    "not run them.")
+            return (
+                f"The cell '{cell}' has lines that are not Python ({magics}): the grader does "
+                "not run them."
+            )
         if cells.wraps(magics.split(",")[0]):
-            return (f"The cell '{cell}' has lines that are not Python ({magics}): the grader does "
-                    "not run them, but runs what stands below.")
-        return (f"The cell '{cell}' begins with '{magics}': nothing in it is run by the grader. "
-                "Take that line out where the answer is Python.")
+            return (
+                f"The cell '{cell}' has lines that are not Python ({magics}): the grader does "
+                "not run them, but runs what stands below."
+            )
+        return (
+            f"The cell '{cell}' begins with '{magics}': nothing in it is run by the grader. "
+            "Take that line out where the answer is Python."
+        )
 
     @property
     def service(self) -> DeviceService | None:
@@ -121,7 +154,8 @@ class Student:
         assert self.service is not None
         self.service.begin(exchange)
         reply, received = self._talk.request(
-            {"do": "call", "name": name, "args": encoded}, arrays, f"'{name}'")
+            {"do": "call", "name": name, "args": encoded}, arrays, f"'{name}'"
+        )
         try:
             self.service.settle()
         except ProtocolError as error:
@@ -149,8 +183,12 @@ class Student:
         self.ready()
         arrays: list[np.ndarray] = []
         told = [value if number in static else blank(value) for number, value in enumerate(args)]
-        request = {"do": "trace", "name": name, "args": encode(told, arrays),
-                   "static": list(static)}
+        request = {
+            "do": "trace",
+            "name": name,
+            "args": encode(told, arrays),
+            "static": list(static),
+        }
         if static:
             self._tell_inputs()
         reply, received = self._talk.request(request, arrays, f"tracing '{name}'")
@@ -169,7 +207,8 @@ class Student:
         """PTX of the student's kernel `name` for `types`: keys texts, entry, cooperative."""
         self.ready()
         reply, _ = self._talk.request(
-            {"do": "compile", "name": name, "types": types}, [], f"compiling '{name}'")
+            {"do": "compile", "name": name, "types": types}, [], f"compiling '{name}'"
+        )
         if "error" in reply:
             raise self._explain(reply["error"], name, compiling=True)
         if "lacks" in reply:
@@ -178,13 +217,17 @@ class Student:
             what = _clean(str(reply.get("what")), 60)
             if self.knows_inputs:
                 what = fault_reasons.type_name(what)
-            raise PropertyFailed(f"'{name}' is not a CUDA kernel but a {what}: decorate the "
-                                 "function with @cuda.jit")
+            raise PropertyFailed(
+                f"'{name}' is not a CUDA kernel but a {what}: decorate the function with @cuda.jit"
+            )
         done = reply.get("done")
         texts = done.get("texts") if isinstance(done, dict) else None
-        if (not isinstance(done, dict) or not isinstance(texts, list)
-                or not all(isinstance(text, str) for text in texts)
-                or not isinstance(done.get("entry"), str)):
+        if (
+            not isinstance(done, dict)
+            or not isinstance(texts, list)
+            or not all(isinstance(text, str) for text in texts)
+            or not isinstance(done.get("entry"), str)
+        ):
             self.close()
             raise PropertyFailed(f"'{name}' did not come out of the compiler as a kernel")
         if sum(map(len, texts)) > self.limits.ptx_bytes:
@@ -215,8 +258,11 @@ class Student:
         for cell in self.assignment.cells:
             if self.filling and cell.grade_id == self._test:
                 return
-            if (cell.role not in (SETUP, SOLUTION) or cell.cell_type != "code"
-                    or cell.grade_id in self.fatal):
+            if (
+                cell.role not in (SETUP, SOLUTION)
+                or cell.cell_type != "code"
+                or cell.grade_id in self.fatal
+            ):
                 continue
             answered |= cell.role == SOLUTION
             try:
@@ -225,10 +271,14 @@ class Student:
                 if seconds is None and isinstance(failed, OutOfTestTime):
                     raise  # of the test that asks
                 # The worker is gone: begin again without this cell.
-                self.broken[cell.grade_id] = failed.reason if isinstance(
-                    failed, PropertyFailed) else (
-                    f"the cell '{cell.grade_id}' took longer than {seconds:g} s, launches "
-                    "included, and was stopped: are checks of your own in it too large?")
+                self.broken[cell.grade_id] = (
+                    failed.reason
+                    if isinstance(failed, PropertyFailed)
+                    else (
+                        f"the cell '{cell.grade_id}' took longer than {seconds:g} s, launches "
+                        "included, and was stopped: are checks of your own in it too large?"
+                    )
+                )
                 self.fatal.add(cell.grade_id)
                 return
             if error is not None:
@@ -237,22 +287,26 @@ class Student:
                     # No line of the student's has run yet.
                     raise InfrastructureFault(
                         f"the course's set-up cell '{cell.grade_id}' fails in the sandbox: "
-                        f"{explained.reason}")
+                        f"{explained.reason}"
+                    )
                 self.broken[cell.grade_id] = explained.reason
                 if isinstance(error, dict) and error.get("type") == "MemoryError":
                     # What it took is kept: nothing after it would have any.
                     self.fatal.add(cell.grade_id)
                     self.close()
                     return
-            if not self.filling and answered and self._memory() - free > (
-                    FILLING * self.limits.memory_bytes):
+            if (
+                not self.filling
+                and answered
+                and self._memory() - free > (FILLING * self.limits.memory_bytes)
+            ):
                 self.filling = cell.grade_id
                 self.close()
                 return
 
     def _define(self, cell: AssignmentCell, seconds: float | None) -> object:
         """Run one cell; what the worker says of its error, or None."""
-        source = (cell.source if cell.role == SETUP else self.ingested.sources[cell.grade_id])
+        source = cell.source if cell.role == SETUP else self.ingested.sources[cell.grade_id]
         request = {"do": "define", "cell": cell.grade_id, "source": source}
         with contextlib.nullcontext() if seconds is None else self.clock.limit(seconds):
             reply, _ = self._talk.request(request, [], f"the cell '{cell.grade_id}'")
@@ -272,9 +326,16 @@ class Student:
         self.knows_inputs = False
         assert self.service is not None
         device = self.service.device
-        self._talk.request({"do": "hello", "name": device.name,
-                            "cc": list(device.compute_capability),
-                            "memory": device.total_memory}, [], "the start")
+        self._talk.request(
+            {
+                "do": "hello",
+                "name": device.name,
+                "cc": list(device.compute_capability),
+                "memory": device.total_memory,
+            },
+            [],
+            "the start",
+        )
 
     def _explain(self, error: object, name: str | None, compiling: bool = False) -> PropertyFailed:
         """What the worker said of an exception, as a sentence that gives nothing away."""
@@ -291,8 +352,11 @@ class Student:
             place = f" (cell '{cell}', line {line})"
             near = fault_reasons.words([lines[line - 1]])
         undefined = UNDEFINED.search(message)
-        if kind in ("NameError", "TypingError") and undefined and (
-                not self.knows_inputs or undefined[1] == name or undefined[1] in near):
+        if (
+            kind in ("NameError", "TypingError")
+            and undefined
+            and (not self.knows_inputs or undefined[1] == name or undefined[1] in near)
+        ):
             if untyped := UNTYPED.search(message):
                 return PropertyFailed(_unusable(untyped[1], untyped[2]) + place)
             if "defined" in message.lower():
@@ -307,9 +371,11 @@ class Student:
                 return PropertyFailed(
                     f"raises NotImplementedError{place}: nothing is written {where} yet; "
                     f"'{message}' is defined in {stray} of your notebook, which is not graded: "
-                    "move it into the answer cell")
+                    "move it into the answer cell"
+                )
             return PropertyFailed(
-                f"raises NotImplementedError{place}: nothing is written {where} yet")
+                f"raises NotImplementedError{place}: nothing is written {where} yet"
+            )
         if self.knows_inputs:
             message = ""
         if kind == "SyntaxError" or kind == "IndentationError":
@@ -317,7 +383,8 @@ class Student:
         if compiling:
             return PropertyFailed(
                 f"the kernel '{name}' cannot be compiled for the arguments of this test{place}: "
-                + kind + (f": {message}" if message else "")
+                + kind
+                + (f": {message}" if message else "")
             )
         told = f": {message}" if message else ""
         if name is None:
@@ -327,8 +394,14 @@ class Student:
         because = ""
         if kind == "TypingError" and not told:
             used = fault_reasons.words(lines)
-            because = next((f": it uses '{kernel}', and {self._undefined(missing)}"
-                            for kernel, missing in self.unmade.items() if kernel in used), "")
+            because = next(
+                (
+                    f": it uses '{kernel}', and {self._undefined(missing)}"
+                    for kernel, missing in self.unmade.items()
+                    if kernel in used
+                ),
+                "",
+            )
         return PropertyFailed(f"'{name}' raises {kind}{place}{told}{because}")
 
     def _lines(self, cell: object) -> list[str]:
@@ -357,13 +430,19 @@ class Student:
 def _unusable(name: str, kind: str) -> str:
     """Why a kernel cannot use `name`, a value of the type `kind`."""
     if name in OF_CUDA:
-        return (f"'{name}' is known to Numba only as a part of its module: write 'cuda.{name}' in "
-                "kernels")
+        return (
+            f"'{name}' is known to Numba only as a part of its module: write 'cuda.{name}' in "
+            "kernels"
+        )
     if kind == "function":
-        return (f"'{name}' is a function of Python's, which a kernel cannot call: decorate it with "
-                "@cuda.jit(device=True)")
-    return (f"'{name}' is of a type that kernels cannot use: they take numbers, arrays and what is "
-            "in the module cuda, such as cuda.threadIdx")
+        return (
+            f"'{name}' is a function of Python's, which a kernel cannot call: decorate it with "
+            "@cuda.jit(device=True)"
+        )
+    return (
+        f"'{name}' is of a type that kernels cannot use: they take numbers, arrays and what is "
+        "in the module cuda, such as cuda.threadIdx"
+    )
 
 
 def _clean(text: str, length: int) -> str:

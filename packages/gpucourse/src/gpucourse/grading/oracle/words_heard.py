@@ -44,8 +44,11 @@ class Heard:
         public = list(public)
         self._words = frozenset(known) | words(public)
         self._sentences = frozenset(
-            node.value for source in public for node in _nodes(source)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str))
+            node.value
+            for source in public
+            for node in _nodes(source)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
         self.forget()
 
     def forget(self) -> None:
@@ -76,8 +79,11 @@ class Heard:
         told = reason
         for text in sorted(self._texts, key=len, reverse=True):
             if len(text) >= SHORTEST and text in told and not self._may_be_told(text):
-                told = (told.replace(text, WITHHELD) if len(text) >= LONG else
-                        re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", WITHHELD, told))
+                told = (
+                    told.replace(text, WITHHELD)
+                    if len(text) >= LONG
+                    else re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", WITHHELD, told)
+                )
         told = self._without_pieces(told)
         return reason if told == reason else f"{told} ({NOTHING_MORE})"
 
@@ -86,13 +92,17 @@ class Heard:
 
     def _without_pieces(self, told: str) -> str:
         """`told` without what two neighbouring pieces of a long text have in common with it."""
-        long = [text for text in self._texts
-                if len(text) >= 2 * PIECE and text not in self._sentences]
+        long = [
+            text for text in self._texts if len(text) >= 2 * PIECE and text not in self._sentences
+        ]
         kept, at = [], 0
         while at < len(told):
-            piece = told[at:at + PIECE]
-            holder = next((text for text in long if piece in text), None) if (
-                len(piece) == PIECE) else None
+            piece = told[at : at + PIECE]
+            holder = (
+                next((text for text in long if piece in text), None)
+                if (len(piece) == PIECE)
+                else None
+            )
             length = 0 if holder is None else _common(told, at, holder)
             if length >= 2 * PIECE:
                 kept.append(WITHHELD)
@@ -106,7 +116,7 @@ class Heard:
 def _common(told: str, at: int, text: str) -> int:
     """How many characters from `at` on stand in `text` in one piece."""
     longest = PIECE
-    while at + longest < len(told) and told[at:at + longest + 1] in text:
+    while at + longest < len(told) and told[at : at + longest + 1] in text:
         longest += 1
     return longest
 
@@ -124,5 +134,6 @@ def _primitives() -> frozenset[str]:
         return frozenset()
     from jax.extend.core import primitives
 
-    return frozenset(getattr(primitives, name).name for name in dir(primitives)
-                     if name.endswith("_p"))
+    return frozenset(
+        getattr(primitives, name).name for name in dir(primitives) if name.endswith("_p")
+    )

@@ -63,7 +63,7 @@ def without_magics(source: str) -> tuple[str, list[str]]:
     removed = []
     for number, line in enumerate(lines):
         text = line.strip()
-        indent = line[:len(line) - len(line.lstrip())]
+        indent = line[: len(line) - len(line.lstrip())]
         if TIMED.match(text):
             lines[number] = indent + TIMED.sub("", text)
             removed.append(text)
@@ -99,8 +99,11 @@ def run(source: str, grade_id: str, namespace: dict) -> object:
         last = ast.Expression(end.value)
         tree.body.pop()
     _run(compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), namespace)
-    return None if last is None else _run(
-        compile(last, filename, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), namespace)
+    return (
+        None
+        if last is None
+        else _run(compile(last, filename, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), namespace)
+    )
 
 
 def _run(code: CodeType, namespace: dict) -> object:

@@ -43,48 +43,169 @@ CAPABILITIES, CAPABILITY_SETS = 0x20080522, 2
 # call left out.
 # From arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 REFUSED = {
-    "x86_64": (0xC000003E, {
-        "fork": 57, "vfork": 58, "execve": 59, "execveat": 322,
-        "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
-        "pidfd_open": 434, "pidfd_getfd": 438,
-        "socket": 41, "connect": 42, "bind": 49, "listen": 50, "accept": 43, "accept4": 288,
-        "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "unshare": 272,
-        "setns": 308, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431,
-        "fsmount": 432, "fspick": 433, "mount_setattr": 442,
-        "shmget": 29, "shmat": 30, "shmctl": 31, "shmdt": 67, "semget": 64, "semop": 65,
-        "semctl": 66, "semtimedop": 220, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71,
-        "mq_open": 240, "memfd_create": 319, "memfd_secret": 447, "socketpair": 53,
-        "inotify_init": 253, "inotify_init1": 294, "inotify_add_watch": 254,
-        "fanotify_init": 300, "io_setup": 206,
-        "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "keyctl": 250, "add_key": 248,
-        "request_key": 249, "io_uring_setup": 425, "kexec_load": 246, "init_module": 175,
-        "finit_module": 313, "tkill": 200, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297,
-        "pidfd_send_signal": 424,
-        "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144,
-        "sched_setattr": 314, "ioprio_set": 251,
-    }, {"clone": 56, "clone3": 435, "kill": 62, "tgkill": 234, "prlimit64": 302,
-        "fcntl": 72, "ioctl": 16}),
-    "aarch64": (0xC00000B7, {
-        "execve": 221, "execveat": 281,
-        "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
-        "pidfd_open": 434, "pidfd_getfd": 438,
-        "socket": 198, "connect": 203, "bind": 200, "listen": 201, "accept": 202, "accept4": 242,
-        "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "unshare": 97,
-        "setns": 268, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431,
-        "fsmount": 432, "fspick": 433, "mount_setattr": 442,
-        "shmget": 194, "shmat": 196, "shmctl": 195, "shmdt": 197, "semget": 190, "semop": 193,
-        "semctl": 191, "semtimedop": 192, "msgget": 186, "msgsnd": 189, "msgrcv": 188,
-        "msgctl": 187, "mq_open": 180, "memfd_create": 279, "memfd_secret": 447,
-        "socketpair": 199, "inotify_init1": 26, "inotify_add_watch": 27,
-        "fanotify_init": 262, "io_setup": 0,
-        "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "keyctl": 219, "add_key": 217,
-        "request_key": 218, "io_uring_setup": 425, "kexec_load": 104, "init_module": 105,
-        "finit_module": 273, "tkill": 130, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
-        "pidfd_send_signal": 424,
-        "setpriority": 140, "sched_setparam": 118, "sched_setscheduler": 119,
-        "sched_setattr": 274, "ioprio_set": 30,
-    }, {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "prlimit64": 261,
-        "fcntl": 25, "ioctl": 29}),
+    "x86_64": (
+        0xC000003E,
+        {
+            "fork": 57,
+            "vfork": 58,
+            "execve": 59,
+            "execveat": 322,
+            "ptrace": 101,
+            "process_vm_readv": 310,
+            "process_vm_writev": 311,
+            "kcmp": 312,
+            "pidfd_open": 434,
+            "pidfd_getfd": 438,
+            "socket": 41,
+            "connect": 42,
+            "bind": 49,
+            "listen": 50,
+            "accept": 43,
+            "accept4": 288,
+            "mount": 165,
+            "umount2": 166,
+            "pivot_root": 155,
+            "chroot": 161,
+            "unshare": 272,
+            "setns": 308,
+            "open_tree": 428,
+            "move_mount": 429,
+            "fsopen": 430,
+            "fsconfig": 431,
+            "fsmount": 432,
+            "fspick": 433,
+            "mount_setattr": 442,
+            "shmget": 29,
+            "shmat": 30,
+            "shmctl": 31,
+            "shmdt": 67,
+            "semget": 64,
+            "semop": 65,
+            "semctl": 66,
+            "semtimedop": 220,
+            "msgget": 68,
+            "msgsnd": 69,
+            "msgrcv": 70,
+            "msgctl": 71,
+            "mq_open": 240,
+            "memfd_create": 319,
+            "memfd_secret": 447,
+            "socketpair": 53,
+            "inotify_init": 253,
+            "inotify_init1": 294,
+            "inotify_add_watch": 254,
+            "fanotify_init": 300,
+            "io_setup": 206,
+            "bpf": 321,
+            "perf_event_open": 298,
+            "userfaultfd": 323,
+            "keyctl": 250,
+            "add_key": 248,
+            "request_key": 249,
+            "io_uring_setup": 425,
+            "kexec_load": 246,
+            "init_module": 175,
+            "finit_module": 313,
+            "tkill": 200,
+            "rt_sigqueueinfo": 129,
+            "rt_tgsigqueueinfo": 297,
+            "pidfd_send_signal": 424,
+            "setpriority": 141,
+            "sched_setparam": 142,
+            "sched_setscheduler": 144,
+            "sched_setattr": 314,
+            "ioprio_set": 251,
+        },
+        {
+            "clone": 56,
+            "clone3": 435,
+            "kill": 62,
+            "tgkill": 234,
+            "prlimit64": 302,
+            "fcntl": 72,
+            "ioctl": 16,
+        },
+    ),
+    "aarch64": (
+        0xC00000B7,
+        {
+            "execve": 221,
+            "execveat": 281,
+            "ptrace": 117,
+            "process_vm_readv": 270,
+            "process_vm_writev": 271,
+            "kcmp": 272,
+            "pidfd_open": 434,
+            "pidfd_getfd": 438,
+            "socket": 198,
+            "connect": 203,
+            "bind": 200,
+            "listen": 201,
+            "accept": 202,
+            "accept4": 242,
+            "mount": 40,
+            "umount2": 39,
+            "pivot_root": 41,
+            "chroot": 51,
+            "unshare": 97,
+            "setns": 268,
+            "open_tree": 428,
+            "move_mount": 429,
+            "fsopen": 430,
+            "fsconfig": 431,
+            "fsmount": 432,
+            "fspick": 433,
+            "mount_setattr": 442,
+            "shmget": 194,
+            "shmat": 196,
+            "shmctl": 195,
+            "shmdt": 197,
+            "semget": 190,
+            "semop": 193,
+            "semctl": 191,
+            "semtimedop": 192,
+            "msgget": 186,
+            "msgsnd": 189,
+            "msgrcv": 188,
+            "msgctl": 187,
+            "mq_open": 180,
+            "memfd_create": 279,
+            "memfd_secret": 447,
+            "socketpair": 199,
+            "inotify_init1": 26,
+            "inotify_add_watch": 27,
+            "fanotify_init": 262,
+            "io_setup": 0,
+            "bpf": 280,
+            "perf_event_open": 241,
+            "userfaultfd": 282,
+            "keyctl": 219,
+            "add_key": 217,
+            "request_key": 218,
+            "io_uring_setup": 425,
+            "kexec_load": 104,
+            "init_module": 105,
+            "finit_module": 273,
+            "tkill": 130,
+            "rt_sigqueueinfo": 138,
+            "rt_tgsigqueueinfo": 240,
+            "pidfd_send_signal": 424,
+            "setpriority": 140,
+            "sched_setparam": 118,
+            "sched_setscheduler": 119,
+            "sched_setattr": 274,
+            "ioprio_set": 30,
+        },
+        {
+            "clone": 220,
+            "clone3": 435,
+            "kill": 129,
+            "tgkill": 131,
+            "prlimit64": 261,
+            "fcntl": 25,
+            "ioctl": 29,
+        },
+    ),
 }
 EPERM, ENOSYS = 1, 38
 
@@ -95,23 +216,64 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 # Landlock does not rule over: refused to an oracle besides.
 OF_OTHERS = {
     "x86_64": {
-        "sched_setaffinity": 203, "setpriority": 141, "sched_setparam": 142,
-        "sched_setscheduler": 144, "sched_setattr": 314,
-        "ioprio_set": 251, "migrate_pages": 256, "move_pages": 279, "process_madvise": 440,
-        "process_mrelease": 448, "truncate": 76, "chmod": 90, "fchmod": 91, "fchmodat": 268,
-        "fchmodat2": 452, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
-        "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197,
-        "lremovexattr": 198, "fremovexattr": 199, "setxattrat": 463, "removexattrat": 466,
-        "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280,
+        "sched_setaffinity": 203,
+        "setpriority": 141,
+        "sched_setparam": 142,
+        "sched_setscheduler": 144,
+        "sched_setattr": 314,
+        "ioprio_set": 251,
+        "migrate_pages": 256,
+        "move_pages": 279,
+        "process_madvise": 440,
+        "process_mrelease": 448,
+        "truncate": 76,
+        "chmod": 90,
+        "fchmod": 91,
+        "fchmodat": 268,
+        "fchmodat2": 452,
+        "chown": 92,
+        "fchown": 93,
+        "lchown": 94,
+        "fchownat": 260,
+        "setxattr": 188,
+        "lsetxattr": 189,
+        "fsetxattr": 190,
+        "removexattr": 197,
+        "lremovexattr": 198,
+        "fremovexattr": 199,
+        "setxattrat": 463,
+        "removexattrat": 466,
+        "utime": 132,
+        "utimes": 235,
+        "futimesat": 261,
+        "utimensat": 280,
     },
     "aarch64": {
-        "sched_setaffinity": 122, "setpriority": 140, "sched_setparam": 118,
-        "sched_setscheduler": 119, "sched_setattr": 274,
-        "ioprio_set": 30, "migrate_pages": 238, "move_pages": 239, "process_madvise": 440,
-        "process_mrelease": 448, "truncate": 45, "fchmod": 52, "fchmodat": 53, "fchmodat2": 452,
-        "fchown": 55, "fchownat": 54, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7,
-        "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16, "setxattrat": 463,
-        "removexattrat": 466, "utimensat": 88,
+        "sched_setaffinity": 122,
+        "setpriority": 140,
+        "sched_setparam": 118,
+        "sched_setscheduler": 119,
+        "sched_setattr": 274,
+        "ioprio_set": 30,
+        "migrate_pages": 238,
+        "move_pages": 239,
+        "process_madvise": 440,
+        "process_mrelease": 448,
+        "truncate": 45,
+        "fchmod": 52,
+        "fchmodat": 53,
+        "fchmodat2": 452,
+        "fchown": 55,
+        "fchownat": 54,
+        "setxattr": 5,
+        "lsetxattr": 6,
+        "fsetxattr": 7,
+        "removexattr": 14,
+        "lremovexattr": 15,
+        "fremovexattr": 16,
+        "setxattrat": 463,
+        "removexattrat": 466,
+        "utimensat": 88,
     },
 }
 # Who is sent a signal when there is something to read (fcntl(2), F_SETOWN and its like; socket(7)):
@@ -138,8 +300,11 @@ def own_namespaces(home: str, home_bytes: int, covered: list[str], processes: bo
     if _libc.unshare(flags) != 0:
         return False
     try:
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"),
-                           ("gid_map", f"{gid} {gid} 1")):
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{uid} {uid} 1"),
+            ("gid_map", f"{gid} {gid} 1"),
+        ):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     except OSError:
@@ -149,11 +314,15 @@ def own_namespaces(home: str, home_bytes: int, covered: list[str], processes: bo
         _libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
         and _read_only()
         and all(_cover(path) for path in covered)
-        and _libc.mount(b"tmpfs", os.fsencode(home), b"tmpfs", safe,
-                        f"size={home_bytes}".encode()) == 0
-        and (not processes or (
-            _libc.mount(b"tmpfs", b"/proc", b"tmpfs", safe, b"size=16384,mode=555") == 0
-            and _put(PROCESSORS, processor)))
+        and _libc.mount(b"tmpfs", os.fsencode(home), b"tmpfs", safe, f"size={home_bytes}".encode())
+        == 0
+        and (
+            not processes
+            or (
+                _libc.mount(b"tmpfs", b"/proc", b"tmpfs", safe, b"size=16384,mode=555") == 0
+                and _put(PROCESSORS, processor)
+            )
+        )
     )
 
 
@@ -181,7 +350,8 @@ def _cover(path: str) -> bool:
         safe = MS_NOSUID | MS_NODEV | MS_NOEXEC
         return bool(_libc.mount(b"tmpfs", target, b"tmpfs", safe, b"size=4096,mode=555") == 0)
     return not os.path.exists(path) or bool(
-        _libc.mount(b"/dev/null", target, None, MS_BIND, None) == 0)
+        _libc.mount(b"/dev/null", target, None, MS_BIND, None) == 0
+    )
 
 
 def _read_only() -> bool:
@@ -189,8 +359,9 @@ def _read_only() -> bool:
     assert _libc is not None
     attributes = struct.pack("<QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    return bool(_libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, buffer,
-                              len(attributes)) == 0)
+    return bool(
+        _libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, buffer, len(attributes)) == 0
+    )
 
 
 def mapped_bytes() -> int:

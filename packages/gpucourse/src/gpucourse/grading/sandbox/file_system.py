@@ -14,13 +14,35 @@ from gpucourse.course.checkout import PACKAGE, REGISTRY, own_checkout
 from gpucourse.course.registry import CHECKS, PREDICTIONS
 
 # What solution cells import, and what that rests on.
-LIBRARIES = ("numpy", "numba", "numba_cuda", "llvmlite", "cuda", "awkward", "awkward_cpp", "jax",
-             "jaxlib", "vector", "hist", "matplotlib")
+LIBRARIES = (
+    "numpy",
+    "numba",
+    "numba_cuda",
+    "llvmlite",
+    "cuda",
+    "awkward",
+    "awkward_cpp",
+    "jax",
+    "jaxlib",
+    "vector",
+    "hist",
+    "matplotlib",
+)
 #: The folders of our two packages.
 PACKAGES = (PACKAGE, Path(virtualgpu.__file__).resolve().parent)
 # A distribution may keep the libraries in /usr and link to them, or have both.
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache",
-          "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
+SYSTEM = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+)
 # One thread for each library: the workers of a class share the cores already.
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -55,8 +77,12 @@ def library_folders() -> tuple[str, ...]:
 
 def needed_paths() -> list[str]:
     """Paths that a worker must be able to read: Python, its packages, and ours."""
-    folders = {sys.prefix, sys.base_prefix, os.path.realpath(sys.prefix),
-               os.path.realpath(sys.base_prefix)}
+    folders = {
+        sys.prefix,
+        sys.base_prefix,
+        os.path.realpath(sys.prefix),
+        os.path.realpath(sys.base_prefix),
+    }
     # Of a folder of libraries all is needed; of a checkout's, our packages: tests lie beside them.
     folders |= {str(package) for package in PACKAGES}
     folders |= set(library_folders())
@@ -64,11 +90,17 @@ def needed_paths() -> list[str]:
     # project's folder these two files and no other.
     if root := own_checkout():
         folders |= {str(root / REGISTRY)}
-        folders |= {str(path) for name in (CHECKS, PREDICTIONS)
-                    for path in root.glob(f"course/projects/*/{name}")}
+        folders |= {
+            str(path)
+            for name in (CHECKS, PREDICTIONS)
+            for path in root.glob(f"course/projects/*/{name}")
+        }
     # A folder inside another of them comes with it.
-    return sorted(folder for folder in folders
-                  if not any(folder.startswith(other.rstrip("/") + "/") for other in folders))
+    return sorted(
+        folder
+        for folder in folders
+        if not any(folder.startswith(other.rstrip("/") + "/") for other in folders)
+    )
 
 
 def coverable(root: str, needed: list[str]) -> list[str]:
@@ -90,11 +122,12 @@ def home_folder() -> str:
     """The folder that a worker gets for its own: /tmp, unless the course itself lies there."""
     needed = needed_paths()
     for folder in ("/tmp", "/var/tmp", "/mnt", "/media", "/srv"):
-        if os.path.isdir(folder) and not any(
-                path.startswith(folder + "/") for path in needed):
+        if os.path.isdir(folder) and not any(path.startswith(folder + "/") for path in needed):
             return folder
-    raise SandboxError("no folder of the system can be given to a worker: move the course out of "
-                       "/tmp, /var/tmp, /mnt, /media or /srv")
+    raise SandboxError(
+        "no folder of the system can be given to a worker: move the course out of "
+        "/tmp, /var/tmp, /mnt, /media or /srv"
+    )
 
 
 def bubblewrap_command() -> list[str] | None:

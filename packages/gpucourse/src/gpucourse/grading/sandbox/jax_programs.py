@@ -74,19 +74,27 @@ def describe(closed: Any, arrays: list[np.ndarray]) -> dict:
             name, parameters = "jit", {"jaxpr": _write(body, arrays)}
         else:
             try:
-                parameters = {} if name == PLACED else {
-                    key: _write(value, arrays) for key, value in equation.params.items()
-                    if (name, key) != (REDUCE, FUNCTION)}
+                parameters = (
+                    {}
+                    if name == PLACED
+                    else {
+                        key: _write(value, arrays)
+                        for key, value in equation.params.items()
+                        if (name, key) != (REDUCE, FUNCTION)
+                    }
+                )
             except NotAProgram as unknown:
                 raise NotAProgram(f"the operation '{name}', which takes {unknown}") from None
         equations.append([name, [operand(atom) for atom in equation.invars], parameters])
         appear(equation.outvars)
     return {
         "in": [_type(variable.aval) for variable in jaxpr.invars],
-        "constants": [[_type(variable.aval), _array(value, variable.aval, arrays)]
-                      for variable, value in zip(jaxpr.constvars, getattr(closed, "consts", ()),
-                                                 strict=True)],
-        "equations": equations, "out": [operand(atom) for atom in jaxpr.outvars],
+        "constants": [
+            [_type(variable.aval), _array(value, variable.aval, arrays)]
+            for variable, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True)
+        ],
+        "equations": equations,
+        "out": [operand(atom) for atom in jaxpr.outvars],
     }
 
 
@@ -169,8 +177,10 @@ class _Reader:
     def _function(self, described: dict) -> Callable:
         """What does the operations on its arguments, as one flat list."""
         constants = [self._value(kind, number) for kind, number in described["constants"]]
-        steps = [(self._operation(name, parameters), [self._operand(one) for one in operands])
-                 for name, operands, parameters in described["equations"]]
+        steps = [
+            (self._operation(name, parameters), [self._operand(one) for one in operands])
+            for name, operands, parameters in described["equations"]
+        ]
         out = [self._operand(one) for one in described["out"]]
 
         def run(*arguments: Any) -> list:
@@ -265,8 +275,10 @@ def _generators() -> dict[str, Any]:
     """JAX's generators of random numbers by the type of their keys."""
     import jax.extend.random as known
 
-    return {f"key<{one.tag}>": one for one in (
-        known.threefry_prng_impl, known.rbg_prng_impl, known.unsafe_rbg_prng_impl)}
+    return {
+        f"key<{one.tag}>": one
+        for one in (known.threefry_prng_impl, known.rbg_prng_impl, known.unsafe_rbg_prng_impl)
+    }
 
 
 @cache
@@ -282,9 +294,15 @@ def _primitives() -> dict[str, Any]:
 
     # What nothing public names is met where it is used.
     met = jax.make_jaxpr(keys)(np.zeros(2, np.uint32)).eqns
-    listed = [*vars(jax.extend.core.primitives).values(), *vars(jax.lax).values(),
-              *(equation.primitive for equation in met)]
+    listed = [
+        *vars(jax.extend.core.primitives).values(),
+        *vars(jax.lax).values(),
+        *(equation.primitive for equation in met),
+    ]
     left_out = ("callback", "ffi", "feed", "call", "custom", "token", "print")
-    return {one.name: one for one in listed
-            if isinstance(one, jax.extend.core.Primitive)
-            and not any(word in one.name for word in left_out)}
+    return {
+        one.name: one
+        for one in listed
+        if isinstance(one, jax.extend.core.Primitive)
+        and not any(word in one.name for word in left_out)
+    }

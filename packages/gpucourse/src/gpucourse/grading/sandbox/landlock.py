@@ -53,9 +53,11 @@ def only_these_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
     try:
         read = EXECUTE | READ_FILE | READ_FOLDER
         allowed = dict.fromkeys(readable, read) | dict.fromkeys(writable, everything)
-        return bool(all(_allow(rules, path, access) for path, access in allowed.items())
-                    and _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-                    and _libc.syscall(RESTRICT_SELF, rules, 0) == 0)
+        return bool(
+            all(_allow(rules, path, access) for path, access in allowed.items())
+            and _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            and _libc.syscall(RESTRICT_SELF, rules, 0) == 0
+        )
     finally:
         os.close(rules)
 

@@ -99,7 +99,8 @@ class WorkerProcess:
             return f"crashed (signal {number})" if numbers or number in CRASHES else "crashed"
         code = os.WEXITSTATUS(status)
         return "ended the process itself" + (
-            f" (exit code {code})" if numbers or code in (0, 1) else "")
+            f" (exit code {code})" if numbers or code in (0, 1) else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -130,19 +131,25 @@ class ForkServer:
         life_ours, life_theirs = socket.socketpair()
         limits = self.limits
         order = {
-            "namespaces": self.level in (BUBBLEWRAP, NAMESPACES), "covered": self.covered,
-            "home": home_folder(), "home_bytes": limits.home_bytes,
-            "memory_bytes": limits.memory_bytes, "file_bytes": limits.file_bytes,
-            "cpu_seconds": limits.cpu_seconds, "threads": limits.threads,
-            "header_bytes": limits.header_bytes, "array_bytes": limits.array_bytes,
+            "namespaces": self.level in (BUBBLEWRAP, NAMESPACES),
+            "covered": self.covered,
+            "home": home_folder(),
+            "home_bytes": limits.home_bytes,
+            "memory_bytes": limits.memory_bytes,
+            "file_bytes": limits.file_bytes,
+            "cpu_seconds": limits.cpu_seconds,
+            "threads": limits.threads,
+            "header_bytes": limits.header_bytes,
+            "array_bytes": limits.array_bytes,
         }
         channel = self.channel or self.connected().channel
         assert channel is not None
         with theirs, life_theirs:
             try:
                 text = json.dumps(order).encode()
-                socket.send_fds(channel, [ORDER.pack(len(text))],
-                                [theirs.fileno(), life_theirs.fileno()])
+                socket.send_fds(
+                    channel, [ORDER.pack(len(text))], [theirs.fileno(), life_theirs.fileno()]
+                )
                 channel.sendall(text)
             except OSError as error:
                 raise SandboxError(f"the fork server does not answer: {error}") from None
@@ -200,8 +207,13 @@ class Sandbox:
         namespaces of its own.
     """
 
-    def __init__(self, hidden: Sequence[Path] = (), limits: Limits | None = None,
-                 level: str | None = None, imports: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        hidden: Sequence[Path] = (),
+        limits: Limits | None = None,
+        level: str | None = None,
+        imports: Sequence[str] = (),
+    ) -> None:
         self.limits = limits or Limits()
         self.imports = list(imports)
         self.hidden = [str(path) for path in hidden]
@@ -259,14 +271,25 @@ class Sandbox:
             read_end, self._lifeline = os.pipe()
             # -I: nothing of this user's settings. The libraries are those of this process all the
             # same, wherever PYTHONPATH has it find them.
-            command = [*wrapper, sys.executable, "-I", "-c",
-                       f"import sys; sys.path[:0] = {import_folders()!r}\n"
-                       "from gpucourse.grading.sandbox import zygote; zygote.main()",
-                       str(read_end), *self.imports]
+            command = [
+                *wrapper,
+                sys.executable,
+                "-I",
+                "-c",
+                f"import sys; sys.path[:0] = {import_folders()!r}\n"
+                "from gpucourse.grading.sandbox import zygote; zygote.main()",
+                str(read_end),
+                *self.imports,
+            ]
             # With an empty environment, because /proc/1/environ inside is bubblewrap's own.
             self._process = subprocess.Popen(
-                command, env={} if wrapper else dict(ENVIRONMENT), stdin=listener.fileno(),
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[read_end], cwd="/",
+                command,
+                env={} if wrapper else dict(ENVIRONMENT),
+                stdin=listener.fileno(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=[read_end],
+                cwd="/",
             )
             os.close(read_end)
         output, complaints = self._process.stdout, self._process.stderr
@@ -278,8 +301,9 @@ class Sandbox:
                 said = complaints.read().decode("utf-8", "replace").strip()
                 raise SandboxError(said.splitlines()[-1] if said else "no answer")
         hidden = () if level != NAMESPACES and landlock.version() else tuple(self._covered())
-        self.server = ForkServer(address, level, hidden if level == NAMESPACES else (),
-                                 self.limits, hidden)
+        self.server = ForkServer(
+            address, level, hidden if level == NAMESPACES else (), self.limits, hidden
+        )
 
     def _measure(self, level: str) -> None:
         """Find out by trying what a worker reaches; SandboxError if less than `level` says."""

@@ -67,10 +67,13 @@ def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
         dtype = None
     if dtype is None:
         raise ProtocolError("an array that does not hold plain numbers")
-    if (not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS
-            or not all(type(length) is int and length >= 0 for length in shape)
-            # NumPy's own bound, which an array of no elements can break too.
-            or math.prod(filter(None, shape)) * dtype.itemsize > np.iinfo(np.intp).max):
+    if (
+        not isinstance(shape, list)
+        or len(shape) > MAX_DIMENSIONS
+        or not all(type(length) is int and length >= 0 for length in shape)
+        # NumPy's own bound, which an array of no elements can break too.
+        or math.prod(filter(None, shape)) * dtype.itemsize > np.iinfo(np.intp).max
+    ):
         raise ProtocolError("an array with an impossible shape")
     return dtype, tuple(shape), math.prod(shape) * dtype.itemsize
 
@@ -84,8 +87,12 @@ def numbers(raw: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndar
     return truths
 
 
-def encode(value: object, arrays: list[np.ndarray],
-           device_array: Callable[[object], dict | None] | None = None, depth: int = 0) -> dict:
+def encode(
+    value: object,
+    arrays: list[np.ndarray],
+    device_array: Callable[[object], dict | None] | None = None,
+    depth: int = 0,
+) -> dict:
     """A value tree for JSON; arrays are appended to `arrays` and referred to by number.
 
     `device_array(value)` may return the description of an array in device memory, or None.
@@ -121,9 +128,15 @@ def encode(value: object, arrays: list[np.ndarray],
     raise TypeError(f"a {type(value).__name__}")
 
 
-def decode(tree: object, arrays: list[np.ndarray],
-           device_array: Callable[[Any], object] | None = None, _count: list[int] | None = None, *,
-           awkward_array: Callable[[Any, Any], object] | None = None, _depth: int = 0) -> Any:
+def decode(
+    tree: object,
+    arrays: list[np.ndarray],
+    device_array: Callable[[Any], object] | None = None,
+    _count: list[int] | None = None,
+    *,
+    awkward_array: Callable[[Any, Any], object] | None = None,
+    _depth: int = 0,
+) -> Any:
     """The value that :func:`encode` described, or ProtocolError.
 
     `device_array(description)` turns the description of device memory into a value; without it
@@ -149,12 +162,30 @@ def decode(tree: object, arrays: list[np.ndarray],
             if tag == "array" or array.ndim == 0:
                 return array if tag == "array" else array[()]
         if tag in ("list", "tuple") and isinstance(value, list):
-            items = [decode(item, arrays, device_array, _count, awkward_array=awkward_array,
-                            _depth=_depth + 1) for item in value]
+            items = [
+                decode(
+                    item,
+                    arrays,
+                    device_array,
+                    _count,
+                    awkward_array=awkward_array,
+                    _depth=_depth + 1,
+                )
+                for item in value
+            ]
             return items if tag == "list" else tuple(items)
         if tag == "dict" and isinstance(value, dict):
-            return {key: decode(item, arrays, device_array, _count, awkward_array=awkward_array,
-                                _depth=_depth + 1) for key, item in value.items()}
+            return {
+                key: decode(
+                    item,
+                    arrays,
+                    device_array,
+                    _count,
+                    awkward_array=awkward_array,
+                    _depth=_depth + 1,
+                )
+                for key, item in value.items()
+            }
         if tag == "awkward" and awkward_array is not None:
             return awkward_array(value, decode(value["buffers"], arrays, None, _count))
         if tag == "device" and device_array is not None:
@@ -195,8 +226,9 @@ class Wire:
     header_bytes: int
     array_bytes: int
 
-    def send(self, header: dict, arrays: Sequence[np.ndarray] = (),
-             left: Left | None = None) -> None:
+    def send(
+        self, header: dict, arrays: Sequence[np.ndarray] = (), left: Left | None = None
+    ) -> None:
         """Send one message; Closed if the other side is gone, OutOfTime if it does not read."""
         text = json.dumps(header | {"arrays": [describe_array(a) for a in arrays]}).encode()
         self._write(HEAD.pack(MAGIC, len(text)) + text, left)
@@ -221,8 +253,10 @@ class Wire:
         parts = [announced(one) for one in described]
         if sum(size for _, _, size in parts) > self.array_bytes:
             raise ProtocolError("a message larger than is allowed")
-        return header, [numbers(np.frombuffer(self._read(size, left), np.uint8), dtype, shape)
-                        for dtype, shape, size in parts]
+        return header, [
+            numbers(np.frombuffer(self._read(size, left), np.uint8), dtype, shape)
+            for dtype, shape, size in parts
+        ]
 
     def close(self) -> None:
         self.socket.close()
@@ -230,7 +264,7 @@ class Wire:
     def _write(self, data: bytes, left: Left | None) -> None:
         rest = memoryview(data)
         while rest:
-            rest = rest[self._once(left, self.socket.send, rest[:PIECE]):]
+            rest = rest[self._once(left, self.socket.send, rest[:PIECE]) :]
 
     def _read(self, size: int, left: Left | None) -> bytes:
         data = bytearray()

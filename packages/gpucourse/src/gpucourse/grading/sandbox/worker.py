@@ -77,8 +77,12 @@ def preload() -> None:
             rows[cuda.blockIdx.x, 0] += 1
             cuda.atomic.add(values, 0, own[0])
 
-    signature = (types.Array(types.float64, 1, "C"), types.float64,
-                 types.Array(types.int32, 1, "C"), types.Array(types.int32, 2, "C"))
+    signature = (
+        types.Array(types.float64, 1, "C"),
+        types.float64,
+        types.Array(types.int32, 1, "C"),
+        types.Array(types.int32, 2, "C"),
+    )
     cuda.compile_ptx(touch, signature, cc=(9, 0), lineinfo=True)
 
 
@@ -122,8 +126,11 @@ class Worker:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         # A notebook has `display` without an import; here there is nobody to see it.
-        self.namespace: dict = {"__name__": "__main__", "__builtins__": builtins,
-                                "display": lambda *objects, **options: None}
+        self.namespace: dict = {
+            "__name__": "__main__",
+            "__builtins__": builtins,
+            "display": lambda *objects, **options: None,
+        }
         self.nonce = ""
         self.programs: dict[tuple, tuple] = {}
 
@@ -133,9 +140,15 @@ class Worker:
         return self.wire.receive()
 
     def serve(self) -> None:
-        verbs = {"hello": self.hello, "define": self.define, "call": self.call,
-                 "trace": self.trace, "run": self.run, "compile": self.compile,
-                 "compile source": self.compile_source}
+        verbs = {
+            "hello": self.hello,
+            "define": self.define,
+            "call": self.call,
+            "trace": self.trace,
+            "run": self.run,
+            "compile": self.compile,
+            "compile source": self.compile_source,
+        }
         while True:
             try:
                 request, arrays = self.wire.receive()
@@ -189,8 +202,9 @@ class Worker:
         if stub := unsolved(function):
             raise NotImplementedError(stub)
         # Arrays arrive read-only (views of what was received): the student may write to a copy.
-        arguments = decode(request["args"], [array.copy() for array in arrays],
-                           awkward_array=awkward.put_together)
+        arguments = decode(
+            request["args"], [array.copy() for array in arrays], awkward_array=awkward.put_together
+        )
         free_memory()
         given = function(*arguments)
         try:
@@ -216,8 +230,13 @@ class Worker:
             program = jax_programs.describe(closed, constants)
         except jax_programs.NotAProgram as unknown:
             return {"refused": str(unknown)[:MESSAGE_LENGTH]}, []
-        return {"done": {"program": program, "structure": encode(structure, []),
-                         "wide": jax.dtypes.canonicalize_dtype(float) == np.float64}}, constants
+        return {
+            "done": {
+                "program": program,
+                "structure": encode(structure, []),
+                "wide": jax.dtypes.canonicalize_dtype(float) == np.float64,
+            }
+        }, constants
 
     def run(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Count a program's operations and, unless only that is asked for, run it.
@@ -228,10 +247,14 @@ class Worker:
         import jax.extend
 
         jax.config.update("jax_enable_x64", request["wide"])  # type: ignore[no-untyped-call]
-        constants, inputs = arrays[:request["constants"]], arrays[request["constants"]:]
+        constants, inputs = arrays[: request["constants"]], arrays[request["constants"] :]
         squeezed = request["squeezed"]
-        key = (request["wide"], json.dumps(request["program"]), squeezed,
-               *(array.tobytes() for array in constants))
+        key = (
+            request["wide"],
+            json.dumps(request["program"]),
+            squeezed,
+            *(array.tobytes() for array in constants),
+        )
         if key not in self.programs:
             closed = jax_programs.rebuild(request["program"], constants)
             if squeezed is not None:
@@ -241,8 +264,9 @@ class Worker:
         done = {"done": dict(operations(closed, request["elements"]))}
         if request["count"]:
             return done, []
-        results = compiled(*(value.astype(aval.dtype)
-                             for value, aval in zip(inputs, closed.in_avals, strict=True)))
+        results = compiled(
+            *(value.astype(aval.dtype) for value, aval in zip(inputs, closed.in_avals, strict=True))
+        )
         return done, [np.asarray(result) for result in results]
 
     def compile(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:

@@ -108,7 +108,8 @@ def keep(order: dict, mapped: int, work: int, life: int) -> None:
     os.setsid()
     processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     namespaces = bool(order["namespaces"]) and confinement.own_namespaces(
-        order["home"], order["home_bytes"], order["covered"])
+        order["home"], order["home_bytes"], order["covered"]
+    )
     keeper = os.getpid()
     worker = os.fork()
     if worker == 0:
@@ -162,7 +163,9 @@ def start_worker(order: dict, mapped: int, namespaces: bool, work: int, keeper: 
     os.environ.update(SETTINGS, HOME=home, TMPDIR=home, PATH="/nowhere", LANG="C.UTF-8")
     os.chdir(home)
     confinement.bound_resources(
-        mapped + order["memory_bytes"], order["file_bytes"], order["cpu_seconds"],
+        mapped + order["memory_bytes"],
+        order["file_bytes"],
+        order["cpu_seconds"],
         order["threads"],
     )
     confinement.drop_capabilities()

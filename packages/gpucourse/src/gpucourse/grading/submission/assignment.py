@@ -50,8 +50,7 @@ def without_markers(notebook: NotebookNode) -> NotebookNode:
     released = copy.deepcopy(notebook)
     for cell in released.cells:
         code = cell.cell_type == "code"
-        cell.source = released_source(
-            cell.source, code=code, solution=role_of(cell) == SOLUTION)
+        cell.source = released_source(cell.source, code=code, solution=role_of(cell) == SOLUTION)
         if code:
             cell.outputs, cell.execution_count = [], None
     return released

@@ -41,8 +41,11 @@ class Bounded:
 
     def __init__(self, module: str, function: str) -> None:
         self.command = [
-            sys.executable, "-c", "from gpucourse.grading.submission import bounded; "
-            f"bounded.serve({module!r}, {function!r})"]
+            sys.executable,
+            "-c",
+            "from gpucourse.grading.submission import bounded; "
+            f"bounded.serve({module!r}, {function!r})",
+        ]
         self._process: subprocess.Popen[bytes] | None = None
         self._starter = 0
         self._lock = threading.Lock()
@@ -68,16 +71,21 @@ class Bounded:
         if self._process is None or self._starter != os.getpid():
             # After a fork the process is the parent's to ask.
             self._starter = os.getpid()
-            self._process = subprocess.Popen(self.command, stdin=subprocess.PIPE, bufsize=0,
-                                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                             cwd="/")
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                bufsize=0,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+            )
             atexit.register(self.close)
         asked, answers = self._process.stdin, self._process.stdout
         assert asked is not None and answers is not None
         end = time.monotonic() + PATIENCE
         rest = memoryview(SIZE.pack(len(data)) + data)
         while rest:
-            rest = rest[os.write(asked.fileno(), rest):]
+            rest = rest[os.write(asked.fileno(), rest) :]
         (size,) = SIZE.unpack(_read(answers.fileno(), SIZE.size, end))
         return None if size == NOTHING else _read(answers.fileno(), size, end).decode()
 

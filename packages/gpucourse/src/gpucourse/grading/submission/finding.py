@@ -45,24 +45,37 @@ def find(folder: Path, assignment: Assignment, names: Collection[str], limits: L
     name is never taken for this one.
     """
     if not stat.S_ISDIR(os.lstat(folder).st_mode):
-        return Found(None, fault="What was submitted is a link, not a folder with the notebook "
-                                 "in it.")
+        return Found(
+            None, fault="What was submitted is a link, not a folder with the notebook in it."
+        )
     wanted = f"{assignment.name}.ipynb"
     others = [path for path in sorted(folder.iterdir()) if path.name not in names]
     notebooks = [path for path in others if path.suffix.lower() == ".ipynb"][:MOST_FILES]
     if os.path.lexists(folder / wanted):
         alike = [path for path in notebooks if _answers(path, assignment, limits) is not None]
-        remark = (f"Of the notebooks of this assignment '{wanted}' was graded; {_listed(alike)} "
-                  "was left alone.") if alike else ""
+        remark = (
+            (
+                f"Of the notebooks of this assignment '{wanted}' was graded; {_listed(alike)} "
+                "was left alone."
+            )
+            if alike
+            else ""
+        )
         return Found(folder / wanted, remark)
     read = {path: _answers(path, assignment, limits) for path in notebooks}
     fitting = [path for path in notebooks if read[path] is not None]
     if fitting and len({read[path] for path in fitting}) == 1:
-        return Found(fitting[0], f"The file is called {_listed(fitting[:1])} here, and "
-                                 f"'{wanted}' where it was handed out. It was graded all the same.")
+        return Found(
+            fitting[0],
+            f"The file is called {_listed(fitting[:1])} here, and "
+            f"'{wanted}' where it was handed out. It was graded all the same.",
+        )
     if fitting:
-        return Found(None, fault="There are several notebooks of this assignment, and they differ: "
-                                 f"{_listed(fitting)}. Hand in the one that counts, as '{wanted}'.")
+        return Found(
+            None,
+            fault="There are several notebooks of this assignment, and they differ: "
+            f"{_listed(fitting)}. Hand in the one that counts, as '{wanted}'.",
+        )
     return Found(None, fault=_nothing(wanted, notebooks, others, limits))
 
 
@@ -78,9 +91,11 @@ def _nothing(wanted: str, notebooks: list[Path], others: list[Path], limits: Lim
         read_cells(notebooks[0], limits)
     except Unreadable as unreadable:
         return f"{said} There is {_listed(notebooks)}. {unreadable}"
-    return (f"{said} There is {_listed(notebooks)}, without the cells of this assignment. Is it "
-            "the right file? Start from the notebook that was handed out, and write into its "
-            "answer cells.")
+    return (
+        f"{said} There is {_listed(notebooks)}, without the cells of this assignment. Is it "
+        "the right file? Start from the notebook that was handed out, and write into its "
+        "answer cells."
+    )
 
 
 def _answers(path: Path, assignment: Assignment, limits: Limits) -> str | None:
@@ -92,8 +107,13 @@ def _answers(path: Path, assignment: Assignment, limits: Limits) -> str | None:
     if not belongs(cells, assignment):
         return None
     wanted = {cell.grade_id for cell in assignment.solutions}
-    return digest(*(f"{grade_id_of(cell)}\n{cell.get('source')!r}" for cell in cells
-                    if grade_id_of(cell) in wanted))
+    return digest(
+        *(
+            f"{grade_id_of(cell)}\n{cell.get('source')!r}"
+            for cell in cells
+            if grade_id_of(cell) in wanted
+        )
+    )
 
 
 def _listed(paths: Iterable[Path]) -> str:

@@ -27,12 +27,38 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from gpucourse.grading.submission.bounded import Bounded
 from gpucourse.grading.verdict import as_text
 
-TAGS = {"p", "br", "hr", "em", "strong", "s", "code", "pre", "blockquote", "ul", "ol", "li", "h1",
-        "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td", "div"}
+TAGS = {
+    "p",
+    "br",
+    "hr",
+    "em",
+    "strong",
+    "s",
+    "code",
+    "pre",
+    "blockquote",
+    "ul",
+    "ol",
+    "li",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "div",
+}
 # Commands of MathJax 2 and 3 that reach beyond mathematics, or that load what does.
 _TEX = re.compile(
     r"\\(?=(?:href|url|class|cssId|style|require|mmlToken|bbox|unicode|data|html\w*|texttip|"
-    r"mathtip|toggle|Tip|includegraphics)(?![A-Za-z]))")
+    r"mathtip|toggle|Tip|includegraphics)(?![A-Za-z]))"
+)
 _BACKSLASH = "\N{REVERSE SOLIDUS OPERATOR}"
 
 
@@ -64,9 +90,12 @@ def _words(text: str) -> str:
 
 
 def _parser() -> MarkdownIt:
-    parser = (MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
-              .enable(["table", "strikethrough"])
-              .use(dollarmath_plugin, allow_digits=True).use(amsmath_plugin))
+    parser = (
+        MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
+        .enable(["table", "strikethrough"])
+        .use(dollarmath_plugin, allow_digits=True)
+        .use(amsmath_plugin)
+    )
     show = parser.add_render_rule
     show("text", lambda self, tokens, i, *_: _words(tokens[i].content))
     show("math_inline", lambda self, tokens, i, *_: _words(f"${tokens[i].content}$"))
@@ -75,8 +104,12 @@ def _parser() -> MarkdownIt:
     show("amsmath", lambda self, tokens, i, *_: f"<p>{_words(tokens[i].content)}</p>")
     show("link_open", lambda *_: "")
     show("link_close", lambda self, tokens, i, *_: _address(_opening(tokens, i)))
-    show("image", lambda self, tokens, i, *_: (
-        f"[image: {_words(tokens[i].content)}]" + _address(tokens[i], "src")))
+    show(
+        "image",
+        lambda self, tokens, i, *_: (
+            f"[image: {_words(tokens[i].content)}]" + _address(tokens[i], "src")
+        ),
+    )
     return parser
 
 

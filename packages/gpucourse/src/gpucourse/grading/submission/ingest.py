@@ -47,8 +47,10 @@ ASSIGNMENT = re.compile(r"([A-Za-z_][\w, ()\[\]*]*)(?::[^=]*)?=(?!=)")
 WORD = re.compile(r"\b\w{1,100}\b")
 # So much of what is not graded is looked at for them, and so many are remembered.
 STRAY_NAMES = 1000
-_MISSING = ("The answer cell '{name}' is missing (deleted, or copied without its identity). It was "
-            "graded as released. Write into the original cell of a fresh copy.")
+_MISSING = (
+    "The answer cell '{name}' is missing (deleted, or copied without its identity). It was "
+    "graded as released. Write into the original cell of a fresh copy."
+)
 
 
 def names_defined(source: str) -> set[str]:
@@ -106,8 +108,12 @@ class Ingested:
         ]
 
 
-def ingest_file(path: Path, assignment: Assignment, limits: Limits | None = None,
-                versions: Sequence[Version] = ()) -> Ingested:
+def ingest_file(
+    path: Path,
+    assignment: Assignment,
+    limits: Limits | None = None,
+    versions: Sequence[Version] = (),
+) -> Ingested:
     """Read one submitted notebook. Never raises for anything that a student can do to a file.
 
     `versions` are others that were handed out: what is as in one of them was not edited.
@@ -124,8 +130,9 @@ def ingest_file(path: Path, assignment: Assignment, limits: Limits | None = None
     return ingested
 
 
-def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits,
-                 versions: Sequence[Version] = ()) -> Ingested:
+def ingest_cells(
+    cells: list[dict], assignment: Assignment, limits: Limits, versions: Sequence[Version] = ()
+) -> Ingested:
     """Take the solution cells out of `cells` and say in words what else was found."""
     notices: list[str] = []
     found: dict[str, list[dict]] = defaultdict(list)
@@ -138,8 +145,9 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits,
     began = origin(found, handed_out)
     lacks = [cell.grade_id for cell in assignment.solutions if cell.grade_id not in began.cells]
     for wanted in assignment.solutions:
-        sources[wanted.grade_id] = _take(wanted, found, assignment, limits, notices, handed_out,
-                                         lacks)
+        sources[wanted.grade_id] = _take(
+            wanted, found, assignment, limits, notices, handed_out, lacks
+        )
     own = {name for version in handed_out for name in version.cells}
     strays = _strays(cells, own, limits)
     for wanted in assignment.solutions:
@@ -148,8 +156,11 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits,
             sources[name] = _beside(name, starter, strays, cells, notices)
     notices += _changed_tests(found, assignment, handed_out, began)
     ingested = Ingested(
-        sources, notices, lacks=[name for name in lacks if name not in found],
-        strays={name: f"cell {min(places)}" for name, places in strays.items()})
+        sources,
+        notices,
+        lacks=[name for name in lacks if name not in found],
+        strays={name: f"cell {min(places)}" for name, places in strays.items()},
+    )
     if not found:
         ingested.fault = (
             f"None of the cells of {assignment.name!r} are in this notebook. Is it the right "
@@ -162,24 +173,32 @@ def ingest_cells(cells: list[dict], assignment: Assignment, limits: Limits,
     return ingested
 
 
-def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assignment,
-          limits: Limits, notices: list[str], handed_out: Sequence[Version], lacks: list[str]
-          ) -> str:
+def _take(
+    wanted: AssignmentCell,
+    found: dict[str, list[dict]],
+    assignment: Assignment,
+    limits: Limits,
+    notices: list[str],
+    handed_out: Sequence[Version],
+    lacks: list[str],
+) -> str:
     """The student's source for one solution cell; the starter where there is none to take, also
     where the source is another version's starter."""
     name = wanted.grade_id
     starter = assignment.starters[name]
     copies = found.get(name, [])
-    starters = {"", starter.strip(), *(version.cells[name].source.strip()
-                                       for version in handed_out if name in version.cells)}
+    starters = {
+        "",
+        starter.strip(),
+        *(version.cells[name].source.strip() for version in handed_out if name in version.cells),
+    }
     if not copies and name in lacks:
         return starter
     if not copies:
         notices.append(_MISSING.format(name=name))
         return starter
     # A copy without an answer in it, pasted by mistake, does not take the answer's place.
-    written = [cell for cell in copies
-               if (source_of(cell) or "").strip() not in starters]
+    written = [cell for cell in copies if (source_of(cell) or "").strip() not in starters]
     cell = (written or copies)[-1]
     if len(copies) > 1:
         which = "last one" if cell is copies[-1] else "last one with an answer in it"
@@ -207,14 +226,16 @@ def _take(wanted: AssignmentCell, found: dict[str, list[dict]], assignment: Assi
     return _readable(name, source, notices)
 
 
-def _beside(name: str, starter: str, strays: dict[str, set[int]], cells: list[dict],
-            notices: list[str]) -> str:
+def _beside(
+    name: str, starter: str, strays: dict[str, set[int]], cells: list[dict], notices: list[str]
+) -> str:
     """The only cell without identity that defines what an untouched answer cell is to define.
 
     The starter, with a notice, where several cells define some of it.
     """
-    wanted = [found[1] for line in starter.splitlines()
-              if (found := DEFINITION.match(line)) is not None]
+    wanted = [
+        found[1] for line in starter.splitlines() if (found := DEFINITION.match(line)) is not None
+    ]
     places = set().union(*(strays.get(one, ()) for one in wanted))
     if not places:
         return starter
@@ -248,8 +269,12 @@ def _readable(name: str, source: str, notices: list[str]) -> str:
     return source
 
 
-def _changed_tests(found: dict[str, list[dict]], assignment: Assignment,
-                   handed_out: Sequence[Version], began: Version) -> list[str]:
+def _changed_tests(
+    found: dict[str, list[dict]],
+    assignment: Assignment,
+    handed_out: Sequence[Version],
+    began: Version,
+) -> list[str]:
     released = {
         cell.metadata.nbgrader.grade_id: cell
         for cell in assignment.released.cells
@@ -269,13 +294,16 @@ def _changed_tests(found: dict[str, list[dict]], assignment: Assignment,
                 notices.append(f"The {what} cell '{name}' was deleted; the original was used.")
             elif any(source_of(cell) not in texts for cell in copies):
                 notices.append(
-                    f"The {what} cell '{name}' differs from the instructor's, which was used.")
+                    f"The {what} cell '{name}' differs from the instructor's, which was used."
+                )
             elif len(copies) > 1:
                 notices.append(f"The {what} cell '{name}' was duplicated; it counts once.")
         for cell in copies:
             given = cell["metadata"]["nbgrader"]
-            if all(any(given.get(key) != one.metadata.nbgrader.get(key) for key in KEYS)
-                   for one in originals):
+            if all(
+                any(given.get(key) != one.metadata.nbgrader.get(key) for key in KEYS)
+                for one in originals
+            ):
                 notices.append(
                     f"The grading data of the cell '{name}' were edited; the instructor's apply."
                 )
@@ -329,8 +357,10 @@ def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
     }
     remarks = ([ingested.fault] if ingested.fault else []) + ingested.notices
     if remarks:
-        text = "\n".join(["**What the grader found in this notebook**", ""]
-                         + [f"- {remark}" for remark in remarks])
+        text = "\n".join(
+            ["**What the grader found in this notebook**", ""]
+            + [f"- {remark}" for remark in remarks]
+        )
         cell = new_markdown_cell(inert(text), metadata={"gpucourse": {"role": "notice"}})
         cell["id"] = "gpucourse-notice"
         notebook.cells.insert(0, cell)

@@ -62,13 +62,15 @@ def parse_cells(data: bytes, limit: int) -> list[dict]:
         try:
             text = without_outputs(text)
         except ValueError as many:
-            raise Unreadable(f"The notebook holds {many}, more than the grader reads. Clear its "
-                             f"outputs (Kernel > Restart Kernel and Clear Outputs). {again}"
-                             ) from None
+            raise Unreadable(
+                f"The notebook holds {many}, more than the grader reads. Clear its "
+                f"outputs (Kernel > Restart Kernel and Clear Outputs). {again}"
+            ) from None
         if len(text.encode()) > limit:
             raise Unreadable(
                 f"The notebook is larger than {limit // MEGABYTE} MB, outputs and pictures left "
-                f"out: what is written in it is too much to be an answer. {again}")
+                f"out: what is written in it is too much to be an answer. {again}"
+            )
     try:
         document = json.loads(text)
     except RecursionError:

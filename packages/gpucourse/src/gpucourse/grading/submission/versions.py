@@ -30,19 +30,36 @@ class Version:
 
     @classmethod
     def of(cls, notebook: NotebookNode) -> Version:
-        return cls({cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells
-                    if cell.metadata.get("nbgrader", {}).get("grade_id")})
+        return cls(
+            {
+                cell.metadata.nbgrader.grade_id: cell
+                for cell in notebook.cells
+                if cell.metadata.get("nbgrader", {}).get("grade_id")
+            }
+        )
 
     @property
     def digest(self) -> str:
-        return digest(*(part for name, cell in self.cells.items() for part in (
-            name, cell.source, *(str(cell.metadata.nbgrader.get(key)) for key in KEYS))))
+        return digest(
+            *(
+                part
+                for name, cell in self.cells.items()
+                for part in (
+                    name,
+                    cell.source,
+                    *(str(cell.metadata.nbgrader.get(key)) for key in KEYS),
+                )
+            )
+        )
 
     def likeness(self, found: Mapping[str, list[dict]]) -> tuple[int, int]:
         """How many cells that are not answers stand in a submission as they do here, and, below
         zero, how many cells of here it does not have."""
-        kept = sum(any(source_of(copy) == cell.source for copy in found.get(name, []))
-                   for name, cell in self.cells.items() if role_of(cell) != SOLUTION)
+        kept = sum(
+            any(source_of(copy) == cell.source for copy in found.get(name, []))
+            for name, cell in self.cells.items()
+            if role_of(cell) != SOLUTION
+        )
         return kept, -sum(name not in found for name in self.cells)
 
 
@@ -55,8 +72,11 @@ def others(folder: Path, name: str, today: NotebookNode) -> list[Version]:
     """The versions of the notebook `name` that :func:`remember` has kept, beside today's, newest
     first."""
     paths = sorted((folder / name).glob("*.ipynb"), key=lambda path: -path.stat().st_mtime)
-    return [Version.of(nbformat.read(path, as_version=4)) for path in paths
-            if path.name != _file(Version.of(today))]
+    return [
+        Version.of(nbformat.read(path, as_version=4))
+        for path in paths
+        if path.name != _file(Version.of(today))
+    ]
 
 
 def remember(folder: Path, name: str, notebooks: Iterable[NotebookNode]) -> None:

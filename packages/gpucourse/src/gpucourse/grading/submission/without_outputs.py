@@ -31,12 +31,15 @@ def without_outputs(text: str) -> str:
         first = text[part.start()]
         if first == '"':
             key = part["key"]
-            if closes_at < 0 and key and (
-                    depth, text[part.start():part.end() - len(key)]) in _LEFT_OUT:
+            if (
+                closes_at < 0
+                and key
+                and (depth, text[part.start() : part.end() - len(key)]) in _LEFT_OUT
+            ):
                 after_key = part.end()
         elif first in "[{":
-            if closes_at < 0 and after_key >= 0 and not text[after_key:part.start()].strip():
-                kept += [text[start:part.start()], "[]" if first == "[" else "{}"]
+            if closes_at < 0 and after_key >= 0 and not text[after_key : part.start()].strip():
+                kept += [text[start : part.start()], "[]" if first == "[" else "{}"]
                 closes_at = depth
             depth += 1
         else:

@@ -26,12 +26,15 @@ class Count:
 
 # What can be bounded. The meaning of each counter: virtualgpu.watch.counters.
 COUNTS: dict[str, Count] = {
-    "sectors": Count(lambda run: run.counters.global_sectors,
-                     "sectors of global memory (pieces of 32 bytes)"),
-    "global_atomics": Count(lambda run: run.counters.global_atomics,
-                            "atomic updates of global memory"),
-    "shared_atomics": Count(lambda run: run.counters.shared_atomics,
-                            "atomic updates of shared memory"),
+    "sectors": Count(
+        lambda run: run.counters.global_sectors, "sectors of global memory (pieces of 32 bytes)"
+    ),
+    "global_atomics": Count(
+        lambda run: run.counters.global_atomics, "atomic updates of global memory"
+    ),
+    "shared_atomics": Count(
+        lambda run: run.counters.shared_atomics, "atomic updates of shared memory"
+    ),
     "atomic_passes": Count(lambda run: run.counters.atomic_passes, "turns of atomic updates"),
     "barriers": Count(lambda run: run.counters.barriers, "barriers"),
     "instructions": Count(lambda run: run.counters.warp_instructions, "instructions of warps"),
@@ -56,8 +59,9 @@ def share_of(name: str, ratio: float, bound: Bound) -> float:
     return math.log(none / ratio) / math.log(none / full)
 
 
-def earned_share(answer: Sequence[Launched], reference: Sequence[Launched],
-                 bounds: dict[str, Bound]) -> tuple[float, str]:
+def earned_share(
+    answer: Sequence[Launched], reference: Sequence[Launched], bounds: dict[str, Bound]
+) -> tuple[float, str]:
     """The least share that any count earns, and why it is not 1 (else an empty text).
 
     Raises KeyError for a count that there is not, PropertyFailed where nothing is earned.
@@ -70,10 +74,15 @@ def earned_share(answer: Sequence[Launched], reference: Sequence[Launched],
         share = share_of(name, ratio, bound)
         if share < least:
             full = bound[0] if isinstance(bound, tuple) else bound
-            least, why = share, (
-                f"right, but needs {ratio:.2g} times as many {count.words} as the reference "
-                f"solution (all points: up to {full:g} times)" if best else
-                f"right, but needs {mine:,} {count.words}, the reference solution none")
+            least, why = (
+                share,
+                (
+                    f"right, but needs {ratio:.2g} times as many {count.words} as the reference "
+                    f"solution (all points: up to {full:g} times)"
+                    if best
+                    else f"right, but needs {mine:,} {count.words}, the reference solution none"
+                ),
+            )
     if least == 0.0:
         raise PropertyFailed(why)
     return least, why

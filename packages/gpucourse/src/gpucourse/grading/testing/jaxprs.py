@@ -40,17 +40,20 @@ def operations(closed: Any, elements: str = "") -> Counter[str]:
         jaxpr, times = open_.pop()
         for equation in jaxpr.eqns:
             name, params = equation.primitive.name, equation.params
-            counted[name] += times * sum(
-                math.prod(variable.aval.shape) for variable in equation.outvars
-            ) if elements else 1
+            counted[name] += (
+                times * sum(math.prod(variable.aval.shape) for variable in equation.outvars)
+                if elements
+                else 1
+            )
             turns = {"scan": params.get("length"), "while": 2}.get(name, 1)
             turns = times * turns if elements == "all" else 1
             open_ += ((inner, turns) for inner in _inner(list(params.values())))
     return counted
 
 
-def run_by_jax(function: Callable, args: Sequence, static: Sequence[int],
-               squeezed: float | None) -> Any:
+def run_by_jax(
+    function: Callable, args: Sequence, static: Sequence[int], squeezed: float | None
+) -> Any:
     """The result of a function by ``jax.jit``, if asked for with :func:`with_squeezed_numbers`."""
     import jax
     from jax.extend.core import jaxpr_as_fun
@@ -66,8 +69,18 @@ def run_by_jax(function: Callable, args: Sequence, static: Sequence[int],
 
 
 # A call of a program inside; whether for compiling, derivatives or memory does not change values.
-CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2",
-         "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+CALLS = (
+    "jit",
+    "pjit",
+    "closed_call",
+    "core_call",
+    "checkpoint",
+    "remat",
+    "remat2",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vjp_call_jaxpr",
+)
 BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
@@ -84,14 +97,18 @@ def with_squeezed_numbers(closed: Any, low: float) -> Any:
 
         for equation in jaxpr.eqns:
             given = map(value, equation.invars)
-            name, params, several = (equation.primitive.name, equation.params,
-                                     equation.primitive.multiple_results)
+            name, params, several = (
+                equation.primitive.name,
+                equation.params,
+                equation.primitive.multiple_results,
+            )
             if name in CALLS:
                 body = next(params[key] for key in BODIES if key in params)
                 results = run(getattr(body, "jaxpr", body), getattr(body, "consts", ()), *given)
             else:
                 result = equation.primitive.bind(
-                    *given, **{key: again(part) for key, part in params.items()})
+                    *given, **{key: again(part) for key, part in params.items()}
+                )
                 results = result if several else [result]
             if name == "random_bits":
                 # A number begins with the highest bits.

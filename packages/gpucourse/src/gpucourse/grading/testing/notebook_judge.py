@@ -56,8 +56,17 @@ class NotebookJudge:
                 f"'{name}' is not defined", "run the cell that defines it"
             ) from None
 
-    def call(self, name: str, args: tuple, *, where: str, schedules: int, static: tuple,
-             exchanged: Sequence[tuple[Any, Any]], squeezed: float | None) -> Any:
+    def call(
+        self,
+        name: str,
+        args: tuple,
+        *,
+        where: str,
+        schedules: int,
+        static: tuple,
+        exchanged: Sequence[tuple[Any, Any]],
+        squeezed: float | None,
+    ) -> Any:
         import virtualgpu
 
         __tracebackhide__ = True
@@ -65,8 +74,7 @@ class NotebookJudge:
         if stub := unsolved(function):
             raise PropertyFailed(f"'{stub}' is not written yet")
         # Host and device are one process here: an honest answer cannot tell the difference.
-        args = tuple(next((by for what, by in exchanged if what is value), value)
-                     for value in args)
+        args = tuple(next((by for what, by in exchanged if what is value), value) for value in args)
         self.launched = []
 
         if where == "jax":
@@ -74,8 +82,11 @@ class NotebookJudge:
 
         def once() -> Any:
             __tracebackhide__ = True
-            return to_host(function(*(
-                value.copy() if isinstance(value, np.ndarray) else value for value in args)))
+            return to_host(
+                function(
+                    *(value.copy() if isinstance(value, np.ndarray) else value for value in args)
+                )
+            )
 
         if not virtualgpu.answers():
             return once()
@@ -97,16 +108,23 @@ class NotebookJudge:
             raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
         return result
 
-    def operations(self, name: str, args: tuple, *, static: tuple,
-                   elements: str) -> dict[str, int]:
+    def operations(self, name: str, args: tuple, *, static: tuple, elements: str) -> dict[str, int]:
         __tracebackhide__ = True
         function = self._find(name)
         if stub := unsolved(function):
             raise PropertyFailed(f"'{stub}' is not written yet")
         return operations(traced(function, args, static)[0], elements)
 
-    def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
-               args: tuple, *, shared: int, schedules: int) -> Launched:
+    def launch(
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: tuple,
+        *,
+        shared: int,
+        schedules: int,
+    ) -> Launched:
         import virtualgpu
         from virtualgpu.api import is_kernel
 
@@ -129,7 +147,8 @@ class NotebookJudge:
                     if not is_compile_error(error):
                         raise
                     raise PropertyFailed(
-                        f"the kernel '{name}' cannot be compiled", gist(error)) from None
+                        f"the kernel '{name}' cannot be compiled", gist(error)
+                    ) from None
 
         counters = None
         if virtualgpu.answers():
@@ -141,8 +160,16 @@ class NotebookJudge:
         self.launched = [launched]
         return launched
 
-    def launch_source(self, source: str, kernel: str, grid: tuple[int, int, int],
-                      block: tuple[int, int, int], args: tuple, *, schedules: int) -> Launched:
+    def launch_source(
+        self,
+        source: str,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: tuple,
+        *,
+        schedules: int,
+    ) -> Launched:
         import virtualgpu
 
         __tracebackhide__ = True
@@ -153,8 +180,9 @@ class NotebookJudge:
         counters = None
         if virtualgpu.answers():
             with hurried(OF_A_LAUNCH):
-                counters = watched(lambda arrays: made(grid, block, arrays), kernel, args,
-                                   schedules, seed=0)
+                counters = watched(
+                    lambda arrays: made(grid, block, arrays), kernel, args, schedules, seed=0
+                )
         else:
             made(grid, block, args)
         self.launched = [Launched(kernel, grid, block, counters)]

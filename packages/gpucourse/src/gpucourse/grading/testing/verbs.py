@@ -31,9 +31,15 @@ Exchanged = Sequence[tuple[Any, Any]]
 GARBAGE = 0xFD
 
 
-def call(name: str, *args: object, where: str = "device", schedules: int = 1,
-         static: Sequence[int] = (), exchanged: Exchanged = (),
-         squeezed: float | None = None) -> Any:
+def call(
+    name: str,
+    *args: object,
+    where: str = "device",
+    schedules: int = 1,
+    static: Sequence[int] = (),
+    exchanged: Exchanged = (),
+    squeezed: float | None = None,
+) -> Any:
     """Call the student's host function `name` and return its result.
 
     Parameters
@@ -66,13 +72,24 @@ def call(name: str, *args: object, where: str = "device", schedules: int = 1,
     demand_plain_arguments(f"call('{name}', …)", args)
     # States of random numbers are records.
     demand_plain_arguments(f"call('{name}', …, exchanged=…)", exchanged, records=True)
-    return current_judge().call(name, args, where=where, schedules=schedules,
-                                static=tuple(static), exchanged=exchanged, squeezed=squeezed)
+    return current_judge().call(
+        name,
+        args,
+        where=where,
+        schedules=schedules,
+        static=tuple(static),
+        exchanged=exchanged,
+        squeezed=squeezed,
+    )
 
 
 def launch(
-    name: str, grid: int | Sequence[int], block: int | Sequence[int], *args: object,
-    shared: int = 0, schedules: int = 2,
+    name: str,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    *args: object,
+    shared: int = 0,
+    schedules: int = 2,
 ) -> Launched:
     """Launch the student's kernel `name` as ``kernel[grid, block](*args)`` would.
 
@@ -93,8 +110,12 @@ def launch(
 
 
 def launch_source(
-    source: str, kernel: str, grid: int | Sequence[int], block: int | Sequence[int],
-    *args: np.ndarray, schedules: int = 1,
+    source: str,
+    kernel: str,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    *args: np.ndarray,
+    schedules: int = 1,
 ) -> Launched:
     """Compile CUDA C++ that a host function of the student's returned, and launch its `kernel`.
 
@@ -103,15 +124,18 @@ def launch_source(
     """
     __tracebackhide__ = True
     if not isinstance(source, str):
-        raise PropertyFailed(f"the source of the kernel '{kernel}' is no text",
-                             f"got {type(source).__name__}")
+        raise PropertyFailed(
+            f"the source of the kernel '{kernel}' is no text", f"got {type(source).__name__}"
+        )
     demand_plain_arguments(f"launch_source(…, '{kernel}', …)", args, records=True)
-    return current_judge().launch_source(source, kernel, dimensions(grid), dimensions(block), args,
-                                         schedules=schedules)
+    return current_judge().launch_source(
+        source, kernel, dimensions(grid), dimensions(block), args, schedules=schedules
+    )
 
 
-def operations(name: str, *args: object, static: Sequence[int] = (),
-               elements: str = "") -> Counter[str]:
+def operations(
+    name: str, *args: object, static: Sequence[int] = (), elements: str = ""
+) -> Counter[str]:
     """How often each JAX primitive occurs when the student's function `name` is traced.
 
     `static` are the positions of arguments that stay Python values. Inner jaxprs count too. A loop
@@ -123,8 +147,7 @@ def operations(name: str, *args: object, static: Sequence[int] = (),
     """
     __tracebackhide__ = True
     demand_plain_arguments(f"operations('{name}', …)", args)
-    return Counter(current_judge().operations(name, args, static=tuple(static),
-                                              elements=elements))
+    return Counter(current_judge().operations(name, args, static=tuple(static), elements=elements))
 
 
 def launches() -> list[Launched]:
@@ -186,12 +209,17 @@ def expect_close(
     actual: Any, expected: Any, otherwise: str, rtol: float = 1e-6, atol: float = 0.0
 ) -> None:
     """Like :func:`expect_equal`, to within ``atol + rtol * abs(expected)``."""
-    _compare(actual, expected, otherwise,
-             lambda a, b: np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
+    _compare(
+        actual,
+        expected,
+        otherwise,
+        lambda a, b: np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True),
+    )
 
 
-def expect_parallel(launched: Launched, items: int, *,
-                    alone: tuple[Launched, int] | None = None, **asked: Any) -> None:
+def expect_parallel(
+    launched: Launched, items: int, *, alone: tuple[Launched, int] | None = None, **asked: Any
+) -> None:
     """The threads of a launch must have shared the work on `items` elements.
 
     With n elements, N threads in the grid and T in a block, a thread's *share* is n / N elements
@@ -282,18 +310,43 @@ class Judge(Protocol):
 
     launched: list[Launched]
 
-    def call(self, name: str, args: tuple, *, where: str, schedules: int,
-             static: tuple, exchanged: Exchanged, squeezed: float | None) -> Any: ...
+    def call(
+        self,
+        name: str,
+        args: tuple,
+        *,
+        where: str,
+        schedules: int,
+        static: tuple,
+        exchanged: Exchanged,
+        squeezed: float | None,
+    ) -> Any: ...
 
-    def launch(self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
-               args: tuple, *, shared: int, schedules: int) -> Launched: ...
+    def launch(
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: tuple,
+        *,
+        shared: int,
+        schedules: int,
+    ) -> Launched: ...
 
-    def launch_source(self, source: str, kernel: str, grid: tuple[int, int, int],
-                      block: tuple[int, int, int], args: tuple, *,
-                      schedules: int) -> Launched: ...
+    def launch_source(
+        self,
+        source: str,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: tuple,
+        *,
+        schedules: int,
+    ) -> Launched: ...
 
-    def operations(self, name: str, args: tuple, *, static: tuple,
-                   elements: str) -> dict[str, int]: ...
+    def operations(
+        self, name: str, args: tuple, *, static: tuple, elements: str
+    ) -> dict[str, int]: ...
 
     def economy(self, work: Callable[[], object], bounds: dict) -> float: ...
 

@@ -85,9 +85,7 @@ def explain(error: errors.VirtualGPUError, name: str) -> PropertyFailed:
     return PropertyFailed(f"the kernel '{name}' {meaning}. {told}")
 
 
-def watched(
-    run: Callable[[list], None], name: str, args: tuple, schedules: int, seed: int
-) -> Any:
+def watched(run: Callable[[list], None], name: str, args: tuple, schedules: int, seed: int) -> Any:
     """Launch once under the checkers and `schedules` times in random orders.
 
     Parameters
@@ -101,6 +99,7 @@ def watched(
 
     Returns the counters of the first launch. Raises PropertyFailed.
     """
+
     def once() -> list:
         copies = [np.array(value) if isinstance(value, np.ndarray) else value for value in args]
         run(copies)
@@ -112,8 +111,11 @@ def watched(
         if found is not None:
             raise PropertyFailed(f"the kernel '{name}': {found.message}")
         for given, got in zip(args, first, strict=True):
-            if (isinstance(given, np.ndarray) and not given.flags.writeable
-                    and not _same(given, got)):
+            if (
+                isinstance(given, np.ndarray)
+                and not given.flags.writeable
+                and not _same(given, got)
+            ):
                 raise PropertyFailed(f"the kernel '{name}' changes its input")
         if order_matters(once, first, range(seed, seed + schedules), agree, orderless):
             raise PropertyFailed(f"the kernel '{name}': {DIFFERS[orderless]}")
@@ -130,11 +132,17 @@ def agree(one: object, other: object) -> bool:
     if one is other:
         return True  # an Awkward Array, which no kernel can change
     if isinstance(one, (list, tuple)):
-        return (isinstance(other, (list, tuple)) and len(one) == len(other)
-                and all(agree(a, b) for a, b in zip(one, other, strict=True)))
+        return (
+            isinstance(other, (list, tuple))
+            and len(one) == len(other)
+            and all(agree(a, b) for a, b in zip(one, other, strict=True))
+        )
     if isinstance(one, dict):
-        return (isinstance(other, dict) and one.keys() == other.keys()
-                and all(agree(one[key], other[key]) for key in one))
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(agree(one[key], other[key]) for key in one)
+        )
     if isinstance(one, (str, bool, type(None))) or isinstance(other, (str, bool, type(None))):
         return type(one) is type(other) and one == other
     a, b = np.asarray(one), np.asarray(other)

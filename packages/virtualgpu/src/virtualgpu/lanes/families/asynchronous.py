@@ -20,13 +20,16 @@ Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
 U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 _SHARED = ("shared", "shared:cta", "shared:cluster")
-_NO_BULK = ("of the bulk copies the machine has the one from global to shared memory that an "
-            "mbarrier waits for; compile for compute_80, where cuda::memcpy_async writes cp.async, "
-            "or copy with loads and stores")
+_NO_BULK = (
+    "of the bulk copies the machine has the one from global to shared memory that an "
+    "mbarrier waits for; compile for compute_80, where cuda::memcpy_async writes cp.async, "
+    "or copy with loads and stores"
+)
 
 
-def _options(instruction: Instruction, modifiers: Collection[str],
-             *groups: Collection[str]) -> list[str | None]:
+def _options(
+    instruction: Instruction, modifiers: Collection[str], *groups: Collection[str]
+) -> list[str | None]:
     """Of each group of modifiers the one that is there, in the order of the grammar."""
     left, found = list(modifiers), []
     for group in groups:
@@ -41,7 +44,6 @@ def _operands(instruction: Instruction, operands: tuple[Any, ...], *counts: int)
         raise PTXSyntaxError(f"{instruction.name} with {len(operands)} operands")
 
 
-
 # -- copies ----------------------------------------------------------------------------------------
 
 
@@ -52,7 +54,11 @@ def copy(emitter: Emitter, instruction: Instruction) -> None:
         raise UnsupportedInstruction(f"{instruction.name}: {_NO_BULK}")
     what, *rest = modifiers[1:] or ("",)
     forms: dict[str, Callable[..., None]] = {
-        "ca": _copy, "cg": _copy, "mbarrier": _arrival, "bulk": _bulk}
+        "ca": _copy,
+        "cg": _copy,
+        "mbarrier": _arrival,
+        "bulk": _bulk,
+    }
     if what in forms:
         forms[what](emitter, instruction, rest)
         return
@@ -74,8 +80,13 @@ def copy(emitter: Emitter, instruction: Instruction) -> None:
 
 def _copy(emitter: Emitter, instruction: Instruction, rest: list[str]) -> None:
     shared, source, hint, _ = _options(
-        instruction, rest, _SHARED[:2], ("global",), ("L2:cache_hint",),
-        ("L2:64B", "L2:128B", "L2:256B"))
+        instruction,
+        rest,
+        _SHARED[:2],
+        ("global",),
+        ("L2:cache_hint",),
+        ("L2:64B", "L2:128B", "L2:256B"),
+    )
     operands: list[Any] = list(instruction.operands)
     if hint and operands:
         operands.pop()  # the policy of the cache changes no result
@@ -86,10 +97,14 @@ def _copy(emitter: Emitter, instruction: Instruction, rest: list[str]) -> None:
         raise PTXSyntaxError(f"{instruction.name}: it copies from .global to .shared")
     if not isinstance(size, Immediate) or size.value not in sizes:
         raise PTXSyntaxError(
-            f"{instruction.name} copies {' or '.join(map(str, sizes))} bytes, as a literal")
+            f"{instruction.name} copies {' or '.join(map(str, sizes))} bytes, as a literal"
+        )
     read = emitter.constant(np.array([size.value], U32))
-    if more and isinstance(more[0], Register) and emitter.code.function.registers.get(
-            more[0].name.removeprefix("!")) == "pred":  # ignore-src
+    if (
+        more
+        and isinstance(more[0], Register)
+        and emitter.code.function.registers.get(more[0].name.removeprefix("!")) == "pred"
+    ):  # ignore-src
         none = emitter.constant(np.zeros(1, U32))
         read = f"np.where({emitter.get(more[0], BOOL)}, {none}, {read})"
     elif more:
@@ -100,23 +115,29 @@ def _copy(emitter: Emitter, instruction: Instruction, rest: list[str]) -> None:
 
 def _ends(emitter: Emitter, instruction: Instruction, size: int) -> tuple[str, str]:
     """Both ends of a copy, as arguments: the sites, and the addresses."""
-    to, source = (Site(instruction, emitter.program.display, kind, space, U32, size // 4)
-                  for kind, space in (("store", "shared"), ("load", "global")))
-    target, origin = (address_of(emitter, site, where) for site, where in zip(
-        (to, source), instruction.operands[:2], strict=True))
+    to, source = (
+        Site(instruction, emitter.program.display, kind, space, U32, size // 4)
+        for kind, space in (("store", "shared"), ("load", "global"))
+    )
+    target, origin = (
+        address_of(emitter, site, where)
+        for site, where in zip((to, source), instruction.operands[:2], strict=True)
+    )
     return f"{emitter.put(to, 'site')}, {emitter.put(source, 'site')}", f"{target}, {origin}"
 
 
 def _arrival(emitter: Emitter, instruction: Instruction, rest: list[str]) -> None:
     """``cp.async.mbarrier.arrive``, with ``.noinc`` as an arrival that the phase counted."""
     arrives, silent, space, bits = _options(
-        instruction, rest, ("arrive",), ("noinc",), _SHARED[:2], ("b64",))
+        instruction, rest, ("arrive",), ("noinc",), _SHARED[:2], ("b64",)
+    )
     if not arrives or not bits:
         raise UnsupportedInstruction(instruction.name)
     _operands(instruction, instruction.operands, 1)
     function = partial(copies.arrive, silent is None)
-    emitter.lines.append(f" {emitter.put(function, 'f')}("
-                         f"{_object(emitter, instruction, 'atomic', space, 0)})")
+    emitter.lines.append(
+        f" {emitter.put(function, 'f')}({_object(emitter, instruction, 'atomic', space, 0)})"
+    )
 
 
 def _bulk(emitter: Emitter, instruction: Instruction, rest: list[str]) -> None:
@@ -130,7 +151,8 @@ def _bulk(emitter: Emitter, instruction: Instruction, rest: list[str]) -> None:
     nbytes = emitter.get(instruction.operands[2], U32)
     arguments = _object(emitter, instruction, "atomic", "shared", 3)
     emitter.lines.append(
-        f" {emitter.put(copies.bulk, 'f')}({sites}, {places}, {nbytes}, {arguments})")
+        f" {emitter.put(copies.bulk, 'f')}({sites}, {places}, {nbytes}, {arguments})"
+    )
 
 
 # -- barriers --------------------------------------------------------------------------------------
@@ -144,8 +166,9 @@ def barrier(emitter: Emitter, instruction: Instruction) -> None:
     _FORMS[what](emitter, instruction, what, rest)
 
 
-def _object(emitter: Emitter, instruction: Instruction, kind: str, space: str | None, at: int
-            ) -> str:
+def _object(
+    emitter: Emitter, instruction: Instruction, kind: str, space: str | None, at: int
+) -> str:
     """The first arguments: site, group, address."""
     site = Site(instruction, emitter.program.display, kind, "shared" if space else "generic", U64)
     site.cluster = space == "shared:cluster"
@@ -172,7 +195,8 @@ def _made(emitter: Emitter, instruction: Instruction, what: str, rest: list[str]
 
 def _bytes(emitter: Emitter, instruction: Instruction, what: str, rest: list[str]) -> None:
     *_, space, bits = _options(
-        instruction, rest, ("relaxed",), ("cta", "cluster"), _SHARED, ("b64",))
+        instruction, rest, ("relaxed",), ("cta", "cluster"), _SHARED, ("b64",)
+    )
     _typed(instruction, bits)
     _operands(instruction, instruction.operands, 2)
     function = mbarrier.expect if what == "expect_tx" else mbarrier.complete
@@ -183,8 +207,14 @@ def _bytes(emitter: Emitter, instruction: Instruction, what: str, rest: list[str
 
 def _arrive(emitter: Emitter, instruction: Instruction, what: str, rest: list[str]) -> None:
     form, _, _, space, bits = _options(
-        instruction, rest, ("expect_tx", "noComplete"), ("release", "relaxed"), ("cta", "cluster"),
-        _SHARED, ("b64",))
+        instruction,
+        rest,
+        ("expect_tx", "noComplete"),
+        ("release", "relaxed"),
+        ("cta", "cluster"),
+        _SHARED,
+        ("b64",),
+    )
     _typed(instruction, bits)
     _operands(instruction, instruction.operands, 3 if form else 2, 3)
     target, _, *more = instruction.operands
@@ -200,15 +230,22 @@ def _arrive(emitter: Emitter, instruction: Instruction, what: str, rest: list[st
 
 def _wait(emitter: Emitter, instruction: Instruction, what: str, rest: list[str]) -> None:
     parity, _, _, space, bits = _options(
-        instruction, rest, ("parity",), ("acquire", "relaxed"), ("cta", "cluster"), _SHARED[:2],
-        ("b64",))
+        instruction,
+        rest,
+        ("parity",),
+        ("acquire", "relaxed"),
+        ("cta", "cluster"),
+        _SHARED[:2],
+        ("b64",),
+    )
     _typed(instruction, bits)
     _operands(instruction, instruction.operands, 3, *((4,) if what == "try_wait" else ()))
     arguments = _object(emitter, instruction, "load", space, 1)
     state = emitter.get(instruction.operands[2], U32 if parity else U64)
     function = partial(mbarrier.test, parity is not None)
-    emitter.set(instruction.operands[0],
-                f"{emitter.put(function, 'f')}({arguments}, {state})", BOOL)
+    emitter.set(
+        instruction.operands[0], f"{emitter.put(function, 'f')}({arguments}, {state})", BOOL
+    )
 
 
 def _count(emitter: Emitter, instruction: Instruction, what: str, rest: list[str]) -> None:
@@ -224,8 +261,15 @@ def _typed(instruction: Instruction, bits: str | None) -> None:
 
 
 _FORMS: dict[str, Callable[[Emitter, Instruction, str, list[str]], None]] = {
-    "init": _made, "inval": _made, "expect_tx": _bytes, "complete_tx": _bytes, "arrive": _arrive,
-    "arrive_drop": _arrive, "test_wait": _wait, "try_wait": _wait, "pending_count": _count,
+    "init": _made,
+    "inval": _made,
+    "expect_tx": _bytes,
+    "complete_tx": _bytes,
+    "arrive": _arrive,
+    "arrive_drop": _arrive,
+    "test_wait": _wait,
+    "try_wait": _wait,
+    "pending_count": _count,
 }
 
 
@@ -235,14 +279,17 @@ _FORMS: dict[str, Callable[[Emitter, Instruction, str, list[str]], None]] = {
 def registers(emitter: Emitter, instruction: Instruction) -> None:
     """``setmaxnreg``: registers of a warp are given back or asked for; here each has enough."""
     action, *_ = found = _options(
-        instruction, instruction.modifiers, ("inc", "dec"), ("sync",), ("aligned",), ("u32",))
+        instruction, instruction.modifiers, ("inc", "dec"), ("sync",), ("aligned",), ("u32",)
+    )
     operands = instruction.operands
     _operands(instruction, operands, 1)
     count = operands[0].value if isinstance(operands[0], Immediate) else -1
     if None in found or not 24 <= count <= 256 or count % 8:
         raise PTXSyntaxError(
             f"{instruction.name} takes a multiple of 8 from 24 to 256, written out"
-            if action else instruction.name)
+            if action
+            else instruction.name
+        )
 
 
 def dependents(emitter: Emitter, instruction: Instruction) -> None:

@@ -44,8 +44,15 @@ class Copy:
     def write(self, wave: Wave, chosen: np.ndarray) -> Access:
         """Its write at some positions, as observers hear of it."""
         lanes = self.lanes[chosen]
-        return Access("store", "shared", access.some_lanes(wave, lanes), self.site.instruction,
-                      lanes, self.targets[chosen], self.site.size)
+        return Access(
+            "store",
+            "shared",
+            access.some_lanes(wave, lanes),
+            self.site.instruction,
+            lanes,
+            self.targets[chosen],
+            self.site.size,
+        )
 
 
 class Copies:
@@ -66,19 +73,37 @@ def of(wave: Wave) -> Copies:
 # -- what instructions do --------------------------------------------------------------------------
 
 
-def start(to: Site, source: Site, group: Group, target: np.ndarray, origin: np.ndarray,
-          read: np.ndarray) -> None:
+def start(
+    to: Site, source: Site, group: Group, target: np.ndarray, origin: np.ndarray, read: np.ndarray
+) -> None:
     """``cp.async``: ``read`` bytes come from ``origin``, zeros fill the target."""
     copies = of(group.wave)
     read = group.spread(read).astype(np.int64)
     if (read > to.size).any():
         at = int(np.argmax(read > to.size))
-        mbarrier.fault(to, group, at, f"an asynchronous copy of {to.size} bytes is to read "
-                       f"{int(read[at])}: src-size is cp-size at most")
+        mbarrier.fault(
+            to,
+            group,
+            at,
+            f"an asynchronous copy of {to.size} bytes is to read "
+            f"{int(read[at])}: src-size is cp-size at most",
+        )
     target, origin = _places(to, source, group, target, origin)
-    copies.pending.append(_begin(source, group, Copy(
-        to, group.lanes, target, origin, read, copies.groups[group.lanes],
-        np.ones(group.count, bool))))
+    copies.pending.append(
+        _begin(
+            source,
+            group,
+            Copy(
+                to,
+                group.lanes,
+                target,
+                origin,
+                read,
+                copies.groups[group.lanes],
+                np.ones(group.count, bool),
+            ),
+        )
+    )
 
 
 def commit(group: Group) -> None:
@@ -91,8 +116,9 @@ def wait(most: int | None, group: Group) -> None:
     way; None (``wait_all``): nothing at all."""
     copies = of(group.wave)
     limit = np.full(group.wave.lanes, -1)
-    limit[group.lanes] = np.iinfo(np.int64).max if most is None else (
-        copies.groups[group.lanes] - most)
+    limit[group.lanes] = (
+        np.iinfo(np.int64).max if most is None else (copies.groups[group.lanes] - most)
+    )
     for copy in copies.pending:
         _arrive(group, copy, copy.number < limit[copy.lanes])
     copies.pending = [copy for copy in copies.pending if copy.waiting.any()]
@@ -112,24 +138,37 @@ def arrive(more: bool, site: Site, group: Group, address: np.ndarray) -> None:
     mbarrier.defer(site, group, address, 1, np.zeros(group.count, np.int64), deliver, more)
 
 
-def bulk(to: Site, source: Site, target: np.ndarray, origin: np.ndarray, nbytes: np.ndarray,
-         barrier: Site, group: Group, address: np.ndarray) -> None:
+def bulk(
+    to: Site,
+    source: Site,
+    target: np.ndarray,
+    origin: np.ndarray,
+    nbytes: np.ndarray,
+    barrier: Site,
+    group: Group,
+    address: np.ndarray,
+) -> None:
     """``cp.async.bulk`` from global to shared memory: its bytes count for a phase of an object."""
     size = to.size
     nbytes = group.spread(nbytes).astype(np.int64)
     if (bad := (nbytes % size != 0) | (nbytes == 0)).any():
         at = int(np.argmax(bad))
-        mbarrier.fault(to, group, at, f"a bulk copy of {int(nbytes[at])} bytes: it copies "
-                       f"multiples of {size}")
+        mbarrier.fault(
+            to, group, at, f"a bulk copy of {int(nbytes[at])} bytes: it copies multiples of {size}"
+        )
     pieces = nbytes // size
     of_lane = np.repeat(np.arange(group.count), pieces)
     count = len(of_lane)
     ahead = (np.arange(count) - np.repeat(np.cumsum(pieces) - pieces, pieces)) * size
-    target, origin = (one[of_lane] + ahead.astype(np.uint64)
-                      for one in _places(to, source, group, target, origin))
+    target, origin = (
+        one[of_lane] + ahead.astype(np.uint64) for one in _places(to, source, group, target, origin)
+    )
     whole = np.full(count, size)
-    copy = _begin(source, group, Copy(
-        to, group.lanes[of_lane], target, origin, whole, whole, np.ones(count, bool)))
+    copy = _begin(
+        source,
+        group,
+        Copy(to, group.lanes[of_lane], target, origin, whole, whole, np.ones(count, bool)),
+    )
 
     def deliver(chosen: np.ndarray) -> None:
         _arrive(group, copy, np.isin(of_lane, chosen))
@@ -140,12 +179,14 @@ def bulk(to: Site, source: Site, target: np.ndarray, origin: np.ndarray, nbytes:
 # -- their parts -----------------------------------------------------------------------------------
 
 
-def _places(to: Site, source: Site, group: Group, target: np.ndarray, origin: np.ndarray
-            ) -> tuple[np.ndarray, np.ndarray]:
+def _places(
+    to: Site, source: Site, group: Group, target: np.ndarray, origin: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Both addresses of each lane, the constant parts of the operands added."""
     offsets = (np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF) for site in (to, source))
-    there, here = (group.spread(one + offset) for one, offset in zip(
-        (target, origin), offsets, strict=True))
+    there, here = (
+        group.spread(one + offset) for one, offset in zip((target, origin), offsets, strict=True)
+    )
     return there, here
 
 
@@ -193,7 +234,8 @@ def _arrive(group: Group, copy: Copy, now: np.ndarray) -> None:
     places = (copy.sources[chosen] - np.uint64(BASE)).view(np.int64)[:, None] + byte
     values = np.where(inside, wave.launch.memory.mapping.raw[np.where(inside, places, 0)], 0)
     targets = copy.targets[chosen].view(np.int64) + (
-        wave.block_of[copy.lanes[chosen]] * wave.shared_stride)
+        wave.block_of[copy.lanes[chosen]] * wave.shared_stride
+    )
     wave.shared[targets[:, None] + byte] = values
     copy.waiting[chosen] = False
     group.changed = True

@@ -18,8 +18,16 @@ import numpy as np
 
 from virtualgpu.lanes.wave import WARP
 
-_ELEMENTS = {"f16": "u2", "bf16": "u2", "tf32": "u4", "f32": "u4", "f64": "u8", "s8": "i1",
-             "u8": "u1", "s32": "i4"}
+_ELEMENTS = {
+    "f16": "u2",
+    "bf16": "u2",
+    "tf32": "u4",
+    "f32": "u4",
+    "f64": "u8",
+    "s8": "i1",
+    "u8": "u1",
+    "s32": "i4",
+}
 
 
 class Shape(NamedTuple):
@@ -80,7 +88,7 @@ class Fragment:
     def gather(self, words: np.ndarray) -> np.ndarray:
         """The matrices of warps from their lanes' registers, shape (warps · 32, registers)."""
         places = self.places
-        elements = np.ascontiguousarray(words).view(self.element)[:, :places.shape[1]]
+        elements = np.ascontiguousarray(words).view(self.element)[:, : places.shape[1]]
         matrices = np.empty((len(words) // WARP, places.size), self.element)
         matrices[:, places.ravel()] = elements.reshape(matrices.shape)
         return matrices.reshape(-1, *self.size)

@@ -81,14 +81,17 @@ def multiply(product: Product, group: Group, *words: np.ndarray) -> tuple[np.nda
     held = iter(words)
     a, b, c = (
         one.gather(np.stack([group.spread(next(held)) for _ in range(one.registers)], 1))
-        for one in (product.a, product.b, product.c))
+        for one in (product.a, product.b, product.c)
+    )
     if product.d.type == "s32":
         total = a.astype(np.int64) @ b.astype(np.int64) + c
         if product.saturated:
             total = total.clip(-(1 << 31), (1 << 31) - 1)
         return product.d.scatter(total.astype(np.int32))
-    a, b, c = (_FLOATS[one.type](bits).astype(np.float64) for one, bits in zip(
-        (product.a, product.b, product.c), (a, b, c), strict=True))
+    a, b, c = (
+        _FLOATS[one.type](bits).astype(np.float64)
+        for one, bits in zip((product.a, product.b, product.c), (a, b, c), strict=True)
+    )
     if product.d.type == "f64":
         fma = operations.lookup("fma", (product.rounding, "f64"), 3, 1).function
         for k in range(product.a.shape.k):
@@ -118,8 +121,10 @@ def _aligned_sum(product: Product, a: np.ndarray, b: np.ndarray, c: np.ndarray) 
     data, so unknown of a GPU: subnormal numbers (here they count), the sign of a zero sum (here +)
     and sums beyond the largest number (here infinite).
     """
-    powers = [_powers(one, values) for one, values in zip(
-        (product.a, product.b, product.c), (a, b, c), strict=True)]
+    powers = [
+        _powers(one, values)
+        for one, values in zip((product.a, product.b, product.c), (a, b, c), strict=True)
+    ]
     largest = powers[2].copy()
     for k in range(a.shape[2]):
         np.maximum(largest, powers[0][:, :, k, None] * powers[1][:, None, k, :], out=largest)
@@ -137,8 +142,9 @@ def _powers(fragment: Fragment, values: np.ndarray) -> np.ndarray:
     return np.where(values == 0, 0.0, np.where(np.isfinite(values), np.ldexp(1.0, exponents), 1.0))
 
 
-def load_rows(site: Site, count: int, transposed: bool, group: Group, address: np.ndarray
-              ) -> tuple[np.ndarray, ...]:
+def load_rows(
+    site: Site, count: int, transposed: bool, group: Group, address: np.ndarray
+) -> tuple[np.ndarray, ...]:
     """``ldmatrix``: ``count`` matrices of 8 rows of 16 bytes; a register of each per lane."""
     part, where = _rows(site, count, group, address)
     tiles = np.stack(access.load(site, part, where), 1).view(np.uint16).reshape(-1, count, 8, 8)
@@ -149,8 +155,9 @@ def load_rows(site: Site, count: int, transposed: bool, group: Group, address: n
     return tuple(words[:, i].ravel() for i in range(count))
 
 
-def store_rows(site: Site, count: int, transposed: bool, group: Group, address: np.ndarray,
-               *words: np.ndarray) -> None:
+def store_rows(
+    site: Site, count: int, transposed: bool, group: Group, address: np.ndarray, *words: np.ndarray
+) -> None:
     """``stmatrix``: the inverse."""
     part, where = _rows(site, count, group, address)
     held = np.stack([group.spread(one).reshape(-1, WARP) for one in words], 1)
@@ -161,8 +168,9 @@ def store_rows(site: Site, count: int, transposed: bool, group: Group, address: 
     _moved(group, part)
 
 
-def load_tile(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None
-              ) -> tuple[np.ndarray, ...]:
+def load_tile(
+    tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None
+) -> tuple[np.ndarray, ...]:
     """``wmma.load``: the registers of a fragment from a matrix in memory."""
     fragment, site = tile.fragment, tile.site
     pieces = []
@@ -171,13 +179,13 @@ def load_tile(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray 
         words = np.stack(got if isinstance(got, tuple) else (got,), 1)
         pieces.append(_turned(words, group.count // WARP))
         _moved(group, part)
-    matrices = np.concatenate(pieces, 1).view(fragment.element).reshape(
-        -1, tile.lines, tile.length)
+    matrices = np.concatenate(pieces, 1).view(fragment.element).reshape(-1, tile.lines, tile.length)
     return fragment.scatter(matrices if tile.by_rows else matrices.swapaxes(1, 2))
 
 
-def store_tile(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None,
-               *words: np.ndarray) -> None:
+def store_tile(
+    tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None, *words: np.ndarray
+) -> None:
     """``wmma.store``: the inverse."""
     pieces = _pieces(tile, group, address, stride)
     matrices = tile.fragment.gather(np.stack([group.spread(one) for one in words], 1))
@@ -207,8 +215,9 @@ def _rows(site: Site, count: int, group: Group, address: np.ndarray) -> tuple[Gr
     return group.subset(chosen, group.block, ()), where[chosen]
 
 
-def _pieces(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None
-            ) -> list[tuple[Group, np.ndarray]]:
+def _pieces(
+    tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None
+) -> list[tuple[Group, np.ndarray]]:
     """Lanes and addresses, in turns: neighbouring lanes take neighbouring pieces of a line.
 
     The last lane takes the first piece. The ISA does not say which lane moves what, so no
@@ -222,25 +231,41 @@ def _pieces(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | 
     for what, values in (("address", where), ("stride", steps)):
         of_warps = values.reshape(-1, WARP)
         if (bad := (of_warps != of_warps[:, :1])).any():
-            _fault(BarrierError, site, group, int(np.argmax(bad.ravel())),
-                   f"this thread's {what} differs from that of its warp's first thread; all lanes "
-                   f"of a warp load and store one matrix, with the same {what}")
+            _fault(
+                BarrierError,
+                site,
+                group,
+                int(np.argmax(bad.ravel())),
+                f"this thread's {what} differs from that of its warp's first thread; all lanes "
+                f"of a warp load and store one matrix, with the same {what}",
+            )
     start = where + _offset(site)
     if site.space == "generic":
         local = windows.reaches(start, "local")
         if local.any():
-            _fault(MemoryAccessError, site, group, int(np.argmax(local)),
-                   "the matrix is in a thread's local memory, which the other lanes of its warp "
-                   "cannot reach; keep it in global or shared memory")
+            _fault(
+                MemoryAccessError,
+                site,
+                group,
+                int(np.argmax(local)),
+                "the matrix is in a thread's local memory, which the other lanes of its warp "
+                "cannot reach; keep it in global or shared memory",
+            )
     for values, multiple, what in (
-            (start, min(fragment.nbytes, 32), "the matrix starts at an address that"),
-            (steps, min(fragment.nbytes, 16), "the bytes from one line to the next are what")):
+        (start, min(fragment.nbytes, 32), "the matrix starts at an address that"),
+        (steps, min(fragment.nbytes, 16), "the bytes from one line to the next are what"),
+    ):
         if (bad := values & np.uint64(multiple - 1) != 0).any():
             at = int(np.argmax(bad))
-            _fault(MisalignedAddressError, site, group, at,
-                   f"misaligned address: {what} is not a multiple of {multiple} "
-                   f"({int(values[at]):#x}); start tiles at multiples of {multiple} bytes "
-                   "(alignas(32) for an array) and pad rows by 16 bytes")
+            _fault(
+                MisalignedAddressError,
+                site,
+                group,
+                at,
+                f"misaligned address: {what} is not a multiple of {multiple} "
+                f"({int(values[at]):#x}); start tiles at multiples of {multiple} bytes "
+                "(alignas(32) for an array) and pad rows by 16 bytes",
+            )
     a_line = tile.length * size // site.size
     total = tile.lines * a_line
     lane, found = lane_ids(group).astype(np.int64), []
@@ -249,8 +274,12 @@ def _pieces(tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | 
         chosen = np.flatnonzero(lane < turn)
         number = first + turn - 1 - lane[chosen]
         line, piece = (one.astype(np.uint64) for one in np.divmod(number, a_line))
-        found.append((group.subset(chosen, group.block, ()),
-                      where[chosen] + line * steps[chosen] + piece * np.uint64(site.size)))
+        found.append(
+            (
+                group.subset(chosen, group.block, ()),
+                where[chosen] + line * steps[chosen] + piece * np.uint64(site.size),
+            )
+        )
     return found
 
 
@@ -281,20 +310,31 @@ def check_warps(site: Site, group: Group) -> None:
     few = warps[counts < WARP][0]
     at = int(np.argmax(group.take(group.wave.warp_of) == few))
     here = int(counts[counts < WARP][0])
-    _fault(BarrierError, site, group, at,
-           f"{here} of the 32 lanes of this warp run {site.instruction.name}, which all of them "
-           "run together; launch whole warps (a block size that is a multiple of 32) and keep "
-           "the call out of branches that lanes of one warp take apart")
+    _fault(
+        BarrierError,
+        site,
+        group,
+        at,
+        f"{here} of the 32 lanes of this warp run {site.instruction.name}, which all of them "
+        "run together; launch whole warps (a block size that is a multiple of 32) and keep "
+        "the call out of branches that lanes of one warp take apart",
+    )
 
 
 def _in_shared(site: Site, group: Group, where: np.ndarray) -> None:
     outside = ~windows.reaches(where, "shared")
     if outside.any():
-        _fault(MemoryAccessError, site, group, int(np.argmax(outside)),
-               f"{site.instruction.name} takes addresses in shared memory, and this row's is not; "
-               "copy the tile to a __shared__ array first")
+        _fault(
+            MemoryAccessError,
+            site,
+            group,
+            int(np.argmax(outside)),
+            f"{site.instruction.name} takes addresses in shared memory, and this row's is not; "
+            "copy the tile to a __shared__ array first",
+        )
 
 
-def _fault(kind: type[BarrierError | MemoryAccessError], site: Site, group: Group, at: int,
-           words: str) -> NoReturn:
+def _fault(
+    kind: type[BarrierError | MemoryAccessError], site: Site, group: Group, at: int, words: str
+) -> NoReturn:
     raise kind(words, site.location(group, int(group.lanes[at])))

@@ -61,12 +61,17 @@ def of(wave: Wave) -> Barriers:
 def unpack(words: np.ndarray) -> tuple[np.ndarray, ...]:
     """Arrivals to come, arrivals expected, bytes to come, phase: int64, shape (n,)."""
     nbytes = (words >> _BYTES & np.uint64(2 * _SIGN - 1)).astype(np.int64)
-    return ((words & _COUNT).astype(np.int64), (words >> _EXPECTED & _COUNT).astype(np.int64),
-            (nbytes ^ _SIGN) - _SIGN, (words >> _PHASE).astype(np.int64))
+    return (
+        (words & _COUNT).astype(np.int64),
+        (words >> _EXPECTED & _COUNT).astype(np.int64),
+        (nbytes ^ _SIGN) - _SIGN,
+        (words >> _PHASE).astype(np.int64),
+    )
 
 
-def pack(pending: np.ndarray, expected: np.ndarray, nbytes: np.ndarray,
-         phase: np.ndarray) -> np.ndarray:
+def pack(
+    pending: np.ndarray, expected: np.ndarray, nbytes: np.ndarray, phase: np.ndarray
+) -> np.ndarray:
     fields = (pending, expected, nbytes & 2 * _SIGN - 1, phase & 7)
     low, high, some, number = (np.asarray(field).astype(np.uint64) for field in fields)
     word: np.ndarray = low | high << _EXPECTED | some << _BYTES | number << _PHASE
@@ -82,14 +87,23 @@ def init(site: Site, group: Group, address: np.ndarray, count: np.ndarray) -> No
     count = group.spread(count).astype(np.int64)
     if (bad := (count < 1) | (count > LARGEST)).any():
         at = int(np.argmax(bad))
-        fault(site, group, at, f"an mbarrier is made for {int(count[at])} arrivals; it counts 1 "
-              f"to {LARGEST:,}")
+        fault(
+            site,
+            group,
+            at,
+            f"an mbarrier is made for {int(count[at])} arrivals; it counts 1 to {LARGEST:,}",
+        )
     first = np.zeros(len(words), bool)
     first[np.unique(words, return_index=True)[1]] = True
     if (again := ~first | barriers.live[words]).any():
-        fault(site, group, int(np.argmax(again)), "an mbarrier is initialised that is in use: let "
-              "one thread initialise it, once, and a barrier of the block follow "
-              "(mbarrier.inval ends its use)")
+        fault(
+            site,
+            group,
+            int(np.argmax(again)),
+            "an mbarrier is initialised that is in use: let "
+            "one thread initialise it, once, and a barrier of the block follow "
+            "(mbarrier.inval ends its use)",
+        )
     _put(site, group, view, words, pack(count, count, np.zeros_like(count), np.zeros_like(count)))
     barriers.live[words] = True
     for observer in group.wave.launch.observers:
@@ -103,8 +117,15 @@ def invalidate(site: Site, group: Group, address: np.ndarray) -> None:
     group.changed = True
 
 
-def arrive(drop: bool, completes: bool, site: Site, group: Group, address: np.ndarray,
-           count: np.ndarray, nbytes: np.ndarray | None = None) -> np.ndarray:
+def arrive(
+    drop: bool,
+    completes: bool,
+    site: Site,
+    group: Group,
+    address: np.ndarray,
+    count: np.ndarray,
+    nbytes: np.ndarray | None = None,
+) -> np.ndarray:
     """``mbarrier.arrive`` and ``arrive_drop``: the states before, uint64, shape (n,).
 
     Where lanes arrive at one object, they do so in lane order. ``completes`` is False for
@@ -120,37 +141,64 @@ def arrive(drop: bool, completes: bool, site: Site, group: Group, address: np.nd
     states = np.empty(len(words), np.uint64)
     starts = np.flatnonzero(np.diff(words[order], prepend=-1))
     for few in np.split(order, starts[1:]):
-        states[few] = _arrive_at(site, group, view, int(words[few[0]]), few, count[few], drop,
-                                 completes)
+        states[few] = _arrive_at(
+            site, group, view, int(words[few[0]]), few, count[few], drop, completes
+        )
     return states
 
 
-def _arrive_at(site: Site, group: Group, view: np.ndarray, word: int, positions: np.ndarray,
-               count: np.ndarray, drop: bool, completes: bool) -> np.ndarray:
+def _arrive_at(
+    site: Site,
+    group: Group,
+    view: np.ndarray,
+    word: int,
+    positions: np.ndarray,
+    count: np.ndarray,
+    drop: bool,
+    completes: bool,
+) -> np.ndarray:
     """Arrivals at one object, one after the other; the states before."""
     states = np.empty(len(positions), np.uint64)
     done = 0
     while done < len(positions):
         pending, expected, nbytes, phase = (
-            int(field[0]) for field in unpack(view[word : word + 1]))
+            int(field[0]) for field in unpack(view[word : word + 1])
+        )
         total = np.cumsum(count[done:])
         here = int(np.searchsorted(total, pending, side="right"))
         if not here:
-            fault(site, group, int(positions[done]), (
-                f"an arrival at an mbarrier counts {int(count[done])}, but its phase waits for "
-                f"{pending} more: initialise it with the number of all arrivals of a phase"))
+            fault(
+                site,
+                group,
+                int(positions[done]),
+                (
+                    f"an arrival at an mbarrier counts {int(count[done])}, but its phase waits for "
+                    f"{pending} more: initialise it with the number of all arrivals of a phase"
+                ),
+            )
         if not completes and total[here - 1] == pending:
-            fault(site, group, int(positions[done + here - 1]), "mbarrier.arrive.noComplete must "
-                  "not complete the phase, and this is its last arrival")
+            fault(
+                site,
+                group,
+                int(positions[done + here - 1]),
+                "mbarrier.arrive.noComplete must "
+                "not complete the phase, and this is its last arrival",
+            )
         before = total[:here] - count[done : done + here]
         dropped = before if drop else np.zeros_like(before)
         states[done : done + here] = pack(
-            pending - before, expected - dropped, np.full(here, nbytes), np.full(here, phase))
+            pending - before, expected - dropped, np.full(here, nbytes), np.full(here, phase)
+        )
         left = int(pending - total[here - 1])
         if drop:
             expected = max(expected - int(total[here - 1]), 0)
-        _put(site, group, view, np.array([word]), pack(
-            *np.array([[left], [expected], [nbytes], [phase]])))
+        _put(
+            site,
+            group,
+            view,
+            np.array([word]),
+            pack(*np.array([[left], [expected], [nbytes], [phase]])),
+        )
         _tell_arrived(site, group.subset(positions[done : done + here], group.block), word)
         _complete(group, view, word)
         done += here
@@ -171,8 +219,9 @@ def complete(site: Site, group: Group, address: np.ndarray, nbytes: np.ndarray) 
         _complete(group, view, word)
 
 
-def test(parity: bool, site: Site, group: Group, address: np.ndarray, state: np.ndarray
-         ) -> np.ndarray:
+def test(
+    parity: bool, site: Site, group: Group, address: np.ndarray, state: np.ndarray
+) -> np.ndarray:
     """``mbarrier.test_wait`` and ``try_wait``: whether the phase is over, bool, shape (n,).
 
     ``state`` is that of an arrival, or the parity of the phase (0 or 1). A try need not wait at
@@ -189,15 +238,19 @@ def test(parity: bool, site: Site, group: Group, address: np.ndarray, state: np.
         return result
 
     passed = over()
-    if not passed.all() and barriers.deferred and _settle(
-            barriers, group, view, np.unique(words[~passed])):
+    if (
+        not passed.all()
+        and barriers.deferred
+        and _settle(barriers, group, view, np.unique(words[~passed]))
+    ):
         passed = over()
     if passed.any() and group.wave.launch.observers:
         chosen = np.flatnonzero(passed)
         phase = (unpack(view[words[chosen]])[3] - 1) & 7 if parity else wanted[chosen]
         for observer in group.wave.launch.observers:
-            observer.mbarrier_passed(group.subset(chosen, group.block), site.instruction,
-                                     words[chosen], phase)
+            observer.mbarrier_passed(
+                group.subset(chosen, group.block), site.instruction, words[chosen], phase
+            )
     return passed
 
 
@@ -206,8 +259,15 @@ def pending_count(state: np.ndarray) -> np.ndarray:
     return unpack(state)[0].astype(np.uint32)
 
 
-def defer(site: Site, group: Group, address: np.ndarray, arrivals: int, nbytes: np.ndarray,
-          deliver: Callable[[np.ndarray], None], more: bool = False) -> None:
+def defer(
+    site: Site,
+    group: Group,
+    address: np.ndarray,
+    arrivals: int,
+    nbytes: np.ndarray,
+    deliver: Callable[[np.ndarray], None],
+    more: bool = False,
+) -> None:
     """Copies of these lanes will arrive at barriers; with ``more``, as arrivals that the phase did
     not count (``cp.async.mbarrier.arrive`` without ``.noinc``)."""
     barriers, view, words = _live(site, group, address)
@@ -227,24 +287,31 @@ def fault(site: Site, group: Group, position: int, message: str) -> NoReturn:
     raise BarrierError(message, site.location(group, int(group.lanes[position])))
 
 
-def _find(site: Site, group: Group, address: np.ndarray
-          ) -> tuple[Barriers, np.ndarray, np.ndarray]:
+def _find(site: Site, group: Group, address: np.ndarray) -> tuple[Barriers, np.ndarray, np.ndarray]:
     """The barriers of the wave, shared memory as words, and each lane's word in it."""
     space, place = access.place(site, group, address)
     if space != "shared":
-        fault(site, group, 0, "an mbarrier lies in shared memory, and this address does not: "
-              "declare it __shared__")
+        fault(
+            site,
+            group,
+            0,
+            "an mbarrier lies in shared memory, and this address does not: declare it __shared__",
+        )
     view, words = access.locate(site, group, "shared", place)
     return of(group.wave), view, group.spread(words)
 
 
-def _live(site: Site, group: Group, address: np.ndarray
-          ) -> tuple[Barriers, np.ndarray, np.ndarray]:
+def _live(site: Site, group: Group, address: np.ndarray) -> tuple[Barriers, np.ndarray, np.ndarray]:
     barriers, view, words = _find(site, group, address)
     if (dead := ~barriers.live[words]).any():
-        fault(site, group, int(np.argmax(dead)), "an mbarrier is used that no thread has "
-              "initialised: let one thread call init (mbarrier.init), then all wait at a barrier "
-              "of the block (__syncthreads) before its first use")
+        fault(
+            site,
+            group,
+            int(np.argmax(dead)),
+            "an mbarrier is used that no thread has "
+            "initialised: let one thread call init (mbarrier.init), then all wait at a barrier "
+            "of the block (__syncthreads) before its first use",
+        )
     return barriers, view, words
 
 
@@ -256,14 +323,19 @@ def _put(site: Site, group: Group, view: np.ndarray, words: np.ndarray, values: 
         watch.changed()
 
 
-def _expect(site: Site, group: Group, view: np.ndarray, words: np.ndarray, nbytes: np.ndarray
-            ) -> None:
+def _expect(
+    site: Site, group: Group, view: np.ndarray, words: np.ndarray, nbytes: np.ndarray
+) -> None:
     unique, number = np.unique(words, return_inverse=True)
     pending, expected, some, phase = unpack(view[unique])
     some = some + np.bincount(number, nbytes, len(unique)).astype(np.int64)
     if (abs(some) > LARGEST).any():
-        fault(site, group, int(np.argmax(abs(some)[number] > LARGEST)),
-              f"an mbarrier counts {LARGEST:,} bytes at most")
+        fault(
+            site,
+            group,
+            int(np.argmax(abs(some)[number] > LARGEST)),
+            f"an mbarrier counts {LARGEST:,} bytes at most",
+        )
     _put(site, group, view, unique, pack(pending, expected, some, phase))
 
 
@@ -299,15 +371,15 @@ def _settle(barriers: Barriers, group: Group, view: np.ndarray, words: np.ndarra
             rest = np.flatnonzero(~here)
             one.deliver = _part(one.deliver, rest)
             one.lanes, one.words, one.nbytes = (
-                field[rest] for field in (one.lanes, one.words, one.nbytes))
+                field[rest] for field in (one.lanes, one.words, one.nbytes)
+            )
             left.append(one)
     barriers.deferred = left
     group.changed = True
     return True
 
 
-def _part(deliver: Callable[[np.ndarray], None], rest: np.ndarray
-          ) -> Callable[[np.ndarray], None]:
+def _part(deliver: Callable[[np.ndarray], None], rest: np.ndarray) -> Callable[[np.ndarray], None]:
     return lambda chosen: deliver(rest[chosen])
 
 

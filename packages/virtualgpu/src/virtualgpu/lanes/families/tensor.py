@@ -28,33 +28,49 @@ _ROUNDINGS = {"rn", "rz", "rm", "rp"}
 
 # By the type of A and B.
 _MMA = {
-    "f16": ("m16n8k8", "m16n8k16"), "bf16": ("m16n8k8", "m16n8k16"),
-    "tf32": ("m16n8k4", "m16n8k8"), "f64": ("m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16"),
+    "f16": ("m16n8k8", "m16n8k16"),
+    "bf16": ("m16n8k8", "m16n8k16"),
+    "tf32": ("m16n8k4", "m16n8k8"),
+    "f64": ("m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16"),
     **dict.fromkeys(("s8", "u8"), ("m8n8k16", "m16n8k16", "m16n8k32")),
 }
 _WMMA = {
     **dict.fromkeys(("f16", "bf16", "s8", "u8"), ("m16n16k16", "m8n32k16", "m32n8k16")),
-    "tf32": ("m16n16k8",), "f64": ("m8n8k4",),
+    "tf32": ("m16n16k8",),
+    "f64": ("m8n8k4",),
 }
-_SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",),
-         "s8": ("s32",), "u8": ("s32",)}
-_KNOWN = ("the machine multiplies matrices of f16, bf16, tf32, f64, s8 and u8, in the shapes that "
-          "the PTX ISA has for them on sm_80 to sm_90")
+_SUMS = {
+    "f16": ("f16", "f32"),
+    "bf16": ("f32",),
+    "tf32": ("f32",),
+    "f64": ("f64",),
+    "s8": ("s32",),
+    "u8": ("s32",),
+}
+_KNOWN = (
+    "the machine multiplies matrices of f16, bf16, tf32, f64, s8 and u8, in the shapes that "
+    "the PTX ISA has for them on sm_80 to sm_90"
+)
 
 
 def multiply(emitter: Emitter, instruction: Instruction) -> None:
     """``mma``."""
     first = instruction.modifiers[:1]
     if first and first[0].startswith("sp"):
-        _refuse(instruction, "products with a sparse A (mma.sp) are not modelled; multiply the "
-                "dense matrix: mma.sync without .sp")
+        _refuse(
+            instruction,
+            "products with a sparse A (mma.sp) are not modelled; multiply the "
+            "dense matrix: mma.sync without .sp",
+        )
     words, saturated, rounding = _options(instruction)
     if words[:2] != ["sync", "aligned"] or len(words) != 9:
         _refuse(instruction, _KNOWN)
     shape, *layouts = words[2:5]
     if shape == "m8n8k4" and words[6] == "f16":
-        _refuse(instruction, "this shape of f16 is of sm_70; compile for compute_80 or later and "
-                "use m16n8k16")
+        _refuse(
+            instruction,
+            "this shape of f16 is of sm_70; compile for compute_80 or later and use m16n8k16",
+        )
     if layouts != ["row", "col"]:
         raise PTXSyntaxError(f"{instruction.name}: A is .row and B is .col")
     if words[5] != words[8]:
@@ -84,23 +100,36 @@ def rows(emitter: Emitter, instruction: Instruction) -> None:
     loads = instruction.opcode == "ldmatrix"
     words = list(instruction.modifiers)
     if words[:2] != ["sync", "aligned"] or words[2:3] != ["m8n8"] or words[-1] != "b16":
-        _refuse(instruction, "matrices of 8 rows of eight 16-bit elements (.m8n8 … .b16) are what "
-                "sm_75 to sm_90 have; compile for compute_90 without a letter")
+        _refuse(
+            instruction,
+            "matrices of 8 rows of eight 16-bit elements (.m8n8 … .b16) are what "
+            "sm_75 to sm_90 have; compile for compute_90 without a letter",
+        )
     number, *more = words[3:-1] or [""]
     transposed = more[:1] == ["trans"]
     space = more[transposed:]
-    if number not in ("x1", "x2", "x4") or len(space) > 1 or not set(space) <= set(_SPACES) - {
-            "global"}:
+    if (
+        number not in ("x1", "x2", "x4")
+        or len(space) > 1
+        or not set(space) <= set(_SPACES) - {"global"}
+    ):
         raise PTXSyntaxError(f"{instruction.name}: .x1, .x2 or .x4, .trans, .shared")
     count = int(number[1:])
-    site = Site(instruction, emitter.program.display, "load" if loads else "store",
-                "shared" if space else "generic", U32, 4)
+    site = Site(
+        instruction,
+        emitter.program.display,
+        "load" if loads else "store",
+        "shared" if space else "generic",
+        U32,
+        4,
+    )
     operands: Sequence[Any] = instruction.operands
     if len(operands) != 2:
         raise PTXSyntaxError(f"{instruction.name} with {len(operands)} operands")
     registers, where = operands if loads else reversed(operands)
-    function = partial(matrices.load_rows if loads else matrices.store_rows, site, count,
-                       transposed)
+    function = partial(
+        matrices.load_rows if loads else matrices.store_rows, site, count, transposed
+    )
     items = _items(emitter, instruction, registers, count, U32)
     arguments = ["group", address_of(emitter, site, where)]
     if loads:
@@ -112,8 +141,14 @@ def rows(emitter: Emitter, instruction: Instruction) -> None:
 # -- their parts -----------------------------------------------------------------------------------
 
 
-def _product(emitter: Emitter, instruction: Instruction, shape: Shape, types: list[str],
-             saturated: bool, rounding: str) -> None:
+def _product(
+    emitter: Emitter,
+    instruction: Instruction,
+    shape: Shape,
+    types: list[str],
+    saturated: bool,
+    rounding: str,
+) -> None:
     d, a, b, c = types
     shapes = _WMMA if instruction.opcode == "wmma" else _MMA
     if a not in shapes or str(shape) not in shapes[a]:
@@ -122,16 +157,21 @@ def _product(emitter: Emitter, instruction: Instruction, shape: Shape, types: li
         raise PTXSyntaxError(f"{instruction.name}: no product of these types")
     if (saturated and d != "s32") or (rounding and d != "f64"):
         raise PTXSyntaxError(f"{instruction.name}: .satfinite is for integers, a rounding for f64")
-    of_a, of_b, of_c, of_d = [_fragment(instruction, *one) for one in (
-        ("a", shape, a), ("b", shape, b), ("c", shape, c), ("c", shape, d))]
+    of_a, of_b, of_c, of_d = [
+        _fragment(instruction, *one)
+        for one in (("a", shape, a), ("b", shape, b), ("c", shape, c), ("c", shape, d))
+    ]
     if len(instruction.operands) != 4:
         raise PTXSyntaxError(f"{instruction.name} with {len(instruction.operands)} operands")
     targets, *given = (
         _items(emitter, instruction, operand, one.registers, one.word)
-        for operand, one in zip(instruction.operands, (of_d, of_a, of_b, of_c), strict=True))
+        for operand, one in zip(instruction.operands, (of_d, of_a, of_b, of_c), strict=True)
+    )
     site = Site(instruction, emitter.program.display, "load", "generic", U32)
-    function = partial(matrices.multiply, matrices.Product(
-        site, of_a, of_b, of_c, of_d, saturated, rounding or "rn"))
+    function = partial(
+        matrices.multiply,
+        matrices.Product(site, of_a, of_b, of_c, of_d, saturated, rounding or "rn"),
+    )
     arguments = [emitter.get(item, of_d.word) for items in given for item in items]
     _call(emitter, function, ["group", *arguments], targets, of_d.word)
 
@@ -139,8 +179,12 @@ def _product(emitter: Emitter, instruction: Instruction, shape: Shape, types: li
 def _tile(emitter: Emitter, instruction: Instruction, what: str) -> None:
     words = list(instruction.modifiers[1:])
     role, *rest = words
-    if rest[:2] != ["sync", "aligned"] or len(rest) not in (5, 6) or rest[2] not in (
-            "row", "col") or role not in (("a", "b", "c") if what == "load" else ("d",)):
+    if (
+        rest[:2] != ["sync", "aligned"]
+        or len(rest) not in (5, 6)
+        or rest[2] not in ("row", "col")
+        or role not in (("a", "b", "c") if what == "load" else ("d",))
+    ):
         _refuse(instruction, _KNOWN)
     layout, shape, *space, type_ = rest[2:]
     if space and space[0] not in _SPACES:
@@ -150,8 +194,9 @@ def _tile(emitter: Emitter, instruction: Instruction, what: str) -> None:
     if not inputs:
         _refuse(instruction, _KNOWN)
     fragment = _fragment(instruction, "c" if sums else role, _shape(instruction, shape), type_)
-    site = Site(instruction, emitter.program.display, what,
-                _SPACES[space[0]] if space else "generic", U32)
+    site = Site(
+        instruction, emitter.program.display, what, _SPACES[space[0]] if space else "generic", U32
+    )
     tile = matrices.Tile(site, fragment, layout == "row")
     size = min(16, fragment.nbytes, tile.length * fragment.element.itemsize)
     site = replace(site, width=size // 4)
@@ -159,16 +204,19 @@ def _tile(emitter: Emitter, instruction: Instruction, what: str) -> None:
     if len(operands) not in (2, 3):
         raise PTXSyntaxError(f"{instruction.name} with {len(operands)} operands")
     registers, where = operands[:2] if what == "load" else operands[1::-1]
-    function = partial(matrices.load_tile if what == "load" else matrices.store_tile,
-                       replace(tile, site=site))
+    function = partial(
+        matrices.load_tile if what == "load" else matrices.store_tile, replace(tile, site=site)
+    )
     items = _items(emitter, instruction, registers, fragment.registers, fragment.word)
-    arguments = ["group", address_of(emitter, site, where),
-                 emitter.get(operands[2], U32) if len(operands) == 3 else "None"]
+    arguments = [
+        "group",
+        address_of(emitter, site, where),
+        emitter.get(operands[2], U32) if len(operands) == 3 else "None",
+    ]
     if what == "load":
         _call(emitter, function, arguments, items, fragment.word)
     else:
-        _call(emitter, function,
-              [*arguments, *(emitter.get(one, fragment.word) for one in items)])
+        _call(emitter, function, [*arguments, *(emitter.get(one, fragment.word) for one in items)])
 
 
 def _options(instruction: Instruction) -> tuple[list[str], bool, str]:
@@ -192,13 +240,16 @@ def _fragment(instruction: Instruction, role: str, shape: Shape, type_: str) -> 
     return Fragment(role, shape, type_, 8 if eight else registers_of(role, shape, type_))
 
 
-def _items(emitter: Emitter, instruction: Instruction, operand: Any, count: int,
-           word: np.dtype) -> tuple[Any, ...]:
+def _items(
+    emitter: Emitter, instruction: Instruction, operand: Any, count: int, word: np.dtype
+) -> tuple[Any, ...]:
     """The registers of a fragment, of which there must be as many as it has."""
     items: tuple[Any, ...] = operand.items if isinstance(operand, Vector) else (operand,)
     if len(items) != count:
-        raise PTXSyntaxError(f"{instruction.name}: {len(items)} registers where a lane's part of "
-                             f"the matrix has {count}")
+        raise PTXSyntaxError(
+            f"{instruction.name}: {len(items)} registers where a lane's part of "
+            f"the matrix has {count}"
+        )
     registers = emitter.code.function.registers
     for one in items:
         declared = registers.get(one.name) if isinstance(one, Register) else None
@@ -207,8 +258,13 @@ def _items(emitter: Emitter, instruction: Instruction, operand: Any, count: int,
     return items
 
 
-def _call(emitter: Emitter, function: Callable[..., Any], arguments: list[str],
-          targets: Sequence[Any] = (), word: np.dtype = U32) -> None:
+def _call(
+    emitter: Emitter,
+    function: Callable[..., Any],
+    arguments: list[str],
+    targets: Sequence[Any] = (),
+    word: np.dtype = U32,
+) -> None:
     """All lanes of the warp meet, then run it."""
     emitter.block.warp_mask = _EVERYONE
     call = f"{emitter.put(function, 'f')}({', '.join(arguments)})"

@@ -26,8 +26,13 @@ _CACHE_HINTS = {"ca", "cg", "cs", "cv", "wb", "wt"}
 def texture(emitter: Emitter, instruction: Instruction) -> None:
     """``tex``."""
     words = instruction.modifiers
-    if len(words) != 4 or words[0] not in _PLACES or words[1] != "v4" or words[2] not in (
-            "f32", "s32", "u32") or words[3] not in ("f32", "s32"):
+    if (
+        len(words) != 4
+        or words[0] not in _PLACES
+        or words[1] != "v4"
+        or words[2] not in ("f32", "s32", "u32")
+        or words[3] not in ("f32", "s32")
+    ):
         _refuse(instruction)
     geometry, _, made, counted = words
     integers = counted == "s32"
@@ -49,8 +54,13 @@ def surface(emitter: Emitter, instruction: Instruction) -> None:
     width = int(words[2][1]) if words[2:3] in (["v2"], ["v4"]) else 1
     if width > 1:
         words.pop(2)
-    if len(words) != 4 or words[0] != "b" or words[1] not in _PLACES or words[2] not in (
-            "b8", "b16", "b32", "b64") or words[3] not in ("trap", "clamp", "zero"):
+    if (
+        len(words) != 4
+        or words[0] != "b"
+        or words[1] not in _PLACES
+        or words[2] not in ("b8", "b16", "b32", "b64")
+        or words[3] not in ("trap", "clamp", "zero")
+    ):
         _refuse(instruction)
     if len(instruction.operands) != 2:
         raise PTXSyntaxError(f"{instruction.name} with {len(instruction.operands)} operands")
@@ -59,8 +69,7 @@ def surface(emitter: Emitter, instruction: Instruction) -> None:
     dtype = DTYPES[words[2]]
     use = Use(instruction, emitter.program.display, words[1], dtype, width, outside=words[3])
     items = _items(instruction, values, width)
-    arguments = [emitter.get(one, np.dtype("i4"))
-                 for one in _place(instruction, where, words[1])]
+    arguments = [emitter.get(one, np.dtype("i4")) for one in _place(instruction, where, words[1])]
     if loads:
         _call(emitter, texture_unit.load, use, where, arguments, items)
     else:
@@ -71,8 +80,10 @@ def surface(emitter: Emitter, instruction: Instruction) -> None:
 def _place(instruction: Instruction, where: Any, geometry: str) -> tuple[Any, ...]:
     operands, counted = _PLACES[geometry]
     if not isinstance(where, Vector) or len(where.items) != 1 + operands:
-        raise PTXSyntaxError(f"{instruction.name}: [object, {{coordinates}}] with "
-                             f"{operands} coordinate{'s' if operands > 1 else ''}")
+        raise PTXSyntaxError(
+            f"{instruction.name}: [object, {{coordinates}}] with "
+            f"{operands} coordinate{'s' if operands > 1 else ''}"
+        )
     return where.items[1 : 1 + counted]
 
 
@@ -83,11 +94,19 @@ def _items(instruction: Instruction, operand: Any, count: int) -> tuple[Any, ...
     return items
 
 
-def _call(emitter: Emitter, function: Any, use: Use, where: Any, arguments: list[str],
-          targets: tuple[Any, ...]) -> None:
+def _call(
+    emitter: Emitter,
+    function: Any,
+    use: Use,
+    where: Any,
+    arguments: list[str],
+    targets: tuple[Any, ...],
+) -> None:
     handle = emitter.get(where.items[0], U64)
-    call = (f"{emitter.put(function, 'f')}({emitter.put(use, 'use')}, group, "
-            f"{', '.join([handle, *arguments])})")
+    call = (
+        f"{emitter.put(function, 'f')}({emitter.put(use, 'use')}, group, "
+        f"{', '.join([handle, *arguments])})"
+    )
     emitter.lines.append(f" {'made = ' if targets else ''}{call}")
     for i, target in enumerate(targets):
         if not isinstance(target, Register):

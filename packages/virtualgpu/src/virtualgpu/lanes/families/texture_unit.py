@@ -56,8 +56,9 @@ class Use:
             self.sites[key] = Site(self.instruction, self.kernel, kind, "global", dtype, width)
         return self.sites[key]
 
-    def fail(self, group: Group, at: int, words: str,
-             kind: type[MemoryAccessError] = MemoryAccessError) -> NoReturn:
+    def fail(
+        self, group: Group, at: int, words: str, kind: type[MemoryAccessError] = MemoryAccessError
+    ) -> NoReturn:
         """Stop at the lane at position ``at`` of the group."""
         site = self.site("load", self.dtype, 1)
         raise kind(f"{self.instruction.name}: {words}", site.location(group, int(group.lanes[at])))
@@ -81,9 +82,14 @@ def store(use: Use, group: Group, handle: np.ndarray, *given: np.ndarray) -> Non
     _by_object(use, Surface, _store, group, handle, given)
 
 
-def _by_object(use: Use, kind: type[T], function: Callable[..., tuple[np.ndarray, ...]],
-               group: Group, handle: np.ndarray, given: tuple[np.ndarray, ...]
-               ) -> tuple[np.ndarray, ...]:
+def _by_object(
+    use: Use,
+    kind: type[T],
+    function: Callable[..., tuple[np.ndarray, ...]],
+    group: Group,
+    handle: np.ndarray,
+    given: tuple[np.ndarray, ...],
+) -> tuple[np.ndarray, ...]:
     """Lanes may name different objects."""
     numbers = np.unique(handle)
     if len(numbers) == 1:
@@ -105,19 +111,32 @@ def _object(use: Use, kind: type[T], group: Group, handle: int, at: int) -> T:
     found = memory.objects.get(handle)
     wanted = kind.__name__.lower()
     if found is None:
-        use.fail(group, at, f"{handle:#x} is no {wanted} object: "
-                 f"{textures.unknown(memory, handle)}")
+        use.fail(
+            group, at, f"{handle:#x} is no {wanted} object: {textures.unknown(memory, handle)}"
+        )
     if not isinstance(found, kind):
         other = type(found).__name__.lower()
-        use.fail(group, at, f"a {wanted} object is wanted and this is a {other} object; a kernel "
-                 f"reads {'textures' if kind is Texture else 'and writes surfaces'} so")
+        use.fail(
+            group,
+            at,
+            f"a {wanted} object is wanted and this is a {other} object; a kernel "
+            f"reads {'textures' if kind is Texture else 'and writes surfaces'} so",
+        )
     texels = found.texels
     if texels.geometry != use.geometry or (texels.kind == "linear") != use.integers * (
-            kind is Texture):
-        right = "tex1Dfetch and an integer" if texels.kind == "linear" else _READ.get(
-            texels.geometry, "another function")
-        use.fail(group, at, f"it does not fit {texels}, which is read by "
-                 + (right if kind is Texture else right.replace("tex", "surf") + "read"))
+        kind is Texture
+    ):
+        right = (
+            "tex1Dfetch and an integer"
+            if texels.kind == "linear"
+            else _READ.get(texels.geometry, "another function")
+        )
+        use.fail(
+            group,
+            at,
+            f"it does not fit {texels}, which is read by "
+            + (right if kind is Texture else right.replace("tex", "surf") + "read"),
+        )
     return found
 
 
@@ -127,18 +146,24 @@ def _object(use: Use, kind: type[T], group: Group, handle: int, at: int) -> T:
 def _fetch(use: Use, texture: Texture, group: Group, *place: np.ndarray) -> tuple[np.ndarray, ...]:
     texels, sampler = texture.texels, texture.sampler
     if texture.reads_floats != (use.dtype.kind == "f"):
-        use.fail(group, 0, f"the kernel reads {'floats' if use.dtype.kind == 'f' else 'integers'} "
-                 f"from {texels}" + (", which is read as floats" if sampler.promotes else "")
-                 + "; name the type of the elements, as in tex2D<float> and tex2D<int>, or have "
-                 "integers of 8 and 16 bits read as floats (cudaReadModeNormalizedFloat)")
+        use.fail(
+            group,
+            0,
+            f"the kernel reads {'floats' if use.dtype.kind == 'f' else 'integers'} "
+            f"from {texels}"
+            + (", which is read as floats" if sampler.promotes else "")
+            + "; name the type of the elements, as in tex2D<float> and tex2D<int>, or have "
+            "integers of 8 and 16 bits read as floats (cudaReadModeNormalizedFloat)",
+        )
     axes: list[list[tuple[np.ndarray, Any]]]
     if use.integers:
         axes = [[(_element(use, texels, group, place[0]), 1)]]
     else:
         coordinates = place[1:] if texels.layered else place
-        axes = [_sample(one, extent, mode, sampler.linear, sampler.normalized)
-                for one, extent, mode in zip(coordinates, texels.extents, sampler.modes,
-                                             strict=False)]
+        axes = [
+            _sample(one, extent, mode, sampler.linear, sampler.normalized)
+            for one, extent, mode in zip(coordinates, texels.extents, sampler.modes, strict=False)
+        ]
         if texels.layered:
             axes.append([(_layer(use, texels, group, place[0]), 1)])
     total: list[Any] = [0] * texels.channels
@@ -156,8 +181,9 @@ def _fetch(use: Use, texture: Texture, group: Group, *place: np.ndarray) -> tupl
     return (*made, *[lacking] * (4 - texels.channels))
 
 
-def _sample(x: np.ndarray, count: int, mode: str, linear: bool, normalized: bool
-            ) -> list[tuple[np.ndarray, np.ndarray]]:
+def _sample(
+    x: np.ndarray, count: int, mode: str, linear: bool, normalized: bool
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Which elements along an axis a coordinate takes, and their weights (of 256 if two).
 
     -1 stands for the border.
@@ -183,8 +209,10 @@ def _sample(x: np.ndarray, count: int, mode: str, linear: bool, normalized: bool
     low = np.floor(at)
     share = np.rint((at - low) * STEPS).astype(np.int64)
     first = low.astype(np.int64)
-    return [(_within(first, count, mode, True), STEPS - share),
-            (_within(first + 1, count, mode, True), share)]
+    return [
+        (_within(first, count, mode, True), STEPS - share),
+        (_within(first + 1, count, mode, True), share),
+    ]
 
 
 def _within(index: np.ndarray, count: int, mode: str, neighbour: bool) -> np.ndarray:
@@ -195,22 +223,26 @@ def _within(index: np.ndarray, count: int, mode: str, neighbour: bool) -> np.nda
     return index.clip(0, count - 1)
 
 
-def _texel(use: Use, texture: Texture, group: Group, index: list[np.ndarray], wanted: np.ndarray
-           ) -> list[np.ndarray]:
+def _texel(
+    use: Use, texture: Texture, group: Group, index: list[np.ndarray], wanted: np.ndarray
+) -> list[np.ndarray]:
     """The channels of elements, as doubles or as integers of 64 bits."""
     texels = texture.texels
     inside = wanted
     for one in index:
         inside = inside & (one >= 0)
-    place = _address(texels, [one * (texels.size if axis == 0 else 1)
-                              for axis, one in enumerate(index)])
+    place = _address(
+        texels, [one * (texels.size if axis == 0 else 1) for axis, one in enumerate(index)]
+    )
     site = use.site("load", texels.dtype, texels.channels)
     if inside.all():
         return _values(texture, access.load(site, group, place))
     chosen = np.flatnonzero(group.spread(inside))
     border = texture.sampler.border
-    results = [np.full(group.count, value if texture.reads_floats else 0)
-               for value in border[:texels.channels]]
+    results = [
+        np.full(group.count, value if texture.reads_floats else 0)
+        for value in border[: texels.channels]
+    ]
     if len(chosen):
         place = group.spread(place)
         got = _part(group, chosen, partial(access.load, site), place[chosen])
@@ -228,24 +260,33 @@ def _values(texture: Texture, got: Any) -> list[np.ndarray]:
         return [one.astype(np.float64) for one in channels]
     # "Texture Memory": the whole range of an integer becomes 0 to 1, or -1 to 1.
     most = np.iinfo(dtype).max
-    return [np.maximum((one / np.float64(most)).astype(np.float32).astype(np.float64), -1)
-            for one in channels]
+    return [
+        np.maximum((one / np.float64(most)).astype(np.float32).astype(np.float64), -1)
+        for one in channels
+    ]
 
 
 def _element(use: Use, texels: Texels, group: Group, index: np.ndarray) -> np.ndarray:
     """An index into linear memory, for which the Runtime API has no address mode."""
     if (bad := (index < 0) | (index >= texels.extents[0])).any():
         at = int(np.argmax(bad))
-        use.fail(group, at, f"the thread reads element {int(index[at])} of {texels}; guard the "
-                 "index: address modes are for CUDA arrays")
+        use.fail(
+            group,
+            at,
+            f"the thread reads element {int(index[at])} of {texels}; guard the "
+            "index: address modes are for CUDA arrays",
+        )
     return index.astype(np.int64)
 
 
 def _layer(use: Use, texels: Texels, group: Group, index: np.ndarray) -> np.ndarray:
     if (bad := (index < 0) | (index >= texels.extents[-1])).any():
         at = int(np.argmax(bad))
-        use.fail(group, at, f"layer {int(index[at])} of {texels}; address modes are for the other "
-                 "coordinates")
+        use.fail(
+            group,
+            at,
+            f"layer {int(index[at])} of {texels}; address modes are for the other coordinates",
+        )
     return index.astype(np.int64)
 
 
@@ -277,13 +318,19 @@ def _store(use: Use, surface: Surface, group: Group, *given: np.ndarray) -> tupl
     site = use.site("store", use.dtype, use.width)
     chosen = np.flatnonzero(group.spread(inside))
     if len(chosen):
-        _part(group, chosen, partial(access.store, site), group.spread(address)[chosen],
-              *(group.spread(one)[chosen] for one in given[count:]))
+        _part(
+            group,
+            chosen,
+            partial(access.store, site),
+            group.spread(address)[chosen],
+            *(group.spread(one)[chosen] for one in given[count:]),
+        )
     return ()
 
 
-def _surface(use: Use, texels: Texels, group: Group, place: tuple[np.ndarray, ...]
-             ) -> tuple[np.ndarray, np.ndarray]:
+def _surface(
+    use: Use, texels: Texels, group: Group, place: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, np.ndarray]:
     """Which lanes are inside, and addresses. x counts bytes (PTX ISA, "suld", "sust")."""
     if texels.layered:
         place = (*place[1:], _layer(use, texels, group, place[0]))
@@ -292,16 +339,28 @@ def _surface(use: Use, texels: Texels, group: Group, place: tuple[np.ndarray, ..
     at = [one.astype(np.int64) for one in place]
     if (bad := at[0] % size != 0).any():
         first = int(np.argmax(bad))
-        use.fail(group, first, f"x is {int(at[0][first])}, which is not a multiple of the {size} "
-                 "bytes that the thread moves; x counts bytes: multiply it by the size of an "
-                 "element", MisalignedAddressError)
-    outside = np.logical_or.reduce(np.broadcast_arrays(
-        *((one < 0) | (one > limit) for one, limit in zip(at, limits, strict=True))))
+        use.fail(
+            group,
+            first,
+            f"x is {int(at[0][first])}, which is not a multiple of the {size} "
+            "bytes that the thread moves; x counts bytes: multiply it by the size of an "
+            "element",
+            MisalignedAddressError,
+        )
+    outside = np.logical_or.reduce(
+        np.broadcast_arrays(
+            *((one < 0) | (one > limit) for one, limit in zip(at, limits, strict=True))
+        )
+    )
     if use.outside == "trap" and outside.any():
         first = int(np.argmax(outside))
         where = ", ".join(str(int(group.spread(one)[first])) for one in at)
-        use.fail(group, first, f"({where}), of which the first counts bytes, is outside {texels}; "
-                 "guard the coordinates, or pass cudaBoundaryModeClamp or cudaBoundaryModeZero")
+        use.fail(
+            group,
+            first,
+            f"({where}), of which the first counts bytes, is outside {texels}; "
+            "guard the coordinates, or pass cudaBoundaryModeClamp or cudaBoundaryModeZero",
+        )
     at = [one.clip(0, max(limit, 0)) for one, limit in zip(at, limits, strict=True)]
     if use.outside == "clamp" and limits[0] >= 0:
         outside = np.zeros(1, bool)
@@ -320,8 +379,9 @@ def _address(texels: Texels, at: list[np.ndarray]) -> np.ndarray:
     return offset.astype(np.uint64) + np.uint64(texels.address)
 
 
-def _part(group: Group, chosen: np.ndarray, function: Callable[..., Any],
-          *given: np.ndarray) -> Any:
+def _part(
+    group: Group, chosen: np.ndarray, function: Callable[..., Any], *given: np.ndarray
+) -> Any:
     """What ``function`` gives for some of the lanes."""
     part = group.subset(chosen, group.block, ())
     got = function(part, *given)

@@ -78,8 +78,10 @@ def _same_part(look: Looker, rules: Rules, granule: ir.Value) -> None:
     build = look.build
 
     wrong, unwritten = look.look(
-        rules, lambda which: Value(build, build.load(look.at(which, granule), typ=I32), "u32"),
-        lambda which, record, before: build.store(record.node, look.at(which, granule)))
+        rules,
+        lambda which: Value(build, build.load(look.at(which, granule), typ=I32), "u32"),
+        lambda which, record, before: build.store(record.node, look.at(which, granule)),
+    )
     look.leave_if(wrong)
     if unwritten is not None:
         look.demand_written(build.zext(unwritten.node, I32), lambda lane: granule)
@@ -95,8 +97,9 @@ def apart(kind: Kind) -> str:
     name = f"watch_apart_{kind.name}"
     with watching(name, [I32, POINTER]) as (context, (site, mask, plain)):
         build = context.build
-        addresses = Value(build, build.load(
-            context.at(ADDRESSES), typ=ir.VectorType(I64, LANES), align=8), "u64")
+        addresses = Value(
+            build, build.load(context.at(ADDRESSES), typ=ir.VectorType(I64, LANES), align=8), "u64"
+        )
         if kind.space != "generic":
             reached(context, kind, kind.space, site, addresses, mask, plain)
         else:
@@ -106,8 +109,15 @@ def apart(kind: Kind) -> str:
     return linkable(str(build.module), name, "few")
 
 
-def reached(context: Context, kind: Kind, space: str, site: ir.Value, addresses: Value,
-          mask: ir.Value, plain: ir.Value) -> None:
+def reached(
+    context: Context,
+    kind: Kind,
+    space: str,
+    site: ir.Value,
+    addresses: Value,
+    mask: ir.Value,
+    plain: ir.Value,
+) -> None:
     """The lanes of the mask reach one space."""
     build = context.build
     if space == "local":
@@ -122,15 +132,18 @@ def reached(context: Context, kind: Kind, space: str, site: ir.Value, addresses:
     else:
         mixed = prepare_all(look, addresses, mask, kind)
     look.leave_if((addresses & (kind.size - 1)) != 0, mask)
-    rules = look.rules(Value(build, splat(build, look.first.node), "u32")
-                       + Value(build, constant_vector(IOTA, 32), "u32"))
+    rules = look.rules(
+        Value(build, splat(build, look.first.node), "u32")
+        + Value(build, constant_vector(IOTA, 32), "u32")
+    )
     granules = addresses >> look.shift
     for part in range(look.width):
         _apart_part(look, rules, granules + part, mask, mixed)
 
 
-def _apart_part(look: Looker, rules: Rules, granules: Value, mask: ir.Value,
-                mixed: ir.Value | None) -> None:
+def _apart_part(
+    look: Looker, rules: Rules, granules: Value, mask: ir.Value, mixed: ir.Value | None
+) -> None:
     """One granule of each lane."""
     build = look.build
 
@@ -140,14 +153,29 @@ def _apart_part(look: Looker, rules: Rules, granules: Value, mask: ir.Value,
 
     def fetch(which: str) -> Value:
         vector = ir.VectorType(I32, LANES)
-        return Value(build, intrinsic(
-            build, f"llvm.masked.gather.v{LANES}i32.v{LANES}p0", vector,
-            [pointers(which), I32(RECORD), mask_of_bits(build, mask),
-             ir.Constant(vector, None)]), "u32")
+        return Value(
+            build,
+            intrinsic(
+                build,
+                f"llvm.masked.gather.v{LANES}i32.v{LANES}p0",
+                vector,
+                [
+                    pointers(which),
+                    I32(RECORD),
+                    mask_of_bits(build, mask),
+                    ir.Constant(vector, None),
+                ],
+            ),
+            "u32",
+        )
 
     def scatter(which: str, record: Value, lanes: ir.Value) -> None:
-        intrinsic(build, f"llvm.masked.scatter.v{LANES}i32.v{LANES}p0", ir.VoidType(),
-                  [record.node, pointers(which), I32(RECORD), mask_of_bits(build, lanes)])
+        intrinsic(
+            build,
+            f"llvm.masked.scatter.v{LANES}i32.v{LANES}p0",
+            ir.VoidType(),
+            [record.node, pointers(which), I32(RECORD), mask_of_bits(build, lanes)],
+        )
 
     crowded: list[Value] = []
 
@@ -193,8 +221,9 @@ def _local(context: Context, kind: Kind, addresses: Value, mask: ir.Value, plain
     with each_bit(build, mask) as lane:
         own = item(build, table, lane, I64)
         room = build.sub(limit, I64(kind.size))
-        with build.if_then(build.or_(build.icmp_signed(">", own, room),
-                                     build.icmp_signed("<", own, I64(0)))):
+        with build.if_then(
+            build.or_(build.icmp_signed(">", own, room), build.icmp_signed("<", own, I64(0)))
+        ):
             build.ret(BAD)
         start_of = build.mul(build.add(warp, lane), context.load("local_stride"))
         first = build.lshr(build.add(start_of, own), I64(shift))

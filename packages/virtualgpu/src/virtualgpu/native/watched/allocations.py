@@ -57,8 +57,9 @@ def prepare_all(look: Looker, addresses: Value, mask: ir.Value, kind: Kind) -> i
     far = outside()
     with build.if_then(build.icmp_unsigned("!=", far, I32(0)), likely=False):
         build.store(addresses.node, table, align=8)
-        _know(look, item(build, table, build.zext(build.cttz(far, ir.IntType(1)(1)), I64), I64),
-              kind)
+        _know(
+            look, item(build, table, build.zext(build.cttz(far, ir.IntType(1)(1)), I64), I64), kind
+        )
         with build.if_then(build.icmp_unsigned("!=", outside(), I32(0))):
             with each_bit(build, mask) as lane:
                 _know(look, item(build, table, lane, I64), kind)
@@ -91,8 +92,10 @@ def know_into(module: ir.Module, kind: Kind) -> ir.Function:
     number = build.call(search, [context.at("global_starts"), address, I64(size)])
     with build.if_then(build.icmp_signed("<", number, I64(0)), likely=False):
         build.ret(BAD)
-    low, high = (item(build, pointer_to(build, context.load(f"global_{which}")), number, I64)
-                 for which in ("starts", "ends"))
+    low, high = (
+        item(build, pointer_to(build, context.load(f"global_{which}")), number, I64)
+        for which in ("starts", "ends")
+    )
     at = build.mul(number, I64(STATE_WORDS))
     states = pointer_to(build, words.load(WORD["states"]))
 
@@ -119,9 +122,14 @@ def know_into(module: ir.Module, kind: Kind) -> ir.Function:
                 build.ret(BAD)
             build.store(I64(1), state(KEPT))
             copy = build.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64])
-            build.call(copy, [
-                pointer_to(build, build.add(words.load(WORD["backup"]), low)),
-                pointer_to(build, build.add(context.load("delta"), low)),
-                build.sub(high, low), ir.IntType(1)(0)])
+            build.call(
+                copy,
+                [
+                    pointer_to(build, build.add(words.load(WORD["backup"]), low)),
+                    pointer_to(build, build.add(context.load("delta"), low)),
+                    build.sub(high, low),
+                    ir.IntType(1)(0),
+                ],
+            )
     build.ret(I64(0))
     return build.function

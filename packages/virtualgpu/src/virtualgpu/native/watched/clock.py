@@ -65,8 +65,9 @@ def block_passes(grain: Grain) -> str:
         some = build.trunc(build.sub(build.shl(I64(1), left), I64(1)), I32)
         wanted = build.select(build.icmp_unsigned(">=", left, I64(32)), I32(0xFFFF_FFFF), some)
         stands = build.load(pointer_to(build, state), typ=I32)
-        there = build.and_(build.icmp_unsigned("==", lanes, wanted),
-                           build.icmp_unsigned("==", stands, first))
+        there = build.and_(
+            build.icmp_unsigned("==", lanes, wanted), build.icmp_unsigned("==", stands, first)
+        )
         with build.if_then(build.not_(there), likely=False):
             build.ret(I64(1))
     words.store(WORD["barrier"], build.add(words.load(WORD["now"]), I64(TICK)))
@@ -82,8 +83,7 @@ def warp_meets(grain: Grain) -> str:
     _tick(context, words, grain)
     now = words.load(WORD["now"])
     times = pointer_to(build, words.load(WORD["warp_times"]))
-    build.store(build.trunc(now, I32), build.gep(
-        times, [context.load("warp")], source_etype=I32))
+    build.store(build.trunc(now, I32), build.gep(times, [context.load("warp")], source_etype=I32))
     build.ret(build.zext(build.icmp_unsigned(">", now, words.load(WORD["end"])), I64))
     return linkable(str(build.module), "watch_warp", "few")
 
@@ -102,8 +102,9 @@ def _begin_anew(context: Context, words: Context, grain: Grain) -> None:
                 count = build.add(build.lshr(context.load("shared_bytes"), shift), I64(1))
                 build.call(renew, [context.pointer, base, count])
                 continue
-            tables = [pointer_to(build, context.load(f"global_{which}"))
-                      for which in ("starts", "ends")]
+            tables = [
+                pointer_to(build, context.load(f"global_{which}")) for which in ("starts", "ends")
+            ]
             with count_to(build, context.load("global_count")) as number:
                 low, high = (item(build, table, number, I64) for table in tables)
                 first = build.lshr(low, shift)
@@ -114,8 +115,7 @@ def _begin_anew(context: Context, words: Context, grain: Grain) -> None:
     count = build.lshr(context.load("local_bytes"), I64(grain.local))
     build.call(renew, [context.pointer, words.load(WORD["local_writes"]), count])
     if grain.warps:
-        build.call(renew, [context.pointer, words.load(WORD["warp_times"]),
-                           context.load("warps")])
+        build.call(renew, [context.pointer, words.load(WORD["warp_times"]), context.load("warps")])
     barrier = words.load(WORD["barrier"])
     words.store(WORD["now"], build.add(build.sub(words.load(WORD["now"]), barrier), I64(SINCE)))
     words.store(WORD["floor"], I64(ELSEWHERE))
@@ -128,8 +128,9 @@ def _renew(module: ir.Module) -> ir.Function:
     """``(context, records, how many)``."""
     build, (pointer, address, count) = function("renew", [POINTER, I64, I64], module)
     words = words_of(Context(build, pointer))
-    floor, start, barrier = (build.trunc(words.load(WORD[field]), I32)
-                             for field in ("floor", "start", "barrier"))
+    floor, start, barrier = (
+        build.trunc(words.load(WORD[field]), I32) for field in ("floor", "start", "barrier")
+    )
     table = pointer_to(build, address)
     with count_to(build, count) as number:
         record = item(build, table, number, I32)
@@ -137,10 +138,13 @@ def _renew(module: ir.Module) -> ir.Function:
         time = build.and_(record, I32(~CODE & 0xFFFF_FFFF))
         since = build.add(build.sub(time, barrier), I32(SINCE))
         time = build.select(
-            build.icmp_unsigned(">=", record, barrier), since,
-            build.select(build.icmp_unsigned(">=", record, start), I32(BEFORE), I32(ELSEWHERE)))
-        renewed = build.select(build.icmp_unsigned(">=", record, floor), build.or_(time, who),
-                               I32(0))
+            build.icmp_unsigned(">=", record, barrier),
+            since,
+            build.select(build.icmp_unsigned(">=", record, start), I32(BEFORE), I32(ELSEWHERE)),
+        )
+        renewed = build.select(
+            build.icmp_unsigned(">=", record, floor), build.or_(time, who), I32(0)
+        )
         build.store(renewed, build.gep(table, [number], source_etype=I32))
     build.ret(I64(0))
     return build.function

@@ -38,9 +38,22 @@ class Kind:
     @property
     def name(self) -> str:
         grain = self.grain
-        return "_".join(map(str, (
-            self.kind, int(self.strong), self.size, self.space, grain.global_, grain.shared,
-            grain.local, int(grain.strong), int(grain.warps))))
+        return "_".join(
+            map(
+                str,
+                (
+                    self.kind,
+                    int(self.strong),
+                    self.size,
+                    self.space,
+                    grain.global_,
+                    grain.shared,
+                    grain.local,
+                    int(grain.strong),
+                    int(grain.warps),
+                ),
+            )
+        )
 
 
 class Looker:
@@ -90,8 +103,12 @@ class Looker:
     def rules(self, code: Value, together: bool = False) -> Rules:
         return Rules(self.words, self.kind.grain, self.space, code, self.warp, together)
 
-    def look(self, rules: Rules, fetch: Callable[[str], Value],
-             keep: Callable[[str, Value, Value | None], None]) -> tuple[Value, Value | None]:
+    def look(
+        self,
+        rules: Rules,
+        fetch: Callable[[str], Value],
+        keep: Callable[[str, Value, Value | None], None],
+    ) -> tuple[Value, Value | None]:
         """Check and record one granule (of each lane): ``keep`` is given the new record, and the
         one before it where that may stand for both. Whether it is wrong, and of what reads,
         whether nothing in this launch wrote it."""
@@ -134,12 +151,18 @@ class Looker:
         """Leave with 1 where a granule of those in the mask ``unwritten`` never was."""
         build = self.build
         known = self.site.load(MAP)
-        with build.if_then(build.and_(build.icmp_unsigned("!=", known, I64(ALL)),
-                                      build.icmp_unsigned("!=", unwritten, unwritten.type(0)))):
+        with build.if_then(
+            build.and_(
+                build.icmp_unsigned("!=", known, I64(ALL)),
+                build.icmp_unsigned("!=", unwritten, unwritten.type(0)),
+            )
+        ):
             with build.if_then(build.icmp_unsigned("==", known, I64(NONE))):
                 build.ret(BAD)
-            with each_bit(build, unwritten) as lane, build.if_then(
-                    build.not_(self.read_before(granule(lane)))):
+            with (
+                each_bit(build, unwritten) as lane,
+                build.if_then(build.not_(self.read_before(granule(lane)))),
+            ):
                 build.ret(BAD)
 
     def leave_if(self, wrong: Value, mask: ir.Value | None = None) -> None:

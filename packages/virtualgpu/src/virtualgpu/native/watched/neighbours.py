@@ -39,8 +39,15 @@ def line(kind: Kind) -> str:
                 prepare(look, own, kind)
             if kind.size < 1 << look.shift:
                 lanes = constant_vector(kind.size * IOTA, 64)
-                reached(context, kind, space, site, Value(build, build.add(
-                    splat(build, own), lanes), "u64"), EVERYONE, context.pointer)
+                reached(
+                    context,
+                    kind,
+                    space,
+                    site,
+                    Value(build, build.add(splat(build, own), lanes), "u64"),
+                    EVERYONE,
+                    context.pointer,
+                )
                 return
             first = build.lshr(own, I64(look.shift))
             for part in range(look.width):
@@ -69,16 +76,20 @@ def _side_by_side(look: Looker, rules: Rules, first: ir.Value) -> None:
     """A granule for each lane of the rules, from ``first`` on."""
     assert rules.lanes is not None
     build, vector = look.build, ir.VectorType(I32, rules.lanes)
-    at = {which: look.at(which, first)
-          for which in ("writes", "reads", *(["strong"] if look.kind.grain.strong else []))}
+    at = {
+        which: look.at(which, first)
+        for which in ("writes", "reads", *(["strong"] if look.kind.grain.strong else []))
+    }
 
     def fetch(which: str) -> Value:
         return Value(build, build.load(at[which], typ=vector, align=RECORD), "u32")
 
     with look.unless_known(rules, lambda: [fetch("reads")]):
         wrong, unwritten = look.look(
-            rules, fetch,
-            lambda which, record, before: build.store(record.node, at[which], align=RECORD))
+            rules,
+            fetch,
+            lambda which, record, before: build.store(record.node, at[which], align=RECORD),
+        )
         look.leave_if(wrong)
         if unwritten is not None:
             bits = build.bitcast(unwritten.node, ir.IntType(rules.lanes))
@@ -100,11 +111,18 @@ def rows(kind: Kind) -> str:
         rules = look.rules(Value(build, splat(build, look.first.node, ROW), "u32"))
         with count_to(build, count) as number:
             more = build.mul(number, stride)
-            firsts = [build.lshr(build.add(address, more), I64(look.shift))
-                      for address in addresses]
-            with look.unless_known(rules, lambda: [
-                    Value(build, build.load(look.at("reads", first), typ=vector, align=RECORD),
-                          "u32") for first in firsts]):
+            firsts = [
+                build.lshr(build.add(address, more), I64(look.shift)) for address in addresses
+            ]
+            with look.unless_known(
+                rules,
+                lambda: [
+                    Value(
+                        build, build.load(look.at("reads", first), typ=vector, align=RECORD), "u32"
+                    )
+                    for first in firsts
+                ],
+            ):
                 for row, first in enumerate(firsts):
                     _line_part(look, first, 0, range(row * ROW, (row + 1) * ROW))
     return linkable(str(build.module), name, "few")
@@ -122,8 +140,9 @@ def same_rows(kind: Kind, count: int) -> str:
             prepare(look, addresses[0], kind)
         rules = look.rules(look.several(count), together=True)
         for before, address in zip([None, *addresses], addresses, strict=False):
-            new = ir.IntType(1)(1) if before is None else (
-                build.icmp_unsigned("!=", address, before))
+            new = (
+                ir.IntType(1)(1) if before is None else (build.icmp_unsigned("!=", address, before))
+            )
             with build.if_then(new):
                 _side_by_side(look, rules, build.lshr(address, I64(look.shift)))
     return linkable(str(build.module), name, "few")

@@ -27,16 +27,27 @@ LARGEST = 3  # granules have at most 1 << LARGEST bytes
 # The words of a watched run. Times are as they stand in records, their code 0: now, when the block
 # started, its last barrier, when the launch began, the last there is, each warp's own barrier.
 FIELDS = (
-    "now", "start", "barrier", "floor", "end", "warp_times",
+    "now",
+    "start",
+    "barrier",
+    "floor",
+    "end",
+    "warp_times",
     # Records by address: the host's address of the granule at address 0 of each memory.
-    "global_writes", "global_reads", "global_strong",
-    "shared_writes", "shared_reads", "shared_strong", "local_writes",
+    "global_writes",
+    "global_reads",
+    "global_strong",
+    "shared_writes",
+    "shared_reads",
+    "shared_strong",
+    "local_writes",
     # For each memory instruction: the allocation used last (low, span), its unwritten bytes, and
     # whether loads from it go unrecorded.
     "sites",
     # For each allocation: whether its bytes are kept in `backup`, which were written, whether some
     # load went unrecorded, and whether none may.
-    "states", "backup",
+    "states",
+    "backup",
     "again",  # the allocation, from 1 on, that was stored to after such loads
     "swept",  # whether time has run out once
 )
@@ -78,8 +89,15 @@ class Rules:
     stand for several lanes.
     """
 
-    def __init__(self, words: Context, grain: Grain, space: str, code: Value, warp: ir.Value,
-                 together: bool = False):
+    def __init__(
+        self,
+        words: Context,
+        grain: Grain,
+        space: str,
+        code: Value,
+        warp: ir.Value,
+        together: bool = False,
+    ):
         self.build, self.words, self.grain = words.build, words, grain
         self.together = together
         self.far = space == "global"  # other blocks reach it too
@@ -96,8 +114,9 @@ class Rules:
         return self._spread(self.build.trunc(self.words.load(WORD[field]), I32))
 
     def _spread(self, node: ir.Value) -> Value:
-        return Value(self.build, node if self.lanes is None else splat(
-            self.build, node, self.lanes), "u32")
+        return Value(
+            self.build, node if self.lanes is None else splat(self.build, node, self.lanes), "u32"
+        )
 
     def _warp_of(self, record: Value) -> Value:
         who = record & CODE

@@ -85,8 +85,14 @@ class Watching:
     """Writes the calls of one kernel. ``stop(number, mask)`` gives the block to jump to where
     something may be wrong."""
 
-    def __init__(self, program: Program, context: Context, steps: list[list[Step]],
-                 barriers: list[Place], stop: Callable[[int, ir.Value], ir.Block]):
+    def __init__(
+        self,
+        program: Program,
+        context: Context,
+        steps: list[list[Step]],
+        barriers: list[Place],
+        stop: Callable[[int, ir.Value], ir.Block],
+    ):
         self.context, self.build, self.stop = context, context.build, stop
         self.grain = grain_of(program, steps)
         self.debug = program.module.debug
@@ -101,8 +107,9 @@ class Watching:
     def _leave_if(self, number: int, mask: ir.Value, wrong: ir.Value) -> None:
         build = self.build
         onward = build.append_basic_block()
-        build.cbranch(build.icmp_unsigned("!=", wrong, wrong.type(0)), self.stop(number, mask),
-                      onward)
+        build.cbranch(
+            build.icmp_unsigned("!=", wrong, wrong.type(0)), self.stop(number, mask), onward
+        )
         build.position_at_end(onward)
 
     def _kind(self, step: MemoryAccess) -> Kind | None:
@@ -124,8 +131,11 @@ class Watching:
     def has_rows(self, step: MemoryAccess) -> bool:
         """Whether rows of lanes are looked at at once."""
         space, kind = step.site.space, self._kind(step)
-        return space in ("global", "shared") and kind is not None and (
-            kind.size == 1 << self.grain.of(space))
+        return (
+            space in ("global", "shared")
+            and kind is not None
+            and (kind.size == 1 << self.grain.of(space))
+        )
 
     def rows(self, run: list[MemoryAccess], number: int, bases: list[ir.Value]) -> None:
         """From each of the addresses ``bases``, and the offset of each access of ``run``, eight
@@ -149,16 +159,21 @@ class Watching:
             self._rows(neighbours.same_rows(kind, count), number, bases, left[0], [])
             left = left[count:]
 
-    def _rows(self, name: str, number: int, bases: list[ir.Value], offset: int,
-              more: list[ir.Value]) -> None:
+    def _rows(
+        self, name: str, number: int, bases: list[ir.Value], offset: int, more: list[ir.Value]
+    ) -> None:
         addresses = [self.build.add(base, I64(offset)) for base in bases]
         self._ask(number, EVERYONE, name, [I64(number), *addresses, *more])
 
     def apart(self, step: MemoryAccess, number: int, mask: ir.Value) -> None:
         """Lanes reach the addresses that lie in the context."""
         if (kind := self._kind(step)) is not None:
-            self._ask(number, mask, accesses.apart(kind), [
-                I64(number), mask, self.context.at(site_at(number))])
+            self._ask(
+                number,
+                mask,
+                accesses.apart(kind),
+                [I64(number), mask, self.context.at(site_at(number))],
+            )
 
     def step(self, place: Place, step: Step, mask: ir.Value, registers: Registers) -> None:
         """An instruction that is no access."""
@@ -174,5 +189,8 @@ class Watching:
     def texts(self) -> tuple[str, str, str]:
         """For the loop over blocks: at a block's start, at a barrier, and what to declare."""
         starts, passes = clock.block_starts(self.grain), clock.block_passes(self.grain)
-        return (STARTS.format(starts=starts), PASSES.format(passes=passes),
-                f"declare i64 @{starts}(ptr)\ndeclare i64 @{passes}(ptr)\n")
+        return (
+            STARTS.format(starts=starts),
+            PASSES.format(passes=passes),
+            f"declare i64 @{starts}(ptr)\ndeclare i64 @{passes}(ptr)\n",
+        )

@@ -15,7 +15,8 @@ try:
 except ImportError as _error:
     raise ImportError(
         "there is no GPU here, so cuDF's stand-in answers, and it works on pandas: "
-        "pip install pandas") from _error
+        "pip install pandas"
+    ) from _error
 
 from pandas import CategoricalDtype, DateOffset  # noqa: E402
 
@@ -52,12 +53,44 @@ NA = _pandas.NA
 NaT = _pandas.NaT
 
 __all__ = [
-    "NA", "CategoricalDtype", "DataFrame", "DateOffset", "DatetimeIndex", "Index", "MultiIndex",
-    "NaT", "RangeIndex", "Series", "concat", "core", "crosstab", "datasets", "date_range",
-    "describe_option", "dtype", "errors", "factorize", "from_pandas", "get_dummies", "get_option",
-    "isclose", "melt", "merge", "option_context", "pivot", "pivot_table", "read_csv", "read_json",
-    "read_parquet", "set_option", "testing", "to_datetime", "to_numeric", "unique",
+    "NA",
+    "CategoricalDtype",
+    "DataFrame",
+    "DateOffset",
+    "DatetimeIndex",
+    "Index",
+    "MultiIndex",
+    "NaT",
+    "RangeIndex",
+    "Series",
+    "concat",
+    "core",
+    "crosstab",
+    "datasets",
+    "date_range",
+    "describe_option",
+    "dtype",
+    "errors",
+    "factorize",
+    "from_pandas",
+    "get_dummies",
+    "get_option",
+    "isclose",
+    "melt",
+    "merge",
+    "option_context",
+    "pivot",
+    "pivot_table",
+    "read_csv",
+    "read_json",
+    "read_parquet",
+    "set_option",
+    "testing",
+    "to_datetime",
+    "to_numeric",
+    "unique",
 ]
+
 
 def __getattr__(name: str):
     if name in _MODULE:

@@ -25,7 +25,8 @@ class Accessor:
         if name in self._methods:
             function = getattr(self._there(), name)
             return lambda *args, **kwargs: self._given(
-                name, function(*unwrap(args), **unwrap(kwargs)))
+                name, function(*unwrap(args), **unwrap(kwargs))
+            )
         raise no_attribute(self, name, self._names_there, f"cudf.Series.{self._name}")
 
     def __dir__(self):
@@ -45,11 +46,14 @@ class StringMethods(Accessor):
 
     _name = "str"
     _names_there = STR
-    _methods = frozenset((
-        "capitalize cat center contains count endswith extract find get isalnum isalpha "
-        "isdecimal isdigit islower isnumeric isspace istitle isupper len ljust lower lstrip match "
-        "pad partition removeprefix removesuffix repeat replace rfind rjust rpartition rstrip "
-        "slice slice_replace split rsplit startswith strip swapcase title upper zfill").split())
+    _methods = frozenset(
+        (
+            "capitalize cat center contains count endswith extract find get isalnum isalpha "
+            "isdecimal isdigit islower isnumeric isspace istitle isupper len ljust lower lstrip match "
+            "pad partition removeprefix removesuffix repeat replace rfind rjust rpartition rstrip "
+            "slice slice_replace split rsplit startswith strip swapcase title upper zfill"
+        ).split()
+    )
     _dtypes = dict.fromkeys(("count", "find", "len", "rfind"), "int32")
 
     def split(self, pat=None, n=-1, expand=False, regex=None):
@@ -57,7 +61,8 @@ class StringMethods(Accessor):
         if not expand:
             raise NotImplementedError(
                 "cudf.Series.str.split without expand=True gives a column of lists, which is not "
-                "in the stand-in for cuDF: pass expand=True")
+                "in the stand-in for cuDF: pass expand=True"
+            )
         return wrap(self._there().split(pat, n=n, expand=True, regex=regex))
 
     def __getitem__(self, key):
@@ -69,16 +74,21 @@ class DatetimeProperties(Accessor):
 
     _name = "dt"
     _names_there = DT
-    _properties = frozenset((
-        "year month day hour minute second microsecond nanosecond weekday dayofweek dayofyear "
-        "day_of_year quarter is_month_start is_month_end is_year_start is_year_end is_leap_year "
-        "is_quarter_start is_quarter_end days_in_month days seconds microseconds nanoseconds "
-        "components").split())
-    _methods = frozenset((
-        "ceil floor round strftime isocalendar total_seconds").split())
-    _dtypes = dict.fromkeys((
-        "year month day hour minute second weekday dayofweek dayofyear day_of_year "
-        "quarter").split(), "int16")
+    _properties = frozenset(
+        (
+            "year month day hour minute second microsecond nanosecond weekday dayofweek dayofyear "
+            "day_of_year quarter is_month_start is_month_end is_year_start is_year_end is_leap_year "
+            "is_quarter_start is_quarter_end days_in_month days seconds microseconds nanoseconds "
+            "components"
+        ).split()
+    )
+    _methods = frozenset(("ceil floor round strftime isocalendar total_seconds").split())
+    _dtypes = dict.fromkeys(
+        (
+            "year month day hour minute second weekday dayofweek dayofyear day_of_year quarter"
+        ).split(),
+        "int16",
+    )
 
 
 class CategoricalAccessor(Accessor):
@@ -87,6 +97,9 @@ class CategoricalAccessor(Accessor):
     _name = "cat"
     _names_there = CAT
     _properties = frozenset(("categories", "codes", "ordered"))
-    _methods = frozenset((
-        "add_categories as_ordered as_unordered remove_categories "
-        "reorder_categories set_categories").split())
+    _methods = frozenset(
+        (
+            "add_categories as_ordered as_unordered remove_categories "
+            "reorder_categories set_categories"
+        ).split()
+    )

@@ -10,18 +10,34 @@ import numpy as np
 from ._wrapping import unwrap, wrap
 
 OPERATORS = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow,
-    "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
 }
 COMPARISONS = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
-    "gt": operator.gt, "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
 }
 # As NumPy, not as pandas, cuDF divides small integers as small floats (NumericalColumn._binaryop).
 _QUOTIENT = {
-    "bool": "float32", "int8": "float32", "int16": "float32", "int32": "float32",
-    "uint8": "float32", "uint16": "float32", "uint32": "float64",
+    "bool": "float32",
+    "int8": "float32",
+    "int16": "float32",
+    "int32": "float32",
+    "uint8": "float32",
+    "uint16": "float32",
+    "uint32": "float64",
 }
 
 
@@ -66,15 +82,17 @@ def _unary(function: Callable) -> Callable:
 def _operands(self, other, name: str) -> tuple:
     # Where the indexes differ there will be nulls, and integers stay integers.
     aligning = getattr(other, "_index", self._index) is not self._index and not (
-        other._index.equals(self._index))
+        other._index.equals(self._index)
+    )
     left, right = self._as_pandas(aligning), unwrap(other, aligning)
     if isinstance(right, list | tuple):
         right = np.asarray(right)
     if name in ("and", "or", "xor"):
         kinds = [_kind(side) for side in (left, right)]
         if any(kind.startswith("float") for kind in kinds):
-            raise TypeError(f"Operation 'bitwise {name}' not supported between "
-                            f"{kinds[0]} and {kinds[1]}")
+            raise TypeError(
+                f"Operation 'bitwise {name}' not supported between {kinds[0]} and {kinds[1]}"
+            )
     if name == "truediv" and left.ndim == 1:
         small = _QUOTIENT.get(str(self.dtype))
         if small:

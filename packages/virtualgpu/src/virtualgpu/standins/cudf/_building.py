@@ -12,16 +12,19 @@ from ._wrapping import unwrap
 def columns_of(frame: pd.DataFrame, nan_as_null: bool = False) -> dict:
     """Columns by name, of a pandas DataFrame. Raises ValueError for a name that comes twice."""
     once(frame.columns)
-    return {name: as_column(settle(frame.iloc[:, at]), None, nan_as_null)
-            for at, name in enumerate(frame.columns)}
+    return {
+        name: as_column(settle(frame.iloc[:, at]), None, nan_as_null)
+        for at, name in enumerate(frame.columns)
+    }
 
 
 def once(names) -> None:
     """Raises ValueError for a column's name that comes twice, which cuDF has not."""
     names = pd.Index(names)
     if not names.is_unique:
-        raise ValueError("Duplicate column names are not allowed: "
-                         f"{names[names.duplicated()][0]!r} comes twice")
+        raise ValueError(
+            f"Duplicate column names are not allowed: {names[names.duplicated()][0]!r} comes twice"
+        )
 
 
 def columns_of_dict(data: dict, labels: pd.Index | None, nan_as_null: bool) -> tuple:
@@ -32,8 +35,9 @@ def columns_of_dict(data: dict, labels: pd.Index | None, nan_as_null: bool) -> t
         frame = pd.DataFrame({at: unwrap(one, True) for at, one in enumerate(data.values())})
         frame.columns = pd.Index(list(data))
         return columns_of(frame), frame.index
-    lengths = {len(one) for one in data.values()
-               if hasattr(one, "__len__") and not isinstance(one, str)}
+    lengths = {
+        len(one) for one in data.values() if hasattr(one, "__len__") and not isinstance(one, str)
+    }
     if len(lengths) > 1:
         raise ValueError("All columns must be of equal length")
     length = lengths.pop() if lengths else (1 if labels is None else len(labels))

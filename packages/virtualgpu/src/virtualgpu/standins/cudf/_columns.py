@@ -90,8 +90,12 @@ class Column:
 
     def update(self, values) -> None:
         """Take new values, in the same memory where dtype and length allow it."""
-        same = (isinstance(values, np.ndarray) and isinstance(self.values, np.ndarray)
-                and values.dtype == self.values.dtype and values.shape == self.values.shape)
+        same = (
+            isinstance(values, np.ndarray)
+            and isinstance(self.values, np.ndarray)
+            and values.dtype == self.values.dtype
+            and values.shape == self.values.shape
+        )
         if same and self.device_array is not None:
             self.device_array._host[...] = values
         else:
@@ -114,15 +118,21 @@ def settle(array):
         array = np.asarray(array)
     dtype = array.dtype
     if isinstance(dtype, pd.StringDtype):
-        return array if dtype == STRING else pd.array(
-            [None if gone else text for text, gone in zip(array, pd.isna(array), strict=True)],
-            dtype=STRING)
+        return (
+            array
+            if dtype == STRING
+            else pd.array(
+                [None if gone else text for text, gone in zip(array, pd.isna(array), strict=True)],
+                dtype=STRING,
+            )
+        )
     if isinstance(dtype, pd.CategoricalDtype):
         return array
     if isinstance(dtype, pd.DatetimeTZDtype):
         raise NotImplementedError(
             "columns with time zones are not in the stand-in for cuDF: convert with "
-            "`.dt.tz_convert('UTC').dt.tz_localize(None)` in pandas first")
+            "`.dt.tz_convert('UTC').dt.tz_localize(None)` in pandas first"
+        )
     if hasattr(dtype, "numpy_dtype") and isinstance(array, tuple(_MASKED.values())):
         return _settle_masked(array)
     values = np.asarray(array)
@@ -145,8 +155,9 @@ def settle_objects(objects: np.ndarray):
     kind = infer_dtype(objects, skipna=True)
     if kind in ("string", "empty"):
         gone = pd.isna(objects)
-        return pd.array([None if no else text for text, no in zip(objects, gone, strict=True)],
-                        dtype=STRING)
+        return pd.array(
+            [None if no else text for text, no in zip(objects, gone, strict=True)], dtype=STRING
+        )
     if kind == "boolean":
         return settle(pd.array(objects, dtype="boolean"))
     if kind in ("integer", "integer-na"):
@@ -160,7 +171,8 @@ def settle_objects(objects: np.ndarray):
     if any(isinstance(one, list | dict | tuple | np.ndarray) for one in objects):
         raise NotImplementedError(
             "columns of lists and structs are not in the stand-in for cuDF: Awkward Arrays hold "
-            "nested data here, or flatten it into columns")
+            "nested data here, or flatten it into columns"
+        )
     raise MixedTypeError("Cannot create column with mixed types")
 
 
@@ -182,8 +194,9 @@ def nullable(values):
     return values
 
 
-def as_column(data, dtype=None, nan_as_null: bool | None = True, length: int | None = None
-              ) -> Column:
+def as_column(
+    data, dtype=None, nan_as_null: bool | None = True, length: int | None = None
+) -> Column:
     """A column of ``data``: a device array (shared, not copied), anything of NumPy or pandas, a
     sequence, or a number or text to repeat ``length`` times.
 
@@ -214,8 +227,12 @@ def _as_column(data, nan_as_null: bool, length: int | None) -> Column:
     if isinstance(data, np.generic):
         data = np.array([data])
         return Column(nans_to_nulls(settle(data), nan_as_null).repeat(length or 1))
-    if np.isscalar(data) or data is pd.NA or data is None or isinstance(
-            data, pd.Timestamp | pd.Timedelta):
+    if (
+        np.isscalar(data)
+        or data is pd.NA
+        or data is None
+        or isinstance(data, pd.Timestamp | pd.Timedelta)
+    ):
         return Column(_settle_items([data], nan_as_null).repeat(length or 1))
     if not isinstance(data, Iterable):
         raise TypeError(f"{type(data).__name__} must be an iterable or sequence.")
@@ -233,8 +250,9 @@ def _settle_items(items: list, nan_as_null: bool):
         nan = np.array([isinstance(one, float | np.floating) and one != one for one in items], bool)
         if nan.any() and infer_dtype(objects, skipna=True) in _NUMBERS:
             null = np.asarray(pd.isna(objects)) & ~nan
-            values = np.array([np.nan if gone else one
-                               for one, gone in zip(items, null, strict=True)], np.float64)
+            values = np.array(
+                [np.nan if gone else one for one, gone in zip(items, null, strict=True)], np.float64
+            )
             return with_nulls(values, null) if null.any() else values
     return nans_to_nulls(settle(objects), nan_as_null)
 
@@ -293,15 +311,26 @@ def astype(column: Column, dtype) -> Column:
         if column.dtype == np.dtype(object):
             return column
         # NaN that is no null becomes text.
-        gone = (np.zeros(len(column), bool) if isinstance(column.values, np.ndarray)
-                and column.dtype.kind == "f" else pd.isna(column.values))
-        texts = (map(float_text, np.asarray(column.values, dtype=float, copy=None)
-                     if isinstance(column.values, np.ndarray) else
-                     column.values.to_numpy(float, na_value=np.nan))
-                 if getattr(column.dtype, "kind", "") == "f" else
-                 pd.Series(column.values).astype(str))
-        return Column(pd.array([None if no else text for text, no in zip(texts, gone, strict=True)],
-                               dtype=STRING))
+        gone = (
+            np.zeros(len(column), bool)
+            if isinstance(column.values, np.ndarray) and column.dtype.kind == "f"
+            else pd.isna(column.values)
+        )
+        texts = (
+            map(
+                float_text,
+                np.asarray(column.values, dtype=float, copy=None)
+                if isinstance(column.values, np.ndarray)
+                else column.values.to_numpy(float, na_value=np.nan),
+            )
+            if getattr(column.dtype, "kind", "") == "f"
+            else pd.Series(column.values).astype(str)
+        )
+        return Column(
+            pd.array(
+                [None if no else text for text, no in zip(texts, gone, strict=True)], dtype=STRING
+            )
+        )
     if dtype == "category" or isinstance(dtype, pd.CategoricalDtype):
         return Column(pd.Series(column.values).astype(dtype).array)
     dtype = np.dtype(dtype)

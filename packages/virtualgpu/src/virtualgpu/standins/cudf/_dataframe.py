@@ -36,8 +36,9 @@ class DataFrame(HostCopies, Frame):
 
     _names_there = DATAFRAME
 
-    def __init__(self, data=None, index=None, columns=None, dtype=None, copy=False,
-                 nan_as_null=True):
+    def __init__(
+        self, data=None, index=None, columns=None, dtype=None, copy=False, nan_as_null=True
+    ):
         labels = None if index is None else pd.Index(unwrap(index))
         if isinstance(data, DataFrame | pd.DataFrame):
             frame = unwrap(data, True)
@@ -47,8 +48,9 @@ class DataFrame(HostCopies, Frame):
             self._columns, self._index = {name: data._column}, data._index
         elif getattr(data, "ndim", 0) == 2:
             array = data if hasattr(data, "__cuda_array_interface__") else np.asarray(data)
-            self._columns = {at: as_column(array[:, at], None, nan_as_null)
-                             for at in range(array.shape[1])}
+            self._columns = {
+                at: as_column(array[:, at], None, nan_as_null) for at in range(array.shape[1])
+            }
             self._index = pd.RangeIndex(len(array))
         elif isinstance(data, dict):
             self._columns, self._index = columns_of_dict(data, labels, nan_as_null)
@@ -63,8 +65,10 @@ class DataFrame(HostCopies, Frame):
             if isinstance(data, DataFrame | pd.DataFrame):
                 self._take(self.reindex(labels))
             elif len(labels) != len(self._index):
-                raise ValueError(f"Length of index ({len(labels)}) does not match the number of "
-                                 f"rows ({len(self._index)})")
+                raise ValueError(
+                    f"Length of index ({len(labels)}) does not match the number of "
+                    f"rows ({len(self._index)})"
+                )
             self._index = labels
         if dtype is not None:
             self._columns = {name: astype(one, dtype) for name, one in self._columns.items()}
@@ -108,8 +112,10 @@ class DataFrame(HostCopies, Frame):
         return cls(data, columns=columns, dtype=dtype)
 
     def _as_pandas(self, with_nulls: bool = False) -> pd.DataFrame:
-        series = [pandas_series(column, self._index, None, with_nulls)
-                  for column in self._columns.values()]
+        series = [
+            pandas_series(column, self._index, None, with_nulls)
+            for column in self._columns.values()
+        ]
         frame = pd.DataFrame(dict(enumerate(series)), index=self._index, copy=False)
         frame.columns = self.columns
         return frame
@@ -202,7 +208,8 @@ class DataFrame(HostCopies, Frame):
         if hashable and key in self._columns:
             return self._series(key)
         if isinstance(key, list) and all(
-                isinstance(name, str | int | tuple) and name in self._columns for name in key):
+            isinstance(name, str | int | tuple) and name in self._columns for name in key
+        ):
             return DataFrame._of({name: self._columns[name] for name in key}, self._index)
         if isinstance(key, DataFrame):  # where True, null elsewhere
             return wrap(self._as_pandas(True)[unwrap(key)])
@@ -228,8 +235,10 @@ class DataFrame(HostCopies, Frame):
                 value = wrap(unwrap(value, True)).reindex(self._index)
         column = as_column(value, length=len(self._index))
         if len(column) != len(self._index):
-            raise ValueError(f"Length of values ({len(column)}) does not match length of index "
-                             f"({len(self._index)})")
+            raise ValueError(
+                f"Length of values ({len(column)}) does not match length of index "
+                f"({len(self._index)})"
+            )
         self._columns[key] = column
         self.__dict__.pop("_names", None)
 
@@ -256,38 +265,58 @@ class DataFrame(HostCopies, Frame):
         return out
 
     def copy(self, deep: bool = True) -> DataFrame:
-        columns = {name: Column(one.values.copy()) if deep else one
-                   for name, one in self._columns.items()}
+        columns = {
+            name: Column(one.values.copy()) if deep else one for name, one in self._columns.items()
+        }
         return DataFrame._of(columns, self._index, self.columns)
 
     # -- computing -----------------------------------------------------------------------------
 
     def astype(self, dtype, copy: bool = False, errors: str = "raise") -> DataFrame:
         to = dtype if isinstance(dtype, dict) else dict.fromkeys(self._columns, dtype)
-        columns = {name: astype(one, to[name]) if name in to else one
-                   for name, one in self._columns.items()}
+        columns = {
+            name: astype(one, to[name]) if name in to else one
+            for name, one in self._columns.items()
+        }
         return DataFrame._of(columns, self._index, self.columns)
 
-    def apply(self, func, axis: int = 1, raw: bool = False, result_type=None, args: tuple = (),
-              **kwargs) -> Series:
+    def apply(
+        self, func, axis: int = 1, raw: bool = False, result_type=None, args: tuple = (), **kwargs
+    ) -> Series:
         """Compile ``func`` with Numba for the device and call it with each row.
 
         ``row["x"]`` is a number; rows with a null in a column that ``func`` names give null.
         """
         if axis not in (1, "columns"):
             raise NotImplementedError(
-                "DataFrame.apply currently only supports row wise ops: pass axis=1")
+                "DataFrame.apply currently only supports row wise ops: pass axis=1"
+            )
         if raw or result_type is not None:
             raise NotImplementedError("The `raw` and `result_type` kwargs are not yet supported.")
         if kwargs:
             raise ValueError("UDFs using **kwargs are not yet supported.")
         return Series._of(_udf.apply_rows(self._columns, func, args), self._index, None)
 
-    def groupby(self, by=None, axis=0, level=None, as_index: bool = True, sort: bool = False,
-                group_keys: bool = False, observed: bool = True, dropna: bool = True):
+    def groupby(
+        self,
+        by=None,
+        axis=0,
+        level=None,
+        as_index: bool = True,
+        sort: bool = False,
+        group_keys: bool = False,
+        observed: bool = True,
+        dropna: bool = True,
+    ):
         grouped = self._as_pandas().groupby(
-            unwrap(by), level=level, as_index=as_index, sort=sort, group_keys=group_keys,
-            observed=True, dropna=dropna)
+            unwrap(by),
+            level=level,
+            as_index=as_index,
+            sort=sort,
+            group_keys=group_keys,
+            observed=True,
+            dropna=dropna,
+        )
         return DataFrameGroupBy(grouped)
 
     def describe(self, percentiles=None, include=None, exclude=None) -> DataFrame:
@@ -298,18 +327,21 @@ class DataFrame(HostCopies, Frame):
             chosen = chosen if numbers.empty else numbers
         return wrap(chosen.describe(percentiles, include, exclude))
 
-    def _half_join(self, right, how: str, on=None, left_on=None, right_on=None, **other
-                   ) -> DataFrame:
+    def _half_join(
+        self, right, how: str, on=None, left_on=None, right_on=None, **other
+    ) -> DataFrame:
         """The rows of ``self`` that have a partner in ``right`` (leftsemi), or none (leftanti)."""
         if any(one not in (None, False) for name, one in other.items() if name != "suffixes"):
-            raise NotImplementedError(f"merge(how={how!r}) by columns alone: give on=, or left_on= "
-                                      "and right_on=")
+            raise NotImplementedError(
+                f"merge(how={how!r}) by columns alone: give on=, or left_on= and right_on="
+            )
         mine, theirs = self._as_pandas(True), unwrap(right, True)
         if on is None and left_on is None:
             on = [name for name in mine.columns if name in theirs.columns]
         here, there = (
             [one] if not isinstance(one, list | tuple) else list(one)
-            for one in ((on, on) if left_on is None else (left_on, right_on)))
+            for one in ((on, on) if left_on is None else (left_on, right_on))
+        )
         keys = theirs[there].drop_duplicates().set_axis(here, axis=1)
         found = mine[here].merge(keys, on=here, how="left", indicator=True)["_merge"] == "both"
         return wrap(mine[found.to_numpy() == (how == "leftsemi")])
@@ -331,8 +363,9 @@ class DataFrame(HostCopies, Frame):
 
     def merge(self, right, *args, **kwargs) -> DataFrame:
         if (how := kwargs.get("how", args[0] if args else "inner")) in ("leftsemi", "leftanti"):
-            return self._half_join(right, how, *args[1:],
-                                   **{key: one for key, one in kwargs.items() if key != "how"})
+            return self._half_join(
+                right, how, *args[1:], **{key: one for key, one in kwargs.items() if key != "how"}
+            )
         return wrap(self._as_pandas(True).merge(unwrap(right, True), *args, **kwargs))
 
     def update(self, other, *args, **kwargs) -> None:
@@ -346,20 +379,24 @@ class DataFrame(HostCopies, Frame):
             yield name, self._series(name)
 
 
-
 WRAPPED[pd.DataFrame] = DataFrame._of_pandas
 give_operators(DataFrame)
 give_indexers(DataFrame)
-give_methods(DataFrame, (
-    "abs add add_prefix add_suffix agg all any clip corr count cov cummax cummin cumprod "
-    "cumsum div divide dot drop drop_duplicates dropna duplicated eq equals eval explode "
-    "fillna ffill bfill floordiv ge gt head interpolate isin isna isnull keys "
-    "kurt kurtosis le lt max mean median melt memory_usage min mod mode mul multiply ne nlargest "
-    "notna notnull nsmallest nunique pct_change pipe pow prod product quantile query radd rank "
-    "rdiv rename replace reset_index rfloordiv rmod rmul round rpow rsub rtruediv sample "
-    "select_dtypes set_index skew sort_index sort_values squeeze stack std sub subtract sum "
-    "swaplevel tail take to_csv to_json to_parquet to_string transpose truediv truncate "
-    "value_counts var"))
-give_methods(DataFrame, "diff join mask pivot pivot_table reindex shift unstack where",
-             with_nulls=True)
+give_methods(
+    DataFrame,
+    (
+        "abs add add_prefix add_suffix agg all any clip corr count cov cummax cummin cumprod "
+        "cumsum div divide dot drop drop_duplicates dropna duplicated eq equals eval explode "
+        "fillna ffill bfill floordiv ge gt head interpolate isin isna isnull keys "
+        "kurt kurtosis le lt max mean median melt memory_usage min mod mode mul multiply ne nlargest "
+        "notna notnull nsmallest nunique pct_change pipe pow prod product quantile query radd rank "
+        "rdiv rename replace reset_index rfloordiv rmod rmul round rpow rsub rtruediv sample "
+        "select_dtypes set_index skew sort_index sort_values squeeze stack std sub subtract sum "
+        "swaplevel tail take to_csv to_json to_parquet to_string transpose truediv truncate "
+        "value_counts var"
+    ),
+)
+give_methods(
+    DataFrame, "diff join mask pivot pivot_table reindex shift unstack where", with_nulls=True
+)
 give_properties(DataFrame, "T axes ndim size")

@@ -8,7 +8,8 @@ from ._wrapping import unwrap, wrap
 _IMPLICIT = (
     "Implicit conversion to a host NumPy array via __array__ is not allowed, To explicitly "
     "construct a GPU matrix, consider using .to_cupy()\nTo explicitly construct a host matrix, "
-    "consider using .to_numpy().")
+    "consider using .to_numpy()."
+)
 
 
 class Frame:
@@ -33,7 +34,8 @@ class Frame:
     def __bool__(self):
         raise TypeError(
             f"The truth value of a {type(self)} is ambiguous. Use a.empty, a.bool(), a.item(), "
-            "a.any() or a.all().")
+            "a.any() or a.all()."
+        )
 
     def __getattr__(self, name: str):
         if isinstance(given := getattr(type(self), name, None), property):
@@ -63,16 +65,17 @@ class NotIterable:
     def __iter__(self):
         raise TypeError(
             f"{type(self).__name__} object is not iterable. Consider using `.to_arrow()`, "
-            "`.to_pandas()` or `.values_host` if you wish to iterate over the values.")
+            "`.to_pandas()` or `.values_host` if you wish to iterate over the values."
+        )
 
     def tolist(self):
         raise TypeError(
             "cuDF does not support conversion to host memory via the `tolist()` method. Consider "
-            "using `.to_arrow().to_pylist()` to construct a Python list.")
+            "using `.to_arrow().to_pylist()` to construct a Python list."
+        )
 
     to_list = tolist
 
 
 def _rebuild(frame):
     return wrap(frame)
-

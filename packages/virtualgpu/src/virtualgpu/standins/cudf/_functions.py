@@ -26,7 +26,8 @@ def from_pandas(obj, nan_as_null: bool = True):
         return Index(obj)
     raise TypeError(
         "from_pandas only accepts Pandas Dataframes, Series, Index, RangeIndex and MultiIndex "
-        f"objects. Got {type(obj)}")
+        f"objects. Got {type(obj)}"
+    )
 
 
 def concat(objs, axis=0, join="outer", ignore_index=False, keys=None, sort=False):
@@ -42,8 +43,16 @@ def concat(objs, axis=0, join="outer", ignore_index=False, keys=None, sort=False
         for one in objs[1:]:
             joined = joined.append(unwrap(one))
         return wrap(joined)
-    return wrap(pd.concat([unwrap(one, True) for one in objs], axis=axis, join=join, keys=keys,
-                          ignore_index=ignore_index, sort=sort))
+    return wrap(
+        pd.concat(
+            [unwrap(one, True) for one in objs],
+            axis=axis,
+            join=join,
+            keys=keys,
+            ignore_index=ignore_index,
+            sort=sort,
+        )
+    )
 
 
 def merge(left, right, *args, **kwargs) -> DataFrame:
@@ -51,8 +60,9 @@ def merge(left, right, *args, **kwargs) -> DataFrame:
     return left.merge(right, *args, **kwargs)
 
 
-def date_range(start=None, end=None, periods=None, freq=None, tz=None, normalize=False, name=None,
-               closed=None):
+def date_range(
+    start=None, end=None, periods=None, freq=None, tz=None, normalize=False, name=None, closed=None
+):
     return wrap(pd.date_range(start, end, periods, freq, name=name, normalize=normalize))
 
 
@@ -66,8 +76,9 @@ def _as_in_pandas(function: Callable) -> Callable:
     return made
 
 
-crosstab, factorize, get_dummies, to_datetime, to_numeric = map(_as_in_pandas, (
-    pd.crosstab, pd.factorize, pd.get_dummies, pd.to_datetime, pd.to_numeric))
+crosstab, factorize, get_dummies, to_datetime, to_numeric = map(
+    _as_in_pandas, (pd.crosstab, pd.factorize, pd.get_dummies, pd.to_datetime, pd.to_numeric)
+)
 
 
 def unique(values):
@@ -105,15 +116,23 @@ def read_csv(filepath_or_buffer, *args, nrows=None, **kwargs) -> DataFrame:
     """
     types = kwargs.get("dtype")
     if not isinstance(types, list | tuple):
-        return DataFrame(pd.read_csv(filepath_or_buffer, *args, nrows=nrows,
-                                     dtype_backend="numpy_nullable", **kwargs))
+        return DataFrame(
+            pd.read_csv(
+                filepath_or_buffer, *args, nrows=nrows, dtype_backend="numpy_nullable", **kwargs
+            )
+        )
     kwargs["dtype"] = str  # so that no digit is lost before each column has its own type
-    read = DataFrame(pd.read_csv(filepath_or_buffer, *args, nrows=nrows,
-                                 dtype_backend="numpy_nullable", **kwargs))
+    read = DataFrame(
+        pd.read_csv(
+            filepath_or_buffer, *args, nrows=nrows, dtype_backend="numpy_nullable", **kwargs
+        )
+    )
     if len(types) != len(read.columns):
         raise ValueError(f"dtype has {len(types)} types for {len(read.columns)} columns")
-    return DataFrame({name: read[name].astype(one)
-                      for name, one in zip(read.columns, types, strict=True)}, index=read.index)
+    return DataFrame(
+        {name: read[name].astype(one) for name, one in zip(read.columns, types, strict=True)},
+        index=read.index,
+    )
 
 
 def read_json(path_or_buf, *args, **kwargs) -> DataFrame:

@@ -6,11 +6,13 @@ from ._missing import no_attribute
 from ._names import GROUPBY
 from ._wrapping import unwrap, wrap
 
-METHODS = frozenset((
-    "agg aggregate all any bfill corr count cov cumcount cummax cummin cumprod cumsum describe "
-    "diff ffill first get_group head idxmax idxmin last max mean median min ngroup nth nunique "
-    "pct_change prod quantile rank sample shift size std sum tail transform value_counts var"
-).split())
+METHODS = frozenset(
+    (
+        "agg aggregate all any bfill corr count cov cumcount cummax cummin cumprod cumsum describe "
+        "diff ffill first get_group head idxmax idxmin last max mean median min ngroup nth nunique "
+        "pct_change prod quantile rank sample shift size std sum tail transform value_counts var"
+    ).split()
+)
 
 
 def named(aggregation):
@@ -27,7 +29,8 @@ def named(aggregation):
     if callable(aggregation):
         raise TypeError(
             f"cannot aggregate groups by the function {aggregation.__name__}: name an aggregation "
-            "such as 'sum', or use .apply()")
+            "such as 'sum', or use .apply()"
+        )
     return aggregation
 
 
@@ -40,9 +43,12 @@ class GroupBy:
     def __getattr__(self, name: str):
         if name in METHODS:
             function = getattr(self._grouped, name)
-            return lambda *args, **kwargs: wrap(function(
-                *map(named, unwrap(args)), **{key: named(one) for key, one in
-                                              unwrap(kwargs).items()}))
+            return lambda *args, **kwargs: wrap(
+                function(
+                    *map(named, unwrap(args)),
+                    **{key: named(one) for key, one in unwrap(kwargs).items()},
+                )
+            )
         raise no_attribute(self, name, GROUPBY, "cudf.DataFrame.groupby(...)")
 
     def __dir__(self):
@@ -66,8 +72,9 @@ class GroupBy:
 
     def apply(self, func, *args, **kwargs):
         """Call ``func`` with the rows of each group, one group after the other."""
-        return wrap(self._grouped.apply(
-            lambda group: unwrap(func(wrap(group), *args, **kwargs), True)))
+        return wrap(
+            self._grouped.apply(lambda group: unwrap(func(wrap(group), *args, **kwargs), True))
+        )
 
     def pipe(self, func, *args, **kwargs):
         return func(self, *args, **kwargs)

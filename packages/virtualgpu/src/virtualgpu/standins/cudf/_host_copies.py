@@ -11,8 +11,13 @@ class HostCopies:
     """The conversions of a DataFrame, and those that cuDF refuses."""
 
     def to_pandas(self, *, nullable: bool = False) -> pd.DataFrame:
-        frame = pd.DataFrame({at: self._series(name).to_pandas(nullable=nullable)
-                              for at, name in enumerate(self._columns)}, index=self._index)
+        frame = pd.DataFrame(
+            {
+                at: self._series(name).to_pandas(nullable=nullable)
+                for at, name in enumerate(self._columns)
+            },
+            index=self._index,
+        )
         frame.columns = self.columns
         return frame
 
@@ -35,14 +40,17 @@ class HostCopies:
     def to_dict(self, *args, **kwargs):
         raise TypeError(
             "cuDF does not support conversion to host memory via `to_dict()` method. Consider "
-            "using `.to_pandas().to_dict()` to construct a Python dictionary.")
+            "using `.to_pandas().to_dict()` to construct a Python dictionary."
+        )
 
     def itertuples(self, index=True, name="Pandas"):
         raise TypeError(
             "cuDF does not support iteration of DataFrame via itertuples. Consider using "
-            "`.to_pandas().itertuples()` if you wish to iterate over namedtuples.")
+            "`.to_pandas().itertuples()` if you wish to iterate over namedtuples."
+        )
 
     def iterrows(self):
         raise TypeError(
             "cuDF does not support iteration of DataFrame via iterrows. Consider using "
-            "`.to_pandas().iterrows()` if you wish to iterate over each row.")
+            "`.to_pandas().iterrows()` if you wish to iterate over each row."
+        )

@@ -27,8 +27,11 @@ class Index(NotIterable, Frame):
 
     @classmethod
     def _of(cls, index: pd.Index) -> Index:
-        kinds = {pd.RangeIndex: RangeIndex, pd.MultiIndex: MultiIndex,
-                 pd.DatetimeIndex: DatetimeIndex}
+        kinds = {
+            pd.RangeIndex: RangeIndex,
+            pd.MultiIndex: MultiIndex,
+            pd.DatetimeIndex: DatetimeIndex,
+        }
         self = object.__new__(kinds.get(type(index), Index))
         self._index = index
         return self
@@ -95,8 +98,9 @@ class MultiIndex(Index):
 
     @classmethod
     def from_arrays(cls, arrays, names=None):
-        return Index._of(pd.MultiIndex.from_arrays(
-            [as_column(one).values for one in arrays], names=names))
+        return Index._of(
+            pd.MultiIndex.from_arrays([as_column(one).values for one in arrays], names=names)
+        )
 
     @classmethod
     def from_product(cls, iterables, names=None):
@@ -105,12 +109,20 @@ class MultiIndex(Index):
 
 WRAPPED[pd.Index] = Index._of
 give_operators(Index)
-give_methods(Index, (
-    "all any append argsort astype copy difference drop_duplicates duplicated dropna equals fillna "
-    "get_indexer get_level_values get_loc intersection isin isna isnull max memory_usage min notna "
-    "notnull nunique rename repeat searchsorted set_names sort_values take to_flat_index "
-    "to_frame union unique where droplevel"))
-give_properties(Index, (
-    "has_duplicates hasnans is_monotonic_decreasing is_monotonic_increasing is_unique name names "
-    "ndim nlevels shape size start stop step levels codes year month day hour minute second"))
+give_methods(
+    Index,
+    (
+        "all any append argsort astype copy difference drop_duplicates duplicated dropna equals fillna "
+        "get_indexer get_level_values get_loc intersection isin isna isnull max memory_usage min notna "
+        "notnull nunique rename repeat searchsorted set_names sort_values take to_flat_index "
+        "to_frame union unique where droplevel"
+    ),
+)
+give_properties(
+    Index,
+    (
+        "has_duplicates hasnans is_monotonic_decreasing is_monotonic_increasing is_unique name names "
+        "ndim nlevels shape size start stop step levels codes year month day hour minute second"
+    ),
+)
 Index.name = Index.name.setter(lambda self, name: setattr(self, "_index", self._index.rename(name)))

@@ -24,5 +24,8 @@ class Indexer:
 def give_indexers(cls: type) -> None:
     """Give a class ``loc``, ``iloc``, ``at`` and ``iat``."""
     for kind in ("loc", "iloc", "at", "iat"):
-        setattr(cls, kind, property(
-            lambda self, kind=kind: Indexer(self, kind), doc=f"As pandas' ``{kind}``."))
+        setattr(
+            cls,
+            kind,
+            property(lambda self, kind=kind: Indexer(self, kind), doc=f"As pandas' ``{kind}``."),
+        )

@@ -17,7 +17,8 @@ def missing(owner: str, name: str) -> MissingError:
     }.get(owner, f"`.to_pandas().{name}`, and `cudf.from_pandas` on what comes out")
     return MissingError(
         f"{owner}.{name} is not in the stand-in for cuDF that answers without a GPU: use "
-        f"{instead} (docs/standins.md lists what it has)")
+        f"{instead} (docs/standins.md lists what it has)"
+    )
 
 
 def no_attribute(owner: object, name: str, there: frozenset[str], spoken: str) -> AttributeError:

@@ -21,20 +21,31 @@ tile to_arrow to_cupy to_dict to_dlpack to_hdf to_json to_numpy to_pandas to_pyl
 transpose truediv truncate unstack update value_counts values values_host var where
 """
 
-SERIES = frozenset((_COMMON + """
+SERIES = frozenset(
+    (
+        _COMMON
+        + """
 apply autocorr between cat digitize dt dtype factorize from_categorical from_masked_array
 has_nulls hasnans is_monotonic_decreasing is_monotonic_increasing is_unique list name null_count
 nullable str struct to_frame to_list tolist unique valid_count
-""").split())
+"""
+    ).split()
+)
 
-DATAFRAME = frozenset((_COMMON + """
+DATAFRAME = frozenset(
+    (
+        _COMMON
+        + """
 agg apply apply_chunks apply_rows applymap assign columns eval from_dict from_records info insert
 interleave_columns iterrows itertuples join melt merge nlargest partition_by_hash pivot pivot_table
 pop query scatter_by_map select_dtypes set_index stack swaplevel to_csv to_feather to_orc to_parquet
 to_records to_struct
-""").split())
+"""
+    ).split()
+)
 
-INDEX = frozenset("""
+INDEX = frozenset(
+    """
 T all any append argsort astype codes copy day difference drop_duplicates droplevel dropna dtype
 duplicated empty equals factorize fillna find_label_range from_arrays from_arrow from_frame
 from_pandas from_product from_pylibcudf from_tuples get_indexer get_level_values get_loc
@@ -45,16 +56,20 @@ nlevels notna notnull nunique rename repeat searchsorted second serialize set_na
 size sort_values start step stop str swaplevel take to_arrow to_cupy to_dlpack to_flat_index
 to_frame to_list to_numpy to_pandas to_pylibcudf to_series tolist transpose union unique values
 values_host where year
-""".split())
+""".split()
+)
 
-GROUPBY = frozenset("""
+GROUPBY = frozenset(
+    """
 agg aggregate all any apply bfill collect corr count cov cumcount cummax cummin cumprod cumsum
 describe diff ffill fillna first get_group groups head idxmax idxmin last max mean median min ngroup
 ngroups nth nunique pct_change pipe prod quantile rank rolling sample shift size std sum tail
 transform unique value_counts var
-""".split())
+""".split()
+)
 
-STR = frozenset("""
+STR = frozenset(
+    """
 byte_count capitalize cat center character_ngrams character_tokenize code_points contains count
 detokenize edit_distance edit_distance_matrix endswith extract filter_alphanum filter_characters
 filter_tokens find find_multiple findall get get_json_object hex_to_int htoi index insert ip2int
@@ -65,21 +80,27 @@ porter_stemmer_measure removeprefix removesuffix repeat replace replace_tokens
 replace_with_backrefs rfind rindex rjust rpartition rsplit rstrip slice slice_from slice_replace
 split startswith strip swapcase title token_count tokenize translate upper url_decode url_encode
 wrap zfill
-""".split())
+""".split()
+)
 
-DT = frozenset("""
+DT = frozenset(
+    """
 ceil components day day_of_year dayofweek dayofyear days days_in_month floor hour is_leap_year
 is_month_end is_month_start is_quarter_end is_quarter_start is_year_end is_year_start isocalendar
 microsecond microseconds minute month nanosecond nanoseconds quarter round second seconds strftime
 total_seconds tz_convert tz_localize weekday year
-""".split())
+""".split()
+)
 
-CAT = frozenset("""
+CAT = frozenset(
+    """
 add_categories as_ordered as_unordered categories codes ordered remove_categories
 reorder_categories set_categories
-""".split())
+""".split()
+)
 
-MODULE = frozenset("""
+MODULE = frozenset(
+    """
 BaseIndex CategoricalDtype CategoricalIndex DataFrame DateOffset DatetimeIndex Decimal128Dtype
 Decimal32Dtype Decimal64Dtype Grouper Index IntervalDtype IntervalIndex ListDtype MultiIndex NA NaT
 RangeIndex Scalar Series StructDtype TimedeltaIndex api concat crosstab cut datasets date_range
@@ -87,4 +108,5 @@ describe_option dtype errors factorize from_dataframe from_dlpack from_pandas ge
 get_option interval_range io isclose melt merge option_context pivot pivot_table read_avro read_csv
 read_feather read_hdf read_json read_orc read_parquet read_text set_allocator set_option testing
 to_datetime to_numeric unique unstack
-""".split())
+""".split()
+)

@@ -47,8 +47,7 @@ class Series(NotIterable, Frame):
 
     _names_there = SERIES
 
-    def __init__(self, data=None, index=None, dtype=None, name=None, copy=False,
-                 nan_as_null=True):
+    def __init__(self, data=None, index=None, dtype=None, name=None, copy=False, nan_as_null=True):
         labels = None if index is None else pd.Index(unwrap(index))
         if isinstance(data, dict):
             labels = pd.Index(list(data)) if labels is None else labels
@@ -66,7 +65,8 @@ class Series(NotIterable, Frame):
         column = as_column(data, dtype, nan_as_null, None if labels is None else len(labels))
         if labels is not None and len(labels) != len(column):
             raise ValueError(
-                f"Length of values ({len(column)}) does not match length of index ({len(labels)})")
+                f"Length of values ({len(column)}) does not match length of index ({len(labels)})"
+            )
         self._column = Column(column.values.copy()) if copy else column
         self._index = pd.RangeIndex(len(column)) if labels is None else labels
         self.name = name
@@ -168,8 +168,10 @@ class Series(NotIterable, Frame):
 
     def to_numpy(self, dtype=None, copy: bool = True, na_value=None) -> np.ndarray:
         if not copy:
-            raise ValueError("copy=False is not supported because conversion to a numpy array "
-                             "always copies the data.")
+            raise ValueError(
+                "copy=False is not supported because conversion to a numpy array "
+                "always copies the data."
+            )
         column = self._column if na_value is None else self.fillna(na_value)._column
         host = column.host()
         return host if dtype is None else host.astype(dtype)
@@ -217,8 +219,10 @@ class Series(NotIterable, Frame):
     def isin(self, values) -> Series:
         """Whether each value is one of ``values``; a null is where ``values`` has one."""
         if isinstance(values, str) or not hasattr(values, "__iter__"):
-            raise TypeError("only list-like objects are allowed to be passed to isin(), you passed "
-                            f"a [{type(values).__name__}]")
+            raise TypeError(
+                "only list-like objects are allowed to be passed to isin(), you passed "
+                f"a [{type(values).__name__}]"
+            )
         wanted = pd.Series(list(unwrap(values, True)), dtype=object)
         mine = self._as_pandas(True)
         found = np.array(mine.isin(wanted[wanted.notna()].tolist()), bool)
@@ -244,7 +248,8 @@ class Series(NotIterable, Frame):
 
     def groupby(self, by=None, level=None, sort: bool = False, dropna: bool = True, **kwargs):
         grouped = self._as_pandas().groupby(
-            unwrap(by), level=level, sort=sort, dropna=dropna, observed=True, **kwargs)
+            unwrap(by), level=level, sort=sort, dropna=dropna, observed=True, **kwargs
+        )
         return SeriesGroupBy(grouped)
 
     def value_counts(self, normalize=False, sort=True, ascending=False, bins=None, dropna=True):
@@ -279,20 +284,25 @@ def nullable_name(dtype) -> str:
 
 WRAPPED[pd.Series] = lambda one: Series._of(Column(settle(one)), one.index, one.name)
 WRAPPED[pd.api.extensions.ExtensionArray] = lambda one: Series._of(
-    Column(settle(one)), pd.RangeIndex(len(one)), None)
+    Column(settle(one)), pd.RangeIndex(len(one)), None
+)
 give_operators(Series)
 give_indexers(Series)
-give_methods(Series, (
-    "abs add add_prefix add_suffix all any argsort autocorr between clip corr count cov cummax "
-    "cummin cumprod cumsum describe div divide dot drop drop_duplicates dropna "
-    "duplicated eq equals explode factorize fillna ffill bfill floordiv ge gt head interpolate "
-    "isin isna isnull keys kurt kurtosis le lt max mean median memory_usage min mod mode mul "
-    "multiply ne nlargest notna notnull nsmallest nunique pct_change pipe pow prod product "
-    "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round rpow rsub "
-    "rtruediv sample searchsorted skew sort_index sort_values squeeze std sub subtract "
-    "sum tail take truediv truncate var to_json to_string"))
-give_methods(Series, "diff mask reindex shift unstack where",
-             with_nulls=True)
-give_properties(Series, (
-    "hasnans is_monotonic_decreasing is_monotonic_increasing is_unique ndim shape size axes "
-    "T"))
+give_methods(
+    Series,
+    (
+        "abs add add_prefix add_suffix all any argsort autocorr between clip corr count cov cummax "
+        "cummin cumprod cumsum describe div divide dot drop drop_duplicates dropna "
+        "duplicated eq equals explode factorize fillna ffill bfill floordiv ge gt head interpolate "
+        "isin isna isnull keys kurt kurtosis le lt max mean median memory_usage min mod mode mul "
+        "multiply ne nlargest notna notnull nsmallest nunique pct_change pipe pow prod product "
+        "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round rpow rsub "
+        "rtruediv sample searchsorted skew sort_index sort_values squeeze std sub subtract "
+        "sum tail take truediv truncate var to_json to_string"
+    ),
+)
+give_methods(Series, "diff mask reindex shift unstack where", with_nulls=True)
+give_properties(
+    Series,
+    ("hasnans is_monotonic_decreasing is_monotonic_increasing is_unique ndim shape size axes T"),
+)

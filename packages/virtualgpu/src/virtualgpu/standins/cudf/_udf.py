@@ -27,8 +27,9 @@ def apply_rows(columns: dict, function, arguments: tuple) -> Column:
     _check(function, [columns[name] for name in named])
     parts = {name: _split(columns[name]) for name in named}
     length = len(next(iter(columns.values()))) if columns else 0
-    rows = np.empty(length, np.dtype([(name, values.dtype) for name, (values, _) in parts.items()],
-                                     align=True))
+    rows = np.empty(
+        length, np.dtype([(name, values.dtype) for name, (values, _) in parts.items()], align=True)
+    )
     null = np.zeros(length, bool)
     for name, (values, gone) in parts.items():
         rows[name] = values
@@ -45,7 +46,8 @@ def _code(function):
     code = getattr(getattr(function, "py_func", function), "__code__", None)
     if code is None:
         raise ValueError("user defined function compilation failed.") from TypeError(
-            f"{function!r} is not written in Python: Numba has nothing to compile")
+            f"{function!r} is not written in Python: Numba has nothing to compile"
+        )
     return code
 
 
@@ -53,12 +55,14 @@ def _check(function, columns: list[Column]) -> None:
     if "NA" in _code(function).co_names:
         raise NotImplementedError(
             "a function that asks `is cudf.NA` is not in the stand-in for cuDF: nulls stay null "
-            "here; call .fillna() before .apply()")
+            "here; call .fillna() before .apply()"
+        )
     for column in columns:
         if getattr(column.dtype, "kind", "O") not in "biuf":
             raise NotImplementedError(
                 f"applying a function to {column.dtype} values is not in the stand-in for cuDF: "
-                "use the .str, .dt and .cat methods")
+                "use the .str, .dt and .cat methods"
+            )
 
 
 def _split(column: Column) -> tuple[np.ndarray, np.ndarray]:

@@ -61,7 +61,8 @@ def cudf_name(dtype: str) -> str:
 
 # Methods to which NaN and <NA> are the same, as pandas' own arrays with both have it not.
 _NAN_IS_MISSING = frozenset(
-    "isna isnull notna notnull dropna fillna count sum mean min max std var median prod".split())
+    "isna isnull notna notnull dropna fillna count sum mean min max std var median prod".split()
+)
 
 
 def has_both(thing) -> bool:
@@ -98,9 +99,14 @@ def give_methods(cls: type, names: str, with_nulls: bool = False) -> None:
 def give_properties(cls: type, names: str) -> None:
     for name in names.split():
         assert name in cls._names_there, f"cuDF has no {cls.__name__}.{name}"
-        setattr(cls, name, property(
-            lambda self, name=name: wrap(getattr(self._as_pandas(), name)),
-            doc=f"As pandas' ``{name}``."))
+        setattr(
+            cls,
+            name,
+            property(
+                lambda self, name=name: wrap(getattr(self._as_pandas(), name)),
+                doc=f"As pandas' ``{name}``.",
+            ),
+        )
 
 
 def pandas_series(column: Column, index: pd.Index, name, with_nulls: bool = False) -> pd.Series:

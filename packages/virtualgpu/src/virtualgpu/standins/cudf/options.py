@@ -13,8 +13,12 @@ _options = {
     "mode.pandas_compatible": False,
 }
 # What the stand-in does is what these values say.
-_FIXED = {"copy_on_write", "default_integer_bitwidth", "default_float_bitwidth",
-          "mode.pandas_compatible"}
+_FIXED = {
+    "copy_on_write",
+    "default_integer_bitwidth",
+    "default_float_bitwidth",
+    "mode.pandas_compatible",
+}
 
 
 def get_option(name: str):
@@ -29,7 +33,8 @@ def set_option(name: str, value) -> None:
     if name in _FIXED and value != get_option(name):
         raise NotImplementedError(
             f"option {name}={value!r} is not in the stand-in for cuDF, which behaves as "
-            f"{_options[name]!r} says")
+            f"{_options[name]!r} says"
+        )
     get_option(name)
     _options[name] = value
 

@@ -75,8 +75,7 @@ for _part in (_creation, _special, _types, _objects):
 _FUNCTIONS.update({new: _FUNCTIONS[old] for new, old in _table.SAME.items()})
 
 globals().update(_FUNCTIONS)
-globals().update({name: getattr(_numpy, name) for name in _table.BORROWED
-                  if hasattr(_numpy, name)})
+globals().update({name: getattr(_numpy, name) for name in _table.BORROWED if hasattr(_numpy, name)})
 globals().update({name: getattr(_numpy, of) for name, of in _table.DROPPED.items()})
 globals().update({name: getattr(exceptions, name) for name in exceptions.__all__})
 NINF, PZERO, NZERO = -_numpy.inf, 0.0, -0.0
@@ -111,14 +110,31 @@ def __getattr__(name: str):
     if not name.startswith("_") and hasattr(_numpy, name):
         raise AttributeError(
             f"module 'cupy' has no attribute {name!r}: CuPy does not have this part of NumPy; "
-            f"numpy.{name} on x.get() does it on the host")
+            f"numpy.{name} on x.get() does it on the host"
+        )
     raise AttributeError(f"module 'cupy' has no attribute {name!r}")
 
 
 __all__ = [
-    *_FUNCTIONS, *_KERNELS, "clear_memo", "cuda", "fft", "get_array_module",
-    "get_default_memory_pool", "get_default_pinned_memory_pool", "is_available", "lib", "linalg",
-    "memoize", "ndarray", "poly1d", "polynomial", "random", "show_config", "testing", "ufunc",
+    *_FUNCTIONS,
+    *_KERNELS,
+    "clear_memo",
+    "cuda",
+    "fft",
+    "get_array_module",
+    "get_default_memory_pool",
+    "get_default_pinned_memory_pool",
+    "is_available",
+    "lib",
+    "linalg",
+    "memoize",
+    "ndarray",
+    "poly1d",
+    "polynomial",
+    "random",
+    "show_config",
+    "testing",
+    "ufunc",
 ]
 
 

@@ -56,5 +56,7 @@ def saturate(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _fits(values: np.ndarray, dtype: np.dtype) -> bool:
     limits = np.iinfo(dtype)
     # Comparisons with NaN are false.
-    return bool(values.min() > float(limits.min) - (dtype.itemsize < 8)
-                and values.max() < float(limits.max + 1))
+    return bool(
+        values.min() > float(limits.min) - (dtype.itemsize < 8)
+        and values.max() < float(limits.max + 1)
+    )

@@ -51,8 +51,9 @@ class Flags:
         return getattr(self, name.lower())
 
     def __repr__(self) -> str:
-        return "\n".join(f"  {name} : {self[name]}"
-                         for name in ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA"))
+        return "\n".join(
+            f"  {name} : {self[name]}" for name in ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA")
+        )
 
 
 class ndarray(HostSide, Operators):
@@ -172,7 +173,8 @@ def supported(dtype) -> np.dtype:
     if not dtype.isnative:
         raise ValueError(f"Unsupported dtype {dtype}: not in this machine's byte-order")
     if dtype.char in KINDS or (
-            dtype.kind == "V" and not dtype.hasobject and dtype.itemsize and not dtype.subdtype):
+        dtype.kind == "V" and not dtype.hasobject and dtype.itemsize and not dtype.subdtype
+    ):
         return dtype
     raise ValueError(f"Unsupported dtype {dtype}")
 
@@ -242,8 +244,9 @@ def copy_into(target: ndarray, source: np.ndarray, *, name: str = "cupy_copy") -
     cast(source, target._host)
     wrote(target)
     if _launches.listening() and target.size:
-        _launches.record(f"{name}__{source.dtype.name}_{target.dtype.name}", "copy",
-                         size=target.size)
+        _launches.record(
+            f"{name}__{source.dtype.name}_{target.dtype.name}", "copy", size=target.size
+        )
 
 
 def _only_f(host: np.ndarray) -> bool:
@@ -251,8 +254,8 @@ def _only_f(host: np.ndarray) -> bool:
         return False
     # Axes of length 1 make an array both.
     return not host.flags.c_contiguous or (
-        host.strides[0] == host.itemsize
-        and host.strides != np.empty_like(host, order="C").strides)
+        host.strides[0] == host.itemsize and host.strides != np.empty_like(host, order="C").strides
+    )
 
 
 def _new(shape, dtype: np.dtype, order: str, poison: bool, strides=None) -> ndarray:
@@ -268,10 +271,16 @@ def _new(shape, dtype: np.dtype, order: str, poison: bool, strides=None) -> ndar
         raise ValueError("Negative dimensions are not allowed")
     if not nbytes:
         return view(np.empty(shape, dtype, order), _pool.Memory(0))
-    if strides is not None and (min(strides, default=0) < 0 or dtype.itemsize + sum(
-            (length - 1) * step for length, step in zip(shape, strides, strict=True)) > nbytes):
-        raise ValueError("ndarray() with strides: all elements must lie within the packed size; "
-                         "pass memptr for other strides")
+    if strides is not None and (
+        min(strides, default=0) < 0
+        or dtype.itemsize
+        + sum((length - 1) * step for length, step in zip(shape, strides, strict=True))
+        > nbytes
+    ):
+        raise ValueError(
+            "ndarray() with strides: all elements must lie within the packed size; "
+            "pass memptr for other strides"
+        )
     mem = _pool.allocate(nbytes, poison)
     if not poison:
         mem.wrote(mem.ptr, nbytes)

@@ -188,8 +188,10 @@ def tri(N, M=None, k=0, dtype=float):
 
 def arange(start, stop=None, step=1, dtype=None):
     """Evenly spaced values, as ``numpy.arange``; one kernel."""
-    values = [None if v is None else v.item() if isinstance(v, ndarray) else v
-              for v in (start, stop, step)]
+    values = [
+        None if v is None else v.item() if isinstance(v, ndarray) else v
+        for v in (start, stop, step)
+    ]
     if values[1] is None:
         values[0], values[1] = 0, values[0]
     return _made(np.arange(*values, dtype=dtype), "cupy_arange", exact=True)
@@ -222,7 +224,8 @@ def _reader(name: str):
 
 
 frombuffer, fromfile, fromfunction, fromiter, fromstring, genfromtxt, loadtxt = map(
-    _reader, "frombuffer fromfile fromfunction fromiter fromstring genfromtxt loadtxt".split())
+    _reader, "frombuffer fromfile fromfunction fromiter fromstring genfromtxt loadtxt".split()
+)
 
 
 def load(file, mmap_mode=None, allow_pickle=None):
@@ -301,8 +304,7 @@ def _gather(obj):
 def _made(host: np.ndarray, name: str, *, exact: bool = False) -> ndarray:
     made = from_host(host)
     if _launches.listening() and host.size:
-        _launches.record(name, "elementwise" if exact else "routine", size=host.size,
-                         exact=exact)
+        _launches.record(name, "elementwise" if exact else "routine", size=host.size, exact=exact)
     return made
 
 
@@ -313,6 +315,10 @@ def reinterpret(given: ndarray, dtype) -> ndarray:
     return view_of(given, given._host.view(kind))
 
 
-__all__ = [name for name, thing in list(globals().items())
-           if getattr(thing, "__module__", None) == __name__ and not name.startswith("_")
-           and name not in ("convert", "reinterpret", "NpzFile", "cast")] + ["empty"]
+__all__ = [
+    name
+    for name, thing in list(globals().items())
+    if getattr(thing, "__module__", None) == __name__
+    and not name.startswith("_")
+    and name not in ("convert", "reinterpret", "NpzFile", "cast")
+] + ["empty"]

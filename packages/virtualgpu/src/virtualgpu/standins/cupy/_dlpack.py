@@ -23,10 +23,17 @@ _KINDS = "iufOVcb"  # NumPy's letters for DLDataTypeCode: int, uint, float, …,
 class _Tensor(ctypes.Structure):
     """``DLTensor`` of DLPack's ``dlpack.h``, with which a ``DLManagedTensor`` begins."""
 
-    _fields_ = (("data", ctypes.c_size_t), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32),
-                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64))
+    _fields_ = (
+        ("data", ctypes.c_size_t),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    )
 
 
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -52,10 +59,14 @@ def _delete(address):
 def _end(capsule):
     """A capsule goes: what nobody took from it goes too."""
     valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-        ("PyCapsule_IsValid", _capsules))
+        ("PyCapsule_IsValid", _capsules)
+    )
     if valid(capsule, _NAME):
-        _delete(ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-            ("PyCapsule_GetPointer", _capsules))(capsule, _NAME))
+        _delete(
+            ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+                ("PyCapsule_GetPointer", _capsules)
+            )(capsule, _NAME)
+        )
 
 
 def _capsule(array: ndarray):
@@ -64,14 +75,27 @@ def _capsule(array: ndarray):
     if kind < 0 or array.dtype.kind in "OV":
         raise BufferError(f"DLPack has no elements of {array.dtype}")
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-    strides = (ctypes.c_int64 * array.ndim)(
-        *(step // array.itemsize for step in array.strides))
-    held = _Managed(_Tensor(array.data.ptr, (CUDA, array.data.device_id), array.ndim, kind,
-                            array.itemsize * 8, 1, shape, strides, 0), None, _delete)
+    strides = (ctypes.c_int64 * array.ndim)(*(step // array.itemsize for step in array.strides))
+    held = _Managed(
+        _Tensor(
+            array.data.ptr,
+            (CUDA, array.data.device_id),
+            array.ndim,
+            kind,
+            array.itemsize * 8,
+            1,
+            shape,
+            strides,
+            0,
+        ),
+        None,
+        _delete,
+    )
     address = ctypes.addressof(held)
     _given[address] = held, shape, strides, array
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DELETER)(
-        ("PyCapsule_New", _capsules))
+        ("PyCapsule_New", _capsules)
+    )
     return new(address, _NAME, _end)
 
 
@@ -85,10 +109,14 @@ class _Described:
         dtype = np.dtype(f"{_KINDS[tensor.code]}{tensor.bits // 8}")
         self.capsule = capsule
         self.__cuda_array_interface__ = {
-            "data": (tensor.data + tensor.offset, False), "typestr": dtype.str, "version": 3,
-            "shape": tuple(tensor.shape[: tensor.ndim]), "strides": tuple(
-                step * dtype.itemsize for step in tensor.strides[: tensor.ndim])
-            if tensor.strides else None}
+            "data": (tensor.data + tensor.offset, False),
+            "typestr": dtype.str,
+            "version": 3,
+            "shape": tuple(tensor.shape[: tensor.ndim]),
+            "strides": tuple(step * dtype.itemsize for step in tensor.strides[: tensor.ndim])
+            if tensor.strides
+            else None,
+        }
 
 
 def export(array: ndarray, stream, dl_device, copy):
@@ -106,13 +134,16 @@ def export(array: ndarray, stream, dl_device, copy):
             raise ValueError("GPU memory cannot be given to the CPU without a copy")
         return array.get().__dlpack__()
     if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
-        raise ValueError("On CUDA, the valid stream for the DLPack protocol is -1, 1, 2, or any "
-                         f"larger value, but {stream} was provided")
+        raise ValueError(
+            "On CUDA, the valid stream for the DLPack protocol is -1, 1, 2, or any "
+            f"larger value, but {stream} was provided"
+        )
     if stream == -1:
         return _capsule(array)
     raise BufferError(
         "a DLPack capsule of CUDA memory needs a GPU: hand arrays to Numba and CuPy as they are "
-        "(__cuda_array_interface__), or ask for a copy on the host with x.get()")
+        "(__cuda_array_interface__), or ask for a copy on the host with x.get()"
+    )
 
 
 def take_in(array) -> ndarray:
@@ -128,6 +159,8 @@ def take_in(array) -> ndarray:
     if kind == CUDA:
         return as_array(_Described(array.__dlpack__(stream=-1)))
     if kind == CPU[0]:
-        raise TypeError("CPU arrays cannot be directly imported to CuPy. Use "
-                        "`cupy.array(numpy.from_dlpack(input))` instead.")
+        raise TypeError(
+            "CPU arrays cannot be directly imported to CuPy. Use "
+            "`cupy.array(numpy.from_dlpack(input))` instead."
+        )
     raise TypeError(f"Unsupported array type: {kind}")

@@ -22,7 +22,8 @@ class HostSide:
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
             "Implicit conversion to a NumPy array is not allowed. "
-            "Please use `.get()` to construct a NumPy array explicitly.")
+            "Please use `.get()` to construct a NumPy array explicitly."
+        )
 
     def get(self, stream=None, order="C", out=None, blocking=True) -> np.ndarray:
         """A copy on the host.
@@ -46,14 +47,14 @@ class HostSide:
             raise TypeError(f"{out.dtype} array cannot be obtained from {self.dtype} array")
         if out.shape != self.shape:
             raise ValueError(
-                f"Shape mismatch. Expected shape: {self.shape}, actual shape: {out.shape}")
+                f"Shape mismatch. Expected shape: {self.shape}, actual shape: {out.shape}"
+            )
         if not (out.flags.c_contiguous or out.flags.f_contiguous):
             raise RuntimeError("`out` cannot be specified when copying to non-contiguous ndarray")
         queue = stream_number(stream)
         # Which bytes of a view with gaps are read is not told.
         known = self.size and self.flags.forc and out.flags.forc
-        with queues.copying_from(queue, self.data.ptr, out, blocking) if (
-                known) else nullcontext():
+        with queues.copying_from(queue, self.data.ptr, out, blocking) if (known) else nullcontext():
             np.ndarray.view(out, np.ndarray)[...] = self._host
         return out
 
@@ -93,11 +94,16 @@ class HostSide:
             warnings.warn(
                 "The truth value of an empty array is ambiguous. Returning False, but in future "
                 "this will result in an error. Use `array.size > 0` to check that an array is "
-                "not empty.", DeprecationWarning, stacklevel=2)
+                "not empty.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
             return False
         if self.size != 1:
-            raise ValueError("The truth value of an array with more than one element is "
-                             "ambiguous. Use a.any() or a.all()")
+            raise ValueError(
+                "The truth value of an array with more than one element is "
+                "ambiguous. Use a.any() or a.all()"
+            )
         return bool(self._host.reshape(())[()])
 
     def __int__(self) -> int:

@@ -28,8 +28,11 @@ def getitem(array: ndarray, key) -> ndarray:
         np.take(host, keys[0], 0, made._host, mode="wrap")
     else:
         made = wrap(np.asarray(host[keys]), [])
-    _record("take" if advanced == "integers" else "getitem_mask", made.size,
-            exact=advanced == "integers")
+    _record(
+        "take" if advanced == "integers" else "getitem_mask",
+        made.size,
+        exact=advanced == "integers",
+    )
     return made
 
 
@@ -47,11 +50,15 @@ def setitem(array: ndarray, key, value) -> None:
             source = made
         array._host[keys] = source
         wrote(array)
-        _record("scatter_update" + ("_mask" if advanced == "mask" else ""), source.size,
-                exact=advanced == "integers")
+        _record(
+            "scatter_update" + ("_mask" if advanced == "mask" else ""),
+            source.size,
+            exact=advanced == "integers",
+        )
         return
-    target = view_of(array, array._host[keys] if Ellipsis in keys
-                     else array._host[(*keys, Ellipsis)])
+    target = view_of(
+        array, array._host[keys] if Ellipsis in keys else array._host[(*keys, Ellipsis)]
+    )
     if given is None:
         fill(target, value)
         return
@@ -62,9 +69,13 @@ def setitem(array: ndarray, key, value) -> None:
         except ValueError:
             raise ValueError(
                 "operands could not be broadcast together with shapes "
-                f"{target.shape} {source.shape}".replace(", ", ",")) from None
-    if source.dtype == target.dtype and target.flags.c_contiguous and (
-            source.shape == target.shape and source.strides == target.strides):
+                f"{target.shape} {source.shape}".replace(", ", ",")
+            ) from None
+    if (
+        source.dtype == target.dtype
+        and target.flags.c_contiguous
+        and (source.shape == target.shape and source.strides == target.strides)
+    ):
         np.copyto(target._host, source)  # a copy by the driver, not a kernel
         wrote(target)
         return
@@ -83,8 +94,11 @@ def fill(array: ndarray, value) -> None:
         cast(given._host, array._host)
     else:
         # Raw bytes are made from numbers by a cast only.
-        scalar = np.asarray(value).astype(array.dtype) if array.dtype.type is np.void and (
-            not array.dtype.names) else np.asarray(value, array.dtype)
+        scalar = (
+            np.asarray(value).astype(array.dtype)
+            if array.dtype.type is np.void and (not array.dtype.names)
+            else np.asarray(value, array.dtype)
+        )
         if scalar.shape != ():
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         array._host[...] = scalar
@@ -123,7 +137,7 @@ def take(array: ndarray, indices, axis=None, out=None) -> ndarray:
         shape = where.shape
     else:
         axis = axis_of(axis, host.ndim)
-        shape = host.shape[:axis] + where.shape + host.shape[axis + 1:]
+        shape = host.shape[:axis] + where.shape + host.shape[axis + 1 :]
     if out is None:
         out = fresh(shape, host.dtype)
     elif out.dtype != array.dtype:
@@ -174,8 +188,9 @@ def _prepare(host: np.ndarray, key, *, lone: bool = False) -> tuple[tuple, str]:
         advanced = "mask" if one.dtype == bool or advanced == "mask" else "integers"
         used += one.ndim if one.dtype == bool else 1
     if used > host.ndim:
-        raise IndexError(f"too many indices for array: array is {host.ndim}-dimensional, but "
-                         f"{used} were indexed")
+        raise IndexError(
+            f"too many indices for array: array is {host.ndim}-dimensional, but {used} were indexed"
+        )
     if not (lone and len(keys) == 1 and advanced == "integers"):
         _check(host, keys, used)
     return tuple(keys), advanced
@@ -196,10 +211,13 @@ def _index_array(one) -> np.ndarray:
         if host.dtype == object:
             raise IndexError(
                 "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and "
-                "integer or boolean arrays are valid indices")
+                "integer or boolean arrays are valid indices"
+            )
     if host.dtype.kind not in "biu":
-        raise IndexError("arrays used as indices must be of integer or boolean type. (actual: "
-                         f"{host.dtype.type})")
+        raise IndexError(
+            "arrays used as indices must be of integer or boolean type. (actual: "
+            f"{host.dtype.type})"
+        )
     return host
 
 
@@ -216,8 +234,7 @@ def _check(host: np.ndarray, keys: list, used: int) -> None:
         elif not isinstance(one, np.ndarray):
             size = host.shape[axis]
             if not -size <= one < size:
-                raise IndexError(
-                    f"Index {one} is out of bounds for axis {axis} with size {size}")
+                raise IndexError(f"Index {one} is out of bounds for axis {axis} with size {size}")
             axis += 1
         elif one.dtype == bool:
             for length in one.shape:
@@ -225,7 +242,8 @@ def _check(host: np.ndarray, keys: list, used: int) -> None:
                     raise IndexError(
                         "boolean index did not match indexed array along dimension "
                         f"{axis}; dimension is {host.shape[axis]} but corresponding boolean "
-                        f"dimension is {length}")
+                        f"dimension is {length}"
+                    )
                 axis += 1
         else:
             keys[i] = _wrapped(one, host.shape[axis])
@@ -239,12 +257,16 @@ def _wrapped(indices: np.ndarray, length: int) -> np.ndarray:
         raise IndexError("cannot do a non-empty take from an empty axes.")
     if indices.min() < -length or indices.max() >= length:
         # Small types may not hold the length.
-        return indices.astype(np.int64) % length if indices.dtype.itemsize < 8 else (
-            indices % np.asarray(length, indices.dtype))
+        return (
+            indices.astype(np.int64) % length
+            if indices.dtype.itemsize < 8
+            else (indices % np.asarray(length, indices.dtype))
+        )
     return indices
 
 
-def _record(name: str, size: int, *, prefix: str = "cupy_", kind: str = "copy",
-            exact: bool = True) -> None:
+def _record(
+    name: str, size: int, *, prefix: str = "cupy_", kind: str = "copy", exact: bool = True
+) -> None:
     if _launches.listening() and size:
         _launches.record(prefix + name, kind, size=size, exact=exact)

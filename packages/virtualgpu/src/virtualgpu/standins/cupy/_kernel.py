@@ -80,9 +80,15 @@ def parameters(text: str, is_const: bool) -> tuple[Parameter, ...]:
         if unknown := [word for word in keywords if word not in ("raw", "_non_const")]:
             raise ValueError(f'Unknown keyword "{unknown[0]}" in "{declaration}"')
         dtype = None if len(kind) == 1 else np.dtype(kind)
-        found.append(Parameter(
-            name, dtype, kind if dtype is None else type_name(dtype), "raw" in keywords,
-            is_const and "_non_const" not in keywords))
+        found.append(
+            Parameter(
+                name,
+                dtype,
+                kind if dtype is None else type_name(dtype),
+                "raw" in keywords,
+                is_const and "_non_const" not in keywords,
+            )
+        )
     return tuple(found)
 
 
@@ -102,7 +108,8 @@ def operand(value: Any) -> tuple[Operand | Any, bool]:
     if isinstance(value, np.ndarray):
         raise TypeError(
             f"Unsupported type {type(value)}: a NumPy array lies on the host; "
-            "cupy.asarray(array) copies it to the device")
+            "cupy.asarray(array) copies it to the device"
+        )
     raise TypeError(f"Unsupported type {type(value)}")
 
 
@@ -111,9 +118,12 @@ def number(value: Any, dtype: np.dtype) -> Operand:
     return Operand(np.dtype(dtype), number=np.dtype(dtype).type(value))
 
 
-def resolve_types(inputs: Sequence[Parameter], outputs: Sequence[Parameter],
-                  in_types: Sequence[np.dtype | None], out_types: Sequence[np.dtype]
-                  ) -> tuple[list[np.dtype], list[np.dtype], dict[str, np.dtype]]:
+def resolve_types(
+    inputs: Sequence[Parameter],
+    outputs: Sequence[Parameter],
+    in_types: Sequence[np.dtype | None],
+    out_types: Sequence[np.dtype],
+) -> tuple[list[np.dtype], list[np.dtype], dict[str, np.dtype]]:
     """The dtypes of all parameters, and what each placeholder stands for.
 
     Numbers (None among ``in_types``) decide nothing. Raises TypeError where an array is not of
@@ -121,8 +131,7 @@ def resolve_types(inputs: Sequence[Parameter], outputs: Sequence[Parameter],
     """
     meaning: dict[str, np.dtype] = {}
     # The outputs are first: so a placeholder means what was given for the result.
-    for one, given in [*zip(outputs, out_types, strict=False),
-                       *zip(inputs, in_types, strict=True)]:
+    for one, given in [*zip(outputs, out_types, strict=False), *zip(inputs, in_types, strict=True)]:
         if given is None:
             continue
         wanted = one.dtype if one.dtype is not None else meaning.setdefault(one.ctype, given)
@@ -131,12 +140,14 @@ def resolve_types(inputs: Sequence[Parameter], outputs: Sequence[Parameter],
             raise TypeError(
                 f"Type is mismatched. {one.name} is {given}, declared is {declared}"
                 + (f", which is {wanted} already" if one.dtype is None else "")
-                + f"; {one.name}.astype({str(wanted)!r}) converts it")
+                + f"; {one.name}.astype({str(wanted)!r}) converts it"
+            )
     for one in (*inputs, *outputs):
         if one.dtype is None and one.ctype not in meaning:
             raise TypeError(
                 f"no array says what the type {one.ctype} of {one.name} is: give it a name "
-                "(float64), or the output as an argument")
+                "(float64), or the output as an argument"
+            )
 
     def types(declared):
         return [one.dtype if one.dtype is not None else meaning[one.ctype] for one in declared]
@@ -144,8 +155,9 @@ def resolve_types(inputs: Sequence[Parameter], outputs: Sequence[Parameter],
     return types(inputs), types(outputs), meaning
 
 
-def broadcast(operands: list[Operand], declared: Sequence[Parameter]
-              ) -> tuple[list[Operand], tuple[int, ...] | None]:
+def broadcast(
+    operands: list[Operand], declared: Sequence[Parameter]
+) -> tuple[list[Operand], tuple[int, ...] | None]:
     """Arrays that are not ``raw`` in their common shape; None where there is no such array.
 
     Raises ValueError for shapes that do not go together.
@@ -155,12 +167,15 @@ def broadcast(operands: list[Operand], declared: Sequence[Parameter]
     if not shapes:
         return operands, None
     shape = np.broadcast_shapes(*shapes)
-    return [_spread(one, shape) if is_spread else one
-            for one, is_spread in zip(operands, spread, strict=True)], shape
+    return [
+        _spread(one, shape) if is_spread else one
+        for one, is_spread in zip(operands, spread, strict=True)
+    ], shape
 
 
-def squash(operands: list[Operand], declared: Sequence[Parameter], shape: tuple[int, ...]
-           ) -> tuple[list[Operand], tuple[int, ...]]:
+def squash(
+    operands: list[Operand], declared: Sequence[Parameter], shape: tuple[int, ...]
+) -> tuple[list[Operand], tuple[int, ...]]:
     """Join the dimensions that lie one after the other in every array, to spare index work."""
     takes_part = [one.is_array and not p.raw for one, p in zip(operands, declared, strict=True)]
     arrays = [one for one, part in zip(operands, takes_part, strict=True) if part]
@@ -169,7 +184,8 @@ def squash(operands: list[Operand], declared: Sequence[Parameter], shape: tuple[
         if length == 1:
             continue
         joins = groups and all(
-            one.strides[groups[-1][-1]] == one.strides[axis] * length for one in arrays)
+            one.strides[groups[-1][-1]] == one.strides[axis] * length for one in arrays
+        )
         if joins:
             groups[-1].append(axis)
         else:
@@ -181,15 +197,23 @@ def squash(operands: list[Operand], declared: Sequence[Parameter], shape: tuple[
 
     def change(one: Operand) -> Operand:
         strides = tuple(one.strides[group[-1]] for group in groups)
-        return one._replace(shape=joined, strides=strides,
-                            contiguous=_is_contiguous(joined, strides, one.dtype.itemsize))
+        return one._replace(
+            shape=joined,
+            strides=strides,
+            contiguous=_is_contiguous(joined, strides, one.dtype.itemsize),
+        )
 
-    return [change(one) if part else one
-            for one, part in zip(operands, takes_part, strict=True)], joined
+    return [
+        change(one) if part else one for one, part in zip(operands, takes_part, strict=True)
+    ], joined
 
 
-def new_outputs(outputs: Sequence[Parameter], types: Sequence[np.dtype], shape: tuple[int, ...],
-                given: Sequence[Any]) -> list[_core.ndarray]:
+def new_outputs(
+    outputs: Sequence[Parameter],
+    types: Sequence[np.dtype],
+    shape: tuple[int, ...],
+    given: Sequence[Any],
+) -> list[_core.ndarray]:
     """The arrays that a kernel writes: those given, or new ones."""
     if not given:
         return [_core.empty(shape, dtype) for dtype in types]
@@ -198,7 +222,8 @@ def new_outputs(outputs: Sequence[Parameter], types: Sequence[np.dtype], shape: 
             raise TypeError("Output arguments type must be cupy.ndarray")
         if not one.raw and array.shape != shape:
             raise ValueError(
-                f"Out shape is mismatched: {one.name} has {array.shape}, the result {shape}")
+                f"Out shape is mismatched: {one.name} has {array.shape}, the result {shape}"
+            )
     return list(given)
 
 
@@ -235,27 +260,35 @@ class GeneratedKernel:
         if given not in (self.nin, self.nargs):
             raise TypeError(
                 f"Wrong number of arguments for {self.name!r}. It must be either {self.nin} or "
-                f"{self.nargs} (with outputs), but given {given}.")
+                f"{self.nargs} (with outputs), but given {given}."
+            )
 
-    def _function(self, operands: Sequence[Operand], dimensions: tuple[int, ...],
-                  meaning: dict[str, np.dtype]) -> Function:
+    def _function(
+        self, operands: Sequence[Operand], dimensions: tuple[int, ...], meaning: dict[str, np.dtype]
+    ) -> Function:
         """The compiled kernel for operands of these types."""
         key = (*(one.c_type() for one in operands), dimensions, *meaning.items())
         known = self._functions.get(key)
         if known is None:
             if not isinstance(self._options, tuple):
-                raise TypeError("Argument 'options' has incorrect type (expected tuple, got "
-                                f"{type(self._options).__name__})")
+                raise TypeError(
+                    "Argument 'options' has incorrect type (expected tuple, got "
+                    f"{type(self._options).__name__})"
+                )
             types = tuple(one.dtype for one in operands if one.is_array)
             code = self._code(operands, dimensions, meaning)
             self._codes.setdefault(types, code)
             known = self._functions[key] = code, PerDevice()
         code, loaded = known
-        return loaded.get_or(lambda: Function(
-            load(code, self._options, f"{self.name}.cu", headers=HEADERS), self.name, self._kind))
+        return loaded.get_or(
+            lambda: Function(
+                load(code, self._options, f"{self.name}.cu", headers=HEADERS), self.name, self._kind
+            )
+        )
 
-    def _code(self, operands: Sequence[Operand], dimensions: tuple[int, ...],
-              meaning: dict[str, np.dtype]) -> str:
+    def _code(
+        self, operands: Sequence[Operand], dimensions: tuple[int, ...], meaning: dict[str, np.dtype]
+    ) -> str:
         """The kernel's C++; ``dimensions`` are those of its indexers."""
         raise NotImplementedError
 
@@ -263,27 +296,39 @@ class GeneratedKernel:
     def cached_codes(self) -> dict[tuple, str]:
         """The generated C++, by the dtypes of the arguments that it was generated for."""
         if not self._codes:
-            warnings.warn("No codes are cached because compilation is deferred until the first "
-                          "function call.", stacklevel=2)
+            warnings.warn(
+                "No codes are cached because compilation is deferred until the first "
+                "function call.",
+                stacklevel=2,
+            )
         return dict(self._codes)
 
     @property
     def cached_code(self) -> str:
         """The C++ that was generated first."""
         if len(self._codes) > 1:
-            warnings.warn("The input types of the kernel could not be inferred. Please use "
-                          "`.cached_codes` instead.", stacklevel=2)
+            warnings.warn(
+                "The input types of the kernel could not be inferred. Please use "
+                "`.cached_codes` instead.",
+                stacklevel=2,
+            )
         return next(iter(self.cached_codes.values()))
 
 
 def typedefs(meaning: dict[str, np.dtype]) -> str:
-    return "".join(f"typedef {type_name(dtype)} {name};\n"
-                   for name, dtype in sorted(meaning.items()))
+    return "".join(
+        f"typedef {type_name(dtype)} {name};\n" for name, dtype in sorted(meaning.items())
+    )
 
 
 def _of(array: _core.ndarray) -> Operand:
-    return Operand(array.dtype, array.shape, array.strides, array.data.ptr,
-                   _is_contiguous(array.shape, array.strides, array.dtype.itemsize))
+    return Operand(
+        array.dtype,
+        array.shape,
+        array.strides,
+        array.data.ptr,
+        _is_contiguous(array.shape, array.strides, array.dtype.itemsize),
+    )
 
 
 def _spread(one: Operand, shape: tuple[int, ...]) -> Operand:
@@ -292,7 +337,8 @@ def _spread(one: Operand, shape: tuple[int, ...]) -> Operand:
     missing = len(shape) - len(one.shape)
     strides = (0,) * missing + tuple(
         stride if length == wanted else 0
-        for stride, length, wanted in zip(one.strides, one.shape, shape[missing:], strict=True))
+        for stride, length, wanted in zip(one.strides, one.shape, shape[missing:], strict=True)
+    )
     return one._replace(shape=shape, strides=strides, contiguous=False)
 
 

@@ -155,10 +155,22 @@ __device__ inline float16 atomicAdd(float16 *address, float16 value) {
 """
 
 _NAMES = {
-    "?": "bool", "b": "signed char", "h": "short", "i": "int", "l": "long long",
-    "q": "long long", "B": "unsigned char", "H": "unsigned short", "I": "unsigned int",
-    "L": "unsigned long long", "Q": "unsigned long long", "e": "float16", "f": "float",
-    "d": "double", "F": "complex<float>", "D": "complex<double>",
+    "?": "bool",
+    "b": "signed char",
+    "h": "short",
+    "i": "int",
+    "l": "long long",
+    "q": "long long",
+    "B": "unsigned char",
+    "H": "unsigned short",
+    "I": "unsigned int",
+    "L": "unsigned long long",
+    "Q": "unsigned long long",
+    "e": "float16",
+    "f": "float",
+    "d": "double",
+    "F": "complex<float>",
+    "D": "complex<double>",
 }
 
 
@@ -179,11 +191,16 @@ def prelude(dtypes: Iterable[np.dtype]) -> str:
     return half + numbers + '#include "cupy/arrays.cuh"\n'
 
 
-HEADERS = (THRUST_COMPLEX, ("cupy/complex.cuh", COMPLEX), ("cupy/float16.cuh", HALF),
-           ("cupy/math_constants.h", CONSTANTS), ("cupy/arrays.cuh", ARRAYS),
-           # As CuPy's, which brings float16 along; the fp16 header costs time where nobody asks.
-           ("cupy/carray.cuh", '#pragma once\n#include "cupy/float16.cuh"\n'
-                               '#include "cupy/arrays.cuh"\n'), ("cupy/atomics.cuh", ATOMICS))
+HEADERS = (
+    THRUST_COMPLEX,
+    ("cupy/complex.cuh", COMPLEX),
+    ("cupy/float16.cuh", HALF),
+    ("cupy/math_constants.h", CONSTANTS),
+    ("cupy/arrays.cuh", ARRAYS),
+    # As CuPy's, which brings float16 along; the fp16 header costs time where nobody asks.
+    ("cupy/carray.cuh", '#pragma once\n#include "cupy/float16.cuh"\n#include "cupy/arrays.cuh"\n'),
+    ("cupy/atomics.cuh", ATOMICS),
+)
 
 
 def quoted(text: str, name: str) -> str:

@@ -46,9 +46,21 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
 
     _kind = "elementwise"
 
-    def __init__(self, in_params, out_params, operation, name="kernel", reduce_dims=True,
-                 preamble="", no_return=False, return_tuple=False, *, options=(), loop_prep="",
-                 after_loop=""):
+    def __init__(
+        self,
+        in_params,
+        out_params,
+        operation,
+        name="kernel",
+        reduce_dims=True,
+        preamble="",
+        no_return=False,
+        return_tuple=False,
+        *,
+        options=(),
+        loop_prep="",
+        after_loop="",
+    ):
         self._init(in_params, out_params, name, options)
         self.params = self.in_params + self.out_params
         if any(one.name == "i" for one in self.params):
@@ -79,23 +91,30 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
         for value in args:
             if hasattr(value, "__cupy_override_elementwise_kernel__"):
                 return value.__cupy_override_elementwise_kernel__(
-                    self, *args, **({} if size is None else {"size": size}))
+                    self, *args, **({} if size is None else {"size": size})
+                )
         # Outputs, too, may lie in memory of another library.
         args = tuple(value if (array := as_array(value)) is None else array for value in args)
         values = [_kernel.operand(value) for value in args]
-        types = [value.dtype if is_array or isinstance(given, Handle) else None
-                 for (value, is_array), given in zip(values, args, strict=True)]
+        types = [
+            value.dtype if is_array or isinstance(given, Handle) else None
+            for (value, is_array), given in zip(values, args, strict=True)
+        ]
         if any(one is None for one in types[self.nin :]):
             raise TypeError("Output arguments must be cupy.ndarray")
         in_types, out_types, meaning = _kernel.resolve_types(
-            self.in_params, self.out_params, types[: self.nin], types[self.nin :])
-        operands = [value if is_array else _kernel.number(value, dtype) for (value, is_array), dtype
-                    in zip(values, [*in_types, *out_types], strict=False)]
+            self.in_params, self.out_params, types[: self.nin], types[self.nin :]
+        )
+        operands = [
+            value if is_array else _kernel.number(value, dtype)
+            for (value, is_array), dtype in zip(values, [*in_types, *out_types], strict=False)
+        ]
         operands, shape = _kernel.broadcast(operands, self.params[: len(operands)])
         if size is not None:
             if shape is not None:
-                raise ValueError("Specified 'size' can be used only if all of the ndarray are "
-                                 "'raw'.")
+                raise ValueError(
+                    "Specified 'size' can be used only if all of the ndarray are 'raw'."
+                )
             shape = (operator.index(size),)
         elif shape is None:
             raise ValueError("Loop size is undecided.")
@@ -103,8 +122,13 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
             raise ValueError("Output array size is Undecided")
         outputs = _kernel.new_outputs(self.out_params, out_types, shape, args[self.nin :])
         if 0 not in shape:
-            self._launch([*operands[: self.nin], *map(_kernel.output, outputs)], shape, meaning,
-                         block_size, stream)
+            self._launch(
+                [*operands[: self.nin], *map(_kernel.output, outputs)],
+                shape,
+                meaning,
+                block_size,
+                stream,
+            )
         if self.no_return:
             return None
         return outputs[0] if len(outputs) == 1 and not self.return_tuple else tuple(outputs)
@@ -114,8 +138,9 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
             operands, shape = _kernel.squash(operands, self.params, shape)
         function = self._function(operands, (len(shape),), meaning)
         arguments = [*(one.argument() for one in operands), _kernel.indexer(shape)]
-        function.linear_launch(int(np.prod(shape, dtype=np.int64)), arguments, 0, block_size,
-                               stream)
+        function.linear_launch(
+            int(np.prod(shape, dtype=np.int64)), arguments, 0, block_size, stream
+        )
 
     def _code(self, operands, dimensions: tuple[int], meaning: dict[str, np.dtype]) -> str:
         declared, elements = [], []

@@ -124,8 +124,13 @@ def as_cupy_does(source: str = "", name: str = "", options: tuple = ()) -> Itera
         raise InvalidLaunch(error, _Result.CUDA_ERROR_NOT_FOUND) from None
     except LaunchError as error:
         missing = error.message.startswith("no kernel ")
-        raise InvalidLaunch(error, _Result.CUDA_ERROR_NOT_FOUND if missing
-                            else _Result.CUDA_ERROR_INVALID_VALUE) from None
+        raise InvalidLaunch(
+            error, _Result.CUDA_ERROR_NOT_FOUND if missing else _Result.CUDA_ERROR_INVALID_VALUE
+        ) from None
     except TrapError as error:
-        raise FailedLaunch(error, _Result.CUDA_ERROR_ASSERT if "assertion `" in error.message
-                           else _Result.CUDA_ERROR_LAUNCH_FAILED) from None
+        raise FailedLaunch(
+            error,
+            _Result.CUDA_ERROR_ASSERT
+            if "assertion `" in error.message
+            else _Result.CUDA_ERROR_LAUNCH_FAILED,
+        ) from None

@@ -44,30 +44,48 @@ def _kernel(trace: Trace, result: Any, name: str) -> tuple[Any, dict]:
         results = tuple(trace.traced(one) for one in result if one is not None)
     else:
         results = (trace.traced(result),)
-    ins = ", ".join(f"{'_non_const ' * (one._name in trace.assigned)}{one.dtype} {one._name}"
-                    for one in trace.arguments if one is not None)
+    ins = ", ".join(
+        f"{'_non_const ' * (one._name in trace.assigned)}{one.dtype} {one._name}"
+        for one in trace.arguments
+        if one is not None
+    )
     outs = ", ".join(f"{one.dtype} r{i}" for i, one in enumerate(results))
     lines = [*trace.lines, *(f"r{i} = {one._name};" for i, one in enumerate(results))]
-    return FusedKernel(ins, outs, "\n".join(lines), name, preamble=PREAMBLE,
-                       no_return=result is None, return_tuple=isinstance(result, tuple)), {}
+    return FusedKernel(
+        ins,
+        outs,
+        "\n".join(lines),
+        name,
+        preamble=PREAMBLE,
+        no_return=result is None,
+        return_tuple=isinstance(result, tuple),
+    ), {}
 
 
 def _reduction_kernel(trace: Trace, last: Reduced, name: str) -> FusedReduction:
     """The kernel that maps and reduces."""
     if trace.assigned:
-        raise NotImplementedError("assigning to an argument and reducing in one fused "
-                                  "function")
+        raise NotImplementedError("assigning to an argument and reducing in one fused function")
     given = [one for one in trace.arguments if one is not None]
     declared = ", ".join(f"{type_name(one.dtype)} {one._name}" for one in given)
     body = "\n".join(trace.lines)
     kind = type_name(last.dtype)
-    mapping = (f"{PREAMBLE}\n__device__ {kind} _mapped({declared}) {{\n{body}\n"
-               f"return {cast(last.value._name, last.dtype)};\n}}\n")
+    mapping = (
+        f"{PREAMBLE}\n__device__ {kind} _mapped({declared}) {{\n{body}\n"
+        f"return {cast(last.value._name, last.dtype)};\n}}\n"
+    )
     start, expression_ = _reduction(last.name, last.dtype)
     kernel = FusedReduction(
-        ", ".join(f"{one.dtype} {one._name}" for one in given), f"{last.dtype} r0",
-        f"_mapped({', '.join(one._name for one in given)})", expression_, "r0 = a",
-        start if last.name in ("sum", "prod") else None, name, kind, preamble=mapping)
+        ", ".join(f"{one.dtype} {one._name}" for one in given),
+        f"{last.dtype} r0",
+        f"_mapped({', '.join(one._name for one in given)})",
+        expression_,
+        "r0 = a",
+        start if last.name in ("sum", "prod") else None,
+        name,
+        kind,
+        preamble=mapping,
+    )
     kernel._start = start
     return kernel
 
@@ -85,8 +103,7 @@ def _reduction(name: str, dtype: np.dtype) -> tuple[str, str]:
         worst = dtype.type("-inf" if name == "max" else "inf")
         return literal(worst), f"isnan(a) ? a : isnan(b) ? b : a {sign} b ? a : b"
     limits = np.iinfo(dtype)
-    return (literal(dtype.type(limits.min if name == "max" else limits.max)),
-            f"a {sign} b ? a : b")
+    return (literal(dtype.type(limits.min if name == "max" else limits.max)), f"a {sign} b ? a : b")
 
 
 class Fusion:
@@ -108,10 +125,13 @@ class Fusion:
             return self.func(*args)
         for one in args:
             if not isinstance(one, (_core.ndarray, np.generic, *NUMBERS, type(None))):
-                raise TypeError(f"Invalid argument type for '{self.name}': "
-                                f"({', '.join(repr(type(a)) for a in args)})")
-        key = tuple((one.dtype, one.ndim) if isinstance(one, _core.ndarray) else type(one)
-                    for one in args)
+                raise TypeError(
+                    f"Invalid argument type for '{self.name}': "
+                    f"({', '.join(repr(type(a)) for a in args)})"
+                )
+        key = tuple(
+            (one.dtype, one.ndim) if isinstance(one, _core.ndarray) else type(one) for one in args
+        )
         if key not in self._kernels:
             self._kernels[key] = self._trace(args)
         kernel, kwargs = self._kernels[key]
@@ -127,7 +147,8 @@ class Fusion:
             raise NotImplementedError(
                 f"{self.name} cannot be fused: {error}. The stand-in's cupy.fuse takes CuPy's "
                 "elementwise functions and operators, and a reduction at the end; NumPy's "
-                "own functions belong outside") from error
+                "own functions belong outside"
+            ) from error
         return _kernel(trace, result, self.name)
 
     def clear_cache(self) -> None:

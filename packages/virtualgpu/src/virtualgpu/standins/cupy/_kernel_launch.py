@@ -44,7 +44,8 @@ def argument(value: Any) -> Argument:
             value = kind(value)
         except OverflowError:
             raise OverflowError(
-                f"{value} does not fit 64 bits, which CuPy makes of a Python int") from None
+                f"{value} does not fit 64 bits, which CuPy makes of a Python int"
+            ) from None
     if isinstance(value, np.generic) and value.dtype.kind in "?biufcV":
         return number_argument(value)
     if isinstance(value, np.ndarray) and value.size == 1:
@@ -53,11 +54,13 @@ def argument(value: Any) -> Argument:
         raise TypeError(
             f"You are trying to pass a numpy.ndarray of shape {value.shape} as a kernel parameter: "
             "it lies on the host, where no kernel can reach it; cupy.asarray(array) copies it to "
-            "the device")
+            "the device"
+        )
     if hasattr(value, "__cuda_array_interface__"):
         raise TypeError(
             f"Unsupported type {type(value)}: a RawKernel takes CuPy's arrays alone; "
-            "cupy.asarray(array) is one over the same memory, nothing is copied")
+            "cupy.asarray(array) is one over the same memory, nothing is copied"
+        )
     raise TypeError(f"Unsupported type {type(value)}")
 
 
@@ -77,14 +80,24 @@ class Function:
             self._function = CudaFunction(module, funcname)
         self.name, self._kind = funcname, kind
 
-    def __call__(self, grid: tuple, block: tuple, args: Any, shared_mem: int = 0, stream=None,
-                 enable_cooperative_groups: bool = False, *, size: int = 0) -> None:
+    def __call__(
+        self,
+        grid: tuple,
+        block: tuple,
+        args: Any,
+        shared_mem: int = 0,
+        stream=None,
+        enable_cooperative_groups: bool = False,
+        *,
+        size: int = 0,
+    ) -> None:
         """Launch. ``size`` is for the record alone."""
         grid, block = _extent(grid, "grid"), _extent(block, "block")
         shared_mem = operator.index(shared_mem)
         if shared_mem < 0:
-            raise OverflowError("can't convert negative value to size_t: shared_mem is "
-                                f"{shared_mem}")
+            raise OverflowError(
+                f"can't convert negative value to size_t: shared_mem is {shared_mem}"
+            )
         queue = stream_number(stream)
         len(args)  # CuPy makes room for so many: a generator is refused
         arguments = [argument(value) for value in args]
@@ -92,15 +105,21 @@ class Function:
         with as_cupy_does(), queues.on(queue):
             self._function.launch(grid, block, arguments, shared_mem, enable_cooperative_groups)
 
-    def linear_launch(self, size: int, args: Any, shared_mem: int = 0,
-                      block_max_size: int = 128, stream=None) -> None:
+    def linear_launch(
+        self, size: int, args: Any, shared_mem: int = 0, block_max_size: int = 128, stream=None
+    ) -> None:
         """Launch one thread for each of ``size`` elements, as far as a grid reaches."""
         blocks = min(0x7FFFFFFF, -(-size // block_max_size))
         self((blocks,), (min(block_max_size, size),), args, shared_mem, stream, size=size)
 
 
-def load(source: str, options: tuple[str, ...], name: str, names: tuple[str, ...] = (),
-         headers: tuple = ()) -> Module:
+def load(
+    source: str,
+    options: tuple[str, ...],
+    name: str,
+    names: tuple[str, ...] = (),
+    headers: tuple = (),
+) -> Module:
     """Compile CUDA C++ with NVRTC and load it on the current device. Raises CompileException."""
     with as_cupy_does(source, name, options):
         return Module.from_cuda(source, options=options, names=names, name=name, headers=headers)
@@ -110,7 +129,8 @@ def _extent(dimensions: Any, what: str) -> tuple[int, int, int]:
     if not isinstance(dimensions, tuple):
         raise TypeError(
             f"Argument '{what}' has incorrect type (expected tuple, got "
-            f"{type(dimensions).__name__}): write ({dimensions},)")
+            f"{type(dimensions).__name__}): write ({dimensions},)"
+        )
     if not dimensions:
         raise IndexError(f"tuple index out of range: the {what} is empty")
     # CuPy makes 1 of what is less.

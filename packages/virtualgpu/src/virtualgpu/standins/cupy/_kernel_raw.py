@@ -14,9 +14,16 @@ from ._kernel_errors import as_cupy_does
 from ._kernel_launch import Function, load
 
 _ATTRIBUTES = (
-    "max_threads_per_block", "shared_size_bytes", "const_size_bytes", "local_size_bytes",
-    "num_regs", "ptx_version", "binary_version", "cache_mode_ca",
-    "max_dynamic_shared_size_bytes", "preferred_shared_memory_carveout",
+    "max_threads_per_block",
+    "shared_size_bytes",
+    "const_size_bytes",
+    "local_size_bytes",
+    "num_regs",
+    "ptx_version",
+    "binary_version",
+    "cache_mode_ca",
+    "max_dynamic_shared_size_bytes",
+    "preferred_shared_memory_carveout",
 )
 
 
@@ -46,14 +53,28 @@ class RawKernel:
         As ``backend='nvcc'``.
     """
 
-    def __init__(self, code: str, name: str, options: tuple[str, ...] = (),
-                 backend: str = "nvrtc", *, translate_cucomplex: bool = False,
-                 enable_cooperative_groups: bool = False, jitify: bool = False):
-        for what, value, wanted in (("code", code, str), ("name", name, str),
-                                    ("options", options, tuple), ("backend", backend, str)):
+    def __init__(
+        self,
+        code: str,
+        name: str,
+        options: tuple[str, ...] = (),
+        backend: str = "nvrtc",
+        *,
+        translate_cucomplex: bool = False,
+        enable_cooperative_groups: bool = False,
+        jitify: bool = False,
+    ):
+        for what, value, wanted in (
+            ("code", code, str),
+            ("name", name, str),
+            ("options", options, tuple),
+            ("backend", backend, str),
+        ):
             if not isinstance(value, wanted) and not (what == "code" and value is None):
-                raise TypeError(f"Argument '{what}' has incorrect type (expected "
-                                f"{wanted.__name__}, got {type(value).__name__})")
+                raise TypeError(
+                    f"Argument '{what}' has incorrect type (expected "
+                    f"{wanted.__name__}, got {type(value).__name__})"
+                )
         self.code, self.name, self.options, self.backend = code, name, options, backend
         self.__name__ = name
         self.translate_cucomplex = translate_cucomplex
@@ -75,8 +96,9 @@ class RawKernel:
         shared_mem : int
             Bytes of dynamic shared memory a block.
         """
-        self.kernel(grid, block, args,
-                    enable_cooperative_groups=self.enable_cooperative_groups, **kwargs)
+        self.kernel(
+            grid, block, args, enable_cooperative_groups=self.enable_cooperative_groups, **kwargs
+        )
 
     @property
     def kernel(self) -> Function:
@@ -85,8 +107,14 @@ class RawKernel:
 
     def _module(self) -> Module:
         with_host = self.backend != "nvrtc" or self.jitify
-        return _module(self.code, self.file_path, self.options, self.name_expressions or (),
-                       f"{_plain(self.name)}.cu", with_host).get_or(None)
+        return _module(
+            self.code,
+            self.file_path,
+            self.options,
+            self.name_expressions or (),
+            f"{_plain(self.name)}.cu",
+            with_host,
+        ).get_or(None)
 
     def compile(self, log_stream=None) -> None:
         """Compile now; ``log_stream`` gets the compiler's warnings."""
@@ -138,15 +166,25 @@ class RawModule:
         As for :class:`RawKernel`.
     """
 
-    def __init__(self, *, code: str | None = None, path: str | None = None,
-                 options: tuple[str, ...] = (), backend: str = "nvrtc",
-                 translate_cucomplex: bool = False, enable_cooperative_groups: bool = False,
-                 name_expressions=None, jitify: bool = False):
+    def __init__(
+        self,
+        *,
+        code: str | None = None,
+        path: str | None = None,
+        options: tuple[str, ...] = (),
+        backend: str = "nvrtc",
+        translate_cucomplex: bool = False,
+        enable_cooperative_groups: bool = False,
+        name_expressions=None,
+        jitify: bool = False,
+    ):
         if (code is None) == (path is None):
             raise TypeError("Exactly one of `code` and `path` keyword arguments must be given.")
         if not isinstance(options, tuple):
-            raise TypeError("Argument 'options' has incorrect type (expected tuple, got "
-                            f"{type(options).__name__})")
+            raise TypeError(
+                "Argument 'options' has incorrect type (expected tuple, got "
+                f"{type(options).__name__})"
+            )
         if name_expressions is not None:
             if code is None:
                 raise ValueError("name_expressions need the C++ code of the kernels")
@@ -161,8 +199,14 @@ class RawModule:
     def module(self) -> Module:
         """The loaded module on the current device (a :class:`virtualgpu.Module`)."""
         with_host = self.backend != "nvrtc" or self.jitify
-        return _module(self.code, self.file_path, self.options, self.name_expressions or (),
-                       "module.cu", with_host).get_or(None)
+        return _module(
+            self.code,
+            self.file_path,
+            self.options,
+            self.name_expressions or (),
+            "module.cu",
+            with_host,
+        ).get_or(None)
 
     def compile(self, log_stream=None) -> None:
         """Compile now; ``log_stream`` gets the compiler's warnings."""
@@ -175,9 +219,14 @@ class RawModule:
         attributes of its own, all share the module's variables. Raises CUDADriverError where
         there is none."""
         kernel = RawKernel(
-            self.code, name, self.options, self.backend,
+            self.code,
+            name,
+            self.options,
+            self.backend,
             translate_cucomplex=self.translate_cucomplex,
-            enable_cooperative_groups=self.enable_cooperative_groups, jitify=self.jitify)
+            enable_cooperative_groups=self.enable_cooperative_groups,
+            jitify=self.jitify,
+        )
         kernel.file_path, kernel.name_expressions = self.file_path, self.name_expressions
         module = self.module
         kernel._functions.get_or(lambda: Function(module, name))
@@ -204,8 +253,14 @@ class _Loaded(PerDevice):
 
 
 @lru_cache(maxsize=256)
-def _module(code: str | None, path: str | None, options: tuple[str, ...],
-            names: tuple[str, ...], name: str, with_host: bool) -> _Loaded:
+def _module(
+    code: str | None,
+    path: str | None,
+    options: tuple[str, ...],
+    names: tuple[str, ...],
+    name: str,
+    with_host: bool,
+) -> _Loaded:
     """The module of a source: kernels from the same source share its variables."""
     if code is None:
         return _Loaded(lambda: _from_file(path))
@@ -218,7 +273,8 @@ def _from_file(path: str) -> Module:
     if b".version" not in raw:
         raise NotImplementedError(
             f"{path} holds machine code of a real GPU; the virtual GPU runs PTX "
-            "(nvcc --ptx) and CUDA C++ (code=...)")
+            "(nvcc --ptx) and CUDA C++ (code=...)"
+        )
     with as_cupy_does():
         return Module.from_ptx(raw.decode())
 

@@ -51,9 +51,20 @@ class ReductionKernel(_kernel.GeneratedKernel):
 
     _kind = "reduction"
 
-    def __init__(self, in_params, out_params, map_expr, reduce_expr, post_map_expr, identity,
-                 name="reduce_kernel", reduce_type=None, reduce_dims=True, preamble="",
-                 options=()):
+    def __init__(
+        self,
+        in_params,
+        out_params,
+        map_expr,
+        reduce_expr,
+        post_map_expr,
+        identity,
+        name="reduce_kernel",
+        reduce_type=None,
+        reduce_dims=True,
+        preamble="",
+        options=(),
+    ):
         self._init(in_params, out_params, name, options)
         if self.nout != 1:
             raise ValueError(f"a reduction has one output, {self.nout} are declared")
@@ -96,26 +107,35 @@ class ReductionKernel(_kernel.GeneratedKernel):
         if any(not isinstance(one, _core.ndarray) for one in given):
             raise TypeError("Output arguments type must be cupy.ndarray")
         in_types, out_types, meaning = _kernel.resolve_types(
-            self.in_params, self.out_params,
+            self.in_params,
+            self.out_params,
             [value.dtype if is_array else None for value, is_array in values],
-            [one.dtype for one in given])
-        operands = [value if is_array else _kernel.number(value, wanted)
-                    for (value, is_array), wanted in zip(values, in_types, strict=True)]
+            [one.dtype for one in given],
+        )
+        operands = [
+            value if is_array else _kernel.number(value, wanted)
+            for (value, is_array), wanted in zip(values, in_types, strict=True)
+        ]
         operands, shape = _kernel.broadcast(operands, self.in_params)
         if shape is None:
             raise ValueError("Loop size is undecided.")
         reduced, kept = _axes(axis, len(shape))
-        out_shape = tuple(1 if i in reduced else length for i, length in enumerate(shape)
-                          if keepdims or i in kept)
+        out_shape = tuple(
+            1 if i in reduced else length for i, length in enumerate(shape) if keepdims or i in kept
+        )
         (result,) = _kernel.new_outputs(self.out_params, out_types, out_shape, given)
         if result.size == 0:
             return result
         if 0 in shape and not self.identity:
-            raise ValueError(f"zero-size array to reduction operation {self.name} which has no "
-                             "identity")
+            raise ValueError(
+                f"zero-size array to reduction operation {self.name} which has no identity"
+            )
         arrays = [one for one in operands if one.is_array]
-        if len(arrays) == 1 and not arrays[0].contiguous and not any(
-                one.raw for one in self.in_params):
+        if (
+            len(arrays) == 1
+            and not arrays[0].contiguous
+            and not any(one.raw for one in self.in_params)
+        ):
             # In memory's order: what lies side by side is read side by side.
             reduced = tuple(sorted(reduced, key=lambda axis: -abs(arrays[0].strides[axis])))
         self._launch(operands, shape, reduced + kept, len(reduced), result, meaning, stream)
@@ -126,16 +146,26 @@ class ReductionKernel(_kernel.GeneratedKernel):
             if any(one.raw for one in self.in_params):
                 raise NotImplementedError(
                     f"{self.name}: with a raw parameter only the first axes can be reduced: "
-                    "transpose the others")
+                    "transpose the others"
+                )
             operands = [_transpose(one, order) if one.is_array else one for one in operands]
             shape = tuple(shape[axis] for axis in order)
         # Neighbouring threads should read neighbouring elements: of one result or of several?
         nearest = min(
-            (axis for one in operands if one.is_array for axis in range(len(shape))
-             if len(one.strides) == len(shape) and one.strides[axis]),
-            key=lambda axis: min(abs(one.strides[axis]) for one in operands
-                                 if one.is_array and len(one.strides) == len(shape)),
-            default=0)
+            (
+                axis
+                for one in operands
+                if one.is_array
+                for axis in range(len(shape))
+                if len(one.strides) == len(shape) and one.strides[axis]
+            ),
+            key=lambda axis: min(
+                abs(one.strides[axis])
+                for one in operands
+                if one.is_array and len(one.strides) == len(shape)
+            ),
+            default=0,
+        )
         along = nearest < reduced
         size = int(np.prod(shape, dtype=np.int64))
         if self.reduce_dims and 0 not in shape:
@@ -146,9 +176,12 @@ class ReductionKernel(_kernel.GeneratedKernel):
         lanes = 1 << max(0, min(BLOCK, max(1, size // count)) - 1).bit_length()
         function = self._function([*operands, output], (len(shape), len(out_shape)), meaning)
         per_block = BLOCK // lanes
-        arguments = [*(one.argument() for one in (*operands, output)), _kernel.indexer(shape),
-                     _kernel.indexer(out_shape),
-                     Argument(np.array([lanes, along], np.int32).tobytes())]
+        arguments = [
+            *(one.argument() for one in (*operands, output)),
+            _kernel.indexer(shape),
+            _kernel.indexer(out_shape),
+            Argument(np.array([lanes, along], np.int32).tobytes()),
+        ]
         function((-(-count // per_block),), (BLOCK,), arguments, stream=stream, size=size)
 
     def _code(self, operands, dimensions: tuple[int, int], meaning: dict[str, np.dtype]) -> str:
@@ -160,8 +193,12 @@ class ReductionKernel(_kernel.GeneratedKernel):
             if is_element:
                 elements.append(f"const {one.ctype} &{one.name} = _raw_{one.name}[_in_ind.get()];")
         (result,) = self.out_params
-        declared += [f"{output.c_type()} _raw_{result.name}", f"CIndexer<{dimensions[0]}> _in_ind",
-                     f"CIndexer<{dimensions[1]}> _out_ind", "const _Plan _plan"]
+        declared += [
+            f"{output.c_type()} _raw_{result.name}",
+            f"CIndexer<{dimensions[0]}> _in_ind",
+            f"CIndexer<{dimensions[1]}> _out_ind",
+            "const _Plan _plan",
+        ]
         elements = "\n            ".join(elements)
         path = source_path(self.map_expr, f"{self.name} (map)")
         return f"""{prelude(one.dtype for one in (*operands, output))}{_kernel.typedefs(meaning)}
@@ -232,5 +269,8 @@ def _axes(axis, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _transpose(one: _kernel.Operand, order: tuple[int, ...]) -> _kernel.Operand:
-    return one._replace(shape=tuple(one.shape[axis] for axis in order),
-                        strides=tuple(one.strides[axis] for axis in order), contiguous=False)
+    return one._replace(
+        shape=tuple(one.shape[axis] for axis in order),
+        strides=tuple(one.strides[axis] for axis in order),
+        contiguous=False,
+    )

@@ -16,12 +16,27 @@ from ._kernel_expressions import expression
 
 NUMBERS = (bool, int, float, complex)
 _BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
-    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "lshift": "left_shift",
-    "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "true_divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "power",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
 }
-_COMPARISONS = {"lt": "less", "le": "less_equal", "eq": "equal", "ne": "not_equal",
-                "gt": "greater", "ge": "greater_equal"}
+_COMPARISONS = {
+    "lt": "less",
+    "le": "less_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
 
 
 class Traced:
@@ -33,8 +48,9 @@ class Traced:
     __array_ufunc__ = None  # NumPy's own ufuncs and scalars stand back
     __hash__ = None
 
-    def __init__(self, trace: Trace, name: str, dtype: np.dtype, ndim: int,
-                 weak: type | None = None):
+    def __init__(
+        self, trace: Trace, name: str, dtype: np.dtype, ndim: int, weak: type | None = None
+    ):
         self._trace, self._name, self._weak = trace, name, weak
         self.dtype, self.ndim = np.dtype(dtype), ndim
 
@@ -65,11 +81,13 @@ class Traced:
     def __bool__(self):
         raise TypeError(
             "Can't cast to bool: a fused function runs once, for all elements and before there "
-            "are any; use cupy.where(condition, a, b) in place of if")
+            "are any; use cupy.where(condition, a, b) in place of if"
+        )
 
     def __iter__(self):
-        raise TypeError("a fused function sees whole arrays, element by element: it cannot loop "
-                        "over them")
+        raise TypeError(
+            "a fused function sees whole arrays, element by element: it cannot loop over them"
+        )
 
     def __setitem__(self, index, value):
         if not (index is Ellipsis or (isinstance(index, slice) and index == slice(None))):
@@ -81,7 +99,8 @@ class Traced:
             raise AttributeError(name)
         raise NotImplementedError(
             f"{self!r}.{name} inside a fused function: the stand-in's cupy.fuse fuses "
-            "elementwise functions and operators; take sums, shapes and elements outside")
+            "elementwise functions and operators; take sums, shapes and elements outside"
+        )
 
     def sum(self, axis=None, dtype=None, out=None, keepdims=False):
         return self._reduce("sum", axis, dtype, out, keepdims)
@@ -127,7 +146,8 @@ class Reduced:
             raise AttributeError(name)
         raise NotImplementedError(
             f"{self!r} is the last step that the stand-in's cupy.fuse can fuse: return it, and go "
-            "on outside the fused function")
+            "on outside the fused function"
+        )
 
     def _refuse(self, *others):
         return self.more
@@ -191,7 +211,8 @@ class Trace:
             return Traced(self, literal(scalar), scalar.dtype, -1, weak)
         raise TypeError(
             f"Unsupported type {type(value)} in a fused function: give arrays as arguments of "
-            "the function, so that they become arguments of the kernel")
+            "the function, so that they become arguments of the kernel"
+        )
 
     def call(self, function, *args, out=None, dtype=None, **unknown):
         """A ufunc on traced values."""
@@ -201,26 +222,30 @@ class Trace:
         if loops is None:
             raise NotImplementedError(
                 f"{function!r} inside a fused function: cupy.fuse fuses ufuncs; call the kernel "
-                "outside, or write its operation in terms of ufuncs")
+                "outside, or write its operation in terms of ufuncs"
+            )
         if out is not None:
             args = (*args, *(out if isinstance(out, tuple) else (out,)))
         if function.nout != 1 or dtype is not None or unknown.keys() - {"casting"}:
             raise NotImplementedError(
                 f"{function!r} inside a fused function: one result and no dtype= are supported; "
-                "use .astype")
+                "use .astype"
+            )
         values = [self.traced(one) for one in args[: function.nin]]
         kinds = tuple(_kind(one) for one in values)
         try:
             *types, result = loops.resolve_dtypes((*kinds, None))
         except TypeError:
-            raise TypeError(f"Invalid type cast in '{function.name}': "
-                            f"{[str(one.dtype) for one in values]}") from None
+            raise TypeError(
+                f"Invalid type cast in '{function.name}': {[str(one.dtype) for one in values]}"
+            ) from None
         name = function.name.removeprefix("cupy_")
         code = expression(name, types[0])
         if code is None:
             raise NotImplementedError(
                 f"cupy.{function.__name__} of {types[0]} inside a fused function: the stand-in "
-                "has no C++ for it; compute it outside, or write an ElementwiseKernel")
+                "has no C++ for it; compute it outside, or write an ElementwiseKernel"
+            )
         operands = [cast(one._name, dtype) for one, dtype in zip(values, types, strict=True)]
         made = self._new(f"({code.format(*operands)})", result, max(one.ndim for one in values))
         targets = args[function.nin :]
@@ -228,8 +253,10 @@ class Trace:
             return made
         (target,) = targets
         if not np.can_cast(result, target.dtype, "same_kind"):
-            raise TypeError(f"Cannot cast output operand from {result!r} to {target.dtype!r} "
-                            "according to the rule 'same_kind'")
+            raise TypeError(
+                f"Cannot cast output operand from {result!r} to {target.dtype!r} "
+                "according to the rule 'same_kind'"
+            )
         return self.assign(target, made)
 
     def where(self, condition, x, y) -> Traced:
@@ -237,8 +264,7 @@ class Trace:
         condition, x, y = (self.traced(one) for one in (condition, x, y))
         # NumPy's rule for weak numbers, by way of a function of two arguments.
         result = np.maximum.resolve_dtypes((_kind(x), _kind(y), None))[-1]
-        code = (f"(bool({condition._name}) ? {cast(x._name, result)} : "
-                f"{cast(y._name, result)})")
+        code = f"(bool({condition._name}) ? {cast(x._name, result)} : {cast(y._name, result)})"
         return self._new(code, result, max(condition.ndim, x.ndim, y.ndim))
 
     def cast(self, value: Traced, dtype: np.dtype) -> Traced:

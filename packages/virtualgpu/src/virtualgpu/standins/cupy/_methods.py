@@ -122,8 +122,10 @@ class Methods:
             raise TypeError("subok is not supported yet")
         dtype = supported(dtype)
         if casting is not None and not np.can_cast(self.dtype, dtype, casting):
-            raise TypeError(f"Cannot cast array data from {self.dtype!r} to {dtype!r} "
-                            f"according to the rule '{casting}'")
+            raise TypeError(
+                f"Cannot cast array data from {self.dtype!r} to {dtype!r} "
+                f"according to the rule '{casting}'"
+            )
         return _creation.convert(self, dtype, order, copy)
 
     def byteswap(self, inplace=False):
@@ -144,8 +146,7 @@ class Methods:
         if arr.dtype != self.dtype:
             raise TypeError(f"{arr.dtype} array cannot be set to {self.dtype} array")
         if arr.shape != self.shape:
-            raise ValueError(
-                f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
+            raise ValueError(f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
         if not self.flags.forc:
             raise RuntimeError("Cannot set to non-contiguous array")
         number = stream_number(stream)
@@ -186,8 +187,11 @@ class Methods:
 
     @property
     def toDlpack(self):
-        raise missing("cupy.ndarray", "toDlpack", "the array itself, which Numba takes without a "
-                      "copy, or x.get()")
+        raise missing(
+            "cupy.ndarray",
+            "toDlpack",
+            "the array itself, which Numba takes without a copy, or x.get()",
+        )
 
     # -- numbers -------------------------------------------------------------------------------
 
@@ -229,13 +233,21 @@ class Methods:
         for one in operands:
             # NumPy's arrays go on, to the TypeError for what lies on the host.
             if not isinstance(one, (*SCALARS, Methods, np.ndarray)) and not (
-                    hasattr(one, "__cuda_array_interface__")
-                    or hasattr(one, "__cupy_get_ndarray__")):
+                hasattr(one, "__cuda_array_interface__") or hasattr(one, "__cupy_get_ndarray__")
+            ):
                 return NotImplemented
-        if ufunc.__name__ in ("greater", "greater_equal", "less", "less_equal", "equal",
-                              "not_equal"):
-            inputs = tuple(one.item() if isinstance(one, np.ndarray) and one.ndim == 0 else one
-                           for one in inputs)
+        if ufunc.__name__ in (
+            "greater",
+            "greater_equal",
+            "less",
+            "less_equal",
+            "equal",
+            "not_equal",
+        ):
+            inputs = tuple(
+                one.item() if isinstance(one, np.ndarray) and one.ndim == 0 else one
+                for one in inputs
+            )
         return function(*inputs, **kwargs)
 
     def __array_function__(self, func, types, args, kwargs):
@@ -260,8 +272,11 @@ def _method(name: str):
 
 def _scatter(old: str, name: str):
     def method(self, slices, value) -> None:
-        warnings.warn(f"`ndarray.{old}` is deprecated. Please use `cupy.{name}.at` instead.",
-                      DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"`ndarray.{old}` is deprecated. Please use `cupy.{name}.at` instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         named(name).at(self, slices, value)
 
     method.__name__ = old

@@ -18,8 +18,7 @@ class vectorize:
     the type that holds every element's; a branch that no element takes adds nothing to it.
     """
 
-    def __init__(self, pyfunc, otypes=None, doc=None, excluded=None, cache=False,
-                 signature=None):
+    def __init__(self, pyfunc, otypes=None, doc=None, excluded=None, cache=False, signature=None):
         if doc is not None or excluded is not None or cache or signature is not None:
             raise NotImplementedError("cupy.vectorize takes pyfunc and otypes only")
         self.pyfunc, self.otypes = pyfunc, otypes
@@ -29,12 +28,14 @@ class vectorize:
         given = np.broadcast_arrays(*map(operand, args))
         with np.errstate(all="ignore"):  # a number of the device's divides by zero
             # Scalars of NumPy's, which keep their type as those of a kernel do.
-            found = [asnumpy(self.pyfunc(*one)) for one in zip(*(array.flat for array in given),
-                                                              strict=True)]
+            found = [
+                asnumpy(self.pyfunc(*one))
+                for one in zip(*(array.flat for array in given), strict=True)
+            ]
             if not found:  # of one that is not there, for its type
                 found = [asnumpy(self.pyfunc(*(array.dtype.type(1) for array in given)))]
         kind = self.otypes or np.result_type(*found)
-        host = np.array(found[:given[0].size], kind).reshape(given[0].shape)
+        host = np.array(found[: given[0].size], kind).reshape(given[0].shape)
         made = from_host(host)
         _launches.record(f"vectorized_{self.pyfunc.__name__}", size=made.size)
         return made
@@ -83,14 +84,18 @@ class broadcast:
         self.nd = self.ndim = len(self.shape)
         self.size = int(np.prod(self.shape))
         self.values = [
-            view_of(one, np.broadcast_to(one._host, self.shape)) if isinstance(one, ndarray)
-            else one for one in arrays]
+            view_of(one, np.broadcast_to(one._host, self.shape))
+            if isinstance(one, ndarray)
+            else one
+            for one in arrays
+        ]
 
 
 def _plain(index):
     """An integer, a slice or an ellipsis; IndexError otherwise."""
     if isinstance(index, bool) or not (
-            index is Ellipsis or isinstance(index, slice) or np.isscalar(index)):
+        index is Ellipsis or isinstance(index, slice) or np.isscalar(index)
+    ):
         raise IndexError("unsupported iterator index")
     return index
 
@@ -105,7 +110,10 @@ class _Grid:
         keys = key if isinstance(key, tuple) else (key,)
         hosts = tuple(
             slice(*(on_host(part) for part in (one.start, one.stop, one.step)))
-            if isinstance(one, slice) else on_host(one) for one in keys)
+            if isinstance(one, slice)
+            else on_host(one)
+            for one in keys
+        )
         return wrap(self._host_grid[hosts if isinstance(key, tuple) else hosts[0]], [])
 
 

@@ -40,8 +40,9 @@ def from_interface(interface: dict, owner) -> ndarray:
     if size:
         steps = [(n - 1) * s for n, s in zip(shape, strides, strict=True)] if strides else []
         low = sum(step for step in steps if step < 0)
-        high = (sum(step for step in steps if step > 0) if strides
-                else (size - 1) * dtype.itemsize) + dtype.itemsize
+        high = (
+            sum(step for step in steps if step > 0) if strides else (size - 1) * dtype.itemsize
+        ) + dtype.itemsize
     mem = UnownedMemory(pointer + low, high - low, owner)
     # Dates and times are taken where they lie, to be viewed as integers.
     kept = np.dtype(np.int64) if dtype.kind in "Mm" else supported(dtype)
@@ -70,7 +71,8 @@ def on_this_device(array: ndarray) -> None:
         raise ValueError(
             f"The device where the array resides ({array.data.device_id}) is different from the "
             f"current device ({devices.number()}), and peer access is not available between them: "
-            "cupy.asarray(array) copies it here, and `with array.device:` computes there")
+            "cupy.asarray(array) copies it here, and `with array.device:` computes there"
+        )
 
 
 def on_host(x):

@@ -6,14 +6,29 @@ import numpy as np
 
 _MISSING = object()
 _BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
-    "floordiv": "floor_divide", "mod": "remainder", "lshift": "left_shift",
-    "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "matmul": "matmul", "divmod": "divmod",
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "true_divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "matmul": "matmul",
+    "divmod": "divmod",
 }
 _IN_PLACE = [name for name in _BINARY if name not in ("matmul", "divmod")]
-_COMPARISONS = {"lt": "less", "le": "less_equal", "eq": "equal", "ne": "not_equal",
-                "gt": "greater", "ge": "greater_equal"}
+_COMPARISONS = {
+    "lt": "less",
+    "le": "less_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
 
 
 #: The package's functions by name, complete once the package is imported.
@@ -43,7 +58,10 @@ class Operators:
 
             warnings.warn(
                 "Applying '+' to a non-numerical array is ill-defined. Returning a copy, but in "
-                "the future this will error.", DeprecationWarning, stacklevel=2)
+                "the future this will error.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
             return self.copy()
         return named("positive")(self)
 
@@ -124,8 +142,12 @@ def _add_operators() -> None:
         add(f"__{short}__", _binary, name, f"``cupy.{name}(self, other)``.")
         add(f"__r{short}__", _reflected, name, f"``cupy.{name}(other, self)``.")
     for short in _IN_PLACE:
-        add(f"__i{short}__", in_place, _BINARY[short],
-            f"``cupy.{_BINARY[short]}(self, other, out=self)``.")
+        add(
+            f"__i{short}__",
+            in_place,
+            _BINARY[short],
+            f"``cupy.{_BINARY[short]}(self, other, out=self)``.",
+        )
     for short, name in _COMPARISONS.items():
         add(f"__{short}__", _compare, name, f"``cupy.{name}(self, other)``.")
 

@@ -52,6 +52,7 @@ def show_config(*, _full=False) -> None:
 
 def memoize(for_each_device=False):
     """Remember the results of a function, for every combination of (hashable) arguments."""
+
     def decorate(function):
         remembered = functools.cache(function)
         _memos.append(remembered)

@@ -22,7 +22,8 @@ class poly1d:
     def __init__(self, c_or_r, r=False, variable=None):
         given = c_or_r._host if isinstance(c_or_r, poly1d) else c_or_r
         self._host = np.poly1d(
-            given if isinstance(given, np.poly1d) else asnumpy(given), r, variable)
+            given if isinstance(given, np.poly1d) else asnumpy(given), r, variable
+        )
 
     coeffs = c = coef = coefficients = property(lambda self: asarray(self._host.coeffs))
     order = o = property(lambda self: self._host.order)
@@ -36,8 +37,10 @@ class poly1d:
         return self.coeffs
 
     def __array__(self, dtype=None, copy=None):
-        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()` "
-                        "to construct a NumPy array explicitly.")
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` "
+            "to construct a NumPy array explicitly."
+        )
 
     def __repr__(self) -> str:
         return repr(self._host)
@@ -106,6 +109,7 @@ def _on_device(made):
 
 def _routine(name: str):
     """``cupy.NAME``: a polynomial where an argument is one, else an array."""
+
     def function(a1, a2):
         result = getattr(np, name)(_on_host(a1), _on_host(a2))
         _launches.record(f"cupy.{name}", "routine", size=np.size(result), exact=False)

@@ -45,8 +45,10 @@ NAN = {
     "nanargmin": (np.nanargmin, "dtype", False),
 }
 #: What may stand inside a fused function, for messages.
-FUSES = ("it cannot be fused; the stand-in's cupy.fuse fuses elementwise functions, operators and "
-         "sum, prod, max and min")
+FUSES = (
+    "it cannot be fused; the stand-in's cupy.fuse fuses elementwise functions, operators and "
+    "sum, prod, max and min"
+)
 ALIASES = {"amax": "max", "amin": "min", "product": "prod", "alltrue": "all", "sometrue": "any"}
 
 
@@ -65,20 +67,26 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
     """
     function, takes, empty_result = METHODS.get(name) or NAN[name]
     if hasattr(a, "__cupy_override_elementwise_kernel__"):
-        raise NotImplementedError(f"cupy.{name} inside a fused function: {FUSES}; take cupy.{name} "
-                                  "outside")
+        raise NotImplementedError(
+            f"cupy.{name} inside a fused function: {FUSES}; take cupy.{name} outside"
+        )
     host = a._host
     axes = axis if axis is None or isinstance(axis, tuple) else (axis,)
     if not empty_result and host.size == 0 and (axes is None or 0 in np.take(host.shape, axes)):
-        raise ValueError(f"zero-size array to reduction operation cupy_{name} which has no "
-                         "identity")
+        raise ValueError(
+            f"zero-size array to reduction operation cupy_{name} which has no identity"
+        )
     index = name.endswith(("argmax", "argmin"))
     if dtype is not None and "dtype" in takes and not index:
         more["dtype"] = dtype
     small = host.dtype == np.float16 and not dtype and name.endswith(("sum", "prod"))
     host = host.astype(np.float32) if small else host  # in which CuPy's kernels add
-    with np.errstate(all="ignore"), _no_warnings(
-            (name in NAN and name not in ("nanmax", "nanmin")) or not host.size or "ddof" in more):
+    with (
+        np.errstate(all="ignore"),
+        _no_warnings(
+            (name in NAN and name not in ("nanmax", "nanmin")) or not host.size or "ddof" in more
+        ),
+    ):
         result = np.asarray(_call(function, host, axis, keepdims, more))
     if (index and dtype is not None) or small:
         result = result.astype(dtype or a.dtype)
@@ -116,26 +124,32 @@ def _call(function, host, axis, keepdims, more):
             raise
         # NumPy refuses an argument among nothing but NaN; CuPy's kernel gives 0.
         nan = np.isnan(host)
-        return function(np.where(nan.all(axis, keepdims=True), 0, host), axis,
-                        keepdims=keepdims)
+        return function(np.where(nan.all(axis, keepdims=True), 0, host), axis, keepdims=keepdims)
 
 
 def parameters(takes: str) -> list[str]:
     """The parameters after ``axis``, in CuPy's order."""
-    return [*(["dtype"] if "dtype" in takes else []), "out",
-            *(["ddof"] if "ddof" in takes else []), "keepdims"]
+    return [
+        *(["dtype"] if "dtype" in takes else []),
+        "out",
+        *(["ddof"] if "ddof" in takes else []),
+        "keepdims",
+    ]
 
 
 def _function(name: str, takes: str, run):
     """``cupy.NAME(a, ...)`` with the parameters that ``takes`` says."""
     defaults = {"dtype": None, "out": None, "ddof": 0, "keepdims": False}
     order = parameters(takes)
-    function = eval(f"lambda a, axis=None, {', '.join(f'{one}={defaults[one]}' for one in order)}:"
-                    f" run(a, axis=axis, {', '.join(f'{one}={one}' for one in order)})",
-                    {"run": run})
+    function = eval(
+        f"lambda a, axis=None, {', '.join(f'{one}={defaults[one]}' for one in order)}:"
+        f" run(a, axis=axis, {', '.join(f'{one}={one}' for one in order)})",
+        {"run": run},
+    )
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
-        f"As ``numpy.{name}``, without warnings; a CuPy array, also of no dimensions.")
+        f"As ``numpy.{name}``, without warnings; a CuPy array, also of no dimensions."
+    )
     return function
 
 
@@ -150,10 +164,12 @@ def _by_name(name: str):
 
 def _with_known_method(function):
     """CuPy has five of NumPy's ways to choose between two elements."""
+
     def run(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
         if method not in ("linear", "lower", "higher", "midpoint", "nearest"):
-            raise ValueError(f"'{method}' method is not yet supported. Please use any other "
-                             "method.")
+            raise ValueError(
+                f"'{method}' method is not yet supported. Please use any other method."
+            )
         return function(a, q, axis, out, overwrite_input, method, keepdims)
 
     return run
@@ -166,6 +182,8 @@ OWN = {name: _with_known_method(getattr(np, name)) for name in ("percentile", "q
 }
 
 FUNCTIONS = {name: _function(name, METHODS[name][1], _by_method(name)) for name in METHODS}
-FUNCTIONS |= {name: _function(name, METHODS[method][1], _by_method(method))
-              for name, method in ALIASES.items()}
+FUNCTIONS |= {
+    name: _function(name, METHODS[method][1], _by_method(method))
+    for name, method in ALIASES.items()
+}
 FUNCTIONS |= {name: _function(name, NAN[name][1], _by_name(name)) for name in NAN}

@@ -15,7 +15,8 @@ from ._reductions import FUSES
 
 _LINE = re.compile(r"(?P<name>\w+)\((?P<parameters>.*)\)(?P<rest>.*)")
 _JOIN = dict.fromkeys("stack hstack vstack dstack row_stack".split(), "concatenated") | {
-    "column_stack": "column stacked"}
+    "column_stack": "column stacked"
+}
 # CuPy makes arrays of what these are given, by atleast_1d and its like.
 _AT_LEAST = frozenset(("hstack", "vstack", "dstack", "row_stack"))
 
@@ -76,8 +77,9 @@ def make(line: str, module, where: str, run=None):
 
     def function(*args, **kwargs):
         if any(hasattr(one, "__cupy_override_elementwise_kernel__") for one in args):
-            raise NotImplementedError(f"{label} inside a fused function: {FUSES}; take {label} "
-                                      "outside")
+            raise NotImplementedError(
+                f"{label} inside a fused function: {FUSES}; take {label} outside"
+            )
         bound = routine.signature.bind(*args, **kwargs)
         for name, value in defaults.items():
             bound.arguments.setdefault(name, value)
@@ -107,8 +109,10 @@ def make(line: str, module, where: str, run=None):
     function.__name__ = function.__qualname__ = routine.name
     function.__module__ = where
     function.__signature__ = routine.signature
-    function.__doc__ = (f"As ``{module.__name__}.{routine.name}``, on arrays of the device"
-                        f"{'; the result stays on the host' if routine.stays_on_host else ''}.")
+    function.__doc__ = (
+        f"As ``{module.__name__}.{routine.name}``, on arrays of the device"
+        f"{'; the result stays on the host' if routine.stays_on_host else ''}."
+    )
     return function
 
 
@@ -133,20 +137,28 @@ def _differences(signature: inspect.Signature, run) -> tuple[dict, set[str]]:
     places = list(theirs)
     empty = inspect.Parameter.empty
     return {
-        name: one.default for name, one in signature.parameters.items()
-        if name in theirs and one.default is not empty and one.default is not None
-        and theirs[name].default is not empty and theirs[name].default is not np._NoValue
-        and theirs[name].default != one.default}, {
-        name for place, name in enumerate(signature.parameters)
-        if name in theirs and places.index(name) != place}
+        name: one.default
+        for name, one in signature.parameters.items()
+        if name in theirs
+        and one.default is not empty
+        and one.default is not None
+        and theirs[name].default is not empty
+        and theirs[name].default is not np._NoValue
+        and theirs[name].default != one.default
+    }, {
+        name
+        for place, name in enumerate(signature.parameters)
+        if name in theirs and places.index(name) != place
+    }
 
 
 def _argument(routine: Routine, name: str, value, arrays: list[ndarray]):
     mark = routine.strict.get(name)
     kind = routine.signature.parameters[name].kind
     if kind is inspect.Parameter.VAR_POSITIONAL:
-        return tuple(_strict(routine, one, arrays) if mark else _lenient(one, arrays)
-                     for one in value)
+        return tuple(
+            _strict(routine, one, arrays) if mark else _lenient(one, arrays) for one in value
+        )
     if kind is inspect.Parameter.VAR_KEYWORD:
         return {key: _lenient(one, arrays) for key, one in value.items()}
     if mark == "*" and value is not None:
@@ -158,7 +170,8 @@ def _argument(routine: Routine, name: str, value, arrays: list[ndarray]):
             return list(array._host)
         return [_strict(routine, one, arrays) for one in value]
     if (mark == "***" and isinstance(value, np.ndarray)) or (
-            name == "out" and value is not None and as_array(value) is None):
+        name == "out" and value is not None and as_array(value) is None
+    ):
         raise TypeError(f"Unsupported type {type(value)}")
     return _lenient(value, arrays)
 
@@ -192,14 +205,23 @@ def _record(routine: Routine, label: str, result, arrays: list[ndarray]) -> None
     if not _launches.listening():
         return
     parts = result if isinstance(result, tuple | list) else [result]
-    if all(not isinstance(one, np.ndarray) or any(
-            a._mem.ptr and np.may_share_memory(one, a._host) for a in arrays)
-           for one in parts) and not routine.writes and (
-            any(isinstance(one, np.ndarray) for one in parts)):
+    if (
+        all(
+            not isinstance(one, np.ndarray)
+            or any(a._mem.ptr and np.may_share_memory(one, a._host) for a in arrays)
+            for one in parts
+        )
+        and not routine.writes
+        and (any(isinstance(one, np.ndarray) for one in parts))
+    ):
         return  # views: nothing runs
     size = next((one.size for one in parts if isinstance(one, np.ndarray)), 0)
     size = size or max((a.size for a in arrays), default=0)
     if routine.stays_on_host or not size:
         return
-    _launches.record(routine.kernel or label, "elementwise" if routine.kernel else "routine",
-                     size=size, exact=routine.kernel is not None)
+    _launches.record(
+        routine.kernel or label,
+        "elementwise" if routine.kernel else "routine",
+        size=size,
+        exact=routine.kernel is not None,
+    )

@@ -43,8 +43,9 @@ def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"):
             np.concatenate(hosts, axis, made._host, casting=casting)
             _launches.record("cupy.concatenate", "routine", size=made.size, exact=False)
             return made
-    result = np.concatenate(hosts, axis, None if out is None else out._host, dtype=dtype,
-                            casting=casting)
+    result = np.concatenate(
+        hosts, axis, None if out is None else out._host, dtype=dtype, casting=casting
+    )
     _launches.record("cupy.concatenate", "routine", size=result.size, exact=False)
     if out is None:
         return from_host(result)
@@ -94,8 +95,7 @@ def put(a, ind, v, mode="wrap") -> None:
     if mode not in ("wrap", "clip", "raise"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     indices = np.asarray(on_host(ind), dtype=np.int64)
-    if mode == "raise" and indices.size and (
-            indices.min() < -a.size or indices.max() >= a.size):
+    if mode == "raise" and indices.size and (indices.min() < -a.size or indices.max() >= a.size):
         raise IndexError("invalid entry in indices array")
     values = np.asarray(on_host(v))
     converted = np.empty(values.shape, a.dtype)
@@ -133,8 +133,9 @@ def clip(a, a_min, a_max, out=None):
     given = [one for one in limits if one is not None]
     made = out
     if out is None:
-        made = fresh(np.broadcast_shapes(a.shape, *map(np.shape, given)),
-                     np.result_type(a._host, *given))
+        made = fresh(
+            np.broadcast_shapes(a.shape, *map(np.shape, given)), np.result_type(a._host, *given)
+        )
     np.clip(a._host, *limits, out=made._host, casting="same_kind")
     wrote(made)
     if _launches.listening() and a.size:
@@ -149,6 +150,7 @@ def msort(a):
 
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     """``func1d`` on every slice; it is given CuPy arrays, one after the other."""
+
     def on_device(part):
         return asarray(func1d(from_host(part), *args, **kwargs)).get()
 
@@ -161,8 +163,11 @@ def apply_over_axes(func, a, axes):
     for axis in (axes,) if np.isscalar(axes) else axes:
         axis = axis_of(axis, result.ndim)
         once = func(result, axis)
-        result = once if once.ndim == result.ndim else once.reshape(
-            (*once.shape[:axis], 1, *once.shape[axis:]))
+        result = (
+            once
+            if once.ndim == result.ndim
+            else once.reshape((*once.shape[:axis], 1, *once.shape[axis:]))
+        )
     return result
 
 
@@ -170,8 +175,9 @@ def piecewise(x, condlist, funclist):
     """Values by condition; CuPy takes scalars for ``funclist``, not functions."""
     if any(callable(one) for one in funclist):
         raise NotImplementedError("Callable functions are not supported currently")
-    condition = [operand(one) for one in condlist] if isinstance(condlist, list) else (
-        operand(condlist))
+    condition = (
+        [operand(one) for one in condlist] if isinstance(condlist, list) else (operand(condlist))
+    )
     values = [on_host(one) for one in funclist]
     _launches.record("cupy.piecewise", "routine", size=x.size, exact=False)
     return from_host(np.asarray(np.piecewise(operand(x), condition, values)))

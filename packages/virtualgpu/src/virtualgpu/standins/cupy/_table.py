@@ -253,14 +253,24 @@ ulonglong unsignedinteger ushort
 
 #: Names of CuPy that NumPy 2 has dropped, and what they are there.
 DROPPED = {
-    "Inf": "inf", "Infinity": "inf", "infty": "inf", "PINF": "inf", "NAN": "nan", "NaN": "nan",
-    "cfloat": "complex128", "complex_": "complex128", "float_": "float64",
+    "Inf": "inf",
+    "Infinity": "inf",
+    "infty": "inf",
+    "PINF": "inf",
+    "NAN": "nan",
+    "NaN": "nan",
+    "cfloat": "complex128",
+    "complex_": "complex128",
+    "float_": "float64",
     "singlecomplex": "complex64",
 }
 
 #: The same function under another name.
 SAME = {
-    "trapz": "trapezoid", "round_": "round", "cumproduct": "cumprod", "in1d": "isin",
+    "trapz": "trapezoid",
+    "round_": "round",
+    "cumproduct": "cumprod",
+    "in1d": "isin",
 }
 
 #: Public names of CuPy 14.2 that raise NotImplementedError here, and what to use.
@@ -269,7 +279,7 @@ MISSING = {
     "make_aligned_dtype": "numpy.dtype(..., align=True)",
     "set_string_function": "cupy.set_printoptions (NumPy 2 has dropped this function)",
     "find_common_type": "cupy.promote_types or cupy.result_type (NumPy 2 has dropped this "
-                        "function)",
+    "function)",
     "get_array_wrap": "nothing: NumPy 2 has dropped this function",
     "disp": "print (NumPy 2 has dropped this function)",
     "safe_eval": "ast.literal_eval (NumPy 2 has dropped this function)",

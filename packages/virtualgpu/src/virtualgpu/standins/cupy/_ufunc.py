@@ -19,11 +19,24 @@ from ._operands import as_array, on_host, on_this_device, operand, wrap
 
 #: Names that share a kernel with another.
 KERNELS = {
-    "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin",
-    "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2", "atanh": "arctanh",
-    "bitwise_invert": "invert", "bitwise_left_shift": "left_shift", "bitwise_not": "invert",
-    "bitwise_right_shift": "right_shift", "conj": "conjugate", "degrees": "rad2deg",
-    "divide": "true_divide", "mod": "remainder", "pow": "power", "radians": "deg2rad",
+    "abs": "absolute",
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "bitwise_invert": "invert",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_not": "invert",
+    "bitwise_right_shift": "right_shift",
+    "conj": "conjugate",
+    "degrees": "rad2deg",
+    "divide": "true_divide",
+    "mod": "remainder",
+    "pow": "power",
+    "radians": "deg2rad",
 }
 
 NAMES = """
@@ -98,25 +111,27 @@ class ufunc:
         if not self.nin <= len(args) <= self.nargs:
             raise TypeError(
                 f"Wrong number of arguments for {self.name!r}. It must be either {self.nin} or "
-                f"{self.nargs} (with outputs), but given {len(args)}.")
+                f"{self.nargs} (with outputs), but given {len(args)}."
+            )
         if out is None and dtype is None and len(args) == self.nin:
             made = self._quick(args)
             if made is not None:
                 return made
         for one in args:
             # Fusion, and other libraries' arrays, take the call over.
-            if type(one) is not ndarray and hasattr(
-                    one, "__cupy_override_elementwise_kernel__"):
+            if type(one) is not ndarray and hasattr(one, "__cupy_override_elementwise_kernel__"):
                 given = {"out": out, "dtype": dtype, "casting": casting}
                 return one.__cupy_override_elementwise_kernel__(
-                    self, *args, **{k: v for k, v in given.items() if v is not None})
-        inputs = [operand(a) for a in args[:self.nin]]
-        outs = self._outs(args[self.nin:], out)
+                    self, *args, **{k: v for k, v in given.items() if v is not None}
+                )
+        inputs = [operand(a) for a in args[: self.nin]]
+        outs = self._outs(args[self.nin :], out)
         shape = _common_shape(inputs, outs)
         given, loop, results = self._types(inputs, dtype)
         arrays = [
             fresh(shape, result) if one is None else _fitting(one, shape, result, casting)
-            for one, result in zip(outs, results, strict=True)]
+            for one, result in zip(outs, results, strict=True)
+        ]
         if shape == () or 0 not in shape:
             self._compute(inputs, arrays, given, results)
             for one in outs:
@@ -163,8 +178,11 @@ class ufunc:
                 raise ValueError("Cannot specify 'out' as both a positional and keyword argument")
             positional = out if isinstance(out, tuple) else (out,)
             if len(positional) != self.nout:
-                raise ValueError("'out' must be a tuple of arrays" if self.nout > 1 else
-                                 "The 'out' tuple must have exactly one entry per ufunc output")
+                raise ValueError(
+                    "'out' must be a tuple of arrays"
+                    if self.nout > 1
+                    else "The 'out' tuple must have exactly one entry per ufunc output"
+                )
         outs = []
         for one in positional:
             array = None if one is None else as_array(one)
@@ -186,8 +204,10 @@ class ufunc:
 
     def _resolve(self, kinds, dtype) -> tuple:
         refused = REFUSED.get(self._python_name, "")
-        if any(isinstance(kind, np.dtype) and (kind.char in refused or kind.kind in "mM")
-               for kind in kinds):
+        if any(
+            isinstance(kind, np.dtype) and (kind.char in refused or kind.kind in "mM")
+            for kind in kinds
+        ):
             raise TypeError(f"Wrong type ({kinds}) of arguments for {self.name}")
         nothing = (None,) * self.nout
         if dtype is not None:
@@ -201,14 +221,14 @@ class ufunc:
         try:
             resolved = self._loops.resolve_dtypes((*kinds, *nothing))
         except TypeError as error:
-            raise TypeError(f"Wrong type ({kinds}) of arguments for {self.name}: {error}"
-                            ) from None
-        return None, resolved[:self.nin], resolved[self.nin:]
+            raise TypeError(f"Wrong type ({kinds}) of arguments for {self.name}: {error}") from None
+        return None, resolved[: self.nin], resolved[self.nin :]
 
     def _compute(self, inputs, arrays, given, results) -> None:
         targets = [
             array._host if array.dtype == result else np.empty(array.shape, result)
-            for array, result in zip(arrays, results, strict=True)]
+            for array, result in zip(arrays, results, strict=True)
+        ]
         if given is not None:
             inputs = [_as(one, dtype) for one, dtype in zip(inputs, given, strict=True)]
         with np.errstate(all="ignore"):
@@ -220,11 +240,14 @@ class ufunc:
                 cast(target, array._host)
 
     def _record(self, inputs, arrays, loop) -> None:
-        words = [one.dtype.name if isinstance(one, np.ndarray) else
-                 kind.name.rstrip("0123456789") for one, kind in zip(inputs, loop, strict=True)]
+        words = [
+            one.dtype.name if isinstance(one, np.ndarray) else kind.name.rstrip("0123456789")
+            for one, kind in zip(inputs, loop, strict=True)
+        ]
         words += [array.dtype.name for array in arrays]
-        _launches.record(f"{self.name}__{'_'.join(words)}", "elementwise", size=arrays[0].size,
-                         dtypes=words)
+        _launches.record(
+            f"{self.name}__{'_'.join(words)}", "elementwise", size=arrays[0].size, dtypes=words
+        )
 
     def outer(self, A, B, **kwargs):
         """For every pair of an element of ``A`` and one of ``B``."""
@@ -295,16 +318,20 @@ def _common_shape(inputs, outs) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        raise ValueError("operands could not be broadcast together with shapes "
-                         + " ".join(f"{shape}".replace(" ", "") for shape in shapes)) from None
+        raise ValueError(
+            "operands could not be broadcast together with shapes "
+            + " ".join(f"{shape}".replace(" ", "") for shape in shapes)
+        ) from None
 
 
 def _fitting(out: ndarray, shape, dtype: np.dtype, casting: str) -> ndarray:
     if out.shape != shape:
         raise ValueError("Out shape is mismatched")
     if out.dtype != dtype and not np.can_cast(dtype, out.dtype, casting):
-        raise TypeError(f"Cannot cast output operand from {dtype!r} to {out.dtype!r} "
-                        f"according to the rule '{casting}'")
+        raise TypeError(
+            f"Cannot cast output operand from {dtype!r} to {out.dtype!r} "
+            f"according to the rule '{casting}'"
+        )
     return out
 
 

@@ -11,5 +11,11 @@ from numpy.exceptions import (
     VisibleDeprecationWarning,
 )
 
-__all__ = ["AxisError", "ComplexWarning", "ModuleDeprecationWarning", "RankWarning",
-           "TooHardError", "VisibleDeprecationWarning"]
+__all__ = [
+    "AxisError",
+    "ComplexWarning",
+    "ModuleDeprecationWarning",
+    "RankWarning",
+    "TooHardError",
+    "VisibleDeprecationWarning",
+]

@@ -56,10 +56,12 @@ def zeros_pinned(shape, dtype=float, order="C") -> _numpy.ndarray:
 
 def empty_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _numpy.ndarray:
     """As :func:`empty_pinned`, with the shape and dtype of an array."""
-    keeps_f = order == "F" or (order in "KA" and a.ndim > 1 and a.flags.f_contiguous
-                               and not a.flags.c_contiguous)
-    return empty_pinned(a.shape if shape is None else shape, dtype or a.dtype,
-                        "F" if keeps_f else "C")
+    keeps_f = order == "F" or (
+        order in "KA" and a.ndim > 1 and a.flags.f_contiguous and not a.flags.c_contiguous
+    )
+    return empty_pinned(
+        a.shape if shape is None else shape, dtype or a.dtype, "F" if keeps_f else "C"
+    )
 
 
 def zeros_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _numpy.ndarray:
@@ -82,8 +84,13 @@ MISSING = {
     "optimizing": "nothing: there is nothing to tune",
     "distributed": "one process: there is one device",
     "fallback_mode": "cupy.asnumpy and cupy.asarray around the missing function",
-    "cusparse": "scipy.sparse on x.get()", "cusolver": "cupy.linalg", "cutensor": "cupy.einsum",
-    "cudnn": "jax on the CPU", "lapack": "cupy.linalg", "tools": "pip", "time": "cupyx.profiler",
+    "cusparse": "scipy.sparse on x.get()",
+    "cusolver": "cupy.linalg",
+    "cutensor": "cupy.einsum",
+    "cudnn": "jax on the CPU",
+    "lapack": "cupy.linalg",
+    "tools": "pip",
+    "time": "cupyx.profiler",
 }
 
 

@@ -20,18 +20,38 @@ from cupy._missing import missing
 
 #: What kernels may use → how ``numba.cuda`` writes it. A call's arguments stay as they are.
 _NUMBA = {
-    **{name: name for name in (
-        "threadIdx", "blockDim", "blockIdx", "gridDim", "grid", "gridsize", "laneid", "warpsize",
-        "syncthreads", "syncwarp", "shfl_sync", "shfl_up_sync", "shfl_down_sync",
-        "shfl_xor_sync")},
-    **{f"atomic_{name}": f"atomic.{name}" for name in (
-        "add", "sub", "exch", "min", "max", "inc", "dec", "cas", "xor")},
-    "atomic_and": "atomic.and_", "atomic_or": "atomic.or_", "shared_memory": "shared.array",
+    **{
+        name: name
+        for name in (
+            "threadIdx",
+            "blockDim",
+            "blockIdx",
+            "gridDim",
+            "grid",
+            "gridsize",
+            "laneid",
+            "warpsize",
+            "syncthreads",
+            "syncwarp",
+            "shfl_sync",
+            "shfl_up_sync",
+            "shfl_down_sync",
+            "shfl_xor_sync",
+        )
+    },
+    **{
+        f"atomic_{name}": f"atomic.{name}"
+        for name in ("add", "sub", "exch", "min", "max", "inc", "dec", "cas", "xor")
+    },
+    "atomic_and": "atomic.and_",
+    "atomic_or": "atomic.or_",
+    "shared_memory": "shared.array",
     "range": "range",
 }
 
-_INSTEAD = ("@numba.cuda.jit, whose kernels take CuPy arrays as they are, or cupy.RawKernel with "
-            "CUDA C++")
+_INSTEAD = (
+    "@numba.cuda.jit, whose kernels take CuPy arrays as they are, or cupy.RawKernel with CUDA C++"
+)
 #: What is not here.
 MISSING = dict.fromkeys(("cg", "cub", "thrust"), _INSTEAD)
 
@@ -45,8 +65,9 @@ class _Member:
         self._name = name
 
     def __call__(self, *arguments, **options):
-        raise RuntimeError(f"cupyx.jit.{self._name} is for kernels: call it in a function under "
-                           "@jit.rawkernel()")
+        raise RuntimeError(
+            f"cupyx.jit.{self._name} is for kernels: call it in a function under @jit.rawkernel()"
+        )
 
     def __repr__(self) -> str:
         return f"<cupyx.jit.{self._name}>"
@@ -61,6 +82,7 @@ def rawkernel(*, mode: str = "cuda", device: bool = False):
     ``kernel(grid, block, arguments)`` or ``kernel[grid, block](*arguments)`` launches. ``mode`` is
     accepted: Numba's types hold in either.
     """
+
     def decorate(function):
         return functools.update_wrapper(_RawKernel(function, device), function)
 
@@ -81,8 +103,10 @@ class _RawKernel:
     def __call__(self, grid, block, args, shared_mem: int = 0, stream=None) -> None:
         for value in args:
             if isinstance(value, _numpy.ndarray):
-                raise TypeError(f"{type(value)} is not supported: a NumPy array lies on the host; "
-                                "cupy.asarray(array) copies it to the device")
+                raise TypeError(
+                    f"{type(value)} is not supported: a NumPy array lies on the host; "
+                    "cupy.asarray(array) copies it to the device"
+                )
         grid, block = ((one,) if isinstance(one, int) else tuple(one) for one in (grid, block))
         _launches.record(self._function.__name__, "raw", size=0, grid=grid, block=block)
         self.compiled[grid, block, 0, shared_mem](*args)
@@ -99,8 +123,10 @@ def _rewritten(function):
     try:
         lines, first = inspect.getsourcelines(function)
     except OSError:
-        raise ValueError(f"{function.__name__}: cupyx.jit reads a kernel's source, and there is "
-                         "none: write it in a file or a notebook") from None
+        raise ValueError(
+            f"{function.__name__}: cupyx.jit reads a kernel's source, and there is "
+            "none: write it in a file or a notebook"
+        ) from None
     tree = ast.parse(textwrap.dedent("".join(lines)))
     ast.increment_lineno(tree, first - 1)
     inside = inspect.getclosurevars(function)
@@ -112,9 +138,14 @@ def _rewritten(function):
     # What the kernel names, and nothing else: at the top level of a notebook it is among its own
     # globals, and so are kernels that are never launched.
     used = {one.id for one in ast.walk(definition) if isinstance(one, ast.Name)}
-    known = {name: value.compiled if isinstance(value, _RawKernel) and name in used
-             and value._function is not function else _numpy if value is _cupy else value
-             for name, value in namespace.items()}
+    known = {
+        name: value.compiled
+        if isinstance(value, _RawKernel) and name in used and value._function is not function
+        else _numpy
+        if value is _cupy
+        else value
+        for name, value in namespace.items()
+    }
     known["__cuda"] = cuda
     exec(compile(ast.fix_missing_locations(tree), function.__code__.co_filename, "exec"), known)
     return known[function.__name__]

@@ -48,8 +48,10 @@ class _PerfCaseResult:
         if show_gpu:
             for device in self._devices:
                 text += f"     GPU-{device}:      nan us"
-            text += (f"\n{'':<20s}     (the virtual GPU has no times: the host did its work, in "
-                     "the CPU time)")
+            text += (
+                f"\n{'':<20s}     (the virtual GPU has no times: the host did its work, in "
+                "the CPU time)"
+            )
         return text
 
     def __str__(self) -> str:
@@ -58,9 +60,17 @@ class _PerfCaseResult:
     __repr__ = __str__
 
 
-def benchmark(func: Callable, args: tuple = (), kwargs: dict | None = None, n_repeat: int = 10000,
-              *, name: str | None = None, n_warmup: int = 10, max_duration: float = math.inf,
-              devices: tuple[int, ...] | None = None) -> _PerfCaseResult:
+def benchmark(
+    func: Callable,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    n_repeat: int = 10000,
+    *,
+    name: str | None = None,
+    n_warmup: int = 10,
+    max_duration: float = math.inf,
+    devices: tuple[int, ...] | None = None,
+) -> _PerfCaseResult:
     """Call a function again and again, and note how long the host takes.
 
     Parameters
@@ -84,11 +94,12 @@ def benchmark(func: Callable, args: tuple = (), kwargs: dict | None = None, n_re
     kwargs = {} if kwargs is None else kwargs
     devices = (0,) if devices is None else devices
     for wanted, value, words in (
-            (tuple, args, "`args` should be of tuple type."),
-            (dict, kwargs, "`kwargs` should be of dict type."),
-            (int, n_repeat, "`n_repeat` should be an integer."),
-            (int, n_warmup, "`n_warmup` should be an integer."),
-            (tuple, devices, "`devices` should be of tuple type")):
+        (tuple, args, "`args` should be of tuple type."),
+        (dict, kwargs, "`kwargs` should be of dict type."),
+        (int, n_repeat, "`n_repeat` should be an integer."),
+        (int, n_warmup, "`n_warmup` should be an integer."),
+        (tuple, devices, "`devices` should be of tuple type"),
+    ):
         if not isinstance(value, wanted):
             raise ValueError(words)
     if not callable(func):
@@ -131,8 +142,13 @@ class time_range:
         Without effect: work is done when a call returns.
     """
 
-    def __init__(self, message: str | None = None, color_id: int | None = None,
-                 argb_color: int | None = None, sync: bool = False):
+    def __init__(
+        self,
+        message: str | None = None,
+        color_id: int | None = None,
+        argb_color: int | None = None,
+        sync: bool = False,
+    ):
         if color_id is not None and argb_color is not None:
             raise ValueError("Only either color_id or argb_color can be specified")
         self.message = message

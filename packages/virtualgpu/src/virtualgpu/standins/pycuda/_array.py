@@ -73,8 +73,16 @@ class GPUArray(Operators):
     __array_priority__ = 100
     __hash__ = None
 
-    def __init__(self, shape, dtype, allocator=_memory.mem_alloc, base=None, gpudata=None,
-                 strides=None, order="C"):
+    def __init__(
+        self,
+        shape,
+        dtype,
+        allocator=_memory.mem_alloc,
+        base=None,
+        gpudata=None,
+        strides=None,
+        order="C",
+    ):
         self.dtype = np.dtype(dtype)
         demand_plain(self.dtype, "a GPUArray")
         if isinstance(shape, numbers.Integral | np.ndarray) and np.ndim(shape) == 0:
@@ -103,8 +111,14 @@ class GPUArray(Operators):
     @property
     def __cuda_array_interface__(self) -> dict:
         """Version 3: Numba and CuPy use the array in place."""
-        return {"shape": self.shape, "strides": self.strides, "version": 3, "stream": None,
-                "data": (self.ptr if self.size else 0, False), "typestr": self.dtype.str}
+        return {
+            "shape": self.shape,
+            "strides": self.strides,
+            "version": 3,
+            "stream": None,
+            "data": (self.ptr if self.size else 0, False),
+            "typestr": self.dtype.str,
+        }
 
     @property
     def ptr(self) -> int:
@@ -159,8 +173,10 @@ class GPUArray(Operators):
 
     def __bool__(self) -> bool:
         if self.size != 1:
-            raise ValueError("The truth value of an array with more than one element is "
-                             "ambiguous. Use a.any() or a.all()")
+            raise ValueError(
+                "The truth value of an array with more than one element is "
+                "ambiguous. Use a.any() or a.all()"
+            )
         return bool(self.get())
 
     def __str__(self) -> str:
@@ -186,8 +202,13 @@ class GPUArray(Operators):
         """As :meth:`set`: nothing is ever in flight."""
         self.set(ary)
 
-    def get(self, ary: np.ndarray | None = None, pagelocked: bool = False,
-            async_: bool = False, stream=None) -> np.ndarray:
+    def get(
+        self,
+        ary: np.ndarray | None = None,
+        pagelocked: bool = False,
+        async_: bool = False,
+        stream=None,
+    ) -> np.ndarray:
         """Copy to a host array, a new one or ``ary``."""
         if ary is None:
             return self._host.copy(order="K")
@@ -211,14 +232,19 @@ class GPUArray(Operators):
     def _new_like_me(self, dtype=None, order="C") -> GPUArray:
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         strides = self.strides if dtype == self.dtype and self.flags.forc else None
-        return type(self)(self.shape, dtype, allocator=self.allocator, strides=strides,
-                          order=order)
+        return type(self)(self.shape, dtype, allocator=self.allocator, strides=strides, order=order)
 
     # -- shapes and parts: views ---------------------------------------------------------------
 
     def _view(self, shape, strides, dtype=None, offset: int = 0) -> GPUArray:
-        return GPUArray(shape, self.dtype if dtype is None else dtype, self.allocator, base=self,
-                        gpudata=self.ptr + offset, strides=strides)
+        return GPUArray(
+            shape,
+            self.dtype if dtype is None else dtype,
+            self.allocator,
+            base=self,
+            gpudata=self.ptr + offset,
+            strides=strides,
+        )
 
     def reshape(self, *shape, order: str = "C") -> GPUArray:
         """The same elements in another shape; shares memory."""
@@ -232,8 +258,7 @@ class GPUArray(Operators):
             shape = tuple(self.size // known if one == -1 else one for one in shape)
         if _fold(lambda x, y: x * y, shape, 1) != self.size:
             raise ValueError("total size of new array must be unchanged")
-        return GPUArray(shape, self.dtype, self.allocator, base=self, gpudata=self.ptr,
-                        order=order)
+        return GPUArray(shape, self.dtype, self.allocator, base=self, gpudata=self.ptr, order=order)
 
     def ravel(self) -> GPUArray:
         return self.reshape(self.size)
@@ -245,15 +270,13 @@ class GPUArray(Operators):
 
     def squeeze(self) -> GPUArray:
         kept = [axis for axis, length in enumerate(self.shape) if length > 1]
-        return self._view(tuple(self.shape[a] for a in kept),
-                          tuple(self.strides[a] for a in kept))
+        return self._view(tuple(self.shape[a] for a in kept), tuple(self.strides[a] for a in kept))
 
     def transpose(self, axes=None) -> GPUArray:
         axes = range(self.ndim - 1, -1, -1) if axes is None else axes
         if len(axes) != self.ndim:
             raise ValueError("axes don't match array")
-        return self._view(tuple(self.shape[a] for a in axes),
-                          tuple(self.strides[a] for a in axes))
+        return self._view(tuple(self.shape[a] for a in axes), tuple(self.strides[a] for a in axes))
 
     @property
     def T(self) -> GPUArray:
@@ -288,8 +311,10 @@ class GPUArray(Operators):
         target._write(value._host.copy() if isinstance(value, GPUArray) else value)
 
     def bind_to_texref(self, *args, **kwargs):
-        raise NotImplementedError("textures: CUDA 12 took texture references away; pass the "
-                                  "array as a pointer, or use cupy.cuda.texture")
+        raise NotImplementedError(
+            "textures: CUDA 12 took texture references away; pass the "
+            "array as a pointer, or use cupy.cuda.texture"
+        )
 
     bind_to_texref_ext = bind_to_texref
 

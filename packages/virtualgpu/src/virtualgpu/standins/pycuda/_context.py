@@ -22,8 +22,11 @@ _stack: list[Context] = []
 
 
 def _names(enum, prefix: str) -> dict[str, int]:
-    return {name.removeprefix(prefix): int(value) for name, value in enum.__members__.items()
-            if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): int(value)
+        for name, value in enum.__members__.items()
+        if name.startswith(prefix)
+    }
 
 
 class device_attribute:
@@ -55,16 +58,20 @@ def init(flags: int = 0) -> None:
 
 def need_init(function: str) -> None:
     if not _initialised:
-        raise LogicError(f"{function} failed: initialization error (call pycuda.driver.init() or "
-                         "import pycuda.autoinit first)")
+        raise LogicError(
+            f"{function} failed: initialization error (call pycuda.driver.init() or "
+            "import pycuda.autoinit first)"
+        )
 
 
 def need_context(function: str) -> None:
     """Raise LogicError where no context is current."""
     need_init(function)
     if not _stack:
-        raise LogicError(f"{function} failed: invalid device context - no currently active "
-                         "context? (import pycuda.autoinit makes one)")
+        raise LogicError(
+            f"{function} failed: invalid device context - no currently active "
+            "context? (import pycuda.autoinit makes one)"
+        )
 
 
 def get_version() -> tuple[int, int, int]:
@@ -83,12 +90,12 @@ class Device:
     can_access_peer = Absent("nothing: virtual GPUs do not reach each other's memory")
     uuid = Absent("Device.pci_bus_id()")
 
-
     def __init__(self, number: int):
         need_init("cuDeviceGet")
         if not 0 <= number < self.count():
-            raise LogicError("cuDeviceGet failed: invalid device ordinal "
-                             f"({machines.no_device(number)})")
+            raise LogicError(
+                f"cuDeviceGet failed: invalid device ordinal ({machines.no_device(number)})"
+            )
         self._number = number
 
     @staticmethod
@@ -122,8 +129,11 @@ class Device:
 
     def get_attributes(self) -> dict[int, int]:
         """All attributes, by number."""
-        return {value: self.get_attribute(value) for name, value in vars(device_attribute).items()
-                if name[0].isupper() and name != "MAX"}
+        return {
+            value: self.get_attribute(value)
+            for name, value in vars(device_attribute).items()
+            if name[0].isupper() and name != "MAX"
+        }
 
     def __getattr__(self, name: str) -> int:
         if isinstance(absent := vars(type(self)).get(name), Absent):
@@ -161,7 +171,6 @@ class Context:
     enable_peer_access = Absent("memcpy_peer: devices do not reach each other's memory")
     disable_peer_access = Absent("memcpy_peer: devices do not reach each other's memory")
 
-
     def __init__(self, owner: Device):
         self._device = owner
 
@@ -180,8 +189,9 @@ class Context:
     def pop() -> None:
         """The context before becomes current."""
         if not _stack:
-            raise LogicError("context::pop failed: invalid device context - cannot pop "
-                             "non-current context")
+            raise LogicError(
+                "context::pop failed: invalid device context - cannot pop non-current context"
+            )
         _stack.pop()
         _select()
 
@@ -227,7 +237,6 @@ class Stream:
 
     begin_capture = Absent("plain launches: work is done when a call returns")
 
-
     def __init__(self, flags: int = 0):
         need_context("cuStreamCreate")
         self.handle = int(API.cuStreamCreate(flags))
@@ -253,7 +262,6 @@ class Event:
     """A mark in a stream. Two of them give NaN for the time between: no GPU ran."""
 
     ipc_handle = Absent("numba.cuda's IPC handles, or one process")
-
 
     def __init__(self, flags: int = 0):
         need_context("cuEventCreate")
@@ -285,8 +293,13 @@ class Event:
 
 def _no_time(*events: Event) -> float:
     if not all(one._recorded for one in events):
-        raise LogicError("cuEventElapsedTime failed: invalid resource handle (record both events "
-                         "first)")
-    warnings.warn("the virtual GPU has no times: the time between events is nan here; count work "
-                  "with virtualgpu.profile(), or run on a GPU", UserWarning, stacklevel=3)
+        raise LogicError(
+            "cuEventElapsedTime failed: invalid resource handle (record both events first)"
+        )
+    warnings.warn(
+        "the virtual GPU has no times: the time between events is nan here; count work "
+        "with virtualgpu.profile(), or run on a GPU",
+        UserWarning,
+        stacklevel=3,
+    )
     return math.nan

@@ -99,8 +99,11 @@ def call(function: str) -> Iterator[None]:
 
 def _of_launch(function: str, error: VirtualGPUError) -> Error:
     if isinstance(error, MemoryAccessError):
-        words = ("misaligned address" if isinstance(error, MisalignedAddressError)
-                 else "an illegal memory access was encountered")
+        words = (
+            "misaligned address"
+            if isinstance(error, MisalignedAddressError)
+            else "an illegal memory access was encountered"
+        )
         return _both(IllegalAddress, f"{function} failed: {words}", error)
     if isinstance(error, LinkError) or error.message.startswith("no kernel "):
         return LogicError(f"{function} failed: named symbol not found ({error.message})")

@@ -59,7 +59,8 @@ class ArgumentHandler:
             except AttributeError:
                 raise TypeError(
                     f"could not determine array length of '{type(self.array)}': unsupported array "
-                    "type or not an array") from None
+                    "type or not an array"
+                ) from None
         return self.dev_alloc
 
     def pre_call(self, stream) -> None:
@@ -110,7 +111,8 @@ class Module:
         raise NotImplementedError(
             f"texture reference {name}: CUDA 12 took texture references away, and PyCUDA has no "
             "texture objects; read the array through a const __restrict__ pointer, or use "
-            "cupy.cuda.texture")
+            "cupy.cuda.texture"
+        )
 
     get_surfref = get_texref
 
@@ -127,13 +129,20 @@ class Function:
     launch_grid = Absent("function(*arguments, block=..., grid=...)")
     launch_grid_async = Absent("function(*arguments, block=..., grid=...)")
 
-
     def __init__(self, function: CudaFunction):
         self._function = function
         self.arg_format: str | None = None
 
-    def __call__(self, *args, block=None, grid=(1, 1), shared: int = 0, stream=None, texrefs=(),
-                 time_kernel: bool = False) -> float | None:
+    def __call__(
+        self,
+        *args,
+        block=None,
+        grid=(1, 1),
+        shared: int = 0,
+        stream=None,
+        texrefs=(),
+        time_kernel: bool = False,
+    ) -> float | None:
         """Launch.
 
         Parameters
@@ -218,8 +227,13 @@ class Function:
         its size, as PyCUDA packs them: a value that is too wide moves those after it."""
         buffer = bytearray()
         for one in arguments:
-            align = one.dtype.itemsize if one.dtype is not None and one.dtype.kind in "iuf" and (
-                not one.is_array) else 8 if one.is_array or len(one.raw) == 8 else 1
+            align = (
+                one.dtype.itemsize
+                if one.dtype is not None and one.dtype.kind in "iuf" and (not one.is_array)
+                else 8
+                if one.is_array or len(one.raw) == 8
+                else 1
+            )
             buffer += bytes(-len(buffer) % align) + one.raw
         found, at = [], 0
         for variable in self._function.ptx.parameters:
@@ -228,7 +242,8 @@ class Function:
                 raise LogicError(
                     f"cuLaunchKernel failed: invalid argument (kernel {self._function.entry} takes "
                     f"{len(self._function.sizes)} arguments of {self._function.sizes} bytes; the "
-                    f"{len(arguments)} given have {[len(one.raw) for one in arguments]})")
+                    f"{len(arguments)} given have {[len(one.raw) for one in arguments]})"
+                )
             found.append(bytes(buffer[at : at + variable.size]))
             at += variable.size
         return found
@@ -286,7 +301,8 @@ def _argument(value: Any, position: int) -> Argument:
     raise TypeError(
         f"invalid type on parameter #{position} (0-based): {type(value).__name__}; give numbers "
         "as NumPy scalars of the kernel's types (numpy.int32(n)), host arrays in pycuda.driver.In, "
-        "Out or InOut")
+        "Out or InOut"
+    )
 
 
 def _letter(kind: Any) -> str:
@@ -328,13 +344,18 @@ def _extent(dimensions) -> tuple[int, int, int]:
 
 def _no_references(texrefs) -> None:
     if texrefs:
-        raise NotImplementedError("texture references are gone since CUDA 12; "
-                                  "cupy.cuda.texture has texture objects")
+        raise NotImplementedError(
+            "texture references are gone since CUDA 12; cupy.cuda.texture has texture objects"
+        )
 
 
 def _no_time() -> float:
-    warnings.warn("the virtual GPU has no times: time_kernel gives nan here; count work with "
-                  "virtualgpu.profile(), or run on a GPU", UserWarning, stacklevel=3)
+    warnings.warn(
+        "the virtual GPU has no times: time_kernel gives nan here; count work with "
+        "virtualgpu.profile(), or run on a GPU",
+        UserWarning,
+        stacklevel=3,
+    )
     return math.nan
 
 
@@ -343,8 +364,10 @@ def module_from_buffer(buffer: bytes, options=(), message_handler=None) -> Modul
     need_context("cuModuleLoadDataEx")
     text = bytes(buffer).rstrip(b"\0")
     if b".version" not in text:
-        raise NotImplementedError("a cubin holds machine code of a real GPU; the virtual GPU runs "
-                                  "PTX and CUDA C++ (pycuda.compiler.SourceModule)")
+        raise NotImplementedError(
+            "a cubin holds machine code of a real GPU; the virtual GPU runs "
+            "PTX and CUDA C++ (pycuda.compiler.SourceModule)"
+        )
     with call("cuModuleLoadDataEx"):
         return Module(module.Module.from_ptx(text.decode()))
 

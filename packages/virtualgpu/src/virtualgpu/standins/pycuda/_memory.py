@@ -33,15 +33,17 @@ class DeviceAllocation:
     def free(self) -> None:
         """Give the memory back now. Raises LogicError the second time."""
         if not self._address:
-            raise LogicError("device_allocation::free failed: invalid resource handle (it was "
-                             "freed before)")
+            raise LogicError(
+                "device_allocation::free failed: invalid resource handle (it was freed before)"
+            )
         address, self._address = self._address, 0
         self._machine.free(address)
 
     def as_buffer(self, size: int, offset: int = 0):
         raise NotImplementedError(
             "DeviceAllocation.as_buffer: the address is not one of the host's here; copy with "
-            "pycuda.driver.memcpy_dtoh")
+            "pycuda.driver.memcpy_dtoh"
+        )
 
     def __int__(self) -> int:
         return self._address
@@ -76,7 +78,10 @@ class ManagedAllocation(DeviceAllocation):
         strides = np.empty(shape, dtype, order=order).strides
         self._view = current_shared("PyCUDA").host_view(self._address, self.nbytes)
         self.__array_interface__ = {
-            "version": 3, "shape": shape, "typestr": dtype.str, "strides": strides,
+            "version": 3,
+            "shape": shape,
+            "typestr": dtype.str,
+            "strides": strides,
             "data": (self._view.ctypes.data, False),
         }
 
@@ -101,7 +106,10 @@ class HostAllocation:
             queues.pin(self._pinned, nbytes)
         strides = np.empty(shape, dtype, order=order).strides
         self.__array_interface__ = {
-            "version": 3, "shape": shape, "typestr": dtype.str, "strides": strides,
+            "version": 3,
+            "shape": shape,
+            "typestr": dtype.str,
+            "strides": strides,
             "data": (self._raw.ctypes.data + start, False),
         }
 
@@ -114,7 +122,8 @@ class HostAllocation:
     def get_device_pointer(self) -> int:
         raise LogicError(
             "cuMemHostGetDevicePointer failed: invalid argument (page-locked memory is not mapped "
-            "on the virtual GPU: use pycuda.driver.managed_empty, which both sides share)")
+            "on the virtual GPU: use pycuda.driver.managed_empty, which both sides share)"
+        )
 
 
 class mem_attach_flags:
@@ -156,8 +165,10 @@ def memcpy_htod_async(dest: Any, src: Any, stream: Any = None) -> None:
     need_context("cuMemcpyHtoDAsync")
     raw = _host_bytes(src, writeable=False)
     if raw.size:
-        with call("cuMemcpyHtoD"), queues.copying(
-                number(stream), int(dest), raw.__array_interface__["data"][0], raw.size):
+        with (
+            call("cuMemcpyHtoD"),
+            queues.copying(number(stream), int(dest), raw.__array_interface__["data"][0], raw.size),
+        ):
             machines.owner(int(dest)).write(int(dest), raw)
 
 
@@ -166,8 +177,10 @@ def memcpy_dtoh_async(dest: Any, src: Any, stream: Any = None) -> None:
     need_context("cuMemcpyDtoHAsync")
     raw = _host_bytes(dest, writeable=True)
     if raw.size:
-        with call("cuMemcpyDtoH"), queues.copying(
-                number(stream), raw.__array_interface__["data"][0], int(src), raw.size):
+        with (
+            call("cuMemcpyDtoH"),
+            queues.copying(number(stream), raw.__array_interface__["data"][0], int(src), raw.size),
+        ):
             raw[:] = machines.owner(int(src)).read(int(src), raw.size)
 
 
@@ -196,8 +209,9 @@ def memcpy_dtod(dest: Any, src: Any, size: int) -> None:
     memcpy_dtod_async(dest, src, size)
 
 
-def memcpy_peer(dest: Any, src: Any, size: int, dest_context: Any = None, src_context: Any = None
-                ) -> None:
+def memcpy_peer(
+    dest: Any, src: Any, size: int, dest_context: Any = None, src_context: Any = None
+) -> None:
     """Copy ``size`` bytes from one device to another: an address says whose it is."""
     memcpy_dtod(dest, src, size)
 
@@ -295,11 +309,14 @@ def _variants(empty):
     functions = zeros, like(empty), like(zeros)
     for function, ending in zip(functions, ("zeros", "empty_like", "zeros_like"), strict=True):
         function.__name__ = empty.__name__.replace("empty", ending)
-        function.__doc__ = f"As :func:`{empty.__name__}`" + {
-            "zeros": ", filled with zeros.",
-            "empty_like": ", with the shape, dtype and order of an array.",
-            "zeros_like": ", filled with zeros, with the shape, dtype and order of an array.",
-        }[ending]
+        function.__doc__ = (
+            f"As :func:`{empty.__name__}`"
+            + {
+                "zeros": ", filled with zeros.",
+                "empty_like": ", with the shape, dtype and order of an array.",
+                "zeros_like": ", filled with zeros, with the shape, dtype and order of an array.",
+            }[ending]
+        )
     return functions
 
 
@@ -315,8 +332,9 @@ def _shape(shape) -> tuple[int, ...]:
 def _host_bytes(buffer: Any, writeable: bool) -> np.ndarray:
     """The bytes of a host buffer in the order in which they lie. Raises what NumPy raises for
     arrays with gaps and for memory that must not be written."""
-    array = buffer if isinstance(buffer, np.ndarray | np.generic) else np.frombuffer(
-        buffer, np.uint8)
+    array = (
+        buffer if isinstance(buffer, np.ndarray | np.generic) else np.frombuffer(buffer, np.uint8)
+    )
     array = np.asarray(array)
     demand_plain(array.dtype)
     if not array.flags.forc:

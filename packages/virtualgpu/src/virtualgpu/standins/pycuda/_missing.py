@@ -17,8 +17,10 @@ def lookup(module: str, lacks: dict[str, str]) -> Callable[[str], None]:
 
     def __getattr__(name: str) -> None:
         if name in lacks:
-            raise Missing(f"{module}.{name} is not in PyCUDA's stand-in for machines without a "
-                          f"GPU; use {lacks[name]}")
+            raise Missing(
+                f"{module}.{name} is not in PyCUDA's stand-in for machines without a "
+                f"GPU; use {lacks[name]}"
+            )
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return __getattr__
@@ -36,8 +38,10 @@ class Absent:
 
     def missing(self) -> Missing:
         """The error; classes with a ``__getattr__`` raise it there, which Python asks once more."""
-        return Missing(f"pycuda.driver.{self._name} is not in PyCUDA's stand-in for machines "
-                       f"without a GPU; use {self._instead}")
+        return Missing(
+            f"pycuda.driver.{self._name} is not in PyCUDA's stand-in for machines "
+            f"without a GPU; use {self._instead}"
+        )
 
     def __get__(self, instance: object, owner: type | None = None) -> None:
         raise self.missing()

@@ -118,7 +118,8 @@ def _binary(function, x: Operators, y: Any, out: Operators | None = None):
     dtype = common_dtype(x, y)
     if isinstance(y, Operators) and x.shape != y.shape and x.shape and y.shape:
         raise NotImplementedError(
-            f"Broadcasting binary operator with shapes: {x.shape}, {y.shape}.")
+            f"Broadcasting binary operator with shapes: {x.shape}, {y.shape}."
+        )
     if out is None:
         like = y if isinstance(y, Operators) and not x.shape else x
         out = like._new_like_me(dtype)
@@ -140,8 +141,10 @@ def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _divide_by(x: np.ndarray, y: Any) -> np.ndarray:
     """PyCUDA multiplies by ``1 / y``, which no integer array can take."""
     if np.result_type(x, y).kind in "iu":
-        raise struct.error("required argument is not an integer (PyCUDA multiplies an integer "
-                           "array by 1 / number: convert it with .astype first)")
+        raise struct.error(
+            "required argument is not an integer (PyCUDA multiplies an integer "
+            "array by 1 / number: convert it with .astype first)"
+        )
     return x * (1 / y)
 
 
@@ -163,12 +166,22 @@ def _operator(function, in_place: bool = False):
     return method
 
 
-for _name, _function in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply),
-                         ("pow", _power)):
+for _name, _function in (
+    ("add", np.add),
+    ("sub", np.subtract),
+    ("mul", np.multiply),
+    ("pow", _power),
+):
     setattr(Operators, f"__{_name}__", _operator(_function))
     setattr(Operators, f"__r{_name}__", _operator(_swapped(_function)))
     setattr(Operators, f"__i{_name}__", _operator(_function, in_place=True))
 # PyCUDA compares into the type of the operands: 0 and 1.
-for _name, _function in (("eq", np.equal), ("ne", np.not_equal), ("lt", np.less),
-                         ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal)):
+for _name, _function in (
+    ("eq", np.equal),
+    ("ne", np.not_equal),
+    ("lt", np.less),
+    ("le", np.less_equal),
+    ("gt", np.greater),
+    ("ge", np.greater_equal),
+):
     setattr(Operators, f"__{_name}__", _operator(_function))

@@ -7,9 +7,18 @@ import numpy as np
 from .tools import get_or_register_dtype
 
 _BASES = {
-    "char": np.int8, "uchar": np.uint8, "short": np.int16, "ushort": np.uint16, "int": np.int32,
-    "uint": np.uint32, "long": np.int64, "ulong": np.uint64, "longlong": np.int64,
-    "ulonglong": np.uint64, "float": np.float32, "double": np.float64,
+    "char": np.int8,
+    "uchar": np.uint8,
+    "short": np.int16,
+    "ushort": np.uint16,
+    "int": np.int32,
+    "uint": np.uint32,
+    "long": np.int64,
+    "ulong": np.uint64,
+    "longlong": np.int64,
+    "ulonglong": np.uint64,
+    "float": np.float32,
+    "double": np.float64,
 }
 
 

@@ -33,11 +33,38 @@ HEADERS = (*HOST_HEADERS, THRUST_COMPLEX, ("pycuda-complex.hpp", _COMPLEX))
 
 # nvcc's options for the host compiler, the assembler and files: with the number of words that
 # follow. NVRTC knows none of them, and here they would change nothing.
-_ALONE = ("-O0", "-O1", "-O2", "-O3", "-g", "-m64", "--machine=64", "--keep", "-keep", "-cubin",
-          "-ptx", "--verbose", "-v")
-_WITH_VALUE = ("-Xcompiler", "--compiler-options", "-Xptxas", "--ptxas-options", "-Xlinker",
-               "--linker-options", "-ccbin", "--compiler-bindir", "-code", "--gpu-code", "-O",
-               "--optimize", "--keep-dir", "-t", "--threads")
+_ALONE = (
+    "-O0",
+    "-O1",
+    "-O2",
+    "-O3",
+    "-g",
+    "-m64",
+    "--machine=64",
+    "--keep",
+    "-keep",
+    "-cubin",
+    "-ptx",
+    "--verbose",
+    "-v",
+)
+_WITH_VALUE = (
+    "-Xcompiler",
+    "--compiler-options",
+    "-Xptxas",
+    "--ptxas-options",
+    "-Xlinker",
+    "--linker-options",
+    "-ccbin",
+    "--compiler-bindir",
+    "-code",
+    "--gpu-code",
+    "-O",
+    "--optimize",
+    "--keep-dir",
+    "-t",
+    "--threads",
+)
 
 
 def nvrtc_options(options: Sequence[str]) -> list[str]:
@@ -54,10 +81,18 @@ def nvrtc_options(options: Sequence[str]) -> list[str]:
     return kept
 
 
-def compile(source: str, nvcc: str = "nvcc", options: Sequence[str] | None = None,
-            keep: bool = False, no_extern_c: bool = False, arch: str | None = None,
-            code: str | None = None, cache_dir=None, include_dirs: Sequence[str] = (),
-            target: str = "cubin") -> bytes:
+def compile(
+    source: str,
+    nvcc: str = "nvcc",
+    options: Sequence[str] | None = None,
+    keep: bool = False,
+    no_extern_c: bool = False,
+    arch: str | None = None,
+    code: str | None = None,
+    cache_dir=None,
+    include_dirs: Sequence[str] = (),
+    target: str = "cubin",
+) -> bytes:
     """PTX, whatever ``target``: the virtual GPU has no machine code. Raises CompileError."""
     if target not in ("cubin", "ptx", "fatbin"):
         raise AssertionError(f"target is cubin, ptx or fatbin, not {target!r}")
@@ -88,13 +123,25 @@ class SourceModule:
         With the line, a caret and the compiler's own text (``.stderr``).
     """
 
-    def __init__(self, source, nvcc="nvcc", options=None, keep=False, no_extern_c=False,
-                 arch=None, code=None, cache_dir=None, include_dirs=()):
+    def __init__(
+        self,
+        source,
+        nvcc="nvcc",
+        options=None,
+        keep=False,
+        no_extern_c=False,
+        arch=None,
+        code=None,
+        cache_dir=None,
+        include_dirs=(),
+    ):
         need_context("cuModuleLoadDataEx")
         compiled = _compile(source, options, no_extern_c, arch, include_dirs)
         if compiled.log.strip():
-            warnings.warn("The CUDA compiler succeeded, but said the following:\n" + compiled.log,
-                          stacklevel=2)
+            warnings.warn(
+                "The CUDA compiler succeeded, but said the following:\n" + compiled.log,
+                stacklevel=2,
+            )
         self.module = Module(compiled)
         self.get_global = self.module.get_global
         self.get_texref = self.module.get_texref
@@ -121,6 +168,8 @@ def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> mod
 
 
 #: What links machine code, which the virtual GPU does not have: name → what to use.
-MISSING = dict.fromkeys(("CudaModule", "DynamicModule", "DynamicSourceModule"),
-                        "SourceModule; dynamic parallelism is missing")
+MISSING = dict.fromkeys(
+    ("CudaModule", "DynamicModule", "DynamicSourceModule"),
+    "SourceModule; dynamic parallelism is missing",
+)
 __getattr__ = lookup("pycuda.compiler", MISSING)

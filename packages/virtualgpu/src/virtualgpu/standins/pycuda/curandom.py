@@ -11,8 +11,11 @@ from ._missing import lookup
 from .gpuarray import GPUArray, to_gpu
 
 __all__ = [
-    "MRG32k3aRandomNumberGenerator", "XORWOWRandomNumberGenerator", "rand",
-    "seed_getter_uniform", "seed_getter_unique",
+    "MRG32k3aRandomNumberGenerator",
+    "XORWOWRandomNumberGenerator",
+    "rand",
+    "seed_getter_uniform",
+    "seed_getter_unique",
 ]
 
 _default = np.random.default_rng()
@@ -61,8 +64,7 @@ class _Generator:
 
     def gen_log_normal(self, shape, dtype, log_mean, log_stddev, stream=None) -> GPUArray:
         """A new array of numbers whose logarithms are normal."""
-        return GPUArray(shape, dtype)._write(
-            self._numbers.lognormal(log_mean, log_stddev, shape))
+        return GPUArray(shape, dtype)._write(self._numbers.lognormal(log_mean, log_stddev, shape))
 
     def gen_poisson(self, shape, dtype, lambda_value, stream=None) -> GPUArray:
         """A new array of Poisson counts."""
@@ -78,10 +80,15 @@ class MRG32k3aRandomNumberGenerator(_Generator):
 
 
 #: What the stand-in lacks: name → what to use.
-MISSING = dict.fromkeys((
-    "ScrambledSobol32RandomNumberGenerator", "ScrambledSobol64RandomNumberGenerator",
-    "Sobol32RandomNumberGenerator", "Sobol64RandomNumberGenerator",
-), "quasi-random numbers of scipy.stats.qmc, and pycuda.gpuarray.to_gpu")
+MISSING = dict.fromkeys(
+    (
+        "ScrambledSobol32RandomNumberGenerator",
+        "ScrambledSobol64RandomNumberGenerator",
+        "Sobol32RandomNumberGenerator",
+        "Sobol64RandomNumberGenerator",
+    ),
+    "quasi-random numbers of scipy.stats.qmc, and pycuda.gpuarray.to_gpu",
+)
 __getattr__ = lookup("pycuda.curandom", MISSING)
 
 

@@ -77,26 +77,42 @@ from ._missing import lookup
 MISSING = {
     "limit": "nothing: stack and heap grow as they are asked for",
     "shared_config": "nothing: banks are four bytes wide",
-    "array_format": "cupy.cuda.texture", "address_mode": "cupy.cuda.texture",
-    "filter_mode": "cupy.cuda.texture", "memory_type": "type(argument)",
+    "array_format": "cupy.cuda.texture",
+    "address_mode": "cupy.cuda.texture",
+    "filter_mode": "cupy.cuda.texture",
+    "memory_type": "type(argument)",
     "initialize_profiler": "virtualgpu.profile()",
-    **dict.fromkeys((
-        "Array", "ArrayDescriptor", "ArrayDescriptor3D", "matrix_to_array", "np_to_array",
-        "gpuarray_to_array", "make_multichannel_2d_array",
-    ), "a linear array; CUDA arrays and texture objects: cupy.cuda.texture"),
-    **dict.fromkeys(("TextureReference", "matrix_to_texref", "bind_array_to_texref"),
-                    "texture objects (cupy.cuda.texture); CUDA 12 took the references away"),
+    **dict.fromkeys(
+        (
+            "Array",
+            "ArrayDescriptor",
+            "ArrayDescriptor3D",
+            "matrix_to_array",
+            "np_to_array",
+            "gpuarray_to_array",
+            "make_multichannel_2d_array",
+        ),
+        "a linear array; CUDA arrays and texture objects: cupy.cuda.texture",
+    ),
+    **dict.fromkeys(
+        ("TextureReference", "matrix_to_texref", "bind_array_to_texref"),
+        "texture objects (cupy.cuda.texture); CUDA 12 took the references away",
+    ),
     "SurfaceReference": "surface objects (cupy.cuda.texture)",
-    **dict.fromkeys(("Memcpy2D", "Memcpy3D"),
-                    "a copy for each row with memcpy_htod, memcpy_dtoh or memcpy_dtod"),
+    **dict.fromkeys(
+        ("Memcpy2D", "Memcpy3D"), "a copy for each row with memcpy_htod, memcpy_dtoh or memcpy_dtod"
+    ),
     **dict.fromkeys(("Memcpy3DPeer", "memcpy_peer_async"), "memcpy_peer"),
-    "memcpy_atoh": "memcpy_dtoh", "memcpy_htoa": "memcpy_htod",
+    "memcpy_atoh": "memcpy_dtoh",
+    "memcpy_htoa": "memcpy_htod",
     **dict.fromkeys(("memcpy_atod", "memcpy_dtoa", "memcpy_atoa"), "memcpy_dtod"),
-    "memset_d2d8": "memset_d8 for each row", "memset_d2d16": "memset_d16 for each row",
+    "memset_d2d8": "memset_d8 for each row",
+    "memset_d2d16": "memset_d16 for each row",
     "memset_d2d32": "memset_d32 for each row",
     **dict.fromkeys(("Graph", "GraphExec"), "launches one after the other"),
     **dict.fromkeys(("Linker", "jit_input_type"), "one source with all kernels"),
-    "IPCMemoryHandle": "host memory", "IPCEventHandle": "host synchronisation",
+    "IPCMemoryHandle": "host memory",
+    "IPCEventHandle": "host synchronisation",
     "mem_host_register_flags": "register_host_memory without flags",
 }
 
@@ -109,7 +125,8 @@ def stop_profiler() -> None:
     """See :func:`start_profiler`."""
 
 
-__all__ = [name for name in dir() if name[0] != "_" and name not in (
-    "MISSING", "annotations", "lookup")]
+__all__ = [
+    name for name in dir() if name[0] != "_" and name not in ("MISSING", "annotations", "lookup")
+]
 
 __getattr__ = lookup("pycuda.driver", MISSING)

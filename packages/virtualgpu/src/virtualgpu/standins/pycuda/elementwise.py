@@ -42,12 +42,23 @@ class ElementwiseKernel:
         and after it.
     """
 
-    def __init__(self, arguments, operation, name="kernel", keep=False, options=None,
-                 preamble="", loop_prep="", after_loop=""):
+    def __init__(
+        self,
+        arguments,
+        operation,
+        name="kernel",
+        keep=False,
+        options=None,
+        preamble="",
+        loop_prep="",
+        after_loop="",
+    ):
         self.arguments = parse_arguments(arguments)
         if not any(isinstance(one, VectorArg) for one in self.arguments):
-            raise RuntimeError("ElementwiseKernel can only be used with functions that have at "
-                               "least one vector argument")
+            raise RuntimeError(
+                "ElementwiseKernel can only be used with functions that have at "
+                "least one vector argument"
+            )
         self.operation, self.name, self._options = operation, name, options
         self._texts = preamble, loop_prep, after_loop
         self._function = None
@@ -67,22 +78,33 @@ class ElementwiseKernel:
         for one, value in zip(self.arguments, args, strict=True):
             if isinstance(one, VectorArg):
                 if not value.flags.forc:
-                    raise RuntimeError("elementwise kernel cannot deal with non-contiguous "
-                                       "arrays")
+                    raise RuntimeError("elementwise kernel cannot deal with non-contiguous arrays")
                 vectors.append(value)
                 values.append(value)
             else:
                 values.append(one.dtype.type(value))
         count = vectors[0].mem_size
         chosen = range if range is not None else slice
-        start, stop, step = (0, count, 1) if chosen is None else chosen.indices(
-            count if slice is not None else max(abs(chosen.stop or count), count))
+        start, stop, step = (
+            (0, count, 1)
+            if chosen is None
+            else chosen.indices(
+                count if slice is not None else max(abs(chosen.stop or count), count)
+            )
+        )
         steps = max(0, -(-(stop - start) // step))
         if not steps:
             return
         grid, block = splay(steps)
-        self._compiled()(*values, np.int64(start), np.int64(step), np.int64(steps),
-                         grid=grid, block=block, stream=stream)
+        self._compiled()(
+            *values,
+            np.int64(start),
+            np.int64(step),
+            np.int64(steps),
+            grid=grid,
+            block=block,
+            stream=stream,
+        )
 
     def _compiled(self):
         if self._function is None:

@@ -17,11 +17,41 @@ from ._operators import common_dtype
 from ._vectors import vec
 
 __all__ = [
-    "ArrayFlags", "GPUArray", "all", "any", "arange", "concatenate", "dot", "empty",
-    "empty_like", "if_positive", "logical_and", "logical_not", "logical_or", "max", "maximum",
-    "min", "minimum", "ones", "ones_like", "reshape", "splay", "stack", "subset_dot", "subset_max",
-    "subset_min", "subset_sum", "sum", "take", "to_gpu", "to_gpu_async", "transpose", "vec",
-    "where", "zeros", "zeros_like",
+    "ArrayFlags",
+    "GPUArray",
+    "all",
+    "any",
+    "arange",
+    "concatenate",
+    "dot",
+    "empty",
+    "empty_like",
+    "if_positive",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "ones",
+    "ones_like",
+    "reshape",
+    "splay",
+    "stack",
+    "subset_dot",
+    "subset_max",
+    "subset_min",
+    "subset_sum",
+    "sum",
+    "take",
+    "to_gpu",
+    "to_gpu_async",
+    "transpose",
+    "vec",
+    "where",
+    "zeros",
+    "zeros_like",
 ]
 
 # -- making arrays ------------------------------------------------------------------------------
@@ -88,8 +118,11 @@ def arange(*args, dtype=None, stream=None, **named) -> GPUArray:
     if dtype is None:
         dtype = np.array([start, stop, step]).dtype
         if dtype != np.float32:
-            warnings.warn("behavior change: arange guessed dtype other than float32. suggest "
-                          "specifying explicit dtype.", stacklevel=2)
+            warnings.warn(
+                "behavior change: arange guessed dtype other than float32. suggest "
+                "specifying explicit dtype.",
+                stacklevel=2,
+            )
     dtype = np.dtype(dtype)
     size = math.ceil((dtype.type(stop) - dtype.type(start)) / dtype.type(step))
     size = size if size > 0 else 0
@@ -110,8 +143,12 @@ def stack(arrays, axis=0, allocator=None) -> GPUArray:
     if len({one.shape for one in arrays}) > 1:
         raise ValueError("arrays must have the same shape")
     joined = np.stack([one._host for one in arrays], axis)
-    return GPUArray(joined.shape, joined.dtype, allocator or arrays[0].allocator,
-                    order="C" if axis == 0 else "F")._write(joined)
+    return GPUArray(
+        joined.shape,
+        joined.dtype,
+        allocator or arrays[0].allocator,
+        order="C" if axis == 0 else "F",
+    )._write(joined)
 
 
 # -- elements by condition and by index ---------------------------------------------------------
@@ -228,6 +265,9 @@ def _hosts(operands) -> list:
 
 
 #: What the stand-in lacks: name → what to use.
-MISSING = {"multi_take": "take for each array", "multi_put": "an elementwise kernel",
-           "multi_take_put": "an elementwise kernel"}
+MISSING = {
+    "multi_take": "take for each array",
+    "multi_put": "an elementwise kernel",
+    "multi_take_put": "an elementwise kernel",
+}
 __getattr__ = lookup("pycuda.gpuarray", MISSING)

@@ -42,20 +42,34 @@ class ReductionKernel:
         As for :class:`~pycuda.elementwise.ElementwiseKernel`; where results lie.
     """
 
-    def __init__(self, dtype_out, neutral, reduce_expr, map_expr=None, arguments=None,
-                 name="reduce_kernel", keep=False, options=None, preamble="", allocator=None):
+    def __init__(
+        self,
+        dtype_out,
+        neutral,
+        reduce_expr,
+        map_expr=None,
+        arguments=None,
+        name="reduce_kernel",
+        keep=False,
+        options=None,
+        preamble="",
+        allocator=None,
+    ):
         self.dtype_out = np.dtype(dtype_out)
         self._allocator = allocator
         out = dtype_to_ctype(self.dtype_out)
         first = arguments or f"const {out} *in"
         self.arguments = parse_arguments(first)
         if not any(isinstance(one, VectorArg) for one in self.arguments):
-            raise RuntimeError("ReductionKernel can only be used with functions that have at "
-                               "least one vector argument")
+            raise RuntimeError(
+                "ReductionKernel can only be used with functions that have at "
+                "least one vector argument"
+            )
         common = neutral, reduce_expr, preamble, options
         self._stage1 = self._stage(f"{name}_stage1", self.arguments, map_expr or "in[i]", *common)
-        self._stage2 = self._stage(f"{name}_stage2", parse_arguments(f"const {out} *in"),
-                                   "in[i]", *common)
+        self._stage2 = self._stage(
+            f"{name}_stage2", parse_arguments(f"const {out} *in"), "in[i]", *common
+        )
 
     def _stage(self, name, arguments, map_expr, neutral, reduce_expr, preamble, options):
         declared = ", ".join(one.declarator() for one in arguments)
@@ -100,29 +114,44 @@ extern "C" __global__ void {name}(out_type *_out, {declared}, unsigned _each, un
         gaps.
         """
         if range is not None or slice is not None:
-            raise NotImplementedError("ReductionKernel with range= or slice=: reduce a slice of "
-                                      "the arrays (a[start:stop])")
+            raise NotImplementedError(
+                "ReductionKernel with range= or slice=: reduce a slice of "
+                "the arrays (a[start:stop])"
+            )
         if len(args) != len(self.arguments):
-            raise TypeError(f"the reduction takes {len(self.arguments)} arguments, not "
-                            f"{len(args)}")
+            raise TypeError(f"the reduction takes {len(self.arguments)} arguments, not {len(args)}")
         function, arguments, values = self._stage1, self.arguments, args
         while True:
-            vectors = [value for one, value in zip(arguments, values, strict=True)
-                       if isinstance(one, VectorArg)]
+            vectors = [
+                value
+                for one, value in zip(arguments, values, strict=True)
+                if isinstance(one, VectorArg)
+            ]
             if not all(one.flags.forc for one in vectors):
                 raise RuntimeError("reduction kernel cannot deal with non-contiguous arrays")
             size = vectors[0].size
             blocks = min(_BLOCKS, max(1, -(-size // (BLOCK * _EACH))))
             each = max(1, -(-size // (blocks * BLOCK)))
             if blocks == 1:
-                result = out if out is not None else GPUArray(
-                    (), self.dtype_out, *([allocator or self._allocator] * bool(
-                        allocator or self._allocator)))
+                result = (
+                    out
+                    if out is not None
+                    else GPUArray(
+                        (),
+                        self.dtype_out,
+                        *([allocator or self._allocator] * bool(allocator or self._allocator)),
+                    )
+                )
             else:
                 result = GPUArray((blocks,), self.dtype_out)
-            function(result, *(_value(one, value) for one, value in
-                               zip(arguments, values, strict=True)),
-                     np.uint32(each), np.uint32(size), grid=(blocks, 1), block=(BLOCK, 1, 1))
+            function(
+                result,
+                *(_value(one, value) for one, value in zip(arguments, values, strict=True)),
+                np.uint32(each),
+                np.uint32(size),
+                grid=(blocks, 1),
+                block=(BLOCK, 1, 1),
+            )
             if blocks == 1:
                 return result
             function, values = self._stage2, (result,)

@@ -15,28 +15,76 @@ from ._context import Context, Device, _stack
 from ._memory import DeviceAllocation, pagelocked_empty
 
 __all__ = [
-    "DeviceData", "DeviceMemoryPool", "DtypedArgument", "OccupancyRecord",
-    "PageLockedMemoryPool", "PooledDeviceAllocation", "ScalarArg", "VectorArg",
-    "clear_context_caches", "context_dependent_memoize", "dtype_to_ctype",
-    "get_or_register_dtype", "init_cuda_context_fixture", "make_default_context",
-    "mark_cuda_test", "parse_c_arg", "parse_c_type", "register_dtype",
+    "DeviceData",
+    "DeviceMemoryPool",
+    "DtypedArgument",
+    "OccupancyRecord",
+    "PageLockedMemoryPool",
+    "PooledDeviceAllocation",
+    "ScalarArg",
+    "VectorArg",
+    "clear_context_caches",
+    "context_dependent_memoize",
+    "dtype_to_ctype",
+    "get_or_register_dtype",
+    "init_cuda_context_fixture",
+    "make_default_context",
+    "mark_cuda_test",
+    "parse_c_arg",
+    "parse_c_type",
+    "register_dtype",
 ]
 
 _TYPES = {
-    "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short",
-    "uint16": "unsigned short", "int32": "int", "uint32": "unsigned", "int64": "long",
-    "uint64": "unsigned long", "float32": "float", "float64": "double",
-    "complex64": "pycuda::complex<float>", "complex128": "pycuda::complex<double>",
+    "bool": "bool",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned",
+    "int64": "long",
+    "uint64": "unsigned long",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "pycuda::complex<float>",
+    "complex128": "pycuda::complex<double>",
 }
 _BY_NAME = {
-    "bool": "?", "char": "b", "signed char": "b", "unsigned char": "B", "short": "h",
-    "short int": "h", "signed short": "h", "unsigned short": "H", "unsigned short int": "H",
-    "int": "i", "signed int": "i", "signed": "i", "unsigned int": "I", "unsigned": "I",
-    "long": "l", "long int": "l", "signed long": "l", "unsigned long": "L",
-    "unsigned long int": "L", "long long": "q", "unsigned long long": "Q", "float": "f",
-    "double": "d", "pycuda::complex<float>": "F", "pycuda::complex<double>": "D",
-    "size_t": "Q", "int8_t": "b", "uint8_t": "B", "int16_t": "h", "uint16_t": "H",
-    "int32_t": "i", "uint32_t": "I", "int64_t": "l", "uint64_t": "L",
+    "bool": "?",
+    "char": "b",
+    "signed char": "b",
+    "unsigned char": "B",
+    "short": "h",
+    "short int": "h",
+    "signed short": "h",
+    "unsigned short": "H",
+    "unsigned short int": "H",
+    "int": "i",
+    "signed int": "i",
+    "signed": "i",
+    "unsigned int": "I",
+    "unsigned": "I",
+    "long": "l",
+    "long int": "l",
+    "signed long": "l",
+    "unsigned long": "L",
+    "unsigned long int": "L",
+    "long long": "q",
+    "unsigned long long": "Q",
+    "float": "f",
+    "double": "d",
+    "pycuda::complex<float>": "F",
+    "pycuda::complex<double>": "D",
+    "size_t": "Q",
+    "int8_t": "b",
+    "uint8_t": "B",
+    "int16_t": "h",
+    "uint16_t": "H",
+    "int32_t": "i",
+    "uint32_t": "I",
+    "int64_t": "l",
+    "uint64_t": "L",
 }
 _registered: dict[str, np.dtype] = {}
 
@@ -64,8 +112,9 @@ def parse_c_type(name: str) -> np.dtype:
     if name in _registered:
         return _registered[name]
     if name not in _BY_NAME:
-        raise ValueError(f"unknown type '{name}' (register it with "
-                         "pycuda.tools.get_or_register_dtype)")
+        raise ValueError(
+            f"unknown type '{name}' (register it with pycuda.tools.get_or_register_dtype)"
+        )
     return np.dtype(_BY_NAME[name])
 
 
@@ -250,8 +299,7 @@ class OccupancyRecord:
         Of the warps that a multiprocessor can hold.
     """
 
-    def __init__(self, devdata: DeviceData, threads: int, shared_mem: int = 0,
-                 registers: int = 0):
+    def __init__(self, devdata: DeviceData, threads: int, shared_mem: int = 0, registers: int = 0):
         if threads > devdata.max_threads:
             raise ValueError("too many threads")
         warps = -(-threads // devdata.warp_size)
@@ -281,6 +329,7 @@ def init_cuda_context_fixture():
 
 def mark_cuda_test(inner):
     """Run a test with a context of its own."""
+
     @functools.wraps(inner)
     def test(*args, **kwargs):
         with contextlib.contextmanager(init_cuda_context_fixture)():

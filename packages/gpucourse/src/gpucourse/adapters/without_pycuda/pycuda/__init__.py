@@ -7,8 +7,10 @@ from gpucourse.adapters.without_pycuda import NOTE
 try:
     import cupy as _cupy  # noqa: F401
 except ImportError as _error:
-    raise ImportError(f"{NOTE}. CuPy is not installed either: pip install cupy-cuda12x, or "
-                      "cupy-cuda13x for a CUDA 13 driver") from _error
+    raise ImportError(
+        f"{NOTE}. CuPy is not installed either: pip install cupy-cuda12x, or "
+        "cupy-cuda13x for a CUDA 13 driver"
+    ) from _error
 
 VERSION = (2026, 1)
 VERSION_TEXT = "2026.1 (basic calls on CuPy)"

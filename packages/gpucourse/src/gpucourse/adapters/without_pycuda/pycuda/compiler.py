@@ -15,9 +15,18 @@ class SourceModule:
     found by their plain names. Raises :class:`pycuda.driver.CompileError` with NVRTC's message.
     """
 
-    def __init__(self, source: str, nvcc: str = "nvcc", options=None, keep: bool = False,
-                 no_extern_c: bool = False, arch=None, code=None, cache_dir=None,
-                 include_dirs=()):
+    def __init__(
+        self,
+        source: str,
+        nvcc: str = "nvcc",
+        options=None,
+        keep: bool = False,
+        no_extern_c: bool = False,
+        arch=None,
+        code=None,
+        cache_dir=None,
+        include_dirs=(),
+    ):
         if not no_extern_c:
             # Errors name the source's own lines all the same.
             source = f'extern "C" {{\n#line 1\n{source}\n}}'

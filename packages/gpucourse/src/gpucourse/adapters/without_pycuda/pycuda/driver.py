@@ -86,8 +86,16 @@ class Function:
     def __init__(self, kernel, name: str):
         self._kernel, self._name = kernel, name
 
-    def __call__(self, *arguments, block=None, grid=(1, 1), shared: int = 0, stream=None,
-                 texrefs=(), time_kernel: bool = False):
+    def __call__(
+        self,
+        *arguments,
+        block=None,
+        grid=(1, 1),
+        shared: int = 0,
+        stream=None,
+        texrefs=(),
+        time_kernel: bool = False,
+    ):
         if block is None:
             raise ValueError("must specify block size")
         held = [_argument(at, one) for at, one in enumerate(arguments)]
@@ -108,8 +116,10 @@ def _argument(at: int, argument):
         return argument.as_argument()
     if isinstance(argument, np.generic | cupy.ndarray):
         return argument
-    raise TypeError(f"invalid type on parameter #{at} (0-based): {type(argument).__name__}; pass "
-                    "np.int32(n) or np.float32(x) for numbers, In, Out or InOut for arrays")
+    raise TypeError(
+        f"invalid type on parameter #{at} (0-based): {type(argument).__name__}; pass "
+        "np.int32(n) or np.float32(x) for numbers, In, Out or InOut for arrays"
+    )
 
 
 def mem_alloc(nbytes: int) -> DeviceAllocation:

@@ -11,9 +11,17 @@ import numpy as np
 from .compiler import SourceModule
 
 _TYPES = {
-    "float": np.float32, "double": np.float64, "int": np.int32, "unsigned": np.uint32,
-    "unsigned int": np.uint32, "long": np.int64, "long long": np.int64,
-    "unsigned long": np.uint64, "short": np.int16, "char": np.int8, "unsigned char": np.uint8,
+    "float": np.float32,
+    "double": np.float64,
+    "int": np.int32,
+    "unsigned": np.uint32,
+    "unsigned int": np.uint32,
+    "long": np.int64,
+    "long long": np.int64,
+    "unsigned long": np.uint64,
+    "short": np.int16,
+    "char": np.int8,
+    "unsigned char": np.uint8,
     "bool": np.bool_,
 }
 _THREADS = 128
@@ -26,13 +34,22 @@ class ElementwiseKernel:
     as any type and become what their parameter says. Raises TypeError for a wrong number of them.
     """
 
-    def __init__(self, arguments: str, operation: str, name: str = "kernel", keep: bool = False,
-                 options=None, preamble: str = ""):
+    def __init__(
+        self,
+        arguments: str,
+        operation: str,
+        name: str = "kernel",
+        keep: bool = False,
+        options=None,
+        preamble: str = "",
+    ):
         self.name = name
         self._numbers = [_number_type(one) for one in arguments.split(",")]
         if all(self._numbers):
-            raise RuntimeError("ElementwiseKernel can only be used with functions that have at "
-                               "least one vector argument")
+            raise RuntimeError(
+                "ElementwiseKernel can only be used with functions that have at "
+                "least one vector argument"
+            )
         self._source = f"""{preamble}
 extern "C" __global__ void {name}({arguments}, long long n)
 {{
@@ -48,16 +65,19 @@ extern "C" __global__ void {name}({arguments}, long long n)
 
     def __call__(self, *arguments) -> None:
         if len(arguments) != len(self._numbers):
-            raise TypeError(f"{self.name} takes {len(self._numbers)} arguments, not "
-                            f"{len(arguments)}")
+            raise TypeError(
+                f"{self.name} takes {len(self._numbers)} arguments, not {len(arguments)}"
+            )
         if self._function is None:
             module = SourceModule(self._source, options=self._options, no_extern_c=True)
             self._function = module.get_function(self.name)
         arrays = [one for one in arguments if isinstance(one, cupy.ndarray)]
         if not all(one.flags.forc for one in arrays):
             raise RuntimeError("elementwise kernel cannot deal with non-contiguous arrays")
-        values = [one if number is None else number(one)
-                  for one, number in zip(arguments, self._numbers, strict=True)]
+        values = [
+            one if number is None else number(one)
+            for one, number in zip(arguments, self._numbers, strict=True)
+        ]
         if count := arrays[0].size:
             blocks = min(-(-count // _THREADS), 65_535)
             self._function(*values, np.int64(count), block=(_THREADS, 1, 1), grid=(blocks, 1))

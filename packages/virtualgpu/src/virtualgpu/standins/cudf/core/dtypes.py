@@ -21,5 +21,6 @@ def _absent(name: str) -> type:
 
 
 Decimal32Dtype, Decimal64Dtype, Decimal128Dtype = map(
-    _absent, ("Decimal32Dtype", "Decimal64Dtype", "Decimal128Dtype"))
+    _absent, ("Decimal32Dtype", "Decimal64Dtype", "Decimal128Dtype")
+)
 ListDtype, StructDtype, IntervalDtype = map(_absent, ("ListDtype", "StructDtype", "IntervalDtype"))

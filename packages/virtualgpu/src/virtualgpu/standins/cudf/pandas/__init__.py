@@ -14,7 +14,8 @@ only_as("cudf.pandas", __name__)
 
 NOTE = (
     "cudf.pandas: there is no GPU here, so every operation of pandas runs on pandas itself, on "
-    "the CPU; the same code uses the GPU where there is one")
+    "the CPU; the same code uses the GPU where there is one"
+)
 LOADED = False
 
 

@@ -300,7 +300,6 @@ class MemoryAsyncPool(MemoryPool):
         super().__init__()
 
 
-
 def _environment_limit() -> dict:
     """``CUPY_GPU_MEMORY_LIMIT``: bytes, or a percentage such as ``50%``."""
     limit = os.environ.get("CUPY_GPU_MEMORY_LIMIT", "0")  # 0: none

@@ -29,8 +29,9 @@ class Module:
         """PTX, as text or bytes. Raises NotImplementedError for machine code."""
         text = cubin.decode("utf-8", "replace") if isinstance(cubin, bytes) else cubin
         if ".version" not in text:
-            raise NotImplementedError("this is machine code of a real GPU; the virtual GPU runs "
-                                      "PTX (nvcc --ptx)")
+            raise NotImplementedError(
+                "this is machine code of a real GPU; the virtual GPU runs PTX (nvcc --ptx)"
+            )
         with as_cupy_does():
             self._loaded = _Module.from_ptx(text.rstrip("\0"))
 

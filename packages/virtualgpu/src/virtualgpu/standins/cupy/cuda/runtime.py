@@ -37,8 +37,10 @@ _NAMES = {
     20: ("cudaErrorInvalidChannelDescriptor", "invalid channel descriptor"),
     26: ("cudaErrorInvalidFilterSetting", "linear filtering not supported for non-float type"),
     101: ("cudaErrorInvalidDevice", "invalid device ordinal"),
-    217: ("cudaErrorPeerAccessUnsupported", "peer access is not supported between these two "
-          "devices"),
+    217: (
+        "cudaErrorPeerAccessUnsupported",
+        "peer access is not supported between these two devices",
+    ),
     400: ("cudaErrorInvalidResourceHandle", "invalid resource handle"),
     801: ("cudaErrorNotSupported", "operation not supported"),
 }
@@ -133,8 +135,9 @@ def memcpyPeer(dst: int, dstDevice: int, src: int, srcDevice: int, size: int) ->
     memcpyAsync(dst, src, size, memcpyDeviceToDevice, queues.LEGACY)
 
 
-def memcpyPeerAsync(dst: int, dstDevice: int, src: int, srcDevice: int, size: int, stream: int
-                    ) -> None:
+def memcpyPeerAsync(
+    dst: int, dstDevice: int, src: int, srcDevice: int, size: int, stream: int
+) -> None:
     memcpyAsync(dst, src, size, memcpyDeviceToDevice, stream)
 
 
@@ -143,20 +146,33 @@ def getDeviceProperties(device: int) -> dict:
     _check(device)
     known, owner = attributes(), machine()
     same = {
-        "sharedMemPerBlock": "MaxSharedMemoryPerBlock", "regsPerBlock": "MaxRegistersPerBlock",
-        "warpSize": "WarpSize", "maxThreadsPerBlock": "MaxThreadsPerBlock",
-        "clockRate": "ClockRate", "totalConstMem": "TotalConstantMemory",
-        "multiProcessorCount": "MultiProcessorCount", "integrated": "Integrated",
-        "kernelExecTimeoutEnabled": "KernelExecTimeout", "canMapHostMemory": "CanMapHostMemory",
-        "computeMode": "ComputeMode", "concurrentKernels": "ConcurrentKernels",
-        "ECCEnabled": "EccEnabled", "pciBusID": "PciBusId", "pciDeviceID": "PciDeviceId",
-        "pciDomainID": "PciDomainId", "tccDriver": "TccDriver",
-        "memoryClockRate": "MemoryClockRate", "memoryBusWidth": "GlobalMemoryBusWidth",
-        "l2CacheSize": "L2CacheSize", "maxThreadsPerMultiProcessor": "MaxThreadsPerMultiProcessor",
-        "asyncEngineCount": "AsyncEngineCount", "unifiedAddressing": "UnifiedAddressing",
+        "sharedMemPerBlock": "MaxSharedMemoryPerBlock",
+        "regsPerBlock": "MaxRegistersPerBlock",
+        "warpSize": "WarpSize",
+        "maxThreadsPerBlock": "MaxThreadsPerBlock",
+        "clockRate": "ClockRate",
+        "totalConstMem": "TotalConstantMemory",
+        "multiProcessorCount": "MultiProcessorCount",
+        "integrated": "Integrated",
+        "kernelExecTimeoutEnabled": "KernelExecTimeout",
+        "canMapHostMemory": "CanMapHostMemory",
+        "computeMode": "ComputeMode",
+        "concurrentKernels": "ConcurrentKernels",
+        "ECCEnabled": "EccEnabled",
+        "pciBusID": "PciBusId",
+        "pciDeviceID": "PciDeviceId",
+        "pciDomainID": "PciDomainId",
+        "tccDriver": "TccDriver",
+        "memoryClockRate": "MemoryClockRate",
+        "memoryBusWidth": "GlobalMemoryBusWidth",
+        "l2CacheSize": "L2CacheSize",
+        "maxThreadsPerMultiProcessor": "MaxThreadsPerMultiProcessor",
+        "asyncEngineCount": "AsyncEngineCount",
+        "unifiedAddressing": "UnifiedAddressing",
         "sharedMemPerMultiprocessor": "MaxSharedMemoryPerMultiprocessor",
         "regsPerMultiprocessor": "MaxRegistersPerMultiprocessor",
-        "managedMemory": "ManagedMemory", "cooperativeLaunch": "CooperativeLaunch",
+        "managedMemory": "ManagedMemory",
+        "cooperativeLaunch": "CooperativeLaunch",
         "concurrentManagedAccess": "ConcurrentManagedAccess",
         "sharedMemPerBlockOptin": "MaxSharedMemoryPerBlockOptin",
         "maxBlocksPerMultiProcessor": "MaxBlocksPerMultiprocessor",
@@ -165,8 +181,10 @@ def getDeviceProperties(device: int) -> dict:
     properties = {name: known.get(attribute, 0) for name, attribute in same.items()}
     major, minor = owner.compute_capability
     return {
-        "name": owner.name.encode(), "totalGlobalMem": owner.total_memory,
-        "major": major, "minor": minor,
+        "name": owner.name.encode(),
+        "totalGlobalMem": owner.total_memory,
+        "major": major,
+        "minor": minor,
         "maxThreadsDim": tuple(known[f"MaxBlockDim{axis}"] for axis in "XYZ"),
         "maxGridSize": tuple(known[f"MaxGridDim{axis}"] for axis in "XYZ"),
         **properties,
@@ -256,19 +274,23 @@ def enumerators() -> dict[str, int]:
     """All constants of the runtime API's enumerations (``cudaDevAttrWarpSize``), by name."""
     from cuda.bindings import runtime
 
-    return {member.name: int(member)
-            for thing in vars(runtime).values()
-            if isinstance(thing, type) and issubclass(thing, int) and isinstance(thing, Iterable)
-            for member in thing}
+    return {
+        member.name: int(member)
+        for thing in vars(runtime).values()
+        if isinstance(thing, type) and issubclass(thing, int) and isinstance(thing, Iterable)
+        for member in thing
+    }
 
 
 @functools.cache
 def attributes() -> dict[str, int]:
     """All attributes that the runtime API names; both APIs number them alike."""
     prefix = "cudaDevAttr"
-    return {name.removeprefix(prefix): deviceGetAttribute(number, 0)
-            for name, number in enumerators().items()
-            if name.startswith(prefix) and name != "cudaDevAttrMax"}
+    return {
+        name.removeprefix(prefix): deviceGetAttribute(number, 0)
+        for name, number in enumerators().items()
+        if name.startswith(prefix) and name != "cudaDevAttrMax"
+    }
 
 
 def __getattr__(name: str):

@@ -89,7 +89,8 @@ class BaseStream:
     def begin_capture(self, mode=None):
         raise NotImplementedError(
             "cupy.cuda.Stream.begin_capture: the virtual GPU has no CUDA graphs; launch the "
-            "kernels directly")
+            "kernels directly"
+        )
 
     end_capture = begin_capture
 
@@ -199,11 +200,15 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
     global _warned
 
     if None in (start_event._recorded, end_event._recorded) or (
-            start_event.disable_timing or end_event.disable_timing):
+        start_event.disable_timing or end_event.disable_timing
+    ):
         raise CUDARuntimeError(400)
     if not _warned:
         _warned = True
         warnings.warn(
             "the virtual GPU has no times: get_elapsed_time gives nan here; count work with "
-            "virtualgpu.profile(), or run on a GPU", UserWarning, stacklevel=2)
+            "virtualgpu.profile(), or run on a GPU",
+            UserWarning,
+            stacklevel=2,
+        )
     return float("nan")

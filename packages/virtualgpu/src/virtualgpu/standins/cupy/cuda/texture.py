@@ -18,8 +18,12 @@ from ._machine import machine
 from .memory import Memory, MemoryPointer
 
 __all__ = [
-    "CUDAarray", "ChannelFormatDescriptor", "ResourceDescriptor", "SurfaceObject",
-    "TextureDescriptor", "TextureObject",
+    "CUDAarray",
+    "ChannelFormatDescriptor",
+    "ResourceDescriptor",
+    "SurfaceObject",
+    "TextureDescriptor",
+    "TextureObject",
 ]
 
 _ARRAY, _MIPMAPPED, _LINEAR, _PITCH = range(4)  # cudaResourceType
@@ -52,10 +56,17 @@ class ChannelFormatDescriptor:
         count = sum(map(bool, bits))
         kind = _KINDS.get(self._format["f"], "")
         code = f"{kind}{bits[0] // 8}"
-        if bits != [bits[0]] * count + [0] * (4 - count) or count not in (1, 2, 4) or (
-                code not in ("i1", "i2", "i4", "u1", "u2", "u4", "f2", "f4")) or bits[0] % 8:
-            raise _told(20, f"channels of {bits} bits: 1, 2 or 4 of the same size, integers of 8, "
-                            "16 or 32 bits or floats of 16 or 32")
+        if (
+            bits != [bits[0]] * count + [0] * (4 - count)
+            or count not in (1, 2, 4)
+            or (code not in ("i1", "i2", "i4", "u1", "u2", "u4", "f2", "f4"))
+            or bits[0] % 8
+        ):
+            raise _told(
+                20,
+                f"channels of {bits} bits: 1, 2 or 4 of the same size, integers of 8, "
+                "16 or 32 bits or floats of 16 or 32",
+            )
         return np.dtype(code), count
 
 
@@ -72,8 +83,14 @@ class CUDAarray:
         ``cudaArrayLayered``: depth counts layers.
     """
 
-    def __init__(self, desc: ChannelFormatDescriptor, width: int, height: int = 0, depth: int = 0,
-                 flags: int = 0):
+    def __init__(
+        self,
+        desc: ChannelFormatDescriptor,
+        width: int,
+        height: int = 0,
+        depth: int = 0,
+        flags: int = 0,
+    ):
         if width == 0:
             raise ValueError("To create a CUDA array, width must be nonzero.")
         if height == 0 and depth > 0:
@@ -81,7 +98,8 @@ class CUDAarray:
         if flags & ~(runtime.cudaArrayLayered | runtime.cudaArraySurfaceLoadStore):
             raise NotImplementedError(
                 "a CUDA array for cube maps, gathers or with gaps: the virtual GPU has none; "
-                "cudaArrayLayered and cudaArraySurfaceLoadStore are what it knows")
+                "cudaArrayLayered and cudaArraySurfaceLoadStore are what it knows"
+            )
         if flags & runtime.cudaArrayLayered and not depth:
             raise _told(_INVALID, "a layered array has a depth: the number of its layers")
         self.desc, self.flags = desc, flags
@@ -117,11 +135,14 @@ class CUDAarray:
 
     def _check(self, array) -> None:
         if array.shape != self._shape:
-            raise ValueError(f"shape mismatch: {array.shape} where {self._shape} is wanted, "
-                             "(depth, height, channels * width)")
+            raise ValueError(
+                f"shape mismatch: {array.shape} where {self._shape} is wanted, "
+                "(depth, height, channels * width)"
+            )
         if array.dtype != self.desc._element[0]:
-            raise ValueError(f"dtype mismatch: {array.dtype} where {self.desc._element[0]} is "
-                             "wanted")
+            raise ValueError(
+                f"dtype mismatch: {array.dtype} where {self.desc._element[0]} is wanted"
+            )
 
 
 class ResourceDescriptor:
@@ -142,9 +163,17 @@ class ResourceDescriptor:
         For ``…Pitch2D``: elements, and bytes from one row to the next (a multiple of 32).
     """
 
-    def __init__(self, restype: int, cuArr: CUDAarray | None = None, arr=None,
-                 chDesc: ChannelFormatDescriptor | None = None, sizeInBytes: int = 0,
-                 width: int = 0, height: int = 0, pitchInBytes: int = 0):
+    def __init__(
+        self,
+        restype: int,
+        cuArr: CUDAarray | None = None,
+        arr=None,
+        chDesc: ChannelFormatDescriptor | None = None,
+        sizeInBytes: int = 0,
+        width: int = 0,
+        height: int = 0,
+        pitchInBytes: int = 0,
+    ):
         if restype == _MIPMAPPED:
             raise NotImplementedError("cudaResourceTypeMipmappedArray is currently not supported.")
         if restype not in (_ARRAY, _LINEAR, _PITCH):
@@ -153,32 +182,51 @@ class ResourceDescriptor:
             raise ValueError("a resource of a CUDA array needs cuArr, another arr and chDesc")
         self.chDesc, self.cuArr, self.arr = chDesc, cuArr, arr
         self._type = restype
-        self._numbers = {"sizeInBytes": sizeInBytes} if restype == _LINEAR else {
-            "width": width, "height": height, "pitchInBytes": pitchInBytes}
+        self._numbers = (
+            {"sizeInBytes": sizeInBytes}
+            if restype == _LINEAR
+            else {"width": width, "height": height, "pitchInBytes": pitchInBytes}
+        )
 
     def get_resource_desc(self) -> dict:
         """What it was made of; places are device addresses."""
         if self._type == _ARRAY:
             return {"resType": self._type, "array": {"array": self.cuArr.ptr}}
-        return {"resType": self._type, "linear" if self._type == _LINEAR else "pitch2D": {
-            "devPtr": self.arr.data.ptr, "desc": self.chDesc.get_channel_format(),
-            **self._numbers}}
+        return {
+            "resType": self._type,
+            "linear" if self._type == _LINEAR else "pitch2D": {
+                "devPtr": self.arr.data.ptr,
+                "desc": self.chDesc.get_channel_format(),
+                **self._numbers,
+            },
+        }
 
     def _texels(self) -> Texels:
         if self._type == _ARRAY:
             array = self.cuArr
             dtype, channels = array.desc._element
-            return Texels("array", array.ptr, dtype, channels, array._extents,
-                          array.width * channels * dtype.itemsize,
-                          bool(array.flags & runtime.cudaArrayLayered),
-                          bool(array.flags & runtime.cudaArraySurfaceLoadStore))
+            return Texels(
+                "array",
+                array.ptr,
+                dtype,
+                channels,
+                array._extents,
+                array.width * channels * dtype.itemsize,
+                bool(array.flags & runtime.cudaArrayLayered),
+                bool(array.flags & runtime.cudaArraySurfaceLoadStore),
+            )
         dtype, channels = self.chDesc._element
         if self._type == _LINEAR:
             count = self._numbers["sizeInBytes"] // (dtype.itemsize * channels)
             return Texels("linear", self.arr.data.ptr, dtype, channels, (count,), 0)
-        return Texels("pitch", self.arr.data.ptr, dtype, channels,
-                      (self._numbers["width"], self._numbers["height"]),
-                      self._numbers["pitchInBytes"])
+        return Texels(
+            "pitch",
+            self.arr.data.ptr,
+            dtype,
+            channels,
+            (self._numbers["width"], self._numbers["height"]),
+            self._numbers["pitchInBytes"],
+        )
 
 
 class TextureDescriptor:
@@ -201,21 +249,32 @@ class TextureDescriptor:
         Without effect: there are no mipmaps.
     """
 
-    def __init__(self, addressModes: Iterable[int] | None = None, filterMode: int = 0,
-                 readMode: int = 0, sRGB: int | None = None,
-                 borderColors: Iterable[float] | None = None, normalizedCoords: int | None = None,
-                 maxAnisotropy: int | None = None):
+    def __init__(
+        self,
+        addressModes: Iterable[int] | None = None,
+        filterMode: int = 0,
+        readMode: int = 0,
+        sRGB: int | None = None,
+        borderColors: Iterable[float] | None = None,
+        normalizedCoords: int | None = None,
+        maxAnisotropy: int | None = None,
+    ):
         modes, colors = list(addressModes or ()), list(borderColors or ())
         assert len(modes) <= 3 and len(colors) <= 4
         if sRGB:
-            raise NotImplementedError("sRGB textures are not in CuPy's stand-in for machines "
-                                      "without a GPU; convert the colours first")
+            raise NotImplementedError(
+                "sRGB textures are not in CuPy's stand-in for machines "
+                "without a GPU; convert the colours first"
+            )
         self._desc = {
             "addressMode": (*map(int, modes), *[0] * (3 - len(modes))),
-            "filterMode": int(filterMode), "readMode": int(readMode), "sRGB": 0,
+            "filterMode": int(filterMode),
+            "readMode": int(readMode),
+            "sRGB": 0,
             "borderColor": (*map(float, colors), *[0.0] * (4 - len(colors))),
             "normalizedCoords": int(normalizedCoords or 0),
-            "maxAnisotropy": int(maxAnisotropy or 0)}
+            "maxAnisotropy": int(maxAnisotropy or 0),
+        }
 
     def get_texture_desc(self) -> dict:
         """What it was made of."""
@@ -224,11 +283,18 @@ class TextureDescriptor:
     def _sampler(self) -> Sampler:
         desc = self._desc
         if not set(desc["addressMode"]) <= set(range(4)) or not {
-                desc["filterMode"], desc["readMode"]} <= {0, 1}:
+            desc["filterMode"],
+            desc["readMode"],
+        } <= {0, 1}:
             raise _told(_INVALID, f"no such address, filter or read mode: {desc}")
         x, y, z = (MODES[mode] for mode in desc["addressMode"])
-        return Sampler((x, y, z), bool(desc["filterMode"]), bool(desc["normalizedCoords"]),
-                       bool(desc["readMode"]), desc["borderColor"])
+        return Sampler(
+            (x, y, z),
+            bool(desc["filterMode"]),
+            bool(desc["normalizedCoords"]),
+            bool(desc["readMode"]),
+            desc["borderColor"],
+        )
 
 
 class Handle:
@@ -239,13 +305,16 @@ class Handle:
     def _make(self, make: Callable[[VirtualDevice], int]) -> None:
         device = machine()
         if not isinstance(device, VirtualDevice):
-            raise NotImplementedError(f"textures and surfaces on {device.name}: they are on the "
-                                      "virtual GPU of this process alone")
+            raise NotImplementedError(
+                f"textures and surfaces on {device.name}: they are on the "
+                "virtual GPU of this process alone"
+            )
         try:
             self.ptr = make(device)
         except VirtualGPUError as error:
-            raise _told(_FILTER if "linear filtering" in error.message else _INVALID,
-                        error.message) from None
+            raise _told(
+                _FILTER if "linear filtering" in error.message else _INVALID, error.message
+            ) from None
         self._device = device
 
     def __del__(self):
@@ -288,8 +357,13 @@ class SurfaceObject(Handle):
 def __getattr__(name: str):
     from .._missing import missing
 
-    raise missing(__name__, name, "TextureObject; CUDA 12 took texture references away"
-                  if name == "TextureReference" else "a GPU")
+    raise missing(
+        __name__,
+        name,
+        "TextureObject; CUDA 12 took texture references away"
+        if name == "TextureReference"
+        else "a GPU",
+    )
 
 
 def _told(status: int, words: str) -> runtime.CUDARuntimeError:

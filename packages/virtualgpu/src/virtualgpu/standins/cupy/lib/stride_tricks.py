@@ -21,8 +21,9 @@ def sliding_window_view(x: ndarray, window_shape, axis=None, *, subok=False, wri
     if writeable:
         raise NotImplementedError("Writeable views are not supported.")
     x = asarray(x)
-    return view_of(x, np.lib.stride_tricks.sliding_window_view(
-        x._host, window_shape, axis, writeable=True))
+    return view_of(
+        x, np.lib.stride_tricks.sliding_window_view(x._host, window_shape, axis, writeable=True)
+    )
 
 
 __all__ = ["as_strided", "sliding_window_view"]

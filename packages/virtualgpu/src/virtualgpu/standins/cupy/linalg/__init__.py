@@ -32,6 +32,7 @@ _OF_NUMBERS = ("Singular", "positive definite", "converge")
 
 def _quiet(function):
     """Give NaN where NumPy raises for the values of a matrix, as cuSOLVER's routines do."""
+
     @functools.wraps(function)
     def run(*args, **kwargs):
         try:
@@ -69,10 +70,27 @@ def _as_nan(result):
     return np.full(np.shape(result), np.nan, kind)
 
 
-FUNCTIONS = table(LINALG, np.linalg, "cupy.linalg", {
-    name: _quiet(getattr(np.linalg, name)) for name in (
-        "solve", "inv", "cholesky", "svd", "eigh", "eigvalsh", "tensorsolve", "tensorinv",
-        "matrix_power", "pinv", "lstsq")})
+FUNCTIONS = table(
+    LINALG,
+    np.linalg,
+    "cupy.linalg",
+    {
+        name: _quiet(getattr(np.linalg, name))
+        for name in (
+            "solve",
+            "inv",
+            "cholesky",
+            "svd",
+            "eigh",
+            "eigvalsh",
+            "tensorsolve",
+            "tensorinv",
+            "matrix_power",
+            "pinv",
+            "lstsq",
+        )
+    },
+)
 globals().update(FUNCTIONS)
 __all__ = ["LinAlgError", "matrix_rank", *FUNCTIONS]
 

@@ -6,7 +6,10 @@ from numpy.polynomial import polyutils as _numpy
 
 from .._routines import table
 
-FUNCTIONS = table("trimseq(seq)\nas_series(alist, trim=True)\ntrimcoef(c, tol=0)", _numpy,
-                  "cupy.polynomial.polyutils")
+FUNCTIONS = table(
+    "trimseq(seq)\nas_series(alist, trim=True)\ntrimcoef(c, tol=0)",
+    _numpy,
+    "cupy.polynomial.polyutils",
+)
 globals().update(FUNCTIONS)
 __all__ = list(FUNCTIONS)

@@ -26,8 +26,18 @@ from ._legacy import (
 
 globals().update(FUNCTIONS)
 __all__ = [
-    "BitGenerator", "Generator", "MRG32k3a", "Philox4x3210", "RandomState", "XORWOW",
-    "default_rng", "get_random_state", "reset_states", "seed", "set_random_state", *FUNCTIONS,
+    "BitGenerator",
+    "Generator",
+    "MRG32k3a",
+    "Philox4x3210",
+    "RandomState",
+    "XORWOW",
+    "default_rng",
+    "get_random_state",
+    "reset_states",
+    "seed",
+    "set_random_state",
+    *FUNCTIONS,
 ]
 
 

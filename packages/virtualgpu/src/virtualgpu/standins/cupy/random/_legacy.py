@@ -75,7 +75,8 @@ class RandomState:
             if not 0 <= seed < 2**64:
                 raise ValueError("Seed must be an integer between 0 and 2**64 - 1")
         self._numpy = np.random.RandomState(
-            None if seed is None else np.random.MT19937(np.random.SeedSequence(seed)))
+            None if seed is None else np.random.MT19937(np.random.SeedSequence(seed))
+        )
 
     def rand(self, *size, **kwarg):
         """Uniform in [0, 1), in the shape of the arguments; ``dtype`` is float32 or float64."""
@@ -116,11 +117,11 @@ class RandomState:
         host = self._numpy.choice(on_host(a), size, replace, on_host(p))
         return on_device(host, None, "choice")
 
-    def multivariate_normal(self, mean, cov, size=None, check_valid="ignore", tol=1e-8,
-                            method="cholesky", dtype=float):
+    def multivariate_normal(
+        self, mean, cov, size=None, check_valid="ignore", tol=1e-8, method="cholesky", dtype=float
+    ):
         """Normal in several dimensions."""
-        host = self._numpy.multivariate_normal(on_host(mean), on_host(cov), size, check_valid,
-                                               tol)
+        host = self._numpy.multivariate_normal(on_host(mean), on_host(cov), size, check_valid, tol)
         return on_device(host, floating(dtype), "multivariate_normal")
 
 
@@ -183,8 +184,18 @@ def _shared(name: str):
     return function
 
 
-FUNCTIONS = {name: _shared(name) for name in (
-    *_METHODS, "rand", "randn", "randint", "permutation", "shuffle", "choice",
-    "multivariate_normal")}
+FUNCTIONS = {
+    name: _shared(name)
+    for name in (
+        *_METHODS,
+        "rand",
+        "randn",
+        "randint",
+        "permutation",
+        "shuffle",
+        "choice",
+        "multivariate_normal",
+    )
+}
 FUNCTIONS |= dict.fromkeys(("random", "ranf", "sample"), FUNCTIONS["random_sample"])
 FUNCTIONS |= {"bytes": bytes, "multinomial": multinomial, "random_integers": random_integers}

@@ -11,21 +11,30 @@ from .._creation import asnumpy
 from . import _against_numpy
 from ._against_numpy import *  # noqa: F403
 
-__all__ = ["assert_allclose", "assert_array_almost_equal", "assert_array_almost_equal_nulp",
-           "assert_array_equal", "assert_array_less", "assert_array_list_equal",
-           "assert_array_max_ulp", *_against_numpy.__all__]
+__all__ = [
+    "assert_allclose",
+    "assert_array_almost_equal",
+    "assert_array_almost_equal_nulp",
+    "assert_array_equal",
+    "assert_array_less",
+    "assert_array_list_equal",
+    "assert_array_max_ulp",
+    *_against_numpy.__all__,
+]
 
 
 def assert_allclose(actual, desired, rtol=1e-7, atol=0, err_msg="", verbose=True):
     """As ``numpy.testing.assert_allclose``."""
-    np.testing.assert_allclose(asnumpy(actual), asnumpy(desired), rtol=rtol, atol=atol,
-                               err_msg=err_msg, verbose=verbose)
+    np.testing.assert_allclose(
+        asnumpy(actual), asnumpy(desired), rtol=rtol, atol=atol, err_msg=err_msg, verbose=verbose
+    )
 
 
 def assert_array_equal(x, y, err_msg="", verbose=True, strides_check=False, **kwargs):
     """As ``numpy.testing.assert_array_equal``; ``strides_check`` compares the layout too."""
-    np.testing.assert_array_equal(asnumpy(x), asnumpy(y), err_msg=err_msg, verbose=verbose,
-                                  **kwargs)
+    np.testing.assert_array_equal(
+        asnumpy(x), asnumpy(y), err_msg=err_msg, verbose=verbose, **kwargs
+    )
     if strides_check and x.strides != y.strides:
         raise AssertionError(f"strides differ: {x.strides} and {y.strides}")
 

@@ -21,8 +21,9 @@ _UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64)
 def _without(function, *names: str):
     """The signature that pytest sees: the arguments that the decorator gives are not fixtures."""
     signature = inspect.signature(function)
-    return signature.replace(parameters=[
-        one for name, one in signature.parameters.items() if name not in names])
+    return signature.replace(
+        parameters=[one for name, one in signature.parameters.items() if name not in names]
+    )
 
 
 def _compared(compare, name: str, accept_error, type_check: bool):
@@ -66,8 +67,9 @@ def _each(compare, ours, theirs, type_check: bool) -> None:
     compare(ours, theirs)
 
 
-def numpy_cupy_allclose(rtol=1e-7, atol=0, err_msg="", verbose=True, name="xp", type_check=True,
-                        accept_error=False):
+def numpy_cupy_allclose(
+    rtol=1e-7, atol=0, err_msg="", verbose=True, name="xp", type_check=True, accept_error=False
+):
     """The results of the test, given NumPy and CuPy as argument ``name``, are close.
 
     ``rtol`` may be a mapping from types to tolerances, with ``'default'`` for the others.
@@ -84,28 +86,37 @@ def numpy_cupy_allclose(rtol=1e-7, atol=0, err_msg="", verbose=True, name="xp", 
     return _compared(compare, name, accept_error, type_check)
 
 
-def numpy_cupy_array_equal(err_msg="", verbose=True, name="xp", type_check=True,
-                           accept_error=False, strides_check=False):
+def numpy_cupy_array_equal(
+    err_msg="", verbose=True, name="xp", type_check=True, accept_error=False, strides_check=False
+):
     """The results of the test with NumPy and with CuPy are equal, element by element."""
     from . import assert_array_equal
 
     return _compared(
         lambda ours, theirs: assert_array_equal(ours, theirs, err_msg, verbose, strides_check),
-        name, accept_error, type_check)
+        name,
+        accept_error,
+        type_check,
+    )
 
 
-def numpy_cupy_array_almost_equal(decimal=6, err_msg="", verbose=True, name="xp",
-                                  type_check=True, accept_error=False):
+def numpy_cupy_array_almost_equal(
+    decimal=6, err_msg="", verbose=True, name="xp", type_check=True, accept_error=False
+):
     """The results agree to so many decimals."""
     from . import assert_array_almost_equal
 
     return _compared(
         lambda ours, theirs: assert_array_almost_equal(ours, theirs, decimal, err_msg, verbose),
-        name, accept_error, type_check)
+        name,
+        accept_error,
+        type_check,
+    )
 
 
 def numpy_cupy_equal(name="xp"):
     """The results are equal by ``==`` (numbers, tuples, text)."""
+
     def compare(ours, theirs):
         if ours != theirs:
             raise AssertionError(f"CuPy's result is {ours!r}, NumPy's {theirs!r}")
@@ -115,6 +126,7 @@ def numpy_cupy_equal(name="xp"):
 
 def _looped(name: str, values):
     """The test runs once for each of ``values``, given as argument ``name``."""
+
     def decorate(test):
         @functools.wraps(test)
         def each(*args, **kwargs):
@@ -138,13 +150,20 @@ def for_dtypes(dtypes, name="dtype"):
 
 def for_all_dtypes(name="dtype", no_float16=False, no_bool=False, no_complex=False):
     """:func:`for_dtypes` with booleans, integers, floats and complex numbers."""
-    return for_dtypes([
-        *_FLOATS[:2 if no_float16 else 3], *_SIGNED, *_UNSIGNED,
-        *(() if no_bool else (np.bool_,)), *(() if no_complex else _COMPLEX)], name)
+    return for_dtypes(
+        [
+            *_FLOATS[: 2 if no_float16 else 3],
+            *_SIGNED,
+            *_UNSIGNED,
+            *(() if no_bool else (np.bool_,)),
+            *(() if no_complex else _COMPLEX),
+        ],
+        name,
+    )
 
 
 def for_float_dtypes(name="dtype", no_float16=False):
-    return for_dtypes(_FLOATS[:2 if no_float16 else 3], name)
+    return for_dtypes(_FLOATS[: 2 if no_float16 else 3], name)
 
 
 def for_int_dtypes(name="dtype", no_bool=False):
@@ -219,4 +238,6 @@ def parameterize(*params: dict):
 
 
 __all__ = [name for name in globals() if name.startswith(("for_", "numpy_cupy", "shaped_"))] + [
-    "parameterize", "product"]
+    "parameterize",
+    "product",
+]

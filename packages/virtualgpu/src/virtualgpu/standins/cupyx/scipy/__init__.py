@@ -14,14 +14,19 @@ try:
 except ImportError as _error:
     raise ImportError(
         "there is no GPU here, so the stand-in for cupyx.scipy answers, and it works on SciPy: "
-        "pip install scipy") from _error
+        "pip install scipy"
+    ) from _error
 
 from cupy import get_array_module as _get_array_module
 
 _MODULES = ("fft", "fftpack", "linalg", "ndimage", "signal", "sparse", "special", "stats")
 #: What CuPy has here and the stand-in lacks: name → what to use.
-MISSING = {"interpolate": "scipy.interpolate on x.get()", "spatial": "scipy.spatial on x.get()",
-           "integrate": "scipy.integrate on x.get()", "optimize": "scipy.optimize"}
+MISSING = {
+    "interpolate": "scipy.interpolate on x.get()",
+    "spatial": "scipy.spatial on x.get()",
+    "integrate": "scipy.integrate on x.get()",
+    "optimize": "scipy.optimize",
+}
 
 __all__ = [*_MODULES, "get_array_module"]
 

@@ -22,13 +22,17 @@ def functions(names: str, module: Any, where: str, *, first_on_device: bool) -> 
     ``first_on_device``: the first argument must be an array of the device (or a number), as with
     CuPy's kernels.
     """
-    return {name: _function(getattr(module, name), f"{where}.{name}", first_on_device)
-            for name in names.split() if hasattr(module, name)}
+    return {
+        name: _function(getattr(module, name), f"{where}.{name}", first_on_device)
+        for name in names.split()
+        if hasattr(module, name)
+    }
 
 
 def absent(where: str, lacking: Collection[str], library: str) -> Callable[[str], Any]:
     """``__getattr__`` of a module: NotImplementedError for what CuPy has and this has not. It says
     what to use: what `lacking` says, if it is a dictionary, else SciPy's."""
+
     def look_up(name: str) -> Any:
         if name in lacking:
             there = f"{library}.{name} on x.get()"

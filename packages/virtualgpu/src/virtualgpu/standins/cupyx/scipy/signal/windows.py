@@ -12,7 +12,8 @@ general_cosine general_gaussian general_hamming get_window hamming hann kaiser n
 triang tukey
 """
 
-_FUNCTIONS = functions(_NAMES, scipy.signal.windows, "cupyx.scipy.signal.windows",
-                       first_on_device=False)
+_FUNCTIONS = functions(
+    _NAMES, scipy.signal.windows, "cupyx.scipy.signal.windows", first_on_device=False
+)
 globals().update(_FUNCTIONS)
 __all__ = list(_FUNCTIONS)

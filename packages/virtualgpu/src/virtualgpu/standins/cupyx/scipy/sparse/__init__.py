@@ -18,9 +18,13 @@ from ._matrix import (
 )
 
 issparse = isspmatrix
-_FUNCTIONS = functions("""
+_FUNCTIONS = functions(
+    """
 bmat diags eye find hstack identity kron kronsum rand random spdiags tril triu vstack
-""", _scipy, "cupyx.scipy.sparse")
+""",
+    _scipy,
+    "cupyx.scipy.sparse",
+)
 globals().update(_FUNCTIONS)
 
 
@@ -41,12 +45,22 @@ def isspmatrix_dia(x) -> bool:
 
 
 __all__ = [
-    "coo_matrix", "csc_matrix", "csr_matrix", "dia_matrix", "issparse", "isspmatrix",
-    "isspmatrix_coo", "isspmatrix_csc", "isspmatrix_csr", "isspmatrix_dia", "spmatrix",
+    "coo_matrix",
+    "csc_matrix",
+    "csr_matrix",
+    "dia_matrix",
+    "issparse",
+    "isspmatrix",
+    "isspmatrix_coo",
+    "isspmatrix_csc",
+    "isspmatrix_csr",
+    "isspmatrix_dia",
+    "spmatrix",
     *_FUNCTIONS,
 ]
-_absent = absent("cupyx.scipy.sparse", ("csgraph", "SparseWarning", "SparseEfficiencyWarning"),
-                 "scipy.sparse")
+_absent = absent(
+    "cupyx.scipy.sparse", ("csgraph", "SparseWarning", "SparseEfficiencyWarning"), "scipy.sparse"
+)
 
 
 def __getattr__(name: str):

@@ -11,15 +11,21 @@ from cupy._core import from_host, ndarray
 from cupy._operands import as_array, wrap
 
 # What a matrix consists of, by its format; the shape apart.
-_PARTS = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"),
-          "coo": ("data", "row", "col"), "dia": ("data", "offsets")}
-_METHODS = frozenset("""
+_PARTS = {
+    "csr": ("data", "indices", "indptr"),
+    "csc": ("data", "indices", "indptr"),
+    "coo": ("data", "row", "col"),
+    "dia": ("data", "offsets"),
+}
+_METHODS = frozenset(
+    """
 arcsin arcsinh arctan arctanh argmax argmin asformat asfptype astype ceil conj conjugate copy
 count_nonzero deg2rad diagonal dot eliminate_zeros expm1 floor getcol getformat getH getmaxprint
 getnnz getrow log1p max maximum mean min minimum multiply power rad2deg reshape rint setdiag sign
 sin sinh sort_indices sorted_indices sqrt sum sum_duplicates tan tanh toarray tobsr tocoo tocsc
 tocsr todense todia transpose trunc has_canonical_format has_sorted_indices
-""".split())
+""".split()
+)
 _KINDS = "?fdFD"
 
 
@@ -44,8 +50,10 @@ class spmatrix:
         if made.dtype.char not in _KINDS:
             raise ValueError("Only bool, float32, float64, complex64 and complex128 are supported")
         # The parts lie on the device, and SciPy's matrix is made of views of them.
-        self._arrays = {name: from_host(np.ascontiguousarray(getattr(made, name)))
-                        for name in _PARTS[self.format]}
+        self._arrays = {
+            name: from_host(np.ascontiguousarray(getattr(made, name)))
+            for name in _PARTS[self.format]
+        }
         self._shape = made.shape
 
     @property
@@ -103,8 +111,9 @@ class spmatrix:
             return theirs
 
         def method(*args, **kwargs):
-            result = theirs(*map(to_host, args),
-                            **{key: to_host(one) for key, one in kwargs.items()})
+            result = theirs(
+                *map(to_host, args), **{key: to_host(one) for key, one in kwargs.items()}
+            )
             if result is None:  # done in place
                 self._take(matrix)
                 return None
@@ -129,8 +138,10 @@ class spmatrix:
     def __bool__(self):
         if self.shape == (1, 1):
             return self.nnz != 0
-        raise ValueError("The truth value of an array with more than one element is ambiguous. "
-                         "Use a.any() or a.all().")
+        raise ValueError(
+            "The truth value of an array with more than one element is ambiguous. "
+            "Use a.any() or a.all()."
+        )
 
     def __len__(self):
         raise TypeError("sparse matrix length is ambiguous; use getnnz() or shape[0]")
@@ -148,8 +159,9 @@ def _operator(name: str) -> Callable:
     return operate
 
 
-for _name in ("add radd sub rsub mul rmul matmul rmatmul truediv neg abs pow eq ne lt le gt ge"
-              ).split():
+for _name in (
+    "add radd sub rsub mul rmul matmul rmatmul truediv neg abs pow eq ne lt le gt ge"
+).split():
     setattr(spmatrix, f"__{_name}__", _operator(f"__{_name}__"))
 spmatrix.__hash__ = object.__hash__  # type: ignore[method-assign]
 
@@ -213,12 +225,14 @@ def to_device(result: Any) -> Any:
 
 def functions(names: str, module: Any, where: str) -> dict[str, Callable]:
     """SciPy's functions ``names`` on matrices and arrays of the device, by name."""
+
     def made(name: str) -> Callable:
         theirs = getattr(module, name)
 
         def function(*args, **kwargs):
-            return to_device(theirs(*map(to_host, args),
-                                    **{key: to_host(one) for key, one in kwargs.items()}))
+            return to_device(
+                theirs(*map(to_host, args), **{key: to_host(one) for key, one in kwargs.items()})
+            )
 
         function.__name__ = function.__qualname__ = name
         function.__module__ = where

@@ -7,11 +7,15 @@ import scipy.sparse.linalg
 from .._routines import absent
 from ._matrix import functions
 
-_FUNCTIONS = functions("cg cgs eigsh gmres lsmr lsqr minres norm spsolve spsolve_triangular svds",
-                       scipy.sparse.linalg, "cupyx.scipy.sparse.linalg")
+_FUNCTIONS = functions(
+    "cg cgs eigsh gmres lsmr lsqr minres norm spsolve spsolve_triangular svds",
+    scipy.sparse.linalg,
+    "cupyx.scipy.sparse.linalg",
+)
 globals().update(_FUNCTIONS)
 __all__ = list(_FUNCTIONS)
 __getattr__ = absent(
     "cupyx.scipy.sparse.linalg",
     ("LinearOperator", "aslinearoperator", "factorized", "lobpcg", "spilu", "splu"),
-    "scipy.sparse.linalg")
+    "scipy.sparse.linalg",
+)
