@@ -74,8 +74,12 @@ def initialize_from_pytest_config():
 # Why a test does not pass on the virtual GPU. Keys are the ends of test names, with the class.
 REASONS = {
     "test_no_lineinfo": "line information is always on, so that messages can name the line",
-    "test_dispatcher_cpointer_arguments": "fault of the test: it reads and writes 16 elements of arrays of 10 (memcheck)",
-    "test_struct_model_type_arr": "fault of the test: it writes 10 elements into an array of one (memcheck)",
+    "test_dispatcher_cpointer_arguments": (
+        "fault of the test: it reads and writes 16 elements of arrays of 10 (memcheck)"
+    ),
+    "test_struct_model_type_arr": (
+        "fault of the test: it writes 10 elements into an array of one (memcheck)"
+    ),
     "test_cupy_bfloat16_kernel_interop": "arrays of CuPy's stand-in reach Numba through "
     "__cuda_array_interface__, which has no name for bfloat16 (CuPy's own come by DLPack)",
     "test_fork": "a forked process goes on with its own copy of the virtual GPU's memory; CUDA "

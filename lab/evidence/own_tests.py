@@ -140,7 +140,9 @@ def main(suite: Suite, description: str) -> int:
                     "areas": counts,
                     "all": dict(totals),
                     "passed of those that need no library of machine code": share,
-                    "not run": f"tests marked slow or with {', '.join(suite.not_run)} in their name",
+                    "not run": (
+                        f"tests marked slow or with {', '.join(suite.not_run)} in their name"
+                    ),
                     "failed": {name: words or failed[name] for name, words in reasons.items()},
                     "peak memory of a run, GB": round(
                         resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6, 1

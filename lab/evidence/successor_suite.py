@@ -105,7 +105,10 @@ WHO = (
         r"test_zero_division_error_in_debug)$",
     ),
     (
-        "the successor: its compiler accepts what the test has refused, or refuses it in its own way",
+        (
+            "the successor: its compiler accepts what the test has refused, or refuses it in its "
+            "own way"
+        ),
         r"TypingError not raised|test_record_alignment_error|debug=True requires opt_level=0|"
         r"Runtime error in kernel|test_device_func_as_kernel_disallowed",
     ),

@@ -29,7 +29,10 @@ SPEED = re.compile(
             r"\b1/\d+ of the speed\b|\b1/\d+ of it\b|\bfraction of (?:the|a) (?:speed|second)\b",
             r"\bspeed(?:s|ed)?[- ]?ups?\b|\bcosts? (?:nothing|hardly|little|microseconds)\b",
             r"\bup to \d+ times\b|\b(?:\d+|hundreds of|tens of) cycles\b",
-            r"\bsaves? time\b|\btakes? (?:no|less|more|longer|hardly)\b.{0,20}\b(?:time|longer|than)\b",
+            (
+                r"\bsaves? time\b|\btakes? "
+                r"(?:no|less|more|longer|hardly)\b.{0,20}\b(?:time|longer|than)\b"
+            ),
         )
     ),
     re.IGNORECASE,

@@ -315,7 +315,8 @@ ATTEMPTS = [
                 "two-dimensions",
                 "a launch in two dimensions",
                 "'load', ptx=['.version 8.0\\n.target sm_90\\n.address_size 64\\n"
-                ".visible .entry k() { ret; }'], names={})\n    devices.current()._request('launch', "
+                ".visible .entry k() { ret; }'], names={})\n    "
+                "devices.current()._request('launch', "
                 "module=0, entry='k', grid=[1, 1], block=[1], parameters=[], shared_bytes=0, "
                 "cooperative=False",
             ),

@@ -191,7 +191,9 @@ def export(
     match: Annotated[
         str,
         typer.Option(
-            help="the column with the names of folders in submitted/; default: the platform's number",
+            help=(
+                "the column with the names of folders in submitted/; default: the platform's number"
+            ),
         ),
     ] = "",
     course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
@@ -208,7 +210,9 @@ def regrade(
     explain: Annotated[
         str,
         typer.Option(
-            help="write nothing: show why this student's work came out as it did, with hidden values",
+            help=(
+                "write nothing: show why this student's work came out as it did, with hidden values"
+            ),
         ),
     ] = "",
     assignment: Annotated[str, typer.Option(help="default: all")] = "",

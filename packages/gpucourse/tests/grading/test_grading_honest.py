@@ -157,7 +157,10 @@ def test_threat_84_honest_styles(server, style):
     "answer",
     [
         "return np.bincount(values, minlength=bins)",
-        "return np.concatenate([counts.copy_to_host()[:3], np.bincount(values, minlength=bins)[3:]])",
+        (
+            "return np.concatenate([counts.copy_to_host()[:3], np.bincount(values, "
+            "minlength=bins)[3:]])"
+        ),
         "return np.bincount(values, minlength=bins).astype(np.int8)",
     ],
 )

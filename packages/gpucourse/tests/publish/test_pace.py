@@ -59,7 +59,8 @@ def test_minutes_that_nobody_could_keep_are_named(tmp_path: Path, minutes: int, 
         []
         if right
         else [
-            f"course/lectures/{LECTURE}/notebook.py:1: course.toml says {minutes} minutes; its words, "
+            f"course/lectures/{LECTURE}/notebook.py:1: course.toml says {minutes} minutes; "
+            f"its words, "
             "cells, predictions and exercises count 12: write 10 (publish/pace.py has the rule)"
         ]
     )

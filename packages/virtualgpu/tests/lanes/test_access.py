@@ -578,7 +578,10 @@ def test_nothing_is_written_where_one_lane_fails():
     gpu.fill(address, 0, 160)
     module = gpu.load(
         entry(
-            "mad.wide.u32 %rd3, %tid, 4, %rd1; st.global.u32 [%rd3], 1; st.global.u32 [%rd3+128], 2;",
+            (
+                "mad.wide.u32 %rd3, %tid, 4, %rd1; st.global.u32 [%rd3], 1; st.global.u32 "
+                "[%rd3+128], 2;"
+            ),
             1,
         )
     )

@@ -252,7 +252,8 @@ def test_a_thread_arrives_at_anothers_mbarrier():
         ),
         ("barrier.cluster.wait;", BarrierError, "thread 0 of block 0 waits .* has not arrived"),
         (
-            "setp.eq.u32 %p1, %cluster_ctarank, 1; @%p1 exit; mapa.shared::cluster.u32 %r2, %r1, 1; "
+            "setp.eq.u32 %p1, %cluster_ctarank, 1; @%p1 exit; mapa.shared::cluster.u32 %r2, "
+            "%r1, 1; "
             "ld.shared::cluster.u32 %r0, [%r2];",
             MemoryAccessError,
             "of block 1, which has ended",

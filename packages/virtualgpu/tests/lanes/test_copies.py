@@ -187,7 +187,10 @@ def test_what_was_in_the_source_at_the_wait_counts():
         ("cp.async.ca.shared.global [%rd8], [%rd8], 4;", MemoryAccessError, "reads"),
         ("cp.async.ca.shared.global [%rd8], [%rd9], 4, 5;", BarrierError, "to read 5"),
         (
-            "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%rd8], [%rd9], 8, [object];",
+            (
+                "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%rd8], [%rd9], "
+                "8, [object];"
+            ),
             BarrierError,
             "multiples of 16",
         ),
@@ -230,8 +233,8 @@ def test_bytes_that_are_not_read_need_no_memory():
         ("cp.async.wait_all 1;", PTXSyntaxError),
         ("cp.async.bulk.wait_group 0;", UnsupportedInstruction),
         (
-            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%rd8], "
-            "[%rd9, {%r0, %r1}], [object];",
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+            "[%rd8], [%rd9, {%r0, %r1}], [object];",
             UnsupportedInstruction,
         ),
     ],

@@ -1,4 +1,4 @@
-"""The adversarial schedule: repeatable, fair, harmless to right code, deadly to a missing barrier."""
+"""The adversarial schedule: repeatable, fair; harmless but where a barrier is missing."""
 
 from __future__ import annotations
 

@@ -148,7 +148,8 @@ def test_bad_addresses(body, error, words, thread):
     ("form", "words"),
     [
         (
-            "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %rd1, %rd1, 1, 1, 1, "
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %rd1, "
+            "%rd1, 1, 1, 1, "
             "0, 0;",
             "mma.sync.*compile for compute_90 without the letter",
         ),
@@ -157,17 +158,20 @@ def test_bad_addresses(body, error, words, thread):
             "mma.sync.*compile for compute_90 without the letter",
         ),
         (
-            "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r1, %r2}, {%r1, %r2}, "
+            "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r1, %r2}, "
+            "{%r1, %r2}, "
             "{%r1, %r2}, %r3, 0;",
             "dense matrix: mma.sync without .sp",
         ),
         (
-            "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, "
+            "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3, %f4, %f5, "
+            "%f6, %f7}, "
             "{%r1, %r2}, {%r1, %r2}, {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7};",
             "compute_80 or later",
         ),
         (
-            "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f0, %f1, %f2, %f3}, {%r1, %r2, %r3, "
+            "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f0, %f1, %f2, %f3}, {%r1, "
+            "%r2, %r3, "
             "%r4}, {%r1, %r2}, {%f0, %f1, %f2, %f3};",
             "f16, bf16, tf32, f64, s8 and u8",
         ),
@@ -252,7 +256,8 @@ def checked(body: str, **options):
             {"race"},
         ),
         (
-            f"{FILL} bar.sync 0; wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [tile], {FRAGMENT};"
+            f"{FILL} bar.sync 0; wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [tile], "
+            f"{FRAGMENT};"
             f"bar.sync 0; {LOAD} {KEEP}",
             set(),
         ),

@@ -133,7 +133,10 @@ LOOP:
     "index",
     [
         # Of a row, some lanes are below zero: as Numba wraps a[i].
-        "sub.s32 %r3, %r1, 5;  shr.s32 %r4, %r3, 31;  and.b32 %r4, %r4, 64;  add.s32 %r3, %r3, %r4;",
+        (
+            "sub.s32 %r3, %r1, 5;  shr.s32 %r4, %r3, 31;  and.b32 %r4, %r4, 64;  add.s32 %r3, "
+            "%r3, %r4;"
+        ),
         "sub.s32 %r3, %r1, 5;  and.b32 %r4, %r3, -2147483648;  shr.u32 %r4, %r4, 25;"
         "add.s32 %r3, %r3, %r4;",
         # In one of the rounds all lanes take the same element.

@@ -263,18 +263,18 @@ def test_one_kernel_for_each_combination_of_types(cp):
 
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
-def test_a_reduction_at_the_end(cp, name, dtype):
+@pytest.mark.parametrize(("axis", "keepdims"), [(None, False), (0, False), (1, True)])
+def test_a_reduction_at_the_end(cp, name, dtype, axis, keepdims):
+    def function(x):
+        return getattr(cp, name)(x * 2 - 1, axis=axis, keepdims=keepdims)
+
     x = cp.asarray((np.arange(12).reshape(3, 4) - 15).astype(dtype))
-    for axis, keepdims in ((None, False), (0, False), (1, True)):
-        function = lambda x: getattr(cp, name)(  # noqa: E731
-            x * 2 - 1, axis=axis, keepdims=keepdims
-        )  # noqa: B023
-        with virtualgpu.launches() as launched:
-            result = cp.fuse(kernel_name="fused")(function)(x)
-        expected = function(x)
-        assert result.dtype == expected.dtype and result.shape == expected.shape
-        np.testing.assert_allclose(result.get(), expected.get(), rtol=1e-6)
-        assert launched.names == ["fused"]
+    with virtualgpu.launches() as launched:
+        result = cp.fuse(kernel_name="fused")(function)(x)
+    expected = function(x)
+    assert result.dtype == expected.dtype and result.shape == expected.shape
+    np.testing.assert_allclose(result.get(), expected.get(), rtol=1e-6)
+    assert launched.names == ["fused"]
 
 
 def test_extremes_of_nan_and_of_nothing(cp):

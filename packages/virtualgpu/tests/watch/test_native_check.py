@@ -134,12 +134,16 @@ FAULTY = {
         "ld.shared.u32 %r4, [%rd9];",
     ),
     **{
-        f"loads together, and then element {number}": f"{BEGIN} {TOGETHER} {LAST} @%p9 st.shared.u32 [table+{4 * number}], %r2;"
+        f"loads together, and then element {number}": (
+            f"{BEGIN} {TOGETHER} {LAST} @%p9 st.shared.u32 [table+{4 * number}], %r2;"
+        )
         for number in (3, 5, 14, 38)
     },
     **{
-        f"loads together, a barrier, a store to element {number}, the loads again": f"{BEGIN} {TOGETHER} bar.sync 0; setp.eq.u32 %p9, %gid, 69;"
-        f"@%p9 st.shared.u32 [table+{4 * number}], %r2; {TOGETHER}"
+        f"loads together, a barrier, a store to element {number}, the loads again": (
+            f"{BEGIN} {TOGETHER} bar.sync 0; setp.eq.u32 %p9, %gid, 69;"
+            f"@%p9 st.shared.u32 [table+{4 * number}], %r2; {TOGETHER}"
+        )
         for number in (5, 38)
     },
     "one address": "st.global.u32 [%rd2], %tid;",

@@ -144,7 +144,9 @@ def test_what_the_condition_needs_comes_first():
     "between",
     [
         "setp.gt.u32 %q1, %r3, %r2;",  # decided by the value itself
-        "ld.shared.u32 %r4, [word+4]; setp.gt.u32 %q1, %r4, %r2;",  # by another that may be unwritten
+        (  # by another that may be unwritten
+            "ld.shared.u32 %r4, [word+4]; setp.gt.u32 %q1, %r4, %r2;"
+        ),
         "setp.gt.u32 %q1, %r1, %r2; st.global.u32 [%rd1], %r3;",  # used besides
         "setp.gt.u32 %q1, %r1, %r2; setp.gt.u32 %q1, %r2, %r1;",  # decided twice
         "add.u32 %r2, %r7, 1; add.u32 %r2, %r2, 1; setp.gt.u32 %q1, %r1, %r2;",

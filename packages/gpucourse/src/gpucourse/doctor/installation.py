@@ -1,4 +1,4 @@
-"""How the packages came here: by which installer, and whether they are still those of the checkout."""
+"""How the packages came here: by which installer, and whether they are the checkout's."""
 
 from __future__ import annotations
 

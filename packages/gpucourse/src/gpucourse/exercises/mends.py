@@ -57,17 +57,23 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
     (r"Signature mismatch: (\d+) argument types given", _signature),
     (
         r"Untyped global name '(\w+)'(?s:.*)<class 'function'>",
-        r"'\1' is an ordinary Python function, and kernels can call only compiled ones: decorate it "
+        r"'\1' is an ordinary Python function, and kernels can call only compiled ones: "
+        r"decorate it "
         r"with @cuda.jit(device=True)",
     ),
     (
-        r"^name '(check|hint|predict|call|launch\w*|secret_rng|unwritten|expect\w*)' is not defined",
-        r"\1 comes with the cell at the top of the lesson that begins with %load_ext gpucourse: run "
+        (
+            r"^name '(check|hint|predict|call|launch\w*|secret_rng|unwritten|expect\w*)' is not "
+            r"defined"
+        ),
+        r"\1 comes with the cell at the top of the lesson that begins with %load_ext "
+        r"gpucourse: run "
         "that first (Run › Run All Above Selected Cell)",
     ),
     (
         r"^name '(\w+)' is not defined",
-        r"no cell that has run defines \1: look at its spelling; after a restart, run the cells above "
+        r"no cell that has run defines \1: look at its spelling; after a restart, run the "
+        r"cells above "
         "again (Run › Run All Above Selected Cell)",
     ),
     (r"^not enough values to unpack \(expected 3", _atomic),
@@ -128,7 +134,8 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
     ),
     (
         r"^Encountered an unexpected tracer",
-        "what is made while JAX traces can't be kept in a list or a global: return it (from the body "
+        "what is made while JAX traces can't be kept in a list or a global: return it (from "
+        "the body "
         "of a scan as its second result)",
     ),
     (
@@ -137,7 +144,8 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
     ),
     (
         r"<intrinsic syncthreads\w*> is not usable|<class '[\w.]*\.syncwarp'> is not instantiable",
-        "threads wait there for each other, and here are none: call it in a function under @cuda.jit; "
+        "threads wait there for each other, and here are none: call it in a function under "
+        "@cuda.jit; "
         "the host waits for the device with cuda.synchronize()",
     ),
     (
@@ -155,7 +163,10 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
     ),
     (
         r"found for signature:\s+>>> [gs]etitem\([^\n]*array\([^\n]*, float\d+",
-        "an index is a whole number, and this one is a float: / makes one even of 4 / 2, // does not",
+        (
+            "an index is a whole number, and this one is a float: / makes one even of 4 / 2, // "
+            "does not"
+        ),
     ),
     (
         r"found for signature:\s+>>> [^\n]*Function\(<intrinsic (\w+)>\)",
@@ -167,7 +178,8 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
     ),
     (
         r"non-precise type array\(pyobject",
-        "this array holds Python objects (dtype=object), which kernels cannot read: give it a dtype "
+        "this array holds Python objects (dtype=object), which kernels cannot read: give it "
+        "a dtype "
         "of numbers, np.array(…, dtype=np.float64), with np.nan in place of None",
     ),
     (

@@ -96,14 +96,16 @@ def uneven(
             most,
             each * fair + apart,
             busiest,
-            f"one thread does the work of many: it makes more than {each:,} {what} for each element "
+            f"one thread does the work of many: it makes more than {each:,} {what} for each "
+            f"element "
             "of a thread's even share",
         ),
         (
             most,
             even * done / sharing + beside,
             busiest,
-            f"one thread does the work of many: it makes more than {even:g} times as many {what} as "
+            f"one thread does the work of many: it makes more than {even:g} times as many "
+            f"{what} as "
             "an even share would be",
         ),
         # Nothing that the others do raises this bound: idle work cannot hide one who does all.
@@ -111,14 +113,16 @@ def uneven(
             most,
             even * own * share(items, threads, 0) + beside,
             busiest,
-            f"one thread does the work of many: it makes more than {even:g} times as many {what} for "
+            f"one thread does the work of many: it makes more than {even:g} times as many "
+            f"{what} for "
             "each element of a thread's even share as the kernel makes when a thread is alone",
         ),
         # Twice as much as one thread: lanes that a branch has parted may meet late again.
         (
             span,
             2 * (each * fair + apart),
-            f"one after the other, the warps of a block make {{:,}} {what} from barrier to barrier, "
+            f"one after the other, the warps of a block make {{:,}} {what} from barrier to "
+            f"barrier, "
             "and {:,} are enough",
             "the threads work one after the other: from barrier to barrier the busiest warps of a "
             f"block make more than {2 * each:,} {what} for each element of a thread's even share",
@@ -127,7 +131,8 @@ def uneven(
             tree * counters.atomic_hottest,
             UPDATES * fair,
             "one address takes {:,} atomic operations, and {:,} are enough",
-            f"threads queue at one address: it takes more than {UPDATES} atomic operations for each "
+            f"threads queue at one address: it takes more than {UPDATES} atomic operations "
+            f"for each "
             "element of a thread's even share",
         ),
         (
@@ -135,7 +140,8 @@ def uneven(
             SHUFFLES * (max(1, math.ceil(items / threads)) + 1),
             "your warps make {:,} shuffles or votes each, and {:,} are enough",
             "the lanes of a warp hand on their numbers one after the other: a warp makes more than "
-            f"{SHUFFLES} shuffles or votes for each element of a thread, and as many for the sums of "
+            f"{SHUFFLES} shuffles or votes for each element of a thread, and as many for the "
+            f"sums of "
             "the warps",
         ),
     ):

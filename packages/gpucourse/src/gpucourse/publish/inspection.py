@@ -135,7 +135,8 @@ def _minutes(course: Course, source: Source) -> Mistakes:
         yield (
             source.cells[0],
             (
-                f"course.toml says {given} minutes; its words, cells, predictions and exercises count "
+                f"course.toml says {given} minutes; its words, cells, predictions and "
+                f"exercises count "
                 f"{counted:.0f}: write {pace.rounded(counted)} (publish/pace.py has the rule)"
             ),
         )

@@ -128,7 +128,8 @@ def _memory(counters: Counters) -> list[Remark]:
             Remark(
                 "local memory",
                 (
-                    f"local arrays and spilled variables were read {counters.local_loads:,} and written "
+                    f"local arrays and spilled variables were read {counters.local_loads:,} "
+                    f"and written "
                     f"{counters.local_stores:,} times; on a GPU they lie in device memory"
                 ),
             )

@@ -15,12 +15,14 @@ _ADVICE = (
     ),
     (
         r'cannot open source file "curand',
-        "the wheel nvidia-curand brings that header (for CUDA 12 nvidia-curand-cu12); its functions "
+        "the wheel nvidia-curand brings that header (for CUDA 12 nvidia-curand-cu12); its "
+        "functions "
         "for kernels run on the virtual GPU too",
     ),
     (
         r'cannot open source file "(cublas|cufft)',
-        "that header belongs to a library that is not installed, and the virtual GPU cannot run it: "
+        "that header belongs to a library that is not installed, and the virtual GPU cannot "
+        "run it: "
         "write the kernel, or compute on the host",
     ),
     (

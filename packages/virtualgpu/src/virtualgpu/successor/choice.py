@@ -25,7 +25,7 @@ _PLACES = ("numba_cuda_mlir.cuda", "numba_cuda_mlir.numba_cuda")
 
 
 def chosen() -> str:
-    """:data:`NUMBA_CUDA` or :data:`SUCCESSOR`. Raises ValueError for another name in the variable."""
+    """:data:`NUMBA_CUDA` or :data:`SUCCESSOR`. Raises ValueError where the variable has another."""
     asked = os.environ.get(VARIABLE, "").strip()
     if asked:
         if asked not in (NUMBA_CUDA, SUCCESSOR):

@@ -91,7 +91,8 @@ class TileProfile(LaunchProfile):
             [
                 title,
                 f"loads         {loaded:,} bytes by {blocks:,} blocks, at most {most[0]:,} by one; "
-                f"{counts.global_load_sectors:,} sectors, ideal {counts.global_load_ideal_sectors:,}; "
+                f"{counts.global_load_sectors:,} sectors, ideal "
+                f"{counts.global_load_ideal_sectors:,}; "
                 f"each byte {self.redundancy:.2f} times",
                 f"stores        {stored:,} bytes, at most {most[1]:,} by one; "
                 f"{counts.global_store_sectors:,} sectors, ideal "

@@ -63,8 +63,10 @@ class Clustercheck(Checker):
             self.add(
                 ("begun", access.instruction.source),
                 (
-                    f"race: thread {at.thread} of block {at.block} reaches{at_line(at)} for the shared "
-                    f"memory of block {whose}, which may not have begun; let the cluster meet before "
+                    f"race: thread {at.thread} of block {at.block} reaches{at_line(at)} for "
+                    f"the shared "
+                    f"memory of block {whose}, which may not have begun; let the cluster meet "
+                    f"before "
                     "the first such access: cluster.sync()"
                 ),
                 at,
@@ -160,8 +162,10 @@ class Clustercheck(Checker):
         self.add(
             ("ended", instruction.source),
             (
-                f"race: block {whose} ends, and nothing makes it wait for thread {at.thread} of block "
-                f"{at.block}, which reaches{at_line(at)} for its shared memory; let the cluster meet "
+                f"race: block {whose} ends, and nothing makes it wait for thread {at.thread} "
+                f"of block "
+                f"{at.block}, which reaches{at_line(at)} for its shared memory; let the "
+                f"cluster meet "
                 "after the last such access: cluster.sync() before the kernel's end"
             ),
             at,

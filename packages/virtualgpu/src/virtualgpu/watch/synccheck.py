@@ -107,7 +107,8 @@ class Synccheck(Checker):
                 ("mask", instruction.source),
                 (
                     f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at "
-                    f"line {at.line} with the mask {int(mask[position]):#x}, in which its own lane, "
+                    f"line {at.line} with the mask {int(mask[position]):#x}, in which its own "
+                    f"lane, "
                     f"number {int(own[position])} of its warp, is not; a lane may only use masks "
                     "that name it"
                 ),
@@ -130,7 +131,8 @@ class Synccheck(Checker):
                 ("masks", instruction.source),
                 (
                     f"barrier: threads {at.thread} and {other.thread} of block {at.block} run "
-                    f"{_name(instruction)} at line {at.line} with the masks {int(mask[one]):#x} and "
+                    f"{_name(instruction)} at line {at.line} with the masks "
+                    f"{int(mask[one]):#x} and "
                     f"{int(mask[two]):#x}; lanes that name each other must give the same mask"
                 ),
                 at,
@@ -156,9 +158,12 @@ class Synccheck(Checker):
         self.add(
             ("ended", instruction.source),
             (
-                f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at line "
-                f"{at.line} with the mask {given:#x}, which names {which} ended without it (the first "
-                f"is thread {gone.thread}); all lanes of a mask must take part: guard the value and "
+                f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} "
+                f"at line "
+                f"{at.line} with the mask {given:#x}, which names {which} ended without it "
+                f"(the first "
+                f"is thread {gone.thread}); all lanes of a mask must take part: guard the "
+                f"value and "
                 "not the call, or name only those that run it"
             ),
             at,
@@ -171,8 +176,10 @@ class Synccheck(Checker):
         self.add(
             ("nothing", instruction.source),
             (
-                f"barrier: thread {at.thread} of block {at.block} asks at line {at.line} for the value "
-                "of a lane that takes no part in the shuffle, so what it gets is undefined; choose a "
+                f"barrier: thread {at.thread} of block {at.block} asks at line {at.line} for "
+                f"the value "
+                "of a lane that takes no part in the shuffle, so what it gets is undefined; "
+                "choose a "
                 "lane of the mask that runs the shuffle too"
             ),
             at,

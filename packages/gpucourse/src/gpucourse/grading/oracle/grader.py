@@ -177,7 +177,8 @@ def run_test(
             TOO_LONG
             if remaining <= limits.test_seconds or clock.left <= 0
             else (
-                f"never finishes: this test took longer than {limits.test_seconds:g} s on the virtual "
+                f"never finishes: this test took longer than {limits.test_seconds:g} s on the "
+                f"virtual "
                 "GPU"
             )
         )

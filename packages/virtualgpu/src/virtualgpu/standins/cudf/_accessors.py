@@ -49,7 +49,8 @@ class StringMethods(Accessor):
     _methods = frozenset(
         (
             "capitalize cat center contains count endswith extract find get isalnum isalpha "
-            "isdecimal isdigit islower isnumeric isspace istitle isupper len ljust lower lstrip match "
+            "isdecimal isdigit islower isnumeric isspace istitle isupper len ljust lower "
+            "lstrip match "
             "pad partition removeprefix removesuffix repeat replace rfind rjust rpartition rstrip "
             "slice slice_replace split rsplit startswith strip swapcase title upper zfill"
         ).split()
@@ -77,7 +78,8 @@ class DatetimeProperties(Accessor):
     _properties = frozenset(
         (
             "year month day hour minute second microsecond nanosecond weekday dayofweek dayofyear "
-            "day_of_year quarter is_month_start is_month_end is_year_start is_year_end is_leap_year "
+            "day_of_year quarter is_month_start is_month_end is_year_start is_year_end "
+            "is_leap_year "
             "is_quarter_start is_quarter_end days_in_month days seconds microseconds nanoseconds "
             "components"
         ).split()

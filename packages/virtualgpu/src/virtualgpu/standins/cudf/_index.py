@@ -112,8 +112,10 @@ give_operators(Index)
 give_methods(
     Index,
     (
-        "all any append argsort astype copy difference drop_duplicates duplicated dropna equals fillna "
-        "get_indexer get_level_values get_loc intersection isin isna isnull max memory_usage min notna "
+        "all any append argsort astype copy difference drop_duplicates duplicated dropna "
+        "equals fillna "
+        "get_indexer get_level_values get_loc intersection isin isna isnull max memory_usage "
+        "min notna "
         "notnull nunique rename repeat searchsorted set_names sort_values take to_flat_index "
         "to_frame union unique where droplevel"
     ),
@@ -121,7 +123,8 @@ give_methods(
 give_properties(
     Index,
     (
-        "has_duplicates hasnans is_monotonic_decreasing is_monotonic_increasing is_unique name names "
+        "has_duplicates hasnans is_monotonic_decreasing is_monotonic_increasing is_unique "
+        "name names "
         "ndim nlevels shape size start stop step levels codes year month day hour minute second"
     ),
 )

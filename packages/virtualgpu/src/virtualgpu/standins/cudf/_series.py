@@ -296,7 +296,8 @@ give_methods(
         "duplicated eq equals explode factorize fillna ffill bfill floordiv ge gt head interpolate "
         "isin isna isnull keys kurt kurtosis le lt max mean median memory_usage min mod mode mul "
         "multiply ne nlargest notna notnull nsmallest nunique pct_change pipe pow prod product "
-        "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round rpow rsub "
+        "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round "
+        "rpow rsub "
         "rtruediv sample searchsorted skew sort_index sort_values squeeze std sub subtract "
         "sum tail take truediv truncate var to_json to_string"
     ),
