@@ -302,16 +302,11 @@ def tick_cells(shell: InteractiveShell) -> None:
 
             if stale:
                 number, name = next(iter(stale.values()))
-                show(
-                    Outcome(
-                        _("passed, but not your last answer"),
-                        False,
-                        _(
-                            "cell In[{number}] ended with {error} when it last ran, so what was tried here "
-                            "is what it defined before; mend it, run it, then run this cell again"
-                        ).format(number=number, error=name),
-                    )
-                )
+                told = _(
+                    "cell In[{number}] ended with {error} when it last ran, so what was tried here "
+                    "is what it defined before; mend it, run it, then run this cell again"
+                ).format(number=number, error=name)
+                show(Outcome(_("passed, but not your last answer"), False, told))
                 return
             if running and records.asked_by_a_learner():
                 records.note(cell=running)

@@ -81,8 +81,8 @@ def enter(name: str, entry: Entry, path: Path | None = None) -> Winners:
     shortest = known.shortest if known else None
     # Times of two GPUs say nothing about two kernels: the latest GPU begins anew.
     if _is_timed(entry) and (
-        shortest is None or shortest.gpu != entry.gpu or entry.ms < shortest.ms
-    ):  # type: ignore[operator]
+        shortest is None or shortest.gpu != entry.gpu or entry.ms < shortest.ms  # type: ignore[operator]
+    ):
         shortest = entry
     board[name] = winners = Winners(fewest, shortest)
     with suppress(OSError):  # a check must not fail because a disk is full

@@ -273,9 +273,8 @@ class Profiler(Observer):
         key = (id(access.instruction), space, kind, access.size)
         sums = self.accesses.get(key)
         if sums is None:
-            sums = self.accesses[key] = _Accesses(
-                access._replace(group=None, lanes=None, addresses=None, blocks=None)
-            )  # type: ignore[arg-type]
+            place = access._replace(group=None, lanes=None, addresses=None, blocks=None)  # type: ignore[arg-type]
+            sums = self.accesses[key] = _Accesses(place)
         sums.lanes += many
         if space == "local":
             return
