@@ -12,7 +12,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gpucourse import lesson, report
+from gpucourse import lesson
 from gpucourse.views.picture import COLOURS, PALE, Picture, canvas
 from jax.experimental import pallas as pl
 from numba import cuda
@@ -535,6 +535,8 @@ check("tile-product", tile_product)
 # them, a row of tiles of `c`, and each tile of `b` to three, a column.
 
 # %% id="tile-report"
+from gpucourse import report
+
 report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48), np.float16),
        cp.zeros((40, 48), np.float32))
 
