@@ -81,7 +81,9 @@ def _always(puzzle: Puzzle) -> Iterator[tuple[str, object, str]]:
             text = re.sub(r"(\ndef .*:\n)", rf"\1    {name} = {value}\n", f"\n{puzzle.solution}")
             yield f"ignores-{name}", compiled(text, puzzle.name), f"whatever {name}|{_REFUSED}"
     if text := alone(puzzle.solution):
-        yield "alone", compiled(text, puzzle.name), "work is not shared|in a block of 1,024|race"
+        # Where the machine is slow, one thread for all reaches the bound of a launch first.
+        told = "work is not shared|in a block of 1,024|race|does this loop end"
+        yield "alone", compiled(text, puzzle.name), told
 
 
 def host(puzzle: Puzzle):

@@ -73,7 +73,7 @@ def descending(collected):
 
 wrong("history", r"misfit \*before\* each step|before", "misfit after the step")(
     descending("after"))
-wrong("history", "do the parameters of one turn go into the next", "parameters that stay")(
+wrong("history", "do the parameters of one iteration go into the next", "parameters that stay")(
     descending("stays"))
 
 
