@@ -150,6 +150,8 @@ def project(lecture: Tab) -> Tab:
     tab.page.keyboard.press("End")
     tab.page.keyboard.press("Shift+Home")
     for number, line in enumerate(BIN_INDEX):
+        # The editor indents by what it has parsed of the line before, beside what one types.
+        tab.page.wait_for_timeout(200)
         if line is None:  # the editor indents by itself, and Backspace ends the block
             tab.page.keyboard.press("Enter")
             tab.page.keyboard.press("Backspace")
