@@ -103,7 +103,7 @@ PACKAGES = {
         Package("holoviz/datashader", "Numba, CuPy, cuDF", ("datashader/tests", "--gpu")),
         Package(
             "ccam80/cubie",
-            "Numba, generated code",
+            "Numba, CuPy, generated code",
             ("tests/integrators/test_norms.py", "tests/memory", "tests/test_buffer_registry.py"),
             ("src",),
         ),
