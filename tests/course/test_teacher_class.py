@@ -97,7 +97,7 @@ def fill_shared(values, low, high, counts):
     while i < values.size:
         cuda.atomic.add(counts, bin_index(values[i], low, high, counts.size - 2), 1)
 """,
-    "predict-turns": """def predict_turns(values, low, high, bins):
+    "predict-passes": """def predict_passes(values, low, high, bins):
     turns = 0
     start = 0
     while start < values.size:
@@ -112,7 +112,7 @@ def fill_atomic(values, low, high, counts):
     for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
         count_one(counts, values[i], low, high)
 """,
-    "predict-turns": """def predict_turns(values, low, high, bins):
+    "predict-passes": """def predict_passes(values, low, high, bins):
     return int(sum(max(Counter(np.digitize(
         values[start : start + 32], np.linspace(low, high, bins + 1))).values())
         for start in range(0, values.size, 32)))
@@ -301,14 +301,14 @@ def test_only_what_is_wrong_and_its_callers_lose_points(made):
         "test-fill-shared",
         "test-shared-traffic",
         "test-histogram",
-        "test-predict-turns",
+        "test-predict-passes",
     }
     helped = reasons(made, "helper-and-import")
-    assert set(helped) == {"test-fill-atomic", "test-histogram", "test-predict-turns"}
+    assert set(helped) == {"test-fill-atomic", "test-histogram", "test-predict-passes"}
     names = {
         "test-fill-atomic": "count_one",
         "test-histogram": "count_one",
-        "test-predict-turns": "Counter",
+        "test-predict-passes": "Counter",
     }
     for test, name in names.items():
         assert f"'{name}' is not defined in an answer cell: it is defined in cell" in helped[test]

@@ -79,8 +79,8 @@ HISTOGRAM = hints(
 )
 
 PREDICT_TURNS = hints(
-    "predict-turns",
-    "The idea: cut the values into pieces of 32, one for each warp. The number of turns of a warp "
+    "predict-passes",
+    "The idea: cut the values into pieces of 32, one for each warp. The number of passes of a warp "
     "is the largest number of its lanes that want one slot: the tallest slot of a histogram of "
     "these 32 values alone.",
     "The shape: `for start in range(0, values.size, 32):` and in it the largest entry of "

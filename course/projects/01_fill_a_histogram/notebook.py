@@ -21,9 +21,9 @@
 # | 4 | `fill_atomic` | one histogram for all, counted with atomic additions |
 # | 5 | `fill_shared` | one histogram per block in shared memory, merged at the end |
 # | 6 | `histogram` | a function for everyday use, built from the above |
-# | 7 | `predict_turns` | (how often do they wait all the same? predicted, then counted) |
+# | 7 | `predict_passes` | (how often do they wait all the same? predicted, then counted) |
 # | 8 | `fill_weighted` | sums of weights instead of counts |
-# | 9 | `histogram_golf` | (the same result with the fewest atomics, turns and sectors) |
+# | 9 | `histogram_golf` | (the same result with the fewest atomics, passes and sectors) |
 # | 10 | a few sentences | (what you would tell a colleague) |
 
 # %% [markdown] id="how-it-works"
@@ -773,36 +773,36 @@ else:
 # ## 7. Who waits for whom?
 #
 # Atomic additions to one slot take turns. Take one warp at its `cuda.atomic.add`: 32 lanes, each
-# with its own slot. If the slots are all different, one turn is enough. If five lanes want the same
+# with its own slot. If the slots are all different, one *pass* is enough. If five lanes want the same
 # slot, and no slot is wanted by more, it takes five. If all 32 want one slot, it takes 32.
 #
-# So the number of turns of `fill_atomic` can be worked out before anything runs. Its warps take 32
+# So the number of passes of `fill_atomic` can be worked out before anything runs. Its warps take 32
 # neighbouring values at a time (the launch has whole warps, and the last one may have fewer
-# values). `predict_turns(values, low, high, bins)` adds up the turns of all of them. It is a
+# values). `predict_passes(values, low, high, bins)` adds up the passes of all of them. It is a
 # function for the host, to be written with NumPy; `reference` may help.
 #
-# Hints: `hint("predict-turns")`.
+# Hints: `hint("predict-passes")`.
 
-# %% id="predict-turns" role="solution"
-def predict_turns(values, low, high, bins):
-    """How many turns the warps of fill_atomic take for `values`, all warps together."""
+# %% id="predict-passes" role="solution"
+def predict_passes(values, low, high, bins):
+    """How many passes the warps of fill_atomic take for `values`, all warps together."""
     ### BEGIN SOLUTION
-    turns = 0
+    passes = 0
     for start in range(0, values.size, 32):
         # The slot that most lanes of this warp want makes the others wait.
-        turns += reference(values[start : start + 32], low, high, bins).max()
-    return int(turns)
+        passes += reference(values[start : start + 32], low, high, bins).max()
+    return int(passes)
     ### END SOLUTION
 
-# %% id="test-predict-turns" role="test" points=2 starter="PropertyFailed"
-for slots, turns, what in (
+# %% id="test-predict-passes" role="test" points=2 starter="PropertyFailed"
+for slots, passes, what in (
     (np.arange(32), 1, "all lanes of a warp want different slots"),
     (np.full(32, 4), 32, "all lanes of a warp want the same slot"),
     (np.repeat(np.arange(32), 2), 4, "there are two warps"),
     (np.full(40, 4), 40, "the last warp has fewer values"),
 ):
     values = values_in(slots, 0.0, 30.0, 30, secret_rng())
-    expect(call("predict_turns", values, 0.0, 30.0, 30, where="host") == turns,
+    expect(call("predict_passes", values, 0.0, 30.0, 30, where="host") == passes,
            f"wrong when {what}")
 ### BEGIN HIDDEN TESTS
 for n in (0, 1, 31, 33, 129, 1009):
@@ -810,8 +810,8 @@ for n in (0, 1, 31, 33, 129, 1009):
         wanted = secret_rng(f"{n} {bins}").integers(0, bins + 2, n)
         values = values_in(wanted, -1.0, 1.0, bins, secret_rng("inside"))
         warps = [wanted[start : start + 32] for start in range(0, n, 32)]
-        turns = sum(np.unique(warp, return_counts=True)[1].max() for warp in warps)
-        expect_equal(call("predict_turns", values, -1.0, 1.0, bins, where="host"), turns,
+        passes = sum(np.unique(warp, return_counts=True)[1].max() for warp in warps)
+        expect_equal(call("predict_passes", values, -1.0, 1.0, bins, where="host"), passes,
                      "wrong when there are no values" if n == 0 else
                      "wrong for another number of values or bins")
 ### END HIDDEN TESTS
@@ -824,13 +824,13 @@ for n in (0, 1, 31, 33, 129, 1009):
 # your kernels ran. Before you run the cell:
 #
 # - Where does the curve for even values end, at 1 bin? (All values fall into it.)
-# - With many bins, which of the two data sets needs more turns?
+# - With many bins, which of the two data sets needs more passes?
 # - Most updates of a single address: how does `fill_shared` compare with `fill_atomic`?
 
-# %% id="count-turns-guess"
-predict("count-turns", "at 1 turn: one bin, one update", "at 16 turns", "at 32 turns")
+# %% id="count-passes-guess"
+predict("count-passes", "at 1 pass: one bin, one update", "at 16 passes", "at 32 passes")
 
-# %% id="count-turns"
+# %% id="count-passes"
 import virtualgpu
 from gpucourse.system.device import device
 
@@ -855,17 +855,17 @@ if device().virtual:
 else:
     print("A GPU keeps no such counts: the cell after the next takes the time instead.")
 
-# %% id="draw-turns"
-def draw_turns(axes, name, values, color):
-    """Dots: what was counted. Line: what predict_turns says, once it is written."""
+# %% id="draw-passes"
+def draw_passes(axes, name, values, color):
+    """Dots: what was counted. Line: what predict_passes says, once it is written."""
     warps = math.ceil(values.size / 32)
     counted = [c.atomic_passes / warps for c in measured[name, fill_atomic]]
     axes.plot(settings, counted, "o", color=color, label=f"{name}, counted")
     try:
-        predicted = [predict_turns(values, 0.0, 120.0, bins) / warps for bins in settings]
+        predicted = [predict_passes(values, 0.0, 120.0, bins) / warps for bins in settings]
         axes.plot(settings, predicted, color=color, label=f"{name}, predicted")
     except NotImplementedError:
-        print(f"The line “{name}” comes when predict_turns is written.")
+        print(f"The line “{name}” comes when predict_passes is written.")
 
 
 def draw_hottest(axes, kernel, color):
@@ -877,35 +877,35 @@ def draw_hottest(axes, kernel, color):
 
 if measured:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
-    draw_turns(left, "masses", masses, "#D55E00")
-    draw_turns(left, "even", even, "#0072B2")
+    draw_passes(left, "masses", masses, "#D55E00")
+    draw_passes(left, "even", even, "#0072B2")
     draw_hottest(right, fill_atomic, "#D55E00")
     draw_hottest(right, fill_shared, "#009E73")
-    left.set(ylabel="turns of a warp, mean", ylim=(0, 33))
+    left.set(ylabel="passes of a warp, mean", ylim=(0, 33))
     right.set(ylabel="updates of the hottest address", yscale="log")
     for axes in (left, right):
         axes.set(xlabel="bins from 0 to 120 GeV", xscale="log")
         axes.legend(*axes.get_legend_handles_labels())
     warps = math.ceil(masses.size / 32)
-    turns = [f"{c.atomic_passes / warps:.1f} with {bins}"
+    passes = [f"{c.atomic_passes / warps:.1f} with {bins}"
              for bins, c in zip(settings, measured["masses", fill_atomic], strict=True)]
-    show_figure(f"Two plots against the number of bins. Left: turns of a warp at the atomic additions, "
-                f"counted as dots, predicted as lines; for the masses {', '.join(turns)} bins. Right: "
+    show_figure(f"Two plots against the number of bins. Left: passes of a warp at the atomic additions, "
+                f"counted as dots, predicted as lines; for the masses {', '.join(passes)} bins. Right: "
                 f"updates of the address that gets most, by fill_atomic and by fill_shared.")
 
-# %% [markdown] id="turns-why" tags=["why"]
-# With one bin every lane of a warp wants the same slot: 32 turns. With more bins the even values
+# %% [markdown] id="passes-why" tags=["why"]
+# With one bin every lane of a warp wants the same slot: 32 passes. With more bins the even values
 # spread out and a warp needs fewer and fewer. The masses do not spread: half of them lie below
 # 20 GeV, many in the narrow peaks of J/ψ and Υ, so a few slots stay hot however many bins there are.
 # **Contention follows the hottest slot, not the number of bins**, and underflow can be the hottest
 # slot of all.
 #
-# On the right: a block cannot take the heat out of a warp, so `fill_shared` needs as many turns. But
-# its turns are taken in the block's own shared memory, side by side with those of other blocks, and
+# On the right: a block cannot take the heat out of a warp, so `fill_shared` needs as many passes. But
+# its passes run in the block's own shared memory, side by side with those of other blocks, and
 # the hottest address gets a sixteenth of the updates, there being 16 blocks.
 #
-# (A dot may lie a few turns beside its line: the compiler unrolls the loop, and a warp whose lanes
-# differ in their number of rounds gets out of step. The rule of turns is a model, too. Real GPUs
+# (A dot may lie a few passes beside its line: the compiler unrolls the loop, and a warp whose lanes
+# differ in their number of rounds gets out of step. The rule of passes is a model, too. Real GPUs
 # combine some updates of a warp, and let many warps queue at once.)
 
 # %% [markdown] id="turn-text"
@@ -927,7 +927,7 @@ def hottest(bins):
     words = f"the hottest bin gets {inside.max() / max(inside.sum(), 1):.0%} of {inside.sum():,} updates"
     if measured:
         passes = measured["masses", fill_atomic][settings.index(bins)].atomic_passes
-        words += f"; {passes / math.ceil(masses.size / 32):.1f} turns of a warp"
+        words += f"; {passes / math.ceil(masses.size / 32):.1f} passes of a warp"
     axes.set(xlabel="mass of the pair [GeV]", ylabel="updates", title=words)
     return Picture(figure, words)
 
@@ -1068,7 +1068,7 @@ show_figure(f"Histogram from 60 to 120 GeV in bins of 1 GeV, and above it points
 # |---|---|
 # | no atomic addition to global memory at all | 1 |
 # | no more than 1.1 times the sectors of 32 bytes that the values fill | 1 |
-# | at most a third of the turns that `predict_turns` says | 2 |
+# | at most a third of the passes that `predict_passes` says | 2 |
 #
 # One rule: the launch that reads the values has at least 16 blocks of at least 128 threads, which share
 # the work, or most of a GPU would stand idle. The tests use 100,000 values, many of them in few of the
@@ -1079,7 +1079,7 @@ show_figure(f"Histogram from 60 to 120 GeV in bins of 1 GeV, and above it points
 # For the first point: a block can leave its histogram in a row of its own, and a second launch adds up
 # the rows. For the second: which threads read neighbouring values, and neighbouring slots? For the
 # third: lanes wait when they want the same slot of the same histogram. Who says that a block must have
-# only one? The card of `fill_shared` shows where you start from: turns, sectors and the lines that cost.
+# only one? The card of `fill_shared` shows where you start from: passes, sectors and the lines that cost.
 #
 # Hints: `hint("golf-kernels")`, `hint("histogram-golf")`.
 
@@ -1120,7 +1120,7 @@ def fill_rows(values, low, high, rows):
 def add_rows(rows, counts):
     """Set counts[slot] to the sum of rows[:, slot]."""
     ### BEGIN SOLUTION
-    # A thread for each slot: in each turn a warp reads 32 neighbours of one row.
+    # A thread for each slot: in each iteration a warp reads 32 neighbours of one row.
     slot = cuda.grid(1)
     if slot < counts.size:
         total = 0
@@ -1159,10 +1159,10 @@ if counted:
         expect_parallel(launched, read, accesses=8, rounds=5, even=1.5 if read > 10_000 else math.inf)
     atomics = sum(c.global_atomics for c in counted)
     sectors = sum(c.global_sectors for c in counted) / (values.nbytes / 32)
-    turns = sum(c.atomic_passes for c in counted) / sum(
+    passes = sum(c.atomic_passes for c in counted) / sum(
         reference(warp, 0.0, 8.0, 80).max() for warp in others.reshape(-1, 32))
-    golf = (atomics == 0) + (sectors <= 1.1) + 2 * (turns <= 1 / 3)
-    print(f"{atomics:,} global atomics, {sectors:.2f} × the sectors, {turns:.2f} × the turns")
+    golf = (atomics == 0) + (sectors <= 1.1) + 2 * (passes <= 1 / 3)
+    print(f"{atomics:,} global atomics, {sectors:.2f} × the sectors, {passes:.2f} × the passes")
 ### BEGIN HIDDEN TESTS
 for n, bins in ((0, 10), (1, 1), (33, 254), (1009, 100)):
     wanted = secret_rng(f"{n}").integers(0, bins + 2, n)
@@ -1242,7 +1242,7 @@ recorded_times("histogram.peaks")
 # checker looks at what is not ordered instead of at what went wrong.
 #
 # (a) 20 bins: one histogram per block in shared memory, several copies of it because five slots are
-# hot; then rows or one atomic per slot and block. Count turns (atomic passes). (b) 50,000 counters of 4
+# hot; then rows or one atomic per slot and block. Count the atomic passes. (b) 50,000 counters of 4
 # bytes are 200 kB, more than a block's shared memory: global atomics, with the five hot slots, if they
 # are known, in shared memory or registers. Count the updates of the hottest address before and after.
 # ### END SOLUTION

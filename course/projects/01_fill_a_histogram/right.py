@@ -185,7 +185,7 @@ def fold(rows, slots, counts):
     fold[1, 256](rows, slots, counts)
     return counts.copy_to_host()
 """,
-        "predict-turns": """def predict_turns(values, low, high, bins):
+        "predict-passes": """def predict_passes(values, low, high, bins):
     slots = np.searchsorted(np.linspace(low, high, bins + 1), values, side="right")
     pad = np.full(-(-len(slots) // 32) * 32, -1)
     pad[: len(slots)] = slots

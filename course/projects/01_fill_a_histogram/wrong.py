@@ -935,17 +935,17 @@ def histogram(values, low, high, bins):
     return counts.copy_to_host()
 '''},
     },
-    # -- predict_turns -------------------------------------------------------------------------
+    # -- predict_passes -------------------------------------------------------------------------
     {
         "name": "forgets-the-last-warp",
         "kind": "whole warps only",
-        "fails": ["test-predict-turns"],
+        "fails": ["test-predict-passes"],
         "reason": "wrong when the last warp has fewer values",
-        "cells": {"predict-turns": '''def predict_turns(values, low, high, bins):
-    turns = 0
+        "cells": {"predict-passes": '''def predict_passes(values, low, high, bins):
+    passes = 0
     for warp in range(values.size // 32):
-        turns += reference(values[32 * warp : 32 * warp + 32], low, high, bins).max()
-    return int(turns)
+        passes += reference(values[32 * warp : 32 * warp + 32], low, high, bins).max()
+    return int(passes)
 '''},
     },
     # -- fill_weighted -------------------------------------------------------------------------
@@ -1031,7 +1031,7 @@ def fill_weighted(values, weights, low, high, sums):
         "kind": "one thread of each block does everything",
         "fails": ["test-histogram-golf"],
         "reason": "one thread does the work of many",
-        # No atomics and no turns at all.
+        # No atomics and no passes at all.
         "cells": {"golf-kernels": '''@cuda.jit
 def fill_rows(values, low, high, rows):
     if cuda.threadIdx.x == 0:
@@ -1126,7 +1126,7 @@ def add_rows(rows, counts):
         "kind": "NumPy, then a kernel that copies",
         "fails": ["test-histogram-golf"],
         "reason": "the counts are not those of the values that are on the device",
-        # Fewer values, of which no turns and no sectors are counted, go to a kernel as they should.
+        # Fewer values, of which no passes and no sectors are counted, go to a kernel as they should.
         "cells": {"histogram-golf": COPY + READ + '''
 
 def histogram_golf(values, low, high, bins):

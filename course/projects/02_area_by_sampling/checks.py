@@ -37,7 +37,7 @@ SEED_STATES = hints(
 COUNT_HITS = hints(
     "count-hits",
     "The idea: one thread, one stream. Inside the guard `t < states.size` a loop over `points`; "
-    "each turn draws an x and then a y, asks `inside(x, y)`, and counts in a variable.",
+    "each iteration draws an x and then a y, asks `inside(x, y)`, and counts in a variable.",
     "The shape:\n"
     "`count = 0`\n"
     "`for _ in range(points):`\n"
@@ -143,7 +143,7 @@ MANDELBROT_FAST = hints(
     "do not know is iterated.",
     "The idea, for 4 points: give each thread a flag, `busy`: it has a point that is not decided "
     "yet. The outer loop runs while it is busy or points are left. In it stand two loops: one that "
-    "fetches points until one needs iterating, and one that iterates for at most 32 turns.",
+    "fetches points until one needs iterating, and one that iterates for at most 32 iterations.",
     "The shape:\n"
     "`while busy or i < first + n:`\n"
     "`    while not busy and i < first + n:`\n"
@@ -151,7 +151,7 @@ MANDELBROT_FAST = hints(
     "True`\n"
     "`    together = 0`\n"
     "`    while busy and together < 32:`\n"
-    "`        …  # one turn; decided? busy = False`",
-    "The state of a point (cx, cy, both runners, its turns) has to outlive the inner loop, so it "
+    "`        …  # one iteration; decided? busy = False`",
+    "The state of a point (cx, cy, both runners, its iterations) has to outlive the inner loop, so it "
     "is set to 0.0 before the outer one, and each fetched point sets the runners back to 0.0.",
 )

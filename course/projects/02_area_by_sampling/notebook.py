@@ -948,9 +948,9 @@ for case, grid, block, n, first, box in (
 # Write what *one* stream does in `hits_of_stream(key, points)`, and let `jax.vmap` do it for all keys at
 # once. A Python loop over the streams would be unrolled into one long program, compiled again for
 # each number of streams; the test counts the operations that JAX records. And the streams have to be
-# drawn together: in one turn of any loop of JAX (`scan`, `while_loop`, `fori_loop`, `map`) at least one
-# number for each, and in all turns together at most three numbers for each point, of which two are
-# needed. (JAX records how many turns a loop makes, but not of a `while_loop`: it counts as two.) What loops
+# drawn together: in one iteration of any loop of JAX (`scan`, `while_loop`, `fori_loop`, `map`) at least one
+# number for each, and in all iterations together at most three numbers for each point, of which two are
+# needed. (JAX records how many iterations a loop makes, but not of a `while_loop`: it counts as two.) What loops
 # there are within a stream is up to you. The grader also runs what JAX has recorded with numbers that are
 # drawn from a part of the box alone: hits are those of the points that are drawn.
 #
@@ -994,8 +994,8 @@ expect(abs(z_score(hits.sum(), 32_000, math.sqrt(0.5))) > Z_LIMIT,
 expect(abs(z_score(hits.sum(), 32_000, math.pi / 4)) < Z_LIMIT, "the fraction of hits is not π/4")
 expect(many["random_split"] + many["random_fold_in"] > 0, "no key is split in what JAX records")
 expect(many["random_bits"] > 0, "JAX draws no numbers in what it records")
-drawn, all_drawn = (operations("jax_hits", 3, 1000, 64, static=(1, 2), elements=turns)["random_bits"]
-                    for turns in ("turn", "all"))
+drawn, all_drawn = (operations("jax_hits", 3, 1000, 64, static=(1, 2), elements=of)["random_bits"]
+                    for of in ("iteration", "all"))
 expect(drawn >= 1000, "the streams are done one after the other: vmap does them together")
 expect(all_drawn <= 3 * 1000 * 64, "more than three numbers are drawn for each point: are those of all "
                                    "streams drawn again for each?")
@@ -1039,12 +1039,12 @@ expect(operations("jax_hits", 1, 777, 33, static=(1, 2)).total() == few.total(),
 #
 # "For ever" cannot be computed, but a computer's z is one of finitely many pairs of floats. An orbit
 # that does not escape has to come back to a value it had before, and then it goes round in a **cycle**.
-# Floyd's test finds it with two runners and no memory: the tortoise makes one step in each turn, the
+# Floyd's test finds it with two runners and no memory: the tortoise makes one step in each iteration, the
 # hare two. On a cycle the hare catches up with the tortoise.
 #
-# `in_mandelbrot(cx, cy, limit)` is a device function. Both runners begin at 0. In each turn, at most
+# `in_mandelbrot(cx, cy, limit)` is a device function. Both runners begin at 0. In each iteration, at most
 # `limit` of them: tortoise one step, hare two. If then the hare's |z|² > 4, return 0 (outside). If hare
-# and tortoise are at exactly the same place, return 1 (inside). After `limit` turns return 2: undecided.
+# and tortoise are at exactly the same place, return 1 (inside). After `limit` iterations return 2: undecided.
 # `classify` below it is given.
 #
 # With z = x + iy, one step is x → x² − y² + cx and, from the old x, y → 2xy + cy.
@@ -1054,7 +1054,7 @@ expect(operations("jax_hits", 1, 777, 33, static=(1, 2)).total() == few.total(),
 # %% id="in-mandelbrot" role="solution"
 @cuda.jit(device=True)
 def in_mandelbrot(cx, cy, limit):
-    """0 if c escapes, 1 if its orbit runs into a cycle, 2 if neither happens in `limit` turns."""
+    """0 if c escapes, 1 if its orbit runs into a cycle, 2 if neither happens in `limit` iterations."""
     ### BEGIN SOLUTION
     tx = ty = hx = hy = 0.0
     for _ in range(limit):
@@ -1086,7 +1086,7 @@ cases = (
     (0.0, -1.5, 0, "c = -1.5 i escapes"),
     (-2.0, 0.0, 1, "c = -2 goes 0, -2, 2, 2, …: |z| = 2 is not yet lost"),
     (0.26, 0.0, 0, "c = 0.26 takes about 30 steps to escape"),
-    (0.25, 0.0, 2, "c = 0.25 creeps towards 1/2: undecided after 100 turns"),
+    (0.25, 0.0, 2, "c = 0.25 creeps towards 1/2: undecided after 100 iterations"),
 )
 cx, cy = (np.array([case[axis] for case in cases]) for axis in (0, 1))
 kinds = unwritten(len(cases), np.int32)
@@ -1109,7 +1109,7 @@ for c, wanted, why in (
 for limit in (0, 3):
     kinds = unwritten(1, np.int32)
     launch("classify", 1, 32, np.array([0.26]), np.array([0.0]), limit, kinds, schedules=0)
-    expect(kinds[0] == 2, "what needs more turns than `limit` is not undecided")
+    expect(kinds[0] == 2, "what needs more iterations than `limit` is not undecided")
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-8b"
@@ -1123,7 +1123,7 @@ for limit in (0, 3):
 # key and words as in `count_points`, in the box above.
 #
 # The busiest thread's instructions are counted: 40,000 for each point of its share, and 4 times as many
-# as the threads run on average, because points differ in the turns that they take.
+# as the threads run on average, because points differ in the iterations that they take.
 #
 # Is it right to count the undecided? Nearly all of them are inside, near the edge, where orbits take
 # long to settle. The few that would still escape make the area too large: by about 0.003 at `limit` =
@@ -1198,7 +1198,7 @@ for grid, block, limit, least in ((16, 128, 500, 2000), (5, 64, 200, 1200), (9, 
     # Rounding may send a point that hovers at the limit the other way.
     expect(abs(total[0] - 1000 - bounded(reference_points(2**32 - 500, n, seed), 2 * limit)) <= 5,
            "these are not the points that the text asks for, or not what their orbits do")
-# In two turns all points take the same work, and a single thread is soon done.
+# In two iterations all points take the same work, and a single thread is soon done.
 launched = launch("mandelbrot_hits", 3, 96, 7, 0, 8000, 2, total.copy(), schedules=0)
 alone = launch("mandelbrot_hits", 1, 1, 7, 0, 100, 2, total.copy(), schedules=0)
 expect_parallel(launched, 8000, instructions=4000, alone=(alone, 100))
@@ -1247,7 +1247,7 @@ except NotImplementedError:
 #
 # ## 9. Seven lanes of eight do nothing
 #
-# Points outside escape after a few turns, points near the edge take hundreds. The 32 lanes of a warp
+# Points outside escape after a few iterations, points near the edge take hundreds. The 32 lanes of a warp
 # share one instruction at a time: while one lane iterates, the others, long done, wait for it. That is
 # *divergence*, and it can be seen and counted. Below is one warp of your kernel with 32 points: a column
 # is a step, a row a lane, and pale lanes wait.
@@ -1298,7 +1298,7 @@ else:
 #   Together that is 91% of the area (3π/8 + π/16 of 1.5066), and there the orbits never escape.
 # - **Do not wait.** A lane whose point is done could fetch its next point while its neighbours still
 #   iterate. So turn the loops inside out: not "for each point, iterate until it is done", but "again and
-#   again: who has no point fetches one; then everybody iterates a few turns".
+#   again: who has no point fetches one; then everybody iterates a few iterations".
 #
 # Predict before you try: the first idea halves the instructions. Does the fraction of busy lanes go up
 # or down?
@@ -1313,7 +1313,7 @@ def mandelbrot_fast(seed, first, n, limit, total):
     count = 0
     i = first + cuda.grid(1)
     cx = cy = tx = ty = hx = hy = 0.0
-    turns = 0
+    iterations = 0
     busy = False  # whether this lane has a point to iterate
 
     while busy or i < first + n:
@@ -1329,22 +1329,22 @@ def mandelbrot_fast(seed, first, n, limit, total):
                 count += 1
             elif limit > 0:
                 tx = ty = hx = hy = 0.0
-                turns = 0
+                iterations = 0
                 busy = True
             else:
                 count += 1
 
-        # Iterate together for a while. Whoever is done waits 32 turns at most, not `limit`.
+        # Iterate together for a while. Whoever is done waits 32 iterations at most, not `limit`.
         together = 0
         while busy and together < 32:
             together += 1
-            turns += 1
+            iterations += 1
             tx, ty = tx * tx - ty * ty + cx, 2.0 * tx * ty + cy
             hx, hy = hx * hx - hy * hy + cx, 2.0 * hx * hy + cy
             hx, hy = hx * hx - hy * hy + cx, 2.0 * hx * hy + cy
             if hx * hx + hy * hy > 4.0:
                 busy = False
-            elif (hx == tx and hy == ty) or turns == limit:
+            elif (hx == tx and hy == ty) or iterations == limit:
                 count += 1
                 busy = False
     cuda.atomic.add(total, 0, count)
@@ -1443,7 +1443,7 @@ recorded_times("sampling.disc")
 # together. The fraction alone is no measure of anything. Count what you pay for.
 #
 # Fetching new points while others iterate brings the rest. There is a price: the loop carries more
-# state, and lanes that fetch keep the others waiting. With turns in groups of 32 that happens rarely.
+# state, and lanes that fetch keep the others waiting. With iterations in groups of 32 that happens rarely.
 #
 # ## 10. In your own words
 #

@@ -15,7 +15,7 @@ COUNT_MUONS = hints(
 SUM_PT = hints(
     "sum-pt",
     "The idea: add up in a variable of the thread's own and store the sum once, after the loop over "
-    "muons. An event without muons goes through no turn of that loop; what is stored then?",
+    "muons. An event without muons goes through no iteration of that loop; what is stored then?",
     "The shape: the same outer loop as in `count_muons`; in it `total = 0.0`, then\n"
     "`for muon in events[i].muons:`\n"
     "`    …`\n"
@@ -134,7 +134,7 @@ UNCERTAINTIES = hints(
 
 FIT = hints(
     "fit",
-    "The idea: at each turn solve H · step = −g for the step (`jnp.linalg.solve`), see whether it is "
+    "The idea: at each iteration solve H · step = −g for the step (`jnp.linalg.solve`), see whether it is "
     "worth going, halve it while it leads uphill, and go. `gradient` and `hessian` are g and H.",
     "The shape:\n"
     "`parameters = start(edges, counts)`\n"

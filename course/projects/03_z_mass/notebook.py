@@ -961,7 +961,7 @@ if written(best_mass, nearest_on_cpu):
 #
 # Write both with `jnp` in place of `np`, so that JAX can differentiate them, and on whole arrays: JAX
 # writes down each operation (its *jaxpr*), and a loop of Python over bins or nodes would be written
-# down turn by turn. The tests look at that too. (The lecture “JAX: arrays, compiled” tells what JAX does with
+# down iteration by iteration. The tests look at that too. (The lecture “JAX: arrays, compiled” tells what JAX does with
 # a function. A `TracerArrayConversionError` means that something of NumPy got what is JAX's to compute:
 # write `jnp` there.)
 #
@@ -1014,8 +1014,8 @@ expect(940 < peak[62] < 965, "the highest bin should hold 10.6% of the Zs for a 
                              "12.6% mean no detector, 8% one that is twice as bad")
 few, many = (operations("expected_counts", typical, np.linspace(60.0, 120.0, bins + 1))
              for bins in (6, 120))
-expect(few == many, "a loop of Python over the bins: JAX writes down each turn")
-expect(sum(many.values()) < 80, "a loop of Python over the nodes: JAX writes down each turn")
+expect(few == many, "a loop of Python over the bins: JAX writes down each iteration")
+expect(sum(many.values()) < 80, "a loop of Python over the nodes: JAX writes down each iteration")
 ### BEGIN HIDDEN TESTS
 def model(parameters, edges):
     mass, width, zs, others = parameters
@@ -1049,7 +1049,7 @@ expect_close(values[1] - values[0], np.sum(others - expected - counts * np.log(o
 few, many = (operations("nll", typical, np.linspace(60.0, 120.0, bins + 1), np.ones(bins))
              for bins in (6, 120))
 expect(few == many and sum(many.values()) < 140,
-       "a loop of Python over the bins: JAX writes down each turn")
+       "a loop of Python over the bins: JAX writes down each iteration")
 ### BEGIN HIDDEN TESTS
 def model(parameters, edges):
     mass, width, zs, others = parameters

@@ -268,7 +268,7 @@ def expected_counts(parameters, edges):
         "fit": """@jax.jit
 def newton(parameters, edges, counts):
     def step(state):
-        where, _, turns = state
+        where, _, iterations = state
         slope = jax.grad(nll)(where, edges, counts)
         step = -jnp.linalg.solve(jax.hessian(nll)(where, edges, counts), slope)
         here = nll(where, edges, counts)
@@ -276,7 +276,7 @@ def newton(parameters, edges, counts):
         step = jax.lax.while_loop(
             lambda s: ~(nll(where + s, edges, counts) <= here) & (abs(s) > 1e-9 * abs(where)).any(),
             lambda s: s / 2, step)
-        return where + step, -step @ slope / 2, turns + 1
+        return where + step, -step @ slope / 2, iterations + 1
 
     return jax.lax.while_loop(lambda state: (state[1] > 1e-8) & (state[2] < 50), step,
                               (parameters, jnp.inf, 0))[0]

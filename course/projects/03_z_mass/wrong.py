@@ -869,7 +869,7 @@ def fill_events(events, low, high, counts):
         "kind": "a loop of Python in place of arrays",
         "fails": ["test-nll"],
         "reason": "a loop of Python over the bins",
-        # As many turns whatever the number of bins.
+        # As many iterations whatever the number of bins.
         "cells": {"nll": '''def nll(parameters, edges, counts):
     expected, total = expected_counts(parameters, edges), 0.0
     expected = jnp.pad(expected, (0, 120), constant_values=1.0)

@@ -119,14 +119,14 @@ REDUCTION = hints(
 
 SCAN = hints(
     "scan",
-    "The idea: `turn` interprets the body with constants, the carries' arrays, and row `number` of each xs: "
+    "The idea: `iteration` interprets the body with constants, the carries' arrays, and row `number` of each xs: "
     "an Array with one axis less, whose element at `index` is that of xs at `[row, *index]`. With "
-    "`reverse` turn 0 takes the last row.",
+    "`reverse` iteration 0 takes the last row.",
     "The shape of `last_carry`: `carries = Carries(code, init, index, aval.shape)`; in "
-    "`code.loop(length)` call `carries.set(code, turn(code, number, carries)[:many])`; then "
+    "`code.loop(length)` call `carries.set(code, iteration(code, number, carries)[:many])`; then "
     "`carries.names[n]`.",
-    "`rows`: split `row, *column = index`. The row is reached after `row + 1` turns, or, in reverse, after "
-    "`length - row`. Keep the result of each turn in a variable from before the loop, and set the carries "
+    "`rows`: split `row, *column = index`. The row is reached after `row + 1` iterations, or, in reverse, after "
+    "`length - row`. Keep the result of each iteration in a variable from before the loop, and set the carries "
     "after that.",
 )
 

@@ -1185,12 +1185,12 @@ same("""def f(x):
 #
 # - The element of carry n at `index`: make `Carries(code, init, index, aval.shape)`, loop `length` times,
 #   return `carries.names[n]`.
-# - The element of a row of results at `[row, *index]`: the same loop, as many turns as it takes to come to
-#   this row, and the value of the last turn, in a variable from outside the loop.
+# - The element of a row of results at `[row, *index]`: the same loop, as many iterations as it takes to come to
+#   this row, and the value of the last iteration, in a variable from outside the loop.
 #
 # `while_loop` is the rule of `while`: operands are *constants of the test, constants of the body, carries*
 # (`cond_nconsts`, `body_nconsts`), the closed jaxprs `cond_jaxpr` and `body_jaxpr`. The test comes before
-# the first turn.
+# the first iteration.
 #
 # `choice`, the rule of `cond` (and `switch`), is given, as an example of a jaxpr inside.
 #
@@ -1266,8 +1266,8 @@ def scan(equation, *operands):
     first, many = scan_parts(equation)
     consts, init, xs = operands[:first], operands[first:first + many], operands[first + many:]
 
-    def turn(code, number, carries):
-        """What the body returns in turn `number` of the loop: the next carries, then results."""
+    def iteration(code, number, carries):
+        """What the body returns in iteration `number` of the loop: the next carries, then results."""
         ### BEGIN SOLUTION
         row = f"({length - 1} - {number})" if params["reverse"] else number
         at_row = [Array(x.shape[1:], x.dtype, lambda code, index, x=x: code.get(x, [row, *index]))
@@ -1280,7 +1280,7 @@ def scan(equation, *operands):
             ### BEGIN SOLUTION
             carries = Carries(code, init, index, aval.shape)
             with code.loop(length) as number:
-                carries.set(code, turn(code, number, carries)[:many])
+                carries.set(code, iteration(code, number, carries)[:many])
             return carries.names[n]
             ### END SOLUTION
         return Array(aval.shape, aval.dtype, element)
@@ -1291,9 +1291,9 @@ def scan(equation, *operands):
             row, *column = index
             carries = Carries(code, init, column, aval.shape[1:])
             result = code.let(aval.dtype, "0")
-            turns = f"({length} - {row})" if params["reverse"] else f"({row} + 1)"
-            with code.loop(turns) as number:
-                found = turn(code, number, carries)
+            iterations = f"({length} - {row})" if params["reverse"] else f"({row} + 1)"
+            with code.loop(iterations) as number:
+                found = iteration(code, number, carries)
                 code.line(f"{result} = {code.get(found[n], column)};")
                 carries.set(code, found[:many])
             return result
@@ -1369,8 +1369,8 @@ def while_loop(equation, *operands):
 
 # %% id="test-while-loop" role="test" points=3 starter="NotImplementedError"
 DOUBLED = "def f(x, n): return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1]"
-same(DOUBLED, np.arange(3.0), np.array(5), otherwise="five turns come out wrong")
-same(DOUBLED, np.arange(3.0), np.array(0), otherwise="a loop whose test fails at once makes a turn")
+same(DOUBLED, np.arange(3.0), np.array(5), otherwise="five iterations come out wrong")
+same(DOUBLED, np.arange(3.0), np.array(0), otherwise="a loop whose test fails at once makes an iteration")
 same(DOUBLED, np.arange(400.0), np.array(5), busiest=(24, 400), otherwise="wrong for many columns")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng()
@@ -1721,8 +1721,8 @@ except NotImplementedError:
 #    element that many threads want. A compiler can count operations and uses, and make a buffer of what
 #    is dear and wanted in several places.
 #
-# 2. T(T + 1)/2 turns for a column in place of T. One thread for each column, which runs the loop once and
-#    stores its row of results in each turn, makes it T; the result is then not a function of an index but
+# 2. T(T + 1)/2 iterations for a column in place of T. One thread for each column, which runs the loop once and
+#    stores its row of results in each iteration, makes it T; the result is then not a function of an index but
 #    a statement that writes a whole column, so the compiler needs a second kind of value.
 #
 # 3. A program whose shapes change with each call (batches of events of different length) traces and
@@ -1739,8 +1739,8 @@ except NotImplementedError:
 #   computes them all.
 # - What costs is what is asked for twice: a value is named once where it is used, and kept in memory where
 #   others need it.
-# - Every rule is a promise about corners: NaN, negative powers, windows beyond the end, loops without a
-#   turn.
+# - Every rule is a promise about corners: NaN, negative powers, windows beyond the end, loops without an
+#   iteration.
 # - A cache is right if its key has everything that the code depends on, and nothing else.
 #
 # ## Read on

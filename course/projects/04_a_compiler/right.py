@@ -321,8 +321,8 @@ def scatter(equation, operand, indices, updates):
 
     def element(code, index):
         result = code.let(aval.dtype, code.get(operand, index))
-        with code.loop(found.count) as turn:
-            number = turn if add else code.let(np.int64, f"{found.count - 1} - {turn}")
+        with code.loop(found.count) as iteration:
+            number = iteration if add else code.let(np.int64, f"{found.count - 1} - {iteration}")
             starts = [code.let(np.int64, start) for start in found.start(code, number)]
             fits = [f"0 <= {start} && {start} <= {length - size}"
                     for start, length, size in zip(starts, operand.shape, found.sizes)]
@@ -536,9 +536,9 @@ def reduction(equation, operand):
 
         neutral = scalar(np.asarray(begin(aval.dtype), aval.dtype)[()], aval.dtype)
         parts = [code.let(aval.dtype, neutral) for _ in range(4)]
-        with code.loop(many // 4) as turn:
+        with code.loop(many // 4) as iteration:
             for n, part in enumerate(parts):
-                add(part, at(f"(4 * {turn} + {n})"))
+                add(part, at(f"(4 * {iteration} + {n})"))
         for number in range(many // 4 * 4, many):
             add(parts[0], at(str(number)))
         for one, other in ((0, 1), (2, 3), (0, 2)):

@@ -381,7 +381,7 @@ WRONG = [
                          'f"({row} + 1)"'),
     },
     {
-        "name": "at-least-one-turn",
+        "name": "at-least-one-iteration",
         "kind": "scan of length 0",
         "fails": tests("scan"),
         "reason": "outside",
@@ -393,8 +393,8 @@ WRONG = [
         "kind": "carries updated one after another",
         "fails": tests("scan"),
         "reason": "one carry is changed before",
-        "cells": changed("scan", "carries.set(code, turn(code, number, carries)[:many])",
-                         '''for name, array, column in zip(carries.names, turn(code, number, carries),
+        "cells": changed("scan", "carries.set(code, iteration(code, number, carries)[:many])",
+                         '''for name, array, column in zip(carries.names, iteration(code, number, carries),
                                                carries.columns):
                     code.line(f"{name} = {code.get(array, column)};")'''),
     },
@@ -406,7 +406,7 @@ WRONG = [
         "cells": changed("scan", 'f"({row} + 1)"', 'f"{row}"'),
     },
     {
-        "name": "the-test-after-the-turn",
+        "name": "the-test-after-the-iteration",
         "kind": "do-while",
         "fails": tests("while-loop"),
         "reason": "fails at once",

@@ -93,20 +93,20 @@ def verdict_on(server, **changed: str):
 
 
 @pytest.mark.parametrize(
-    ("loop", "in_a_turn", "in_all"),
+    ("loop", "in_an_iteration", "in_all"),
     [
         ("jax.vmap(one)(keys)", 64 * 10, 64 * 10),
         ("jax.lax.map(one, keys)", 10, 64 * 10),
         ("jax.lax.map(one, keys, batch_size=16)", 160, 64 * 10),
-        ("jax.vmap(by_turns)(keys)", 64, 64 * 10),
+        ("jax.vmap(one_by_one)(keys)", 64, 64 * 10),
         ("jax.vmap(until)(keys)", 64, 2 * 64),
-        ("jax.lax.map(by_turns, keys)", 1, 64 * 10),
+        ("jax.lax.map(one_by_one, keys)", 1, 64 * 10),
         ("jax.lax.map(of_all, keys)", 640, 64 * 640),
         ("jax.lax.fori_loop(0, 64, lambda i, x: x + of_all(keys[i]), 0)", 640, 64 * 640),
         ("jax.lax.while_loop(lambda x: x < 9, lambda x: x + of_all(keys[0]), 0.0)", 640, 2 * 640),
     ],
 )
-def test_elements_of_one_turn_and_of_all(loop, in_a_turn, in_all):
+def test_elements_of_one_iteration_and_of_all(loop, in_an_iteration, in_all):
     """Streams at once or one after the other, whatever loops there are in a stream."""
     import jax
 
@@ -120,7 +120,7 @@ def test_elements_of_one_turn_and_of_all(loop, in_a_turn, in_all):
         key, now = jax.random.split(key)
         return key, jax.random.uniform(now)
 
-    def by_turns(key):
+    def one_by_one(key):
         return jax.lax.scan(lambda key, _: turn(key), key, length=10)[1]
 
     def until(key):
@@ -128,13 +128,13 @@ def test_elements_of_one_turn_and_of_all(loop, in_a_turn, in_all):
             lambda state: state[1] < 0.9, lambda state: turn(state[0]), (key, 0.0)
         )[1]
 
-    here = {"jax": jax, "one": one, "by_turns": by_turns, "until": until, "of_all": of_all}
+    here = {"jax": jax, "one": one, "one_by_one": one_by_one, "until": until, "of_all": of_all}
     closed = traced(
         lambda keys: eval(loop, here | {"keys": keys}),
         [jax.random.split(jax.random.key(0), 64)],
         (),
     )[0]
-    assert operations(closed, elements="turn")["random_bits"] == in_a_turn
+    assert operations(closed, elements="iteration")["random_bits"] == in_an_iteration
     assert operations(closed, elements="all")["random_bits"] == in_all
 
 

@@ -112,7 +112,7 @@ def test_a_lines_cost_counts_instructions_and_the_further_turns_of_memory():
         global_atomic_requests=2,
         atomic_passes=7,
     )
-    assert listing.turns(counted) == 10 + (8 - 2) + 3 + (7 - 2)
+    assert listing.cost(counted) == 10 + (8 - 2) + 3 + (7 - 2)
     (part,) = listing.parts(profiled(*LAUNCHES[1]), "strided")
     assert sum(line.cost for line in part.lines) == pytest.approx(1)
 

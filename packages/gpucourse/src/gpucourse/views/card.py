@@ -258,8 +258,8 @@ def _listing_markup(parts: list[listing.Part], columns: list[listing.Column]) ->
         rows += [_row(line, columns, hottest) for line in part.lines]
     return wide(
         '<table class="lines"><thead><tr><th class="n">line</th>'
-        f'<th>{escape(parts[0].title)}</th><th class="n" title="share of all turns: instructions '
-        'issued, and the further turns that sectors, bank conflicts and atomics take">cost</th>'
+        f'<th>{escape(parts[0].title)}</th><th class="n" title="its share of what all lines take: '
+        'instructions issued, each further sector, wavefront and pass of an atomic">cost</th>'
         f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>",
         "lines",
     )

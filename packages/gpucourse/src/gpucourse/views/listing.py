@@ -47,11 +47,11 @@ class Column:
         return _CELLS[self.title](counters)
 
 
-def turns(counters: Counters) -> int:
-    """What a line costs its warps: instructions issued, and the further turns of memory.
+def cost(counters: Counters) -> int:
+    """What a line takes from its warps: instructions issued, and what memory adds to them.
 
-    A request to global memory takes a turn for each sector, to shared memory one for each
-    wavefront, an atomic one for each lane that queues; the first is the instruction itself.
+    Added are each further sector of a request to global memory, each further wavefront of one to
+    shared memory and each further pass of an atomic; the first is the instruction itself.
     """
     return (
         counters.warp_instructions
@@ -68,7 +68,7 @@ def turns(counters: Counters) -> int:
 
 def parts(counters: Counters, kernel: str) -> list[Part]:
     """The functions that a launch ran through, the kernel first."""
-    total = sum(map(turns, counters.by_line.values())) or 1
+    total = sum(map(cost, counters.by_line.values())) or 1
     by_file: dict[str | None, dict[int | None, Counters]] = {}
     for (filename, line), counted in counters.by_line.items():
         by_file.setdefault(filename, {}).setdefault(line or None, Counters()).add(counted)
@@ -90,7 +90,7 @@ def parts(counters: Counters, kernel: str) -> list[Part]:
                             None,
                             f"{title}, {many(len(lines), 'line')}",
                             together,
-                            turns(together) / total,
+                            cost(together) / total,
                         )
                     ],
                 )
@@ -109,7 +109,7 @@ def parts(counters: Counters, kernel: str) -> list[Part]:
                         None,
                         "instructions that name no line of the source",
                         nowhere,
-                        turns(nowhere) / total,
+                        cost(nowhere) / total,
                     )
                 ],
             )
@@ -167,7 +167,7 @@ def _lines(text: list[str], span: range, lines: dict, total: int) -> Iterator[Li
         if shown > MOST_LINES:
             yield Line(None, "⋮ the rest of these lines is left out")
             return
-        yield Line(number_, code, counted, turns(counted) / total)
+        yield Line(number_, code, counted, cost(counted) / total)
 
 
 def _indent(lines: list[str]) -> int:

@@ -289,7 +289,7 @@ _BANK = 18
 
 def banks(request: Request) -> tuple[str, str]:
     """The banks that a request needs, a row for each wavefront, and what that means in words."""
-    turns: list[dict[int, tuple[int, list[int]]]] = []  # of each turn: bank → (word, threads)
+    wavefronts: list[dict[int, tuple[int, list[int]]]] = []  # of each: bank → (word, threads)
     lanes_at_once = WARP if request.size <= WORD else BANKS * WORD // request.size
     least = 0
     for start in range(0, WARP, lanes_at_once):
@@ -304,19 +304,19 @@ def banks(request: Request) -> tuple[str, str]:
             for word in range(offset // WORD, (offset + request.size - 1) // WORD + 1):
                 queues.setdefault(word % BANKS, {}).setdefault(word, []).append(thread)
         longest = max(map(len, queues.values()))
-        for turn in range(longest):
-            turns.append(
+        for place in range(longest):
+            wavefronts.append(
                 {
-                    bank: list(words.items())[turn]
+                    bank: list(words.items())[place]
                     for bank, words in queues.items()
-                    if len(words) > turn
+                    if len(words) > place
                 }
             )
     parts = [
         label(bank * _BANK + _BANK / 2, 10, bank, 9, "middle", 'class="dim"')
         for bank in range(BANKS)
     ]
-    for row, wanted in enumerate(turns):
+    for row, wanted in enumerate(wavefronts):
         y = 15 + row * (_CELL + 1)
         parts.append(rect(0, y, BANKS * _BANK - 1, _CELL, 'fill="currentColor" fill-opacity=".08"'))
         for bank, (word, threads) in wanted.items():
@@ -334,12 +334,12 @@ def banks(request: Request) -> tuple[str, str]:
                     'class="ink" pointer-events="none"',
                 )
             )
-    words = f"{many(len(turns), 'wavefront')}" + (
+    words = f"{many(len(wavefronts), 'wavefront')}" + (
         f"; {least} would do: threads want different words of one bank"
-        if len(turns) > least
+        if len(wavefronts) > least
         else ": no bank is wanted twice"
         if least == 1
         else ": as few as this size allows"
     )
     alt = f"{_caption(request)}: {words}."
-    return svg(BANKS * _BANK, 18 + len(turns) * (_CELL + 1), parts, alt), words
+    return svg(BANKS * _BANK, 18 + len(wavefronts) * (_CELL + 1), parts, alt), words

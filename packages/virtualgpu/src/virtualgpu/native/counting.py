@@ -38,7 +38,7 @@ SPACES = ("global", "shared", "local")
 WARPS, HERE, BRANCHES, PARTED = range(4)
 PLACE_WORDS = 4
 # Words of a memory instruction in one space: lanes, warps, sectors or wavefronts, and how few
-# would do; of atomics turns instead, the most lanes on one address, and updates of one word.
+# would do; of atomics passes instead, the most lanes on one address, and updates of one word.
 ACCESSES, REQUESTS, MOVED, LEAST, HOTTEST = range(5)
 SITE_WORDS = 5
 WORD = 4  # bytes of a bank of shared memory

@@ -35,7 +35,7 @@ COUNTS: dict[str, Count] = {
     "shared_atomics": Count(
         lambda run: run.counters.shared_atomics, "atomic updates of shared memory"
     ),
-    "atomic_passes": Count(lambda run: run.counters.atomic_passes, "turns of atomic updates"),
+    "atomic_passes": Count(lambda run: run.counters.atomic_passes, "passes of atomic updates"),
     "barriers": Count(lambda run: run.counters.barriers, "barriers"),
     "instructions": Count(lambda run: run.counters.warp_instructions, "instructions of warps"),
     "launches": Count(lambda run: 1, "launches"),

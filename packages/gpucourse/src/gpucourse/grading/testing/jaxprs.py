@@ -29,10 +29,10 @@ def traced(function: Callable, args: Sequence, static: Sequence[int]) -> tuple[A
 def operations(closed: Any, elements: str = "") -> Counter[str]:
     """How often each primitive occurs in a closed jaxpr, inner jaxprs included.
 
-    With `elements`: how many elements it gives, in one turn of a loop ("turn") or in all ("all").
-    Of a turn, what is done for all at once counts for all, and what is done for one after the other
-    counts for one. A scan says how many turns it makes; a while loop is taken for two, the fewest
-    for which anybody needs a loop.
+    With `elements`: how many elements it gives, in one "iteration" of a loop or in "all". Of an
+    iteration, what is done for all at once counts for all, and what is done for one after the other
+    counts for one. A scan says how many iterations it makes; a while loop is taken for two, the
+    fewest for which a loop is needed.
     """
     counted: Counter[str] = Counter()
     open_ = [(closed.jaxpr, 1)]
@@ -45,9 +45,9 @@ def operations(closed: Any, elements: str = "") -> Counter[str]:
                 if elements
                 else 1
             )
-            turns = {"scan": params.get("length"), "while": 2}.get(name, 1)
-            turns = times * turns if elements == "all" else 1
-            open_ += ((inner, turns) for inner in _inner(list(params.values())))
+            iterations = {"scan": params.get("length"), "while": 2}.get(name, 1)
+            iterations = times * iterations if elements == "all" else 1
+            open_ += ((inner, iterations) for inner in _inner(list(params.values())))
     return counted
 
 

@@ -139,13 +139,16 @@ def operations(
     """How often each JAX primitive occurs when the student's function `name` is traced.
 
     `static` are the positions of arguments that stay Python values. Inner jaxprs count too. A loop
-    of Python counts once for each turn, a loop of JAX (scan, while, fori_loop, map) once. With
-    `elements`: how many elements the primitive gives, in one "turn" of such loops or in "all" (two
-    of a while loop, which does not say how many it makes).
+    of Python counts once for each iteration, a loop of JAX (scan, while, fori_loop, map) once. With
+    `elements`: how many elements the primitive gives, in one "iteration" of such loops or in "all"
+    (two of a while loop, which does not say how many it makes).
 
-    Raises PropertyFailed when the function cannot be traced; in a notebook, the error itself.
+    Raises ValueError for other words in `elements`, PropertyFailed when the function cannot be
+    traced; in a notebook, the error itself.
     """
     __tracebackhide__ = True
+    if elements not in ("", "iteration", "all"):
+        raise ValueError(f'elements is "iteration" or "all", not {elements!r}')
     demand_plain_arguments(f"operations('{name}', …)", args)
     return Counter(current_judge().operations(name, args, static=tuple(static), elements=elements))
 
