@@ -80,7 +80,7 @@ def test_a_guess_by_keyboard_is_recorded_and_its_verdict_folded(tab: Tab):
     expect(verdict).to_be_hidden()
     output.get_by_text("Was it right?").click()
     expect(output).to_contain_text("4? ")
-    expect(output).to_contain_text("Right: 8.")
+    expect(output).to_contain_text("The answer: 8.")
     tab.picture("predict-2-answered")
     home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
     assert records.read(home).guesses == {"04_thinking_in_threads": {"who-am-i": "4"}}

@@ -758,7 +758,7 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 predict("sectors",
         "storing first, twice as many; for ten as well",
         "storing first, a little more; for ten far fewer",
-        "on the fly, a little more; for ten ten times as many")
+        "on the fly, a little more; for ten, ten times as many")
 
 # %% id="sectors" role="setup"
 def sectors_of(kernel, *arguments):

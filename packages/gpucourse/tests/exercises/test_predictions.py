@@ -41,26 +41,52 @@ def test_without_a_kernel_each_choice_is_a_fold_over_its_reason():
     assert "widget" not in str(question._repr_mimebundle_())
 
 
-@pytest.mark.parametrize(("guess", "heard"), [("8", "yes."), ("2", "number of blocks")])
+@pytest.mark.parametrize(("guess", "heard"), [("8", "right"), ("2", "number of blocks")])
 def test_the_verdict_on_a_guess_is_folded(guess: str, heard: str):
     answered = Answered(ASKED, guess)
     assert heard in answered.html()
-    assert heard not in in_sight(answered.html())
+    assert heard not in in_sight(answered.html()).replace("Was it right?", "")
     assert f"Your guess: {guess}" in " ".join(in_sight(answered.html()).split()).replace("  ", " ")
     assert heard in str(answered).lower()
 
 
 def test_a_reason_follows_the_choice_that_it_means():
     """114 of 336 begin with It, That or They: behind the right answer they would mean that."""
-    said = "2? That's the number of blocks, each with threads. Right: 8."
-    for shown in (Answered(ASKED, "2"), Told(Question(ASKED, CHOICES))):
+    said = "2? That's the number of blocks, each with threads. The answer: 8."
+    for shown in (Answered(ASKED, "2"), Question(ASKED, CHOICES)):
         assert said in " ".join(re.sub(r"<[^>]+>", "", shown.html()).split())
     assert said in str(Answered(ASKED, "2"))
 
 
 def test_show_me_shows_everything():
     told = in_sight(Told(Question(ASKED, CHOICES)).html())
-    assert "yes." in told and "number of blocks" in told and "of one of the two blocks" in told
+    assert "number of blocks" in told and "of one of the two blocks" in told
+    assert " ".join(told.split()).count("The answer: 8.") == 1 and "are right" not in told
+
+
+def plain(html: str) -> str:
+    """The words of a page, folds opened."""
+    return " ".join(re.sub(r"<[^>]+>", "", html).split())
+
+
+@pytest.mark.parametrize(
+    ("right", "told"),
+    [
+        ("no", "no."),
+        ("yes", "yes."),
+        ("no: an error", "no: an error."),
+        ("right, wrong, right", "right, wrong, right."),
+        ("5, 133, 261, …", "5, 133, 261, …"),
+    ],
+)
+def test_one_frame_reads_well_for_every_answer(right: str, told: str):
+    asked = Prediction("any", right, {"a guess": "A reason that says why it tempts."})
+    shown = plain(Answered(asked, right).html())
+    assert shown.startswith(f"Your guess: {told} Now see")
+    assert shown.endswith(f"You are right: {told} The reason is folded below the cell.")
+    assert plain(Answered(asked, "a guess").html()).endswith(f"it tempts. The answer: {told}")
+    assert str(Answered(asked, right)) == f"Your guess: {told} It is right."
+    assert str(Told(Question(asked, ("a guess", right)))) == f"The answer: {told}"
 
 
 @pytest.fixture
@@ -81,14 +107,16 @@ def test_the_first_guess_is_recorded(predict, capsys):
     assert records.read().guesses == {LECTURE: {"too-far": "1"}}
     heard = capsys.readouterr().out
     assert "Your guess: 1 · an error" in heard
-    assert "1? Nought goes" in heard and "Right: an error." in heard and "Yes." in heard
+    assert (
+        "1? Nought goes" in heard and "The answer: an error." in heard and "It is right." in heard
+    )
 
 
 def test_a_cell_that_is_run_again_shows_the_first_guess(predict, capsys, tmp_path):
     predict("too-far", "1", "an error", guess="1")
     capsys.readouterr()
     predict("too-far", "1", "an error")
-    assert capsys.readouterr().out.startswith("Your guess: 1. 1? Nought goes")
+    assert capsys.readouterr().out.startswith("Your guess: 1? Nought goes")
     records.note(lesson=LECTURE, asked="other", guess="1")
     (tmp_path / "progress.jsonl").write_text(
         f'{{"lesson": "{LECTURE}", "asked": "too-far", "guess": "a choice of an older text"}}'

@@ -135,10 +135,10 @@ class Answered:
 
     def __str__(self) -> str:
         if self.guess == self.asked.right:
-            return f"{_('Your guess:')} {self.guess}. {_('Yes.')}"
+            return f"{_('Your guess:')} {_sentence(self.guess)} {_('It is right.')}"
         return (
-            f"{_('Your guess:')} {self.guess}. {self.guess}? {self.asked.wrong[self.guess]} "
-            f"{_('Right:')} {self.asked.right}."
+            f"{_('Your guess:')} {self.guess}? {self.asked.wrong[self.guess]} "
+            f"{_('The answer:')} {_sentence(self.asked.right)}"
         )
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
@@ -148,7 +148,7 @@ class Answered:
         """The guess, and behind a fold what to say to it."""
         folded = _fold(_("Was it right?"), _verdict(self.asked, self.guess))
         return edged(
-            f"<b>{_('Your guess:')}</b> {marked_up(self.guess)}. "
+            f"<b>{_('Your guess:')}</b> {marked_up(_sentence(self.guess))} "
             f"{_('Now see what comes out. Then open this:')}{folded}",
             ASKED,
         )
@@ -161,7 +161,7 @@ class Told:
     question: Question
 
     def __str__(self) -> str:
-        return f"{_('It is:')} {self.question.asked.right}"
+        return f"{_('The answer:')} {_sentence(self.question.asked.right)}"
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         return {"text/plain": str(self), "text/html": self.html()}
@@ -169,8 +169,11 @@ class Told:
     def html(self) -> str:
         """All of it in sight."""
         asked = self.question.asked
-        told = "".join(f"<p>{_verdict(asked, choice)}</p>" for choice in self.question.choices)
-        return edged(told, ASKED)
+        told = [
+            _against(asked, choice) for choice in self.question.choices if choice in asked.wrong
+        ]
+        told.append(f"{_answer(asked)} {_('The reason is folded below the cell.')}")
+        return edged("".join(f"<p>{each}</p>" for each in told), ASKED)
 
 
 def _ask(question: Question, keep: Callable[[str], None], *, live: bool) -> None:
@@ -222,15 +225,28 @@ def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | Non
 
 
 def _verdict(asked: Prediction, choice: str) -> str:
-    """What there is to say to a choice; HTML. A reason's *it* or *that* means the choice."""
-    if choice == asked.right:
-        return _("<b>{choice}: yes.</b> The reason is folded below the cell.").format(
-            choice=marked_up(choice)
-        )
+    """What there is to say to a choice; HTML."""
+    if choice in asked.wrong:
+        return f"{_against(asked, choice)} {_answer(asked)}"
     return (
-        f"<b>{marked_up(choice)}?</b> {marked_up(asked.wrong[choice])} "
-        f"<b>{_('Right:')}</b> {marked_up(asked.right)}."
+        f"<b>{_('You are right:')}</b> {marked_up(_sentence(choice))} "
+        f"{_('The reason is folded below the cell.')}"
     )
+
+
+def _against(asked: Prediction, choice: str) -> str:
+    """A wrong choice, then its reason, whose *it* or *that* means the choice; HTML."""
+    return f"<b>{marked_up(choice)}?</b> {marked_up(asked.wrong[choice])}"
+
+
+def _answer(asked: Prediction) -> str:
+    """The right choice; HTML. Its words may be *yes*, *no* or *right, wrong, right*."""
+    return f"<b>{_('The answer:')}</b> {marked_up(_sentence(asked.right))}"
+
+
+def _sentence(choice: str) -> str:
+    """With a full stop, unless it ends in dots already."""
+    return choice if choice.endswith("…") else f"{choice}."
 
 
 def _fold(summary: str, body: str) -> str:
