@@ -193,6 +193,7 @@ PACKAGES = {
                 ("No module named 'sigpy.learn'", PACKAGE, "tests a module that is gone"),
             ),
         ),
+        Package("scikit-hep/cuda-histogram", "CuPy", ("tests",), ("src",)),
         Package("dkazanc/ToMoBAR", "CuPy", ("tests",)),
         Package(
             "linkedin/Liger-Kernel",
