@@ -122,6 +122,49 @@ def test_wherever_it_is_imported_it_is_on_the_virtual_gpu(ran, package, begin, i
     assert "at kernel turn" in said[0]
 
 
+ELEMENTS = """
+import warnings
+warnings.simplefilter("ignore")
+import virtualgpu
+virtualgpu.activate()
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def copied(given, taken):
+    i = cuda.grid(1)
+    taken[i + 1] = given[i]
+
+result = []
+for values in (
+    np.array([True, False]),
+    np.array(["2026-11-28", "2026-11-29"], "M8[D]"),
+    np.array([(1, 2.5), (3, 4.5)], [("a", np.int8), ("b", np.float32)]),
+    np.array([1 + 2j, 3 + 4j], np.complex64),
+):
+    given, taken = cuda.to_device(values), cuda.to_device(np.zeros_like(values))
+    copied[1, 1](given, taken)
+    result.append(taken.copy_to_host()[1] == values[0])
+    try:
+        copied[1, 2](given, taken)
+    except virtualgpu.MemoryAccessError as error:
+        result.append(str(error).splitlines()[0])
+result = [str(one) for one in result]
+"""
+
+
+def test_elements_that_are_no_plain_numbers(monkeypatch):
+    """Arrays of booleans, dates, records and complex numbers have their names in messages too."""
+    said = []
+    for package in (choice.NUMBA_CUDA, choice.SUCCESSOR):
+        monkeypatch.setenv(choice.VARIABLE, package)
+        said.append(in_fresh_python(ELEMENTS))
+    old, new = said
+    assert new == old
+    assert old[::2] == ["True"] * 4
+    assert all("the thread writes taken[2] of 2" in words for words in old[1::2]), old
+
+
 def test_cuda_c_that_a_kernel_calls_is_linked_as_lto_ir(monkeypatch):
     monkeypatch.setenv(choice.VARIABLE, choice.SUCCESSOR)
     assert in_fresh_python("""

@@ -11,7 +11,7 @@ import inspect
 import os
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,13 +24,14 @@ from virtualgpu.memory.plain_dtypes import demand_plain
 class ArrayLayout(NamedTuple):
     """How a compiler hands an array over: ``fixed`` parameters and two for each dimension.
 
-    ``address`` is the number of the one that holds element 0's address; ``in_elements`` says that
-    an offset follows it and that strides count elements, not bytes.
+    ``address`` is the number of the one that holds element 0's address. Where an offset follows it
+    and strides count elements, ``item_size`` tells how many bytes an element of a type has; None
+    for one that only an extension knows.
     """
 
     fixed: int
     address: int
-    in_elements: bool = False
+    item_size: Callable[[Any], int | None] | None = None
 
 
 #: numba-cuda: meminfo, parent, size, itemsize, data, shape, strides.
@@ -43,7 +44,7 @@ def array_parameters(
     """Where the arrays among a kernel's arguments lie in its parameters.
 
     ``types`` are Numba's, or those of its successor. None are told from the first argument on
-    whose parameters only an extension knows.
+    whose parameters only an extension knows, and no array of elements that only one knows.
     """
     if types is None:
         from numba.cuda import types as numba_types
@@ -58,8 +59,8 @@ def array_parameters(
         if isinstance(kind, types.BaseTuple):
             return all(add(f"{name}[{k}]", item) for k, item in enumerate(kind))
         if isinstance(kind, types.Array):
-            if kind.ndim:
-                size = kind.dtype.bitwidth // 8 if layout.in_elements else 0
+            size = layout.item_size(kind.dtype) if layout.item_size else 0
+            if kind.ndim and size is not None:
                 found.append(ArrayParameter(name, position + layout.address, kind.ndim, size))
             position += layout.fixed + 2 * kind.ndim
             return True

@@ -31,7 +31,22 @@ from virtualgpu.numba.arguments import ArrayLayout, array_parameters
 
 PACKAGE = "numba_cuda_mlir"
 MODULE = f"{PACKAGE}.cuda"
-_MEMREF = ArrayLayout(fixed=3, address=1, in_elements=True)
+
+
+def _item_size(kind: Any) -> int | None:
+    """Bytes of an array's element; a boolean, a date, text and records have no ``bitwidth``."""
+    from numba_cuda_mlir.numba_cuda.core.errors import NumbaNotImplementedError
+    from numba_cuda_mlir.numba_cuda.np.numpy_support import as_dtype
+
+    if (bits := getattr(kind, "bitwidth", None)) is not None:
+        return bits // 8
+    try:
+        return as_dtype(kind).itemsize
+    except NumbaNotImplementedError:
+        return None
+
+
+_MEMREF = ArrayLayout(fixed=3, address=1, item_size=_item_size)
 
 _saved: list[tuple[Any, str, Any]] = []
 _on = False
