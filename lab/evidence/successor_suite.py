@@ -28,6 +28,7 @@ from lab.evidence.numba_suite import SITECUSTOMIZE, SOURCE, SUITE
 
 AT_ONCE = 2
 LIMIT = 1200  # seconds for a file, on busy cores too
+NO_TESTS = 5  # pytest's status where it collects none, or deselects all
 # Some 300 compilations for each of its tests: a quarter of an hour.
 LEFT_OUT = {"test_array_alignment.py"}
 # These wait for ever for processes that cannot import the changed suite.
@@ -43,8 +44,7 @@ from numba_cuda_mlir.numba_cuda import testing
 from numba_cuda_mlir.numba_cuda.core import config
 
 config.ENABLE_CUDASIM = False  # the successor has no simulator
-for name in ("skip_on_cudasim", "skip_on_standalone_numba_cuda"):
-    setattr(testing, name, lambda reason: lambda test: test)
+testing.skip_on_cudasim = lambda reason: lambda test: test
 for name in ("skip_unless_cudasim", "xfail_unless_cudasim"):
     setattr(testing, name, unittest.skip)
 subtests = {}
@@ -77,12 +77,14 @@ def pytest_runtest_logreport(report):
 '''
 
 # Who is meant by a failure, by its name or words of its message; the first that is found counts.
-# What the successor's PTX computes: round takes halves away from zero, mean and var add to memory
-# that they never set, an index into complex numbers is doubled, a shuffle of float64 is one of
-# float32, activemask is asked once before two branches, and no division is checked under debug. Its
-# extension ends the process where the driver has no kernel of that name.
+# What its PTX computes was read in the PTX, what its cache and its options do in its source. On a
+# GPU the four bytes that print never stores may be 0; here they are poison.
 WHO = (
-    ("test data that no wheel has", "FileNotFoundError"),
+    ("test data that no wheel has", r"FileNotFoundError|jitlink\.ptx not found"),
+    (
+        "the virtual GPU: an error of its own code",
+        r"virtualgpu/\S+:\d+: in \w+\n(?: .*\n)*E   (Attribute|Type|Key|Index|Name|Assertion)Error",
+    ),
     (
         "the virtual GPU: managed memory, which has one address for host and device",
         "cuMemAllocManaged",
@@ -93,24 +95,68 @@ WHO = (
         "LTO-IR is linked|_linker.Linker'> returned NULL|LinkerError",
     ),
     (
+        "the successor's PTX: print of an int32 stores four bytes and formats eight",
+        r"(test_cuhello|TestPrint::test_string|test_printfloat)$",
+    ),
+    (
+        "the successor's PTX: round takes halves away from zero",
+        r"(test_round_f4|test_round_f8|test_round_to_f4_halfway)$",
+    ),
+    (
+        "the successor's PTX: mean and var add to memory that they never set",
+        r"(test_mean_basic|test_var_basic)$",
+    ),
+    (
+        "the successor's PTX: nanmax and nanmin of NaN alone are the infinity that they begin with",
+        r"(test_nanmax_basic|test_nanmin_basic)$",
+    ),
+    (
+        "the successor's PTX: an atomic max or min takes the place of a NaN in memory",
+        r"test_atomic_(max|min)_nan_location$",
+    ),
+    ("the successor's PTX: an index into complex numbers is doubled", r"test_const_array_3d$"),
+    ("the successor's PTX: a shuffle of float64 is one of float32", r"test_shfl_sync_types$"),
+    (
+        "the successor's PTX: activemask is asked once before two branches",
+        r"TestCudaWarpOperations::test_activemask$",
+    ),
+    (
+        "the successor's PTX: no division is checked under debug",
+        r"(test_divf_exception|test_zero_division_error_in_debug)$",
+    ),
+    (
+        "the successor's PTX: grid(1) is a product of 32 bits, not of 64",
+        r"test_issue_9229$",
+    ),
+    (
+        "the successor's PTX: hexp10 rounds x ln 10 to a float16 before it takes the power",
+        r"TestCudaIntrinsic::test_hexp10$",
+    ),
+    (
+        "the successor: its cache forgets that a kernel is cooperative",
+        r"CUDACooperativeGroupTest::test_cache_cg$",
+    ),
+    (
+        "the successor: forceinline changes nothing, since it inlines by default",
+        r"test_compile_forceinline$",
+    ),
+    (
+        "the successor: its extension ends the process where the driver has no kernel of that name",
+        r"test_device_func_as_kernel_disallowed$",
+    ),
+    (
         "the successor: not implemented, or a fault of its compiler",
         r"NotImplementedError|compiler bug|Failed in \w+ mode|MLIRError|llvm70 translation|To be "
         r"implemented|Unsupported (numpy )?dtype|_library_class|should not launch Numba-CUDA|"
         r"Enum members with tuple|During: Pass",
     ),
     (
-        "the successor: its PTX computes something else, as was read in it",
-        r"(test_round_f4|test_round_f8|test_round_to_f4_halfway|test_mean_basic|test_var_basic|"
-        r"test_const_array_3d|test_shfl_sync_types|test_activemask|test_divf_exception|"
-        r"test_zero_division_error_in_debug)$",
-    ),
-    (
         (
             "the successor: its compiler accepts what the test has refused, or refuses it in its "
             "own way"
         ),
-        r"TypingError not raised|test_record_alignment_error|debug=True requires opt_level=0|"
-        r"Runtime error in kernel|test_device_func_as_kernel_disallowed",
+        r"(Typing|Pickling)Error not raised|test_record_alignment_error|Runtime error in kernel|"
+        r"debug=True requires opt_level=0",
     ),
     (
         "the successor: other words, PTX, LLVM or classes than the test looks for",
@@ -118,6 +164,10 @@ WHO = (
         r"inspect_|criterion\.check|No matching definition|test_declare_device_cabi_propagate|"
         r"cannot pickle|KeyError|is not true : |does not match|"
         r"unexpectedly None|target datalayout|!llvm\.|declare void|^E\s+!\d|\.param|ld\.param",
+    ),
+    (
+        "the successor: it is never beside Numba for the test's file, which so has no njit",
+        r"'NoneType' object is not callable",
     ),
 )
 ELSE = "a result or an error that is not the test's"
@@ -183,7 +233,7 @@ def outcomes(folder: Path, path: Path) -> dict[str, tuple[str, str]]:
         known = len(found)
         log.write_text("")
         try:
-            subprocess.run(
+            ran = subprocess.run(
                 [
                     sys.executable,
                     "-m",
@@ -206,17 +256,21 @@ def outcomes(folder: Path, path: Path) -> dict[str, tuple[str, str]]:
                 cwd=folder,
                 env=environment,
                 capture_output=True,
+                text=True,
                 timeout=LIMIT,
             )
+            unread = (
+                {} if ran.returncode == NO_TESTS else {path.name: ("failed", ran.stdout[-2000:])}
+            )
         except subprocess.TimeoutExpired:
-            pass
+            unread = {path.name: ("failed", f"no end after {LIMIT} s")}
         for line in log.read_text().splitlines():
             name, outcome, message = json.loads(line)
             found[name] = outcome, message
         if len(found) == known or "ended the process" not in [o for o, _ in found.values()]:
             break
     print(path.name, dict(Counter(outcome for outcome, _ in found.values())), flush=True)
-    return found or {path.name: ("failed", "ImportError")}
+    return found or unread
 
 
 def who(test: str, message: str) -> str:
@@ -252,10 +306,7 @@ def main() -> int:
                 {
                     "outcomes": total,
                     "failed": {words: len(tests) for words, tests in meant.items()},
-                    ELSE: sorted(meant.get(ELSE, [])),
-                    "ended the process": [
-                        n for n, (o, _) in found.items() if o == "ended the process"
-                    ],
+                    "tests that failed": {words: sorted(tests) for words, tests in meant.items()},
                 },
             )
         )
