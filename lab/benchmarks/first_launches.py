@@ -2,9 +2,10 @@
 
     python -m lab.benchmarks.first_launches
 
-The kernels of :mod:`.native_kernels`, each in a process of its own with nothing on disk, three
-times: never native, native from the first launch on, and as a process is that sets nothing, where
-a kernel earns its native code by work. Milliseconds that the device spends on loading and on the
+The kernels of :mod:`.native_kernels`, and four of them over 100 to ten million elements, each in a
+process of its own with nothing on disk, three times: never native, native from the first launch on,
+and as a process is that sets nothing, where a kernel's work decides
+(:mod:`virtualgpu.devices.changeover`). Milliseconds that the device spends on loading and on the
 launch, without what Numba does before it hands over PTX: processor time of all threads, which
 other work on the machine changes little, and the clock on the wall.
 """
@@ -19,6 +20,7 @@ import tempfile
 
 WAYS = {"interpreted": "0", "native": "always", "by default": None}
 ASKED = (1, 2, 10)
+SIZES = tuple(10**power for power in range(2, 8))
 
 LAUNCHES = """
 import json, sys, time, warnings
@@ -38,25 +40,28 @@ def timed(method):
     return run
 for name in ("load", "launch"):
     setattr(devices.VirtualDevice, name, timed(getattr(devices.VirtualDevice, name)))
-from lab.benchmarks.native_kernels import cases
-case = cases()[sys.argv[1]]
+from lab.benchmarks.native_kernels import cases, of_size
+name, size = sys.argv[1], int(sys.argv[2])
+case = (of_size(size) if size else cases())[name]
 there = [cuda.to_device(one) if isinstance(one, np.ndarray) else one for one in case.arrays]
-found = []
-for _ in range(10):
+found, total = [], 0.0
+while len(found) < 10 and total < 20:
     spent[:] = 0
     case.kernel[case.blocks, case.threads](*there)
     found.append(spent.tolist())
+    total += spent[0]
 print(json.dumps(found))
 """
 
 
-def launches(name: str, native: str | None) -> list[list[float]]:
-    """Seconds of each of ten launches: of processor time, on the wall."""
+def launches(name: str, size: int, native: str | None) -> list[list[float]]:
+    """Seconds of each of ten launches, or of as many as 20 s take: of processor time, on the
+    wall."""
     settings = {key: value for key, value in os.environ.items() if key != "VIRTUALGPU_NATIVE"}
     with tempfile.TemporaryDirectory() as folder:
         settings |= {"VIRTUALGPU_CACHE": folder} | ({"VIRTUALGPU_NATIVE": native} if native else {})
         ran = subprocess.run(
-            [sys.executable, "-c", LAUNCHES, name],
+            [sys.executable, "-c", LAUNCHES, name, str(size)],
             check=True,
             text=True,
             stdout=subprocess.PIPE,
@@ -66,28 +71,48 @@ def launches(name: str, native: str | None) -> list[list[float]]:
     return found
 
 
+def over_better(found: dict[str, dict[str, dict[str, list[float]]]]) -> dict[str, dict[str, float]]:
+    """Of each row and launch: by default, over the better of interpreted and native."""
+    return {
+        row: {
+            launch: round(
+                spent / max(min(ways[way][launch][0] for way in WAYS if launch in ways[way]), 0.1),
+                2,
+            )
+            for launch, (spent, _) in ways["by default"].items()
+        }
+        for row, ways in found.items()
+    }
+
+
 def main() -> None:
     os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
     import virtualgpu
 
     virtualgpu.activate(force=True)
-    from lab.benchmarks.native_kernels import cases
+    from lab.benchmarks.native_kernels import cases, of_size
     from lab.benchmarks.report import write
 
+    wanted = [(name, 0) for name in cases()]
+    wanted += [(name, size) for name in of_size(SIZES[0]) for size in SIZES]
     found: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for name in cases():
+    for name, size in wanted:
+        row = f"{name}, {size:,}" if size else name
+        found[row] = {}
         for way, native in WAYS.items():
-            taken = launches(name, native)
-            found.setdefault(name, {})[way] = {
+            taken = launches(name, size, native)
+            found[row][way] = {
                 f"launch {number}": [round(one * 1e3, 1) for one in taken[number - 1]]
                 for number in ASKED
+                if number <= len(taken)
             }
-        print(name, json.dumps(found[name]), flush=True)
+        print(row, json.dumps(found[row]), flush=True)
     print(
         write(
             "first_launches",
             {
                 "ms of a launch: processor time, wall": found,
+                "by default, over the better of the two ways; processor time": over_better(found),
                 "cores": os.cpu_count(),
                 "load average (1 min), where 1 is this benchmark's own": round(
                     os.getloadavg()[0], 1

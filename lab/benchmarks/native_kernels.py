@@ -119,8 +119,8 @@ def masses_loop(offsets, charge, pt, eta, phi, bins):
                         bins[at] += 1
 
 
-def cases() -> dict[str, Case]:
-    """By their names in the results; kernels for the virtual GPU that is active."""
+def kernels() -> dict[str, Callable]:
+    """For the virtual GPU that is active."""
     point = cuda.jit(device=True)(iterations.py_func)
     pair_mass = cuda.jit(device=True)(mass.py_func)
 
@@ -211,15 +211,34 @@ def cases() -> dict[str, Case]:
                         if at < bins.size:
                             cuda.atomic.add(bins, at, 1)
 
-    random = np.random.default_rng(1)
-    a, b = random.random((2, N), dtype=np.float32)
-    c = np.empty_like(a)
-    bins = np.zeros(BINS, np.int32)
-    matrices = tuple(random.random((3, EDGE, EDGE), dtype=np.float32))
-    counts = random.poisson(2.0, EVENTS)
+    @cuda.jit
+    def alone(x, total):
+        for i in range(x.size):
+            total[0] += x[i]
+
+    return {
+        kernel.py_func.__name__: kernel
+        for kernel in (
+            add,
+            saxpy,
+            mandelbrot,
+            inside,
+            histogram,
+            histogram_shared,
+            tree_sum,
+            product,
+            masses,
+            alone,
+        )
+    }
+
+
+def events(count: int, random: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Offsets of ``count`` events with two muons on average; the muons; bins for masses."""
+    counts = random.poisson(2.0, count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     muons = int(offsets[-1])
-    events = (
+    return (
         offsets,
         random.integers(0, 2, muons).astype(np.int8),
         random.exponential(30, muons),
@@ -227,18 +246,51 @@ def cases() -> dict[str, Case]:
         random.uniform(-np.pi, np.pi, muons),
         np.zeros(120, np.int32),
     )
+
+
+def of_size(count: int) -> dict[str, Case]:
+    """Kernels over ``count`` elements, a thread for each, but for the one in which a single thread
+    does all; for the virtual GPU that is active."""
+    by_name, random = kernels(), np.random.default_rng(1)
+    blocks, threads = -(-count // 256), min(count, 256)
+    a, b, c = random.random((3, count), dtype=np.float32)
+    total = np.zeros(1, np.float32)
+    return {
+        "vector add": Case(by_name["add"], add_loop, blocks, threads, (a, b, c)),
+        "Mandelbrot, 200 rounds": Case(
+            by_name["mandelbrot"], mandelbrot_loop, blocks, threads, (np.empty(count, np.int32),)
+        ),
+        "masses of pairs, jagged": Case(
+            by_name["masses"], masses_loop, blocks, threads, events(count, random)
+        ),
+        "a sum by one thread": Case(by_name["alone"], sum_loop, 1, 1, (a, total)),
+    }
+
+
+def cases() -> dict[str, Case]:
+    """By their names in the results; kernels for the virtual GPU that is active."""
+    by_name = kernels()
+    random = np.random.default_rng(1)
+    a, b = random.random((2, N), dtype=np.float32)
+    c = np.empty_like(a)
+    bins = np.zeros(BINS, np.int32)
+    matrices = tuple(random.random((3, EDGE, EDGE), dtype=np.float32))
     states = create_xoroshiro128p_states(STREAMS, 1)
     own_states = states.copy_to_host().view(np.uint64).reshape(STREAMS, 2)
     return {
-        "vector add, float32, 2**20": Case(add, add_loop, N // 256, 256, (a, b, c)),
+        "vector add, float32, 2**20": Case(by_name["add"], add_loop, N // 256, 256, (a, b, c)),
         "grid-stride saxpy, 2**20, 128 x 128": Case(
-            saxpy, saxpy_loop, 128, 128, (np.float32(2), a, c)
+            by_name["saxpy"], saxpy_loop, 128, 128, (np.float32(2), a, c)
         ),
         f"Mandelbrot {SIDE} x {SIDE}, {LIMIT} rounds, float64": Case(
-            mandelbrot, mandelbrot_loop, SIDE * SIDE // 256, 256, (np.empty(SIDE * SIDE, np.int32),)
+            by_name["mandelbrot"],
+            mandelbrot_loop,
+            SIDE * SIDE // 256,
+            256,
+            (np.empty(SIDE * SIDE, np.int32),),
         ),
         "pi by sampling, xoroshiro128p, 2**20 points": Case(
-            inside,
+            by_name["inside"],
             inside_loop,
             STREAMS // 256,
             256,
@@ -246,16 +298,18 @@ def cases() -> dict[str, Case]:
             (own_states, np.zeros(1, np.int32)),
         ),
         f"histogram, {BINS} bins, 2**20, global atomics": Case(
-            histogram, histogram_loop, 128, 256, (a, bins)
+            by_name["histogram"], histogram_loop, 128, 256, (a, bins)
         ),
-        "the same, in shared memory": Case(histogram_shared, histogram_loop, 128, 256, (a, bins)),
+        "the same, in shared memory": Case(
+            by_name["histogram_shared"], histogram_loop, 128, 256, (a, bins)
+        ),
         "tree sum in shared memory, 2**20": Case(
-            tree_sum, sum_loop, N // 256, 256, (a, np.zeros(1, np.float32))
+            by_name["tree_sum"], sum_loop, N // 256, 256, (a, np.zeros(1, np.float32))
         ),
         f"tiled matrix product, {EDGE} x {EDGE}, float32": Case(
-            product, product_loop, (EDGE // TILE,) * 2, (TILE,) * 2, matrices
+            by_name["product"], product_loop, (EDGE // TILE,) * 2, (TILE,) * 2, matrices
         ),
         f"masses of pairs in {EVENTS:,} events, jagged": Case(
-            masses, masses_loop, -(-EVENTS // 256), 256, events
+            by_name["masses"], masses_loop, -(-EVENTS // 256), 256, events(EVENTS, random)
         ),
     }

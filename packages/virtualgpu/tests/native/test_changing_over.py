@@ -4,6 +4,7 @@ speed tells: the same bytes, the same words."""
 from __future__ import annotations
 
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ from native_lab import interrupt_when
 from ptx_lab import entry
 from virtualgpu import native
 from virtualgpu.compilers import llvm
-from virtualgpu.devices import VirtualDevice, virtual
+from virtualgpu.devices import VirtualDevice, changeover
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.launch.launch import WAVE_LANES
+from virtualgpu.launch.launch import WAVE_LANES, Launch
 from virtualgpu.launch.limits import Budget
 from virtualgpu.native import core
 from virtualgpu.native.compiled import NativeKernel
@@ -77,7 +78,7 @@ def test_a_small_launch_is_interpreted(first_blocks):
 
 
 def test_a_long_launch_changes_over_between_two_waves(first_blocks, monkeypatch):
-    monkeypatch.setattr(virtual, "WORTH", 30_000)
+    monkeypatch.setattr(changeover, "WORTH", 30_000)
     wave = WAVE_LANES // 256
     kernel = Kernel(ADD, 10 * WAVE_LANES)
     assert kernel(10 * wave, 256).tolist() == list(range(10 * WAVE_LANES))
@@ -87,8 +88,27 @@ def test_a_long_launch_changes_over_between_two_waves(first_blocks, monkeypatch)
     assert first_blocks[1:] == [0]
 
 
+def test_what_is_seen_to_come_counts(first_blocks, monkeypatch):
+    """After the first wave the launch's others are in sight, and so is the same launch again."""
+    wave = WAVE_LANES // 256
+    probe = Kernel(ADD, 10 * WAVE_LANES)
+    probe(wave, 256)
+    length = probe.module.program("k", False).length
+    monkeypatch.setattr(changeover, "WORTH", 9 * probe.module.program("k", False).work // length)
+    kernel = Kernel(ADD, 10 * WAVE_LANES)
+    kernel(10 * wave, 256)
+    assert first_blocks == [wave]
+    first_blocks.clear()
+    kernel = Kernel(ADD, 10 * WAVE_LANES)
+    for _ in range(3):
+        kernel(4 * wave, 256)
+    # 4 waves; 4 more make 8, which falls short of 9; 8 done and 4 to come pay.
+    assert first_blocks == [0]
+    assert kernel(4 * wave, 256)[-1] == 0
+
+
 def test_the_same_launches_always_change_over_at_the_same_block(first_blocks, monkeypatch):
-    monkeypatch.setattr(virtual, "WORTH", 60_000)
+    monkeypatch.setattr(changeover, "WORTH", 60_000)
     for _ in range(3):
         Kernel(ADD, 6 * WAVE_LANES)(6 * WAVE_LANES // 64, 64)
     assert len(first_blocks) == 3 and len(set(first_blocks)) == 1
@@ -97,7 +117,7 @@ def test_the_same_launches_always_change_over_at_the_same_block(first_blocks, mo
 @pytest.mark.parametrize("asked", ["0", "always"])
 def test_the_environment_decides(asked, first_blocks, monkeypatch):
     monkeypatch.setenv("VIRTUALGPU_NATIVE", asked)
-    monkeypatch.setattr(virtual, "WORTH", 10 if asked == "0" else 1 << 60)
+    monkeypatch.setattr(changeover, "WORTH", 10 if asked == "0" else 1 << 60)
     kernel = Kernel(ADD, 64)
     kernel(2, 32)
     kernel(2, 32)
@@ -105,7 +125,7 @@ def test_the_environment_decides(asked, first_blocks, monkeypatch):
 
 
 def test_a_small_check_after_long_launches_is_interpreted(first_blocks, monkeypatch):
-    monkeypatch.setattr(virtual, "WORTH", 0)
+    monkeypatch.setattr(changeover, "WORTH", 0)
     kernel = Kernel(ADD, 64)
     kernel(2, 32)
     assert first_blocks == [0]
@@ -116,7 +136,7 @@ def test_a_small_check_after_long_launches_is_interpreted(first_blocks, monkeypa
 
 
 def test_a_long_check_changes_over_between_two_waves(first_blocks, monkeypatch):
-    monkeypatch.setattr(virtual, "WATCHED", 30_000)
+    monkeypatch.setattr(changeover, "WATCHED", 30_000)
     wave = WAVE_LANES // 256
     kernel = Kernel(ADD, 10 * WAVE_LANES)
     with check() as report:
@@ -129,7 +149,7 @@ def test_a_long_check_changes_over_between_two_waves(first_blocks, monkeypatch):
 
 def test_an_array_may_be_freed_while_a_launch_is_watched(monkeypatch):
     """Python's collector runs when it likes: an array of an earlier launch goes meanwhile."""
-    monkeypatch.setattr(virtual, "WATCHED", 30_000)
+    monkeypatch.setattr(changeover, "WATCHED", 30_000)
     kernel = Kernel(ADD, 10 * WAVE_LANES)
     earlier = kernel.device.allocate(256)
     kernel.device.fill(earlier, 0, 256)
@@ -162,12 +182,115 @@ def test_under_a_random_schedule_nothing_is_compiled(first_blocks, monkeypatch):
 
 def test_a_kernel_with_faults_is_not_compiled_for_check(first_blocks, monkeypatch):
     """Where they are found before the work has paid for it."""
-    monkeypatch.setattr(virtual, "WATCHED", 30_000)
+    monkeypatch.setattr(changeover, "WATCHED", 30_000)
     kernel = Kernel(ADD.replace("st.global.u32 [%rd3]", "st.global.u32 [%rd1]"), 64 * WAVE_LANES)
     with check() as report:
         kernel(10 * WAVE_LANES // 256, 256)
     assert not report.ok and not first_blocks
     assert "faults" in kernel.module.program("k", False).watching
+
+
+# Each thread adds 1 to its element 5,000 times, which a launch that begins again must not do twice.
+ROUNDS = 5_000
+COUNT = entry(
+    "mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; mov.u32 %r2, 0;"
+    "Next: ld.global.u32 %r1, [%rd3]; add.u32 %r1, %r1, 1; st.global.u32 [%rd3], %r1;"
+    f"add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, {ROUNDS}; @%p1 bra Next;",
+    1,
+)
+
+
+@pytest.fixture
+def cheap(monkeypatch):
+    """Compiling is worth a hundredth of what :data:`COUNT` does."""
+    monkeypatch.setattr(changeover, "WORTH", 30_000)
+
+
+def test_a_long_first_wave_begins_again(cheap, first_blocks):
+    kernel = Kernel(COUNT, 64)
+    before = np.arange(64, dtype=np.uint32)
+    kernel.device.write(kernel.place, before)
+    assert kernel(2, 32).tolist() == (before + ROUNDS).tolist()
+    assert first_blocks == [0]
+    program = kernel.module.program("k", False)
+    assert program.work < 2 * 30_000 * program.length
+    assert kernel(2, 32).tolist() == (before + 2 * ROUNDS).tolist()
+
+
+def test_it_begins_again_once(cheap, monkeypatch):
+    """Where native code turns out to be none, the interpreter runs the launch to its end."""
+    monkeypatch.setattr(native, "natively", lambda launch, first: False)
+    kernel = Kernel(COUNT, 64)
+    assert kernel(2, 32).tolist() == [ROUNDS] * 64
+
+
+def test_what_was_printed_is_printed_once(cheap, first_blocks, capsys):
+    kernel = Kernel(
+        COUNT.replace(
+            "mov.u32 %r2, 0;",
+            "mov.u32 %r2, 0; mov.u64 %rd4, words; cvta.global.u64 %rd4, %rd4;"
+            "mov.u64 %rd5, 0; { .param .b64 a; .param .b64 b; .param .b32 c;"
+            "st.param.b64 [a], %rd4; st.param.b64 [b], %rd5;"
+            "call.uni (c), vprintf, (a, b); }",
+        ).replace(
+            ".visible .entry",
+            ".extern .func (.param .b32 c) vprintf (.param .b64 a, .param .b64 b);"
+            ".global .align 1 .b8 words[4] = {104, 105, 10, 0};\n.visible .entry",
+        ),
+        64,
+    )
+    assert kernel(1, 32)[:32].tolist() == [ROUNDS] * 32
+    assert capsys.readouterr().out == "hi\n" * 32
+
+
+@pytest.mark.parametrize("way", ["another thread", "mapped memory", "no room"])
+def test_it_does_not_begin_again_where_others_would_see_it(way, cheap, first_blocks, monkeypatch):
+    kernel = Kernel(COUNT, 64)
+    if way == "another thread":
+        other = threading.Thread(target=kernel.device.fill, args=(kernel.place, 0, 4))
+        other.start()
+        other.join()
+    elif way == "mapped memory":
+        kernel.device.host_view(kernel.place, 4)
+    else:
+        monkeypatch.setattr(changeover, "COPYING", 1e9)
+    assert kernel(2, 32).tolist() == [ROUNDS] * 64
+    assert not first_blocks
+    assert kernel(2, 32).tolist() == [2 * ROUNDS] * 64
+    assert first_blocks == [0]
+
+
+def test_a_thread_that_comes_in_the_midst_keeps_what_it_wrote(cheap, first_blocks, monkeypatch):
+    kernel = Kernel(COUNT, 64)
+    beside = kernel.device.allocate(4)
+    spend = Launch.spend
+    writes = threading.Thread(target=kernel.device.fill, args=(beside, 7, 4))
+
+    def now(launch, *what):
+        if not writes.ident:
+            writes.start()
+            writes.join()
+        spend(launch, *what)
+
+    monkeypatch.setattr(Launch, "spend", now)
+    assert kernel(2, 32).tolist() == [ROUNDS] * 64
+    assert kernel.device.read(beside, 4).tolist() == [7] * 4
+    assert not first_blocks
+
+
+def test_code_that_is_on_disk_has_a_price_of_its_own(first_blocks, monkeypatch, tmp_path):
+    monkeypatch.setenv("VIRTUALGPU_CACHE", str(tmp_path))
+    monkeypatch.setattr(changeover, "LOADING", 1_000_000)
+    monkeypatch.setattr(changeover, "WORTH", 1 << 60)
+    assert Kernel(COUNT, 64)(2, 32)[0] == ROUNDS
+    assert not first_blocks  # to compile it would not pay
+    monkeypatch.setattr(changeover, "WORTH", 30_000)
+    assert Kernel(COUNT, 64)(2, 32)[0] == ROUNDS
+    monkeypatch.setattr(changeover, "WORTH", 1 << 60)
+    kernel = Kernel(COUNT, 64)
+    assert kernel(2, 32)[0] == ROUNDS
+    assert first_blocks == [0, 0]
+    assert kernel.module.program("k", False).work < 2_000_000
 
 
 ENDLESS = entry("Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0; @%p1 bra Again;", 1)
@@ -228,7 +351,7 @@ FAILING = {
 def test_errors_after_the_change_have_the_same_words(text, first_blocks, monkeypatch):
     words = []
     for worth in (1 << 60, 30_000):
-        monkeypatch.setattr(virtual, "WORTH", worth)
+        monkeypatch.setattr(changeover, "WORTH", worth)
         kernel = Kernel(text, 80_000 if text is ADD else 3 * WAVE_LANES, seconds=0.4)
         with pytest.raises(VirtualGPUError) as error:
             kernel(3 * WAVE_LANES // 128, 128)

@@ -130,5 +130,8 @@ def host_addresses(addresses: np.ndarray) -> np.ndarray:
     hosts = np.zeros_like(addresses)
     for at, address in enumerate(addresses.tolist()):
         if address:
-            hosts[at] = device.host_view(address, 1).__array_interface__["data"][0]
+            device.demand(address, 1, "a kernel's argument")
+            start, end = device.extent(address) or (address, address)
+            device.wrote(start, end - start)
+            hosts[at] = device.view(address, (1,), np.uint8).ctypes.data
     return hosts

@@ -85,6 +85,12 @@ def fetch(key: bytes) -> bytes | None:
     return code
 
 
+def has(key: bytes) -> bool:
+    """Whether there is a file for ``key``: :func:`fetch` may still find it damaged."""
+    place = folder()
+    return place is not None and (place / (key.hex() + _SUFFIX)).is_file()
+
+
 def keep(key: bytes, code: bytes) -> None:
     """Put ``code`` on disk under ``key``, whole or not at all."""
     global _written

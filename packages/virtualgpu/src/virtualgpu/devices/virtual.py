@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from virtualgpu import processors
+from virtualgpu.devices import changeover
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.launch.launch import Launch
@@ -21,13 +22,6 @@ from virtualgpu.watch import instruments, queues
 
 if TYPE_CHECKING:
     from virtualgpu.tile.module import TileModule
-
-# How much work (Program.work) pays for compiling an instruction of a kernel. Compiling takes 1 to 4
-# ms of processor time for each, and the interpreter does 10**9 units of work in a second.
-WORTH = 2_500_000
-# Of work that is watched: 0.2 to 0.9 * 10**9 units in a second.
-WATCHED = 1_000_000
-
 
 VARIABLE = "VIRTUALGPU_DEVICES"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -81,6 +75,7 @@ class VirtualDevice:
 
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:
         """Raises OutOfMemory."""
+        self.memory.callers.add(threading.get_ident())
         return self.memory.allocate(nbytes, poison=poison)
 
     def free(self, address: int) -> None:
@@ -100,6 +95,7 @@ class VirtualDevice:
 
     def write(self, address: int, data: np.ndarray) -> None:
         """Host to device: the bytes of ``data`` in C order."""
+        self.memory.callers.add(threading.get_ident())
         self.memory.write(address, data)
         for observer in instruments.observers():
             observer.host_wrote(address, data.nbytes)
@@ -110,11 +106,13 @@ class VirtualDevice:
 
     def copy(self, target: int, origin: int, nbytes: int) -> None:
         """Device to device."""
+        self.memory.callers.add(threading.get_ident())
         self.memory.copy(target, origin, nbytes)
         for observer in instruments.observers():
             observer.host_copied(target, origin, nbytes)
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
+        self.memory.callers.add(threading.get_ident())
         self.memory.fill(address, byte, nbytes)
         for observer in instruments.observers():
             observer.host_wrote(address, nbytes)
@@ -156,15 +154,18 @@ class VirtualDevice:
         dtype: Any,
         strides: tuple[int, ...] | None = None,
     ) -> np.ndarray:
+        self.memory.callers.add(threading.get_ident())
         return self.memory.mapping.view(address, shape, dtype, strides)
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
+        self.memory.callers.add(threading.get_ident())
         return self.memory.host_view(address, nbytes)
 
     def address_of(self, host: int) -> int:
         return self.memory.mapping.address_of(host)
 
     def wrote(self, address: int, nbytes: int) -> None:
+        self.memory.callers.add(threading.get_ident())
         self.memory.wrote(address, nbytes)
         for observer in instruments.observers():
             observer.host_wrote(address, nbytes)
@@ -219,6 +220,7 @@ class VirtualDevice:
         cluster: Triple | None = None,
     ) -> None:
         """Run a kernel to its end. Raises what :class:`~virtualgpu.launch.launch.Launch` does."""
+        self.memory.callers.add(threading.get_ident())
         with self._lock:
             conditions = instruments.next_launch(self.budget or Budget())
             program = module.program(entry, conditions.schedule.fine)
@@ -232,7 +234,7 @@ class VirtualDevice:
                 cooperative,
                 cluster,
                 conditions,
-                _natively if self.compiles else None,
+                changeover.natively if self.compiles else None,
                 self.cores,
             ).run()
 
@@ -293,19 +295,6 @@ def visible(count: int) -> list[int]:
             f"{VARIABLE} (1 to 16)"
         )
     return seen
-
-
-def _natively(launch: Launch, first: int) -> bool:
-    """Have native code run the blocks from ``first`` on, where the kernel has worked so long that
-    compiling it pays. What it has done is counted, not timed: the same launches always change
-    over at the same block."""
-    program = launch.program
-    done, worth = (program.watched, WATCHED) if launch.observers else (program.work, WORTH)
-    if done < worth * program.length and os.environ.get("VIRTUALGPU_NATIVE") != "always":
-        return False
-    from virtualgpu.native import natively  # 30 ms that many a process never needs
-
-    return natively(launch, first)
 
 
 def _default_memory() -> int:

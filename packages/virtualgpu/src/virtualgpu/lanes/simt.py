@@ -28,7 +28,7 @@ def start(wave: Wave) -> None:
     """Place every lane of the wave at the kernel's first block."""
     program = wave.launch.program
     registers = Registers.of({}, wave.all_lanes, wave.lanes)
-    wave.push(Group(wave, wave.all_lanes, program.entry_code.entry, registers))
+    wave.push(Group(wave, wave.all_lanes, program.first_block, registers))
 
 
 def run(wave: Wave) -> bool:
@@ -62,7 +62,7 @@ def run(wave: Wave) -> bool:
             for tell in executed:
                 tell(group, block.instructions)
             wave.steps += len(block.instructions)
-            launch.spend(len(block.instructions) * group.count, wave, group)
+            launch.spend(len(block.instructions), wave, group)
             result = block.run(group)
             kind = block.kind
             if kind == "next":

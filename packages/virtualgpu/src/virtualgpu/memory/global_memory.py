@@ -84,6 +84,10 @@ class GlobalMemory:
         self.shown: dict[int, int] = {}
         self.opened: dict[bytes, tuple[int, int]] = {}
         self.objects: dict[int, object] = {}  # handle → texture or surface (memory.textures)
+        # Live allocations whose bytes the host has as an array of its own, and the threads of the
+        # host that have used this memory (virtualgpu.memory.snapshot).
+        self.seen_by_host: set[int] = set()
+        self.callers: set[int] = set()
 
     def allocate(self, nbytes: int, *, poison: bool = True, in_page: int | None = None) -> int:
         """Reserve ``nbytes`` (0 gives a unique address that nothing may touch), where asked for
@@ -164,6 +168,7 @@ class GlobalMemory:
         self._freed = [*self._freed[-63:], (start, end)]
         self.version += 1
         self.unwritten.pop(start, None)
+        self.seen_by_host.discard(start)
         return start, end
 
     def retire(self, address: int) -> None:
@@ -330,5 +335,7 @@ class GlobalMemory:
         """The bytes themselves: for mapped and managed memory, which the host shares."""
         view = self._bytes[self._span(address, nbytes, "view")]
         # The host may write it at any time.
-        self.unwritten.pop((self.extent(address) or (0, 0))[0], None)
+        start, _ = self.extent(address) or (0, 0)
+        self.unwritten.pop(start, None)
+        self.seen_by_host.add(start)
         return view

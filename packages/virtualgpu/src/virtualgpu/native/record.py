@@ -107,6 +107,12 @@ def fetch(program: Program, variant: str) -> Record | str | None:
     return record if llvm.load(record.code) else None
 
 
+def is_kept(program: Program, variant: str) -> bool:
+    """Whether there is something for :func:`fetch`."""
+    key = _key(program, variant)
+    return key is not None and cache.has(key)
+
+
 def keep(program: Program, variant: str, record: Record | str) -> None:
     """Leave it for the next process, or why native code cannot be the same as the machine."""
     key = _key(program, variant)

@@ -95,6 +95,22 @@ def _checked(launch: Launch, first: int) -> bool:
             return True
 
 
+def is_on_disk(launch: Launch) -> bool:
+    """Whether an earlier process has left the native code that the launch would run, or why there
+    is none; looked up once for each program."""
+    variant = _variant(launch.observers)
+    known = launch.program.on_disk
+    if variant not in known:
+        known[variant] = record.is_kept(launch.program, variant)
+    return known[variant]
+
+
+def _variant(observers: list[Observer]) -> str:
+    if not observers:
+        return "native"
+    return "counting" if _can_be_counted(observers) else "watching"
+
+
 def _can_be_counted(observers: list[Observer]) -> bool:
     """Whether native code can count for those who watch, instead of telling them."""
     return len(observers) == 1 and type(observers[0]).counts is not Observer.counts

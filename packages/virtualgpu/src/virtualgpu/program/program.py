@@ -126,11 +126,14 @@ class Program:
         self.dtypes: list[np.dtype] = []
         self.functions: dict[str, FunctionCode] = {}
         self.blocks: list[Block] = []
-        self.work = 0  # instructions run so far, counted for each lane (Launch.spend)
+        self.work = 0  # what the interpreter has done for it so far (Launch.spend)
+        # Of the last launch on the interpreter: grid, block, parameters, work.
+        self.latest: tuple[object, object, bytes, int] = None, None, b"", 0
         # Its native code, and the variant that counts, or why there is none (virtualgpu.native).
         self.native: object = None
         self.counting: object = None
         self.watching: object = None  # ... that is checked
+        self.on_disk: dict[str, bool] = {}  # variants that an earlier process has left
         self.watched = 0  # the part of `work` under an observer
         self.loops: Any = None  # see `program.loops`
         # What observers find out of its instructions once (`watch.orderless`, `.racecheck`,
@@ -158,7 +161,15 @@ class Program:
         )
         for code in self.functions.values():
             self._split(code)
+        self.first_block = self.entry_code.entry
         self.length = sum(len(code.function.body) for code in self.functions.values())
+        # Whether a block may run again: a jump goes back.
+        self.repeats = any(
+            target <= block.index
+            for block in self.blocks
+            for target in (block.targets or (block.target,))
+            if block.kind in ("goto", "branch", "indexed")
+        )
         # Where lanes stand that have just told others something.
         self.after_atomics = {
             block.index + 1

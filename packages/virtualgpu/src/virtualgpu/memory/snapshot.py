@@ -1,0 +1,46 @@
+"""A copy of device memory, from which a launch can begin again."""
+
+from __future__ import annotations
+
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.memory.mapping import BASE
+
+
+def can_be_taken_back(memory: GlobalMemory) -> bool:
+    """Whether what a kernel stores is seen by nobody before the launch has ended.
+
+    Not so where the host or another process has the bytes themselves (mapped and managed memory,
+    CUDA IPC), where a kernel may reach another device's memory, and where a second thread of the
+    host uses this memory: what it writes meanwhile would be taken back as well.
+    """
+    return (
+        len(memory.all) == 1
+        and not memory.seen_by_host
+        and not memory.shown
+        and len(memory.callers) < 2
+    )
+
+
+class Snapshot:
+    """The bytes of all live allocations, as they are now."""
+
+    def __init__(self, memory: GlobalMemory):
+        self.memory = memory
+        self._heap = dict(memory.heap)
+        raw = memory.mapping.raw
+        self._bytes = [
+            (start, end, raw[start - BASE : end - BASE].copy())
+            for start, end in zip(memory.starts, memory.ends, strict=True)
+        ]
+
+    def restore(self) -> bool:
+        """Put the bytes back, of allocations that still live. False, and nothing is done, where
+        that would not take back all: a kernel's ``malloc``, or a second thread."""
+        memory = self.memory
+        if not can_be_taken_back(memory) or memory.heap != self._heap:
+            return False
+        raw = memory.mapping.raw
+        for start, end, kept in self._bytes:
+            if memory.extent(start) == (start, end):
+                raw[start - BASE : end - BASE] = kept
+        return True
