@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from gpucourse.system import without_iris  # noqa: F401
-from gpucourse.system.told import Told
+from gpucourse.system.errors import CourseError
 
 app = typer.Typer(
     help="The GPU course: check this machine, grade your work, build the notebooks.",
@@ -32,7 +32,7 @@ def _telling() -> Iterator[None]:
     """Errors that say what to do end the command with what they say."""
     try:
         yield
-    except Told as error:
+    except CourseError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
 

@@ -20,14 +20,14 @@ from gpucourse.course.registry import (
     Lesson,
     load_course,
 )
-from gpucourse.system.told import Told
+from gpucourse.system.errors import CourseError
 
 #: This package; ``lessons`` and ``recorded`` in it are copies that a wheel brings along.
 PACKAGE = Path(__file__).resolve().parents[1]
 REGISTRY = Path("course/course.toml")
 
 
-class NotInTheCourse(Told, LookupError):
+class NotInTheCourse(CourseError, LookupError):
     """The course's folder was not found."""
 
 

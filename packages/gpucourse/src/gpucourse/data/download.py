@@ -24,7 +24,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from gpucourse.system.told import Told
+from gpucourse.system.errors import CourseError
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and to wait for the next bytes
 _BLOCK = 1 << 18  # bytes; what a broken connection loses at most
@@ -35,7 +35,7 @@ Report = Callable[[str, int], None]
 """Called with what is being done and the number of bytes done so far."""
 
 
-class FetchError(Told):
+class FetchError(CourseError):
     """The file could not be had; the message says why and what to do next."""
 
 

@@ -1,7 +1,7 @@
-"""An exception as a learner reads it: their own lines, the reason, the mend.
+"""An exception as a learner reads it: their own lines, the reason, the advice.
 
 One rule for cells, checks and project tests. Of a traceback the learner's own frames stay; of a
-compiler's message (Numba's have hundreds of lines) what is about the code (:mod:`.mends` says what
+compiler's message (Numba's have hundreds of lines) what is about the code (:mod:`.advice` says what
 to do).
 """
 
@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 import virtualgpu
-from gpucourse.exercises.mends import mend
+from gpucourse.exercises.advice import advise
 from virtualgpu import sources
 from virtualgpu.api import compiled_lines
 
@@ -60,7 +60,7 @@ def explained(error: BaseException) -> list[str]:
 
 
 def told(error: BaseException, most: int = _MOST_REASON) -> list[str]:
-    """The kind of error, its reason in ``most`` lines, and the mend."""
+    """The kind of error, its reason in ``most`` lines, and the advice."""
     notes = [note for note in getattr(error, "__notes__", ()) if not _JAX_ON_ITSELF.search(note)]
     lines = [reason(error), *notes]
     lines = [line for text in lines for line in text.split("\n") if line.strip()]
@@ -71,8 +71,8 @@ def told(error: BaseException, most: int = _MOST_REASON) -> list[str]:
 
 
 def advised(error: BaseException) -> list[str]:
-    """The mend on a line of its own; none where it is not known."""
-    advice = mend(error)
+    """The advice on a line of its own; none where it is not known."""
+    advice = advise(error)
     return [f"→ {advice}"] if advice else []
 
 

@@ -22,7 +22,7 @@ from gpucourse.course import released
 from gpucourse.course.checkout import course_folder
 from gpucourse.learner import records
 from gpucourse.system.atomic import free_path, write_atomically
-from gpucourse.system.told import Told
+from gpucourse.system.errors import CourseError
 
 #: Names inside a bundle that are no notebooks.
 ABOUT, RECORDS = "gpucourse-work.json", "progress.jsonl"
@@ -36,7 +36,7 @@ _NOT_WORK = {"build", "grading", "node_modules", "site-packages"}
 _WELCOME = "welcome.ipynb"
 
 
-class BundleError(Told):
+class BundleError(CourseError):
     """A bundle could not be written or read; the message says why and what to do."""
 
 

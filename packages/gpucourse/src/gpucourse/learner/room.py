@@ -29,7 +29,7 @@ from gpucourse.course.checkout import course_folder, registry
 from gpucourse.course.predictions import Prediction, find_predictions
 from gpucourse.learner import records
 from gpucourse.system.atomic import write_atomically
-from gpucourse.system.told import Told
+from gpucourse.system.errors import CourseError
 
 #: A file of all predictions of the course takes 15 kB; what is longer is not ours.
 MOST_BYTES = 200_000
@@ -37,7 +37,7 @@ MOST_BYTES = 200_000
 MOST_FILES = 2_000
 
 
-class NoRoom(Told, OSError):
+class NoRoom(CourseError, OSError):
     """The room's folder cannot be used; the message says why."""
 
 

@@ -21,8 +21,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from gpucourse.system.errors import CourseError
 from gpucourse.system.libraries import version
-from gpucourse.system.told import Told
 
 #: What runs the notebook there. Colab's own package needs them as they are; what the course uses
 #: of them is in those versions too.
@@ -46,7 +46,7 @@ _FAILED = (
 )
 
 
-class SetUpFailed(Told):
+class SetUpFailed(CourseError):
     """Something could not be installed; the message says what to do."""
 
 

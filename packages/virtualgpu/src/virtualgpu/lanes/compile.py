@@ -5,11 +5,11 @@ from __future__ import annotations
 from virtualgpu.lanes import emit
 from virtualgpu.program import liveness
 from virtualgpu.program.decode import decode
-from virtualgpu.program.linked import Linked
+from virtualgpu.program.linked_module import LinkedModule
 from virtualgpu.program.program import Program
 
 
-def compile_program(module: Linked, entry: str, fine: bool = False) -> Program:
+def compile_program(module: LinkedModule, entry: str, fine: bool = False) -> Program:
     """The program of ``entry``, each of its blocks compiled.
 
     Parameters as of :class:`~virtualgpu.program.program.Program`. Raises what it raises, and

@@ -39,8 +39,8 @@ from virtualgpu.native.context import (
     WORD,
     size,
 )
+from virtualgpu.native.host_arrays import HostArrays
 from virtualgpu.native.livelock import Circles
-from virtualgpu.native.tables import Tables
 
 # Rounds of loops until the first look at the clock, and at most between two. A look takes 0.1 ms,
 # for which other cores have to wait: where loops are short, each interval is twice the one before.
@@ -73,7 +73,7 @@ class Common:
 
     def __init__(self, launch: Launch, kernel: NativeKernel):
         self.dimensions = _dimensions(launch)
-        self._tables = tables = Tables()
+        self._arrays = arrays = HostArrays()
         self._parameters = np.frombuffer(bytearray(launch.parameters) or bytearray(1), np.uint8)
         x, y, _ = launch.block
         warps = -(-launch.threads // LANES)
@@ -95,16 +95,16 @@ class Common:
             "local_bytes": launch.threads * stride,
             "state_size": record.state_size,
             "parameters": pointer(self._parameters),
-            "shared_starts": tables.table([start for start, _ in extents]),
-            "shared_ends": tables.table([end for _, end in extents]),
+            "shared_starts": arrays.array([start for start, _ in extents]),
+            "shared_ends": arrays.array([end for _, end in extents]),
             "shared_count": len(extents),
             "shared_bytes": launch.shared_bytes,
             "dynamic_smem_size": launch.dynamic_shared,
             "total_smem_size": launch.packed_shared,
             "in_rows": x % record.row == 0 or x == launch.threads,
-            "tid_x": tables.table(thread % x, np.uint32),
-            "tid_y": tables.table(thread // x % y, np.uint32),
-            "tid_z": tables.table(thread // (x * y), np.uint32),
+            "tid_x": arrays.array(thread % x, np.uint32),
+            "tid_y": arrays.array(thread // x % y, np.uint32),
+            "tid_z": arrays.array(thread // (x * y), np.uint32),
         }
         for axis, letter in enumerate("xyz"):
             self.fields[f"ntid_{letter}"] = launch.block[axis]
@@ -133,11 +133,11 @@ class Common:
 
     def allocations(self, launch: Launch) -> dict[str, int]:
         """The fields that say which global memory there is."""
-        memory, self._allocations = launch.memory, Tables()
+        memory, self._allocations = launch.memory, HostArrays()
         self.version = memory.version
         return {
-            "global_starts": self._allocations.table(memory.starts),
-            "global_ends": self._allocations.table(memory.ends),
+            "global_starts": self._allocations.array(memory.starts),
+            "global_ends": self._allocations.array(memory.ends),
             "global_count": len(memory.starts),
         }
 
@@ -195,7 +195,7 @@ class Core:
         self.kernel, self.common, record = kernel, common, kernel.record
         self._version = common.version
         self.helpers: list[Core] = []
-        self._own = own = Tables()
+        self._own = own = HostArrays()
         self.context = own.words(size(len(record.sites)))
         tick = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(self._tick)
         own.kept.append(tick)

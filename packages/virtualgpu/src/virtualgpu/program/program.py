@@ -16,7 +16,7 @@ from virtualgpu.errors import LinkError, Location, PTXSyntaxError
 from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.program import shared_layout, speculation
 from virtualgpu.program.intrinsics import GRID_BARRIER, PROVIDED
-from virtualgpu.program.linked import Linked
+from virtualgpu.program.linked_module import LinkedModule
 from virtualgpu.program.shared_accesses import shared_accesses
 from virtualgpu.program.steps import Step
 from virtualgpu.ptx import (
@@ -118,7 +118,7 @@ class Program:
         What is not PTX.
     """
 
-    def __init__(self, module: Linked, entry: str, fine: bool = False):
+    def __init__(self, module: LinkedModule, entry: str, fine: bool = False):
         self.module = module
         self.fine = fine
         self.name = entry

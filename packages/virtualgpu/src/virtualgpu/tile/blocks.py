@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.errors import Index, Location, TrapError, VirtualGPUError
-from virtualgpu.tile import access, arithmetic, folding, shapes, views
+from virtualgpu.tile import access, arithmetic, reductions, shapes, views
 from virtualgpu.tile.body import Operation, Region
 from virtualgpu.tile.events import Launch
 from virtualgpu.tile.types import Element
@@ -389,8 +389,8 @@ MEMORY: dict[str, Callable[[Block, Operation, list], list]] = {
     **dict.fromkeys(("get_tensor_shape", "get_index_space_shape"), _sizes),
     "get_tile_block_id": lambda block, operation, given: _scalars(block.index),
     "get_num_tile_blocks": lambda block, operation, given: _scalars(block.launch.grid),
-    "reduce": folding.reduced,
-    "scan": folding.scanned,
+    "reduce": reductions.reduced,
+    "scan": reductions.scanned,
     "alloca": _alloca,
     "get_global": _global,
     "assert": _assert,

@@ -30,7 +30,7 @@ from virtualgpu.native.values import (
     splat,
 )
 from virtualgpu.native.watched.allocations import prepare, prepare_all
-from virtualgpu.native.watched.look import BAD, Kind, Looker, words_of
+from virtualgpu.native.watched.granules import BAD, Kind, Looker, words_of
 from virtualgpu.native.watched.rules import SITE_WORDS, WORD, Rules
 from virtualgpu.operations.expression import Value, select
 

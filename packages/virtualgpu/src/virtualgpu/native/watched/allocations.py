@@ -9,7 +9,7 @@ from virtualgpu.compilers.building import each_bit, function, item
 from virtualgpu.native import locate
 from virtualgpu.native.context import LANES
 from virtualgpu.native.values import I32, I64, POINTER, Context, bits_of_mask, pointer_to, splat
-from virtualgpu.native.watched.look import BAD, Kind, Looker, words_of
+from virtualgpu.native.watched.granules import BAD, Kind, Looker, words_of
 from virtualgpu.native.watched.rules import (
     ALL,
     FREE,

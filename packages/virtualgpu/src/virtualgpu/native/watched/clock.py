@@ -14,7 +14,7 @@ from virtualgpu.compilers.building import count_to, function, item
 from virtualgpu.compilers.llvm import linkable
 from virtualgpu.native.context import LANES_AT
 from virtualgpu.native.values import I32, I64, POINTER, Context, pointer_to
-from virtualgpu.native.watched.look import words_of
+from virtualgpu.native.watched.granules import words_of
 from virtualgpu.native.watched.rules import BITS, CODE, WORD, Grain
 
 TICK = 1 << BITS

@@ -17,7 +17,7 @@ from virtualgpu.native.context import LANES, ROW
 from virtualgpu.native.values import EVERYONE, I32, I64, IOTA, constant_vector, splat
 from virtualgpu.native.watched.accesses import RECORD, reached, watching
 from virtualgpu.native.watched.allocations import prepare
-from virtualgpu.native.watched.look import Kind, Looker
+from virtualgpu.native.watched.granules import Kind, Looker
 from virtualgpu.native.watched.rules import Rules, lanes_of
 from virtualgpu.operations.expression import Value
 

@@ -22,7 +22,7 @@ from virtualgpu.native.operands import Registers
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import EVERYONE, I64, Context, bits_of_mask, splat
 from virtualgpu.native.watched import accesses, clock, neighbours
-from virtualgpu.native.watched.look import Kind
+from virtualgpu.native.watched.granules import Kind
 from virtualgpu.native.watched.rules import LARGEST, Grain
 from virtualgpu.operations.expression import Value
 from virtualgpu.program.program import Program

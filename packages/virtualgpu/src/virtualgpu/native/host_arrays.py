@@ -11,14 +11,14 @@ from virtualgpu.compilers.llvm import pointer
 from virtualgpu.native.context import WORD
 
 
-class Tables:
+class HostArrays:
     """Memory that native code reaches by its address, for as long as this object lives."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
 
-    def table(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
-        """The address of an array with these values."""
+    def array(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
+        """The address of a new array with these values."""
         array = np.array(values, dtype)
         if not array.size:
             array = np.zeros(1, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Told(Exception):
+class CourseError(Exception):
     """The message says what is wrong and what to do: notebooks and the command show it alone."""
 
     def _render_traceback_(self) -> list[str]:

@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-Mend = str | Callable[[re.Match, BaseException], str | None]
+Advice = str | Callable[[re.Match, BaseException], str | None]
 
 
 def _similar(found: re.Match, error: BaseException) -> str | None:
@@ -52,7 +52,7 @@ def _both_numbers(found: re.Match, error: BaseException) -> str | None:
     return "a launch has two numbers in its brackets: kernel[blocks, threads](…), as kernel[1, 8]"
 
 
-_MENDS: tuple[tuple[str, Mend], ...] = (
+_ADVICE: tuple[tuple[str, Advice], ...] = (
     (r"module '([\w.]+)' has no attribute '(\w+)'", _similar),
     (r"Signature mismatch: (\d+) argument types given", _signature),
     (
@@ -194,12 +194,12 @@ _MENDS: tuple[tuple[str, Mend], ...] = (
 )
 
 
-def mend(error: BaseException) -> str | None:
+def advise(error: BaseException) -> str | None:
     """What to do about ``error``, where that is known."""
     text = str(error)
     if isinstance(error, NotImplementedError) and not text:
         return "no answer stands here yet: write yours in place of `raise NotImplementedError`"
-    for pattern, advice in _MENDS:
+    for pattern, advice in _ADVICE:
         if found := re.search(pattern, text):
             return found.expand(advice) if isinstance(advice, str) else advice(found, error)
     return None

@@ -1,4 +1,4 @@
-"""The face that a module on a device shows to the programs made from it."""
+"""What a program asks of the module on a device that it is made from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 from virtualgpu.ptx import Function, Variable
 
 
-class Linked(Protocol):
+class LinkedModule(Protocol):
     """What a program asks of the module that it is in: functions, variables, names, addresses."""
 
     texts: list[str]
