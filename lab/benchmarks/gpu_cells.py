@@ -68,6 +68,10 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
             for node in ast.walk(target):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     yield node.id
+    elif isinstance(statement, ast.Expr):
+        match statement.value:  # a function of JAX's is whole once it has its rule
+            case ast.Call(func=ast.Attribute(ast.Name(name), "defvjp" | "defjvp")):
+                yield name
 
 
 def _globals(code: CodeType) -> Iterator[str]:

@@ -82,6 +82,45 @@ def test_five_hundred_fits_spread_as_one_hessian_says(shown):
     assert 1 < float(by_name["decay"][1]) < 4
 
 
+def test_a_callback_has_no_derivative_and_a_wrong_rule_is_believed(shown):
+    assert "compiled program, as jnp: True" in shown["own-kernel"].text
+    assert "Pure callbacks do not support JVP" in str(shown["own-kernel"].error)
+    assert "the slope at 3: 9.0" in shown["own-rule"].text
+
+
+def test_a_derivative_through_the_kernel_is_the_formulas_and_takes_one_launch(shown):
+    rows = re.findall(r"slope by the decay +(-?[\d.]+), launches (\d+)", shown["own-fit"].text)
+    (by_jnp, none), (by_kernel, one) = rows
+    assert float(by_kernel) == pytest.approx(float(by_jnp), rel=1e-3)
+    assert (none, one) == ("0", "1")
+    assert shown["own-fit"].text.endswith("mapped: launches 50\n")
+
+
+def test_the_second_derivative_of_a_rule_is_backwards_twice(shown):
+    names = shown["own-fit"].names
+    t, fade, by_kernel = names["t"], names["fade"], names["by_kernel"]
+
+    def total(decay, fade=fade):
+        return fade(t, decay).sum()
+
+    exact = jax.hessian(lambda decay: jnp.exp(-t / decay).sum())(40.0)
+    assert jax.jacrev(jax.jacrev(total))(40.0) == pytest.approx(float(exact), rel=1e-3)
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.hessian(total)(40.0)
+
+    @jax.custom_vjp
+    def without(t, decay):
+        return by_kernel(t, decay)
+
+    def forward(t, decay):
+        faded = by_kernel(t, decay)
+        return faded, (t, decay, faded)
+
+    without.defvjp(forward, names["backward"])
+    with pytest.raises(ValueError, match="do not support JVP"):
+        jax.jacrev(jax.jacrev(lambda decay: total(decay, without)))(40.0)
+
+
 def test_other_right_answers_are_accepted(lesson):
     def descend(loss, parameters, rate):
         flat, as_tree = ravel_pytree(parameters)

@@ -72,6 +72,13 @@ def test_a_definition_means_the_last_binding_before_it() -> None:
     )
 
 
+def test_a_function_is_taken_with_its_rule() -> None:
+    import jax
+
+    fade = take("13_jax_in_depth", "fade").fade
+    assert jax.make_jaxpr(jax.grad(fade, argnums=1))(1.0, 2.0)
+
+
 # -- every row, once --------------------------------------------------------------------------
 
 

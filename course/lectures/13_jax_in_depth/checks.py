@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
+import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.compiled_loops import while_loops_end
+from gpucourse.exercises.host_side import HOST, with_other_values
+from gpucourse.exercises.methods import primitives
+from gpucourse.exercises.trials import INSTRUCTIONS, require_shared, watched
 
 TREES = {
     "a dictionary in a dictionary": {"rest": 0.5, "swing": {"size": 2.0, "period": -1.0}},
@@ -216,3 +223,154 @@ def until(function):
     jax.effects_barrier()
     require(len(computed) == 10, f"right, but {len(computed)} steps are computed where 10 are made",
             look="jax.lax.while_loop ends when its condition no longer holds; fori_loop goes on")
+
+
+#: What an exponential is called in a jaxpr, and what one can be made of.
+EXPONENTIALS = {"exp", "exp2", "expm1", "pow", "logistic", "tanh", "sinh", "cosh"}
+IN_THE_KERNEL = "fade calls the kernel, by jax.pure_callback; `forward` calls fade"
+
+
+@exercise(
+    "own-gradient",
+    hints=(
+        "The idea: `kept` is a tuple of what `backward` needs, and it gets it back as it was. Each "
+        "slope has `g` in it, element by element; what one number does to all elements adds up.",
+        "The shape: `kept = t, decay, faded`; then `t, decay, faded = kept`, `by_t = -g * faded / "
+        "decay` and `by_decay = jnp.sum(g * faded * t) / decay**2`.",
+    ),
+)
+def own_gradient(fade):
+    """The kernel goes forwards and your rule goes back, in every shape and type."""
+    # What JAX logs of a kernel that fails, the check says in fewer words.
+    with mock.patch.object(logging.getLogger("jax._src.callback"), "disabled", True):
+        _own_gradient(fade)
+
+
+def _own_gradient(fade: Callable) -> None:
+    import jax
+    from jax.test_util import check_grads
+
+    require(callable(fade), f"this is a {type(fade).__name__}, not a function",
+            look="the name fade, without parentheses")
+    random = np.random.default_rng(136)
+    length, *sides = map(int, random.integers((65, 3, 20), (190, 9, 40)))
+    for shape, dtype in (((length,), np.float32), (tuple(sides), np.float32), ((), np.float32),
+                         ((length + 3,), np.float64)):
+        with _doubles(dtype == np.float64):
+            t, decay = (jax.numpy.asarray(random.uniform(low, high, size), dtype)
+                        for low, high, size in ((0, 60, shape), (5, 50, ())))
+            g = jax.numpy.asarray(random.normal(0, 1, shape), dtype)
+            case = f"for t of shape {shape}, {dtype.__name__}"
+            _require_rule(fade, t, decay)
+            _require_faded(fade, t, decay, case)
+            _require_slopes(fade, t, decay, g, case)
+    with _doubles(True):
+        try:
+            check_grads(fade, (t, decay), order=1, modes=["rev"])
+        except AssertionError as error:
+            require(False, f"check_grads refuses the rule: {str(error).strip().splitlines()[-1]}",
+                    look="what the values do when t and decay change a little")
+    _require_kernels(fade)
+
+
+@contextmanager
+def _doubles(wanted: bool) -> Iterator[None]:
+    """JAX with float64, or without; JAX 0.7 has no ``jax.enable_x64`` yet."""
+    import jax
+
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", wanted)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
+def _require_rule(fade: Callable, t: Any, decay: Any) -> None:
+    found = primitives(fade, t, decay)
+    require(found["custom_vjp_call"], "the jaxpr of fade has no rule of its own in it",
+            look="@jax.custom_vjp above it, and fade.defvjp(forward, backward) below")
+    require(not EXPONENTIALS & found.keys(), "the exponential is JAX's, not the kernel's",
+            look=IN_THE_KERNEL)
+
+
+def _require_faded(fade: Callable, t: Any, decay: Any, case: str) -> None:
+    """What comes out of the kernel, alone and compiled, and when the device gets other values."""
+    import jax
+
+    for how, function in (("", fade), (", compiled by jit", jax.jit(fade))):
+        (found,) = watched(lambda f=function: [np.asarray(f(t, decay))], (1,), f"fade {case}")
+        require(found.shape == t.shape and found.dtype == t.dtype,
+                f"{case}{how}, the answer has the shape {found.shape} and is {found.dtype.name}",
+                look="what pure_callback promises: the shape and type of this t")
+        _require_near(found, np.exp(-np.asarray(t, np.float64) / float(decay)), 1.0,
+                      f"{case}{how}", "exp(-t / decay)", "faded")
+    if t.ndim == 1:
+        others = np.random.default_rng(137).uniform(0, 60, t.shape).astype(t.dtype)
+        # The kernel may also get what JAX has divided.
+        pairs = [(np.asarray(t / by), np.asarray(others / by)) for by in (1, decay, -decay)]
+        swapped = with_other_values(lambda: np.asarray(fade(t, decay)), pairs, case, IN_THE_KERNEL)
+        right = np.exp(-others.astype(np.float64) / float(decay))
+        require(swapped is None or np.allclose(swapped, right, rtol=1e-3),
+                f"{case}, the answer is right, but {HOST}", look=IN_THE_KERNEL)
+
+
+def _require_slopes(fade: Callable, t: Any, decay: Any, g: Any, case: str) -> None:
+    """The derivatives of what JAX would differentiate, had it the formula."""
+    import jax
+    import jax.numpy as jnp
+
+    def formula(t: Any, decay: Any) -> Any:
+        return jnp.exp(-t / decay)
+
+    with _doubles(True):
+        exact = jax.vjp(formula, *(jnp.asarray(one, float) for one in (t, decay)))[1]
+        right, sizes, ones = (exact(jnp.asarray(one, float)) for one in (g, abs(g), jnp.ones_like(g)))
+    found = jax.vjp(fade, t, decay)[1](g)
+    for name, slope, expected, size, unit in zip(("t", "decay"), found, right, sizes, ones,
+                                                 strict=True):
+        look = {"t": "-faded / decay times g, for each element by itself",
+                "decay": "faded * t / decay**2 times g, added up over all elements"}[name]
+        if np.allclose(slope, unit, rtol=1e-3) and not np.allclose(g, 1):
+            look = "this is the slope of the sum of all elements: each has to count `g` times"
+        _require_near(np.asarray(slope), np.asarray(expected), np.abs(size),
+                      f"{case}, with a g that is drawn at random", look, f"the slope by {name}")
+    names = primitives(lambda t, decay, g: jax.vjp(fade, t, decay)[1](g), t, decay, g)
+    require(not EXPONENTIALS & names.keys(), "the slopes are right, but JAX works an exponential "
+            "out a second time", look="`forward` keeps what the kernel made: kept has faded in it")
+
+
+def _require_near(found: np.ndarray, right: np.ndarray, size: Any, case: str, look: str,
+                  what: str) -> None:
+    """Require as many digits as the type has, of the largest that a sum's terms could make."""
+    bound = (3e-5 if found.dtype == np.float32 else 1e-12) * size
+    bad = ~(np.abs(found - right) <= bound)
+    k = int(np.argmax(bad))
+    require(not bad.any(), f"{case}, {what} is {np.ravel(found)[k]:.6g}, not "
+            f"{np.ravel(right)[k]:.6g}" + (f", at element {k}" if found.size > 1 else ""), look=look)
+
+
+def _require_kernels(fade: Callable) -> None:
+    """Each call of the host launches a kernel, whose threads share the elements."""
+    import jax
+    import jax.numpy as jnp
+
+    count = 2000
+    t, decay = jnp.linspace(0, 60, count), jnp.float32(20)
+
+    def slopes(t: Any, decay: Any) -> Any:
+        return jax.vjp(fade, t, decay)[1](t)
+
+    calls = primitives(slopes, t, decay)["pure_callback"]
+    with virtualgpu.profile() as profile:
+        jax.block_until_ready(slopes(t, decay))
+    require(len(profile.launches) >= max(calls, 1),
+            f"right, but forwards and back make {calls} calls of the host and "
+            f"{len(profile.launches)} launches", look=IN_THE_KERNEL)
+    for one in profile.launches:
+        look = "as many threads as elements: the size of t sets the number of blocks"
+        busy = one.counters.threads_at_work
+        require(busy >= count // 32, f"right, but threads at work on {count:,} elements: {busy}",
+                look=look)
+        require_shared(one.counters, one.grid, one.block, count, look)
+        require_shared(one.counters, one.grid, one.block, count, look, instructions=INSTRUCTIONS)

@@ -365,6 +365,147 @@ there = jax.device_put({"t": t, "angles": angles}, jax.devices()[0])
 print({name: str(array.sharding) for name, array in there.items()})
 print("computed from it:", *misfit(guess, **there).devices())
 
+# %% [markdown] id="own-kernel-text" tags=["predict"]
+# ## 6. A kernel of your own
+#
+# Some things have been written as a kernel already: by you, or in a library, and no line of `jnp` says the same.
+# `jax.pure_callback(function, promised, *arguments)` calls it from a JAX program, compiled or not: `function` gets the arguments, and returns an array
+# of the promised shape and type. The kernel below makes exp(-t/decay), a thread for each t. *Predict:* what does `jax.grad` make of it?
+
+# %% id="own-kernel-guess"
+predict("own-kernel",
+        "the right slope: JAX traces the kernel too",
+        "0: to JAX it's a constant",
+        "an error: JAX can't see what the kernel computes")
+
+# %% id="own-kernel" raises="ValueError"
+import math
+
+from numba import cuda
+
+launches = 0
+
+
+@cuda.jit
+def fade_kernel(t, decay, out):
+    i = cuda.grid(1)
+    if i < t.size:
+        out[i] = math.exp(-t[i] / decay)
+
+
+def launch(t, decay):
+    """exp(-t / decay) of an array of any shape, on the host before and after."""
+    global launches
+    launches += 1
+    t = np.asarray(t)
+    d_out = cuda.device_array(t.size, t.dtype)
+    fade_kernel[-(-t.size // 128), 128](cuda.to_device(t.ravel()), np.asarray(decay)[()], d_out)
+    return d_out.copy_to_host().reshape(t.shape)
+
+
+def by_kernel(t, decay):
+    promised = jax.ShapeDtypeStruct(t.shape, t.dtype)
+    return jax.pure_callback(launch, promised, t, decay, vmap_method="sequential")
+
+
+print("in a compiled program, as jnp:", np.allclose(jax.jit(by_kernel)(t, 40.0), jnp.exp(-t / 40.0)))
+jax.grad(lambda decay: by_kernel(t, decay).sum())(40.0)
+
+# %% [markdown] id="own-kernel-why" tags=["why"]
+# `Pure callbacks do not support JVP`. In the jaxpr stands *one* equation, `pure_callback`: shapes go in, shapes come out. What happens between, JAX can't see, so it
+# can't differentiate it, fuse it, or tell whether it's pure. That it is, *you* promise: JAX may call it twice, or never if nobody uses the result.
+
+# %% [markdown] id="own-kernel-price"
+# The price: the program waits for Python, and the arrays pass through the host. If JAX is on a GPU, they leave it for the call and come back after it, and
+# Numba carries them to the GPU and back once more.
+#
+# JAX's [foreign function interface](https://docs.jax.dev/en/latest/ffi.html) has no such detour: a function in C++ gets JAX's own device pointers and its stream. It takes a compiler, and a library for
+# each platform; this course doesn't run it. In Pallas ("Programming in blocks") the kernel is written in JAX itself. The next step is the same for all three.
+
+# %% [markdown] id="own-rule-text" tags=["predict"]
+# `jax.custom_vjp` lets you say the derivative yourself, in two functions. `forward` gives the value, and whatever the way back will need. `backward(kept, g)` gets that, and `g`: the slope of
+# the final number by *this* value. It returns a tuple, a slope for each argument. *Predict:* here somebody is mistaken, for the slope of x² is 2x. What does `jax.grad` say at 3?
+
+# %% id="own-rule-guess"
+predict("own-rule",
+        "6.0: JAX sees that it's x * x",
+        "9.0: what the rule says",
+        "an error: the rule doesn't fit the function")
+
+# %% id="own-rule" raises="AssertionError"
+from jax.test_util import check_grads
+
+
+@jax.custom_vjp
+def square(x):
+    return x * x
+
+
+square.defvjp(lambda x: (square(x), x), lambda x, g: (3 * x * g,))
+print("the slope at 3:", jax.grad(square)(3.0))
+check_grads(square, (jnp.array(3.0),), order=1, modes=["rev"])
+
+# %% [markdown] id="own-rule-why" tags=["why"]
+# 9.0. JAX takes your word for it, and never compares it with the function. Nothing does, but you: `check_grads` holds the rule against differences of the function's values, and finds it wrong. Run it
+# for each rule that you write.
+
+# %% [markdown] id="own-gradient-task"
+# ### Exercise: a gradient for the kernel
+#
+# Complete the rule of `fade`. The slope by each `t` is -faded/decay, and by `decay` faded·t/decay². `t` has any shape and is `float32` or `float64`; `decay` is one number, which all
+# elements share. The kernel has the only exponential: keep what it made.
+
+# %% id="own-gradient-exercise" tags=["exercise"]
+@jax.custom_vjp
+def fade(t, decay):
+    return by_kernel(t, decay)
+
+
+def forward(t, decay):
+    faded = fade(t, decay)
+    kept = None
+    ### BEGIN SOLUTION
+    kept = t, decay, faded
+    ### END SOLUTION
+    return faded, kept
+
+
+def backward(kept, g):
+    by_t = by_decay = None  # to JAX: zero
+    ### BEGIN SOLUTION
+    t, decay, faded = kept
+    by_t = -g * faded / decay
+    by_decay = jnp.sum(g * faded * t) / decay**2
+    ### END SOLUTION
+    return by_t, by_decay
+
+
+fade.defvjp(forward, backward)
+
+# %% id="own-gradient-check"
+check("own-gradient", fade)
+
+# %% id="own-fit"
+def loss_by_kernel(parameters):
+    swing = parameters["swing"]
+    wave = jnp.cos(2 * jnp.pi * t / swing["period"] + swing["phase"])
+    found = parameters["rest"] + swing["size"] * fade(t, swing["decay"]) * wave
+    return jnp.sum(((angles - found) / NOISE) ** 2) / 2
+
+
+for name, function in (("jnp", loss), ("the kernel", loss_by_kernel)):
+    before = launches
+    slope = float(jax.grad(function)(guess)["swing"]["decay"])
+    print(f"the misfit by {name:11} slope by the decay {slope:8.3f}, launches {launches - before}")
+before = launches
+jax.vmap(fade, (None, 0))(t, jnp.linspace(20, 60, 50)).block_until_ready()
+print("50 decays, mapped: launches", launches - before)
+
+# %% [markdown] id="own-fit-why"
+# The same slope, from one launch: the way back needed none. Mapped, `vmap_method="sequential"` makes a launch for each; a kernel for a whole table, and
+# `"broadcast_all"`, would need one. And `jax.hessian` of this misfit fails: it goes forwards through what went backwards, and your rule knows no forwards (`jax.custom_jvp` would).
+# `jax.jacrev(jax.jacrev(…))` does work, since `forward` calls `fade`, which has a rule, and not `by_kernel`.
+
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
@@ -373,17 +514,21 @@ print("computed from it:", *misfit(guess, **there).devices())
 # - The inverse Hessian of minus the log-likelihood is the covariance of a fit; `vmap(grad(f))` gives a gradient for each element.
 # - `while_loop` ends when something holds. Mapped, it goes on for the slowest; and it has no reverse derivative.
 # - `cond` runs one branch; mapped, both.
+# - What `pure_callback` calls, JAX can't see. `custom_vjp` gives it a derivative: JAX believes the rule, and only `check_grads` checks it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
 # - JAX: [pytrees](https://docs.jax.dev/en/latest/pytrees.html), [control flow](https://docs.jax.dev/en/latest/control-flow.html),
 #   [advanced derivatives](https://docs.jax.dev/en/latest/advanced-autodiff.html), [sharded computation](https://docs.jax.dev/en/latest/sharded-computation.html).
+# - Own kernels: [callbacks](https://docs.jax.dev/en/latest/external-callbacks.html), [own rules for
+#   derivatives](https://docs.jax.dev/en/latest/notebooks/Custom_derivative_rules_for_Python_code.html),
+#   [`check_grads`](https://docs.jax.dev/en/latest/_autosummary/jax.test_util.check_grads.html).
 # - [The autodiff cookbook](https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html): products of a Hessian and a vector, which need no Hessian.
 # - For real work: [Optimistix](https://docs.kidger.site/optimistix/) (minimisers, roots, least squares), [Optax](https://optax.readthedocs.io) (descents).
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 40 minutes
+# ## For the room: 55 minutes
 #
 # | minutes | what |
 # |---|---|
@@ -393,12 +538,14 @@ print("computed from it:", *misfit(guess, **there).devices())
 # | 20-28 | section 3; collect guesses before the picture; `errors` |
 # | 28-39 | section 4; `until`, then the 500 fits |
 # | 39-40 | section 5 |
+# | 40-55 | section 6; collect guesses before both errors; `own-gradient` in pairs |
 #
 # *Ten minutes late:* give `errors` from the solution, and leave out section 5. *Ten minutes early:* fit with a guess of 8 s for the period: Newton's
 # steps run away. Why, and what would help?
 #
 # *Where people stall.* In `descend`, a loop over the dictionary's keys, which ends at the nested one. In `history`, `losses.append`. In `until`, `and` in place of `&`: a
-# traced truth value has no `bool`. In `errors`, 1 over the root of the Hessian's diagonal, which leaves out that parameters are correlated.
+# traced truth value has no `bool`. In `errors`, 1 over the root of the Hessian's diagonal, which leaves out that parameters are correlated. In
+# `own-gradient`, `g`: take it for 1, and the sum of all elements has the right slope, nothing else has. And who misses the sum is told so by JAX: a slope has its argument's shape.
 #
 # *What someone always asks.* "Why not `scipy.optimize`?" Do use it for one fit; it takes JAX's gradient. It won't do five hundred at once. "Can I use my own class as a
 # tree?" Yes: `jax.tree_util.register_dataclass`. "Is the Hessian expensive?" It costs as many gradients as there are parameters: five are nothing, a million are too many.

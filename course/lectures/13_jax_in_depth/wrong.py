@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from wrong_answers import collection
+from wrong_answers import collection, of_the_lecture, swap
 
 WRONG, wrong = collection("13_jax_in_depth")
 
@@ -177,3 +180,115 @@ def all_of_them_and_a_mask(step, x, tolerance=1e-5, most=50):
 
     state = (x, jnp.int32(0), jnp.bool_(True))
     return jax.lax.fori_loop(0, most, body, state)[:2]
+
+# --- own-gradient -------------------------------------------------------------------------------
+
+own = partial(wrong, "own-gradient")
+
+own("this is the slope of the sum of all elements", "g is left out")(
+    swap("-g * faded / decay", "-faded / decay"),
+    swap("jnp.sum(g * faded * t)", "jnp.sum(faded * t)"))
+own("slope by decay is .*faded \\* t / decay\\*\\*2 times g", "g is left out of the sum")(
+    swap("jnp.sum(g * faded * t)", "g.sum() * jnp.sum(faded * t)"))
+own("slope by t is .*-faded / decay times g", "the sign is lost")(
+    swap("-g * faded / decay", "g * faded / decay"))
+own("slope by decay is .*added up over all elements", "decay once")(
+    swap("/ decay**2", "/ decay"))
+own("slope by decay is .*added up over all elements", "mean for sum")(
+    swap("jnp.sum(g * faded * t)", "jnp.mean(g * faded * t)"))
+own("Custom VJP bwd rule must produce", "no sum")(swap("jnp.sum(g * faded * t)", "g * faded * t"))
+own("slope by t is -?0, not", "decay alone")(swap("return by_t, by_decay", "return None, by_decay"))
+own("slope by decay is 0", "decay is no argument")(
+    swap("return by_t, by_decay", "return by_t, None"))
+own("slope by t is .*-faded / decay times g", "t is kept for faded")(
+    swap("kept = t, decay, faded", "kept = t, decay, t"))
+own("slope by t is .*-faded / decay times g", "worked out again without its sign")(
+    swap("t, decay, faded = kept", "t, decay, _ = kept\n    faded = by_kernel(-t, decay)"))
+own("works an exponential out a second time.*kept has faded", "forgotten and worked out by JAX")(
+    swap("kept = t, decay, faded", "kept = t, decay"),
+    swap("t, decay, faded = kept", "t, decay = kept\n    faded = jnp.exp(-t / decay)"))
+own("works an exponential out a second time", "JAX's derivative of the formula")(
+    swap("-g * faded / decay", "jax.vjp(lambda t, d: jnp.exp(-t / d), t, decay)[1](g)[0]"))
+own("works an exponential out a second time", "the kernel for the value alone")(
+    swap("faded = fade(t, decay)", "faded = jnp.exp(-t / decay)"))
+own("the exponential is JAX's, not the kernel's", "no kernel at all")(
+    swap("return by_kernel(t, decay)", "return jnp.exp(-t / decay)"))
+own("faded is .*, not .*exp\\(-t / decay\\)", "40 built in")(
+    swap("math.exp(-t[i] / decay)", "math.exp(-t[i] / 40)"))
+own("illegal address: the thread reads t.*guard the index", "no guard")(swap("if i < t.size:", "if True:"))
+own("threads at work on 2,000 elements: 1", "one thread")(
+    swap("if i < t.size:", "for i in range(t.size):"),
+    swap("    i = cuda.grid(1)\n", ""),
+    swap("fade_kernel[-(-t.size // 128), 128]", "fade_kernel[1, 1]"))
+own("your busiest thread makes .* instructions", "each thread walks through all")(
+    swap("if i < t.size:", "for k in range(t.size):\n        if k == i:"),
+    swap("        out[i] = math.exp(-t[i] / decay)", "            out[i] = math.exp(-t[i] / decay)"))
+own(r"Expected: \(200,\), Actual: \(188,\)", "200 angles, as in the example")(
+    swap("jax.ShapeDtypeStruct(t.shape, t.dtype)", "jax.ShapeDtypeStruct((200,), t.dtype)"))
+own("Expected: float32, Actual: float64", "float32 alone")(
+    swap("jax.ShapeDtypeStruct(t.shape, t.dtype)", "jax.ShapeDtypeStruct(t.shape, jnp.float32)"))
+own(r"Expected: \(3, 32\), Actual: \(96,\)", "rows only")(swap(".reshape(t.shape)", ""))
+own("No VJP defined", "no rule is given")(
+    swap("fade.defvjp(forward, backward)", "fade = jax.custom_vjp(by_kernel)"))
+
+
+@own("no rule of its own in it.*@jax.custom_vjp above it")
+def no_custom_vjp(t, decay):
+    return of_the_lecture("13_jax_in_depth", "by_kernel")(t, decay)
+
+
+def on_the_host(t, decay, show=None):
+    """A rule whose values are NumPy's; ``show`` may launch the kernel beside."""
+
+    def numpy_s(t, decay):
+        if show:
+            show(t, decay)
+        return np.exp(-np.asarray(t) / np.asarray(decay))
+
+    promised = jax.ShapeDtypeStruct(t.shape, t.dtype)
+    return jax.pure_callback(numpy_s, promised, t, decay)
+
+
+def ruled(value, faded_again=None):
+    """The right rule for a function, with what it keeps or, on the way back, with another."""
+
+    @jax.custom_vjp
+    def fade(t, decay):
+        return value(t, decay)
+
+    def forward(t, decay):
+        faded = fade(t, decay)
+        return faded, (t, decay, faded)
+
+    def backward(kept, g):
+        t, decay, faded = kept
+        faded = faded_again(t, decay) if faded_again else faded
+        return -g * faded / decay, jnp.sum(g * faded * t) / decay**2
+
+    fade.defvjp(forward, backward)
+    return fade
+
+
+own("computed on the host, not by a kernel", "NumPy")(ruled(on_the_host))
+own("computed on the host, not by a kernel", "NumPy, and a launch for show")(
+    ruled(lambda t, decay: on_the_host(
+        t, decay, of_the_lecture("13_jax_in_depth", "launch"))))
+own("make 2 calls of the host and 1 launches", "back on the host")(
+    ruled(lambda t, decay: of_the_lecture("13_jax_in_depth", "by_kernel")(t, decay), on_the_host))
+
+
+@own("slope by t is .*-faded / decay times g")
+@jax.custom_vjp
+def by_differences(t, decay):
+    return of_the_lecture("13_jax_in_depth", "by_kernel")(t, decay)
+
+
+def differences(kept, g):
+    t, decay = kept
+    step = 1e-2
+    by_t, by_decay = ((by_differences(t + a, decay + b) - by_differences(t - a, decay - b)) / (2 * step)
+                      for a, b in ((step, 0), (0, step)))
+    return g * by_t, jnp.sum(g * by_decay)
+
+
+by_differences.defvjp(lambda t, decay: (by_differences(t, decay), (t, decay)), differences)

@@ -56,6 +56,15 @@ def wrong(x):
     return x / nothing
 
 cp.apply_along_axis(wrong, 0, cp.ones((2, 2)))"""
+JAX_CALLBACK = """import jax
+import jax.numpy as jnp
+
+def launch(x):
+    return x / nothing
+
+def by_numpy(x):
+    return jax.pure_callback(launch, x, x)
+jax.jit(by_numpy)(jnp.ones(3))"""
 PYTHON = """@njit
 def total(table):
     return sum(table.values())
@@ -175,6 +184,11 @@ SAYS = {
     "import cupy as cp\ncp.arange(3).reshape(2)": ["line 2: cp.arange(3)", "cannot reshape"],
     # Ten lines in some versions of JAX, and all of them are needed: the last names what is missing.
     TREES: ["line 2: jax.tree.map", "ValueError", "'decay'", "'phase'"],
+    JAX_CALLBACK: [
+        "line 9: jax.jit(by_numpy)(jnp.ones(3))",
+        "line 5: return x / nothing",
+        "in a callback, NameError: name 'nothing'",
+    ],
     CALLBACK: ["line 6: cp.apply_along_axis", "line 4: return x / nothing", "NameError"],
 }
 

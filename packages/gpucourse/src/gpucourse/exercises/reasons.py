@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import sysconfig
 import traceback
 from collections.abc import Iterator
@@ -34,6 +35,9 @@ _NUMBAS_PLACE = re.compile(r'File "([^"]+)", line (\d+):| at (\S+) \((\d+)\)$', 
 _NO_IMPLEMENTATION = re.compile(r"No implementation of function .* found for signature:\s+>>> (.+)")
 # Where Numba turns from the reason to its own progress and to the sources, which are told apart.
 _PROGRESS = re.compile(r"^(During: |File \"|There (is|are) \d+ candidate)", re.MULTILINE)
+# What JAX says of a callback that failed: in the words of the exception, the way to it.
+_CALLBACK = re.compile(r"error calling callback: Traceback \(most recent call last\):\n")
+_FRAME = re.compile(r'^  File "([^"]+)", line (\d+), in .*\n(?:    .*\n)*', re.MULTILINE)
 _JAX_ON_ITSELF = re.compile("JAX has removed its internal frames")
 _FAILED = re.compile(r"^Failed in \w+ mode pipeline .*\n?", re.MULTILINE)
 _ARGUMENTS = re.compile(r"^This error may have been caused by .*", re.MULTILINE | re.DOTALL)
@@ -80,6 +84,8 @@ def reason(error: BaseException) -> str:
     """What ``error`` says, less what a compiler adds about itself."""
     text = _IRRELEVANT.sub("", str(error))
     text = _CELL.sub(lambda found: f"{sources.name(found[1])} line {found[2]}", text)
+    if _CALLBACK.search(text):
+        return f"in a callback, {_FRAME.split(text)[-1].strip()}"
     if not is_compilers(error):
         return text
     if missing := _NO_IMPLEMENTATION.match(_FAILED.sub("", text)):
@@ -104,7 +110,7 @@ def places(error: BaseException) -> list[Place]:
     called = [
         Place(frame.f_code.co_filename, line)
         for frame, line in frames
-        if _is_theirs(frame.f_code.co_filename, frame.f_globals.get("__name__"))
+        if _is_theirs(frame.f_code.co_filename)
     ]
     lines = compiled_lines(frame for frame, _ in frames)
     compiled = [*_named(str(error))] or [*filter(None, (_place(*line) for line in lines))][:1]
@@ -112,7 +118,13 @@ def places(error: BaseException) -> list[Place]:
 
 
 def _named(message: str) -> Iterator[Place]:
-    """The learner's places that Numba's message names, the cause last."""
+    """The learner's places that a compiler's message names, the cause last: Numba's, or the
+    innermost in a callback of JAX's."""
+    if _CALLBACK.search(message):
+        *_, inside = re.split(r"jax/_src/callback\.py", message)
+        places = [_place(path, int(line)) for path, line, *_ in _FRAME.findall(inside)]
+        yield from [*filter(None, places)][-1:]
+        return
     for path, line, other, other_line in reversed(_NUMBAS_PLACE.findall(message)):
         place = _place(path or other, int(line or other_line))
         if place is not None:
@@ -122,18 +134,24 @@ def _named(message: str) -> Iterator[Place]:
 def _place(path: str, line: int) -> Place | None:
     """A line that a compiler names, where the learner wrote it."""
     filename = path if path.startswith("<") else os.path.abspath(path)
-    theirs = sources.text(filename, line) and _is_theirs(filename, None)
+    theirs = sources.text(filename, line) and _is_theirs(filename)
     return Place(filename, line) if theirs else None
 
 
-def _is_theirs(path: str, module: object) -> bool:
+def _is_theirs(path: str) -> bool:
     if sources.name(path).startswith("cell "):
         return True
     return (
         os.path.isfile(path)
         and not path.startswith(_installed())
-        and not str(module).startswith("course_checks_")
+        and path not in set(_files_of_checks())
     )
+
+
+def _files_of_checks() -> Iterator[str | None]:
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("course_checks_"):
+            yield module.__file__
 
 
 @cache
