@@ -19,7 +19,7 @@ from virtualgpu.launch.launch import WAVE_LANES, Launch
 from virtualgpu.launch.limits import Budget
 from virtualgpu.native import core
 from virtualgpu.native.compiled import NativeKernel
-from virtualgpu.watch.instruments import check, schedule
+from virtualgpu.watch.instruments import check, profile, schedule
 
 ADD = entry(
     "mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; ld.global.u32 %r1, [%rd3];"
@@ -276,6 +276,53 @@ def test_a_thread_that_comes_in_the_midst_keeps_what_it_wrote(cheap, first_block
     assert kernel(2, 32).tolist() == [ROUNDS] * 64
     assert kernel.device.read(beside, 4).tolist() == [7] * 4
     assert not first_blocks
+
+
+@pytest.fixture
+def cheap_to_watch(monkeypatch):
+    monkeypatch.setattr(changeover, "WATCHED", 30_000)
+    monkeypatch.setattr(changeover, "COPYING", 0.0)
+
+
+def test_a_check_begins_again(cheap_to_watch, first_blocks):
+    kernel = Kernel(COUNT, 64)
+    with check() as report:
+        assert kernel(2, 32).tolist() == [ROUNDS] * 64
+    assert report.ok and report.launches == 1
+    assert first_blocks == [0]
+    assert not any(state.left for state in kernel.device.memory.unwritten.values())
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_what_it_found_stays_and_what_comes_is_found(begins, cheap_to_watch, first_blocks):
+    """A read of unwritten memory before the loop keeps it from beginning again; one after not."""
+    read = "ld.global.u32 %r3, [%rd1 + 1024];"
+    text = COUNT.replace("mov.u32 %r2, 0;", f"mov.u32 %r2, 0; {read}")
+    if begins:
+        text = COUNT.replace("@%p1 bra Next;", f"@%p1 bra Next; {read}")
+    kernel = Kernel(text, 64)
+    kernel.device.free(kernel.place)
+    kernel.place = kernel.device.allocate(2048)
+    kernel.device.fill(kernel.place, 0, 256)
+    with check() as report:
+        assert kernel(2, 32).tolist() == [ROUNDS] * 64
+    assert [finding.kind for finding in report.findings] == ["uninitialised"], report
+    assert report.findings[0].count == 64
+
+
+def test_a_profile_begins_again(cheap_to_watch, first_blocks, monkeypatch):
+    counted = []
+    for native_code in ("0", None):
+        if native_code:
+            monkeypatch.setenv("VIRTUALGPU_NATIVE", native_code)
+        else:
+            monkeypatch.delenv("VIRTUALGPU_NATIVE")
+        kernel = Kernel(COUNT, 64)
+        with profile() as found:
+            kernel(2, 32)
+        counted.append(found.counters)
+    assert first_blocks == [0]
+    assert counted[0] == counted[1]
 
 
 def test_code_that_is_on_disk_has_a_price_of_its_own(first_blocks, monkeypatch, tmp_path):

@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from virtualgpu.lanes.events import Observer
 from virtualgpu.lanes.schedule import Lockstep
 from virtualgpu.launch.launch import BeginAgain, Launch
 from virtualgpu.memory.snapshot import Snapshot, can_be_taken_back
@@ -28,7 +29,7 @@ WATCHED = 600_000
 # The price of native code that an earlier process has left on disk, whatever its length.
 LOADING = 50_000_000
 # Copying a byte of memory, in units of work, and which part of the price a copy may cost.
-COPYING, PART = 0.5, 0.05
+COPYING, PART = 0.5, 0.1
 
 
 def natively(launch: Launch, first: int) -> bool:
@@ -36,7 +37,7 @@ def natively(launch: Launch, first: int) -> bool:
     or cannot."""
     program = launch.program
     if os.environ.get("VIRTUALGPU_NATIVE") != "always":
-        work = program.watched if launch.observers else program.work
+        work = _done(launch)
         # The blocks from `first` on will be as much work each as those before, or as much in all as
         # in the same launch the last time.
         ahead = launch.work * (launch.blocks - first) // first if first else program.latest[-1]
@@ -45,12 +46,18 @@ def natively(launch: Launch, first: int) -> bool:
         ):
             launch.reconsider_at = math.inf
             if not first and program.repeats and _may_begin_again(launch):
-                launch.reconsider = partial(_reconsider, launch, Snapshot(launch.memory))
-                launch.reconsider_at = min(LOADING, _compiling(launch))
+                before = Snapshot(launch.memory, written=bool(launch.observers))
+                launch.reconsider = partial(_reconsider, launch, before)
+                launch.reconsider_at = program.work + min(LOADING, _compiling(launch)) - work
             return False
     from virtualgpu.native import natively as run  # 30 ms that many a process never needs
 
     return run(launch, first)
+
+
+def _done(launch: Launch) -> int:
+    """The work that the kernel's launches of this kind have done."""
+    return launch.program.watched if launch.observers else launch.program.work
 
 
 def _compiling(launch: Launch) -> int:
@@ -86,24 +93,32 @@ def _is_like_the_last(launch: Launch) -> bool:
 
 def _may_begin_again(launch: Launch) -> bool:
     """Whether the first wave may turn out to be long, and can be taken back then."""
-    memory = launch.memory
+    program, memory = launch.program, launch.memory
     return (
         not launch.began_again
-        and not launch.observers
-        and not isinstance(launch.program.native, str)
+        and not isinstance(program.native, str)
+        and _can_forget(launch.observers)
         and isinstance(launch.schedule, Lockstep)
         and math.isinf(launch.budget.instructions)
-        and memory.allocated * COPYING <= _compiling(launch) * PART
+        and memory.allocated * COPYING <= WORTH * program.length * PART
         and can_be_taken_back(memory)
         and not _is_like_the_last(launch)
     )
 
 
+def _can_forget(observers: list[Observer]) -> bool:
+    """Whether no observer has to hear, or to keep, what the interpreter has told."""
+    found = [observer.has_found() for observer in observers]
+    if None in found:
+        return len(found) == 1 and type(observers[0]).counts is not Observer.counts
+    return not any(found)
+
+
 def _reconsider(launch: Launch, before: Snapshot) -> float:
     """In the midst of the first wave: raise BeginAgain where native code pays by now; else the work
     at which to look again."""
-    if launch.program.work < (price := _price(launch)):
-        return price
-    if before.restore():
+    if (left := _price(launch) - _done(launch)) > 0:
+        return launch.program.work + left
+    if _can_forget(launch.observers) and before.restore():
         raise BeginAgain
     return math.inf

@@ -151,6 +151,11 @@ class Observer:
         there might be something, and the interpreter runs its blocks again."""
         return None
 
+    def launch_began_again(self, launch: WatchedLaunch) -> None:
+        """What it has heard of this launch so far is void. Asked only of those to whom native code
+        need not tell all (:meth:`counts`, :meth:`has_found`)."""
+        self.launch_started(launch)
+
     def touched(self) -> Iterable[tuple[int, int, tuple[np.ndarray, ...]]]:
         """What this launch has done in global memory so far: where an allocation starts, bytes of
         a granule, and for each granule whether it was written, read, or reached by strong

@@ -359,6 +359,8 @@ class Launch:
         self._parameter_address = self._workspace = self.standstill = None
         self.instructions, self.lines, self.printed = 0, [], 0
         self.reconsider_at, self.began_again = math.inf, True
+        for observer in self.observers:
+            observer.launch_began_again(self)
 
     def _free_own(self) -> None:
         for address in (self._parameter_address, self._workspace):

@@ -22,10 +22,16 @@ def can_be_taken_back(memory: GlobalMemory) -> bool:
 
 
 class Snapshot:
-    """The bytes of all live allocations, as they are now."""
+    """The bytes of all live allocations, as they are now; with ``written`` also which of them have
+    been written."""
 
-    def __init__(self, memory: GlobalMemory):
+    def __init__(self, memory: GlobalMemory, written: bool):
         self.memory = memory
+        self._written = (
+            {start: known.copy() for start, known in list(memory.unwritten.items())}
+            if written
+            else {}
+        )
         self._heap = dict(memory.heap)
         raw = memory.mapping.raw
         self._bytes = [
@@ -43,4 +49,6 @@ class Snapshot:
         for start, end, kept in self._bytes:
             if memory.extent(start) == (start, end):
                 raw[start - BASE : end - BASE] = kept
+                if known := self._written.get(start):
+                    memory.unwritten[start] = known
         return True

@@ -53,6 +53,13 @@ class Written:
             known[: self.nbytes] |= np.repeat(written, granule)[: self.nbytes]
             self.left = self.nbytes - int(np.count_nonzero(known))
 
+    def copy(self) -> Written:
+        """As it is now."""
+        twin = Written(self.nbytes)
+        twin.left, twin.spans = self.left, [*self.spans]
+        twin._map = None if self._map is None else self._map.copy()
+        return twin
+
     def copy_from(self, other: Written | None, start: int, origin: int, nbytes: int) -> None:
         """Bytes copied on the device bring along whether they were written."""
         if other is None or other.left == 0:

@@ -25,6 +25,9 @@ class Recorder(Observer):
         self.report.launches += 1
         self._memory = launch.memory
 
+    def launch_began_again(self, launch) -> None:
+        """It is counted already."""
+
     def close(self) -> None:
         """No launch will follow: give back records of native code that take much memory."""
         if self._memory is not None and self._memory.allocated > LARGE:

@@ -82,6 +82,12 @@ class Racecheck(RaceOrder):
         self.one_store = ONE_STORE in launch.program.entry_code.function.pragmas
         self._drop_old_areas()
 
+    def launch_began_again(self, launch) -> None:
+        if self.active:
+            for state in self.states.values():
+                state.close()
+            self.launch_started(launch)
+
     def launch_finished(self, launch) -> None:
         if self.active:
             for state in self.states.values():
