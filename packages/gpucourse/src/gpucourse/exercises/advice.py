@@ -45,7 +45,8 @@ def _atomic(found: re.Match, error: BaseException) -> str | None:
 
 
 def _both_numbers(found: re.Match, error: BaseException) -> str | None:
-    # `kernel[8]`: numba-cuda asks the number for its two elements, in a frame of its own.
+    # `kernel[8]`: numba-cuda asks the number for its two elements, in a frame of its own;
+    # `kernel[1, array]`: it looks the shape up in a dict.
     last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
     if not last or not last[0].f_globals.get("__name__", "").startswith("numba."):
         return None
@@ -107,7 +108,9 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
         'kernels have no text, except in print("thread", i): words and numbers, commas between',
     ),
     (
-        r"NRT required but not enabled",
+        r"NRT required but not enabled|of type list\(|imprecise type: \w+\(|type: DictType"
+        r"|Function\(<(built-in )?function (zeros|ones|empty|full|arange|array)\b"
+        r"|\(List\(",
         "kernels cannot make lists, nor arrays of any size: hand "
         "over arrays (np.array), make small ones with cuda.local.array",
     ),
@@ -154,7 +157,10 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
         "this is for the threads of a kernel: call it in a function under @cuda.jit",
     ),
     (
-        r"^must specify at least the griddim and blockdim|^object of type 'int' has no len\(\)",
+        (
+            r"^must specify at least the griddim and blockdim|^object of type 'int' has no len\(\)"
+            r"|^unhashable type"
+        ),
         _both_numbers,
     ),
     (
@@ -173,7 +179,7 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
         r"\1 is named here and not called: write \1(…), as cuda.grid(1) where it is a place",
     ),
     (
-        r"found for signature:\s+>>> [^\n]*\bDim3\b",
+        r"found for signature:\s+>>> [^\n]*\bDim3\b|of type Dim3|Dim3 as a callable",
         "threadIdx, blockIdx, blockDim and gridDim have three numbers each: cuda.threadIdx.x",
     ),
     (
@@ -190,6 +196,54 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
     (
         r"getitem\([^\n]*\[unichr|\(\[unichr x \d+\]",
         "kernels have no text: hand over numbers, one for each word",
+    ),
+    (
+        r"of type reflected (list|set)",
+        r"a kernel is handed a Python \1 here: make an array of it, np.array(…)",
+    ),
+    (
+        r"(unsupported operand type|not supported between)[^\n]*'DeviceNDArray'",
+        "what cuda.to_device made is for kernels: .copy_to_host() gives an array of NumPy's, "
+        "cupy.asarray(…) one that computes on the device",
+    ),
+    (
+        r"^'numpy.ndarray' object has no attribute 'copy_to_host'",
+        "this array lies on the host already; cuda.to_device(…) makes one that can be copied back",
+    ),
+    (
+        r"cannot index array\(\w+, (\d)d[^\n]* with (\d) indices",
+        r"dimensions of the array: \1, indices it is given: \2; cuda.grid(1) gives one index, "
+        "cuda.grid(2) two",
+    ),
+    (
+        r"failed to unpack u?int\d+",
+        "this is one number: cuda.grid(1) gives one, cuda.grid(2) two and cuda.grid(3) three",
+    ),
+    (
+        r"found for signature:\s+>>> [gs]etitem\((none|u?int\d+|float\d+),",
+        r"the brackets belong to no array but to a value of type \1: what was handed over?",
+    ),
+    (
+        r"found for signature:\s+>>> setitem\(\w*Tuple\(",
+        "a tuple cannot be changed: hand over an array, np.array(…)",
+    ),
+    (
+        r"NameError: name '(\w+)' is not defined",
+        r"a kernel sees its parameters, its own variables and the globals that were there when it "
+        r"was first launched: \1 is none of them",
+    ),
+    (
+        r"Unknown attribute 'random' of type Module",
+        "NumPy draws on the host; in kernels numba.cuda.random does",
+    ),
+    (
+        r"construct is not supported|unsupported opcode|intrinsic exception_match",
+        "kernels have arithmetic, if, for, while and calls of device functions: no with, no "
+        "import, no except",
+    ),
+    (
+        r"No definition for lowering None\(|^'CUDACompileResult' object has no attribute 'launch'",
+        "a kernel does not call another: what kernels call is a @cuda.jit(device=True) function",
     ),
 )
 

@@ -27,11 +27,17 @@ MOST_LINES = 12
 CUT = "…"
 _MOST_PLACES, _MOST_REASON, _LENGTH = 3, 7, 300
 
-# Colours, where in this process's memory a function happens to be, Numba's own names for values.
-_IRRELEVANT = re.compile(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+| for '\$\w+\.\d+', defined at None")
+# Colours, where in memory a function and on the disk a module happens to be, Numba's own names for
+# values, and the place that it puts after its reason.
+_IRRELEVANT = re.compile(
+    r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+| for '\$\w+\.\d+', defined at None"
+    r"|(?<=') from '[^'\n]*'(?=>)|\.? Raised from (None|\S+ \(\d+\))$"
+)
 # A cell, as IPython names its file; JAX's messages have it.
 _CELL = re.compile(r"(\S*ipykernel_\d+\S*\.py):(\d+)(:\d+)?")
-_NUMBAS_PLACE = re.compile(r'File "([^"]+)", line (\d+):| at (\S+) \((\d+)\)$', re.MULTILINE)
+_NUMBAS_PLACE = re.compile(
+    r'File "([^"]+)", line (\d+):| (?:at|Raised from) (\S+) \((\d+)\)$', re.MULTILINE
+)
 _NO_IMPLEMENTATION = re.compile(r"No implementation of function .* found for signature:\s+>>> (.+)")
 # Where Numba turns from the reason to its own progress and to the sources, which are told apart.
 _PROGRESS = re.compile(r"^(During: |File \"|There (is|are) \d+ candidate)", re.MULTILINE)

@@ -7,6 +7,7 @@ learner's own lines, the reason and the mend (:mod:`gpucourse.exercises.reasons`
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 import warnings
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _formatwarning = warnings.formatwarning
 _advice_given: set[str] = set()
 _KEY = "(%tb shows the whole traceback)"
+# How IPython begins a frame that is no cell's; in colours.
+_A_FILE = re.compile(r"(\x1b\[[0-9;]*m)*File ")
 # A frame takes IPython two lines or more: rendering hundreds would take a second.
 _MOST_FRAMES = 6
 
@@ -102,7 +105,9 @@ def _lines(
         shown = shell.InteractiveTB.structured_traceback(
             type(value), value, tb, tb_offset=tb_offset
         )
-        shown += advised(value)
-        if sum(len(part.split("\n")) for part in shown) <= MOST_LINES:
-            return shown
+        advice = advised(value)
+        short = sum(len(part.split("\n")) for part in [*shown, *advice]) <= MOST_LINES
+        # What to do is known: the frames of a library help no more.
+        if short and not (advice and any(_A_FILE.match(part) for part in shown)):
+            return [*shown, *advice]
     return [*explained(value), _KEY]
