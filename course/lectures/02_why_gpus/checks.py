@@ -12,6 +12,8 @@ import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.judging.exchange import Diverged
 from gpucourse.exercises.host_side import HOST, ROOM, ToTheLastLaunch
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 #: Seconds to start a kernel or a copy, as the lecture assumes.
 START = 4e-6
@@ -37,7 +39,7 @@ def in_flight(threads_needed):
         *((float(random.uniform(1e-9, 1e-6)), float(random.uniform(1e9, 5e12)),
            int(random.choice([4, 8, 16, 64]))) for _ in range(20)),
     ):
-        case = f"with {latency:g} s, {bandwidth:g} bytes/s and {bytes_each} bytes each"
+        case = f"with {latency:g} s, {bandwidth:g} bytes/s and {many(bytes_each, 'byte')} each"
         threads = threads_needed(latency, bandwidth, bytes_each)
         require(threads is not None, "the function returns nothing", look="a `return`")
         under_way = latency * bandwidth
@@ -45,7 +47,7 @@ def in_flight(threads_needed):
         require(
             threads == expected,
             f"{case}, it says {threads:g}; {under_way:g} bytes must be under way, and that takes "
-            f"{expected:,} threads",
+            f"{many(expected, 'thread')}",
             look=_where_threads_go_wrong(threads, under_way, bytes_each),
         )
 
@@ -77,7 +79,7 @@ class CountingFerry:
 
         require(
             isinstance(array, np.ndarray | np.generic),
-            f"ferry.there() was given a {type(array).__module__}.{type(array).__name__}",
+            f"ferry.there() was given {a_or_an(type(array).__module__)}.{type(array).__name__}",
             look="what goes there is a NumPy array",
         )
         self.there_bytes += array.nbytes
@@ -91,7 +93,7 @@ class CountingFerry:
 
         require(
             isinstance(d_array, cp.ndarray),
-            f"ferry.back() was given a {type(d_array).__module__}.{type(d_array).__name__}",
+            f"ferry.back() was given {a_or_an(type(d_array).__module__)}.{type(d_array).__name__}",
             look="what comes back is an array on the device",
         )
         self._count(d_array)
@@ -153,26 +155,26 @@ def ferry(relax):
             answer = relax(carrier, heat, steps)
         answer = pair(answer, "temperatures and the hottest ones",
                       look="the last line, `return heat, hottest`")
-        case = f"with {n} rods and {steps} steps"
+        case = f"with {many(n, 'rod')} and {many(steps, 'step')}"
         _judge_heat(answer, before, steps, case)
         allowed = 16 * n + 8 * steps
         require(
             carrier.bytes >= 16 * n and carrier.there_bytes >= 8 * n,
-            f"{case}, the answers are right, but only {carrier.bytes:,} bytes went by the ferry"
+            f"{case}, the answers are right, but only {many(carrier.bytes, 'byte')} went by the ferry"
             + (f", and {carrier.past:,} past it: float(…), .get() and .item() carry too"
                if carrier.past else ""),
             look="the work belongs on the device: ferry.there() and ferry.back() carry it",
         )
         require(
             carrier.bytes <= allowed,
-            f"{case}, the answers are right, but {carrier.bytes:,} bytes crossed in "
+            f"{case}, the answers are right, but {many(carrier.bytes, 'byte')} crossed in "
             f"{carrier.trips} trips where {allowed:,} would do",
             look="what is carried inside the loop?",
         )
         # NumPy may ask for the maximum of a step by itself: `hottest[step] = d_heat.max()`.
         require(
             carrier.past <= 8 * steps,
-            f"{case}, the answers are right, but {carrier.past:,} bytes crossed past the ferry",
+            f"{case}, the answers are right, but {many(carrier.past, 'byte')} crossed past the ferry",
             look="`.get()`, `.tolist()`, `cp.asnumpy(…)` and `float(…)` carry too: find the maximum "
             "on the device, and bring back that one number",
         )
@@ -180,7 +182,8 @@ def ferry(relax):
         in_one_kernel = profile.counters.flops >= 3 * n * steps  # two sums and a product each
         require(
             ran >= steps or in_one_kernel or not virtualgpu.answers(),  # a real GPU keeps no list
-            f"{case}, the answers are right, but the device did {ran} operations for {steps} steps: "
+            f"{case}, the answers are right, but the device did {many(ran, 'operation')} for "
+                f"{many(steps, 'step')}: "
             "NumPy worked them out on the host",
             look="`smooth` of what `ferry.there(heat)` returned, not of `heat`",
         )
@@ -228,7 +231,7 @@ def _judge_heat(answer, heat, steps, case):
     ):
         require(
             isinstance(got, np.ndarray),
-            f"the {what} are a {type(got).__module__}.{type(got).__name__}, not NumPy's array",
+            f"the {what} are {a_or_an(type(got).__module__)}.{type(got).__name__}, not NumPy's array",
             look="`np.array(…)` makes one of a list"
             if isinstance(got, list)
             else "bring them back before you return them",
@@ -271,7 +274,7 @@ def crossover(answer):
         expected = math.ceil(starts * START / (cpu_each - gpu_each))
         require(
             got is not None,
-            f"{case}, it says None; from {expected:,} elements on the GPU wins",
+            f"{case}, it says None; from {many(expected, 'element')} on the GPU wins",
             look="`return` the size; None is for the case that there is none",
         )
         require(

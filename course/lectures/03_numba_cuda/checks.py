@@ -17,6 +17,8 @@ from gpucourse.exercises.trials import (
     require_parallel,
     require_shared,
 )
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 
 @exercise(
@@ -34,11 +36,11 @@ def loop_to_kernel(kernel):
         pt, eta = random.uniform(1.0, 60.0, n), random.uniform(-2.5, 2.5, n)
         threads = (64, 96, 256)[k % 3]
         *_, pz = launched(kernel, n // threads + 1, threads, pt, eta, np.full(n, float(LEFTOVER)))
-        _close(pz, pt * np.sinh(eta), f"with {n} muons", "compare the line with the loop's body")
+        _close(pz, pt * np.sinh(eta), f"with {many(n, 'muon')}", "compare the line with the loop's body")
     work = counted(kernel, 3, 64, np.ones(129), np.ones(129), np.zeros(129))
     require(
         work.global_stores <= 129,
-        f"the answer is right, but 129 elements were stored {work.global_stores:,} times",
+        f"the answer is right, but 129 elements were stored {many(work.global_stores, 'time')}",
         look="is there still a loop over all elements, in every thread?",
     )
     require_parallel(kernel, 16, 64, np.ones(1009), np.ones(1009), np.zeros(1009), items=1009,
@@ -60,7 +62,7 @@ def device_function(delta_phi):
 
     require(
         hasattr(delta_phi, "py_func"),
-        f"this is a {type(delta_phi).__name__}, not a device function",
+        f"this is {a_or_an(type(delta_phi).__name__)}, not a device function",
         look="@cuda.jit(device=True) above the function, and its name without parentheses",
     )
     require(
@@ -150,12 +152,12 @@ def stencil(kernel):
         ring = values + np.roll(values, 1, 1) + np.roll(values, -1, 1)
         inside = np.pad(values, ((1, 1), (0, 0)))
         expected = (ring + inside[2:] + inside[:-2]) / 5
-        case = f"with {rows} rows and {columns} columns"
+        case = f"with {many(rows, 'row')} and {many(columns, 'column')}"
         _judge_map(out, expected, case)
     counts = counted(kernel, (2, 16), (32, 4), values := np.ones((64, 64)), values)
     require(
         counts.global_store_sectors <= 2 * counts.global_store_ideal_sectors,
-        f"the map is right, but its {counts.global_store_ideal_sectors} sectors are written in "
+        f"the map is right, but its {many(counts.global_store_ideal_sectors, 'sector')} are written in "
         f"{counts.global_store_sectors} pieces: a warp's threads lie in a column",
         look="cuda.grid(2) gives x first, and x should be the column",
     )
@@ -217,7 +219,7 @@ def tiled_matmul(kernel):
     counts = counted(kernel, (3, 3), (16, 16), a, a, a)
     require(
         counts.shared_loads and counts.global_loads <= 3 * a.size * 2,
-        f"the product is right, but {counts.global_loads:,} numbers were loaded from global "
+        f"the product is right, but {many(counts.global_loads, 'number')} were loaded from global "
         f"memory where {3 * a.size * 2:,} are enough",
         look="each thread loads one number of each tile, and the block shares them",
     )

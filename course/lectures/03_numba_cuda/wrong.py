@@ -22,7 +22,7 @@ wrong("loop-to-kernel", r"element 0 is .*, not .*loop's body", "the whole moment
     swap(".sinh(eta", ".cosh(eta"))
 
 
-@wrong("loop-to-kernel", "this is a function, not a kernel")
+@wrong("loop-to-kernel", "this is of type function, not a kernel")
 def not_decorated(pt, eta, pz):
     for i in range(pt.size):
         pz[i] = pt[i] * math.sinh(eta[i])

@@ -15,7 +15,7 @@ from gpucourse.exercises.trials import (
     require_equal,
     require_parallel,
 )
-from gpucourse.views.words import many
+from virtualgpu.api import many
 
 
 @exercise(
@@ -32,31 +32,31 @@ def launch_shape(shape):
     for threads in (128, 1, 32, 96, 1024):
         for n in (*LENGTHS, 71_009, 1_000_000):
             blocks, loose = pair(shape(n, threads), "two numbers: blocks and loose threads")
-            case = f"{n} elements and blocks of {threads} threads"
+            case = f"{many(n, 'element')} and blocks of {many(threads, 'thread')}"
             require(
                 blocks == int(blocks) and loose == int(loose),
-                f"for {case}, the answer is {blocks} blocks and {loose} loose threads: neither "
-                "comes in parts",
+                f"for {case}, the answer is {many(blocks, 'block')} and {many(loose, 'loose thread')}: "
+                "neither comes in parts",
                 look="`/` or `//`?",
             )
             blocks, loose = int(blocks), int(loose)
             enough = -(-n // threads)
             require(
                 blocks * threads >= n,
-                f"for {case}, {many(blocks, 'block')} of {threads} threads "
+                f"for {case}, {many(blocks, 'block')} of {many(threads, 'thread')} "
                 f"{'is' if blocks == 1 else 'are'} too few: "
                 f"{many(n - blocks * threads, 'element')} without a thread",
                 look="do you round up or down?",
             )
             require(
                 blocks == enough,
-                f"for {case}, {enough} blocks are enough; yours are {blocks}",
+                f"for {case}, {many(enough, 'block')} will do; you have {blocks}",
                 look="what happens when n is an exact multiple of threads?",
             )
             require(
                 loose == blocks * threads - n,
-                f"for {case}, {blocks} blocks are right, and they have {blocks * threads} "
-                f"threads, so {blocks * threads - n} are loose; yours are {loose}",
+                f"for {case}, {many(blocks, 'block')} will do, of {many(blocks * threads, 'thread')} "
+                f"in all: {blocks * threads - n} loose ones; you have {loose}",
                 look="how many threads are started, and how many have an element?",
             )
 
@@ -79,10 +79,10 @@ def bounds_guard(kernel):
         gaps = np.diff(values)
         require(
             not np.array_equal(out, -gaps) or not n > 1,
-            f"with {n} values, every gap has the wrong sign",
+            f"with {many(n, 'value')}, every gap has the wrong sign",
             look="which of the two is subtracted from which?",
         )
-        require_equal(out, gaps, f"with {n} values", "which is the last thread with a gap?")
+        require_equal(out, gaps, f"with {many(n, 'value')}", "which is the last thread with a gap?")
     require_parallel(kernel, 16, 64, np.ones(1009), np.zeros(1008), items=1009,
                      look="each thread makes one gap")
 
@@ -106,7 +106,7 @@ def grid_stride(kernel):
             counts = np.full(blocks * threads, LEFTOVER, np.int64)
             *_, counts = launched(kernel, blocks, threads, values, cut, counts)
             above = (values > cut).sum()
-            case = f"with {n} values and a launch of [{blocks}, {threads}]"
+            case = f"with {many(n, 'value')} and a launch of [{blocks}, {threads}]"
             added = np.flatnonzero((counts < 0) & (counts != LEFTOVER))
             require(
                 not len(added),
@@ -126,7 +126,7 @@ def grid_stride(kernel):
             )
             require(
                 counts.sum() == above,
-                f"{case}, {above} values lie above the cut; the threads counted "
+                f"{case}, above the cut: {many(above, 'value')}; the threads counted "
                 f"{counts.sum()}",
                 look="where does a thread start, and how far does it step?",
             )
@@ -160,7 +160,7 @@ def lost_update(order, possible):
     for thread in "AB":
         require(
             order.count(thread) == 3,
-            f"{thread} takes {order.count(thread)} steps in {order!r}",
+            f"{thread} takes {many(order.count(thread), 'step')} in {order!r}",
             look="each thread takes three: load, add, store",
         )
     total = _interleaved(order)
@@ -207,7 +207,7 @@ def check_then_act(kernel):
             expected = values.max(initial=-math.inf)
             require(
                 best[0] == expected,
-                f"with {n} values between {low:g} and {high:g}, best[0] is {best[0]:g}; the "
+                f"with {many(n, 'value')} between {low:g} and {high:g}, best[0] is {best[0]:g}; the "
                 f"largest is {expected:g}",
                 look="does every value get its chance, and nothing that is not a value?",
             )

@@ -21,13 +21,13 @@ def rounds_down(n, threads):
     return n // threads, n % threads
 
 
-@wrong("launch-shape", "1 blocks are enough; yours are 2.*exact multiple")
+@wrong("launch-shape", "1 block will do; you have 2.*exact multiple")
 def one_block_more(n, threads):
     blocks = n // threads + 1
     return blocks, blocks * threads - n
 
 
-@wrong("launch-shape", "so 127 are loose; yours are 1")
+@wrong("launch-shape", "127 loose ones; you have 1")
 def loose_is_the_remainder(n, threads):
     return -(-n // threads), n % threads
 
@@ -63,15 +63,15 @@ def one_thread_makes_all_gaps(values, out):
 
 # --- grid-stride --------------------------------------------------------------------------------
 
-wrong("grid-stride", "lie above the cut; the threads counted.*how far does it step", "strides by a block")(
+wrong("grid-stride", "above the cut: .*; the threads counted.*how far does it step", "strides by a block")(
     swap("gridsize(1)", "blockDim.x"))
-wrong("grid-stride", "lie above the cut; the threads counted", "everyone counts all")(
+wrong("grid-stride", "above the cut: .*; the threads counted", "everyone counts all")(
     swap("me = cuda.grid(1)", "pass"),
     swap("me, values.size, cuda.gridsize(1)", "values.size"),
     swap("counts[me] ", "counts[cuda.grid(1)] "))
 
 
-@wrong("grid-stride", "lie above the cut; the threads counted")
+@wrong("grid-stride", "above the cut: .*; the threads counted")
 @cuda.jit
 def one_element_each(values, cut, counts):
     me = cuda.grid(1)
@@ -91,7 +91,7 @@ wrong("grid-stride", "race: ", "one place for all blocks")(
     swap("me = cuda.grid(1)", "pass"),
     swap("range(me, ", "range(cuda.grid(1), "),
     swap("counts[me] ", "counts[cuda.threadIdx.x] "))
-wrong("grid-stride", "lie above the cut; the threads counted|counted too", "the cut of the example")(
+wrong("grid-stride", "above the cut: .*; the threads counted|counted too", "the cut of the example")(
     swap("> cut", "> 10.0"))
 
 
@@ -136,7 +136,7 @@ def atomic_without_a_guard(values, best):
     cuda.atomic.max(best, 0, values[cuda.grid(1)])
 
 
-wrong("check-then-act", r"with 1 values between 3 and 500, best\[0\] is -inf", "forgets the last")(
+wrong("check-then-act", r"with 1 value between 3 and 500, best\[0\] is -inf", "forgets the last")(
     swap("i < values", "i + 1 < values"))
 wrong("check-then-act", r"between -90 and -10, best\[0\] is \d", "largest size")(
     swap("values[i]", "abs(values[i])"))

@@ -15,6 +15,7 @@ from gpucourse.exercises.trials import (
     require_equal,
     require_parallel,
 )
+from virtualgpu.api import many
 
 
 @exercise(
@@ -40,12 +41,12 @@ def fold(kernel):
             while n > 1:
                 half = (n + 1) // 2
                 folded, *_ = launched(kernel, length // 64 + 1, 64, memory, n, target)
-                case = f"level {level} of {length} values (n = {n}, half = {half})"
+                case = f"level {level} of {many(length, 'value')} (n = {n}, half = {half})"
                 _judge_level(folded, memory, n, target, case)
                 memory, n, level = folded, half, level + 1
             require(
                 memory[0] == values[winner],
-                f"{length} values: the closest is element {winner}, and another one came out",
+                f"{many(length, 'value')}: the closest is element {winner}, and another one came out",
                 look="does every one of the first n values take part?",
             )
     require_parallel(kernel, 16, 64, np.ones(1009), 1009, target, items=1009,
@@ -101,7 +102,7 @@ def block_max(kernel):
             padded = np.full(blocks * threads, -math.inf)
             padded[:n] = values
             expected = padded.reshape(blocks, threads).max(axis=1)
-            case = f"with {n} values, all negative, in blocks of {threads}"
+            case = f"with {many(n, 'value')}, all negative, in blocks of {threads}"
             require(
                 not (maxima == LEFTOVER).any(),
                 f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",

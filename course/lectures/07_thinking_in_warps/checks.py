@@ -16,6 +16,7 @@ from gpucourse.exercises.trials import (
     require_equal,
     require_shared,
 )
+from virtualgpu.api import many
 
 
 @exercise(
@@ -35,10 +36,10 @@ def lane_turns(count):
         useful, paid = pair(count(work.copy()), "two numbers: useful and paid")
         padded = np.append(work, np.zeros(-n % 32, work.dtype)).reshape(-1, 32)
         expected = int(32 * padded.max(axis=1, initial=0).sum())
-        case = f"with {n} threads"
+        case = f"with {many(n, 'thread')}"
         require(
             useful == work.sum(),
-            f"{case} that need {work.sum()} iterations together, useful is {useful}",
+            f"{case} that need {many(work.sum(), 'iteration')} together, useful is {useful}",
             look="useful iterations are those in which a thread works",
         )
         require(
@@ -48,7 +49,7 @@ def lane_turns(count):
         )
         require(
             paid == expected,
-            f"{case} in {len(padded)} warps, {expected} iterations are paid for; yours are {paid}",
+            f"{case} in {many(len(padded), 'warp')}, {many(expected, 'iteration')} are paid for; yours are {paid}",
             look="how many iterations does a warp make, and how many lanes has it?",
         )
 
@@ -92,7 +93,7 @@ def turn(kernel):
     ):
         require(
             moved <= enough,
-            f"every element is right, but the {what} move {moved:,} sectors where {enough:,} are "
+            f"every element is right, but the {what} move {many(moved, 'sector')} where {enough:,} are "
             "enough",
             look="the last index must be the one that changes with x, on both sides",
         )
@@ -129,7 +130,7 @@ def warp_max(kernel):
             expected = padded.reshape(-1, 32).max(axis=1)
             maxima = np.full(expected.size, float(LEFTOVER))
             _, maxima = launched(kernel, blocks, threads, values, maxima)
-            case = f"with {n} values, all negative, in blocks of {threads}"
+            case = f"with {many(n, 'value')}, all negative, in blocks of {threads}"
             require(
                 not (maxima == LEFTOVER).any(),
                 f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
@@ -155,7 +156,7 @@ def warp_max(kernel):
     )
     require(
         counts.global_loads <= 128,
-        f"the maxima are right, but 128 values were loaded {counts.global_loads} times",
+        f"the maxima are right, but 128 values were loaded {many(counts.global_loads, 'time')}",
         look="each lane loads its own value, and gets the others' by shuffles",
     )
     require_shared(counts, (2,), (64,), 128, "five rounds are enough for 32 lanes", tree=True)
@@ -190,8 +191,8 @@ def occupancy(resident_warps):
     ):
         answer = resident_warps(threads, registers, shared)
         expected = _resident_warps(threads, registers, shared)
-        case = f"blocks of {threads} threads with {registers} registers each"
-        case += f" and {shared:,} bytes of shared memory" if shared else ""
+        case = f"blocks of {many(threads, 'thread')} with {registers} registers each"
+        case += f" and {many(shared, 'byte')} of shared memory" if shared else ""
         require(
             answer == int(answer),
             f"for {case}, the answer is {answer}: there are no parts of warps",
@@ -199,7 +200,7 @@ def occupancy(resident_warps):
         )
         require(
             answer == expected,
-            f"for {case}, {expected} warps fit; yours are {int(answer)}",
+            f"for {case}, {many(expected, 'warp')} fit; yours are {int(answer)}",
             look="a warp lives in one of the four parts: how many fit into one, times four?"
             if threads == 64 and answer == 65_536 // (-(-32 * registers // 256) * 256) // 2 * 2
             else limit,

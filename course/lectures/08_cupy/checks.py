@@ -9,6 +9,8 @@ from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.host_side import leaving
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_equal, require_shared
 from virtualgpu.errors import VirtualGPUError
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 
 @exercise(
@@ -34,12 +36,12 @@ def lookup(offsets_of):
             got = offsets_of(d_layers, d_offsets)
         require(
             isinstance(got, cp.ndarray),
-            f"the answer is a {type(got).__module__}.{type(got).__name__}, not an array of CuPy",
+            f"the answer is {a_or_an(type(got).__module__)}.{type(got).__name__}, not an array of CuPy",
             look="cp.where, cp.nan; no .get()",
         )
         require(
             got.shape == (n,),
-            f"{n} layers gave an array of the shape {got.shape}",
+            f"{many(n, 'layer')} gave an array of the shape {got.shape}",
             look="one answer for each hit, known or not",
         )
         known = (layers >= 0) & (layers < table)
@@ -65,10 +67,11 @@ def lookup(offsets_of):
             )
             require(
                 len(launched) <= 30,
-                f"the answers are right, but {n} layers took {len(launched)} launches",
+                f"the answers are right, but {many(n, 'layer')} took "
+                f"{many(len(launched), 'launch', 'launches')}",
                 look="whole arrays at once: no loop",
             )
-            left.demand_none(f"with {n} layers", "cp.where chooses on the device: no .get()")
+            left.demand_none(f"with {many(n, 'layer')}", "cp.where chooses on the device: no .get()")
 
 
 @exercise(
@@ -90,7 +93,7 @@ def in_chunks(times_in_chunks):
         on_device = [cp.asarray(one) for one in coefficients]
         with virtualgpu.launches() as listed, virtualgpu.profile() as profile, leaving() as left:
             got = times_in_chunks(*on_device, chunk)
-        case = f"with {n} particles in chunks of {chunk}"
+        case = f"with {many(n, 'particle')} in chunks of {chunk}"
         _require_times(got, expected, case)
         require(
             listed or profile.launches or not virtualgpu.answers(),  # a real GPU keeps no list
@@ -111,11 +114,11 @@ def in_chunks(times_in_chunks):
     except cp.cuda.memory.OutOfMemoryError as error:
         require(
             False,
-            f"{n:,} particles in chunks of {chunk:,} did not fit: {error}",
+            f"{many(n, 'particle')} in chunks of {chunk:,} did not fit: {error}",
             look="besides the result, is anything longer than a chunk, or are there many chunks "
             "at once?",
         )
-    _require_times(got, expected, f"with {n:,} particles in chunks of {chunk:,}")
+    _require_times(got, expected, f"with {many(n, 'particle')} in chunks of {chunk:,}")
     coefficients, expected = _lines(0)
     try:
         got = times_in_chunks(*map(cp.asarray, coefficients), 32)
@@ -125,7 +128,7 @@ def in_chunks(times_in_chunks):
     for n, chunk, largest in sizes:  # 0 where kernels of another kind than CuPy's did it
         require(
             not largest or min(n, chunk) / 2 <= largest <= chunk,
-            f"with {n:,} particles in chunks of {chunk:,}, the times are right, but the device "
+            f"with {many(n, 'particle')} in chunks of {chunk:,}, the times are right, but the device "
             f"works on {largest:,} at once",
             look="how long is a slice, and does `chunk` say so?",
         )
@@ -146,7 +149,7 @@ def elementwise(leave):
 
     require(
         type(leave).__name__ == "ElementwiseKernel",
-        f"this is a {type(leave).__name__}, not an ElementwiseKernel",
+        f"this is {a_or_an(type(leave).__name__)}, not an ElementwiseKernel",
         look="the name that cp.ElementwiseKernel(…) was given to",
     )
     random = np.random.default_rng(33)
@@ -200,7 +203,7 @@ def reduction(first_at_lid):
 
     require(
         type(first_at_lid).__name__ == "ReductionKernel",
-        f"this is a {type(first_at_lid).__name__}, not a ReductionKernel",
+        f"this is {a_or_an(type(first_at_lid).__name__)}, not a ReductionKernel",
         look="the name that cp.ReductionKernel(…) was given to",
     )
     random = np.random.default_rng(34)
@@ -214,7 +217,7 @@ def reduction(first_at_lid):
             expected = time[lid == 1].min(initial=np.inf)
             require(
                 first == expected,
-                f"with {n} particles, {lid.sum()} of them by a lid, the first is {first:g}, not "
+                f"with {many(n, 'particle')}, {lid.sum()} of them by a lid, the first is {first:g}, not "
                 f"{expected:g}",
                 look=_where_a_minimum_goes_wrong(first, time, lid),
             )
@@ -245,7 +248,7 @@ def raw(gaps):
     """Every gap, and no thread beyond the last one."""
     require(
         type(gaps).__name__ == "RawKernel",
-        f"this is a {type(gaps).__name__}, not a RawKernel",
+        f"this is {a_or_an(type(gaps).__name__)}, not a RawKernel",
         look="the name that cp.RawKernel(…) was given to",
     )
     # On the virtual GPU also where there is a real one: it names the line of a bad address.
@@ -262,11 +265,11 @@ def raw(gaps):
         except VirtualGPUError as error:
             require(
                 False,
-                f"with {n} times and {threads * blocks} threads: {str(error).splitlines()[0]}",
+                f"with {many(n, 'time')} and {threads * blocks} threads: {str(error).splitlines()[0]}",
                 look="the last time has no next one, and loose threads have none at all",
             )
-        require(report.ok, f"with {n} times: {report}")
-        require_equal(gap, np.diff(time), f"with {n} times", "gap i is from time i to time i + 1")
+        require(report.ok, f"with {many(n, 'time')}: {report}")
+        require_equal(gap, np.diff(time), f"with {many(n, 'time')}", "gap i is from time i to time i + 1")
     with virtualgpu.profile() as profile:
         module.launch(gaps.name, 3, 64, [np.arange(129.0), np.zeros(128), np.int32(129)])
     require_shared(profile.counters, (3,), (64,), 128, "each thread makes one gap", rounds=0)
@@ -286,12 +289,12 @@ def _require_times(got, expected, case):
 
     require(
         isinstance(got, cp.ndarray),
-        f"the answer is a {type(got).__name__}, not an array of CuPy",
+        f"the answer is {a_or_an(type(got).__name__)}, not an array of CuPy",
         look="return the array that the parts were written to",
     )
     require(
         got.shape == expected.shape,
-        f"{case}, there are {got.size} times",
+        f"{case}, the answer has {many(got.size, 'time')}",
         look="the last chunk may be shorter than the others",
     )
     wrong = np.flatnonzero(~np.isclose(got.get(), expected, rtol=1e-9))

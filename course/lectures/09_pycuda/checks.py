@@ -12,6 +12,8 @@ from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.cpp_trials import counted_cpp, launched_cpp
 from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, held, require_shared
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 
 @exercise(
@@ -30,8 +32,8 @@ def scale_all(source):
         n = blocks * threads
         values, factor = random.uniform(1, 9, n).astype(np.float32), np.float32(random.uniform(2, 5))
         scaled, _ = launched_cpp(source, "scale_all", blocks, threads, values, factor)
-        _close(scaled, values * factor, f"with {n} numbers, {blocks} blocks of {threads} threads and "
-               f"a factor of {factor:.3f}", "each number times `factor`, once")
+        _close(scaled, values * factor, f"with {many(n, 'number')}, {many(blocks, 'block')} of "
+               f"{many(threads, 'thread')} and a factor of {factor:.3f}", "each number times `factor`, once")
     some = np.ones(1001, np.float32)
     work = counted_cpp(source, "scale_all", 13, 77, some, np.float32(2))
     require_shared(work, (13,), (77,), 1001, "each thread scales one number", rounds=0)
@@ -55,13 +57,13 @@ def first_kernel(source):
         _, _, radius, _ = launched_cpp(
             source, "radius_of", n // threads + 1, threads, pt, field, start, np.int32(n)
         )
-        _close(radius, pt / (0.3 * float(field)), f"with {n} muons in a field of {field:.2f} T",
+        _close(radius, pt / (0.3 * float(field)), f"with {many(n, 'muon')} in a field of {field:.2f} T",
                "pt over 0.3 times the field that comes in")
     pt = np.ones(129, np.float32)
     work = counted_cpp(source, "radius_of", 3, 64, pt, np.float32(2), pt, np.int32(129))
     require(
         work.global_stores <= 129,
-        f"the answer is right, but 129 elements were stored {work.global_stores:,} times",
+        f"the answer is right, but 129 elements were stored {many(work.global_stores, 'time')}",
         look="is there a loop over all muons, in every thread?",
     )
     require_shared(work, (3,), (64,), 129, "each thread works out one radius", rounds=0)
@@ -87,11 +89,11 @@ def mend(source):
         )
         require(
             n == 0 or fraction.any(),
-            f"it compiles, but with {n} muons all fractions are 0",
+            f"it compiles, but with {many(n, 'muon')} all fractions are 0",
             look="what is `1 / 3` in C++?",
         )
         expected = np.minimum(2 * radius / 3, 1)
-        _close(fraction, expected, f"with {n} muons", "twice the radius over 3, and 1 at most")
+        _close(fraction, expected, f"with {many(n, 'muon')}", "twice the radius over 3, and 1 at most")
     some = np.ones(1009, np.float32)
     work = counted_cpp(source, "reach", 16, 64, some, some, np.int32(1009))
     require_shared(work, (16,), (64,), 1009, "each thread makes one fraction, as it did before",
@@ -194,7 +196,7 @@ def copy_once(after_layers):
         before, expected = pt.copy(), pt.copy()
         for factor in factors:
             expected *= np.float32(factor)
-        case = f"with {n} muons and {layers} layers"
+        case = f"with {many(n, 'muon')} and {many(layers, 'layer')}"
         with _copies() as copies, _found(case), virtualgpu.profile() as profile:
             result = after_layers(pt, factors)
         require(
@@ -216,12 +218,12 @@ def copy_once(after_layers):
         for way, count in copies.items():
             require(
                 count <= 1,
-                f"{case}, {count} arrays were copied {way} the device; one is enough",
+                f"{case}, {many(count, 'array')} were copied {way} the device; one is enough",
                 look="what stands inside the loop?",
             )
         require(
             len(profile.launches) == layers or not virtualgpu.answers(),
-            f"{case}, there were {len(profile.launches)} launches",
+            f"{case}, it took {many(len(profile.launches), 'launch', 'launches')}",
             look="one launch of `scale` for each factor",
         )
     pt, others = random.uniform(3, 60, (2, 1009)).astype(np.float32)
@@ -362,14 +364,14 @@ def _kind(value) -> str:
     dtype = getattr(value, "dtype", None)
     if isinstance(value, np.ndarray):
         return f"an array of {dtype}"
-    return f"a {type(value).__name__}"
+    return a_or_an(type(value).__name__)
 
 
 def _close(got, expected, case, look) -> None:
     """Require floats equal to six digits, and name the first that is not."""
     require(
         np.shape(got) == np.shape(expected),
-        f"{case}, there are {np.size(got)} results, not {np.size(expected)}",
+        f"{case}, the answer has {many(np.size(got), 'result')}, not {np.size(expected)}",
         look="the length of the array",
     )
     wrong = np.flatnonzero(~np.isclose(got, expected, rtol=1e-6, atol=0))

@@ -270,7 +270,7 @@ def looks_after_each_layer(pt, factors):
     return result
 
 
-@wrong("copy-once", "there were 1 launches.*one launch of `scale` for each")
+@wrong("copy-once", "it took 1 launch.*one launch of `scale` for each")
 def product_of_the_factors(pt, factors):
     d_pt = drv.to_device(pt)
     exact = np.ones(1, np.float64)

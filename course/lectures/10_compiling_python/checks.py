@@ -10,6 +10,8 @@ from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.compiled_loops import ended
 from gpucourse.exercises.methods import as_python, has_loop, lines_run, require_all_at_once
 from gpucourse.exercises.trials import LENGTHS
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 
 @exercise(
@@ -65,7 +67,7 @@ def vectorize(kepler):
 
     require(
         isinstance(kepler, DUFunc | np.ufunc),
-        f"this is a {type(kepler).__name__}, not a ufunc",
+        f"this is {a_or_an(type(kepler).__name__)}, not a ufunc",
         look="@vectorize above the function, instead of @njit or nothing",
     )
     times, e = np.linspace(0, 2 * math.pi, 61), np.array([0.0, 0.2, 0.9, 0.99])
@@ -84,7 +86,7 @@ def vectorize(kepler):
             look="the signs of the step; and go on until it is smaller than 1e-12",
         )
     easy, hard = (lines_run(as_python(kepler), *orbit) for orbit in ((math.pi, 0.0), (0.02, 0.99)))
-    require(easy < hard, f"right, but the Earth takes as many rounds as a comet: {easy} lines of "
+    require(easy < hard, f"right, but the Earth takes as many rounds as a comet: {many(easy, 'line')} of "
             "Python each", look="`while`: go on until a step is smaller than 1e-12, and no longer")
 
 
@@ -135,7 +137,7 @@ def where(corrected):
     import jax
     import jax.numpy as jnp
 
-    require(callable(corrected), f"this is a {type(corrected).__name__}, not a function")
+    require(callable(corrected), f"this is {a_or_an(type(corrected).__name__)}, not a function")
     random = np.random.default_rng(43)
     for n in LENGTHS:
         masses = random.choice([5.0, 19.5, 20.0, 40.0, 60.0, 60.5, 91.0], n).astype(np.float32)
@@ -162,7 +164,7 @@ def where(corrected):
 def _require_compiled(function):
     require(
         hasattr(function, "py_func") and hasattr(function, "signatures"),
-        f"this is a {type(function).__name__} that Numba has not seen",
+        f"this is {a_or_an(type(function).__name__)} that Numba has not seen",
         look="@njit above the function",
     )
     require(

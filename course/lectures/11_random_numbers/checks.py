@@ -8,6 +8,7 @@ import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, launched, require_parallel
+from virtualgpu.api import many
 
 
 @exercise(
@@ -26,7 +27,7 @@ def estimate(estimate):
         hits = random.binomial(points, math.pi / 4, threads)
         pi, error = pair(estimate(hits.copy(), points), "two numbers: π and its error")
         each = 4 * hits / points
-        case = f"with {threads} threads of {points} points"
+        case = f"with {many(threads, 'thread')} of {many(points, 'point')}"
         require(
             np.isclose(pi, each.mean()),
             f"{case}, π is {pi:.5g}, not {each.mean():.5g}",
@@ -63,7 +64,7 @@ def counter(kernel):
         for blocks, threads in shapes:
             start = np.full(n, float(LEFTOVER))
             _, x, y = launched(kernel, blocks, threads, key, start, start.copy(), seeds=())
-            case = f"with {n} points and a launch of [{blocks}, {threads}]"
+            case = f"with {many(n, 'point')} and a launch of [{blocks}, {threads}]"
             for name, values in (("x", x), ("y", y)):
                 missing = np.flatnonzero(values == LEFTOVER)
                 require(
@@ -75,7 +76,7 @@ def counter(kernel):
         for (blocks, threads), points in zip(shapes[1:], found[1:], strict=True):
             require(
                 np.array_equal(found[0], points),
-                f"with {n} points, a launch of [{blocks}, {threads}] gives other points than one "
+                f"with {many(n, 'point')}, a launch of [{blocks}, {threads}] gives other points than one "
                 f"of {list(shapes[0])}",
                 look="is the counter the number of the element, or that of the thread?",
             )
@@ -83,13 +84,13 @@ def counter(kernel):
         twice = 2 * n - np.unique(np.concatenate([x, y])).size
         require(
             not twice,
-            f"with {n} points, {twice} of the {2 * n} numbers come twice",
+            f"with {many(n, 'point')}, {twice} of the {2 * n} numbers come twice",
             look="list the counters of points 0, 1 and 2: is each there once?",
         )
         outside = np.concatenate([x, y])
         require(
             ((outside >= 0) & (outside < 1)).all(),
-            f"with {n} points, a coordinate is {outside[(outside < 0) | (outside >= 1)][:1]}",
+            f"with {many(n, 'point')}, a coordinate is {outside[(outside < 0) | (outside >= 1)][:1]}",
             look="random(key, …) gives numbers in [0, 1)",
         )
         other = launched(kernel, 2, 64, np.uint64(100), np.zeros(n), np.zeros(n), seeds=())[1]
@@ -99,7 +100,7 @@ def counter(kernel):
             look="random(key, …)",
         )
         for name, values in (("x", x), ("y", y)):
-            _require_drawn(name, values, int(key), f"with {n} points")
+            _require_drawn(name, values, int(key), f"with {many(n, 'point')}")
     require_parallel(kernel, 2, 64, key, np.zeros(4000), np.zeros(4000), items=4000,
                      look="every thread takes points, in a grid-stride loop")
 
@@ -178,7 +179,7 @@ def chi_square(chi_square_z):
             each = values.size / bins
             chi = ((counts - each) ** 2 / each).sum()
             right = (chi - (bins - 1)) / math.sqrt(2 * (bins - 1))
-            case = f"for {name} in {bins} bins"
+            case = f"for {name} in {many(bins, 'bin')}"
             require(
                 not np.isclose(got, chi) or np.isclose(got, right),
                 f"{case}, {got:.4g} is χ² itself",

@@ -10,6 +10,8 @@ import numpy as np
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.compiled_loops import while_loops_end
 from gpucourse.exercises.methods import primitives, require_all_at_once
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 
 @exercise(
@@ -50,7 +52,7 @@ def pad(mean):
             )
     require(
         len(traced) == 1,
-        f"the means are right, but JAX compiled {len(traced)} times for arrays of one length",
+        f"the means are right, but JAX compiled {many(len(traced), 'time')} for arrays of one length",
         look="n is an argument like any other",
     )
     require_all_at_once(mean, jax.numpy.ones(64), 5,
@@ -71,7 +73,7 @@ def at_add(landing_counts):
     import jax
     import jax.numpy as jnp
 
-    require(callable(landing_counts), f"this is a {type(landing_counts).__name__}, no function")
+    require(callable(landing_counts), f"this is {a_or_an(type(landing_counts).__name__)}, no function")
     compiled = jax.jit(landing_counts, static_argnums=1)  # also if the decorator is gone
     random = np.random.default_rng(82)
     for bins in (7, 1, 40):
@@ -81,7 +83,7 @@ def at_add(landing_counts):
             got = np.asarray(compiled(jnp.asarray(metres), bins))
             inside = metres[(metres >= 0) & (metres < bins)]
             expected = np.bincount(inside.astype(int), minlength=bins)
-            case = f"with {n} values in {bins} bins"
+            case = f"with {many(n, 'value')} in {many(bins, 'bin')}"
             require(
                 got.shape == (bins,),
                 f"{case}, the result has the shape {got.shape}",
@@ -91,11 +93,11 @@ def at_add(landing_counts):
             if got[k] == expected[k]:
                 continue
             below = np.count_nonzero((metres < 0) & (metres > -bins))
-            many = int(got.sum() - expected.sum())
+            surplus = int(got.sum() - expected.sum())
             where = (
                 "values below 0 or beyond the last bin: where do they land? -0.3 cut to a whole "
                 "number is 0, and -1 is the last bin"
-                if below and many > 0
+                if below and surplus > 0
                 else "bin k counts from k up to, but without, k + 1; one index may come often"
             )
             require(
@@ -153,7 +155,7 @@ def vmap(table, distance):
         )
         require(
             len(traced) <= 2,
-            f"the table is right, but `distance` was called {len(traced)} times",
+            f"the table is right, but `distance` was called {many(len(traced), 'time')}",
             look="no loop: jax.vmap calls it once, for all",
         )
     own = primitives(distance, 0.5, 20.0)
@@ -231,7 +233,7 @@ def _counting(function):
     import jax
 
     traced = []
-    require(callable(function), f"this is a {type(function).__name__}, not a function")
+    require(callable(function), f"this is {a_or_an(type(function).__name__)}, not a function")
 
     def traces(*arguments):
         traced.append(arguments)

@@ -17,6 +17,7 @@ from gpucourse.exercises.compiled_loops import while_loops_end
 from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.methods import primitives
 from gpucourse.exercises.trials import INSTRUCTIONS, require_shared, watched
+from virtualgpu.api import a_or_an, many
 
 TREES = {
     "a dictionary in a dictionary": {"rest": 0.5, "swing": {"size": 2.0, "period": -1.0}},
@@ -44,7 +45,7 @@ def descend(function):
         before, rate, middle = copy.deepcopy(tree), *map(float, random.uniform(0.1, 0.9, 2))
         called: list = []
         after = function(_counting(called, middle), tree, rate)
-        require(len(called) <= 2, f"the loss of {name} was computed {len(called)} times",
+        require(len(called) <= 2, f"the loss of {name} was computed {many(len(called), 'time')}",
                 look="jax.grad gives all slopes from one call, without differences")
         _require_tree(after, jax.tree.map(lambda x, r=rate, m=middle: x - r * (x - m), before),
                       f"of {name} and with a rate of {rate:.3f}",
@@ -112,7 +113,7 @@ def history(function):
         called: list = []
         rate, middle = float(random.uniform(0.05, 0.2)), float(random.uniform(0.1, 0.9))
         loss = _counting(called, middle)
-        case = f"after {steps} steps of {name}, with a rate of {rate:.3f}"
+        case = f"after {many(steps, 'step')} of {name}, with a rate of {rate:.3f}"
         after, losses = pair(function(loss, tree, rate, steps), "the parameters and the misfits",
                              "return after, losses")
         losses = np.asarray(losses)
@@ -130,7 +131,7 @@ def history(function):
         _require_tree(after, jax.tree.map(lambda x, m=middle, s=left: m + (x - m) * s, tree), case,
                       "the parameters after the last step", 1e-3)
         require(len(called) <= max(4, steps // 4),
-                f"right, but the loss was traced {len(called)} times for {steps} steps",
+                f"right, but the loss was traced {many(len(called), 'time')} for {many(steps, 'step')}",
                 look="jax.lax.scan traces its body once or twice, a Python loop each iteration")
     sizes = [len(str(jax.make_jaxpr(lambda x, n=n: function(_bowl, x, 0.1, n))(np.float32(3))))
              for n in (4, 40)]
@@ -202,11 +203,11 @@ def until(function):
         right = x
         for _ in range(count):
             right = step(right)
-        require(int(steps) == count, f"{name}: {int(steps)} steps, not {count}",
+        require(int(steps) == count, f"{name}: {many(int(steps), 'step')}, not {count}",
                 look="it stops when the *largest* change, without its sign, is no more than the "
                      "tolerance, or when `most` steps are made; the last one counts")
         require(np.allclose(found, right, rtol=1e-5),
-                f"{name}: after {count} steps x is {np.ravel(found)[0]:.6g}, not "
+                f"{name}: after {many(count, 'step')} x is {np.ravel(found)[0]:.6g}, not "
                 f"{np.ravel(right)[0]:.6g}", look="x after the last step")
     mapped = jax.vmap(lambda x: function(lambda x: x / 2, x, tolerance=1e-3))
     _, steps = mapped(jnp.asarray([1.0, 1024.0], jnp.float32))
@@ -221,7 +222,7 @@ def until(function):
 
     jax.jit(lambda x: function(halved, x, tolerance=1e-3))(jnp.float32(1))[0].block_until_ready()
     jax.effects_barrier()
-    require(len(computed) == 10, f"right, but {len(computed)} steps are computed where 10 are made",
+    require(len(computed) == 10, f"right, but {many(len(computed), 'step')} are computed where 10 are made",
             look="jax.lax.while_loop ends when its condition no longer holds; fori_loop goes on")
 
 
@@ -250,7 +251,7 @@ def _own_gradient(fade: Callable) -> None:
     import jax
     from jax.test_util import check_grads
 
-    require(callable(fade), f"this is a {type(fade).__name__}, not a function",
+    require(callable(fade), f"this is {a_or_an(type(fade).__name__)}, not a function",
             look="the name fade, without parentheses")
     random = np.random.default_rng(136)
     length, *sides = map(int, random.integers((65, 3, 20), (190, 9, 40)))

@@ -161,7 +161,7 @@ def looping(change=lambda after, x: jnp.max(jnp.abs(after - x)), first=0, bound=
     return until
 
 
-wrong("until", "from -1: 1 steps|without its sign", "signed change")(
+wrong("until", "from -1: 1 step,|without its sign", "signed change")(
     looping(lambda after, x: jnp.max(x - after)))
 wrong("until", "from 1 and 1024: 10 steps, not 20", "smallest change")(
     looping(lambda after, x: jnp.min(jnp.abs(after - x))))

@@ -6,6 +6,8 @@ import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.host_side import leaving
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 #: Numbers of rows: next to nothing, both sides of a warp and of a block, a prime.
 LENGTHS = (129, 1, 2, 31, 32, 33, 128, 1009)
@@ -28,7 +30,7 @@ def per_event(events_of):
         table = _muons(n)
         with leaving() as left:
             events = events_of(cudf.DataFrame(table))
-        case = f"with {n} muons"
+        case = f"with {many(n, 'muon')}"
         _is_frame(events, case)
         left.demand_none(case, "`groupby` and `agg` of cuDF's table work on the device")
         expected = sorted(set(table["event"].tolist()))
@@ -46,7 +48,7 @@ def per_event(events_of):
         index = events.index.to_numpy().tolist()
         require(
             sorted(index) == expected,
-            f"{case}, there are {len(index)} rows for {len(expected)} events",
+            f"{case}, the result has {many(len(index), 'row')} for {many(len(expected), 'event')}",
             look="`event` is what you group by",
         )
         require(
@@ -77,7 +79,7 @@ def pairs(pairs_of):
         table = _muons(n)
         with leaving() as left:
             found = pairs_of(cudf.DataFrame(table))
-        case = f"with {n} muons"
+        case = f"with {many(n, 'muon')}"
         _is_frame(found, case)
         left.demand_none(case, "`merge` and a mask of cuDF's columns work on the device")
         missing = {f"{name}{k}" for name in ("number", "pt", "eta", "phi", "charge")
@@ -104,12 +106,13 @@ def pairs(pairs_of):
         once = {(event, *sorted((one, other))) for event, one, other, *_ in rows}
         require(
             len(once) == len(rows),
-            f"{case}, some pairs occur twice: {len(rows)} rows for {len(once)} pairs",
+            f"{case}, some pairs occur twice: {many(len(rows), 'row')} for {many(len(once), 'pair')}",
             look="muons 0 and 2 are the same pair as 2 and 0: which do you keep?",
         )
         require(
             once == _pairs(table),
-            f"{case}, there are {len(once)} pairs of opposite charge, not {len(_pairs(table))}",
+            f"{case}, the result has {many(len(once), 'pair')} of opposite "
+            f"charge, not {len(_pairs(table))}",
             look="which pairs does the selection lose, or the join never make?",
         )
 
@@ -186,7 +189,7 @@ def no_detour(spectrum):
             left.demand_none(case, "which function of CuPy does what `np.histogram` does?")
             require(
                 isinstance(counts, cp.ndarray),
-                f"{case}, the result is a {type(counts).__name__}, not a CuPy array",
+                f"{case}, the result is {a_or_an(type(counts).__name__)}, not a CuPy array",
                 look="`cp.histogram` gives two arrays: the counts and the edges",
             )
             right = np.histogram(known, edges)[0]
@@ -267,7 +270,7 @@ def _is_frame(answer, case: str) -> None:
     kind = f"{type(answer).__module__.split('.')[0]}.{type(answer).__name__}"
     require(
         isinstance(answer, cudf.DataFrame),
-        f"{case}, the result is a {kind}, not a cudf.DataFrame",
+        f"{case}, the result is {a_or_an(kind)}, not a cudf.DataFrame",
         look="what does the last step give, and where does it lie?",
     )
 

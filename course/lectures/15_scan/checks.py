@@ -16,6 +16,7 @@ from gpucourse.exercises.trials import (
     require_parallel,
     watched,
 )
+from virtualgpu.api import many
 
 BLOCK = 128
 
@@ -71,9 +72,9 @@ def scan_blocks(kernel):
         padded = np.zeros(blocks * BLOCK, np.int64)
         padded[:n] = values
         running = padded.reshape(blocks, BLOCK).cumsum(axis=1)
-        require_equal(sums, running.ravel()[:n], f"with {n} values, of the sums",
+        require_equal(sums, running.ravel()[:n], f"with {many(n, 'value')}, of the sums",
                       "is a value's own block all that is added, and the value itself too?")
-        require_equal(totals, running[:, -1], f"with {n} values, of the totals",
+        require_equal(totals, running[:, -1], f"with {many(n, 'value')}, of the totals",
                       "which thread holds the sum of its whole block?")
     ones, places = np.ones(1024, np.int64), np.zeros(1024, np.int64)
     # Blelloch's tree, up and down, makes 54 accesses for a thread's value; the lecture's way 31.
@@ -82,7 +83,7 @@ def scan_blocks(kernel):
     counters = counted(kernel, 8, BLOCK, ones, places, np.zeros(8, np.int64))
     require(
         counters.global_atomics == 0 and counters.global_loads <= 2 * 1024,
-        f"right, but {counters.global_loads:,} numbers are loaded from global memory for 1,024 "
+        f"right, but {many(counters.global_loads, 'number')} are loaded from global memory for 1,024 "
         "values" + (", with atomics" if counters.global_atomics else ""),
         look="each thread loads its value once; the steps happen in `tile`",
     )
@@ -109,18 +110,18 @@ def scan(function):
             with leaving() as left:
                 (found,) = watched(lambda values=values: [
                     _on_host(function(cuda.to_device(values)), left)],
-                    () if large else (1, 2), what=f"your scan of {n:,} values")
+                    () if large else (1, 2), what=f"your scan of {many(n, 'value')}")
         except RecursionError:
-            require(False, f"with {n:,} values, your scan calls itself without end",
+            require(False, f"with {many(n, 'value')}, your scan calls itself without end",
                     look="one block has the sums of all: call scan(d_totals) only `if blocks > 1`")
         require(
             found.shape == values.shape,
-            f"with {n:,} values, the answer has the shape {found.shape}, not ({n:,},)",
+            f"with {many(n, 'value')}, the answer has the shape {found.shape}, not ({n:,},)",
             look="return d_sums, with a sum for each value",
         )
-        require_equal(found, values.cumsum(), f"with {n:,} values",
+        require_equal(found, values.cumsum(), f"with {many(n, 'value')}",
                       "which blocks' totals are missing from this element, and are any too many?")
-        left.demand_none(f"with {n:,} values", "who scanned the totals? They stay on the device: "
+        left.demand_none(f"with {many(n, 'value')}", "who scanned the totals? They stay on the device: "
                          "`scan(d_totals)`")
     n = BLOCK * BLOCK  # so many totals as one thread should not add up alone
     with virtualgpu.profile() as profile:
@@ -128,13 +129,13 @@ def scan(function):
     counters = profile.counters
     require(
         counters.global_loads <= 4 * n and counters.busiest_accesses <= 64,
-        f"right, but for {n:,} values {counters.global_loads:,} numbers are loaded, "
-        f"{counters.busiest_accesses:,} accesses by one thread",
+        f"right, but for {many(n, 'value')} {many(counters.global_loads, 'number')} are loaded, "
+        f"{many(counters.busiest_accesses, 'access', 'accesses')} by one thread",
         look="each thread adds one number to one element: the scan of the totals knows it",
     )
     require(
         len(profile.launches) >= 3,
-        f"right, but {len(profile.launches)} launches made it: who scanned the totals?",
+        f"right, but {many(len(profile.launches), 'launch', 'launches')} made it: who scanned the totals?",
         look="scan_blocks for the values, the same for the totals, and a kernel that adds",
     )
 
@@ -168,7 +169,7 @@ def compact(kernel):
             *_, kept = launched(kernel, n // 64 + 1, 64, values, flags, flags.cumsum(), room,
                                 seeds=(1,))
             chosen = values[flags == 1]
-            case = f"with {n} values, {len(chosen)} of them kept"
+            case = f"with {many(n, 'value')}, {len(chosen)} of them kept"
             require_equal(kept[:len(chosen)], chosen, case, "who writes to which place?")
             beyond = np.flatnonzero(kept[len(chosen):] != LEFTOVER)
             require(not len(beyond), f"{case}, a value is written to place "

@@ -9,6 +9,7 @@ from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.methods import lines_run
 from gpucourse.data.generator import jagged_muons
 from gpucourse.exercises.trials import LEFTOVER, counted, launched, require_parallel
+from virtualgpu.api import many
 
 #: 512 events of three muons each, for counting who does the work.
 EVEN = [[(30.0, 0.0, 1), (25.0, 0.0, -1), (10.0, 0.0, 1)]] * 512
@@ -38,7 +39,8 @@ def owners(function):
             require(got.ndim == 1, f"{case}, the answer is {got!r}, not a list of numbers")
             require(
                 got.size == len(expected),
-                f"{case}, there are {len(expected)} muons; the answer has {got.size} numbers",
+                f"{case}, the answer has {many(got.size, 'number')} for "
+                f"{many(len(expected), 'muon')}",
                 look="the offsets of a slice need not begin at 0" if start else
                 "one number for each muon, not for each event",
             )
@@ -53,8 +55,8 @@ def owners(function):
                     "the first event is number 0 in a slice too" if start else
                     "an event may be empty: two offsets are equal then",
                 )
-    few, many = (lines_run(function, 2 * np.arange(n + 1)) for n in (10, 200))
-    require(many < few + 100, f"right, but Python runs {many:,} lines for 200 events: a loop",
+    few, more = (lines_run(function, 2 * np.arange(n + 1)) for n in (10, 200))
+    require(more < few + 100, f"right, but Python runs {more:,} lines for 200 events: a loop",
             look="np.diff and np.repeat take all events at once")
 
 
@@ -109,7 +111,7 @@ def clean_pairs(function):
             )
     require(
         found == expected,
-        f"{len(found)} events are kept where {len(expected)} should be",
+        f"kept: {many(len(found), 'event')} where {len(expected)} should be",
         look="an event without a pair has to go, not to stay as an empty list",
     )
     sample = _sample(3000, 102)
@@ -122,8 +124,8 @@ def clean_pairs(function):
         f"{len(good)}, with {ak.count(good.pt)}",
         look="pt above 20, eta between -2.1 and 2.1 on both sides",
     )
-    few, many = (lines_run(function, sample[:n]) for n in (10, 200))
-    require(many < few + 100, f"right, but Python runs {many:,} lines for 200 events: a loop",
+    few, more = (lines_run(function, sample[:n]) for n in (10, 200))
+    require(more < few + 100, f"right, but Python runs {more:,} lines for 200 events: a loop",
             look="masks in brackets: `muons[…]`, then `good[…]`")
 
 

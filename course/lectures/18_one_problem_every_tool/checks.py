@@ -14,6 +14,8 @@ import numpy as np
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.methods import inner_codes, lines_run
 from gpucourse.exercises.trials import require_shared
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 #: Few enough that an fma hardly shows: after 60, XLA's ship differs from NumPy's in 1 pixel of 100.
 STEPS = 20
@@ -35,12 +37,12 @@ def ship(burning_ship):
     for width, height, limit in ((97, 61, STEPS), (64, 32, 13), (33, 1, STEPS), (1, 33, 7), (1, 1, 4)):
         real = np.linspace(-1.87, 1.23, width, dtype=np.float32)
         imag = np.linspace(-1.57, 0.61, height, dtype=np.float32)
-        case = f"with {width} × {height} pixels and {limit} steps at most"
+        case = f"with {width} × {height} pixels and {many(limit, 'step')} at most"
         with virtualgpu.profile() as profile, virtualgpu.launches() as listed:
             steps = burning_ship(real.copy(), imag.copy(), limit)
         require(
             isinstance(steps, np.ndarray),
-            f"{case}, the function returns a {type(steps).__module__.split('.')[0]}."
+            f"{case}, the function returns {a_or_an(type(steps).__module__.split('.')[0])}."
             f"{type(steps).__name__}, not a NumPy array",
             look=".get() of a CuPy array, .copy_to_host() of Numba's, np.asarray of JAX's",
         )
@@ -72,7 +74,7 @@ def ship(burning_ship):
         launches = len(profile.launches) + len(unseen)
         require(
             launches <= 1,
-            f"the picture is right, but it took {launches:,} launches",
+            f"the picture is right, but it took {many(launches, 'launch', 'launches')}",
             look="one kernel, with the loop inside it",
         )
         needed = 5 * int(expected.sum())  # two squares, their sum, a product, a sum: at the least

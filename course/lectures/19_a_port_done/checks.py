@@ -11,6 +11,8 @@ import numpy as np
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.trials import counted, require_shared, watched
 from gpucourse.exercises.waiting import trial
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 PIXELS = 64
 THREADS = 64
@@ -221,9 +223,9 @@ def jax(jax_map):
         signal, good, pixels, starts, stops, weights = _small(sweeps)
         data = signal, good, pixels, starts[::-1].copy(), stops[::-1].copy(), weights
         longest = int((stops - starts).max()) + more
-        trial(f"{sweeps} sweeps in rows of {longest}")
+        trial(f"{many(sweeps, 'sweep')} in rows of {longest}")
         _require_results(jax_map(*data, longest=longest), data,
-                         f"with {sweeps} sweeps in rows of {longest}")
+                         f"with {many(sweeps, 'sweep')} in rows of {longest}")
     plain = getattr(jax_map, "__wrapped__", jax_map)
     programs = [str(library.make_jaxpr(partial(plain, longest=16))(*_small(n, 16)))
                 for n in (8, 64)]
@@ -258,13 +260,13 @@ def cuda(kernel):
         # Sums in another order: equal to nine digits, and compared to the bit from there.
         return [np.round(one.copy_to_host(), 7) for one in results]
 
-    require(hasattr(kernel, "py_func"), f"this is a {type(kernel).__name__}, not a kernel",
+    require(hasattr(kernel, "py_func"), f"this is {a_or_an(type(kernel).__name__)}, not a kernel",
             look="the name of the function under @cuda.jit")
     for sweeps in (5, 1, 40):
         data = _small(sweeps)
         found = watched(partial(launch, data, 2 * sweeps // THREADS + 1),
-                        what=f"{sweeps} sweeps of two detectors")
-        _require_results(found, data, f"with {sweeps} sweeps of two detectors", near=2e-7)
+                        what=f"{many(sweeps, 'sweep')} of two detectors")
+        _require_results(found, data, f"with {many(sweeps, 'sweep')} of two detectors", near=2e-7)
     even = np.ones((8, 16 * 32)), np.ones((8, 16 * 32), bool), np.zeros((8, 16 * 32), np.int64)
     stops = 16 * np.arange(1, 33)
     counters = counted(kernel, 4, THREADS, *even, stops - 16, stops, np.ones(8), np.zeros(PIXELS),

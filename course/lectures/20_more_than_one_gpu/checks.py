@@ -8,6 +8,8 @@ import re
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 #: Sizes of the meshes that answers are tried on.
 DEVICES = (8, 1, 2, 4)
@@ -36,10 +38,10 @@ def cut(function):
             for axis in range(len(shape)):
                 array = random.normal(size=shape).astype(np.float32)
                 got = function(array, mesh, axis)
-                case = f"with an array of {shape} and {count} devices, axis {axis}"
+                case = f"with an array of {shape} and {many(count, 'device')}, axis {axis}"
                 require(
                     isinstance(got, jax.Array),
-                    f"{case}: what comes back is a {type(got).__name__}, not an array of JAX",
+                    f"{case}: what comes back is {a_or_an(type(got).__name__)}, not an array of JAX",
                     look="`jax.device_put(array, …)` gives one: return it",
                 )
                 require(
@@ -97,7 +99,7 @@ def spread(function):
         values = strips.reshape(6 * count, 5).astype(np.float32)
         mapped, put = _mapped(function, count, P("rows"), (P(), P()))
         got = [float(one) for one in mapped(put(values))]
-        require(len(got) == 2, f"{len(got)} numbers come back: mean and spread are wanted")
+        require(len(got) == 2, f"what comes back: {many(len(got), 'number')}; mean and spread are wanted")
         true = (float(values.mean()), float(values.std()))
         for name, one, right in zip(("mean", "spread"), got, true, strict=True):
             if abs(one - right) <= 1e-3:
@@ -107,7 +109,7 @@ def spread(function):
                 clue = "the sum of all numbers, divided by how many there are on *all* devices"
             elif abs(one - right**2) <= 1e-2:
                 clue = "is it the root?"
-            require(False, f"on {count} devices, the {name} is {one:.4g}; it should be {right:.4g}",
+            require(False, f"on {many(count, 'device')}, the {name} is {one:.4g}; it should be {right:.4g}",
                     look=clue)
     _demand_little(mapped, put(values), 256, "only sums need to travel, not what is summed")
 
@@ -141,7 +143,7 @@ def halo(function):
         row = rows[0]
         mine, place = divmod(int(row), 4)
         too_much = 5 * (got - expected)[row]
-        case = f"on {count} devices, row {row} is wrong: row {place} of device {mine}"
+        case = f"on {many(count, 'device')}, row {row} is wrong: row {place} of device {mine}"
         across = plate[(row - 1 if place == 0 else row + 1) % len(plate)]
         if row in (0, len(plate) - 1) and np.allclose(too_much, across, atol=0.1):
             clue = "outside of the plate it is cold: the first and the last are no neighbours"
@@ -275,5 +277,5 @@ def _demand_little(mapped, values, most: int, look: str) -> None:
         for sides in re.findall(r"\w\d+\[([\d,]*)\]", shapes)
     )
     kinds = ", ".join(sorted({kind for _, kind in found}))
-    require(size <= most, f"the answer is right, but each device gets {size:,} bytes ({kinds}); "
+    require(size <= most, f"the answer is right, but each device gets {many(size, 'byte')} ({kinds}); "
                           f"{most:,} are enough", look=look)

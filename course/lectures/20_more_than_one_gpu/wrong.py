@@ -31,7 +31,7 @@ wrong("cut", "lies on 8 devices", "the mesh of the example")(
          "NamedSharding(jax.make_mesh((8,), (spec[-1],), axis_types=(AxisType.Auto,)), spec)"))
 
 
-@wrong("cut", "is a ndarray, not an array of JAX")
+@wrong("cut", "is an ndarray, not an array of JAX")
 def on_the_host(array, mesh, axis):
     return np.concatenate(np.array_split(array, mesh.size, axis), axis)
 

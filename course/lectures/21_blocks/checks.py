@@ -11,6 +11,8 @@ import numpy as np
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.methods import equations, without
 from gpucourse.exercises.waiting import trial
+from virtualgpu.api import a_or_an
+from virtualgpu.api import many
 
 TILE = 16
 #: One step of what a number is rounded or cut to, relative to it: of float32, and of TF32, as which
@@ -32,7 +34,7 @@ def masked_sum(kernel):
     random = np.random.default_rng(161)
     for n, block in ((1000, 256), (256, 256), (257, 256), (1, 64), (129, 64)):
         values = random.uniform(1, 2, n).astype(np.float32)
-        case = f"with {n} values in blocks of {block}"
+        case = f"with {many(n, 'value')} in blocks of {block}"
         with _noted(case):
             got = _in_blocks(partial(kernel, n=n), values, block)
         right = [values[k:k + block].sum(dtype=np.float64) for k in range(0, n, block)]
@@ -129,7 +131,7 @@ def softmax(kernel):
         scores[:4] -= shift  # rows of one block need not be alike
         rows = pl.BlockSpec((8, columns), lambda i: (i, 0))
         run = partial(_called, partial(kernel, kinds=kinds), (2,), [rows], rows, scores.shape)
-        with _noted(f"in blocks of 8 rows and {columns} columns"):
+        with _noted(f"in blocks of 8 rows and {many(columns, 'column')}"):
             got = run(scores)
         powers = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
         right = powers / powers.sum(axis=1, keepdims=True)
@@ -334,7 +336,7 @@ def tile_sums(kernel):
         right = [values[k:k + size].sum(dtype=np.float64) for k in range(0, n, size)]
         bad = ~np.isclose(got, right, rtol=size * FLOAT32)
         k = int(np.argmax(bad))
-        require(not bad[k], f"with {n} values in tiles of {size}, the sum of tile {k} is "
+        require(not bad[k], f"with {many(n, 'value')} in tiles of {size}, the sum of tile {k} is "
                 f"{got[k]:.6g}, not {right[k]:.6g}", look="which tile does block i load, how long "
                 "is it, and where does its sum go?")
 
@@ -367,7 +369,7 @@ def _tiled(kernel: object, grid: tuple, shape: tuple, *arguments: object, last: 
 
     import virtualgpu
 
-    require(isinstance(kernel, ct.kernel), f"this is a {type(kernel).__name__}, not a kernel",
+    require(isinstance(kernel, ct.kernel), f"this is {a_or_an(type(kernel).__name__)}, not a kernel",
             look="@ct.kernel stands above it, and check gets its name without parentheses")
     trial(f"the kernel on a grid of {grid}")
     given = [cp.asarray(one) if isinstance(one, np.ndarray) else one for one in arguments]
@@ -403,7 +405,7 @@ def _called(kernel: Callable, grid: tuple, specs: list, spec: object, shape: tup
     import jax
     from jax.experimental import pallas as pl
 
-    require(callable(kernel), f"this is a {type(kernel).__name__}, not a function",
+    require(callable(kernel), f"this is {a_or_an(type(kernel).__name__)}, not a function",
             look="the name of the kernel, without parentheses")
     trial(f"the kernel on a grid of {grid}, in interpret mode")
     made = pl.pallas_call(kernel, grid=grid, in_specs=specs, out_specs=spec, interpret=True,

@@ -21,6 +21,7 @@ from gpucourse.exercises.trials import (
     require_parallel,
     watched,
 )
+from virtualgpu.api import many
 
 BLOCK = 128
 
@@ -46,14 +47,14 @@ def wrong_sum(kernel):
         wrong = np.flatnonzero(sums != expected)
         if len(wrong):
             k = wrong[0]
-            require(False, f"with {n} values, sums[{k}] {held(sums[k], expected[k])}; it should be {expected[k]:.6g}",
+            require(False, f"with {many(n, 'value')}, sums[{k}] {held(sums[k], expected[k])}; it should be {expected[k]:.6g}",
                     look="what do threads without a value put into their place, and do they "
                          "take part in the tree?")
     require_parallel(kernel, 4, BLOCK, np.ones(500), np.zeros(4), items=500,
                      look="keep the tree: all threads of a block take part")
     counters = counted(kernel, 4, BLOCK, np.ones(500), np.zeros(4))
     atomics = counters.global_atomics + counters.shared_atomics
-    require(atomics == 0, f"right, but the tree is gone: {atomics} atomics add up 500 values",
+    require(atomics == 0, f"right, but the tree is gone: {many(atomics, 'atomic')} add up 500 values",
             look="keep the tree, and mend the one line that fills it")
 
 
@@ -72,16 +73,16 @@ def crash(maxima_of):
     for n in (129, 128, *LENGTHS, 1000):
         values = random.uniform(-90.0, -10.0, n)
         (found,) = watched(lambda values=values: [maxima_of(_to_carry(values))],
-                           what=f"your function with {n} values")
+                           what=f"your function with {many(n, 'value')}")
         expected = [run.max() for run in np.split(values, range(BLOCK, n, BLOCK)) if run.size]
         require(
             isinstance(found, np.ndarray) and found.ndim == 1,
-            f"with {n} values, the answer is {found!r}, not an array with a place for each run",
+            f"with {many(n, 'value')}, the answer is {found!r}, not an array with a place for each run",
             look="what does run_maxima return?",
         )
         require(
             len(found) == len(expected),
-            f"with {n} values, the answer has {len(found)} for a length; the runs of 128, and the "
+            f"with {many(n, 'value')}, the answer has {len(found)} for a length; the runs of 128, and the "
             f"rest, are {len(expected)}",
             look="which of the two divisions rounds down, and should it?",
         )
@@ -89,12 +90,12 @@ def crash(maxima_of):
         wrong = np.flatnonzero(found != np.array(expected))
         if len(wrong):
             k = wrong[0]
-            require(False, f"with {n} values, all negative, maximum {k} is {found[k]:.6g}, not "
+            require(False, f"with {many(n, 'value')}, all negative, maximum {k} is {found[k]:.6g}, not "
                            f"{expected[k]:.6g}",
                     look="what is in maxima before the launch, and does each run have a place "
                          "of its own?")
         _require_loads(lambda values=values: maxima_of(_to_carry(values)), n,
-                       f"with {n} values, the maxima", "keep_maxima finds them, a thread for each "
+                       f"with {many(n, 'value')}, the maxima", "keep_maxima finds them, a thread for each "
                        "value: the function only makes room and launches")
     values, others = random.uniform(-90.0, -10.0, (2, 1000))
     _require_of_others(lambda: maxima_of(values.copy()), values, others,
@@ -140,7 +141,7 @@ def _require_loads(run: Callable[[], object], loads: int, what: str, look: str) 
     )
     require(
         counters.busiest_accesses <= 64,
-        f"{what} are right, but one thread makes {counters.busiest_accesses:,} accesses to memory",
+        f"{what} are right, but one thread makes {many(counters.busiest_accesses, 'access', 'accesses')} to memory",
         look=look,
     )
 
@@ -148,9 +149,9 @@ def _require_loads(run: Callable[[], object], loads: int, what: str, look: str) 
 def _require_of_others(call: Callable[[], object], values: np.ndarray, others: np.ndarray,
                        expected: Sequence[float] | np.ndarray, look: str) -> None:
     """Require an answer that follows the device, which gets other values than the host."""
-    got = with_other_values(call, [(values, others)], f"with {len(values):,} values", look)
+    got = with_other_values(call, [(values, others)], f"with {many(len(values), 'value')}", look)
     require(got is None or np.allclose(np.asarray(got), expected, rtol=1e-12, atol=0.0),
-            f"with {len(values):,} values, the answer is right, but {HOST}: the device was given "
+            f"with {many(len(values), 'value')}, the answer is right, but {HOST}: the device was given "
             "other values, and the answer did not change with them", look=look)
 
 
@@ -179,7 +180,7 @@ def hang(kernel):
         for cut in (-math.inf, 50.0, 200.0):
             values = random.uniform(1.0, 100.0, n)
             values[n * 2 // 5:][:1] = 300.0  # in none of the elements of blocks of 32
-            case = f"with {n} values, {threads} threads in a block and a cut at {cut:g}"
+            case = f"with {many(n, 'value')}, {many(threads, 'thread')} in a block and a cut at {cut:g}"
             *_, best, lock = launched(kernel, n // threads + 1, threads, values, cut, np.zeros(1),
                                       np.zeros(1, np.int32))
             expected = values[values >= cut].max(initial=0.0)
@@ -240,7 +241,7 @@ def slow(kernel):
     fewest = rows * columns * 8 // 32
     require(
         counters.global_load_sectors <= 1.1 * fewest,
-        f"right, but still slow: {rows} rows of {columns:,} values lie in {fewest:,} sectors, "
+        f"right, but still slow: {many(rows, 'row')} of {many(columns, 'value')} lie in {many(fewest, 'sector')}, "
         f"and the warps fetch {counters.global_load_sectors:,}",
         look="which columns do the 32 lanes of a warp read at one moment?",
     )
@@ -263,21 +264,21 @@ def most_days(shares):
     for n in (1000, 129, 128, 1, 33, 1025):  # 1,025 are too many for one block
         values = random.integers(1, 100, n).astype(np.float64)
         (found,) = watched(lambda values=values: [shares(_to_carry(values))],
-                           what=f"your function with {n} values")
+                           what=f"your function with {many(n, 'value')}")
         require(
             isinstance(found, np.ndarray) and found.shape == values.shape,
-            f"with {n} values, the answer is {type(found).__name__}, not an array of {n} shares",
+            f"with {many(n, 'value')}, the answer is {type(found).__name__}, not an array of {n} shares",
             look="copy_to_host, and return it",
         )
         found, expected = np.asarray(found), values / values.sum()
         wrong = np.flatnonzero(~np.isclose(found, expected, rtol=1e-12, atol=0.0))
         if len(wrong):
             k = wrong[0]
-            require(False, f"with {n} values, share {k} is {found[k]:.6g}, not {expected[k]:.6g}",
+            require(False, f"with {many(n, 'value')}, share {k} is {found[k]:.6g}, not {expected[k]:.6g}",
                     look="is the total complete before the first division?")
         # Each value once for the total, once to be divided.
         _require_loads(lambda values=values: shares(_to_carry(values)), 2 * n,
-                       f"with {n} values, the shares",
+                       f"with {many(n, 'value')}, the shares",
                        "the adding and the dividing belong on the device, a thread for each value")
     values, others = random.uniform(1, 100, (2, 1000))
 

@@ -175,7 +175,7 @@ def test_an_elementwise_kernel_says_what_is_wrong_with_its_arguments(driver):
 
     double = ElementwiseKernel("float *x", "x[i] *= 2", "twice")
     x = gpuarray.to_gpu(np.arange(6, dtype=np.float32))
-    with pytest.raises(TypeError, match="twice takes 1 arguments, not 2"):
+    with pytest.raises(TypeError, match="twice takes 1 argument, not 2"):
         double(x, x)
     with pytest.raises(RuntimeError, match="non-contiguous"):
         double(x[::2])

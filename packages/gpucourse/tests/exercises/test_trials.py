@@ -135,7 +135,7 @@ def test_comparing_shows_the_digits_that_differ():
 
 def test_who_waits_is_told_how_many_numbers_there_are_not_rows():
     arguments = (np.ones((5, 100)), np.ones(5), 3, np.ones(0))
-    assert in_words("row_sums", 5, 32, arguments) == "row_sums[5, 32] with 500, 5 elements"
+    assert in_words("row_sums", 5, 32, arguments) == "row_sums[5, 32] on arrays of 500, 5"
 
 
 @pytest.mark.parametrize(

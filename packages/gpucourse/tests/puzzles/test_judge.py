@@ -82,7 +82,7 @@ def test_numpy_on_the_host_is_no_kernel():
     def on_the_host(a, b, factor, out):
         out[:] = factor * a + b
 
-    assert "this is a function, not a kernel" in refused(on_the_host)
+    assert "this is of type function, not a kernel" in refused(on_the_host)
 
 
 def test_an_object_that_looks_like_a_kernel_is_none():

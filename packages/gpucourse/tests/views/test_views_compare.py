@@ -107,7 +107,7 @@ def test_recorded_times_are_shown_with_their_machine(tmp_path):
         ([np.sum], "give a dict of functions"),
         ({}, "give a dict"),
         ({"k": kernels.copy}, "'k' is a kernel, which needs brackets"),
-        ({"k": 3}, "'k' is a int: give a function"),
+        ({"k": 3}, "'k' is an int: give a function"),
     ],
 )
 def test_what_is_no_implementation_is_told(given, message):

@@ -154,7 +154,8 @@ class Jitted:
                 hash(value)
             except TypeError:
                 raise JaxpileError(
-                    f"the static argument {name!r} of {self.name} is a {type(value).__name__}, "
+                    f"the static argument {name!r} of {self.name} is of type "
+                    f"{type(value).__name__}, "
                     "which has no hash. Pass a tuple, a number or a string, or make the argument "
                     "an array."
                 ) from None

@@ -37,7 +37,7 @@ class Buffer:
     @property
     def contents(self) -> np.ndarray:
         """What a constant holds: shape as the buffer's."""
-        assert self.data is not None, f"{self.name} is a {self.kind} and no constant"
+        assert self.data is not None, f"{self.name} is no constant but of the kind {self.kind}"
         return self.data
 
     def __repr__(self):

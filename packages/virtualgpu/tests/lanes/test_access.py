@@ -500,7 +500,8 @@ def test_a_fault_names_kernel_block_thread_and_address():
     assert error.location.kernel == "k"
     # 300 = 4 * 64 + 44
     assert (error.location.block, error.location.thread) == ((0, 2, 0), (12, 2, 0))
-    assert "reads 4 bytes of global memory, 0 bytes after the end of an array of 1200" in str(error)
+    said = "reads 4 bytes of global memory, 0 bytes after the end of an array of 1,200 bytes"
+    assert said in str(error)
     assert "(83 more threads do the same)" in error.message
 
 
@@ -555,7 +556,7 @@ def test_a_loop_that_walks_off_the_end(access, lanes):
         np.zeros(1000, np.uint32),
         block=lanes,
     )
-    assert "0 bytes after the end of an array of 4000 bytes" in error.message
+    assert "0 bytes after the end of an array of 4,000 bytes" in error.message
     assert error.location.thread == (lanes - 1, 0, 0)
 
 

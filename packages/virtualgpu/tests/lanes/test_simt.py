@@ -423,7 +423,7 @@ def test_parameters_in_registers():
         virtualgpu.Module.from_ptx(HEADER + ".visible .entry k(.reg .u32 n) { ret; }")
     with pytest.raises(PTXSyntaxError, match=r"unknown register type \.u3"):
         per_thread("mov.u32 %r0, 0;", before=".func f(.reg .u3 n) { ret; }")
-    with pytest.raises(VirtualGPUError, match="1 arguments; it takes 2"):
+    with pytest.raises(VirtualGPUError, match="1 argument; it takes 2"):
         per_thread("call (%r3, %fd1), both, (%r1); mov.u32 %r0, 0;", before=REGISTER_PARAMETERS)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import require
 from gpucourse.exercises.trials import in_words, watched
-from virtualgpu.api import CompilationError, Counters, source_path
+from virtualgpu.api import CompilationError, Counters, a_or_an, source_path
 
 NAME = "kernel.cu"
 
@@ -47,7 +47,7 @@ def counted_cpp(
 def _compiled(source: object, name: str) -> virtualgpu.Module:
     require(
         isinstance(source, str),
-        f"this is a {type(source).__name__}, not a string",
+        f"this is {a_or_an(type(source).__name__)}, not a string",
         look="hand over the source itself, not the module or the kernel",
     )
     assert isinstance(source, str)

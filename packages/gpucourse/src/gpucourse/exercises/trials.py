@@ -53,7 +53,7 @@ def require_kernel(kernel: object) -> None:
     """Require a kernel of Numba's."""
     require(
         hasattr(kernel, "py_func") and hasattr(kernel, "forall"),
-        _("this is a {type}, not a kernel").format(type=type(kernel).__name__),
+        _("this is of type {type}, not a kernel").format(type=type(kernel).__name__),
         look=_("the name of the function under @cuda.jit, without parentheses"),
     )
 
@@ -143,7 +143,7 @@ def in_words(name: str, blocks: object, threads: object, arguments: Sequence) ->
     ]
     launch = f"{name}[{blocks}, {threads}]"
     return (
-        _("{launch} with {sizes} elements").format(launch=launch, sizes=", ".join(sizes))
+        _("{launch} on arrays of {sizes}").format(launch=launch, sizes=", ".join(sizes))
         if sizes
         else launch
     )

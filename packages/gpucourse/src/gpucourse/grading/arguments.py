@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import describe_form
-from virtualgpu.api import AWKWARD_PARAMETERS, is_awkward, is_plain
+from virtualgpu.api import AWKWARD_PARAMETERS, a_or_an, is_awkward, is_plain
 
 NUMBERS = "biufc"  # the kinds of NumPy's types that are numbers
 DEEPEST = 8  # lists within lists that an argument may be: as many as may be sent
@@ -71,7 +71,9 @@ def scalar(value: object) -> np.generic:
     if isinstance(value, np.generic | complex | float | int):
         number = np.asarray(value)
         if number.dtype.kind not in NUMBERS:
-            raise TypeError(f"a kernel takes numbers of at most 64 bits, not a {number.dtype}")
+            raise TypeError(
+                f"a kernel takes numbers of at most 64 bits, not {a_or_an(number.dtype)}"
+            )
         kind: type[np.generic] = number.dtype.type
         return kind(value)
     raise TypeError(f"a kernel takes arrays and numbers, not {type(value).__name__}")

@@ -114,7 +114,7 @@ def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
 
     require(
         type(kernel) is CUDADispatcher,
-        _("this is a {type}, not a kernel: a function under `@cuda.jit` is asked for").format(
+        _("this is of type {type}, not a kernel: a function under `@cuda.jit` is asked for").format(
             type=type(kernel).__name__
         ),
         look=_("`@cuda.jit` above `def {name}`, its name without parentheses here").format(

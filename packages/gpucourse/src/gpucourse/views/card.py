@@ -9,7 +9,7 @@ from gpucourse.views import listing, tiles, words
 from gpucourse.views.page import View, box, escape, head, note, wide
 from gpucourse.views.runs import Observed
 from virtualgpu import sources
-from virtualgpu.api import LaunchProfile, TileProfile
+from virtualgpu.api import LaunchProfile, TileProfile, many
 from virtualgpu.errors import Location
 from virtualgpu.findings import Finding
 
@@ -105,7 +105,7 @@ def cards(observed: Sequence[Observed], most: int) -> View:
     markup, text = "".join(view.markup for view in views), [view.text for view in views]
     if rest := [one for group in alike[most:] for one in group]:
         left = (
-            f"{words.many(len(rest), 'further launch', 'further launches')} of this cell "
+            f"{many(len(rest), 'further launch', 'further launches')} of this cell "
             f"{'is' if len(rest) == 1 else 'are'} left out: {_kernels(rest)}."
         )
         markup += box(note(left))
@@ -161,7 +161,7 @@ def _findings_markup(findings: list[Finding]) -> str:
             + "</div>"
         )
     if more := len(findings) - MOST_FINDINGS:
-        items.append(note(f"and {words.many(more, 'further finding')}") if more > 0 else "")
+        items.append(note(f"and {many(more, 'further finding')}") if more > 0 else "")
     return "".join(items)
 
 
@@ -182,7 +182,7 @@ def _findings_text(findings: list[Finding]) -> str:
         if found.count > 1:
             lines.append(f"    {found.count:,} times in this launch")
     if len(findings) > MOST_FINDINGS:
-        lines.append(f"  and {words.many(len(findings) - MOST_FINDINGS, 'further finding')}")
+        lines.append(f"  and {many(len(findings) - MOST_FINDINGS, 'further finding')}")
     return "\n".join(lines)
 
 

@@ -19,7 +19,7 @@ import virtualgpu
 from gpucourse.system.device import device
 from gpucourse.views.costs import Comparison, Recorded, Result
 from gpucourse.views.runs import to_host
-from gpucourse.views.words import many
+from virtualgpu.api import a_or_an, many
 
 #: Runs that are timed after one to warm up, unless they take longer than the seconds below.
 REPEATS, PATIENCE = 7, 1.0
@@ -57,7 +57,7 @@ def compare(
     for name, function in implementations.items():
         kernel = hasattr(function, "py_func") and hasattr(function, "forall")
         if kernel or not callable(function):
-            what = "a kernel, which needs brackets" if kernel else f"a {type(function).__name__}"
+            what = "a kernel, which needs brackets" if kernel else a_or_an(type(function).__name__)
             raise TypeError(
                 f"'{name}' is {what}: give a function that takes the input and returns "
                 "the answer, such as lambda x: ..."

@@ -14,8 +14,8 @@ from gpucourse.system.device import device
 from gpucourse.system.libraries import version
 from gpucourse.views.page import View, box, escape, head, note, wide
 from gpucourse.views.picture import COLOURS, canvas, themed_svg
-from gpucourse.views.words import duration, many, number, size
-from virtualgpu.api import Counters
+from gpucourse.views.words import duration, number, size
+from virtualgpu.api import Counters, many
 
 SECTOR = 32  # bytes
 #: Of which a comparison that is kept has the versions.

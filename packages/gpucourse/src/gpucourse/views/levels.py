@@ -27,8 +27,7 @@ from gpucourse.views.page import (
 )
 from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges
-from gpucourse.views.words import many
-from virtualgpu.api import ThreadStep
+from virtualgpu.api import ThreadStep, many
 
 #: Elements that fit beside each other.
 WIDEST = 64

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from gpucourse.views.words import WARP, many, number, share
+from gpucourse.views.words import WARP, number, share
 from virtualgpu import sources
-from virtualgpu.api import Counters
+from virtualgpu.api import Counters, many
 
 #: Lines of source that a card shows at most; a kernel is rarely as long.
 MOST_LINES = 120

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gpucourse.views.picture import COLOURS
+from virtualgpu.api import a_or_an
 
 SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE, VERMILION = COLOURS
 #: Blocks, warps or threads that stand side by side take these in turn. All carry black text.
@@ -75,7 +76,8 @@ def beside(*views: View) -> View:
     for view in views:
         if not isinstance(view, View):
             raise TypeError(
-                f"beside() takes views, such as gpucourse.memory(...), not a {type(view).__name__}"
+                "beside() takes views, such as gpucourse.memory(...), not "
+                f"{a_or_an(type(view).__name__)}"
             )
     return View(
         f'<div class="gpuc-row">{"".join(view.markup for view in views)}</div>',

@@ -18,6 +18,7 @@ from virtualgpu.api import (
     LaunchProfile,
     LaunchTrace,
     MachineArray,
+    a_or_an,
     awkward_to_device,
     current_device,
     host_copy,
@@ -208,7 +209,7 @@ def check_kernel(kernel: Any) -> str:
             "@cuda.jit above its def"
         )
     raise TypeError(
-        f"this is a {type(kernel).__name__}, not a kernel: give the name of the "
+        f"this is {a_or_an(type(kernel).__name__)}, not a kernel: give the name of the "
         "function under @cuda.jit, without brackets, or a RawKernel"
     )
 

@@ -31,9 +31,9 @@ from gpucourse.views.page import (
     wide,
 )
 from gpucourse.views.runs import Launch, Observed, traced
-from gpucourse.views.words import WARP, many
+from gpucourse.views.words import WARP
 from virtualgpu import sources
-from virtualgpu.api import ThreadStep
+from virtualgpu.api import ThreadStep, many
 
 #: Steps and warps that are drawn unless told otherwise, and at most.
 STEPS, WARPS = 100, 4

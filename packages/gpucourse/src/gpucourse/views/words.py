@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from virtualgpu.api import Counters
+from virtualgpu.api import Counters, many
 
 #: Signs of a remark: as good as it gets, worth a look, or simply so.
 GOOD, COSTLY, PLAIN = "✓", "!", "·"
@@ -173,11 +173,6 @@ def number(value: float) -> str:
     if 0 < abs(value) < 0.1:
         return f"{value:.2g}"
     return f"{value:.1f}".removesuffix(".0")
-
-
-def many(count: int, one: str, more: str | None = None) -> str:
-    """``1 warp``, ``3,125 warps``."""
-    return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
 def share(part: float) -> str:

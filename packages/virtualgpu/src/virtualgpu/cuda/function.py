@@ -16,6 +16,7 @@ from virtualgpu.cuda.module import Module, three
 from virtualgpu.errors import LaunchError
 from virtualgpu.launch.limits import MAX_SHARED
 from virtualgpu.memory.windows import LARGEST_CLUSTER
+from virtualgpu.wording import many
 
 PORTABLE_CLUSTER = 8  # blocks (CUDA C++ Programming Guide, "Thread Block Clusters")
 
@@ -112,7 +113,7 @@ class CudaFunction:
         self.look(arguments)
         if len(arguments) < len(self.sizes):
             raise LaunchError(
-                f"kernel {self.entry} takes {len(self.sizes)} arguments and was given "
+                f"kernel {self.entry} takes {many(len(self.sizes), 'argument')} and was given "
                 f"{len(arguments)}: a GPU would read whatever lies where the others should be"
             )
         self.run(

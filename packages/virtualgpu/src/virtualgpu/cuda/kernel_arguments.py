@@ -19,6 +19,7 @@ from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.ptx import Function
 from virtualgpu.watch import instruments
 from virtualgpu.watch.checking import Recorder
+from virtualgpu.wording import many
 
 
 class Argument(NamedTuple):
@@ -33,7 +34,7 @@ class Argument(NamedTuple):
 
     def __str__(self) -> str:
         if self.dtype is None:
-            return f"{len(self.raw)} bytes"
+            return many(len(self.raw), "byte")
         return f"an array of {self.dtype}" if self.is_array else f"a number of type {self.dtype}"
 
 
@@ -56,9 +57,9 @@ def misfit(argument: Argument, size: int, declared: ParameterType | None) -> str
     narrower integer fits where its value does: its low bytes come first, and are read.
     """
     if declared is None:
-        return None if len(argument.raw) == size else f"{size} bytes"
+        return None if len(argument.raw) == size else many(size, "byte")
     if argument.dtype is None:
-        return None if len(argument.raw) == size else f"{declared}, {size} bytes"
+        return None if len(argument.raw) == size else f"{declared}, {many(size, 'byte')}"
     if argument.is_array:
         if declared.pointer:
             return None if declared.takes_array_of(argument.dtype) else str(declared)
@@ -85,7 +86,7 @@ def misfits(
 ) -> list[str]:
     """What is wrong with a launch's arguments, one sentence each; positions count from 0."""
     if len(arguments) != len(sizes):
-        return [f"{kernel} takes {len(sizes)} arguments and was given {len(arguments)}"]
+        return [f"{kernel} takes {many(len(sizes), 'argument')} and was given {len(arguments)}"]
     found = []
     for position, (argument, size) in enumerate(zip(arguments, sizes, strict=True)):
         declared = signature[position] if signature is not None else None

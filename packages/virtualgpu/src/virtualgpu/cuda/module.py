@@ -19,6 +19,7 @@ from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_ar
 from virtualgpu.cuda.kernel_resources import Resources, resources
 from virtualgpu.errors import LaunchError, LinkError, VirtualGPUError
 from virtualgpu.ptx import Function, Variable, parse
+from virtualgpu.wording import a_or_an, many
 
 # Headers that take seconds: no source with them is compiled twice for the types of arguments.
 _SLOW_HEADERS = re.compile(r'#\s*include\s*[<"](cooperative_groups|cub/|thrust/|cuda/)')
@@ -215,7 +216,9 @@ class Module:
         function = self.function(entry)
         wanted = function.parameters
         if len(args) != len(wanted):
-            raise LaunchError(f"kernel {entry} takes {len(wanted)} arguments, not {len(args)}")
+            raise LaunchError(
+                f"kernel {entry} takes {many(len(wanted), 'argument')}, not {len(args)}"
+            )
         slow = self._source is not None and _SLOW_HEADERS.search(self._source[0])
         signature = None if slow else self.signature(entry)
         copies: list[tuple[int, np.ndarray]] = []
@@ -297,12 +300,13 @@ class Module:
             argument = Argument(_number(value, variable, position))
         else:
             raise LaunchError(
-                f"argument {position} is a {type(value).__name__}; a kernel takes numbers, "
+                f"argument {position} is {a_or_an(type(value).__name__)}; a kernel takes numbers, "
                 "bytes and arrays"
             )
         if len(argument.raw) != size:
             raise LaunchError(
-                f"argument {position} has {len(argument.raw)} bytes, its parameter {size}: give "
+                f"argument {position} has {many(len(argument.raw), 'byte')}, its parameter "
+                f"{size}: give "
                 "a NumPy scalar of the type that the kernel declares"
             )
         if wanted := kernel_arguments.misfit(argument, size, declared):
@@ -341,7 +345,7 @@ class Module:
         values = np.ascontiguousarray(values)
         address, nbytes = self.symbol(name)
         if values.nbytes > nbytes:
-            raise LaunchError(f"{values.nbytes} bytes for {name}, which has {nbytes}")
+            raise LaunchError(f"{many(values.nbytes, 'byte')} for {name}, which has {nbytes}")
         self.device.write(address, values)
 
 
@@ -355,7 +359,7 @@ def _number(value: float, variable: Variable, position: int) -> bytes:
     size, is_float = variable.size, variable.element in ("f16", "f32", "f64")
     misfit = LaunchError(
         f"argument {position} is {str(value)[:40]}, which does not fit the kernel's parameter of "
-        f"type {variable.element}, {size} bytes"
+        f"type {variable.element}, {many(size, 'byte')}"
     )
     if isinstance(value, float) and not is_float:
         raise misfit

@@ -18,6 +18,7 @@ from virtualgpu.devices.remote import Ask, RemoteDevice
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.memory.global_memory import POISON
 from virtualgpu.memory.plain_dtypes import demand_plain
+from virtualgpu.wording import many
 
 
 class _Copy:
@@ -139,7 +140,7 @@ class MirroredDevice(RemoteDevice):
         extent = self.extent(address)
         if nbytes and (extent is None or address + nbytes > extent[1]):
             raise VirtualGPUError(
-                f"{what} of {nbytes} bytes at {address:#x}: no allocation has them"
+                f"{what} of {many(nbytes, 'byte')} at {address:#x}: no allocation has them"
             )
 
     # -- the copy ------------------------------------------------------------------------------

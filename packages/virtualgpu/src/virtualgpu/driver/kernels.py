@@ -27,6 +27,7 @@ from virtualgpu.driver.tiles import image as tile_image
 from virtualgpu.errors import LaunchError, LinkError, VirtualGPUError
 from virtualgpu.launch.limits import blocks_per_multiprocessor
 from virtualgpu.watch import queues
+from virtualgpu.wording import many
 
 _Attribute = binding.CUfunction_attribute
 _handles = itertools.count(0xA000, 16)
@@ -430,6 +431,6 @@ def _parameters(function: CudaFunction | TileFunction, parameters: int, extra: i
         raise DriverFailure(
             Result.CUDA_ERROR_INVALID_VALUE,
             "cuLaunchKernel",
-            f"{function.entry} takes {len(function.sizes)} arguments; none came",
+            f"{function.entry} takes {many(len(function.sizes), 'argument')}; none came",
         )
     return [ctypes.string_at(buffer + offset, size) for offset, size in _places(function)]

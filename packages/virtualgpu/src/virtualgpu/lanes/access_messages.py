@@ -12,6 +12,7 @@ from virtualgpu.lanes.wave import STACK_TOP
 from virtualgpu.languages import language_of
 from virtualgpu.memory import array_names
 from virtualgpu.program.site import Site
+from virtualgpu.wording import many
 
 
 def _verb(site: Site) -> str:
@@ -52,7 +53,7 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
         if several == 2
         else f" ({several - 1} more threads do the same)"
     )
-    what = named or f"{site.size} bytes of {space} memory, {where}"
+    what = named or f"{many(site.size, 'byte')} of {space} memory, {where}"
     which = f", element {numbered}" if numbered else ""
     raise MemoryAccessError(
         f"illegal address: the thread {_verb(site)} {what}{others}{which}; {help_}",

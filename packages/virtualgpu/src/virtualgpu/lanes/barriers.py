@@ -257,7 +257,7 @@ def deadlock(wave: Wave) -> DeadlockError:
         parts.append(f"{len(lanes)} of its threads (the first is {who}) at line {line} for {what}")
     exited = int(wave.exited[first : first + many].sum())
     if exited:
-        parts.append(f"{exited} have ended")
+        parts.append("1 has ended" if exited == 1 else f"{exited} have ended")
     block = wave.where(first * wave.threads)[0]
     whom = f"the cluster of block {block}" if many > 1 else f"block {block}"
     return DeadlockError(

@@ -14,6 +14,7 @@ from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.registers import Registers
 from virtualgpu.lanes.wave import MAX_LOCAL, Wave
 from virtualgpu.program.program import CODE_BASE, Block
+from virtualgpu.wording import many
 
 
 def call(wave: Wave, group: Group, block: Block, address: np.ndarray) -> list[Group]:
@@ -41,7 +42,7 @@ def call(wave: Wave, group: Group, block: Block, address: np.ndarray) -> list[Gr
     # A result that only one side declares is lost or undefined, as on hardware.
     if len(formal) != len(site.arguments):
         raise VirtualGPUError(
-            f"call of {name} with {len(site.arguments)} arguments; it takes {len(formal)}",
+            f"call of {name} with {many(len(site.arguments), 'argument')}; it takes {len(formal)}",
             barriers.location(wave, group),
         )
     if len(group.stack) >= wave.launch.call_depth:

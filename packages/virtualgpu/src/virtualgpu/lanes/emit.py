@@ -27,6 +27,7 @@ from virtualgpu.program.program import Block, Program
 from virtualgpu.program.steps import WIDE, Barrier, Call, Data, MemoryAccess, Move, Parameter, Step
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
+from virtualgpu.wording import a_or_an
 
 # A block's function gives what the block's ending needs (program.program.Block).
 Run = Callable[[Group], Any]
@@ -64,7 +65,7 @@ def literal(value: Immediate, want: np.dtype) -> np.ndarray:
         with np.errstate(all="ignore"):
             array = array.astype(want)
     elif want.itemsize != have.itemsize:
-        raise PTXSyntaxError(f"a {value.type} literal where {want} is wanted")
+        raise PTXSyntaxError(f"{a_or_an(value.type)} literal where {want} is wanted")
     return array.view(want)
 
 
@@ -164,7 +165,7 @@ class Emitter:
                 bits = UNSIGNED[2]
                 return self.cast(f"{name}.view({self.dtype(bits)})", bits, want)
             if have.kind not in "uib":
-                raise PTXSyntaxError(f"a {have} value where {want} is wanted")
+                raise PTXSyntaxError(f"{a_or_an(have)} value where {want} is wanted")
             return self.cast(f"{name}.astype({self.dtype(middle)})", middle, want)
         if want.kind == "b":
             return f"({name} != 0)"
@@ -245,7 +246,7 @@ class Emitter:
             wide = np.dtype(f"{'i' if have.kind == 'i' else 'u'}{declared.itemsize}")
             expression, have = f"({expression}).astype({self.dtype(wide)})", wide
         elif have.itemsize > declared.itemsize:
-            raise PTXSyntaxError(f"a {have} result for a register of {declared}")
+            raise PTXSyntaxError(f"{a_or_an(have)} result for a register of {declared}")
         # The name is new at every write: earlier values may still be held by other registers.
         variable = f"r{slot}"
         self.lines.append(f" {variable} = {expression}")

@@ -37,6 +37,7 @@ from virtualgpu.launch.limits import (
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.program.program import Program
 from virtualgpu.program.shared_layout import SharedLayout
+from virtualgpu.wording import many
 
 # Lanes that run together. One NumPy array of 64-bit values over 32,768 lanes has 256 kB: the
 # few that an instruction touches stay in a core's second-level cache.
@@ -180,7 +181,8 @@ class Launch:
         resident = MULTIPROCESSORS * blocks_per_multiprocessor(self.threads)
         if self.cooperative and self.blocks > resident:
             raise LaunchError(
-                f"a cooperative launch of {self.blocks:,} blocks of {self.threads} threads: at "
+                f"a cooperative launch of {self.blocks:,} blocks of "
+                f"{many(self.threads, 'thread')}: at "
                 f"most {resident} fit on the device at once, and all must "
                 "(kernel.max_cooperative_grid_blocks); let each thread do more"
             )
@@ -189,7 +191,8 @@ class Launch:
             raise LaunchError(f"the kernel needs blocks of {wanted.required_block}")
         if wanted.maximum_threads and self.threads > wanted.maximum_threads:
             raise LaunchError(
-                f"the kernel was compiled for at most {wanted.maximum_threads} threads a block"
+                "the kernel was compiled for at most "
+                f"{many(wanted.maximum_threads, 'thread')} a block"
             )
         shared = self.program.shared.packed + self.dynamic_shared
         if self.dynamic_shared < 0 or shared > MAX_SHARED:
@@ -207,7 +210,7 @@ class Launch:
             if len(value) != variable.size:
                 raise LaunchError(
                     f"parameter {number} of {self.program.display} "
-                    f"has {variable.size} bytes, not {len(value)}"
+                    f"has {many(variable.size, 'byte')}, not {len(value)}"
                 )
             at = self.program.parameter_offsets[variable.name]
             raw[at : at + variable.size] = value

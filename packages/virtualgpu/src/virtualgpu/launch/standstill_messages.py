@@ -12,6 +12,7 @@ from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.memory import array_names
 from virtualgpu.program.site import Site
+from virtualgpu.wording import many
 
 Standstill: TypeAlias = Any  # launch.standstill's, whose module is made of this one
 
@@ -46,11 +47,13 @@ def all_wait(found: Standstill, here: Group) -> EndlessError:
         if place not in firsts or group.lanes[0] < firsts[place].lanes[0]:
             firsts[place] = group
     words = [
-        f"{_threads(count)} (the first is {wave.where(int(firsts[place].lanes[0]))[1]}) {place}"
+        f"{many(count, 'thread')} (the first is "
+        f"{wave.where(int(firsts[place].lanes[0]))[1]}) {place}"
         for place, count in parts.items()
     ]
     if wave.exited[block]:
-        words.append(f"{int(wave.exited[block])} have ended")
+        ended = int(wave.exited[block])
+        words.append("1 has ended" if ended == 1 else f"{ended} have ended")
     others = sum(int(np.count_nonzero(one.exited < one.threads)) for one in launch.resident) - 1
     more = f"; {others} more block{'s wait' if others > 1 else ' waits'} as well" if others else ""
     return EndlessError(
@@ -59,10 +62,6 @@ def all_wait(found: Standstill, here: Group) -> EndlessError:
         "late, a block not launched?",
         barriers.location(wave, next(iter(firsts.values()))),
     )
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread{'' if count == 1 else 's'}"
 
 
 def _line(group: Group) -> object:
@@ -100,8 +99,10 @@ def _until(site: Site, space: str, group: Group, addresses: np.ndarray) -> str:
     if space == "global":
         number = array_names.argument(wave.launch, at, site.size)
         name = array_names.element(wave.launch, at) or (
-            f"element {number}" if number else f"{site.size} bytes of global memory at {at:#x}"
+            f"element {number}"
+            if number
+            else f"{many(site.size, 'byte')} of global memory at {at:#x}"
         )
     else:
-        name = f"{site.size} bytes of {space} memory at offset {at}"
+        name = f"{many(site.size, 'byte')} of {space} memory at offset {at}"
     return f"wait for {name}, which stays {value:{'.6g' if site.dtype.kind == 'f' else ''}}"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.memory.global_memory import GUARD
+from virtualgpu.wording import many
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +112,19 @@ def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> t
     if array.itemsize:
         start += unit * signed.pop(0)
     shape, strides = signed[:n], [unit * stride for stride in signed[n:]]
-    ends = [(many - 1) * stride for many, stride in zip(shape, strides, strict=True)]
+    ends = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
     distance = _outside(
         address, start + sum(e for e in ends if e < 0), start + sum(e for e in ends if e > 0)
     )
     index, left = [0] * n, address - start
     for axis in sorted(range(n), key=lambda axis: -abs(strides[axis])):
         if strides[axis]:
-            many, left = divmod(left, abs(strides[axis]))
-            index[axis] = many if strides[axis] > 0 else -many
+            steps, left = divmod(left, abs(strides[axis]))
+            index[axis] = steps if strides[axis] > 0 else -steps
     if 0 in shape:
         return distance, f"{array.name}, which has no elements"
     if min(index) < 0:
-        return distance, f"{distance} bytes before {array.name}"
+        return distance, f"{many(distance, 'byte')} before {array.name}"
     extent = str(shape[0]) if n == 1 else str(tuple(shape))
     return distance, f"{array.name}[{', '.join(map(str, index))}] of {extent}"
 

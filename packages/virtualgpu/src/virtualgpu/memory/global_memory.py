@@ -19,6 +19,7 @@ from virtualgpu.errors import OutOfMemory, VirtualGPUError
 from virtualgpu.memory.mapping import BASE, PAGE, Mapping
 from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.memory.written import Written
+from virtualgpu.wording import many
 
 ALIGN = 512  # cudaMalloc promises at least 256
 # Bytes that no allocation covers, on either side of each: no power of two, or arrays of one size
@@ -256,7 +257,7 @@ class GlobalMemory:
         for number, other in enumerate(self.all):
             if other is not self and (extent := other.extent(address)):
                 return (
-                    f"in an array of {extent[1] - extent[0]} bytes on device {number}, and "
+                    f"in an array of {many(extent[1] - extent[0], 'byte')} on device {number}, and "
                     f"this is device {self.all.index(self)}"
                 )
         return ""
@@ -264,21 +265,22 @@ class GlobalMemory:
     def describe(self, address: int, size: int) -> str:
         """Where an illegal ``address`` lies with respect to the allocations, in words."""
         if nbytes := self.freed(address):
-            return f"in an array of {nbytes} bytes that was freed (use after free)"
+            return f"in an array of {many(nbytes, 'byte')} that was freed (use after free)"
         at = bisect.bisect(self.starts, address) - 1
         near = []
         if at >= 0:
             start, end = self.starts[at], self.ends[at]
             if address < end:
-                return f"{size} bytes that run past the end of an array of {end - start} bytes"
-            near.append((address - end, f"{address - end} bytes after", start, end))
+                whole = many(end - start, "byte")
+                return f"{many(size, 'byte')} that run past the end of an array of {whole}"
+            near.append((address - end, f"{many(address - end, 'byte')} after", start, end))
         if at + 1 < len(self.starts):
             start, end = self.starts[at + 1], self.ends[at + 1]
-            near.append((start - address, f"{start - address} bytes before", start, end))
+            near.append((start - address, f"{many(start - address, 'byte')} before", start, end))
         if near and min(near)[0] < GUARD:
             _, words, start, end = min(near)
             side = "the end" if "after" in words else "the start"
-            return f"{words} {side} of an array of {end - start} bytes"
+            return f"{words} {side} of an array of {many(end - start, 'byte')}"
         if address < 4096:
             return "a null pointer: the array is empty or was never given memory"
         if other := self.elsewhere(address):
@@ -292,7 +294,8 @@ class GlobalMemory:
         extent = self.extent(address)
         if nbytes and (extent is None or address + nbytes > extent[1]):
             raise VirtualGPUError(
-                f"{what} of {nbytes} bytes at {address:#x}: {self.describe(address, nbytes)}"
+                f"{what} of {many(nbytes, 'byte')} at {address:#x}: "
+                f"{self.describe(address, nbytes)}"
             )
 
     def _span(self, address: int, nbytes: int, what: str) -> slice:

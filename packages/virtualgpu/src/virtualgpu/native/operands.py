@@ -28,6 +28,7 @@ from virtualgpu.operations.types import UNSIGNED, kind
 from virtualgpu.program.program import Program
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
+from virtualgpu.wording import a_or_an
 
 U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 _FIELDS = {
@@ -127,7 +128,7 @@ class Registers:
             return
         declared = self.program.dtypes[slot]
         if have.itemsize > declared.itemsize:
-            raise Refused(f"a {have} result for a register of {declared}")
+            raise Refused(f"{a_or_an(have)} result for a register of {declared}")
         if have.itemsize < declared.itemsize:
             if have.kind == "b":
                 value, have = value.to("u8"), UNSIGNED[1]

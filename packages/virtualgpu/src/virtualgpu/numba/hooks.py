@@ -54,6 +54,7 @@ from virtualgpu.numba.core import (
 )
 from virtualgpu.watch import queues
 from virtualgpu.watch.host_arrays import watched
+from virtualgpu.wording import many
 
 _saved: list[tuple[object, str, object]] = []
 _FINALIZERS = (
@@ -300,7 +301,8 @@ def _launch_for(module):
         if len(arguments) != len(kernel.sizes):
             raise InvalidLaunch(
                 LaunchError(
-                    f"the kernel takes {len(kernel.sizes)} values and got {len(arguments)}: an "
+                    f"the kernel takes {many(len(kernel.sizes), 'value')} and got "
+                    f"{len(arguments)}: an "
                     "argument has another type or number of dimensions than the signature says"
                 )
             )

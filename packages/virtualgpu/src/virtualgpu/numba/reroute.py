@@ -27,6 +27,7 @@ from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.memory import array_names
 from virtualgpu.numba.arguments import array_parameters
 from virtualgpu.numba.machine_array import MachineArray, give_back, host_copy
+from virtualgpu.wording import a_or_an
 
 _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
@@ -127,7 +128,8 @@ class _Arguments:
             self.parameters += parameters
             return kind
         raise TypeError(
-            f"a {type(value).__name__} cannot be handed to the virtual GPU beside a real one: "
+            f"{a_or_an(type(value).__name__)} cannot be handed to the virtual GPU beside a "
+            "real one: "
             "arrays and numbers can"
         )
 

@@ -33,6 +33,7 @@ from virtualgpu.program.steps import (
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
 from virtualgpu.ptx.module import Operand
 from virtualgpu.ptx.opcodes import has_result, traits
+from virtualgpu.wording import many
 
 S = TypeVar("S", bound=Step)
 
@@ -152,7 +153,9 @@ class _Decoder:
             instruction.opcode, instruction.modifiers, len(sources), len(targets)
         )
         if len(sources) != len(operation.sources):
-            raise PTXSyntaxError(f"{instruction.name} takes {len(operation.sources)} operands")
+            raise PTXSyntaxError(
+                f"{instruction.name} takes {many(len(operation.sources), 'operand')}"
+            )
         step = self.made(Data, targets, sources, operation=operation)
         if operation.carry_in or operation.carry_out:
             carry = self.program.slot(self.code, "%cc", np.dtype("?"))
@@ -225,22 +228,24 @@ class _Decoder:
                 isinstance(one, Register) for one in (*given, *targets)
             ):
                 raise PTXSyntaxError(
-                    f"{instruction.name} takes {wanted} values, registers of "
+                    f"{instruction.name} takes {many(wanted, 'value')}, registers of "
                     f".b128: {instruction.text[:80]}"
                 )
             return
         if len(given) != wanted:
             raise PTXSyntaxError(
-                f"an atomic with {len(given)} values: {instruction.text}"
+                f"an atomic with {many(len(given), 'value')}: {instruction.text}"
                 if site.kind == "atomic"
-                else f"{len(given)} values where {instruction.name} takes {wanted}: "
+                else f"{many(len(given), 'value')} where {instruction.name} takes {wanted}: "
                 f"{instruction.text[:80]}"
             )
         moved = [*targets, *given] if site.kind != "atomic" or site.width > 1 else targets
         for operand in moved:
             parts = len(items(operand))
             if parts != site.width or isinstance(operand, Vector) != (site.width > 1):
-                raise PTXSyntaxError(f"{parts} values where {instruction.name} moves {site.width}")
+                raise PTXSyntaxError(
+                    f"{many(parts, 'value')} where {instruction.name} moves {site.width}"
+                )
 
     def parameter(
         self,
@@ -339,8 +344,8 @@ class _Decoder:
         count, results = PROVIDED[name]
         if len(given) != count or len(returns) > results:
             raise PTXSyntaxError(
-                f"call of {name} with {len(given)} argument{'' if len(given) == 1 else 's'} and "
-                f"{len(returns)} results; it takes {count}"
+                f"call of {name} with {many(len(given), 'argument')} and "
+                f"{many(len(returns), 'result')}; it takes {count}"
             )
         return self.held(
             Call, [item.name for item in returns], [item.name for item in given], function=name

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from virtualgpu.ptx import Function, Instruction, Symbol, Variable, Vector
+from virtualgpu.wording import many
 
 
 class SharedLayout:
@@ -45,16 +46,16 @@ class SharedLayout:
                 0 if e[0] <= address < e[1] else min(abs(address - e[0]), abs(address - e[1]))
             ),
         )
-        what = f"a shared array of {end - start} bytes"
+        what = f"a shared array of {many(end - start, 'byte')}"
         if name == "dynamic" and start == end:
             return (
                 "past a dynamic shared array of 0 bytes: give the launch its size, "
                 "kernel[grid, block, stream, bytes]"
             )
         if address >= end:
-            return f"{address - end} bytes after the end of {what}"
+            return f"{many(address - end, 'byte')} after the end of {what}"
         if address < start:
-            return f"{start - address} bytes before the start of {what}"
+            return f"{many(start - address, 'byte')} before the start of {what}"
         return f"bytes that run past the end of {what}"
 
 

@@ -15,6 +15,7 @@ from virtualgpu import sources
 from virtualgpu.findings import Finding, Report
 from virtualgpu.pytest_plugin.accepting import Acceptance
 from virtualgpu.pytest_plugin.options import Settings, known_options
+from virtualgpu.wording import many
 
 _NUMBER = re.compile(r"\d[\d,]*")
 
@@ -118,7 +119,7 @@ class Summary:
     def _of_accepted(self) -> Iterator[str]:
         """What was accepted and why; what the run's own entries accept and did not come."""
         for (place, reason), count in self._accepted.items():
-            yield f"accepted at {place}, {_count(count, 'time')}: {reason}"
+            yield f"accepted at {place}, {many(count, 'time')}: {reason}"
         if not self._chosen.unchecked:
             for one in self._chosen.accepted:
                 if (str(one), one.reason) not in self._accepted:
@@ -134,8 +135,9 @@ class Summary:
             }
         )
         told = len(self._findings)
-        return f"{_count(self._launches, 'launch', 'es')} checked, {_count(places, 'finding')}" + (
-            f", told {told:,} times" if told > places else ""
+        return (
+            f"{many(self._launches, 'launch', 'launches')} checked, {many(places, 'finding')}"
+            + (f", told {told:,} times" if told > places else "")
         )
 
 
@@ -161,7 +163,3 @@ def _escaped(text: str, also: str = "") -> str:
     for sign in "%\r\n" + also:
         text = text.replace(sign, f"%{ord(sign):02X}")
     return text
-
-
-def _count(number: int, one: str, plural: str = "s") -> str:
-    return f"{number:,} {one}{'' if number == 1 else plural}"

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtualgpu.standins import finder
+from virtualgpu.wording import many
 
 _listening: list[Launches] = []
 
@@ -53,7 +54,7 @@ class Launched:
     details: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        size = f"{self.size:,} elements" if self.size else ""
+        size = many(self.size, "element") if self.size else ""
         known = "" if self.exact else "one kernel or more"
         return f"{self.name:<40} {size:>22} {known}".rstrip()
 

@@ -14,6 +14,7 @@ from virtualgpu.tile.body import Operation
 from virtualgpu.tile.events import Block
 from virtualgpu.tile.types import Element, decoded, encoded, rounded, unsigned
 from virtualgpu.tile.views import PADDINGS, Window
+from virtualgpu.wording import many
 
 # What an element holds that no array has and no padding stands for: visible in a result.
 _UNSPECIFIED = 0xFE
@@ -31,7 +32,7 @@ def demand(block: Block, operation: Operation, addresses: np.ndarray, element: E
         if bad.any():
             address = int(addresses.reshape(-1)[np.argmax(bad.reshape(-1))]) % (1 << 64)
             raise MemoryAccessError(
-                f"{verb(operation)} of {size} bytes at {address:#x}, which is "
+                f"{verb(operation)} of {many(size, 'byte')} at {address:#x}, which is "
                 f"{memory.describe(address, size)}; keep the indices inside of the array, or give "
                 "a mask (ct.gather and ct.scatter check bounds by default)",
                 block.location(operation),

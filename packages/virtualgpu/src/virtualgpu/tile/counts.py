@@ -20,6 +20,7 @@ from virtualgpu.tile.events import Block, Launch
 from virtualgpu.tile.views import Window
 from virtualgpu.watch.counters import Counters, add_access
 from virtualgpu.watch.profiling import LaunchProfile, Profile, Profiler
+from virtualgpu.wording import many
 
 SECTOR = 32
 MOST_TILES = 4096  # that a profile names, with the block of each
@@ -90,15 +91,16 @@ class TileProfile(LaunchProfile):
         return "\n".join(
             [
                 title,
-                f"loads         {loaded:,} bytes by {blocks:,} blocks, at most {most[0]:,} by one; "
-                f"{counts.global_load_sectors:,} sectors, ideal "
+                f"loads         {many(loaded, 'byte')} by {many(blocks, 'block')}, at most "
+                f"{most[0]:,} by one; "
+                f"{many(counts.global_load_sectors, 'sector')}, ideal "
                 f"{counts.global_load_ideal_sectors:,}; "
                 f"each byte {self.redundancy:.2f} times",
-                f"stores        {stored:,} bytes, at most {most[1]:,} by one; "
-                f"{counts.global_store_sectors:,} sectors, ideal "
+                f"stores        {many(stored, 'byte')}, at most {most[1]:,} by one; "
+                f"{many(counts.global_store_sectors, 'sector')}, ideal "
                 f"{counts.global_store_ideal_sectors:,}",
                 *(
-                    [f"atomics       {counts.global_atomics:,} elements"]
+                    [f"atomics       {many(counts.global_atomics, 'element')}"]
                     if counts.global_atomics
                     else []
                 ),
@@ -136,8 +138,8 @@ class TileCounts:
         size: int,
         order: str,
     ) -> None:
-        many = len(addresses)
-        if not many:
+        elements = len(addresses)
+        if not elements:
             return
         source = operation.source
         line = (source.filename, source.line) if source else (None, None)
@@ -151,7 +153,7 @@ class TileCounts:
                 "global",
                 kind,
                 size,
-                many,
+                elements,
                 1,
                 int(times.max()),
                 int(times.max()),
@@ -160,10 +162,10 @@ class TileCounts:
         else:
             sectors = _distinct(addresses // SECTOR)  # an element lies in one: it is aligned
             ideal = -(-_distinct(addresses) * size // SECTOR)
-            add_access(counters, "global", kind, size, many, 1, sectors, ideal, 0)
+            add_access(counters, "global", kind, size, elements, 1, sectors, ideal, 0)
             self.sectors[block.number, int(kind == "store")] += sectors
         for which in {"load": (0,), "store": (1,), "atomic": (0, 1)}[kind]:
-            self.bytes[block.number, which] += many * size
+            self.bytes[block.number, which] += elements * size
             self._see(self.seen[which], addresses, size)
 
     def _see(self, seen: dict, addresses: np.ndarray, size: int) -> None:

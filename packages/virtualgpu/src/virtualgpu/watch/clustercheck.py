@@ -16,6 +16,7 @@ import numpy as np
 
 from virtualgpu.lanes.events import Access
 from virtualgpu.watch.checking import Checker, at_line
+from virtualgpu.wording import many
 
 
 class _Wave:
@@ -128,7 +129,7 @@ class Clustercheck(Checker):
         at = self.location(wave, self.arrival.source, int(here[0]))
         gone = self.location(wave, None, first)
         message = (
-            f"barrier: {'1 thread' if few == 1 else f'{few} threads'} of the cluster of block "
+            f"barrier: {many(few, 'thread')} of the cluster of block "
             f"{at.block} ended before cluster.sync(){at_line(at)} (the first is {gone.thread} of "
             f"block {gone.block}), where {'1 waits' if len(here) == 1 else f'{len(here)} wait'}; "
             "every thread of every block must reach it: guard the work and not the barrier, and do "

@@ -15,6 +15,7 @@ from virtualgpu.lanes.wave import Wave
 from virtualgpu.languages import language_of
 from virtualgpu.watch.checking import Checker, at_line
 from virtualgpu.watch.race_messages import element
+from virtualgpu.wording import many
 
 
 class Copycheck(Checker):
@@ -89,7 +90,8 @@ class Copycheck(Checker):
         where = element(self.launch, access, int(access.addresses[position]))
         who = "it" if lane == access.lanes[position] else f"thread {other.thread}"
         message = (
-            f"race: thread {at.thread} of block {at.block} {verb} {access.size} bytes of shared "
+            f"race: thread {at.thread} of block {at.block} {verb} "
+            f"{many(access.size, 'byte')} of shared "
             f"memory ({where}){at_line(at)} before cp.async delivered it: {who} began the "
             f"copy{at_line(other)} and has not waited for it; wait for the copy "
             "(cp.async.wait_group, pipeline.consumer_wait, barrier.wait), then put "

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field, fields
 
 from virtualgpu.lanes.families.fragments import Shape
 from virtualgpu.ptx.opcodes import traits
+from virtualgpu.wording import many
 
 Line = tuple[str | None, int | None]
 
@@ -197,8 +198,8 @@ class Counters:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
         for name in _BY_CLASS:
             mine = getattr(self, name)
-            for kind, many in getattr(other, name).items():
-                mine[kind] = mine.get(kind, 0) + many
+            for kind, count in getattr(other, name).items():
+                mine[kind] = mine.get(kind, 0) + count
         for line, counters in other.by_line.items():
             self.by_line.setdefault(line, Counters()).add(counters)
 
@@ -219,7 +220,7 @@ class Counters:
                 rows.append(
                     (
                         f"global {kind}s",
-                        f"{requests:,} requests, {touched:,} sectors, "
+                        f"{many(requests, 'request')}, {many(touched, 'sector')}, "
                         f"{getattr(self, f'{kind}_coalescing'):.0%} coalesced",
                     )
                 )
@@ -244,8 +245,8 @@ class Counters:
                 (
                     "atomics",
                     f"{self.global_atomics:,} global, {self.shared_atomics:,} "
-                    f"shared, worst contention {self.atomic_contention} lanes, "
-                    f"hottest address {self.atomic_hottest:,} updates",
+                    f"shared, worst contention {many(self.atomic_contention, 'lane')}, "
+                    f"hottest address {many(self.atomic_hottest, 'update')}",
                 )
             )
         if self.barriers:

@@ -18,6 +18,7 @@ from virtualgpu.ptx import Address, Register, Vector
 from virtualgpu.watch import race_loop
 from virtualgpu.watch.checking import Checker
 from virtualgpu.watch.shadow_memory import Shadow
+from virtualgpu.wording import many
 
 _DOES = {"load": "reads", "store": "writes", "atomic": "updates"}
 
@@ -91,10 +92,9 @@ def element(launch, access: Access, address: int) -> str:
         what = "an array"
     offset, nbytes, size = address - start, end - start, access.size
     if offset % size or nbytes % size:
-        return f"byte {offset:,} of {what} of {nbytes:,} bytes"
-    many, unit = nbytes // size, "byte" if size == 1 else "bytes"
-    elements = "1 element" if many == 1 else f"{many:,} elements"
-    return f"element {offset // size:,} of {what} of {elements} of {size} {unit}"
+        return f"byte {offset:,} of {what} of {many(nbytes, 'byte')}"
+    elements = many(nbytes // size, "element")
+    return f"element {offset // size:,} of {what} of {elements} of {many(size, 'byte')}"
 
 
 def _message(launch, first: Party, second: Party, now: Party, area) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 from virtualgpu.lanes.wave import WARP
 from virtualgpu.watch.checking import Checker, at_line
 from virtualgpu.watch.clocks import has_count
+from virtualgpu.wording import many
 
 
 class Synccheck(Checker):
@@ -54,10 +55,9 @@ class Synccheck(Checker):
         site = sites[groups.index(first)]
         at = self.location(wave, site.source, self._lane_of(wave, first, block))
         gone = self.location(wave, None, int(missing[0]))
-        ended = "1 thread" if few == 1 else f"{few} threads"
         rest = "the other one waits" if waiting == 1 else f"the other {waiting} wait"
         message = (
-            f"barrier: {ended} {whom} ended before {name}{at_line(at)} (the first is "
+            f"barrier: {many(few, 'thread')} {whom} ended before {name}{at_line(at)} (the first is "
             f"{gone.thread}), where {rest}; every thread must reach it: guard the work and not "
             "the barrier, and do not return before it"
         )

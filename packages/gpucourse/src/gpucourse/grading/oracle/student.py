@@ -27,6 +27,7 @@ from gpucourse.grading.sandbox.wire import ProtocolError, encode
 from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment, AssignmentCell
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.judging.exchange import Exchange
+from virtualgpu.api import a_or_an
 
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
 # Numba, of a name that is there and that a kernel cannot use.
@@ -218,7 +219,8 @@ class Student:
             if self.knows_inputs:
                 what = fault_reasons.type_name(what)
             raise PropertyFailed(
-                f"'{name}' is not a CUDA kernel but a {what}: decorate the function with @cuda.jit"
+                f"'{name}' is not a CUDA kernel but {a_or_an(what)}: decorate the function with "
+                "@cuda.jit"
             )
         done = reply.get("done")
         texts = done.get("texts") if isinstance(done, dict) else None

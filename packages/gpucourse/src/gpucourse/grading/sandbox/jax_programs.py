@@ -143,7 +143,7 @@ def _write(value: Any, arrays: list[np.ndarray]) -> Any:
     try:
         return {"dtype": np.dtype(value).name}
     except TypeError:
-        raise NotAProgram(f"a {type(value).__name__}") from None
+        raise NotAProgram(f"a value of type {type(value).__name__}") from None
 
 
 # -- reading -------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ def encode(
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         named = {key: encode(item, arrays, device_array, depth + 1) for key, item in value.items()}
         return {"t": "dict", "v": named}
-    raise TypeError(f"a {type(value).__name__}")
+    raise TypeError(f"a value of type {type(value).__name__}")
 
 
 def decode(

@@ -25,6 +25,7 @@ from virtualgpu.memory.global_memory import POISON
 from virtualgpu.memory.textures import Surface, Texels, Texture
 from virtualgpu.program.site import Site
 from virtualgpu.ptx import Instruction
+from virtualgpu.wording import a_or_an
 
 T = TypeVar("T", Texture, Surface)
 STEPS = 256  # of a fraction: "9-bit fixed point format with 8 bits of fractional value"
@@ -119,7 +120,7 @@ def _object(use: Use, kind: type[T], group: Group, handle: int, at: int) -> T:
         use.fail(
             group,
             at,
-            f"a {wanted} object is wanted and this is a {other} object; a kernel "
+            f"{a_or_an(wanted)} object is wanted and this is {a_or_an(other)} object; a kernel "
             f"reads {'textures' if kind is Texture else 'and writes surfaces'} so",
         )
     texels = found.texels

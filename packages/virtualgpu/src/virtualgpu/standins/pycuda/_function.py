@@ -15,6 +15,7 @@ from virtualgpu.cuda.function import CudaFunction
 from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
 from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.watch import queues
+from virtualgpu.wording import many
 
 from ._context import Context, Event, need_context, number
 from ._errors import LogicError, call
@@ -241,7 +242,8 @@ class Function:
             if at + variable.size > len(buffer):
                 raise LogicError(
                     f"cuLaunchKernel failed: invalid argument (kernel {self._function.entry} takes "
-                    f"{len(self._function.sizes)} arguments of {self._function.sizes} bytes; the "
+                    f"{many(len(self._function.sizes), 'argument')} of "
+                    f"{self._function.sizes} bytes; the "
                     f"{len(arguments)} given have {[len(one.raw) for one in arguments]})"
                 )
             found.append(bytes(buffer[at : at + variable.size]))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.compilers.nvrtc import source_path
+from virtualgpu.wording import many
 
 from ._array import splay
 from .compiler import SourceModule
@@ -73,7 +74,9 @@ class ElementwiseKernel:
         if range is not None and slice is not None:
             raise TypeError("may not specify both range and slice keyword arguments")
         if len(args) != len(self.arguments):
-            raise TypeError(f"{self.name} takes {len(self.arguments)} arguments, not {len(args)}")
+            raise TypeError(
+                f"{self.name} takes {many(len(self.arguments), 'argument')}, not {len(args)}"
+            )
         values, vectors = [], []
         for one, value in zip(self.arguments, args, strict=True):
             if isinstance(one, VectorArg):

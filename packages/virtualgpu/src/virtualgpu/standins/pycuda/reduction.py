@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from virtualgpu.compilers.nvrtc import source_path
+from virtualgpu.wording import many
 
 from .compiler import SourceModule
 from .elementwise import _includes, parse_arguments
@@ -119,7 +120,9 @@ extern "C" __global__ void {name}(out_type *_out, {declared}, unsigned _each, un
                 "the arrays (a[start:stop])"
             )
         if len(args) != len(self.arguments):
-            raise TypeError(f"the reduction takes {len(self.arguments)} arguments, not {len(args)}")
+            raise TypeError(
+                f"the reduction takes {many(len(self.arguments), 'argument')}, not {len(args)}"
+            )
         function, arguments, values = self._stage1, self.arguments, args
         while True:
             vectors = [

@@ -8,6 +8,8 @@ from typing import Any
 import cupy
 import numpy as np
 
+from virtualgpu.api import many
+
 from .compiler import SourceModule
 
 _TYPES = {
@@ -66,7 +68,7 @@ extern "C" __global__ void {name}({arguments}, long long n)
     def __call__(self, *arguments) -> None:
         if len(arguments) != len(self._numbers):
             raise TypeError(
-                f"{self.name} takes {len(self._numbers)} arguments, not {len(arguments)}"
+                f"{self.name} takes {many(len(self._numbers), 'argument')}, not {len(arguments)}"
             )
         if self._function is None:
             module = SourceModule(self._source, options=self._options, no_extern_c=True)
