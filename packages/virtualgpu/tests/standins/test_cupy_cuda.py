@@ -50,6 +50,10 @@ def test_properties(cp):
     assert properties["maxThreadsDim"] == (1024, 1024, 64)
     assert properties["totalGlobalMem"] == cp.cuda.Device().mem_info[1]
     assert properties["clockRate"] == 0
+    text = properties["uuid"].hex()
+    assert text == cp.cuda.Device(0).uuid.removeprefix("GPU-").replace("-", "")
+    assert properties["luid"] == bytes(8)
+    assert properties["streamPrioritiesSupported"] in (0, 1)
     assert cp.cuda.runtime.runtimeGetVersion() >= 12000
 
 

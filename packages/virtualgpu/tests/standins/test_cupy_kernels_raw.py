@@ -396,11 +396,12 @@ def test_modules_that_make_no_sense(cp, given):
         cp.RawModule(**given)
 
 
-def test_complex_numbers_by_cupys_header(cp):
+@pytest.mark.parametrize("options", [(), ("-std=c++14",), ("--std=c++11",)])
+def test_complex_numbers_by_cupys_header(cp, options):
     source = (
         '#include <cupy/complex.cuh>\nextern "C" __global__ void '
         "k(complex<float> *z) { z[threadIdx.x] = z[threadIdx.x] * 2 + 1.0f; }"
     )
     z = cp.asarray([1 + 2j, 3j], dtype=np.complex64)
-    cp.RawKernel(source, "k")((1,), (2,), (z,))
+    cp.RawKernel(source, "k", options)((1,), (2,), (z,))
     assert z.get().tolist() == [3 + 4j, 1 + 6j]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import struct
 from typing import Any
 
@@ -120,9 +121,14 @@ def load(
     names: tuple[str, ...] = (),
     headers: tuple = (),
 ) -> Module:
-    """Compile CUDA C++ with NVRTC and load it on the current device. Raises CompileException."""
+    """Compile CUDA C++ with NVRTC and load it on the current device. Raises CompileException.
+
+    C++11 and C++14 become C++17: CuPy's ``complex.cuh`` compiles as either, and the headers of
+    libcu++ that stand in for it here do not.
+    """
+    newer = tuple(re.sub(r"^(--?std=c\+\+)1[14]$", r"\g<1>17", option) for option in options)
     with as_cupy_does(source, name, options):
-        return Module.from_cuda(source, options=options, names=names, name=name, headers=headers)
+        return Module.from_cuda(source, options=newer, names=names, name=name, headers=headers)
 
 
 def _extent(dimensions: Any, what: str) -> tuple[int, int, int]:

@@ -177,6 +177,24 @@ def getDeviceProperties(device: int) -> dict:
         "sharedMemPerBlockOptin": "MaxSharedMemoryPerBlockOptin",
         "maxBlocksPerMultiProcessor": "MaxBlocksPerMultiprocessor",
         "singleToDoublePrecisionPerfRatio": "SingleToDoublePrecisionPerfRatio",
+        "streamPrioritiesSupported": "StreamPrioritiesSupported",
+        "globalL1CacheSupported": "GlobalL1CacheSupported",
+        "localL1CacheSupported": "LocalL1CacheSupported",
+        "hostNativeAtomicSupported": "HostNativeAtomicSupported",
+        "pageableMemoryAccess": "PageableMemoryAccess",
+        "pageableMemoryAccessUsesHostPageTables": "PageableMemoryAccessUsesHostPageTables",
+        "directManagedMemAccessFromHost": "DirectManagedMemAccessFromHost",
+        "canUseHostPointerForRegisteredMem": "CanUseHostPointerForRegisteredMem",
+        "computePreemptionSupported": "ComputePreemptionSupported",
+        "persistingL2CacheMaxSize": "MaxPersistingL2CacheSize",
+        "accessPolicyMaxWindowSize": "MaxAccessPolicyWindowSize",
+        "reservedSharedMemPerBlock": "ReservedSharedMemoryPerBlock",
+        "isMultiGpuBoard": "IsMultiGpuBoard",
+        "multiGpuBoardGroupID": "MultiGpuBoardGroupID",
+        "memPitch": "MaxPitch",
+        "textureAlignment": "TextureAlignment",
+        "texturePitchAlignment": "TexturePitchAlignment",
+        "surfaceAlignment": "SurfaceAlignment",
     }
     properties = {name: known.get(attribute, 0) for name, attribute in same.items()}
     major, minor = owner.compute_capability
@@ -187,6 +205,9 @@ def getDeviceProperties(device: int) -> dict:
         "minor": minor,
         "maxThreadsDim": tuple(known[f"MaxBlockDim{axis}"] for axis in "XYZ"),
         "maxGridSize": tuple(known[f"MaxGridDim{axis}"] for axis in "XYZ"),
+        "uuid": device.to_bytes(16, "big"),  # the driver's
+        "luid": bytes(8),
+        "luidDeviceNodeMask": 0,
         **properties,
     }
 
