@@ -38,12 +38,14 @@ CONFTEST = '''
 import json
 import os
 import unittest
+from pathlib import Path
 
 import pytest
 from numba_cuda_mlir.numba_cuda import testing
 from numba_cuda_mlir.numba_cuda.core import config
 
 config.ENABLE_CUDASIM = False  # the successor has no simulator
+testing.test_data_dir = Path(__file__).parent / "data"  # the successor's wheel has none
 testing.skip_on_cudasim = lambda reason: lambda test: test
 for name in ("skip_unless_cudasim", "xfail_unless_cudasim"):
     setattr(testing, name, unittest.skip)
@@ -80,7 +82,6 @@ def pytest_runtest_logreport(report):
 # What its PTX computes was read in the PTX, what its cache and its options do in its source. On a
 # GPU the four bytes that print never stores may be 0; here they are poison.
 WHO = (
-    ("test data that no wheel has", r"FileNotFoundError|jitlink\.ptx not found"),
     (
         "the virtual GPU: an error of its own code",
         r"virtualgpu/\S+:\d+: in \w+\n(?: .*\n)*E   (Attribute|Type|Key|Index|Name|Assertion)Error",
@@ -202,11 +203,9 @@ def prepare(folder: Path) -> list[Path]:
     """Write the changed suite; its files with tests."""
     package = find_spec(SUITE)
     assert package and package.submodule_search_locations
-    shutil.copytree(
-        package.submodule_search_locations[0],
-        folder / "cudapy",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    tests = Path(package.submodule_search_locations[0])
+    for part in (tests, tests.with_name("data")):
+        shutil.copytree(part, folder / part.name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in (folder / "cudapy").rglob("*.py"):
         path.write_text(changed(path.read_text()))
     (folder / "cudapy" / "__init__.py").write_text("")

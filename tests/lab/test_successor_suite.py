@@ -9,7 +9,9 @@ from virtualgpu.driver import library
 
 SUITE = """
 import unittest
-from numba_cuda_mlir.numba_cuda.testing import skip_on_cudasim, skip_on_standalone_numba_cuda
+from numba_cuda_mlir.numba_cuda.testing import (
+    skip_on_cudasim, skip_on_standalone_numba_cuda, test_data_dir,
+)
 
 
 class Test(unittest.TestCase):
@@ -19,7 +21,7 @@ class Test(unittest.TestCase):
 
     @skip_on_cudasim("no simulator here")
     def test_not_in_a_simulator(self):
-        pass
+        self.assertTrue((test_data_dir / "jitlink.ptx").exists())
 """
 
 
@@ -42,7 +44,6 @@ def test_imports_are_the_successors():
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        ("E   FileNotFoundError: jitlink.ptx", "test data"),
         (
             "x/virtualgpu/numba/arguments.py:62: in add\n"
             "    size = kind.dtype.bitwidth // 8\n           ^^^^\n"
@@ -70,8 +71,7 @@ def test_some_are_known_by_their_name():
 @pytest.mark.skipif(not library.is_possible(), reason="Linux on x86-64 alone")
 def test_what_a_file_of_the_suite_says(tmp_path):
     """A test that asks for Numba beside the successor is skipped; none passes unrun."""
-    (tmp_path / "conftest.py").write_text(successor_suite.CONFTEST)
-    (tmp_path / "sitecustomize.py").write_text(successor_suite.SITECUSTOMIZE)
+    successor_suite.prepare(tmp_path)
     runs, fails = (tmp_path / f"test_{name}.py" for name in ("runs", "fails"))
     runs.write_text(SUITE)
     fails.write_text("njit = None\n\n@njit\ndef f(): pass\n")
