@@ -94,7 +94,8 @@ BOUNDS_VENV := build/bounds
 bounds: ## Test virtualgpu alone with the lowest, or newest, versions that it allows
 	@$(find_uv); "$$uv" venv -q --clear $(if $(PYTHON),--python $(PYTHON)) $(BOUNDS_VENV); \
 	"$$uv" pip install -q --python $(BOUNDS_VENV)/bin/python --resolution $(BOUNDS) \
-	  "./packages/virtualgpu[awkward,cudf,scipy]" "pytest>=8.4" "pytest-xdist>=3.6" "hypothesis>=6.120"; \
+	  "./packages/virtualgpu[awkward,cudf,scipy,tile]" "pytest>=8.4" "pytest-xdist>=3.6" \
+	  "hypothesis>=6.120" "ipython>=8.30" "numba-cuda-mlir>=0.6,<0.7" "vector>=1.6"; \
 	"$$uv" pip freeze -q --python $(BOUNDS_VENV)/bin/python | grep -iE '^(numba|numpy|cuda-)'
 	cd packages/virtualgpu && ../../$(BOUNDS_VENV)/bin/python -m pytest -n auto --dist loadscope \
 	  -m "not rehearsal" $(TEST_ARGS)
