@@ -1,4 +1,4 @@
-"""Regular addresses where only some lanes of a warp are here: loads of all, stores that put back
+"""Affine addresses where only some lanes of a warp are here: loads of all, stores that put back
 what the others' part was; against the interpreter."""
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ is first called, in 20 to 80 ms; later processes load it (:mod:`..compilers.cach
 (Numba would do it too, but takes 2 s the first time in a process.)
 
 The language is a corner of Python: ``int`` variables of 64 bits, arrays given by their pointers
-and annotated with an element type of :data:`.translation.ELEMENTS`; assignment, ``if``, ``while``,
-``for … in range``, ``break``, ``continue``, ``return``; arithmetic, shifts and bit operations
-(``//`` and ``%`` for operands that are not negative), comparisons, ``and``/``or``/``not``; calls
-of other compiled functions; integer constants of the module. Anything else is refused.
+and annotated with an element type of :data:`.loop_language.ELEMENTS`; assignment, ``if``,
+``while``, ``for … in range``, ``break``, ``continue``, ``return``; arithmetic, shifts and bit
+operations (``//`` and ``%`` for operands that are not negative), comparisons,
+``and``/``or``/``not``; calls of other compiled functions; integer constants of the module. Anything
+else is refused.
 
 ``.interpret`` runs the same function as Python: tests compare the two.
 """

@@ -55,7 +55,7 @@ class Reach:
     runs: dict[int, list[MemoryAccess]] = field(default_factory=dict)
     form: ir.Value | None = None
     hosts: list[ir.Value] = field(default_factory=list)
-    # Where regular addresses lie: of each row (`rows`), and whether a row has one element.
+    # Where affine addresses lie: of each row (`rows`), and whether a row has one element.
     rows: list[ir.Value] = field(default_factory=list)
     same: bool = False
     ahead: set[int] = field(default_factory=set)  # offsets of which the next round is fetched

@@ -1,7 +1,7 @@
 """Values of lanes at a constant stride, of which code keeps the first of each row.
 
 Addresses of such values need not be looked at lane by lane. :mod:`.affine_analysis` finds
-beforehand where they may be; that a register is regular *now* is told by a flag that runs beside
+beforehand where they may be; that a register is affine *now* is told by a flag that runs beside
 its start.
 """
 
@@ -55,7 +55,7 @@ class Term:
 
 @dataclass(slots=True)
 class Terms:
-    """What is regular in a place: addresses of loads and stores and results of steps, by the steps'
+    """What is affine in a place: addresses of loads and stores and results of steps, by the steps'
     ``id``; and registers as they are at the end."""
 
     bases: dict[int, Term]
@@ -63,7 +63,7 @@ class Terms:
     registers: dict[int, Term]
 
 
-class Regular(Strides):
+class AffineRegisters(Strides):
     """Where starts and flags are kept, and what follows from them in a place."""
 
     def __init__(self, registers: Registers, places: list[Place], steps: list[list[Step]]):
@@ -97,7 +97,7 @@ class Regular(Strides):
             self.build.store(ir.IntType(8)(0), self.homes[slot][1])
 
     def remember(self, slot: int, built: Built, full: ir.Value) -> None:
-        """A register is regular from here on, if ``full``: all lanes have written it."""
+        """A register is affine from here on, if ``full``: all lanes have written it."""
         build, dtype = self.build, self.registers.program.dtypes[slot]
         build.store(adapt(built.start, built.dtype, dtype).node, self.homes[slot][0], align=8)
         for flag in built.flags:
@@ -109,8 +109,8 @@ class Regular(Strides):
         build, (start, flag) = self.build, self.homes[slot]
         dtype = self.registers.program.dtypes[slot]
         node = build.load(start, typ=llvm_type(kind(dtype), self.rows), align=8)
-        regular = build.trunc(build.load(flag, typ=ir.IntType(8)), I1)
-        return Built(Value(build, node, kind(dtype)), dtype, (regular,))
+        affine = build.trunc(build.load(flag, typ=ir.IntType(8)), I1)
+        return Built(Value(build, node, kind(dtype)), dtype, (affine,))
 
     def look(self, slot: int, full: ir.Value) -> None:
         """The same of what nothing is known of, by its lanes; its value has been written."""
@@ -153,7 +153,7 @@ class Regular(Strides):
     # -- a place -------------------------------------------------------------------------------
 
     def terms(self, place: Place, steps: list[Step]) -> Terms:
-        """What is regular in a place, as far as can be known beforehand."""
+        """What is affine in a place, as far as can be known beforehand."""
         self.entries = {}
         known: dict[int | str, Term | None] = {}
         bases: dict[int, Term] = {}

@@ -1,4 +1,4 @@
-"""Accesses whose addresses are regular: rows of lanes, without a look at each.
+"""Accesses whose addresses are affine: rows of lanes, without a look at each.
 
 A place is written twice (:mod:`.lowering`): with these accesses, for when :meth:`Rows.plan` says
 that all of them may be made now, and without.
@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.native.address_forms import Forms, Reach
-from virtualgpu.native.affine import Regular, Term
+from virtualgpu.native.affine import AffineRegisters, Term
 from virtualgpu.native.context import LANES, LAST, site_at
 from virtualgpu.native.control_flow import Place
 from virtualgpu.native.operands import U64, Registers
@@ -48,9 +48,9 @@ class Rows:
         self.looping = False
 
     def plan(
-        self, steps: list[Step], regular: Regular, bases: dict[int, Term]
+        self, steps: list[Step], affine: AffineRegisters, bases: dict[int, Term]
     ) -> tuple[dict[int, Reach], dict[ir.Value, None]]:
-        """Of the accesses of this place whose addresses are regular: where they reach, and what
+        """Of the accesses of this place whose addresses are affine: where they reach, and what
         has to hold that all may be made there now. Nothing where there are none."""
         found: dict[int, Reach] = {}
         needed: dict[ir.Value, None] = {}
@@ -59,7 +59,7 @@ class Rows:
             if (
                 term is None
                 or not isinstance(step, MemoryAccess)
-                or not self._fits(step, term, regular)
+                or not self._fits(step, term, affine)
             ):
                 continue
             reach = found[id(step)] = self.reaches[id(step)]
@@ -70,7 +70,7 @@ class Rows:
                     reach,
                     self._number(step),
                     start,
-                    size if (term.stride == 0) else size * regular.row,
+                    size if (term.stride == 0) else size * affine.row,
                     size,
                 )
                 reach.same = term.stride == 0
@@ -78,8 +78,8 @@ class Rows:
         return found, needed
 
     @staticmethod
-    def _fits(step: MemoryAccess, term: Term, regular: Regular) -> bool:
-        site, whole = step.site, regular.row == LANES
+    def _fits(step: MemoryAccess, term: Term, affine: AffineRegisters) -> bool:
+        site, whole = step.site, affine.row == LANES
         if site.space == "local" or (site.width > 1 and not whole):
             return False
         return term.stride == site.size or (

@@ -1,6 +1,6 @@
 """Registers whose lanes may lie at a constant stride: found before the code is written.
 
-A register is *regular* where the lanes of each row of a warp hold ``start``, ``start + stride``,
+A register is *affine* where the lanes of each row of a warp hold ``start``, ``start + stride``,
 ``start + 2 stride`` and so on: thread indices, what is computed from them, uniform values (stride
 0). This is the affine part of Sampaio et al., "Divergence Analysis", TOPLAS 2013. Whether it holds
 is seen only when the kernel runs: a sum may wrap, an index may be negative, lanes may have parted.

@@ -1,10 +1,10 @@
-"""Regular registers of which the code of full warps keeps the first lane of each row alone.
+"""Affine registers of which the code of full warps keeps the first lane of each row alone.
 
-Where a warp is full and its addresses are regular (:mod:`.affine_access`), what the addresses
+Where a warp is full and its addresses are affine (:mod:`.affine_access`), what the addresses
 depend on is computed once for each row, or once for the warp. All lanes of such a register are
 written out only where an instruction wants them. What lies in its home meanwhile is stale, and a
-word says so; other code writes it out before it begins (:meth:`Stale.settle`). Two registers of 64
-bits that count a loop's rounds are 16 vectors of AVX2, which has 16 registers for everything.
+word says so; other code writes it out before it begins (:meth:`FirstLanes.settle`). Two registers
+of 64 bits that count a loop's rounds are 16 vectors of AVX2, which has 16 registers for all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import function, intrinsic
 from virtualgpu.compilers.llvm import linkable
-from virtualgpu.native.affine import Built, Regular, Term
+from virtualgpu.native.affine import AffineRegisters, Built, Term
 from virtualgpu.native.context import LANES
 from virtualgpu.native.operands import HOME_ALIGN
 from virtualgpu.native.values import I64, IOTA, POINTER, constant_vector, splat, spread
@@ -27,7 +27,7 @@ from virtualgpu.program.steps import Step
 MOST = 64  # registers: a bit of a word for each
 
 
-class Stale:
+class FirstLanes:
     """Which registers may be stale, and code that finds out which are.
 
     Attributes
@@ -36,13 +36,13 @@ class Stale:
         Of each register that may be, its bit in the word.
     """
 
-    def __init__(self, regular: Regular, memory: Callable[[int], ir.Value]):
-        self.regular, self.registers, self.build = regular, regular.registers, regular.build
+    def __init__(self, affine: AffineRegisters, memory: Callable[[int], ir.Value]):
+        self.affine, self.registers, self.build = affine, affine.registers, affine.build
         dtypes = self.registers.program.dtypes
-        slots = [slot for slot in regular.kept if dtypes[slot].kind != "b"][:MOST]
+        slots = [slot for slot in affine.kept if dtypes[slot].kind != "b"][:MOST]
         self.bits = {slot: 1 << number for number, slot in enumerate(slots)}
-        self.word = memory(8) if regular.waiting else self.build.alloca(I64)
-        if not regular.waiting:
+        self.word = memory(8) if affine.waiting else self.build.alloca(I64)
+        if not affine.waiting:
             self.reset()
 
     def reset(self) -> None:
@@ -56,20 +56,20 @@ class Stale:
         build, known = self.build, sorted(slots & self.bits.keys())
         if not known:
             return
-        here, regular = sum(self.bits[slot] for slot in known), self.regular
+        here, affine = sum(self.bits[slot] for slot in known), self.affine
         some = build.icmp_unsigned("!=", build.and_(self._load(), I64(here)), I64(0))
         with build.if_then(some, likely=False):
             for slot in known:
                 if not rarely:
                     self.registers.put_home(slot, self._value(slot).node)
                     continue
-                start, home = regular.load(slot).start, self.registers.homes[slot]
+                start, home = affine.load(slot).start, self.registers.homes[slot]
                 stale = build.and_(self._load(), I64(self.bits[slot]))
                 intrinsic(
                     build,
-                    write_out(start.kind, regular.rows),
+                    write_out(start.kind, affine.rows),
                     I64,
-                    [build.bitcast(home, POINTER), start.node, I64(regular.strides[slot]), stale],
+                    [build.bitcast(home, POINTER), start.node, I64(affine.strides[slot]), stale],
                 )
             build.store(build.and_(self._load(), I64(~here)), self.word)
 
@@ -78,8 +78,8 @@ class Stale:
 
     def _value(self, slot: int) -> Value:
         """All lanes of a register that may be stale."""
-        build, regular = self.build, self.regular
-        fresh = spread(regular.whole(regular.load(slot).start, regular.strides[slot]))
+        build, affine = self.build, self.affine
+        fresh = spread(affine.whole(affine.load(slot).start, affine.strides[slot]))
         stale = build.icmp_unsigned("!=", build.and_(self._load(), I64(self.bits[slot])), I64(0))
         return Value(
             build, build.select(stale, fresh.node, self.registers.at_home(slot)), fresh.kind
@@ -88,13 +88,13 @@ class Stale:
     # -- the code of full warps ------------------------------------------------------------------
 
     def begin(self, slots: frozenset[int], known: dict[ir.Value, None]) -> None:
-        """A place begins where the flags ``known`` hold; lanes of what is regular by them, or
+        """A place begins where the flags ``known`` hold; lanes of what is affine by them, or
         stale, are written out where ``slots`` are read."""
-        regular, self.known = self.regular, known
-        for slot in sorted(slots & regular.homes.keys()):
-            built = regular.entries.get(slot)
+        affine, self.known = self.affine, known
+        for slot in sorted(slots & affine.homes.keys()):
+            built = affine.entries.get(slot)
             if built is not None and self._follows(built):
-                self._later(slot, built, regular.strides[slot])
+                self._later(slot, built, affine.strides[slot])
             elif slot in self.bits:
                 self.registers.later[slot] = partial(self._now, slot)
 
@@ -102,11 +102,11 @@ class Stale:
         return self._value(slot), self.registers.program.dtypes[slot]
 
     def _follows(self, built: Built) -> bool:
-        """Whether a value is regular here without a look."""
+        """Whether a value is affine here without a look."""
         return all(flag in self.known for flag in built.flags)
 
     def result(self, step: Step, term: Term | None) -> bool:
-        """Whether a step's result is regular here: then its lanes are written out where they are
+        """Whether a step's result is affine here: then its lanes are written out where they are
         read."""
         if term is None or not self._follows(term.built):
             return False
@@ -118,11 +118,11 @@ class Stale:
         return True
 
     def _later(self, slot: int, built: Built, stride: int) -> None:
-        self.registers.later[slot] = lambda: (self.regular.whole(built.start, stride), built.dtype)
+        self.registers.later[slot] = lambda: (self.affine.whole(built.start, stride), built.dtype)
         self.registers.current.pop(slot, None)
 
     def leave(self, after: dict[int, Built]) -> None:
-        """The place ends, and what is regular ``after`` it has been remembered."""
+        """The place ends, and what is affine ``after`` it has been remembered."""
         build, stale, written = self.build, 0, 0
         for slot in sorted(self.registers.written & self.bits.keys()):
             written |= self.bits[slot]

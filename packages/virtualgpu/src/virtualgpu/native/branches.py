@@ -11,8 +11,8 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.native import control_flow, intrinsics, privatisation
-from virtualgpu.native.affine import Regular
-from virtualgpu.native.affine_first_lanes import Stale
+from virtualgpu.native.affine import AffineRegisters
+from virtualgpu.native.affine_first_lanes import FirstLanes
 from virtualgpu.native.context import ADDRESSES, AT_BARRIER, LANES, STOPPED, TICK, VALUES
 from virtualgpu.native.control_flow import Place
 from virtualgpu.native.counting import Counting
@@ -73,8 +73,8 @@ class Ways:
     ending: set[int]
     apart: Apart | None
     state: State
-    regular: Regular | None
-    stale: Stale
+    affine: AffineRegisters | None
+    first_lanes: FirstLanes
     registers: Registers
     heads: dict[int, Head]
     shown: int
@@ -294,8 +294,8 @@ class Ways:
         """Leave where a core can see them the registers that decide how lanes go on."""
         head = self.heads.get(target)
         slots = head.slots & set(self.registers.homes) if head else frozenset()
-        if self.regular is not None:
-            self.stale.settle(set(slots), rarely=True)
+        if self.affine is not None:
+            self.first_lanes.settle(set(slots), rarely=True)
         state = State(self.registers, pointer_to(self.build, self.context.load("seen")), slots)
         state.save(target if head else -1, mask, slots)
         self.shown = max(self.shown, state.size)

@@ -46,15 +46,16 @@ FIELDS = (
     "total_smem_size",
     # Rounds left until `tick` is called, which makes `ended` 0 where the kernel may go on. Where it
     # was then, or has stopped: a memory instruction's number or a place as -1 - index, the lanes.
-    # `tick` is called for functions that the device provides (`provided`) too, by their number.
+    # `tick` is called for functions that the device provides (`intrinsics`) too, by their number.
     "fuel",
     "tick",
     "ended",
     "fault",
     "fault_mask",
     "several",  # whether other cores run blocks of the same launch
-    # Blocks that run side by side (`resident`): whether they have started, where each memory of the
-    # first begins and how many bytes each block has of it; threads at the grid's barrier and ended.
+    # Blocks that run side by side (`resident_blocks`): whether they have started, where each memory
+    # of the first begins and how many bytes each block has of it; threads at the grid's barrier and
+    # ended.
     "started",
     "shared_all",
     "local_all",
@@ -77,11 +78,11 @@ FIELDS = (
     "warp_accesses",
     "span",
     "end_stretch",
-    "watch",  # the words of a kernel that is checked (`shadow.rules`)
-    "in_rows",  # whether each row of lanes has neighbouring threads (`regular`)
-    # Sums that a core keeps to itself (`sums`): their room, the host address of what they are of,
-    # how many bytes it has (0: none) and one of its elements; and how many memory instructions
-    # there are.
+    "watch",  # the words of a kernel that is checked (`watched.rules`)
+    "in_rows",  # whether each row of lanes has neighbouring threads (`affine`)
+    # Sums that a core keeps to itself (`privatisation`): their room, the host address of what they
+    # are of, how many bytes it has (0: none) and one of its elements; and how many memory
+    # instructions there are.
     "own_room",
     "own_start",
     "own_span",
@@ -91,7 +92,7 @@ FIELDS = (
     "workspace",
     "parameter_address",
     "clock",  # instructions that warps of the block have run, in a kernel that asks for them
-    "seen",  # where a loop's head leaves the registers that decide how it goes on (`circles`)
+    "seen",  # where a loop's head leaves the registers that decide how it goes on (`livelock`)
 )
 AT = {name: number for number, name in enumerate(FIELDS)}
 

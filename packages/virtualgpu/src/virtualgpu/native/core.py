@@ -40,7 +40,7 @@ from virtualgpu.native.context import (
     size,
 )
 from virtualgpu.native.host_arrays import HostArrays
-from virtualgpu.native.livelock import Circles
+from virtualgpu.native.livelock import LoopWatch
 
 # Rounds of loops until the first look at the clock, and at most between two. A look takes 0.1 ms,
 # for which other cores have to wait: where loops are short, each interval is twice the one before.
@@ -181,7 +181,7 @@ class Core:
         Whether it will run no more blocks.
     spent : float
         Seconds of its thread's processor time, when it last looked.
-    circles : Circles
+    loop_watch : LoopWatch
         What it has seen of the loops from which it asks.
     error : BaseException or None
         What was raised meanwhile.
@@ -199,8 +199,8 @@ class Core:
         self.context = own.words(size(len(record.sites)))
         tick = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(self._tick)
         own.kept.append(tick)
-        self.circles = Circles(own.words(record.shown // WORD + WORD).view(np.uint8))
-        self.set({"seen": pointer(self.circles.room)})
+        self.loop_watch = LoopWatch(own.words(record.shown // WORD + WORD).view(np.uint8))
+        self.set({"seen": pointer(self.loop_watch.room)})
         self.is_small = common.nbytes <= SMALL
         self.set(common.fields | {"tick": ctypes.cast(tick, ctypes.c_void_p).value or 0})
         for name, nbytes in common.rooms.items():
@@ -228,7 +228,7 @@ class Core:
     def _begin(self, launch: Launch, look: Callable[[Core], bool]) -> None:
         self.launch, self._look = launch, look
         self.count, self.done = 1, False
-        self.circles.begin()
+        self.loop_watch.begin()
         self.first = self.width = 0
         self._stood: tuple[int, int, int, int] | None = None
         self.spent = self._began = 0.0
@@ -264,7 +264,7 @@ class Core:
         meanwhile."""
         with self._hearing_signals():
             result = self.kernel.run(pointer(self.context), first, count)
-        self.circles.leave()
+        self.loop_watch.leave()
         if result == STOPPED:
             self._note()
         return result
@@ -285,7 +285,7 @@ class Core:
 
     def _goes_on(self) -> bool:
         before = self.spent
-        self.circles.look(self)
+        self.loop_watch.look(self)
         if not self._look(self):
             return False
         if self.spent - before < OFTEN:

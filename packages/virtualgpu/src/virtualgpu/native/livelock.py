@@ -45,7 +45,7 @@ def heads(program: Program, places: list[Place]) -> dict[int, Head]:
     return found
 
 
-class Circles:
+class LoopWatch:
     """What a core has seen, compared with a snapshot of an earlier time: the next one is taken
     after twice as many times (Brent 1980).
 

@@ -26,8 +26,8 @@ from virtualgpu.native import (
     spin_loops,
 )
 from virtualgpu.native.access import Accesses
-from virtualgpu.native.affine import Regular, Term
-from virtualgpu.native.affine_first_lanes import Stale
+from virtualgpu.native.affine import AffineRegisters, Term
+from virtualgpu.native.affine_first_lanes import FirstLanes
 from virtualgpu.native.branches import Ways
 from virtualgpu.native.context import DONE
 from virtualgpu.native.control_flow import Place, chosen, ends_others
@@ -177,11 +177,11 @@ class Lowering(Ways):
             self.state.keep(live - self._busy())
         else:
             self.state = self.apart.state
-        self.regular = Regular(self.registers, self.places, self.steps) if plain else None
-        self.row = self.regular.row if self.regular else 1
-        if self.regular:
-            self.regular.begin(self.state.room, live)
-            self.stale = Stale(self.regular, self.state.room)
+        self.affine = AffineRegisters(self.registers, self.places, self.steps) if plain else None
+        self.row = self.affine.row if self.affine else 1
+        if self.affine:
+            self.affine.begin(self.state.room, live)
+            self.first_lanes = FirstLanes(self.affine, self.state.room)
         self.accesses = Accesses(
             self.registers,
             self.context,
@@ -227,9 +227,9 @@ class Lowering(Ways):
             switch = build.switch(self.state.phase(), fresh)
             build.position_at_end(fresh)
             self.registers.clear(self.first.live_in)
-            if self.regular is not None:
-                self.regular.forget(self.regular.waiting)
-                self.stale.reset()
+            if self.affine is not None:
+                self.affine.forget(self.affine.waiting)
+                self.first_lanes.reset()
             build.branch(first)
             for number, barrier in enumerate(self.barriers, 1):
                 resume = self.function.append_basic_block("resume")
@@ -274,48 +274,48 @@ class Lowering(Ways):
             if ends_others(place):
                 self._count_out(pending)
             self._executed(place, mask)
-        if self.regular is not None:
-            self._in_rows(place, mask, pending, self.regular)
+        if self.affine is not None:
+            self._in_rows(place, mask, pending, self.affine)
             return
         self._rest_of(place, mask, pending)
 
-    def _in_rows(self, place: Place, mask: ir.Value, pending: int, regular: Regular) -> None:
-        """A place twice: where regular addresses lie in variables that are known, and what is
-        regular is left for later (:mod:`.affine_first_lanes`); and for all else. The first is for
-        full warps, but where nothing regular is handed on and no other core sees what is stored,
+    def _in_rows(self, place: Place, mask: ir.Value, pending: int, affine: AffineRegisters) -> None:
+        """A place twice: where affine addresses lie in variables that are known, and what is
+        affine is left for later (:mod:`.affine_first_lanes`); and for all else. The first is for
+        full warps, but where nothing affine is handed on and no other core sees what is stored,
         for some of the lanes too: a loop's ``if t < half: shared[t] += shared[t + half]``."""
         build, steps = self.build, self.steps[place.index]
-        terms = regular.terms(place, steps)
-        planned, needed = self.accesses.plan(steps, regular, terms.bases)
+        terms = affine.terms(place, steps)
+        planned, needed = self.accesses.plan(steps, affine, terms.bases)
         full = build.icmp_unsigned("==", mask, EVERYONE)
         written = {slot for step in steps for slot in step.writes} & place.live_out
         after = {
             slot: terms.registers[slot].built
-            for slot in sorted(written & regular.homes.keys())
-            if slot in terms.registers and terms.registers[slot].stride == regular.strides[slot]
+            for slot in sorted(written & affine.homes.keys())
+            if slot in terms.registers and terms.registers[slot].stride == affine.strides[slot]
         }
-        looked = regular.to_look(steps, written - after.keys())
+        looked = affine.to_look(steps, written - after.keys())
 
         def finish() -> None:
             for slot in sorted(looked):
-                regular.look(slot, full)
+                affine.look(slot, full)
             for slot, built in after.items():
-                regular.remember(slot, built, full)
-            regular.forget(sorted((written & regular.homes.keys()) - after.keys() - looked))
+                affine.remember(slot, built, full)
+            affine.forget(sorted((written & affine.homes.keys()) - after.keys() - looked))
 
         touched = written.union(
             *(step.writes for step in steps), place.block.reads, *(step.reads for step in steps)
         )
-        if not planned and place.index in self.looping and touched & self.stale.bits.keys():
+        if not planned and place.index in self.looping and touched & self.first_lanes.bits.keys():
             # Without accesses, but in a loop: what others leave for later shall stay so.
             needed = dict.fromkeys(
                 flag for term in terms.results.values() for flag in term.built.flags
             )
         if not needed:
-            self.stale.settle(touched)
+            self.first_lanes.settle(touched)
             self._rest_of(place, mask, pending, finish)
             return
-        some = not written & regular.homes.keys() and self.accesses.suits_some(steps, planned)
+        some = not written & affine.homes.keys() and self.accesses.suits_some(steps, planned)
         good = I1(1) if some else full
         for flag in needed:
             good = build.and_(good, flag)
@@ -324,20 +324,20 @@ class Lowering(Ways):
         build.position_at_end(rows)
         self.registers.start(place)
         self.accesses.planned = planned
-        self.stale.begin(place.live_in, needed)
+        self.first_lanes.begin(place.live_in, needed)
 
         def leave() -> None:
             finish()
-            self.stale.leave(after)
+            self.first_lanes.leave(after)
 
         if some:
-            self._rest_of(place, mask, pending, regular=terms.results)
+            self._rest_of(place, mask, pending, affine=terms.results)
         else:
             self._rest_of(place, EVERYONE, 0, leave, terms.results)
         build.position_at_end(lanes)
         self.registers.start(place)
         self.accesses.start(place, steps, place.index in self.looping, planned)
-        self.stale.settle(touched, rarely=True)
+        self.first_lanes.settle(touched, rarely=True)
         self._rest_of(place, mask, pending, finish)
 
     def _rest_of(
@@ -346,14 +346,14 @@ class Lowering(Ways):
         mask: ir.Value,
         pending: int,
         finish: Callable[[], None] = lambda: None,
-        regular: dict[int, Term] | None = None,
+        affine: dict[int, Term] | None = None,
     ) -> None:
-        """The steps of a place, and the way on; some results may be ``regular``."""
+        """The steps of a place, and the way on; some results may be ``affine``."""
         build, registers, block = self.build, self.registers, place.block
         for step in self.steps[place.index]:
             if self.watching is not None:
                 self.watching.step(place, step, mask, registers)
-            if regular is not None and self.stale.result(step, regular.get(id(step))):
+            if affine is not None and self.first_lanes.result(step, affine.get(id(step))):
                 continue
             if isinstance(step, MemoryAccess):
                 self.accesses.emit(step, mask)

@@ -188,7 +188,7 @@ class Run:
         self._alone = seconds
         for core in self.cores:
             core.context[AT["several"]] = 1
-            core.forget_variables()  # `sums` begin where an instruction looks one up
+            core.forget_variables()  # `privatisation` begins where an instruction looks one up
         for core in cores:
             thread = threading.Thread(
                 target=self._work, args=(core,), name="virtualgpu", daemon=True
@@ -218,7 +218,7 @@ class Run:
         with self._hand:
             core.done = True
             for other in self.cores:
-                other.circles.times = 0
+                other.loop_watch.times = 0
             if all(one.done for one in self.cores[1:]):
                 self._over.set()
 
@@ -234,7 +234,7 @@ class Run:
             raise self.launch.out_of_time(0)
         if core is self.cores[0]:
             self._say_where(core)
-        if core.circles.head is not None and self._is_endless(core, core.circles.head):
+        if core.loop_watch.head is not None and self._is_endless(core, core.loop_watch.head):
             raise standstill_messages.goes_round(core.stand()[1])
         return True
 
@@ -249,11 +249,11 @@ class Run:
         if not head.sees:
             return True
         with self._hand:
-            if core.circles.times < 2:
+            if core.loop_watch.times < 2:
                 for other in self.cores:
-                    other.circles.times = min(other.circles.times, 1)
+                    other.loop_watch.times = min(other.loop_watch.times, 1)
             return not self.kernel.record.parked and all(
-                other.done or other.circles.times > 2 for other in self.cores
+                other.done or other.loop_watch.times > 2 for other in self.cores
             )
 
     def _ended(self) -> int:

@@ -45,7 +45,7 @@ class Record:
     limits : list of int
         Of each, up to which byte of local memory it may reach.
     adds : list of int
-        Of each, bytes of an integer that it adds, by :func:`.sums.width`.
+        Of each, bytes of an integer that it adds, by :func:`.privatisation.width`.
     state_size, local_size : int
         Bytes that a warp keeps while it waits, and of a thread's local memory, calls included.
     ordered : bool

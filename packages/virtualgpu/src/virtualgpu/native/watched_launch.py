@@ -1,7 +1,7 @@
 """A launch under ``check()`` in native code: its records, and how its stores are taken back.
 
 Records lie in address space that costs memory where it is touched, four bytes for a granule
-(:mod:`.shadow.rules`), at the places where a device's memory has its bytes; before the first store
+(:mod:`.watched.rules`), at the places where a device's memory has its bytes; before the first store
 to an allocation its bytes are kept at the same place of another such space. Times go on from launch
 to launch, so that nothing has to be cleared between two.
 """

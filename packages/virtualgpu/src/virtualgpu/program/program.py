@@ -140,7 +140,7 @@ class Program:
         # `.profiling`).
         self.orderless: bool | None = None
         self.ordering: tuple[bool, bool] | None = None
-        self.retries: frozenset[int] | None = None  # see `program.retries`
+        self.retries: frozenset[int] | None = None  # see `program.compare_and_swap_loops`
         self.kinds: dict[int, Any] = {}
         # Of loads whose value is not always used, by the instruction's `id`: when it is.
         self.wanted: dict[int, speculation.Condition] = {}
