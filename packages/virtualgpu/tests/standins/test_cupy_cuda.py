@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import subprocess
 import sys
@@ -275,3 +276,19 @@ def test_what_is_joined_need_not_be_an_array_of_the_device(cp):
     for strict in (cp.concatenate, cp.column_stack):
         with pytest.raises(TypeError, match="Only cupy arrays can be"):
             strict([np.zeros(2), cp.ones(2)])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda cp: cp.cuda.alloc_pinned_memory(512),
+        lambda cp: np.asarray(cp.cuda.alloc_pinned_memory(512)),
+        lambda cp: np.frombuffer(cp.cuda.alloc_pinned_memory(512), np.uint8),
+        lambda cp: np.ndarray(512, np.uint8, cp.cuda.alloc_pinned_memory(512))[100:],
+        lambda cp: np.asarray(cp.cuda.alloc_pinned_memory(512) + 8)[8:].view(np.int16),
+        lambda cp: importlib.import_module("cupyx").zeros_pinned(512, np.uint8),
+    ],
+)
+def test_pinned_memory_is_an_arrays_as_long_as_that_lives(cp, wrap):
+    one, other = wrap(cp), wrap(cp)
+    assert not np.shares_memory(one, other)

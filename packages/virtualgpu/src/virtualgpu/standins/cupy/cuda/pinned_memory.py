@@ -9,11 +9,19 @@ from virtualgpu.watch import queues
 _UNIT = 512  # bytes; sizes of the pool are multiples
 
 
+class _Bytes(np.ndarray):
+    """What a place in pinned memory lies in.
+
+    A view's base is the array behind all views of its type: were this one of ``numpy.ndarray``, an
+    array made of a place would keep these bytes and not the place, which would go back to its pool.
+    """
+
+
 class PinnedMemory:
     """Host memory of ``size`` bytes: ``ptr`` (int), and a buffer that NumPy can wrap."""
 
     def __init__(self, size: int, flags: int = 0):
-        self._buffer = np.empty(size, np.uint8)
+        self._buffer = np.empty(size, np.uint8).view(_Bytes)
         self.ptr = self._buffer.ctypes.data if size else 0
         self.size = size
         queues.pin(self.ptr, size)
