@@ -37,7 +37,7 @@ gpucourse.progress()
 #
 # [The gallery](lectures/gallery.ipynb) shows what the course can draw of a kernel;
 # [questions that someone always asks](docs/faq.md) have their answers on one page, "How do I choose a
-# GPU?" first.
+# GPU?" first; [the glossary](docs/glossary.md) has each word in a sentence.
 
 # %% [markdown] id="how-to"
 # ## How to work here

@@ -1161,7 +1161,7 @@ if counted:
     sectors = sum(c.global_sectors for c in counted) / (values.nbytes / 32)
     passes = sum(c.atomic_passes for c in counted) / sum(
         reference(warp, 0.0, 8.0, 80).max() for warp in others.reshape(-1, 32))
-    golf = (atomics == 0) + (sectors <= 1.1) + 2 * (passes <= 1 / 3)
+    golf = (atomics == 0) + (sectors <= 1.1) + 2 * int(passes <= 1 / 3)
     print(f"{atomics:,} global atomics, {sectors:.2f} × the sectors, {passes:.2f} × the passes")
 ### BEGIN HIDDEN TESTS
 for n, bins in ((0, 10), (1, 1), (33, 254), (1009, 100)):

@@ -53,7 +53,8 @@ def test_a_wrong_answer_says_what_is_wrong_where_to_look_and_how_to_get_help(
 ):
     lesson.check("double", lambda x: x)
     assert capsys.readouterr().out == (
-        '✗ double: double(3) is 3\n  Where to look: the factor <2>\n  For a hint: hint("double")\n'
+        "✗ double: double(3) is 3\n  Where to look: the factor <2>\n"
+        '  For a hint, in a new cell: hint("double")\n'
     )
 
 

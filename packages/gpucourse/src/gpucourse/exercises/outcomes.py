@@ -38,7 +38,7 @@ class Outcome:
         if self.look:
             lines.append(f"  {_('Where to look:')} {self.look}")
         if self.next_step:
-            lines.append(f"  {_('For a hint:')} {self.next_step}")
+            lines.append(f"  {_('For a hint, in a new cell:')} {self.next_step}")
         return "\n".join(lines)
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
@@ -51,7 +51,8 @@ class Outcome:
         if self.look:
             body += f"<br><i>{_('Where to look:')}</i> {marked_up(self.look)}"
         if self.next_step:
-            body += f"<br><i>{_('For a hint:')}</i> <code>{html.escape(self.next_step)}</code>"
+            body += f"<br><i>{_('For a hint, in a new cell:')}</i> "
+            body += f"<code>{html.escape(self.next_step)}</code>"
         return edged(body, _PASSED if self.passed else _FAILED)
 
 

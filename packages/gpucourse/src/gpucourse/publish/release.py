@@ -36,6 +36,7 @@ from gpucourse.publish.source import Source, read_course
 #: Pages of docs/ for learners, or that notebooks link to.
 PAGES = (
     "faq.md",
+    "glossary.md",
     "front_doors.ipynb",
     "standins.md",
     "views.md",
