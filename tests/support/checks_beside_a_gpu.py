@@ -2,14 +2,15 @@
 
 ``python checks_beside_a_gpu.py LECTURE`` writes a line of JSON for each exercise. Memory, CuPy and
 PyCUDA of the virtual GPU stand for the real one's. What differs is what our packages go by:
-numba.cuda is not hooked, as they see it, and a launch that no check has led to the virtual GPU
-comes to ``CUDADispatcher.call``.
+numba.cuda is not hooked, nor cuTile adapted, as they see it, and a launch that no check has led to
+the virtual GPU comes to ``CUDADispatcher.call``, or to ``cuda.tile.launch`` as it was.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 
 import virtualgpu
 from answers_of_a_kind import solution
@@ -31,9 +32,26 @@ def _pretend() -> list[str]:
         return launch(dispatcher, arguments, configuration)
 
     CUDADispatcher.call = on_the_gpu
+    with suppress(ImportError):  # Linux alone has it
+        _pretend_tiles(launched)
     hooks.is_active = activation.is_active = lambda: False
     virtualgpu.answers = activation.answers = virtualgpu.is_active = lambda: False
     return launched
+
+
+def _pretend_tiles(launched: list[str]) -> None:
+    import cuda.tile as tile
+
+    from virtualgpu.driver import cutile
+
+    launch = tile.launch
+
+    def on_the_gpu(stream, grid, kernel, arguments):
+        launched.append(kernel._pyfunc.__name__)
+        return launch(stream, grid, kernel, arguments)
+
+    tile.launch = on_the_gpu
+    cutile.is_adapted = lambda: False
 
 
 def _main(lecture: str) -> None:

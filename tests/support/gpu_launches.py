@@ -95,8 +95,8 @@ def _launch(machine, kernel, arrays) -> None:
     """Without numba-cuda's own memory, which knows one device for a process."""
     from gpucourse.grading.arguments import describe_type
     from gpucourse.grading.sandbox.worker import numba_type
+    from virtualgpu.devices.machine_array import MachineArray
     from virtualgpu.numba.kernel_ptx import compile_kernel
-    from virtualgpu.numba.machine_array import MachineArray
 
     compiled = compile_kernel(kernel, tuple(numba_type(describe_type(a)) for a in arrays))
     module = machine.load(compiled.texts, {compiled.entry: kernel.py_func.__name__})

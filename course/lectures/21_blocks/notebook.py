@@ -487,8 +487,8 @@ print(found)
 # The sums of section 1 once more, and nobody masked them. `ct.load` gives a whole tile, 24 elements of which no array has; `padding_mode=` says
 # what they shall be. A store drops what lies outside, so the subtraction needed none.
 #
-# On a real GPU `check()` watches no tiles, and cuTile wants more: a GPU from Ampere on, a driver for CUDA 13, and its assembler,
-# `pip install 'cuda-tile[tileiras]'`. We have not run this section on one.
+# Inside of `check()` and our exercises' checks, kernels run on the virtual GPU, also where there is a real one. That one wants more: it is from Ampere on, with a
+# driver for CUDA 13 and cuTile's assembler, `pip install 'cuda-tile[tileiras]'`. We have not run this section on one.
 #
 # ### Exercise: sums of tiles
 #

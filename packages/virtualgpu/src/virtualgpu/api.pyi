@@ -23,6 +23,8 @@ from virtualgpu.devices.comparison import compare as compare
 from virtualgpu.devices.gpu_process import GPU as GPU
 from virtualgpu.devices.gpu_process import GPUFault as GPUFault
 from virtualgpu.devices.gpu_process import GPUProcess as GPUProcess
+from virtualgpu.devices.machine_array import MachineArray as MachineArray
+from virtualgpu.devices.machine_array import host_copy as host_copy
 from virtualgpu.devices.mirrored import MirroredDevice as MirroredDevice
 from virtualgpu.devices.presence import driver_without_device as driver_without_device
 from virtualgpu.devices.recorded import RecordedLaunch as RecordedLaunch
@@ -39,10 +41,8 @@ from virtualgpu.memory.global_memory import GlobalMemory as GlobalMemory
 from virtualgpu.memory.plain_dtypes import is_plain as is_plain
 from virtualgpu.numba.kernel_ptx import compile_kernel as compile_kernel
 from virtualgpu.numba.kernel_ptx import is_kernel as is_kernel
-from virtualgpu.numba.machine_array import MachineArray as MachineArray
-from virtualgpu.numba.machine_array import host_copy as host_copy
-from virtualgpu.numba.reroute import reroute as reroute
 from virtualgpu.numba.reroute import without_reroute as without_reroute
+from virtualgpu.observed import reroute as reroute
 from virtualgpu.operations.compiler import Deferred as Deferred
 from virtualgpu.tile.counts import TileProfile as TileProfile
 from virtualgpu.tracebacks import compiled_lines as compiled_lines

@@ -1,21 +1,39 @@
 """``check()``, ``profile()`` and ``schedule()`` as users call them.
 
-Launches inside them that would go to a real GPU go to the virtual one
-(:func:`virtualgpu.numba.reroute.reroute`), so that none passes unseen.
+Launches inside them that would go to a real GPU go to the virtual one (:func:`reroute`), so that
+none of Numba's and of cuTile's passes unseen.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from virtualgpu import devices
 from virtualgpu.findings import Report
-from virtualgpu.numba.reroute import reroute
+from virtualgpu.numba import reroute as of_numba
 from virtualgpu.watch import instruments
 from virtualgpu.watch.streamcheck import Streamcheck
+
+
+@contextmanager
+def reroute() -> Iterator[None]:
+    """Launches inside the ``with`` run on the virtual GPU, also beside a real one: those of
+    ``numba.cuda`` (:mod:`virtualgpu.numba.reroute`) and of cuTile
+    (:mod:`virtualgpu.driver.cutile_beside`)."""
+    with of_numba.reroute(), _tiles():
+        yield
+
+
+def _tiles() -> AbstractContextManager[None]:
+    if "cuda.tile" not in sys.modules:
+        return nullcontext()
+    from virtualgpu.driver import cutile_beside  # the driver's bindings, which macOS has not
+
+    return cutile_beside.reroute()
 
 
 def _rerouted(instrument: Any) -> Callable:

@@ -7,10 +7,10 @@ import pytest
 
 from virtualgpu.cuda.kernel_arguments import array_argument, number_argument
 from virtualgpu.devices import VirtualDevice
+from virtualgpu.devices.machine_array import MachineArray
 from virtualgpu.devices.mirrored import MirroredDevice
 from virtualgpu.devices.remote import RemoteDevice
 from virtualgpu.memory.plain_dtypes import demand_plain, is_plain
-from virtualgpu.numba.machine_array import MachineArray
 
 RECORD = np.dtype([("x", "f8"), ("who", "O")])
 NESTED = np.dtype([("x", "f8"), ("inner", RECORD, (2,))])

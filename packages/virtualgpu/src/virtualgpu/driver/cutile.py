@@ -25,12 +25,11 @@ def adapt(tile: ModuleType) -> None:
     if _before:
         return
     try:
-        from cuda.tile import _compile
         from cuda.tile._bytecode.version import BytecodeVersion
         from cuda.tile._execution import kernel
         from cuda.tile.compilation import KernelSignature
 
-        version, theirs, launch_of_tile = BytecodeVersion[VERSION], kernel._compile, tile.launch
+        _, theirs, launch_of_tile = BytecodeVersion[VERSION], kernel._compile, tile.launch
         signature_of = KernelSignature.from_kernel_args
     except (ImportError, AttributeError, KeyError) as error:  # another version
         warnings.warn(
@@ -43,18 +42,8 @@ def adapt(tile: ModuleType) -> None:
 
     @functools.wraps(theirs)
     def to_bytecode(self, signature, context, compute_capability=None):
-        made = _compile.compile_tile(  # as it is by then: tests replace it
-            self._annotated_function,
-            (signature,),
-            _compile.format_sm_arch(*(compute_capability or (9, 0))),
-            self._compiler_options,
-            context,
-            bytecode_version=version,
-            return_bytecode=True,
-            return_cubin=False,
-        )
-        [found] = made.kernel_signatures
-        return bytes(made.bytecode), found.symbol, None, tuple(made.library_lifecycle_providers)
+        code, symbol, made = bytecode_of(self, signature, context, compute_capability)
+        return code, symbol, None, tuple(made.library_lifecycle_providers)
 
     @functools.wraps(launch_of_tile)
     def launch(*arguments, **named):
@@ -75,6 +64,32 @@ def adapt(tile: ModuleType) -> None:
     for where, name, value in ((kernel, "_compile", to_bytecode), (tile, "launch", launch), signed):
         _before.append((where, name, vars(where)[name]))
         setattr(where, name, value)
+
+
+def is_adapted() -> bool:
+    """Whether what ``cuda.tile`` launches comes to the virtual GPU."""
+    return bool(_before)
+
+
+def bytecode_of(
+    kernel: Any, signature: Any, context: Any, compute_capability: tuple[int, int] | None = None
+) -> tuple[bytes, str, Any]:
+    """A kernel's Tile IR for arguments of a signature, its name in it, and all that was made."""
+    from cuda.tile import _compile
+    from cuda.tile._bytecode.version import BytecodeVersion
+
+    made = _compile.compile_tile(  # as it is by then: tests replace it
+        kernel._annotated_function,
+        (signature,),
+        _compile.format_sm_arch(*(compute_capability or (9, 0))),
+        kernel._compiler_options,
+        context,
+        bytecode_version=BytecodeVersion[VERSION],
+        return_bytecode=True,
+        return_cubin=False,
+    )
+    [found] = made.kernel_signatures
+    return bytes(made.bytecode), found.symbol, made
 
 
 def restore() -> None:

@@ -23,10 +23,10 @@ import numpy as np
 from virtualgpu import devices
 from virtualgpu.awkward import kernels as awkward
 from virtualgpu.devices import Device
+from virtualgpu.devices.machine_array import MachineArray, give_back, host_copy
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.memory import array_names
 from virtualgpu.numba.arguments import array_parameters
-from virtualgpu.numba.machine_array import MachineArray, give_back, host_copy
 from virtualgpu.wording import a_or_an
 
 _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()

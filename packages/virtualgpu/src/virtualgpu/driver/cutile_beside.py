@@ -1,0 +1,129 @@
+"""cuTile's kernels on the virtual GPU, on a machine whose cuTile drives a real one.
+
+As :mod:`virtualgpu.numba.reroute` for Numba's: a kernel over tiles that never ends holds a real GPU
+until the process is killed, and no driver says which of its lines reads beyond an array.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from virtualgpu import devices
+from virtualgpu.devices import VirtualDevice
+from virtualgpu.devices.machine_array import MachineArray, give_back, host_copy
+from virtualgpu.driver import cutile
+from virtualgpu.wording import a_or_an, many
+
+#: Python's numbers in the types that cuTile gives them.
+_NUMBERS = {bool: np.bool_, int: np.int32, float: np.float32}
+
+
+@contextmanager
+def reroute() -> Iterator[None]:
+    """``cuda.tile.launch`` inside the ``with`` runs its kernel on the virtual GPU.
+
+    Arguments are arrays of NumPy, numba.cuda, CuPy and JAX, and Python's numbers; raises
+    :class:`TypeError` for others. Where the virtual GPU is active anyway, nothing changes.
+    """
+    tile = sys.modules.get("cuda.tile")
+    if tile is None or cutile.is_adapted():
+        yield
+        return
+    before = tile.launch
+    tile.launch = _launch  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        tile.launch = before  # type: ignore[attr-defined]
+
+
+def _launch(
+    stream: Any,
+    grid: Sequence[int],
+    kernel: Any,
+    kernel_args: Sequence[Any],
+    /,
+    *,
+    programmatic_dependent_launch: bool = False,
+) -> None:
+    """In place of ``cuda.tile.launch``; the stream is a real GPU's, and here nothing waits."""
+    function = kernel._annotated_function
+    if len(kernel_args) != len(function.parameter_annotations):
+        taken = many(len(function.parameter_annotations), "argument")
+        raise TypeError(f"{function.pyfunc.__name__} takes {taken}, not {len(kernel_args)}")
+    machine = devices.current()
+    copies: dict[int, tuple[Any, MachineArray]] = {}
+    constraints, parameters = [], []
+    for value, note in zip(kernel_args, function.parameter_annotations, strict=True):
+        if (host := host_copy(value)) is not None:
+            if id(value) not in copies:
+                copies[id(value)] = value, MachineArray(host, machine)
+            value = copies[id(value)][1]
+        constraint, handed = _parameter(value, note)
+        constraints.append(constraint)
+        parameters += handed
+    code, entry = _compiled(kernel, constraints)
+    if not isinstance(machine, VirtualDevice):
+        raise TypeError(f"{machine.name} runs no Tile IR; the virtual GPU of this process does")
+    x, y, z = (*grid, 1, 1)[:3]
+    loaded = machine.load_tiles(code)
+    try:
+        machine.launch_tiles(loaded, entry, (int(x), int(y), int(z)), parameters)
+        for value, copy in copies.values():
+            if copy.changed:
+                give_back(value, copy.copy_to_host())
+    finally:
+        loaded.unload()
+
+
+def _parameter(value: Any, note: Any) -> tuple[Any, list[bytes]]:
+    """What cuTile is to assume of an argument, as its own launch does (calling convention
+    ``cutile_python_v1``), and the bytes that a launch hands over."""
+    from cuda.tile.compilation import ArrayConstraint, ConstantConstraint, ScalarConstraint
+
+    if getattr(note, "constant", False):
+        return ConstantConstraint(value), []
+    plain = not any(getattr(note, kind, None) for kind in ("scalar", "array", "list", "items"))
+    if isinstance(value, MachineArray) and plain:
+        steps = [step // value.dtype.itemsize for step in value.strides]
+        rows = [None] * value.ndim
+        constraint = ArrayConstraint(
+            _type(value.dtype),
+            value.ndim,
+            index_dtype=_type(np.dtype(np.int32)),
+            stride_lower_bound_incl=0 if min(steps, default=0) >= 0 else None,
+            alias_groups=(),
+            may_alias_internally=False,
+            stride_constant=[*rows[1:], 1] if steps and steps[-1] == 1 else rows,
+            base_addr_divisible_by=1 if value.address % 16 else 16,
+        )
+        sizes = [np.int32(number).tobytes() for number in (*value.shape, *steps)]
+        return constraint, [value.address.to_bytes(8, "little"), *sizes]
+    for kind, dtype in _NUMBERS.items():
+        if isinstance(value, kind) and plain:
+            return ScalarConstraint(_type(np.dtype(dtype))), [dtype(value).tobytes()]
+    raise TypeError(
+        f"{a_or_an(type(value).__name__)} cannot be handed to the virtual GPU beside a real one: arrays "
+        "and Python's numbers can, without annotations but ct.Constant"
+    )
+
+
+def _type(dtype: np.dtype) -> Any:
+    import cuda.tile as tile
+
+    return getattr(tile, "bool_" if dtype.kind == "b" else dtype.name)
+
+
+def _compiled(kernel: Any, constraints: list) -> tuple[bytes, str]:
+    from cuda.tile._cext import default_tile_context
+    from cuda.tile.compilation import CallingConvention, KernelSignature
+
+    signature = KernelSignature(constraints, CallingConvention.cutile_python_v1())
+    named = signature.with_mangled_symbol(kernel._annotated_function.pyfunc.__name__)
+    code, entry, _ = cutile.bytecode_of(kernel, named, default_tile_context)
+    return code, entry
