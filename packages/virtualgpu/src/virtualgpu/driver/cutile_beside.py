@@ -108,8 +108,8 @@ def _parameter(value: Any, note: Any) -> tuple[Any, list[bytes]]:
         if isinstance(value, kind) and plain:
             return ScalarConstraint(_type(np.dtype(dtype))), [dtype(value).tobytes()]
     raise TypeError(
-        f"{a_or_an(type(value).__name__)} cannot be handed to the virtual GPU beside a real one: arrays "
-        "and Python's numbers can, without annotations but ct.Constant"
+        f"{a_or_an(type(value).__name__)} cannot be handed to the virtual GPU beside a real one: "
+        "arrays and Python's numbers can, without annotations but ct.Constant"
     )
 
 
