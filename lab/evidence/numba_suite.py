@@ -25,7 +25,6 @@ from pathlib import Path
 
 SUITE = "numba.cuda.tests.cudapy"
 AT_ONCE = 4  # processes, each with some of the modules
-INTERRUPTED = 2  # pytest's exit code where a file cannot be imported
 #: With tests for several GPUs.
 FOR_TWO = ("test_caching", "test_multigpu")
 SOURCE = Path(__file__).parents[2] / "packages" / "virtualgpu" / "src"
@@ -42,10 +41,16 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
 
 CONFTEST = '''
 import importlib
+import inspect
 from pathlib import Path
 
 import numba.cuda
 import pytest
+from cuda.pathfinder._dynamic_libs import load_nvidia_dynamic_lib as search
+
+# A child process that looks for CUDA's libraries has ten seconds: too few on busy cores.
+for name in ("_loadable_via_canary_subprocess", "_resolve_system_loaded_abs_path_in_subprocess"):
+    inspect.unwrap(getattr(search, name)).__kwdefaults__["timeout"] = 300.0
 
 TESTS = Path(numba.cuda.__file__).parents[1]
 
@@ -142,10 +147,7 @@ def run_in_one(modules: Sequence[str], simulator: bool, devices: int) -> dict[st
             "--pyargs",
             *(f"{SUITE}.{module}" for module in modules),
         ]
-        # On busy cores the search for CUDA's libraries may take too long as tests are collected.
-        for _ in range(3):
-            if subprocess.run(command, cwd=folder, env=environment).returncode != INTERRUPTED:
-                break
+        subprocess.run(command, cwd=folder, env=environment)
         return outcomes(Path(folder) / "result.xml")
 
 
