@@ -3,17 +3,20 @@
 ``python checks_beside_a_gpu.py LECTURE`` writes a line of JSON for each exercise. Memory, CuPy and
 PyCUDA of the virtual GPU stand for the real one's. What differs is what our packages go by:
 numba.cuda is not hooked, nor cuTile adapted, as they see it, and a launch that no check has led to
-the virtual GPU comes to ``CUDADispatcher.call``, or to ``cuda.tile.launch`` as it was.
+the virtual GPU comes to ``CUDADispatcher.call``, or to ``cuda.tile.launch`` as it was. Of kernels
+that CuPy and PyCUDA launch there, the check has to warn: ``unstopped``, ``warned``.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from contextlib import suppress
 
 import virtualgpu
 from answers_of_a_kind import solution
+from gpucourse.exercises import waiting
 from gpucourse.exercises.checks import load_lesson
 from virtualgpu import activation
 
@@ -54,18 +57,49 @@ def _pretend_tiles(launched: list[str]) -> None:
     cutile.is_adapted = lambda: False
 
 
+def _pretend_cpp() -> list[str]:
+    """Kernels in C++ that the lesson's libraries launch, from here on."""
+    import cupy._kernel_launch
+    import pycuda._function
+
+    launched: list[str] = []
+
+    def noted(call, name):
+        @functools.wraps(call)
+        def launch(function, *arguments, **options):
+            launched.append(name(function))
+            return call(function, *arguments, **options)
+
+        return launch
+
+    cupys, pycudas = cupy._kernel_launch.Function, pycuda._function.Function
+    cupys.__call__ = noted(cupys.__call__, lambda function: function.name)
+    pycudas._launch = noted(pycudas._launch, lambda function: function._function.entry)
+    return launched
+
+
 def _main(lecture: str) -> None:
     to, sys.stdout = sys.stdout, sys.stderr
     lesson = load_lesson(lecture)
-    launched = _pretend()
+    launched, unstopped = _pretend(), _pretend_cpp()
+    said: list[str] = []
+    waiting.show = lambda what, place=None: said.append(str(what))
     for name in lesson.exercises:
         answers = solution(lecture, name)
-        launched.clear()
-        heard = lesson.outcome(name, *answers)
+        for notes in (launched, unstopped, said):
+            notes.clear()
+        with waiting.waiting(name):
+            heard = lesson.outcome(name, *answers)
+        found = {
+            "exercise": name,
+            "launched": launched,
+            "unstopped": unstopped,
+            "warned": any("cannot stop it" in words for words in said),
+            "passed": heard.passed,
+            "says": str(heard),
+        }
         print(
-            json.dumps(
-                {"exercise": name, "launched": launched, "passed": heard.passed, "says": str(heard)}
-            ),
+            json.dumps(found),
             file=to,
             flush=True,
         )

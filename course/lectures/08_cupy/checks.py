@@ -8,6 +8,7 @@ import virtualgpu
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.host_side import leaving
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_equal, require_shared
+from gpucourse.exercises.waiting import launches_on_a_gpu
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.api import a_or_an
 from virtualgpu.api import many
@@ -26,6 +27,7 @@ def lookup(offsets_of):
     """Every layer of the table found, NaN for all others, and nothing left the device."""
     import cupy as cp
 
+    launches_on_a_gpu()
     random = np.random.default_rng(31)
     for k, n in enumerate(LENGTHS):
         table = (7, 12, 1, 5)[k % 4]
@@ -87,6 +89,7 @@ def in_chunks(times_in_chunks):
     """The same times for every length, in the room of the result and five chunks."""
     import cupy as cp
 
+    launches_on_a_gpu()
     sizes = []
     for n, chunk in ((100, 32), (96, 32), (1, 32), (31, 32), (33, 32), (1009, 100), (5000, 3000)):
         coefficients, expected = _lines(n)
@@ -152,6 +155,7 @@ def elementwise(leave):
         f"this is {a_or_an(type(leave).__name__)}, not an ElementwiseKernel",
         look="the name that cp.ElementwiseKernel(…) was given to",
     )
+    launches_on_a_gpu()
     random = np.random.default_rng(33)
     for dtype, n in ((np.float64, 257), (np.float32, 129), (np.float64, 1), (np.float64, 0)):
         wall = random.uniform(3, 20, n).astype(dtype)
@@ -206,6 +210,7 @@ def reduction(first_at_lid):
         f"this is {a_or_an(type(first_at_lid).__name__)}, not a ReductionKernel",
         look="the name that cp.ReductionKernel(…) was given to",
     )
+    launches_on_a_gpu()
     random = np.random.default_rng(34)
     for n in LENGTHS:
         time = random.uniform(3, 20, n)

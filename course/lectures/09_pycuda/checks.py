@@ -12,6 +12,7 @@ from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.cpp_trials import counted_cpp, launched_cpp
 from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, held, require_shared
+from gpucourse.exercises.waiting import launches_on_a_gpu
 from virtualgpu.api import a_or_an
 from virtualgpu.api import many
 
@@ -114,6 +115,7 @@ def fitting_types(scaled):
     """Right for whatever comes in, and what came in is as it was."""
     random = np.random.default_rng(23)
     _callable(scaled)
+    launches_on_a_gpu()
     wide = random.uniform(1, 90, 258)
     cases = {
         "129 values of float64": (random.uniform(1, 90, 129), 2.5),
@@ -190,6 +192,7 @@ def copy_once(after_layers):
     """One copy there, one back, however many layers."""
     random = np.random.default_rng(24)
     _callable(after_layers)
+    launches_on_a_gpu()
     for n, layers in ((129, 3), (1, 1), (128, 0), (1009, 8)):
         pt = random.uniform(3, 60, n).astype(np.float32)
         factors = [float(factor) for factor in random.uniform(0.9, 1, layers)]
@@ -248,6 +251,7 @@ def copy_once(after_layers):
 def field_table(paths_through, pt, phi, charge):
     """Each map gives its own paths."""
     _callable(paths_through)
+    launches_on_a_gpu()
     maps = ([4] * 7, [0.0] * 7, [1, 2, 3, 4, -3, -2, -1], [3.8, 3.8, 3.8, -2, -2, -2, -2])
     kept = []
     for field in maps:

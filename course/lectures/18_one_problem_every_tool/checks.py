@@ -14,6 +14,7 @@ import numpy as np
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.methods import inner_codes, lines_run
 from gpucourse.exercises.trials import require_shared
+from gpucourse.exercises.waiting import launches_on_a_gpu
 from virtualgpu.api import a_or_an
 from virtualgpu.api import many
 
@@ -34,6 +35,7 @@ def ship(burning_ship):
     """The ship, all but a few pixels of its edge, in one launch."""
     import virtualgpu
 
+    launches_on_a_gpu()
     for width, height, limit in ((97, 61, STEPS), (64, 32, 13), (33, 1, STEPS), (1, 33, 7), (1, 1, 4)):
         real = np.linspace(-1.87, 1.23, width, dtype=np.float32)
         imag = np.linspace(-1.57, 0.61, height, dtype=np.float32)

@@ -271,6 +271,22 @@ def test_a_check_that_takes_long_says_at_which_trial_it_is(monkeypatch, capsys):
     assert capsys.readouterr().out == ""
 
 
+@exercise("by-cupy", hints=("one", "two"))
+def by_cupy(answer):
+    """Done."""
+    waiting.launches_on_a_gpu()
+
+
+def test_what_a_real_gpu_launches_is_announced_before_it_can_hang(monkeypatch, capsys):
+    lesson = Lesson("01_small_steps", {"by-cupy": by_cupy})
+    lesson.check("by-cupy", 1)
+    assert capsys.readouterr().out == "✓ by-cupy: Done.\n"
+    monkeypatch.setattr(virtualgpu, "answers", lambda: False)
+    lesson.check("by-cupy", 1)
+    said, outcome = capsys.readouterr().out.splitlines()
+    assert "by-cupy" in said and "cannot stop it" in said and outcome == "✓ by-cupy: Done."
+
+
 @exercise("cases", hints=("one", "two"))
 def cases(answer):
     """Done."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import virtualgpu
 from gpucourse.exercises.bounds import progress
 from gpucourse.exercises.outcomes import show
 from gpucourse.system.language import _
@@ -41,7 +42,10 @@ class Waiting:
                 )
                 + self.now
             )
-            self.place = show(_Said(said), self.place)
+            self.say(said)
+
+    def say(self, what: str) -> None:
+        self.place = show(_Said(what), self.place)
 
     def end(self, outcome: object) -> None:
         """Show the outcome in the place of what was said."""
@@ -81,3 +85,16 @@ def going_on() -> None:
     progress()
     if _now is not None:
         _now.going_on()
+
+
+def launches_on_a_gpu() -> None:
+    """Called before a check launches an answer by CuPy or PyCUDA: beside a real GPU they launch on
+    that, where nothing ends a kernel, nor says so afterwards."""
+    if _now is not None and not virtualgpu.answers():
+        _now.say(
+            _(
+                "… {name}: your answer is launched on the GPU, where this check cannot stop it. If "
+                "nothing more is said, a kernel never ends: Kernel › Restart Kernel…, and look at "
+                "its loops"
+            ).format(name=_now.name)
+        )
