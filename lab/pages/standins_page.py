@@ -79,6 +79,7 @@ _MODULES = {
         "cupy.fft",
         "cupy.random",
         "cupy.cuda",
+        "cupy.cuda.cufft",
         "cupy.cuda.texture",
         "cupy.testing",
     ),

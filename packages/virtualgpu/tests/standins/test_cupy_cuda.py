@@ -252,6 +252,45 @@ def test_names_that_other_packages_use(cp):
         module.load(b"\x7fELF")
 
 
+def test_a_plan_transforms_batches_in_place_in_memory_and_scales_none(cp):
+    """Many transforms of one length; https://docs.nvidia.com/cuda/cufft: none is scaled."""
+    from cupy.cuda import cufft
+
+    random = np.random.default_rng(0)
+    a = random.normal(size=(3, 10)) + 1j * random.normal(size=(3, 10))
+    plan = cufft.Plan1d(10, cufft.CUFFT_Z2Z, 3)
+    d_a = cp.asarray(a)
+    out = plan.get_output_array(d_a)
+    plan.fft(d_a, out, cufft.CUFFT_FORWARD)
+    np.testing.assert_allclose(out.get(), np.fft.fft(a), rtol=1e-12)
+    plan.fft(out, out, cufft.CUFFT_INVERSE)
+    np.testing.assert_allclose(out.get(), 10 * a, rtol=1e-12)
+    flat = cp.asarray(a.T, order="F")  # columns that lie one after the other
+    plan.fft(flat, flat, cufft.CUFFT_FORWARD)
+    np.testing.assert_allclose(flat.get(), np.fft.fft(a).T, rtol=1e-12)
+
+    real = a.real.astype(np.float32)
+    forward = cufft.Plan1d(10, cufft.CUFFT_R2C, 3)
+    half = forward.get_output_array(cp.asarray(real))
+    forward.fft(cp.asarray(real), half, cufft.CUFFT_FORWARD)
+    assert half.shape == (3, 6) and half.dtype == np.complex64
+    back = cp.empty((3, 10), np.float32)
+    with cufft.Plan1d(10, cufft.CUFFT_C2R, 3) as inverse:
+        inverse.fft(half, back, cufft.CUFFT_INVERSE)
+    np.testing.assert_allclose(back.get(), 10 * real, rtol=1e-4, atol=1e-5)
+
+    with pytest.raises(TypeError, match="out is of complex128, not complex64"):
+        plan.fft(d_a, half, cufft.CUFFT_FORWARD)
+    with pytest.raises(ValueError, match="30 numbers side by side"):
+        plan.fft(cp.zeros((6, 10), complex)[::2], out, cufft.CUFFT_FORWARD)
+    with pytest.raises(ValueError, match="none of cufft's"):
+        cufft.Plan1d(10, 7, 3)
+    with pytest.raises(NotImplementedError, match="several GPUs"):
+        cufft.Plan1d(10, cufft.CUFFT_Z2Z, 3, devices=2)
+    with pytest.raises(NotImplementedError, match=r"PlanNd.*use Plan1d"):
+        _ = cufft.PlanNd
+
+
 def test_complex_numbers_of_thrust(cp):
     """PtyPy's kernels: `namespace thrust` by CuPy's header, and by thrust's own name."""
     for header in ("cupy/complex.cuh", "thrust/complex.h"):

@@ -93,7 +93,7 @@ def profile():
 
 
 def __getattr__(name: str):
-    if name in ("compiler", "driver", "function", "texture"):
+    if name in ("compiler", "cufft", "driver", "function", "texture"):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
@@ -112,7 +112,6 @@ _INSTEAD = {
     "Function": "cupy.RawKernel",
     "thrust": "cupy.sort and cupy.argsort",
     "cublas": "cupy.matmul and cupy.linalg",
-    "cufft": "cupy.fft",
     "nvtx": "cupyx.profiler.time_range",
     "memory_hooks": "virtualgpu.launches()",
 }
