@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,11 @@ def test_a_run_is_counted_by_whose_its_failures_are(tmp_path: Path):
     assert "1 a fault of its kernel: a sum without an atomic" in row
     assert "1 unknown" in row
     assert found["commit"] in row
+    accepting = dataclasses.replace(MADE, accept=("summed: a sum without an atomic",))
+    found = tried_with.run(accepting, tmp_path, sys.executable, 600, nice=0)
+    assert (found["passed"], FAULT in {one["whose"] for one in found["not_passed"]}) == (2, False)
+    row = tried_with.table({"stumpy": found}).splitlines()[2]
+    assert "accepted at `summed`: a sum without an atomic" in row
 
 
 def test_the_page_has_what_was_measured():
