@@ -29,7 +29,7 @@ WATCHED = 600_000
 # The price of native code that an earlier process has left on disk, whatever its length.
 LOADING = 50_000_000
 # Copying a byte of memory, in units of work, and which part of the price a copy may cost.
-COPYING, PART = 0.5, 0.1
+COPYING, PART = 0.5, 0.5
 
 
 def natively(launch: Launch, first: int) -> bool:

@@ -47,9 +47,9 @@ WAVE_LANES = 32_768
 # more than any device holds at once.
 WAITING = 32
 # Work is counted in what an instruction takes for one lane among many: 0.2 to 0.5 ns, four times
-# that for a cosine. The NumPy call of an instruction, and the steps between two basic blocks, take
-# so much beside it: measured 0.8 and 4 µs.
-PER_INSTRUCTION, PER_BLOCK = 2_000, 10_000
+# that for a cosine. The NumPy call of an instruction takes so much beside it (0.8 µs), more where
+# some lanes of the wave are elsewhere (2.4 µs), and the steps between two basic blocks (4 µs).
+PER_INSTRUCTION, PER_PARTED, PER_BLOCK = 2_000, 6_000, 10_000
 WAVE_BYTES = 256 << 20  # shared and local memory of a wave, where fewer blocks can help
 
 _numbers = itertools.count(1)
@@ -266,7 +266,8 @@ class Launch:
         budget: BudgetExceeded past it."""
         instructions = count * group.count
         self.instructions += instructions
-        work = instructions + PER_INSTRUCTION * count + PER_BLOCK
+        each = PER_INSTRUCTION if group.count == wave.lanes else PER_PARTED
+        work = instructions + each * count + PER_BLOCK
         self.program.work += work
         if self.program.work > self.reconsider_at:
             self.reconsider_at = self.reconsider()
