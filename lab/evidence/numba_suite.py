@@ -87,6 +87,8 @@ REASONS = {
     ),
     "test_cupy_bfloat16_kernel_interop": "arrays of CuPy's stand-in reach Numba through "
     "__cuda_array_interface__, which has no name for bfloat16 (CuPy's own come by DLPack)",
+    "test_inspect_lto_asm": "lto=True links PTX as it is: a call of CUDA C++ is not inlined, and "
+    "stands in inspect_lto_ptx() too",
     "test_fork": "a forked process goes on with its own copy of the virtual GPU's memory; CUDA "
     "refuses a fork after it has begun",
 }
