@@ -35,8 +35,11 @@ COPYING, PART = 0.5, 0.5
 def natively(launch: Launch, first: int) -> bool:
     """Have native code run the blocks from ``first`` on, where that pays; False where it does not,
     or cannot."""
+    asked = os.environ.get("VIRTUALGPU_NATIVE")
+    if asked == "0":
+        return False
     program = launch.program
-    if os.environ.get("VIRTUALGPU_NATIVE") != "always":
+    if asked != "always":
         work = _done(launch)
         # The blocks from `first` on will be as much work each as those before, or as much in all as
         # in the same launch the last time.

@@ -67,7 +67,7 @@ class VirtualDevice:
         self.total_memory = total_memory or _default_memory()
         self.memory = memory or GlobalMemory(self.total_memory)
         self.budget = budget
-        self.compiles = os.environ.get("VIRTUALGPU_NATIVE") != "0"
+        self.compiles = True
         self.cores = processors.wanted()
         self._lock = threading.RLock()
 
