@@ -512,8 +512,7 @@ print("50 decays, mapped: launches", launches - before)
 # - Nested dictionaries, tuples and lists are trees. JAX takes, gives and differentiates them; `jax.tree.map` works leaf by leaf, and the structure is part of the type.
 # - What goes round a loop keeps its shapes and types. `scan` stacks what you collect.
 # - The inverse Hessian of minus the log-likelihood is the covariance of a fit; `vmap(grad(f))` gives a gradient for each element.
-# - `while_loop` ends when something holds. Mapped, it goes on for the slowest; and it has no reverse derivative.
-# - `cond` runs one branch; mapped, both.
+# - `while_loop` ends when something holds. Mapped, it goes on for the slowest; and it has no reverse derivative. `cond` runs one branch; mapped, both.
 # - What `pure_callback` calls, JAX can't see. `custom_vjp` gives it a derivative: JAX believes the rule, and only `check_grads` checks it.
 
 # %% [markdown] id="read-on"

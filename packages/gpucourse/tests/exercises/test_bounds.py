@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -136,14 +137,22 @@ def test_an_answer_that_ends_the_program_does_not(heard, error):
     assert heard(ends).message == f"{type(error).__name__}: by"
 
 
-def test_who_interrupts_a_check_means_it(heard):
-    def interrupted(values):
-        os.kill(os.getpid(), signal.SIGINT)
-        while True:
-            pass
+def raises(number, frame):
+    raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        heard(interrupted)
+
+@pytest.mark.parametrize("handler", [signal.default_int_handler, raises, partial(raises)])
+def test_who_interrupts_a_check_means_it(heard, handler):
+    def interrupted(values):
+        while True:  # one that comes while Python collects is lost
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            heard(interrupted)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_of_a_megabyte_the_beginning_is_printed(heard, capsys):

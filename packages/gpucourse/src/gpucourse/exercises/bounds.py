@@ -113,10 +113,19 @@ def printing_little() -> Iterator[None]:
 
 
 def raised_on_purpose(error: BaseException) -> bool:
-    """Whether a ``raise`` raised it, and not a signal: who interrupts a check means it."""
+    """Whether a ``raise`` raised it, and not a signal: who interrupts a check means it.
+
+    Python's own handler of SIGINT has no ``raise``; asyncio's and others' do.
+    """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and (
-        trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    if trace is None:
+        return False
+    code = trace.tb_frame.f_code
+    handler: Any = signal.getsignal(signal.SIGINT)
+    handler = getattr(handler, "func", handler)  # asyncio's is a functools.partial
+    return (
+        code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+        and getattr(handler, "__code__", None) is not code
     )

@@ -307,7 +307,11 @@ def _launch_for(module):
                 )
             )
         parameters = [
-            _bytes(value, size) for value, size in zip(arguments, kernel.sizes, strict=True)
+            # Most are plain: an array's sizes, strides and pointer.
+            (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+            if type(value) is int
+            else _bytes(value, size)
+            for value, size in zip(arguments, kernel.sizes, strict=True)
         ]
         API.share_mapped(to_device=True)
         try:
@@ -343,8 +347,6 @@ def _three(dimensions) -> tuple[int, int, int]:
 
 def _bytes(value, size: int) -> bytes:
     """A kernel argument as the bytes of a parameter of ``size`` bytes."""
-    if type(value) is int:  # most are: an array's sizes, strides and pointer
-        return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     if isinstance(value, np.generic):
         raw = value.tobytes()
     elif isinstance(value, float):
