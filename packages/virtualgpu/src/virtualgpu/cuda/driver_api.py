@@ -37,11 +37,18 @@ class DevicePointer(binding.CUdeviceptr):
         self.freed = False
 
 
+class _Contexts(threading.local):
+    """The contexts that a thread has pushed, the current one last."""
+
+    def __init__(self) -> None:
+        self.stack: list[int] = []
+
+
 class DriverAPI(InterprocessAPI):
     """Functions of the driver, by name. Values come back bare, failures as DriverFailure."""
 
     def __init__(self):
-        self._contexts = threading.local()
+        self._contexts = _Contexts()
         self._handles = itertools.count(0x1000)
         self._events: dict[int, float | None] = {}
         self._mapped: dict[int, tuple[DevicePointer, int]] = {}  # host address → bytes copied
@@ -77,29 +84,24 @@ class DriverAPI(InterprocessAPI):
             return int(number)
         return ATTRIBUTES.get(name, 0)  # what is not listed is not there: textures, pools, IPC
 
-    def _stack(self) -> list:
-        if not hasattr(self._contexts, "stack"):
-            self._contexts.stack = []
-        return self._contexts.stack
-
     def cuCtxGetCurrent(self):
-        stack = self._stack()
+        stack = self._contexts.stack
         return binding.CUcontext(stack[-1] if stack else 0)
 
     def cuCtxSetCurrent(self, context):
-        self._stack()[-1:] = [int(context)] if int(context) else []
+        self._contexts.stack[-1:] = [int(context)] if int(context) else []
         self._select()
 
     def cuCtxPushCurrent(self, context):
-        self._stack().append(int(context))
+        self._contexts.stack.append(int(context))
         self._select()
 
     def _select(self):
-        stack = self._stack()
+        stack = self._contexts.stack
         devices.select(stack[-1] - 1 if stack else 0)
 
     def cuCtxPopCurrent(self):
-        stack = self._stack()
+        stack = self._contexts.stack
         if not stack:
             raise DriverFailure(Result.CUDA_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent")
         context = stack.pop()

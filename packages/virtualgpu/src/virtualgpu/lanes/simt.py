@@ -16,7 +16,7 @@ import numpy as np
 from virtualgpu.errors import Location, TrapError, VirtualGPUError
 from virtualgpu.lanes import barriers, calls, clusters, warp_sync
 from virtualgpu.lanes.group import ALL, NOBODY, Group
-from virtualgpu.lanes.registers import Registers
+from virtualgpu.lanes.registers import NOTHING, Registers
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.program.program import Block
 
@@ -27,7 +27,7 @@ STARVATION = 20_000  # blocks that one group may run while others wait
 def start(wave: Wave) -> None:
     """Place every lane of the wave at the kernel's first block."""
     program = wave.launch.program
-    registers = Registers.of({}, wave.all_lanes, wave.lanes)
+    registers = Registers(wave.all_lanes, wave.lanes, {}, NOTHING)
     wave.push(Group(wave, wave.all_lanes, program.first_block, registers))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -22,14 +23,10 @@ def _constant(value: int, dtype: type[np.generic] = np.uint32) -> np.ndarray:
 def _triple(
     table: dict[str, Callable[[Group], np.ndarray]],
     name: str,
-    function: Callable[[Group, int], np.ndarray],
+    function: Callable[..., np.ndarray],  # of a group and an axis, 0 to 2
 ) -> None:
     for axis, letter in enumerate("xyz"):
-
-        def of_axis(g: Group, axis: int = axis) -> np.ndarray:
-            return function(g, axis)
-
-        table[f"{name}.{letter}"] = of_axis
+        table[f"{name}.{letter}"] = partial(function, axis=axis)
 
 
 def _rank(g: Group) -> np.ndarray:

@@ -110,8 +110,10 @@ class ObjectCode:
         arrays = {entry: array_names.registered(entry) for entry in names}
         return _from_cache, (self.texts, names, arrays)
 
-    def loaded(self):
-        return self._loaded.get_or(lambda: devices.current().load(self.texts, kernel_names))
+    def loaded(self, device: devices.Device | None = None):
+        """What ``device`` (the current one) holds of it: its module, loaded once."""
+        device = device or devices.current()
+        return self._loaded.get_or(lambda: device.load(self.texts, kernel_names), device)
 
     def get_kernel(self, name: str) -> CoreKernel:
         return CoreKernel(self, name)

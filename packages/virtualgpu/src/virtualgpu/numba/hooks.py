@@ -316,8 +316,9 @@ def _launch_for(module):
         API.share_mapped(to_device=True)
         try:
             with queues.on(stream.handle):
-                devices.current().launch(
-                    kernel.code.loaded(),
+                device = devices.current()
+                device.launch(
+                    kernel.code.loaded(device),
                     kernel.name,
                     _three(config.grid),
                     _three(config.block),
