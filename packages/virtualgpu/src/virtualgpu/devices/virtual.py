@@ -73,10 +73,16 @@ class VirtualDevice:
 
     # -- memory --------------------------------------------------------------------------------
 
+    @property
+    def _used(self) -> GlobalMemory:
+        """Its memory, which knows from now on that this thread of the host changes it
+        (:func:`~virtualgpu.memory.snapshot.can_be_taken_back`)."""
+        self.memory.callers.add(threading.get_ident())
+        return self.memory
+
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:
         """Raises OutOfMemory."""
-        self.memory.callers.add(threading.get_ident())
-        return self.memory.allocate(nbytes, poison=poison)
+        return self._used.allocate(nbytes, poison=poison)
 
     def free(self, address: int) -> None:
         self._tell_freed(address)
@@ -95,8 +101,7 @@ class VirtualDevice:
 
     def write(self, address: int, data: np.ndarray) -> None:
         """Host to device: the bytes of ``data`` in C order."""
-        self.memory.callers.add(threading.get_ident())
-        self.memory.write(address, data)
+        self._used.write(address, data)
         for observer in instruments.observers():
             observer.host_wrote(address, data.nbytes)
 
@@ -106,14 +111,12 @@ class VirtualDevice:
 
     def copy(self, target: int, origin: int, nbytes: int) -> None:
         """Device to device."""
-        self.memory.callers.add(threading.get_ident())
-        self.memory.copy(target, origin, nbytes)
+        self._used.copy(target, origin, nbytes)
         for observer in instruments.observers():
             observer.host_copied(target, origin, nbytes)
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
-        self.memory.callers.add(threading.get_ident())
-        self.memory.fill(address, byte, nbytes)
+        self._used.fill(address, byte, nbytes)
         for observer in instruments.observers():
             observer.host_wrote(address, nbytes)
 
@@ -154,19 +157,16 @@ class VirtualDevice:
         dtype: Any,
         strides: tuple[int, ...] | None = None,
     ) -> np.ndarray:
-        self.memory.callers.add(threading.get_ident())
-        return self.memory.mapping.view(address, shape, dtype, strides)
+        return self._used.mapping.view(address, shape, dtype, strides)
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
-        self.memory.callers.add(threading.get_ident())
-        return self.memory.host_view(address, nbytes)
+        return self._used.host_view(address, nbytes)
 
     def address_of(self, host: int) -> int:
         return self.memory.mapping.address_of(host)
 
     def wrote(self, address: int, nbytes: int) -> None:
-        self.memory.callers.add(threading.get_ident())
-        self.memory.wrote(address, nbytes)
+        self._used.wrote(address, nbytes)
         for observer in instruments.observers():
             observer.host_wrote(address, nbytes)
 
@@ -220,12 +220,11 @@ class VirtualDevice:
         cluster: Triple | None = None,
     ) -> None:
         """Run a kernel to its end. Raises what :class:`~virtualgpu.launch.launch.Launch` does."""
-        self.memory.callers.add(threading.get_ident())
         with self._lock:
             conditions = instruments.next_launch(self.budget or Budget())
             program = module.program(entry, conditions.schedule.fine)
             Launch(
-                self.memory,
+                self._used,
                 program,
                 grid,
                 block,
