@@ -4,7 +4,6 @@ speed tells: the same bytes, the same words."""
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 
 import numpy as np
@@ -18,8 +17,9 @@ from virtualgpu.devices import VirtualDevice, changeover
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.launch.launch import WAVE_LANES, Launch
 from virtualgpu.launch.limits import Budget
-from virtualgpu.native import core
+from virtualgpu.native import core, kernel
 from virtualgpu.native.compiled import NativeKernel
+from virtualgpu.native.refusal import Refused
 from virtualgpu.watch.instruments import check, profile, schedule
 
 ADD = entry(
@@ -219,10 +219,30 @@ def test_a_long_first_wave_begins_again(cheap, first_blocks):
 
 
 def test_it_begins_again_once(cheap, monkeypatch):
-    """Where native code turns out to be none, the interpreter runs the launch to its end."""
+    """Where native code turns out to be none, the interpreter runs the launch to its end; what was
+    taken back is no part of its work."""
     monkeypatch.setattr(native, "natively", lambda launch, first: False)
+    work = []
+    for begins in (True, False):
+        if not begins:
+            monkeypatch.setenv("VIRTUALGPU_NATIVE", "0")
+        kernel = Kernel(COUNT, 64)
+        assert kernel(2, 32).tolist() == [ROUNDS] * 64
+        program = kernel.module.program("k", False)
+        work.append(program.latest[-1])
+        assert (program.work > work[-1]) == begins
+    assert work[0] == work[1]
+
+
+def test_a_check_after_native_launches_begins_again(cheap, cheap_to_watch, first_blocks):
+    """Launches that native code ran whole do not tell how much work the next one is."""
     kernel = Kernel(COUNT, 64)
-    assert kernel(2, 32).tolist() == [ROUNDS] * 64
+    for _ in range(3):
+        kernel(2, 32)
+    with check() as report:
+        assert kernel(2, 32).tolist() == [4 * ROUNDS] * 64
+    assert report.ok
+    assert first_blocks == [0] * 4
 
 
 def test_what_was_printed_is_printed_once(cheap, first_blocks, capsys):
@@ -346,12 +366,11 @@ ENDLESS = entry("Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0; @%p1 br
 
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.1])
 def test_control_c_stops_native_code(delay, monkeypatch):
-    """The signal arrives while native code runs, which has a hook of its own for what is lost in
-    callbacks. A moment earlier, as the compiler's objects go, Python may lose it."""
+    """The signal arrives as native code begins, or a while later."""
     monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
-    kernel, hook = Kernel(ENDLESS, 64, seconds=3.0), sys.unraisablehook
+    kernel = Kernel(ENDLESS, 64, seconds=3.0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = interrupt_when(lambda: sys.unraisablehook is not hook, delay)
+    timer = interrupt_when(lambda: kernel.native is not None, delay)
     try:
         with pytest.raises(KeyboardInterrupt):
             kernel(1, 32)
@@ -359,6 +378,39 @@ def test_control_c_stops_native_code(delay, monkeypatch):
         timer.join()
         signal.signal(signal.SIGINT, before)
     assert isinstance(kernel.native, NativeKernel)
+
+
+class Interrupting:
+    """Presses Ctrl-C as it goes: Python gives what ``__del__`` raises to nobody."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("moment", ["compiled", "refused", "about to begin"])
+def test_control_c_is_heard_before_the_kernel_begins(moment, monkeypatch):
+    """Where an object goes between the compiler's end and the kernel's first turn."""
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
+    monkeypatch.setenv("VIRTUALGPU_CACHE", "0")  # or there were nothing to compile
+    where, name = (core.Common, "__init__") if moment == "about to begin" else (kernel, "build")
+    original = getattr(where, name)
+
+    def then_interrupt(*given):
+        Interrupting()
+        if moment == "refused":
+            raise Refused(moment)
+        return original(*given)
+
+    monkeypatch.setattr(where, name, then_interrupt)
+    endless = Kernel(ENDLESS, 64, seconds=3.0)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            endless(1, 32)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert caught.value.__notes__[0].startswith("stopped in ")
+    assert isinstance(endless.native, NativeKernel) == (moment != "refused")
 
 
 class Last:

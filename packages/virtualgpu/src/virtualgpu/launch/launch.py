@@ -133,6 +133,7 @@ class Launch:
         self.began_again = False
         self._before = program.work
         self.place: Location | None = None  # where native code was when it was interrupted
+        self.lost: BaseException | None = None  # what Python raised to nobody meanwhile
         self.kernel = program.display
         self.number = next(_numbers)
         self.instructions = 0
@@ -351,17 +352,16 @@ class Launch:
             self.run_waves(self.native)
         except BeginAgain:
             self._forget()
-        else:
-            if self.native is not None:
-                self.program.latest = self.grid, self.block, self.parameters, self.work
-            return
-        self.run_waves(self.native)
+            self.run_waves(self.native)
+        if self.native is not None and self.work:  # native code alone tells nothing of the work
+            self.program.latest = self.grid, self.block, self.parameters, self.work
 
     def _forget(self) -> None:
         """What it has done so far; its time goes on."""
         self._free_own()
         self._parameter_address = self._workspace = self.standstill = None
         self.instructions, self.lines, self.printed = 0, [], 0
+        self._before = self.program.work
         self.reconsider_at, self.began_again = math.inf, True
         for observer in self.observers:
             observer.launch_began_again(self)

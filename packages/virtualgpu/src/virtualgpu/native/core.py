@@ -152,6 +152,38 @@ class Common:
         return self.dimensions == _dimensions(launch)
 
 
+@contextmanager
+def hearing_signals(launch: Launch) -> Iterator[None]:
+    """Keep what Ctrl-C raises where Python has nobody to give it to, in ``launch.lost``, and raise
+    it if the launch has not.
+
+    A signal's handler runs as a function of Python begins: before any ``try`` in
+    :meth:`Core._tick`, or in the ``__del__`` of an object, as the compiler's are let go. What
+    leaves these goes to ``sys.unraisablehook`` alone. Only the main thread runs handlers.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = sys.unraisablehook
+
+    def heard(unraisable: Any) -> None:
+        trace = unraisable.exc_traceback
+        if isinstance(unraisable.exc_value, KeyboardInterrupt) or (
+            trace is not None and trace.tb_frame.f_code is Core._tick.__code__
+        ):
+            launch.lost = unraisable.exc_value
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = heard
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+    if launch.lost is not None:
+        raise launch.lost
+
+
 def _dimensions(launch: Launch) -> tuple[object, ...]:
     return (
         launch.memory,
@@ -262,10 +294,10 @@ class Core:
     def run(self, first: int, count: int) -> int:
         """Run blocks: ENDED or STOPPED; side by side also WAITING or DEADLOCK. Other threads go on
         meanwhile."""
-        with self._hearing_signals():
-            result = self.kernel.run(pointer(self.context), first, count)
+        result = self.kernel.run(pointer(self.context), first, count)
         self.loop_watch.leave()
         if result == STOPPED:
+            self.error = self.error or self.launch.lost
             self._note()
         return result
 
@@ -278,7 +310,7 @@ class Core:
                 intrinsics.serve(self, number)
             elif not self._goes_on():
                 return
-            if self.error is None:
+            if self.error is None and self.launch.lost is None:
                 self.context[AT["ended"]] = 0
         except BaseException as error:  # it must pass through native code
             self.error = error
@@ -292,32 +324,6 @@ class Core:
             self._rounds = min(2 * self._rounds, MOST_ROUNDS)
         self.context[AT["fuel"]] = self._rounds
         return True
-
-    @contextmanager
-    def _hearing_signals(self) -> Iterator[None]:
-        """Keep what Ctrl-C raises in :meth:`_tick`. A signal's handler runs as a function of
-        Python begins, before any ``try`` in it or in an object's ``__del__``, and what leaves a
-        callback of ctypes, or that, goes to ``sys.unraisablehook`` alone. Only the main thread
-        runs handlers."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = sys.unraisablehook
-
-        def heard(unraisable: Any) -> None:
-            trace = unraisable.exc_traceback
-            if isinstance(unraisable.exc_value, KeyboardInterrupt) or (
-                trace is not None and trace.tb_frame.f_code is Core._tick.__code__
-            ):
-                self.error = unraisable.exc_value
-            else:
-                before(unraisable)
-
-        sys.unraisablehook = heard
-        try:
-            yield
-        finally:
-            sys.unraisablehook = before
 
     # -- where it is ---------------------------------------------------------------------------
 

@@ -226,7 +226,10 @@ class Run:
         return not self.halted and core.word("block") <= self.end
 
     def _look(self, core: Core) -> bool:
-        """From a core's own thread: whether it may go on. Raises BudgetExceeded."""
+        """From a core's own thread: whether it may go on. Raises BudgetExceeded, and what was
+        lost."""
+        if self.launch.lost is not None:
+            raise self.launch.lost
         core.read_clock()
         if not self._may_go_on(core):
             return False

@@ -16,7 +16,7 @@ from virtualgpu.lanes.wave import MAX_LOCAL
 from virtualgpu.launch.launch import Launch
 from virtualgpu.native import record
 from virtualgpu.native.compiled import NativeKernel
-from virtualgpu.native.core import given
+from virtualgpu.native.core import given, hearing_signals
 from virtualgpu.native.multicore import Run
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.resident_blocks import SideBySide
@@ -31,6 +31,11 @@ _lock = threading.Lock()
 def natively(launch: Launch, first: int = 0) -> bool:
     """Run the blocks from ``first`` on in native code if they can be; False where nothing has
     been done."""
+    with hearing_signals(launch):
+        return _natively(launch, first)
+
+
+def _natively(launch: Launch, first: int) -> bool:
     if not isinstance(launch.schedule, Lockstep) or not math.isinf(launch.budget.instructions):
         return False
     found = [observer.has_found() for observer in launch.observers]
