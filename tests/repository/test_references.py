@@ -12,6 +12,7 @@ import pytest
 import gpucourse
 
 PACKAGES = ("virtualgpu", "gpucourse", "jaxpile")
+MODULE = re.compile(r"``([a-z_]+/[a-z_/]+)``")
 ROLE = re.compile(r":(?:mod|func|class|meth|attr|data|exc):`~?(\.*)([\w.]+)`")
 
 
@@ -71,5 +72,18 @@ def test_what_roles_name_is_there(repository, known, package):
         for text in [path.read_text(encoding="utf-8")]
         for role in ROLE.finditer(text)
         if (role[1] or role[2].split(".")[0] in PACKAGES) and role[2] not in known
+    ]
+    assert not missing, "\n".join(missing)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_a_package_names_of_its_modules_is_there(repository, package):
+    """``folder/module`` in the docstring of an ``__init__.py`` is a file below it."""
+    missing = [
+        f"{path.relative_to(repository)}: {name[1]}"
+        for path, module in sources(repository)
+        if path.stem == "__init__" and module.split(".")[0] == package
+        for name in MODULE.finditer(ast.get_docstring(ast.parse(path.read_text())) or "")
+        if not (path.parent / f"{name[1]}.py").exists()
     ]
     assert not missing, "\n".join(missing)

@@ -39,9 +39,9 @@ from virtualgpu.launch.linker import LoadedModule as LoadedModule
 from virtualgpu.memory.global_memory import POISON as POISON
 from virtualgpu.memory.global_memory import GlobalMemory as GlobalMemory
 from virtualgpu.memory.plain_dtypes import is_plain as is_plain
+from virtualgpu.numba.beside_gpu import without_reroute as without_reroute
 from virtualgpu.numba.kernel_ptx import compile_kernel as compile_kernel
 from virtualgpu.numba.kernel_ptx import is_kernel as is_kernel
-from virtualgpu.numba.reroute import without_reroute as without_reroute
 from virtualgpu.observed import reroute as reroute
 from virtualgpu.operations.compiler import Deferred as Deferred
 from virtualgpu.tile.counts import TileProfile as TileProfile

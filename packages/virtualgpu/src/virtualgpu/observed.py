@@ -14,7 +14,7 @@ from typing import Any
 
 from virtualgpu import devices
 from virtualgpu.findings import Report
-from virtualgpu.numba import reroute as of_numba
+from virtualgpu.numba import beside_gpu as of_numba
 from virtualgpu.watch import instruments
 from virtualgpu.watch.streamcheck import Streamcheck
 
@@ -22,7 +22,7 @@ from virtualgpu.watch.streamcheck import Streamcheck
 @contextmanager
 def reroute() -> Iterator[None]:
     """Launches inside the ``with`` run on the virtual GPU, also beside a real one: those of
-    ``numba.cuda`` (:mod:`virtualgpu.numba.reroute`) and of cuTile
+    ``numba.cuda`` (:mod:`virtualgpu.numba.beside_gpu`) and of cuTile
     (:mod:`virtualgpu.driver.cutile_beside`)."""
     with of_numba.reroute(), _tiles():
         yield

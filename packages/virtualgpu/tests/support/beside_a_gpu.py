@@ -15,7 +15,7 @@ START = """
 import numpy as np
 import virtualgpu
 from numba import cuda
-from virtualgpu.numba.reroute import reroute
+from virtualgpu.numba.beside_gpu import reroute
 
 @cuda.jit
 def scale(values, factor, out):

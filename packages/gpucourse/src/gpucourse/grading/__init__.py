@@ -3,24 +3,29 @@
 Read in this order:
 
 what comes in
-    ``assignment`` the instructor's notebook · ``submission`` reading a file · ``ingest`` what is
-    taken from it · ``verdict`` what comes out · ``limits`` every bound
+    ``submission/assignment`` the instructor's notebook · ``submission/reading`` a submitted file ·
+    ``submission/ingest`` what is taken from it · ``verdict`` what comes out · ``limits`` every
+    bound
 the wall
-    ``wire`` what may pass between the two processes · ``cells`` running a cell's text
+    ``sandbox/wire`` what may pass between the two processes · ``oracle/gate`` what of it becomes a
+    value in the oracle · ``sandbox/cells`` running a cell's text
 the student's side
-    ``worker`` runs and compiles; :mod:`virtualgpu.devices.remote` asks for device memory and
-    launches · ``jax_programs`` what JAX recorded, as data · ``zygote`` forks workers ·
-    ``confinement`` takes their rights away
+    ``sandbox/levels`` starts it · ``sandbox/file_system`` what it sees of the machine ·
+    ``sandbox/zygote`` forks workers · ``sandbox/confinement`` takes their rights away ·
+    ``sandbox/worker`` runs and compiles; :mod:`virtualgpu.devices.remote` asks for device memory
+    and launches · ``sandbox/jax_programs`` what JAX recorded, as data
 the trusted side
-    ``sandbox`` starts all that · ``file_system`` what it sees of the machine · ``student`` the
-    oracle's view of a worker, over a ``conversation`` · ``jax_runner`` has programs run elsewhere ·
-    ``device_service`` answers its device · ``origins`` of its data ·
-    ``oracle`` runs the tests · ``arguments`` of a launch · ``watching`` what is held against a
-    kernel
+    ``oracle/confined`` gives up the oracle's own rights · ``oracle/student`` a worker to ask, over
+    a ``oracle/conversation``, within ``oracle/clocks`` · ``oracle/device_service`` answers its
+    device · ``oracle/data_origins`` where data there came from · ``oracle/jax_runner`` has
+    programs run elsewhere · ``arguments`` of a launch · ``oracle/judge`` what stands behind the
+    verbs · ``oracle/grader`` runs the tests
 what tests are written in
-    ``verbs`` · ``notebook_judge`` the same in a learner's notebook
+    ``testing/verbs`` · ``testing/notebook_judge`` the same in a learner's notebook ·
+    ``testing/watching`` what is held against a kernel
 classes
-    ``batch`` many submissions, each in an oracle that ``fork_server`` has ``preloaded`` ·
-    ``classroom`` a course directory · ``nbgrader_steps`` and ``feedback`` what nbgrader is given ·
-    ``commands`` and ``demo`` what people type
+    ``classes/batch`` many submissions, each in an oracle that ``oracle/fork_server`` has forked
+    after ``oracle/preloaded`` · ``classes/classroom`` a course directory · ``nbgrader/steps`` and
+    ``nbgrader/feedback`` what nbgrader is given · ``commands/demo`` and ``commands/grade_class``
+    what people type
 """

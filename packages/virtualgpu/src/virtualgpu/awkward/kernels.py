@@ -7,9 +7,9 @@ definition for lowering iternext" until the name is put right (seen with awkward
 numba-cuda 0.30).
 
 **Parameters**, for kernels that are not launched by ``extensions=[ak.numba.cuda]``: those on the
-virtual GPU beside a real one (:mod:`virtualgpu.numba.reroute`), and those of another process. They
-are what ``awkward._connect.numba.arrayview_cuda`` makes: position, start, stop, the address of a
-table of addresses, and a null pointer where the CPU has a Python object.
+virtual GPU beside a real one (:mod:`virtualgpu.numba.beside_gpu`), and those of another process.
+They are what ``awkward._connect.numba.arrayview_cuda`` makes: position, start, stop, the address of
+a table of addresses, and a null pointer where the CPU has a Python object.
 
 Awkward is imported when the first such array is met: most programs have none.
 """

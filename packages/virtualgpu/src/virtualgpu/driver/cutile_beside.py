@@ -1,7 +1,7 @@
 """cuTile's kernels on the virtual GPU, on a machine whose cuTile drives a real one.
 
-As :mod:`virtualgpu.numba.reroute` for Numba's: a kernel over tiles that never ends holds a real GPU
-until the process is killed, and no driver says which of its lines reads beyond an array.
+As :mod:`virtualgpu.numba.beside_gpu` for Numba's: a kernel over tiles that never ends holds a real
+GPU until the process is killed, and no driver says which of its lines reads beyond an array.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Launches in the default schedule, plain or under ``check()`` or ``profile()``, of kernels that this
 room understands in full; all others run on :mod:`virtualgpu.lanes`, which defines what a kernel
-does. Results are the same to the bit.
+does. Results are the same to the bit. Whether a launch leaves the interpreter, and where in its
+midst, :mod:`virtualgpu.devices.changeover` decides.
 """
 
 from virtualgpu.native.run import natively

@@ -31,7 +31,8 @@ class Opcode:
     result : bool
         Whether its first operand is a register that it writes.
     loads, stores : bool
-        Whether a register gets what memory holds; whether memory may change.
+        Whether a register gets what memory holds (not where only memory does: ``cp``, ``red``);
+        whether memory may change.
     meets : bool
         Whether its ``.sync`` form waits for the lanes of a mask.
     ends : bool

@@ -1,7 +1,8 @@
 """PTX text to a :class:`~virtualgpu.ptx.module.Module`.
 
 The grammar is that of the PTX ISA, "Syntax" and "Directives", as NVVM and NVRTC write it. Every
-malformed text ends in :class:`~virtualgpu.errors.PTXSyntaxError` that quotes the line.
+malformed text ends in :class:`~virtualgpu.errors.PTXSyntaxError` that quotes the line. Bodies of
+functions, and so instructions, are read by :mod:`~virtualgpu.ptx.body_parser`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from functools import lru_cache
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
-from virtualgpu.ptx.function_body import Body, Declarations
+from virtualgpu.ptx.body_parser import Body, Declarations
 from virtualgpu.ptx.module import (
     Function,
     InitialValue,

@@ -10,7 +10,7 @@ import pytest
 
 import virtualgpu
 from beside_a_gpu import run
-from virtualgpu.numba.reroute import reroute
+from virtualgpu.numba.beside_gpu import reroute
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def test_views_of_arrays_are_updated_in_place():
 
 def test_kernels_are_compiled_once_for_each_type():
     run("""
-        from virtualgpu.numba import reroute as module
+        from virtualgpu.numba import beside_gpu as module
         with reroute():
             for dtype in (np.float32, np.float64, np.float32):
                 values = np.ones(4, dtype)
@@ -177,7 +177,7 @@ def test_instruments_keep_their_documentation():
 def test_what_is_timed_goes_to_the_real_gpu_inside_of_it_too():
     run("""
         from numba.cuda.dispatcher import CUDADispatcher
-        from virtualgpu.numba.reroute import without_reroute
+        from virtualgpu.numba.beside_gpu import without_reroute
 
         before = CUDADispatcher.call
         with without_reroute():
