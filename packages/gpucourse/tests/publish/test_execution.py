@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from gpucourse.course.problems import CourseError
-from gpucourse.publish.execution import CACHE, fingerprint
+from gpucourse.publish.execution import CACHE, KernelLost, execute, fingerprint
 from gpucourse.publish.showcase import Shown, show_course
 from gpucourse.publish.source import read_course
 from small_course import LECTURE, PROJECT, edit, write_course
@@ -114,3 +117,46 @@ def test_without_running_there_are_no_outputs(tmp_path: Path):
     lessons, ran = shown(tmp_path, run=False)
     assert ran == []
     assert [cell for one in lessons for cell in one.notebook.cells if cell.get("outputs")] == []
+
+
+def kernels_from(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the kernel ``python3`` started by a line of shell, with its connection file as $1."""
+    spec = {"argv": ["sh", "-c", script, "sh", "{connection_file}"], "language": "python"}
+    place = folder / "kernels" / "python3"
+    place.mkdir(parents=True)
+    (place / "kernel.json").write_text(json.dumps({**spec, "display_name": "Python 3"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(folder))
+
+
+def test_a_kernel_that_does_not_start_is_started_again(tmp_path: Path, monkeypatch):
+    """As where another process has taken its port."""
+    kernels_from(
+        f"test -e {tmp_path}/tried || {{ touch {tmp_path}/tried; exit 1; }}; "
+        f'exec {sys.executable} -m ipykernel_launcher -f "$1"',
+        tmp_path / "share",
+        monkeypatch,
+    )
+    done = execute(new_notebook(cells=[new_code_cell("print(6 * 7)")]), tmp_path)
+    assert (tmp_path / "tried").exists()
+    assert done.cells[0].outputs[0].text == "42\n"
+
+
+def test_where_no_kernel_starts_the_command_says_so(tmp_path: Path, monkeypatch):
+    write_course(tmp_path)
+    kernels_from("exit 1", tmp_path / "share", monkeypatch)
+    done = subprocess.run(
+        [sys.executable, "-m", "gpucourse", "check", LECTURE],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert "No kernel started in 3 attempts: Kernel died before replying" in said
+    assert "Traceback" not in said and "AssertionError" not in said
+
+
+def test_a_kernel_that_ends_is_told_with_its_cell(tmp_path: Path):
+    cells = [new_code_cell("import os, signal"), new_code_cell("os.kill(os.getpid(), 9)")]
+    with pytest.raises(KernelLost, match="The kernel ended in code cell 2, as one does"):
+        execute(new_notebook(cells=cells), tmp_path)

@@ -13,6 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.registry import Course, find_root, load_course
+from gpucourse.publish.execution import KernelLost
 from gpucourse.publish.outputs import plan, write
 from gpucourse.publish.rehearsal import rehearse
 from gpucourse.publish.source import Source
@@ -27,13 +28,13 @@ _console = Console(highlight=False, soft_wrap=True, markup=False)
 
 
 def _tells_mistakes(command: Callable[..., int]) -> Callable[..., int]:
-    """Print the mistakes of the course's source instead of a traceback."""
+    """Print the mistakes of the course's source, or a kernel's end, instead of a traceback."""
 
     @functools.wraps(command)
     def guarded(*args, **options) -> int:
         try:
             return command(*args, **options)
-        except CourseError as error:
+        except (CourseError, KernelLost) as error:
             _console.print(str(error))
             return 1
 

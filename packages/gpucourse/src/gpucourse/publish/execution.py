@@ -8,6 +8,7 @@ as long as nothing that it depends on has changed, the next call reads it from t
 from __future__ import annotations
 
 import asyncio
+import atexit
 import hashlib
 import os
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import nbclient
 import nbformat
+from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
 import virtualgpu
@@ -26,14 +28,22 @@ from gpucourse.publish import notebooks
 from gpucourse.publish.source import Source
 from gpucourse.system.atomic import write_atomically
 from gpucourse.views import results
+from virtualgpu.api import many
 
 #: Seconds that one cell may take: a lesson's longest takes a few.
 CELL_TIMEOUT = 120
+#: Times that a kernel is started before it counts as one that does not start: its ports are chosen
+#: before it takes them, and another process may have taken one meanwhile.
+STARTS = 3
 #: Where executed notebooks are kept, relative to the course's root.
 CACHE = Path("build") / "executed"
 _HIDDEN_GPU = {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
 # Parts of this package that no cell of a lesson uses.
 _NOT_USED_BY_LESSONS = ("gpucourse/publish/", "gpucourse/grading/", "gpucourse/cli.py")
+
+
+class KernelLost(RuntimeError):
+    """A notebook's kernel did not start, or ended while a cell ran."""
 
 
 def execute(
@@ -42,22 +52,38 @@ def execute(
     """A copy of ``notebook`` with its outputs, from a fresh kernel that starts in ``folder``.
 
     A cell that raises stops nothing. Where ``folder`` does not exist, the nearest above it serves.
-    With ``hidden_gpu`` the virtual GPU answers, whatever the machine has.
+    With ``hidden_gpu`` the virtual GPU answers, whatever the machine has. Raises KernelLost where no
+    kernel starts, or one ends while a cell runs.
     """
-    notebook = nbformat.from_dict(notebook)  # a copy: the client writes outputs into it
     start = next(place for place in (folder, *folder.parents) if place.is_dir())
-    client = nbclient.NotebookClient(
-        notebook,
-        timeout=timeout,
-        kernel_name="python3",
-        allow_errors=True,
-        # Kernels warn on the terminal that they talk over TCP; these stay on this machine.
-        extra_arguments=["--log-level=ERROR"],
-        resources={"metadata": {"path": str(start)}},
-    )
-    # client.execute() would leave its event loop open when it is called in a thread.
-    asyncio.run(client.async_execute(env={**os.environ, **(_HIDDEN_GPU if hidden_gpu else {})}))
-    return notebook
+    environment = {**os.environ, **(_HIDDEN_GPU if hidden_gpu else {})}
+    for _ in range(STARTS):
+        client = nbclient.NotebookClient(
+            nbformat.from_dict(notebook),  # a copy: the client writes outputs into it
+            timeout=timeout,
+            kernel_name="python3",
+            allow_errors=True,
+            # Kernels warn on the terminal that they talk over TCP; these stay on this machine.
+            extra_arguments=["--log-level=ERROR"],
+            resources={"metadata": {"path": str(start)}},
+        )
+        try:
+            # client.execute() would leave its event loop open when it is called in a thread.
+            return asyncio.run(client.async_execute(env=environment))
+        except DeadKernelError as error:
+            raise KernelLost(
+                f"The kernel ended in code cell {client.code_cells_executed}, as one does that the "
+                "system stops for want of memory. Try again with less running beside it."
+            ) from error
+        except RuntimeError as error:
+            if client.km is not None:
+                raise
+            # It has forgotten this kernel, but would clean up after it once more at Python's end.
+            atexit.unregister(client._cleanup_kernel)
+            reason = error
+    raise KernelLost(
+        f"No kernel started in {many(STARTS, 'attempt')}: {reason}. What it said itself stands above."
+    ) from reason
 
 
 def solved(
