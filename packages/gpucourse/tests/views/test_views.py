@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import itertools
 import re
 import runpy
 import subprocess
@@ -83,6 +84,20 @@ def test_threads_shows_what_was_signed():
     assert {"block 0", "block 1"} <= set(texts)
     assert picture.alt.endswith("the last 2 have no element.")
     assert "element" not in draw_threads(block, thread).alt
+
+
+@pytest.mark.parametrize("threads", [1, 8, 21, 32, 48, 64])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 16, 64])
+def test_no_two_words_of_threads_lie_on_each_other(threads: int, size: int):
+    number = np.arange(threads)
+    figure = draw_threads(number // size, number % size).figure
+    figure.draw_without_rendering()
+    texts = figure.axes[0].texts
+    boxes = [text.get_window_extent() for text in texts]
+    pairs = itertools.combinations(zip(texts, boxes, strict=True), 2)
+    assert [
+        (one.get_text(), other.get_text()) for (one, a), (other, b) in pairs if a.overlaps(b)
+    ] == []
 
 
 def test_visits_marks_what_is_not_visited_once():

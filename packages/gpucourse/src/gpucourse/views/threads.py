@@ -24,22 +24,30 @@ def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None)
     """
     block, thread = _signed(block, thread)
     size = len(block) if size is None else size
-    figure, axes = canvas(min(11, 0.6 + 0.44 * len(block)), 1.55)
+    width = min(11, 0.6 + 0.44 * len(block))
+    figure, axes = canvas(width, 1.55)
+    pitch = width / (len(block) + 1.3)  # inches from one thread to the next
     for i, (b, t) in enumerate(zip(block, thread, strict=True)):
         busy = i < size
         axes.add_patch(_cell(i, 0, COLOURS[b % len(COLOURS)], hollow=not busy))
-        axes.text(i, 0, str(t), ha="center", va="center", color=INK if busy else GREY)
+        ink, letters = INK if busy else GREY, 10 if pitch > 0.2 else 8
+        axes.text(i, 0, str(t), ha="center", va="center", color=ink, size=letters)
         axes.text(i, 0.72, str(i), ha="center", va="center", color=GREY, size=8)
-    for b in np.unique(block):
+    blocks, theirs = np.unique(block, return_counts=True)
+    roomy = theirs.min() * pitch > 0.65  # as wide as "block 31"
+    for b in blocks:
         middle = np.flatnonzero(block == b).mean()
-        axes.text(middle, -0.78, f"block {b}", ha="center", va="center")
+        name, letters = (f"block {b}", 10) if roomy else (str(b), 8)
+        axes.text(middle, -0.78, name, ha="center", va="center", size=letters)
+    if not roomy:
+        axes.text(-0.7, -0.78, "block", ha="right", va="center")
     axes.set(xlim=(-1.7, len(block) - 0.4), ylim=(-1.1, 1.05), xticks=[], yticks=[])
     axes.text(-0.7, 0, "thread", ha="right", va="center")
     axes.text(-0.7, 0.72, "grid(1)", ha="right", va="center", color=GREY, size=8)
     bare(axes)
     idle = max(0, len(block) - size)
     alt = (
-        f"{len(block)} threads in a row, in {many(len(np.unique(block)), 'block')}; inside each "
+        f"{len(block)} threads in a row, in {many(len(blocks), 'block')}; inside each "
         f"they are numbered from 0, while grid(1) counts from 0 to {len(block) - 1}"
     )
     return Picture(figure, alt + (f"; the last {idle} have no element." if idle else "."))
