@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import Locator, expect
 
 from gpucourse.publish.notebooks import notebook_text
-from jupyter_lab import Server, Tab, chromium
+from jupyter_lab import REPOSITORY, Server, Tab, chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
@@ -49,6 +49,11 @@ def turned() -> dict:
     return names["shown"]._repr_mimebundle_()
 
 
+def lectures() -> list[str]:
+    """Names of the course's notebooks, which the list of files beside the notebook shows."""
+    return sorted(path.name for path in (REPOSITORY / "lectures").glob("*.ipynb"))
+
+
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     """A tab with a notebook as the course makes them, of one cell of each kind."""
@@ -71,6 +76,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     (folder / "welcome.ipynb").write_text(notebook_text(notebook))
     notebook.cells = [new_code_cell(CELLS["dial"], outputs=[new_output("display_data", turned())])]
     (folder / "elsewhere.ipynb").write_text(nbformat.writes(notebook))
+    for lecture in lectures():
+        (folder / lecture).touch()
     server = Server(folder, tmp_path_factory.mktemp("home"), autosave=False)
     server.start()
     try:
@@ -100,6 +107,18 @@ def test_a_notebook_that_is_only_opened_stays_as_it_was(tab: Tab) -> None:
     while not (after := saved(tab).read_bytes()):  # the server is writing it
         tab.page.wait_for_timeout(50)
     assert after == before
+
+
+@pytest.mark.parametrize("width", [1280, 820])
+def test_names_of_lectures_are_read_in_full(tab: Tab, width: int) -> None:
+    tab.page.set_viewport_size({"width": width, "height": 800})
+    names = tab.page.locator(".jp-DirListing-itemText")
+    expect(names.filter(has_text=lectures()[-1])).to_be_attached()
+    tab.page.wait_for_timeout(500)  # the list is laid out anew
+    tab.picture(f"view-names-{width}")
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent)"
+    assert set(lectures()) <= set(names.all_text_contents())
+    assert names.evaluate_all(cut) == []
 
 
 def ran(tab: Tab, name: str) -> Locator:

@@ -52,8 +52,8 @@ def execute(
     """A copy of ``notebook`` with its outputs, from a fresh kernel that starts in ``folder``.
 
     A cell that raises stops nothing. Where ``folder`` does not exist, the nearest above it serves.
-    With ``hidden_gpu`` the virtual GPU answers, whatever the machine has. Raises KernelLost where no
-    kernel starts, or one ends while a cell runs.
+    With ``hidden_gpu`` the virtual GPU answers, whatever the machine has. Raises KernelLost where
+    no kernel starts, or one ends while a cell runs.
     """
     start = next(place for place in (folder, *folder.parents) if place.is_dir())
     environment = {**os.environ, **(_HIDDEN_GPU if hidden_gpu else {})}
@@ -82,7 +82,8 @@ def execute(
             atexit.unregister(client._cleanup_kernel)
             reason = error
     raise KernelLost(
-        f"No kernel started in {many(STARTS, 'attempt')}: {reason}. What it said itself stands above."
+        f"No kernel started in {many(STARTS, 'attempt')}: {reason}. What it said itself stands "
+        "above."
     ) from reason
 
 

@@ -4,7 +4,14 @@
 
 // JupyterLab breaks printed text and errors at the last letter that fits (word-break: break-all).
 // A locked cell takes the cursor and swallows what is typed: it says so where it is typed.
+// The course's longest name is some 20 pixels wider than JupyterLab's list of files. A narrow window
+// has none to spare: there the letters are smaller.
 const STYLE = `
+body { --jp-sidebar-min-width: 290px; }
+@media (max-width: 999px) {
+  body { --jp-sidebar-min-width: 250px; }
+  .jp-DirListing-item { padding: 4px; font-size: 12px; }
+}
 .jp-RenderedText pre { word-break: normal; overflow-wrap: anywhere; }
 .jp-Notebook .cm-editor.jp-mod-readOnly.cm-focused::after {
   content: "locked: try things in a cell of your own (Esc, then B)";
