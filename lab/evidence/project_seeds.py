@@ -6,8 +6,9 @@
 Hidden inputs, random orders of threads and random points all come from the seed. Beside the starter
 as it was released, which needs no run, the same with a comment in each answer cell is graded: its
 tests run, and must fail. The solution is graded with each seed; the starters, whose answers raise
-whatever they are given, and the answers in other styles (``right.py``) with the first five. Ends
-with status 1 where any verdict was another than expected.
+whatever they are given, the answers in other styles (``right.py``) and those that are known to be
+wrong (``wrong.py``) with the first five: one of these may come out right by chance. Ends with
+status 1 where any verdict was another than expected.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from rich.progress import track
 import lab.benchmarks.support  # noqa: F401
 from conftest import REPOSITORY
 from gpucourse.course.registry import Project, load_course
-from gpucourse.grading.commands.demo import Expected, right_answers
+from gpucourse.grading.commands.demo import Expected, right_answers, wrong_answers
 from lab.benchmarks.report import RESULTS, write
 from project_class import ProjectClass
 
 NAME = "project_seeds"
-# So many seeds are graded before what was found is written; the first ones in every style, singly.
+# So many seeds are graded before what was found is written; the first ones, singly, in every style
+# and with every wrong answer.
 BATCH, STYLES = 10, 5
 
 
@@ -54,14 +56,30 @@ def everybody(project: ProjectClass) -> list[Expected]:
 
 def done_before(project: ProjectClass) -> dict:
     """What an earlier run found for this very project, else a fresh start."""
-    fresh = {"project": project.assignment.digest, "seeds": 0, "in every style": 0, "wrong": []}
+    fresh = {
+        "project": project.assignment.digest,
+        "seeds": 0,
+        "in every style": 0,
+        "with every known-wrong answer": 0,
+        "wrong": [],
+    }
     try:
         found = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["projects"]
     except (OSError, ValueError, KeyError):
         return fresh
     earlier = found.get(project.lesson.id, fresh)
-    same = earlier["project"] == fresh["project"] and earlier.keys() == fresh.keys()
-    return earlier if same else fresh
+    return fresh | earlier if earlier["project"] == fresh["project"] else fresh
+
+
+def write_down(found: dict[str, dict]) -> None:
+    write(
+        NAME,
+        {
+            "command": "python -m lab.evidence.project_seeds",
+            "graded with each seed": "solution",
+            "projects": found,
+        },
+    )
 
 
 def main() -> int:
@@ -88,14 +106,13 @@ def main() -> int:
                 graded = [*people, *styles] if start < STYLES else people[:1]
                 state["wrong"] += project.outcomes(graded, seeds)
                 state |= {"seeds": stop, "in every style": min(stop, STYLES)}
-                write(
-                    NAME,
-                    {
-                        "command": "python -m lab.evidence.project_seeds",
-                        "graded with each seed": people[0].student,
-                        "projects": found,
-                    },
-                )
+                write_down(found)
+            done = state["with every known-wrong answer"]
+            known = wrong_answers(project.assignment, project.wrong)
+            for index in track(range(done, min(STYLES, asked.seeds)), f"{id}, known-wrong answers"):
+                state["wrong"] += project.outcomes(known, [seed_number(index)])
+                state["with every known-wrong answer"] = index + 1
+                write_down(found)
     for id, state in found.items():
         print(f"{id}: {state['seeds']} seeds, {len(state['wrong'])} verdicts not as expected")
     return any(state["wrong"] for state in found.values())
