@@ -92,10 +92,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         projects = {lesson.id: ProjectClass(lesson.id, Path(folder)) for lesson in lessons}
         found = {id: done_before(project) for id, project in projects.items()}
-        for id, project in projects.items():
-            if asked.projects and not id.startswith(tuple(asked.projects)):
-                continue
-            state = found[id]
+        chosen = [id for id in projects if id.startswith(tuple(asked.projects) or "")]
+        for id in chosen:
+            project, state = projects[id], found[id]
             people = everybody(project)
             styles = right_answers(project.assignment, project.other_right)
             done = state["seeds"]
@@ -107,8 +106,10 @@ def main() -> int:
                 state["wrong"] += project.outcomes(graded, seeds)
                 state |= {"seeds": stop, "in every style": min(stop, STYLES)}
                 write_down(found)
-            done = state["with every known-wrong answer"]
+        for id in chosen:
+            project, state = projects[id], found[id]
             known = wrong_answers(project.assignment, project.wrong)
+            done = state["with every known-wrong answer"]
             for index in track(range(done, min(STYLES, asked.seeds)), f"{id}, known-wrong answers"):
                 state["wrong"] += project.outcomes(known, [seed_number(index)])
                 state["with every known-wrong answer"] = index + 1
