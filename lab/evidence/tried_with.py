@@ -196,11 +196,6 @@ PACKAGES = {
                     "an odd number of rows: the last block reads one more "
                     "(`update_addr_error_state.cu:27`)",
                 ),
-                (
-                    "cannot import name 'get_fft_plan'",
-                    LIMIT,
-                    "its transforms ask for a plan of cuFFT",
-                ),
             ),
         ),
         Package(

@@ -287,8 +287,112 @@ def test_a_plan_transforms_batches_in_place_in_memory_and_scales_none(cp):
         cufft.Plan1d(10, 7, 3)
     with pytest.raises(NotImplementedError, match="several GPUs"):
         cufft.Plan1d(10, cufft.CUFFT_Z2Z, 3, devices=2)
-    with pytest.raises(NotImplementedError, match=r"PlanNd.*use Plan1d"):
-        _ = cufft.PlanNd
+    with pytest.raises(NotImplementedError, match=r"XtPlanNd.*use Plan1d"):
+        _ = cufft.XtPlanNd
+
+
+def test_thrust_sorts_at_an_address(cp):
+    """As FBPIC sorts its particles' cells: the numbers and where they came from at once."""
+    from cupy.cuda import thrust
+
+    import virtualgpu
+
+    numbers = np.array([5, 1, 4, 1, 5, 0], np.int32)
+    keys, places = cp.asarray(numbers), cp.empty(6, np.int64)
+    with virtualgpu.launches() as listed:
+        thrust.argsort(keys.dtype, places.data.ptr, keys.data.ptr, 0, keys.shape)
+    assert keys.tolist() == sorted(numbers.tolist()) and places.tolist() == [5, 1, 3, 2, 0, 4]
+    assert {one.name for one in listed} == {"thrust.argsort"}
+    rows = cp.asarray([[3.0, float("nan"), 1.0], [2.0, 0.0, 1.0]])
+    thrust.sort(rows.dtype, rows.data.ptr, 0, rows.shape)
+    np.testing.assert_array_equal(rows.get(), [[1, 3, np.nan], [0, 1, 2]])
+    thrust.lexsort(rows.dtype, places.data.ptr, rows.data.ptr, 2, 3)
+    assert places[:3].tolist() == [0, 1, 2]
+    with pytest.raises(virtualgpu.VirtualGPUError, match="array over memory of 800 bytes"):
+        thrust.sort(rows.dtype, rows.data.ptr, 0, (100,))
+    with pytest.raises(NotImplementedError, match=r"get_build_version.*cupy\.sort"):
+        _ = thrust.get_build_version
+
+
+@pytest.mark.parametrize("kind", "sdcz")
+def test_cublas_multiplies_columns_at_an_address(cp, kind):
+    """BLAS: C = alpha op(A) op(B) + beta C, column by column; FBPIC calls dgemm of it."""
+    from cupy.cuda import cublas, device
+
+    dtype = {"s": "f", "d": "d", "c": "F", "z": "D"}[kind]
+    random = np.random.default_rng(1)
+
+    def numbers(*shape):
+        return (random.normal(size=shape) + (1j if dtype in "FD" else 0)).astype(dtype)
+
+    def at(value):
+        scalars.append(np.array(value, dtype))
+        return scalars[-1].ctypes.data
+
+    def op(matrix, how):
+        return matrix if not how else matrix.T if how == 1 else matrix.conj().T
+
+    scalars: list = []
+    handle, gemm = device.get_cublas_handle(), getattr(cublas, f"{kind}gemm")
+    tolerance = {"rtol": 1e-4 if dtype in "fF" else 1e-12, "atol": 1e-5}
+    for ways in ((0, 0), (1, 0), (0, 2), (2, 1)):
+        a, b, c = numbers(*((3, 4) if not ways[0] else (4, 3))), numbers(4, 2), numbers(3, 2)
+        b = b if not ways[1] else np.ascontiguousarray(b.T)
+        d_a, d_b, d_c = (cp.asarray(one, order="F") for one in (a, b, c))
+        gemm(handle, *ways, 3, 2, 4, at(2), d_a.data.ptr, a.shape[0], d_b.data.ptr, b.shape[0],
+             at(0.5), d_c.data.ptr, 3)  # fmt: skip
+        right = 2 * op(a, ways[0]) @ op(b, ways[1]) + 0.5 * c
+        np.testing.assert_allclose(d_c.get(), right, **tolerance)
+
+    # Rows of C order are columns; the next pair lies 6 elements on.
+    a, b = numbers(2, 2, 3), numbers(2, 3, 2)
+    d_a, d_b, d_c = cp.asarray(a), cp.asarray(b), cp.full((2, 2, 2), np.nan, dtype)
+    getattr(cublas, f"{kind}gemmStridedBatched")(
+        handle, 0, 0, 2, 2, 3, at(1), d_b.data.ptr, 2, 6, d_a.data.ptr, 3, 6, at(0), d_c.data.ptr,
+        2, 4, 2,
+    )  # fmt: skip
+    np.testing.assert_allclose(d_c.get(), a @ b, **tolerance)
+
+    # alpha and beta on the device
+    factors = cp.asarray([3, 0], dtype)
+    y, x = cp.full(6, np.nan, dtype), cp.asarray(numbers(3))
+    other = cublas.create()
+    cublas.setPointerMode(other, cublas.CUBLAS_POINTER_MODE_DEVICE)
+    getattr(cublas, f"{kind}gemv")(
+        other, 1, 3, 2, factors.data.ptr, d_a.data.ptr, 3, x.data.ptr, 1,
+        factors.data.ptr + factors.itemsize, y.data.ptr, 3,
+    )  # fmt: skip
+    np.testing.assert_allclose(y.get()[::3], 3 * a[0] @ x.get(), **tolerance)
+    assert np.isnan(y.get()[[1, 2, 4, 5]]).all()
+    cublas.destroy(other)
+
+
+def test_cublas_refuses_what_would_go_wrong_on_a_gpu(cp):
+    from cupy.cuda import cublas, device
+
+    import virtualgpu
+
+    a, one = cp.ones((2, 2)), np.array(1.0)
+    handle, there, alpha = device.get_cublas_handle(), a.data.ptr, one.ctypes.data
+
+    def call(handle=handle, op=0, m=2, alpha=alpha, ld=2):
+        cublas.dgemm(handle, op, 0, m, 2, 2, alpha, there, ld, there, 2, alpha, there, ld)
+
+    for wrong, status, words in (
+        ({"handle": 3}, 1, "NOT_INITIALIZED: 3 is no handle"),
+        ({"op": 5}, 7, "operation 5 is none"),
+        ({"ld": 1}, 7, "lda = 1 is less than a column.s 2 rows"),
+        ({"alpha": 1}, 7, "address of the host's memory"),
+        ({"alpha": there}, 7, "address of the host's memory"),
+    ):
+        with pytest.raises(cublas.CUBLASError, match=words) as caught:
+            call(**wrong)
+        assert caught.value.status == status
+    with pytest.raises(virtualgpu.VirtualGPUError, match="array over memory"):
+        call(m=9, ld=9)
+    with pytest.raises(NotImplementedError, match=r"sgetrfBatched.*cupy\.linalg"):
+        _ = cublas.sgetrfBatched
+    assert cp.cuda.Device().cublas_handle == handle
 
 
 def test_complex_numbers_of_thrust(cp):

@@ -106,11 +106,126 @@ def test_what_lies_on_the_host_and_what_is_missing_is_refused():
         _ = ndimage.generic_filter
     with pytest.raises(NotImplementedError, match=r"cupyx\.scipy\.interpolate is not in"):
         _ = cupyx.scipy.interpolate
-    for module in (cupyx.scipy.fft, cupyx.scipy.fftpack):
-        with pytest.raises(NotImplementedError, match=r"get_fft_plan .* without a plan"):
-            _ = module.get_fft_plan
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = ndimage.nothing
+
+
+PLANS = [
+    # what is transformed, how the plan is made, and the transform
+    ((6, 8), {"axes": 1}, "fft", {}),
+    ((6, 8), {"axes": 0}, "ifft", {"axis": 0}),
+    ((6, 8), {"axes": (1,), "value_type": "R2C"}, "rfft", {}),
+    ((6, 5), {"axes": -1, "value_type": "C2R"}, "irfft", {}),
+    ((6, 5), {"shape": 9, "axes": -1, "value_type": "C2R"}, "irfft", {"n": 9}),
+    ((3, 6, 8), {"axes": (-2, -1)}, "fft2", {}),
+    ((3, 6, 8), {"shape": (4, 4), "axes": (1, 2)}, "ifft2", {"s": (4, 4)}),
+    ((6, 8, 3), {"axes": (0, 1)}, "fftn", {"axes": (0, 1)}),
+    ((3, 6, 8), {"axes": (1, 2), "value_type": "R2C"}, "rfftn", {"axes": (1, 2)}),
+    ((4, 6, 8), {}, "fftn", {}),
+]
+
+
+@pytest.mark.parametrize(("shape", "how", "name", "transform"), PLANS)
+def test_a_plan_is_for_the_arrays_it_was_made_for(shape, how, name, transform):
+    """PtyPy, ToMoBAR: a plan as an argument and as a context manager; CuPy's user guide on FFT."""
+    import cupy as cp
+    import cupyx.scipy.fft
+
+    x = np.random.default_rng(3).normal(size=shape)
+    x = x if how.get("value_type") == "R2C" else x + 1j * x[::-1]
+    a = cp.asarray(x)
+    plan = cupyx.scipy.fft.get_fft_plan(a, **how)
+    right = getattr(scipy.fft, name)(x, **transform)
+    ours = getattr(cupyx.scipy.fft, name)
+    np.testing.assert_allclose(ours(a, plan=plan, **transform).get(), right, atol=1e-12)
+    with plan:
+        assert cp.cuda.cufft.get_current_plan() is plan
+        np.testing.assert_allclose(ours(a, **transform).get(), right, atol=1e-12)
+        np.testing.assert_allclose(getattr(cp.fft, name)(a, **transform).get(), right, atol=1e-12)
+        with pytest.raises(RuntimeError, match="either as a context manager or as an argument"):
+            ours(a, plan=plan, **transform)
+    assert cp.cuda.cufft.get_current_plan() is None
+    narrow = a.astype(a.dtype.char.replace("D", "F").replace("d", "f"))
+    for other in (a[: shape[0] - 1].copy(), narrow):
+        with pytest.raises(ValueError, match=r"does not match|do not match|mismatch"):
+            ours(other, plan=plan, **transform)
+    assert plan.work_area.mem.size == 0
+
+
+@pytest.mark.parametrize(
+    ("axes", "value_type"), [((1, 2), "C2C"), ((0, 1), "C2C"), ((0, 1, 2), "C2C"), ((1, 2), "R2C")]
+)
+def test_a_plan_itself_transforms_and_scales_nothing(axes, value_type):
+    import cupy as cp
+    from cupy.cuda import cufft
+    from cupyx.scipy.fft import get_fft_plan
+
+    x = np.random.default_rng(3).normal(size=(3, 4, 6))
+    if value_type == "R2C":
+        a, right, kind = cp.asarray(x), np.fft.rfftn(x, axes=axes), "C2R"
+    else:
+        a, right, kind = cp.asarray(x + 1j), np.fft.fftn(x + 1j, axes=axes), "C2C"
+    out, back = cp.empty(right.shape, complex), cp.empty_like(a)
+    get_fft_plan(a, axes=axes, value_type=value_type).fft(a, out, cufft.CUFFT_FORWARD)
+    np.testing.assert_allclose(out.get(), right, atol=1e-12)
+    plan = get_fft_plan(out, axes=axes, value_type=kind)
+    plan.fft(out, back, cufft.CUFFT_INVERSE)
+    np.testing.assert_allclose(back.get(), a.get() * np.prod(plan.shape), atol=1e-10)
+
+
+def test_a_plan_that_cufft_does_not_make_is_refused():
+    import cupy as cp
+    from cupyx.scipy.fft import fft, fft2, get_fft_plan
+
+    a = cp.zeros((4, 6, 8), complex)
+    for how, error, words in (
+        ({"axes": (0, 2)}, ValueError, "General subsets of FFT axes"),
+        ({"axes": 3}, ValueError, "exceeds the number of dimensions"),
+        ({"shape": (2, 2), "axes": 1}, ValueError, "different lengths"),
+        ({"value_type": "R2C"}, TypeError, "take real numbers"),
+        ({"value_type": "Z2Z"}, ValueError, "must be 'C2C'"),
+        ({"axes": (2, 1), "value_type": "C2R"}, NotImplementedError, "without a plan"),
+    ):
+        with pytest.raises(error, match=words):
+            get_fft_plan(a, **how)
+    with pytest.raises(ValueError, match="must be contiguous"):
+        get_fft_plan(a[:, ::2])
+    with pytest.raises(ValueError, match=r"expected plan to have type cufft\.Plan1d"):
+        fft(a, plan=get_fft_plan(a, axes=(1, 2)))
+    with pytest.raises(ValueError, match="Target array size does not match"):
+        fft2(a, plan=get_fft_plan(a, axes=1))
+    with pytest.raises(ValueError, match="expected plan"):
+        fft(a, plan=1)
+    turned = cp.asfortranarray(cp.zeros((4, 6), complex))
+    assert fft2(turned, plan=get_fft_plan(turned)).shape == (4, 6)
+    with pytest.raises(ValueError, match="orders mismatch"):
+        fft2(cp.ascontiguousarray(turned), plan=get_fft_plan(turned))
+
+
+def test_fftpack_takes_a_plan_and_keeps_real_transforms_as_long():
+    import cupy as cp
+    from cupyx.scipy.fftpack import get_fft_plan, irfft, rfft
+
+    x = IMAGE.astype(np.float64)
+    packed = rfft(cp.asarray(x), plan=get_fft_plan(cp.asarray(x), axes=1, value_type="R2C"))
+    np.testing.assert_allclose(packed.get(), scipy.fftpack.rfft(x))
+    half = cp.zeros((x.shape[0], x.shape[1] // 2 + 1), complex)
+    plan = get_fft_plan(half, shape=x.shape[1], axes=1, value_type="C2R")
+    np.testing.assert_allclose(irfft(packed, plan=plan).get(), x, atol=1e-12)
+
+
+def test_the_cache_of_plans_is_empty(capsys):
+    """ToMoBAR and httomolibgpu empty it."""
+    import cupy as cp
+
+    cache = cp.fft.config.get_plan_cache()
+    cache.set_size(4)
+    cache.clear()
+    assert (cache.get_size(), cache.get_curr_size(), cache.get_curr_memsize()) == (4, 0, 0)
+    cp.fft.config.show_plan_cache_info()
+    assert "no plan" in capsys.readouterr().out
+    with pytest.raises(NotImplementedError, match="set_cufft_callbacks"):
+        _ = cp.fft.config.set_cufft_callbacks
 
 
 def test_which_module_an_array_belongs_to():

@@ -93,7 +93,7 @@ def profile():
 
 
 def __getattr__(name: str):
-    if name in ("compiler", "cufft", "driver", "function", "texture"):
+    if name in ("compiler", "cublas", "cufft", "driver", "function", "texture", "thrust"):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
@@ -110,8 +110,10 @@ _INSTEAD = {
     "malloc_async": "cupy.cuda.alloc",
     "Module": "cupy.cuda.function.Module",
     "Function": "cupy.RawKernel",
-    "thrust": "cupy.sort and cupy.argsort",
-    "cublas": "cupy.matmul and cupy.linalg",
+    "cub": "cupy.sum and its like",
+    "cusolver": "cupy.linalg",
+    "cusparse": "cupyx.scipy.sparse",
+    "curand": "cupy.random",
     "nvtx": "cupyx.profiler.time_range",
     "memory_hooks": "virtualgpu.launches()",
 }

@@ -1,8 +1,20 @@
-"""``cupy.cuda.cufft``: a plan for many transforms of one length, done by NumPy's."""
+"""``cupy.cuda.cufft``: plans for many transforms of one size, done by NumPy's; none is scaled.
+
+``with plan:`` makes a plan the current one: ``cupy.fft`` and ``cupyx.scipy.fft`` then refuse what
+it was not made for, as CuPy does. ``cupyx.scipy.fft.get_fft_plan`` makes the plan for an array.
+"""
 
 from __future__ import annotations
 
 import importlib
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ._pool import get_allocator
 
 CUFFT_C2C, CUFFT_R2C, CUFFT_C2R = 0x29, 0x2A, 0x2C
 CUFFT_Z2Z, CUFFT_D2Z, CUFFT_Z2D = 0x69, 0x6A, 0x6C
@@ -20,29 +32,84 @@ _TYPES = {
 
 __all__ = [
     "CUFFT_C2C", "CUFFT_C2R", "CUFFT_D2Z", "CUFFT_FORWARD", "CUFFT_INVERSE", "CUFFT_R2C",
-    "CUFFT_Z2D", "CUFFT_Z2Z", "Plan1d",
+    "CUFFT_Z2D", "CUFFT_Z2Z", "CuFFTError", "Plan1d", "PlanNd", "get_current_plan",
 ]  # fmt: skip
 
+_current = threading.local()
 
-class Plan1d:
+
+def get_current_plan() -> Plan1d | PlanNd | None:
+    """The plan of the innermost ``with plan:`` of this thread."""
+    plans = getattr(_current, "plans", ())
+    return plans[-1] if plans else None
+
+
+class CuFFTError(RuntimeError):
+    """What cuFFT refuses; NumPy refuses none of it, so that nothing here raises this."""
+
+
+class _Plan:
+    """What plans of one and of more axes have in common.
+
+    Attributes
+    ----------
+    work_area : MemoryPointer
+        Of no bytes: NumPy needs none of the device's. cuFFT's is often as large as the data.
+    """
+
+    def __init__(self, fft_type: int, batch: int) -> None:
+        if fft_type not in _TYPES:
+            raise ValueError(f"fft_type {fft_type} is none of cufft's: CUFFT_C2C, CUFFT_Z2Z, …")
+        self.fft_type, self.batch, self.gpus = fft_type, int(batch), None
+        self.work_area = get_allocator()(0)
+
+    def __enter__(self):
+        _current.plans = [*getattr(_current, "plans", ()), self]
+        return self
+
+    def __exit__(self, *error) -> None:
+        _current.plans.pop()
+
+    def _halved(self) -> tuple[bool, bool]:
+        """Whether the last axis is half as long, before and after: complex beside real."""
+        taken, given = (kind.startswith("complex") for kind in _TYPES[self.fft_type])
+        return taken and not given, given and not taken
+
+    def _transform(
+        self, rows: np.ndarray, sizes: Sequence[int], axes: Sequence[int], direction: int
+    ):
+        """The transform of `rows` over `axes`, as NumPy does it."""
+        given, taken = self._halved()
+        if taken:
+            return np.fft.rfftn(rows, axes=axes)
+        if given:
+            return np.fft.irfftn(rows, sizes, axes, norm="forward")
+        if direction == CUFFT_FORWARD:
+            return np.fft.fftn(rows, axes=axes)
+        return np.fft.ifftn(rows, axes=axes, norm="forward")
+
+    def _flat(self, array: Any, which: int, name: str, size: int) -> np.ndarray:
+        """The numbers of `array` in the order in which they lie in memory."""
+        dtype = _TYPES[self.fft_type][which]
+        if array.dtype != dtype:
+            raise TypeError(f"this plan's {name} is of {dtype}, not {array.dtype}")
+        if not array.flags.forc or array.size < size:
+            raise ValueError(f"this plan's {name} is {size:,} numbers side by side in memory")
+        ordered = array._host if array.flags.c_contiguous else array._host.T
+        return ordered.reshape(-1)
+
+
+class Plan1d(_Plan):
     """``batch`` transforms of length ``nx``, one after the other in memory; none is scaled.
 
     ``devices`` and ``out`` of CuPy's, for several GPUs, are refused.
     """
 
     def __init__(self, nx: int, fft_type: int, batch: int, *, devices=None, out=None) -> None:
-        if fft_type not in _TYPES:
-            raise ValueError(f"fft_type {fft_type} is none of cufft's: CUFFT_C2C, CUFFT_Z2Z, …")
         if devices is not None:
             raise NotImplementedError("a plan over several GPUs is not in CuPy's stand-in")
-        self.nx, self.fft_type, self.batch = int(nx), fft_type, int(batch)
-        self.gpus = None
-
-    def __enter__(self) -> Plan1d:
-        return self
-
-    def __exit__(self, *error) -> None:
-        pass
+        super().__init__(fft_type, batch)
+        self.nx = int(nx)
 
     def get_output_array(self, a):
         """An array for the results: of ``a``'s shape, with the last axis as long as they are."""
@@ -51,38 +118,83 @@ class Plan1d:
 
     def fft(self, a, out, direction: int) -> None:
         """Transform ``a`` into ``out``; ``direction`` counts where both are complex."""
-        fft = importlib.import_module("cupy").fft
         taken, given = self._lengths()
-        types = _TYPES[self.fft_type]
-        rows = _flat(a, types[0], "a", self.batch * taken).reshape(self.batch, taken)
-        into = _flat(out, types[1], "out", self.batch * given)
-        if types[0].startswith("float"):
-            done = fft.rfft(rows)
-        elif types[1].startswith("float"):
-            done = fft.irfft(rows, self.nx, norm="forward")
-        else:
-            done = fft.fft(rows) if direction == CUFFT_FORWARD else fft.ifft(rows, norm="forward")
-        into[...] = done.reshape(-1)
+        rows = self._flat(a, 0, "a", self.batch * taken)[: self.batch * taken]
+        into = self._flat(out, 1, "out", self.batch * given)
+        done = self._transform(rows.reshape(self.batch, taken), (self.nx,), (1,), direction)
+        into[: self.batch * given] = done.reshape(-1)
+        _used(out)
 
     def _lengths(self) -> tuple[int, int]:
         """How many numbers one transform takes and gives."""
-        half = self.nx // 2 + 1
-        taken, given = (kind.startswith("complex") for kind in _TYPES[self.fft_type])
-        whole = taken and given
-        return (half if taken and not whole else self.nx, half if given and not whole else self.nx)
+        return tuple(self.nx // 2 + 1 if half else self.nx for half in self._halved())
 
 
-def _flat(array, dtype: str, name: str, size: int):
-    """The numbers of ``array`` in the order in which they lie in memory."""
-    if array.dtype != dtype:
-        raise TypeError(f"this plan's {name} is of {dtype}, not {array.dtype}")
-    if not array.flags.forc or array.size < size:
-        raise ValueError(f"this plan's {name} is {size:,} numbers side by side in memory")
-    ordered = array if array.flags.c_contiguous else array.T
-    return ordered.reshape(-1)[:size]
+class PlanNd(_Plan):
+    """``batch`` transforms over several axes; none is scaled.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The axes' lengths, as they lie in memory: the last one fastest.
+    inembed, istride, idist, onembed, ostride, odist
+        Where numbers lie, as ``cufftPlanMany`` takes it: the lengths of the axes in memory, how
+        far apart neighbours are and how far transforms. ``inembed=None``: side by side.
+    fft_type, batch : int
+    order : 'C' or 'F'
+        How the array lies that the plan is for.
+    last_axis, last_size : int
+        The axis that a real transform halves, and its whole length.
+    """
+
+    def __init__(
+        self, shape, inembed, istride, idist, onembed, ostride, odist, fft_type, batch, order,
+        last_axis, last_size,
+    ) -> None:  # fmt: skip
+        super().__init__(fft_type, batch)
+        self.shape = tuple(map(int, shape))
+        self.order, self.last_axis, self.last_size = order, last_axis, last_size
+        self._places = [
+            self._layout(half, *layout)
+            for half, layout in zip(
+                self._halved(),
+                ((inembed, istride, idist), (onembed, ostride, odist)),
+                strict=True,
+            )
+        ]
+
+    def fft(self, a, out, direction: int) -> None:
+        """Transform ``a`` into ``out``; ``direction`` counts where both are complex."""
+        rows, into = (
+            self._rows(array, which, name)
+            for which, (name, array) in enumerate((("a", a), ("out", out)))
+        )
+        axes = range(1, len(self.shape) + 1)
+        into[...] = self._transform(rows, self.shape, axes, direction)
+        _used(out)
+
+    def _layout(self, half: bool, embed, stride: int, dist: int):
+        """Lengths and steps, in elements: of the transforms, then of each axis."""
+        lengths = (*self.shape[:-1], self.shape[-1] // 2 + 1 if half else self.shape[-1])
+        if embed is None:
+            embed, stride, dist = lengths, 1, math.prod(lengths)
+        steps = [stride * math.prod(embed[axis + 1 :]) for axis in range(len(lengths))]
+        return (self.batch, *lengths), (dist, *steps)
+
+    def _rows(self, array: Any, which: int, name: str) -> np.ndarray:
+        lengths, steps = self._places[which]
+        last = sum((n - 1) * step for n, step in zip(lengths, steps, strict=True))
+        flat = self._flat(array, which, name, 1 + last)
+        return np.lib.stride_tricks.as_strided(
+            flat, lengths, [step * flat.itemsize for step in steps]
+        )
+
+
+def _used(out: Any) -> None:
+    importlib.import_module("cupy.cuda._at_address").used("cufft", out)
 
 
 def __getattr__(name: str):
     from .._missing import missing
 
-    raise missing(__name__, name, "Plan1d, or cupy.fft")
+    raise missing(__name__, name, "Plan1d, PlanNd, or cupy.fft")

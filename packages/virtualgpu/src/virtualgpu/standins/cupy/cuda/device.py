@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+
 from virtualgpu import devices
 
 from . import runtime
+
+_cublas_handles: dict[int, int] = {}  # device → handle
 
 
 class Device:
@@ -75,6 +79,13 @@ class Device:
         return f"GPU-00000000-0000-0000-0000-{self.id:012}"
 
     @property
+    def cublas_handle(self) -> int:
+        """Its handle of cuBLAS, for :mod:`cupy.cuda.cublas`; made when first asked for."""
+        if self.id not in _cublas_handles:
+            _cublas_handles[self.id] = importlib.import_module("cupy.cuda.cublas").create()
+        return _cublas_handles[self.id]
+
+    @property
     def pci_bus_id(self) -> str:
         return runtime.deviceGetPCIBusId(self.id)
 
@@ -86,6 +97,11 @@ class Device:
 def get_device_id() -> int:
     """The current device's number."""
     return runtime.getDevice()
+
+
+def get_cublas_handle() -> int:
+    """As :attr:`Device.cublas_handle` of the current device."""
+    return Device().cublas_handle
 
 
 def get_compute_capability() -> str:

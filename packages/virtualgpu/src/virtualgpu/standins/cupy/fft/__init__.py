@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 
 from .._routines import table
 from .._table import FFT
+from ._plans import planned
 
-FUNCTIONS = table(FFT, np.fft, "cupy.fft")
+FUNCTIONS = {
+    name: function
+    if name.endswith(("freq", "shift"))
+    else planned(function, function.__signature__)
+    for name, function in table(FFT, np.fft, "cupy.fft").items()
+}
 globals().update(FUNCTIONS)
 __all__ = list(FUNCTIONS)
 
 
 def __getattr__(name: str):
+    if name == "config":
+        return importlib.import_module("cupy.fft.config")
     from .._missing import missing
 
-    raise missing(__name__, name, "the transforms with their defaults: there are no plans")
+    raise missing(__name__, name, "the transforms with their defaults")

@@ -13,7 +13,7 @@ from cupy._missing import missing
 from cupy._operands import as_array, on_this_device, wrap
 
 # Parameters that CuPy has beside SciPy's, and that change no result.
-_BEYOND = {"texture_memory", "plan", "brute_force_limit"}
+_BEYOND = {"texture_memory", "brute_force_limit"}
 
 
 def functions(names: str, module: Any, where: str, *, first_on_device: bool) -> dict[str, Callable]:

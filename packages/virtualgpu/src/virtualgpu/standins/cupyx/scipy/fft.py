@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import inspect
+
 import scipy.fft
+from cupy.fft._plans import get_fft_plan, planned
 
 from ._routines import absent, functions
 
-_NAMES = """
-dct dctn dst dstn fft fft2 fftfreq fftn fftshift fht hfft hfft2 hfftn idct idctn idst idstn ifft
-ifft2 ifftn ifftshift ifht ihfft ihfft2 ihfftn irfft irfft2 irfftn next_fast_len rfft rfft2
-rfftfreq rfftn
+# Those that cuFFT does, which take a plan.
+_FOURIER = """
+fft fft2 fftn hfft hfft2 hfftn ifft ifft2 ifftn ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2
+rfftn
 """
-LACKING = {"get_fft_plan": "the transforms without a plan, which give the same"}
+_OTHERS = """
+dct dctn dst dstn fftfreq fftshift fht idct idctn idst idstn ifftshift ifht next_fast_len rfftfreq
+"""
 
-_FUNCTIONS = functions(_NAMES, scipy.fft, "cupyx.scipy.fft", first_on_device=True)
+
+def with_plans(names: str, library, where: str, *, packed: bool = False):
+    """SciPy's transforms `names` on arrays of the device, which take a plan of cuFFT."""
+    made = functions(names, library, where, first_on_device=True)
+    return {
+        name: planned(one, inspect.signature(getattr(library, name)), packed=packed)
+        for name, one in made.items()
+    }
+
+
+_FUNCTIONS = {
+    **with_plans(_FOURIER, scipy.fft, "cupyx.scipy.fft"),
+    **functions(_OTHERS, scipy.fft, "cupyx.scipy.fft", first_on_device=True),
+}
 globals().update(_FUNCTIONS)
-__all__ = list(_FUNCTIONS)
-__getattr__ = absent("cupyx.scipy.fft", LACKING, "scipy.fft")
+__all__ = [*_FUNCTIONS, "get_fft_plan"]
+__getattr__ = absent("cupyx.scipy.fft", (), "scipy.fft")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import scipy.fftpack
 
-from ._routines import absent, functions
-from .fft import LACKING
+from ._routines import absent
+from .fft import get_fft_plan, with_plans
 
-_NAMES = "fft fft2 fftn ifft ifft2 ifftn irfft rfft"
-
-_FUNCTIONS = functions(_NAMES, scipy.fftpack, "cupyx.scipy.fftpack", first_on_device=True)
+_FUNCTIONS = with_plans(
+    "fft fft2 fftn ifft ifft2 ifftn irfft rfft", scipy.fftpack, "cupyx.scipy.fftpack", packed=True
+)
 globals().update(_FUNCTIONS)
-__all__ = list(_FUNCTIONS)
-__getattr__ = absent("cupyx.scipy.fftpack", LACKING, "scipy.fftpack")
+__all__ = [*_FUNCTIONS, "get_fft_plan"]
+__getattr__ = absent("cupyx.scipy.fftpack", (), "scipy.fftpack")

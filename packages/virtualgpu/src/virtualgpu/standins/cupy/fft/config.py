@@ -1,0 +1,71 @@
+"""``cupy.fft.config``: what CuPy lets one set of cuFFT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: CuPy's defaults. Transforms here are NumPy's either way.
+enable_nd_planning = True
+use_multi_gpus = False
+
+__all__ = ["PlanCache", "clear_plan_cache", "enable_nd_planning", "get_plan_cache",
+           "show_plan_cache_info", "use_multi_gpus"]  # fmt: skip
+
+
+class PlanCache:
+    """Plans that are kept for later calls: always none, since NumPy's transforms make none.
+
+    Its limits (plans, and bytes of their work areas; -1: no limit) can be set and asked for.
+    """
+
+    def __init__(self, size: int = 16, memsize: int = -1, dev: int = -1) -> None:
+        self._size, self._memsize = size, memsize
+
+    def get_size(self) -> int:
+        return self._size
+
+    def set_size(self, size: int) -> None:
+        self._size = int(size)
+
+    def get_memsize(self) -> int:
+        return self._memsize
+
+    def set_memsize(self, memsize: int) -> None:
+        self._memsize = int(memsize)
+
+    def get_curr_size(self) -> int:
+        """Plans that it holds."""
+        return 0
+
+    def get_curr_memsize(self) -> int:
+        """Bytes of their work areas."""
+        return 0
+
+    def clear(self) -> None:
+        """Nothing is left, as before."""
+
+    def show_info(self) -> None:
+        """Print what it holds."""
+        print("The plan cache is empty: NumPy's transforms make no plan")
+
+
+_cache = PlanCache()
+
+
+def get_plan_cache() -> PlanCache:
+    """The one cache."""
+    return _cache
+
+
+def clear_plan_cache() -> None:
+    _cache.clear()
+
+
+def show_plan_cache_info() -> None:
+    _cache.show_info()
+
+
+def __getattr__(name: str) -> Any:
+    from .._missing import missing
+
+    raise missing(__name__, name, "the transforms with their defaults")
