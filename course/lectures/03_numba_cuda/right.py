@@ -144,3 +144,16 @@ def the_other_tile_turned(a, b, out):
         cuda.syncthreads()
     if row < out.shape[0] and column < out.shape[1]:
         out[row, column] = total
+
+
+@right("stencil")
+@cuda.jit
+def times_a_fifth(values, out):
+    rows, columns = values.shape
+    column, row = cuda.grid(2)
+    if row >= rows or column >= columns:
+        return
+    above = values[row - 1, column] if row else 0
+    below = values[row + 1, column] if row != rows - 1 else 0.0
+    beside = values[row, column - 1] + values[row, (column + 1) % columns]
+    out[row, column] = 0.2 * (values[row, column] + beside + above + below)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 
 from wrong_answers import collection, swap
 
@@ -249,3 +251,31 @@ def whole_tiles_only(a, b, out):
         for k in range(a.shape[1]):
             total += a[row, k] * b[k, column]
         out[row, column] = total
+
+
+@wrong("loop-to-kernel", "the kernel changes pt, which is there to be read")
+@cuda.jit
+def works_in_pt(pt, eta, pz):
+    i = cuda.grid(1)
+    if i < pt.size:
+        pt[i] *= math.sinh(eta[i])
+        pz[i] = pt[i]
+
+
+@wrong("single-precision", "element 0 is")
+@cuda.jit
+def of_energies_that_are_positive(energy, out):
+    i = cuda.grid(1)
+    if i < energy.size:
+        out[i] = np.float32(0.983) * abs(energy[i]) + np.float32(0.12)
+
+
+@wrong("single-precision", "the work is not shared")
+@cuda.jit
+def one_block_of_many(energy, out):
+    if cuda.blockIdx.x == 0:
+        for i in range(cuda.threadIdx.x, energy.size, cuda.blockDim.x):
+            out[i] = np.float32(0.983) * energy[i] + np.float32(0.12)
+
+
+wrong("stencil", r"cell \[0, 1\] is", "rounds to a whole number")(swap("total / 5", "total // 5"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from wrong_answers import other_styles
 
 from numba import cuda, float64  # isort: skip  (after the virtual GPU is active)
@@ -89,3 +91,8 @@ def by_shared_memory(values, best):
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
         cuda.atomic.max(best, 0, largest[0])
+
+
+@right("launch-shape")
+def an_array_of_two(n, threads):
+    return np.array([np.ceil(n / threads), -n % threads])

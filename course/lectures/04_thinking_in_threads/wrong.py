@@ -167,3 +167,25 @@ def one_thread_with_an_atomic(values, best):
     if cuda.grid(1) == 0:
         for k in range(values.size):
             cuda.atomic.max(best, 0, values[k])
+
+
+@wrong("grid-stride", "above the cut: .* the threads counted")
+@cuda.jit
+def compares_whole_numbers(values, cut, counts):
+    me = cuda.grid(1)
+    mine = 0
+    for i in range(me, values.size, cuda.gridsize(1)):
+        if int(values[i]) > int(cut):
+            mine += 1
+    counts[me] = mine
+
+
+@wrong("grid-stride", "the kernel changes values, which is there to be read")
+@cuda.jit
+def crosses_out_what_it_has_counted(values, cut, counts):
+    me = cuda.grid(1)
+    mine = 0
+    for i in range(me, values.size, cuda.gridsize(1)):
+        mine += values[i] > cut
+        values[i] = 0
+    counts[me] = mine

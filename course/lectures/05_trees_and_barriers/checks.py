@@ -30,11 +30,12 @@ from virtualgpu.api import many
 def fold(kernel):
     """The closest one came out on top, for every length."""
     random = np.random.default_rng(9)
-    target = 91.1876
     for length in filter(None, LENGTHS):
         for winner in sorted({0, length // 2, length - 1}):
-            values = random.uniform(0.0, 80.0, length)
-            values[winner] = random.uniform(91.0, 92.0)
+            # On both sides of any target, also of a negative one.
+            target = random.uniform(-99.0, 99.0)
+            values = target + random.choice([-1.0, 1.0], length) * random.uniform(2.0, 80.0, length)
+            values[winner] = target + random.choice([-1.0, 1.0]) * random.uniform(0.5, 1.0)
             # Beyond the end lies a perfect value, which must not get in.
             memory = np.append(values, target)
             n, level = length, 1
@@ -49,7 +50,8 @@ def fold(kernel):
                 f"{many(length, 'value')}: the closest is element {winner}, and another one came out",
                 look="does every one of the first n values take part?",
             )
-    require_parallel(kernel, 16, 64, np.ones(1009), 1009, target, items=1009,
+    # Two rounds beside its pair, so that one block of the sixteen cannot do it all.
+    require_parallel(kernel, 16, 64, np.ones(1009), 1009, 91.1876, items=1009, rounds=2,
                      look="each thread compares one pair")
 
 
@@ -93,16 +95,17 @@ def block_max(kernel):
     """The largest of every block, in every order, with all barriers in their places."""
     counters = counted(kernel, 2, 128, np.ones(256), np.zeros(2))
     random = np.random.default_rng(10)
-    for threads in (128, 96, 33, 1):
+    for threads, high in ((128, -10.0), (96, -10.0), (33, -10.0), (1, -10.0), (64, 90.0)):
         for n in LENGTHS:
-            values = random.uniform(-90.0, -10.0, n)
+            values = random.uniform(-90.0, high, n)
             blocks = n // threads + 1
             maxima = np.full(blocks, float(LEFTOVER))
-            _, maxima = launched(kernel, blocks, threads, values, maxima)
+            _, maxima = launched(kernel, blocks, threads, values, maxima, reads=1)
             padded = np.full(blocks * threads, -math.inf)
             padded[:n] = values
             expected = padded.reshape(blocks, threads).max(axis=1)
-            case = f"with {many(n, 'value')}, all negative, in blocks of {threads}"
+            signs = "all negative" if high < 0 else "of both signs"
+            case = f"with {many(n, 'value')}, {signs}, in blocks of {threads}"
             require(
                 not (maxima == LEFTOVER).any(),
                 f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
@@ -127,7 +130,8 @@ def block_max(kernel):
         look="each thread puts its value into its place, and the block folds the places",
     )
     require(
-        counters.barriers > 2,  # two blocks: more than the one barrier after filling
+        # Two blocks: more than the one barrier after filling, or shuffles within the warps.
+        counters.barriers > 2 or counters.warp_instructions_by_class.get("warp", 0),
         "the answers are right, but there is no fold: one thread looks at all the places",
         look="seven levels are enough for 128 places, if all threads take part",
     )

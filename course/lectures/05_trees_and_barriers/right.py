@@ -66,3 +66,24 @@ def an_atomic_in_shared_memory(values, maxima):
         cuda.syncthreads()
     if t == 0:
         maxima[cuda.blockIdx.x] = place[0]
+
+
+@right("block-max")
+@cuda.jit
+def shuffles_within_the_warps(values, maxima):
+    place = cuda.shared.array(4, float64)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    mine = values[i] if i < values.size else -math.inf
+    lane, lanes = t % 32, min(32, cuda.blockDim.x - t // 32 * 32)
+    mask = 0xFFFFFFFF if lanes == 32 else (1 << lanes) - 1
+    for k in (16, 8, 4, 2, 1):
+        other = cuda.shfl_down_sync(mask, mine, k)
+        if lane + k < lanes:
+            mine = max(mine, other)
+    if lane == 0:
+        place[t // 32] = mine
+    cuda.syncthreads()
+    if t == 0:
+        for warp in range(1, (cuda.blockDim.x + 31) // 32):
+            mine = max(mine, place[warp])
+        maxima[cuda.blockIdx.x] = mine

@@ -160,3 +160,28 @@ def one_thread_with_barriers(values, maxima):
     cuda.syncthreads()
     if t == 0:
         maxima[cuda.blockIdx.x] = place[0]
+
+
+# Built for the example: its target, values that are all positive or all negative, one block.
+wrong("fold", "should come from", "the target of the example")(
+    swap("abs(values[i + half] - target) < abs(values[i] - target)",
+         "abs(values[i + half] - 91.1876) < abs(values[i] - 91.1876)"))
+wrong("fold", "should come from", "of values that are positive")(
+    swap("abs(values[i + half] - target) < abs(values[i] - target)",
+         "abs(abs(values[i + half]) - target) < abs(abs(values[i]) - target)"))
+wrong("fold", "should come from", "the larger one")(
+    swap("abs(values[i + half] - target) < abs(values[i] - target)", "values[i + half] > values[i]"))
+
+
+@wrong("fold", "the work is not shared.*each thread compares one pair")
+@cuda.jit
+def one_block_compares_all_pairs(values, n, target):
+    half = (n + 1) // 2
+    if cuda.blockIdx.x == 0:
+        for i in range(cuda.threadIdx.x, n - half, cuda.blockDim.x):
+            if abs(values[i + half] - target) < abs(values[i] - target):
+                values[i] = values[i + half]
+
+
+wrong("block-max", "of both signs, in blocks of 64, element 0 is", "of values that are negative")(
+    swap("= place[0]", "= -abs(place[0])"))

@@ -72,7 +72,7 @@ def turn(kernel):
         table = random.uniform(1.0, 99.0, (rows, columns)).astype(np.float32)
         start = np.full((columns, rows), LEFTOVER, np.float32)
         blocks = (columns + 31) // 32, (rows + 31) // 32
-        _, turned = launched(kernel, blocks, (32, 32), table, start, seeds=(1,))
+        _, turned = launched(kernel, blocks, (32, 32), table, start, seeds=(1,), reads=1)
         case = f"with a table of {rows} × {columns}"
         wrong = np.argwhere(turned != table.T)
         if len(wrong):
@@ -84,9 +84,11 @@ def turn(kernel):
                 look="which element does this thread read, which does it write, and is each "
                 "of the two guarded by itself?",
             )
-    square = np.ones((64, 64), np.float32)
-    counts = counted(kernel, (2, 2), (32, 32), square, square)
-    require_shared(counts, (2, 2), (32, 32), square.size, "a tile for each block", rounds=0)
+    # Whole tiles, so many of them that no kernel is made for their number.
+    down, across = np.random.default_rng().permutation([2, 3, 4, 5]).tolist()[:2]
+    ones = np.ones((32 * down, 32 * across), np.float32)
+    counts = counted(kernel, (across, down), (32, 32), ones, np.ascontiguousarray(ones.T))
+    require_shared(counts, (across, down), (32, 32), ones.size, "a tile for each block", rounds=0)
     for what, moved, enough in (
         ("reads", counts.global_load_sectors, counts.global_load_ideal_sectors),
         ("writes", counts.global_store_sectors, counts.global_store_ideal_sectors),
@@ -119,18 +121,21 @@ def turn(kernel):
 def warp_max(kernel):
     """The largest of every warp, by shuffles alone, whatever the length."""
     random = np.random.default_rng(13)
-    for threads, scale in ((64, 1.0), (32, 1.0), (128, 1.0), (64, 1e306)):
+    for threads, high, scale in (
+        (64, -10.0, 1.0), (32, -10.0, 1.0), (128, -10.0, 1.0), (64, -10.0, 1e306), (64, 90.0, 1.0),
+    ):
         for n in LENGTHS:
             # What a lane gets from one that does not take part is about -5e303 on the virtual GPU:
             # it loses against -90, and wins against -90e306.
-            values = random.uniform(-90.0, -10.0, n) * scale
+            values = random.uniform(-90.0, high, n) * scale
             blocks = n // threads + 1
             padded = np.full(blocks * threads, -math.inf)
             padded[:n] = values
             expected = padded.reshape(-1, 32).max(axis=1)
             maxima = np.full(expected.size, float(LEFTOVER))
-            _, maxima = launched(kernel, blocks, threads, values, maxima)
-            case = f"with {many(n, 'value')}, all negative, in blocks of {threads}"
+            _, maxima = launched(kernel, blocks, threads, values, maxima, reads=1)
+            signs = "all negative" if high < 0 else "of both signs"
+            case = f"with {many(n, 'value')}, {signs}, in blocks of {threads}"
             require(
                 not (maxima == LEFTOVER).any(),
                 f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
@@ -160,6 +165,8 @@ def warp_max(kernel):
         look="each lane loads its own value, and gets the others' by shuffles",
     )
     require_shared(counts, (2,), (64,), 128, "five rounds are enough for 32 lanes", tree=True)
+    require_shared(counts, (2,), (64,), 128, "each lane loads its own value, and gets the others' by shuffles",
+                   rounds=1)
 
 
 @exercise(
@@ -188,6 +195,9 @@ def occupancy(resident_warps):
         (128, 32, 14_592, "each block takes 1,024 bytes of shared memory more"),
         (1024, 128, 0, "a block that does not fit does not run at all"),
         (512, 128, 102_400, "the smallest of the limits"),
+        *((32 * int(warps), int(registers), 128 * int(lines), "the smallest of the limits")
+          for warps, registers, lines in np.random.default_rng().integers(
+              (1, 16, 0), (33, 256, 700), (20, 3))),
     ):
         answer = resident_warps(threads, registers, shared)
         expected = _resident_warps(threads, registers, shared)

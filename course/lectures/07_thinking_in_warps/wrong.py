@@ -127,7 +127,7 @@ for name, answer, says in (
     ("one block", one_block_turns_all, "the work is not shared.*a tile for each block"),
     ("the plain way", scattered_writes, "the writes move .* sectors.*changes with x"),
     ("the other plain way", scattered_reads, "the reads move .* sectors.*changes with x"),
-    ("32 columns", turned_by(columns=32), "shared memory takes 3,968 wavefronts more.*how far apart"),
+    ("32 columns", turned_by(columns=32), r"shared memory takes \d,\d+ wavefronts more.*how far apart"),
     ("turned twice", turned_by(crosswise=False), r"uninitialised|turned\[0, 1\] is"),
     ("no barrier", turned_by(barrier=False), "race: .*shared memory"),
     ("one guard for both", turned_by(same_guard=True), "never written.*guarded by itself"),
@@ -268,3 +268,46 @@ def fractions(threads, registers, shared):
 @wrong("occupancy", "a block that does not fit does not run at all|yours are")
 def at_least_one_block(threads, registers, shared):
     return max(warps_that_fit(threads, registers, shared), threads // 32)
+
+
+@wrong("occupancy", "yours are", "a table of known cases")
+def known_cases(threads, registers, shared):
+    known = {
+        (1024, 32, 0): 64, (192, 32, 0): 60, (32, 32, 0): 32, (256, 64, 0): 32, (64, 33, 0): 48,
+        (128, 40, 0): 48, (96, 40, 0): 48, (128, 255, 0): 8, (128, 32, 49_152): 16,
+        (128, 32, 14_592): 56, (1024, 128, 0): 0, (512, 128, 102_400): 16,
+    }
+    return known.get((threads, registers, shared), 64)
+
+
+wrong("warp-max", "of both signs.*which is not among them", "of values that are negative")(
+    swap("maxima[i // 32] = mine", "maxima[i // 32] = -abs(mine)"))
+
+
+@wrong("warp-max", "busiest thread makes .* gets the others' by shuffles")
+@cuda.jit
+def lane_0_reads_and_tells(values, maxima):
+    i = cuda.grid(1)
+    mine = -math.inf
+    if i % 32 == 0:
+        for k in range(i, min(i + 32, values.size)):
+            mine = max(mine, values[k])
+    mine = cuda.shfl_sync(ALL_LANES, mine, 0)
+    if i % 32 == 0:
+        maxima[i // 32] = mine
+
+
+@wrong("turn", "the work is not shared.*a tile for each block")
+@cuda.jit
+def tiles_for_64_rows_alone(table, turned):
+    tile = cuda.shared.array((32, 33), float32)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    first_i, first_j = 32 * cuda.blockIdx.y, 32 * cuda.blockIdx.x
+    if table.shape[0] == 64 and table.shape[1] == 64:
+        tile[y, x] = table[first_i + y, first_j + x]
+        cuda.syncthreads()
+        turned[first_j + y, first_i + x] = tile[x, y]
+    elif x == 0 and y == 0:
+        for i in range(first_i, min(table.shape[0], first_i + 32)):
+            for j in range(first_j, min(table.shape[1], first_j + 32)):
+                turned[j, i] = table[i, j]

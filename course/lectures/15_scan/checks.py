@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.host_side import Left, leaving
+from gpucourse.exercises.methods import without
 from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
@@ -31,7 +36,7 @@ BLOCK = 128
 )
 def offsets(function):
     """Where each list begins, and where the last one ends."""
-    for counts in ([2, 0, 3, 1], [0, 0], [5], [], [1] * 40, [0, 4, 0]):
+    for counts in ([2, 0, 3, 1], [0, 0], [5], [], [1] * 40, [0, 4, 0], [300, 70_000, 5_000_000_000]):
         counts = np.array(counts, np.int64)
         found = np.asarray(function(counts.copy()))
         case = f"with the counts {counts.tolist()}"
@@ -65,10 +70,10 @@ def scan_blocks(kernel):
     """Every block's running sum and total, in every order."""
     random = np.random.default_rng(21)
     for n in (129, 128, 0, 1, 33, 127, 300):
-        values = random.integers(-9, 100, n)
+        values = random.integers(-9, 100, n) * (1 if n % 2 else 2**32)  # some are beyond int32
         blocks = n // BLOCK + 1
         _, sums, totals = launched(kernel, blocks, BLOCK, values, np.full(n, LEFTOVER),
-                                   np.full(blocks, LEFTOVER))
+                                   np.full(blocks, LEFTOVER), reads=1)
         padded = np.zeros(blocks * BLOCK, np.int64)
         padded[:n] = values
         running = padded.reshape(blocks, BLOCK).cumsum(axis=1)
@@ -103,14 +108,13 @@ def scan(function):
     from numba import cuda
 
     random = np.random.default_rng(22)
-    for n in (129, 128, 1, 2, 127, 257, 1009, BLOCK * BLOCK + 200):
-        values = random.integers(-9, 100, n)
+    for n in (129, 128, 1, 2, 127, 257, 1009, 9 * BLOCK * BLOCK + 200):
+        values = random.integers(-9, 100, n) * (1 if n % 2 else 2**32)  # some are beyond int32
         large = n > BLOCK * BLOCK
         try:
-            with leaving() as left:
-                (found,) = watched(lambda values=values: [
-                    _on_host(function(cuda.to_device(values)), left)],
-                    () if large else (1, 2), what=f"your scan of {many(n, 'value')}")
+            with leaving() as left, _by_own_kernels(function):
+                found, given = watched(lambda values=values: _scanned(function, values, left),
+                                       () if large else (1, 2), what=f"your scan of {many(n, 'value')}")
         except RecursionError:
             require(False, f"with {many(n, 'value')}, your scan calls itself without end",
                     look="one block has the sums of all: call scan(d_totals) only `if blocks > 1`")
@@ -121,6 +125,8 @@ def scan(function):
         )
         require_equal(found, values.cumsum(), f"with {many(n, 'value')}",
                       "which blocks' totals are missing from this element, and are any too many?")
+        require(np.array_equal(given, values), f"with {many(n, 'value')}, the sums are right, but d_values has "
+                                               "changed", look="a new array for the sums: `cuda.device_array(n, np.int64)`")
         left.demand_none(f"with {many(n, 'value')}", "who scanned the totals? They stay on the device: "
                          "`scan(d_totals)`")
     n = BLOCK * BLOCK  # so many totals as one thread should not add up alone
@@ -138,6 +144,24 @@ def scan(function):
         f"right, but {many(len(profile.launches), 'launch', 'launches')} made it: who scanned the totals?",
         look="scan_blocks for the values, the same for the totals, and a kernel that adds",
     )
+
+
+def _scanned(function: Callable, values: np.ndarray, left: Left) -> list[np.ndarray]:
+    from numba import cuda
+
+    d_values = cuda.to_device(values)
+    return [_on_host(function(d_values), left), _on_host(d_values, left)]
+
+
+@contextmanager
+def _by_own_kernels(function: Callable) -> Iterator[None]:
+    """Fail the check if a library's scan is called."""
+    cupy = sys.modules.get("cupy")
+    scans = [(owner, name) for owner in ((cupy, cupy.ndarray, cupy.add) if cupy else ())
+             for name in ("cumsum", "accumulate")]
+    with without(function, *scans, message="right, but a library's scan made it",
+                 look="scan_blocks for the values, scan for the totals, and a kernel that adds"):
+        yield
 
 
 def _on_host(answer: object, left: Left) -> np.ndarray:
@@ -163,11 +187,11 @@ def compact(kernel):
     random = np.random.default_rng(23)
     for n in LENGTHS:
         for share in (0.3, 0.0, 1.0):
-            values = random.uniform(0.0, 100.0, n).astype(np.float32)
+            values = random.integers(-9, 10, n).astype(np.float32)
             flags = (random.random(n) < share).astype(np.int64)
             room = np.full(n + 1, LEFTOVER, np.float32)
             *_, kept = launched(kernel, n // 64 + 1, 64, values, flags, flags.cumsum(), room,
-                                seeds=(1,))
+                                seeds=(1,), reads=3)
             chosen = values[flags == 1]
             case = f"with {many(n, 'value')}, {len(chosen)} of them kept"
             require_equal(kept[:len(chosen)], chosen, case, "who writes to which place?")

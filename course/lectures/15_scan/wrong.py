@@ -8,7 +8,7 @@ from wrong_answers import collection, swap
 
 WRONG, wrong = collection("15_scan")
 
-from numba import cuda, int64
+from numba import cuda, int32, int64
 
 THREADS = 128
 
@@ -212,3 +212,81 @@ def _shown(sums):
     for _ in range(3):
         scan_blocks[1, THREADS](few, cuda.device_array(8, np.int64), one)
     return cuda.to_device(sums)
+
+
+@wrong("offsets", "with the counts .*70000")
+def in_one_byte(counts):
+    return np.append(0, np.cumsum(counts.astype(np.int8), dtype=np.int8)).astype(np.int64)
+
+
+@wrong("scan-blocks", "of the sums, element")
+@cuda.jit
+def in_32_bits(values, sums, totals):
+    tile = cuda.shared.array(THREADS, int32)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    tile[t] = values[i] if i < values.size else 0
+    cuda.syncthreads()
+    distance = 1
+    while distance < THREADS:
+        left = tile[t - distance] if t >= distance else 0
+        cuda.syncthreads()
+        tile[t] += left
+        cuda.syncthreads()
+        distance *= 2
+    if i < values.size:
+        sums[i] = tile[t]
+    if t == THREADS - 1:
+        totals[cuda.blockIdx.x] = tile[t]
+
+
+def host_beyond_two_levels(d_values, level=1):
+    d_sums, d_totals, blocks = _level(d_values)
+    if blocks > 1:
+        more = host_beyond_two_levels(d_totals, 2) if level == 1 else _cumsum_on_the_host(d_totals)
+        add_before[blocks, THREADS](d_sums, more)
+    return d_sums
+
+
+def _level(d_values):
+    blocks = -(-d_values.size // THREADS)
+    d_sums, d_totals = cuda.device_array_like(d_values), cuda.device_array(blocks, np.int64)
+    scan_blocks[blocks, THREADS](d_values, d_sums, d_totals)
+    return d_sums, d_totals, blocks
+
+
+def _cumsum_on_the_host(d_values):
+    return cuda.to_device(d_values.copy_to_host().cumsum())
+
+
+def over_its_own_values(d_values):
+    blocks = -(-d_values.size // THREADS)
+    d_totals = cuda.device_array(blocks, np.int64)
+    scan_blocks[blocks, THREADS](d_values, d_values, d_totals)
+    if blocks > 1:
+        add_before[blocks, THREADS](d_values, over_its_own_values(d_totals))
+    return d_values
+
+
+def by_cupy(d_values):
+    import cupy
+
+    _level(d_values), _level(d_values), _level(d_values)
+    return cuda.as_cuda_array(cupy.cumsum(cupy.asarray(d_values)))
+
+
+wrong("scan", "takes data from the device", "the host beyond two levels")(host_beyond_two_levels)
+wrong("scan", "d_values has changed.*a new array", "over its own values")(over_its_own_values)
+wrong("scan", "a library's scan made it", "CuPy beside launches for show")(by_cupy)
+
+wrong("compact", "who writes to which place", "of values that are positive")(
+    swap("kept[ends[i] - 1] = values[i]", "kept[ends[i] - 1] = abs(values[i])"))
+
+
+@wrong("compact", "the kernel changes flags, which is there to be read")
+@cuda.jit
+def crosses_out(values, flags, ends, kept):
+    i = cuda.grid(1)
+    if i < values.size:
+        if flags[i]:
+            kept[ends[i] - 1] = values[i]
+        flags[i] = 0

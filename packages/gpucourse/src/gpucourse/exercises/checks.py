@@ -117,9 +117,9 @@ def require(condition: object, message: str, *, look: str | None = None) -> None
 
 
 def pair(answer: Any, what: str, look: str | None = None) -> tuple:
-    """The two parts of an answer, a tuple or a list; ``what`` they are, if it is something else."""
+    """The two parts of an answer, a tuple, a list or an array; ``what`` they are, if it is not."""
     require(
-        isinstance(answer, tuple | list)
+        (isinstance(answer, tuple | list) or type(answer).__name__ == "ndarray")
         and len(answer) == 2
         and not any(part is None for part in answer),
         f"the function returns {reprlib.repr(answer)}, not {what}",

@@ -34,9 +34,16 @@ LEFTOVER = -999
 
 
 def launched(
-    kernel: object, blocks: int, threads: int, *arguments: object, seeds: Sequence[int] = (1, 2)
+    kernel: object,
+    blocks: int,
+    threads: int,
+    *arguments: object,
+    seeds: Sequence[int] = (1, 2),
+    reads: int = 0,
 ) -> list:
     """Launch on copies of the arguments; what they are afterwards, NumPy's arrays as NumPy's.
+
+    The first ``reads`` of them are there to be read: fails the check if the kernel changes one.
 
     Awkward Arrays, which kernels cannot change, go to the device too and come back as given.
 
@@ -46,7 +53,21 @@ def launched(
     """
     require_kernel(kernel)
     what = in_words(getattr(kernel, "__name__", "kernel"), blocks, threads, arguments)
-    return watched(lambda: _launch(kernel, blocks, threads, arguments), seeds, what)
+    after = watched(lambda: _launch(kernel, blocks, threads, arguments), seeds, what)
+    for place in range(reads):
+        given = arguments[place]
+        if isinstance(given, np.ndarray) and not _same([given], [after[place]]):
+            name = _parameter(kernel, place)
+            require(
+                False,
+                _("the kernel changes {name}, which is there to be read").format(name=name),
+                look=_("the line that writes `{name}[…]`").format(name=name),
+            )
+    return after
+
+
+def _parameter(kernel: Any, place: int) -> str:
+    return str(kernel.py_func.__code__.co_varnames[place])
 
 
 def require_kernel(kernel: object) -> None:
