@@ -247,3 +247,33 @@ except RuntimeError as error:
     result = str(error)
 """)
     assert "start Python anew" in told
+
+
+def test_a_print_that_formats_more_than_its_compiler_stores_is_noted():
+    """The kernel is right: a note, which names the compiler, and no finding."""
+    first, second = in_fresh_python(
+        """
+import warnings
+warnings.simplefilter("ignore")
+import virtualgpu
+virtualgpu.activate()
+import numpy as np
+from numba_cuda_mlir import cuda
+@cuda.jit
+def one(x):
+    print(cuda.threadIdx.x)
+@cuda.jit
+def other(x):
+    print(np.int64(cuda.threadIdx.x), x[0])
+x = cuda.to_device(np.arange(3.0))
+result = []
+for kernel in one, other:
+    with virtualgpu.check() as report:
+        kernel[1, 2](x)
+    result.append([report.ok, report.notes])
+"""
+    )
+    assert first[0] and second == [True, []]
+    (note,) = first[1]
+    assert note.startswith("one: thread 0 of block 0 prints 8 bytes as %lld, of which nobody has")
+    assert "its compiler stores fewer bytes than it formats" in note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -14,6 +15,7 @@ virtualgpu.activate(force=True)
 from numba import cuda, float32, int32  # noqa: E402
 
 from virtualgpu import devices  # noqa: E402
+from virtualgpu.cuda.module import Module  # noqa: E402
 from virtualgpu.findings import Report  # noqa: E402
 from virtualgpu.memory.global_memory import GlobalMemory  # noqa: E402
 from virtualgpu.memory.written import Written  # noqa: E402
@@ -287,3 +289,56 @@ def test_locals_of_the_compiler_are_no_finding_in_debug_code():
     assert check(by_rows, 64, cuda.to_device(np.arange(64, dtype=np.int32)), rows).ok
     (found,) = check(by_rows, 64, cuda.device_array(64, np.int32), rows).findings
     assert found.kind == "uninitialised" and "global memory" in found.message
+
+
+# -- printf ----------------------------------------------------------------------------------------
+
+PRINTS = r"""
+extern "C" __global__ void right(int width) {
+    char text[8] = {'a', 'b', 0};
+    printf("%d|%5d|%*d|%u|%x|%lld|%5.2f|%e|%s|%c|%%|%p|%s\n", threadIdx.x, 7, width, 42,
+           4000000000u, 255, 1099511627776ll, 3.14, 12345.678, "text", 'z', (void*)16, text);
+}
+extern "C" __global__ void too_wide(int n) {
+    if (threadIdx.x > 2)
+        printf("%lld\n", n);
+}
+extern "C" __global__ void no_end(int n) {
+    char text[8];
+    text[0] = 'a'; text[n] = 'b'; text[n + 2] = 0;
+    printf("%s\n", text);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        ("right", None),
+        ("too_wide", r"thread 3 of block 0 prints 8 bytes as %lld, of which nobody has written 4"),
+        ("no_end", r"thread 0 of block 0 prints 4 bytes as %s, of which nobody has written 1 at"),
+    ],
+)
+def test_what_printf_formats_is_read(kernel, said, capsys):
+    module = Module.from_cuda(PRINTS, name="prints.cu")
+    with virtualgpu.check() as report:
+        module.launch(kernel, 1, 32, [1])
+    if said is None:
+        assert report.ok and not report.notes, str(report)
+        return
+    (found,) = report.findings
+    assert (found.kind, found.count) == ("uninitialised", 29 if kernel == "too_wide" else 32)
+    assert found.line == {"too_wide": 9, "no_end": 14}[kernel]
+    assert re.search(said, found.message), found.message
+
+
+@cuda.jit
+def prints(x):
+    i = cuda.grid(1)
+    print(i, x[i], cuda.threadIdx.x, x[i] > 2, np.float32(x[i]), "text", np.int8(i))
+
+
+def test_numbas_print_writes_what_it_formats(capsys):
+    report = check(prints, 4, cuda.to_device(np.arange(4.0)))
+    assert report.ok and not report.notes, str(report)
+    assert capsys.readouterr().out.splitlines()[3] == "3 3.000000 3 True 3.000000 text 3"

@@ -17,7 +17,7 @@ from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.lanes import clusters, stack, warp_exchange
 from virtualgpu.lanes.families import asynchronous, tensor, texture_decode
 from virtualgpu.lanes.group import ALL, Group
-from virtualgpu.lanes.intrinsics import INTRINSICS
+from virtualgpu.lanes.intrinsics import INTRINSICS, vprintf, watched_vprintf
 from virtualgpu.lanes.warp_sync import exchange
 from virtualgpu.memory import windows
 from virtualgpu.operations.types import DTYPES
@@ -262,7 +262,10 @@ def provided(emitter: Emitter, step: Call) -> None:
         for one in step.sources
         if isinstance(one, Register)
     ]
-    call = f"{emitter.put(INTRINSICS[step.function], 'f')}({', '.join(['group', *arguments])})"
+    function = INTRINSICS[step.function]
+    if function is vprintf:
+        function = partial(watched_vprintf, step.instruction)
+    call = f"{emitter.put(function, 'f')}({', '.join(['group', *arguments])})"
     if not step.targets:
         emitter.lines.append(f" {call}")
     for slot in step.writes:

@@ -213,6 +213,19 @@ class Observer:
         """``alloca``: each lane has new local memory of so many bytes (int64, shape (n,)) from
         offsets (uint64, shape (n,)) on that count as an :class:`Access`'s addresses do."""
 
+    def printed(
+        self,
+        group: Group,
+        instruction: Instruction,
+        lane: int,
+        offset: int,
+        size: int,
+        conversion: str,
+    ) -> None:
+        """``printf`` reads so many bytes of a lane's local memory for a conversion (``%lld``), or
+        a text there; its arguments lie there. ``accessed`` does not hear of it: a GPU prints
+        when the kernel is over."""
+
     def copy_began(self, access: Access) -> None:
         """An asynchronous copy began: the write to shared memory that is to come."""
 

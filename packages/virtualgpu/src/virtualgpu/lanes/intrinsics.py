@@ -16,6 +16,7 @@ from virtualgpu.lanes.group import Group
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.mapping import BASE
 from virtualgpu.memory.windows import LOCAL_BASE
+from virtualgpu.ptx import Instruction
 
 PRINTED = 1 << 20  # characters in the buffer of printf (cudaLimitPrintfFifoSize's default)
 
@@ -32,24 +33,48 @@ def _bytes(group: Group, lane: int, address: int, count: int) -> bytes:
         if extent is None:
             return b""
         return memory.read(address, min(count, extent[1] - address)).tobytes()
+    own = _in_local(group, lane, address)
+    if own is None:
+        return b""
+    start = lane * group.wave.local_stride + own
+    return group.wave.local[start : start + count].tobytes()
+
+
+def _in_local(group: Group, lane: int, address: int) -> int | None:
+    """Where in the lane's own local memory an address is; None where it is elsewhere."""
     wave = group.wave
+    within = np.array([address - LOCAL_BASE if address >= LOCAL_BASE else 0], np.uint64)
     if LOCAL_BASE <= address < LOCAL_BASE + wave.local_stride or (
-        wave.stack_bytes
-        and wave.on_stack(np.array([address - LOCAL_BASE], np.uint64), np.array([lane]), 1)[0]
+        wave.stack_bytes and wave.on_stack(within, np.array([lane]), 1)[0]
     ):
-        own = wave.local_offset(np.array([address - LOCAL_BASE], np.uint64))
-        start = lane * wave.local_stride + int(own[0])
-        return wave.local[start : start + count].tobytes()
-    return b""
+        return int(wave.local_offset(within)[0])
+    return None
 
 
 def _string(group: Group, lane: int, address: int) -> str:
-    raw = _bytes(group, lane, address, _MAX_STRING)
-    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+    return _until_zero(group, lane, address).decode("utf-8", "replace")
+
+
+def _until_zero(group: Group, lane: int, address: int) -> bytes:
+    return _bytes(group, lane, address, _MAX_STRING).split(b"\0", 1)[0]
 
 
 def vprintf(group: Group, text: np.ndarray, arguments: np.ndarray) -> np.ndarray:
     """``printf``: lanes print one after the other, in lane order, when the launch ends."""
+    return watched_vprintf(None, group, text, arguments)
+
+
+def watched_vprintf(
+    instruction: Instruction | None, group: Group, text: np.ndarray, arguments: np.ndarray
+) -> np.ndarray:
+    """:func:`vprintf`, of which observers hear what it reads of the lanes' local memory."""
+    observers = group.wave.launch.observers if instruction else ()
+
+    def read(address: int, size: int, conversion: str) -> None:
+        if observers and (own := _in_local(group, lane, address)) is not None:
+            for observer in observers:
+                observer.printed(group, instruction, lane, own, size, conversion)
+
     texts, arguments = group.spread(text), group.spread(arguments)
     for position, lane in enumerate(group.lanes):
         lane = int(lane)
@@ -57,20 +82,28 @@ def vprintf(group: Group, text: np.ndarray, arguments: np.ndarray) -> np.ndarray
             break
         format_ = _string(group, lane, int(texts[position]))
         at = int(arguments[position])
-        group.wave.launch.print(_formatted(group, lane, format_, at))
+        group.wave.launch.print(_formatted(group, lane, format_, at, read))
     return np.full(1, 0, np.uint32)
 
 
-def _formatted(group: Group, lane: int, format_: str, at: int) -> str:
+def _formatted(
+    group: Group, lane: int, format_: str, at: int, read: Callable[[int, int, str], None]
+) -> str:
+    """The line of a lane, whose arguments lie from address `at` on; `read` is told of each."""
+    conversion = ""
+
     def take(code: str) -> Any:
         nonlocal at
         size = struct.calcsize(code)
         at = -(-at // size) * size
+        read(at, size, conversion)
         raw = _bytes(group, lane, at, size)
         at += size
         return struct.unpack(code, raw)[0] if len(raw) == size else 0
 
     def replace(match: re.Match[str]) -> str:
+        nonlocal conversion
+        conversion = match[0]
         flags: str
         flags, width, precision, length, kind = match.groups()
         if kind == "%":
@@ -99,7 +132,10 @@ def _formatted(group: Group, lane: int, format_: str, at: int) -> str:
         if kind == "c":
             return (spec + "c") % chr(take("i") & 0xFF)
         if kind == "s":
-            return (spec + "s") % _string(group, lane, take("Q"))
+            address: int = take("Q")
+            words = _until_zero(group, lane, address)
+            read(address, len(words) + 1, conversion)
+            return (spec + "s") % words.decode("utf-8", "replace")
         if kind == "p":
             return hex(take("Q"))
         return match[0]

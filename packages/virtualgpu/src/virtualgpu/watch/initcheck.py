@@ -18,10 +18,11 @@ import numpy as np
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.findings import Report
 from virtualgpu.lanes.events import Access
-from virtualgpu.languages import Language, language_of
+from virtualgpu.languages import NUMBA, Language, language_of
 from virtualgpu.watch import written_loop
 from virtualgpu.watch.checking import Checker, at_line
 from virtualgpu.watch.race_messages import element
+from virtualgpu.wording import many
 
 
 def _advice(space: str, language: Language) -> str:
@@ -31,6 +32,12 @@ def _advice(space: str, language: Language) -> str:
         "read",
         "local": "local memory does not start at zero; give every element a value first",
     }[space]
+
+
+_COMPILERS = (
+    "the kernel is right, its compiler stores fewer bytes than it formats, and on a GPU the number "
+    "may come out wrong; print(np.int64(x)) stores all of them"
+)
 
 
 class Initcheck(Checker):
@@ -48,10 +55,14 @@ class Initcheck(Checker):
         self.maps: dict[tuple, np.ndarray] = {}  # (wave, space) → byte map
         # Of the byte maps of local memory: how much of a lane's part was frames, how much stack.
         self.parts: dict[tuple, tuple[int, int]] = {}
+        # (line, conversion) → what is said of the compiler that printed it
+        self._compilers: dict[tuple, str] = {}
 
     def launch_finished(self, launch) -> None:
         super().launch_finished(launch)
-        self.maps, self.parts = {}, {}
+        notes = self.report.notes
+        notes += [note for note in self._compilers.values() if note not in notes]
+        self.maps, self.parts, self._compilers = {}, {}, {}
 
     def exited(self, group) -> None:
         wave = group.wave
@@ -97,6 +108,32 @@ class Initcheck(Checker):
             )
             return
         self._visit(access, self.maps[key], addresses, lanes, part_of, 0, stride, stride)
+
+    def printed(self, group, instruction, lane, offset, size, conversion) -> None:
+        if self.launch.program.module.debug:
+            return
+        wave, key = group.wave, (group.wave, "local")
+        self._grow(key, wave, wave.local_stride)
+        start = lane * wave.local_stride + offset
+        written = int(np.count_nonzero(self.maps[key][start : start + size]))
+        if written == size:
+            return
+        source = instruction.source
+        at = self.location(wave, source, lane)
+        left = size - written if written else "any"
+        what = f"{many(size, 'byte')} as {conversion}, of which nobody has written {left}"
+        where = f"thread {at.thread} of block {at.block} prints {what}{at_line(at)}"
+        if written and language_of(source) is NUMBA:  # whose compilers choose conversions
+            self._compilers.setdefault((source, conversion), f"{at.kernel}: {where}: {_COMPILERS}")
+            return
+        self.add(
+            ("printf", source or id(instruction)),
+            f"uninitialised: {where}: a conversion reads the bytes of its type (%d of an int, %lld "
+            "of a long long, %f of a double, %s up to the zero): give printf that many",
+            at,
+            None,
+            1,
+        )
 
     def _grow(self, key, wave, stride: int) -> None:
         """Local memory may grow while a wave runs."""
