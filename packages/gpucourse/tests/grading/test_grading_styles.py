@@ -45,7 +45,79 @@ assert (await _all(np.ones(2)) == 2).all()
 await _all([])
 """
 )
+# Cells with a line that is IPython's: the lines beside it stay what they are in Python.
+QUESTIONS = """%matplotlib inline
+def double(values):
+    if values.size == 0:
+        return values
+    # are any left?
+    else:
+        factor = 2  # how many?
+        return factor * values
+"""
+GOES_ON = """!ls
+def double(values):
+    rest = 14 \\
+        % 7
+    return (4 * np.ones(values.shape)
+            % 3 + 1) * values + rest
+"""
+IN_TEXT = """?np
+NOTE = '''what?
+!important: "{0}
+%d times ('''.format(3)
+assert NOTE.split("\\n") == ["what?", '!important: "3', "%d times ("]  # it's
+
+def double(values):
+    !ls
+    return 2 * values
+"""
+EVALUATED = """
+from dataclasses import KW_ONLY, InitVar, dataclass
+
+@dataclass
+class Factor:
+    _: KW_ONLY
+    number: float
+    name: InitVar[str] = ""
+
+    def __post_init__(self, name):
+        self.name = name
+
+def double(values: np.ndarray):
+    assert double.__annotations__ == {"values": np.ndarray}
+    return Factor(number=2).number * values
+"""
+OWN_CLASS = """
+import pickle
+from typing import NamedTuple, get_type_hints
+
+class Pair(NamedTuple):
+    both: "Values"
+
+class Values(list):
+    pass
+
+def double(values):
+    assert get_type_hints(Pair) == {"both": Values}
+    pair = pickle.loads(pickle.dumps(Pair(Values(values))))
+    return np.array(pair.both) + np.array(pair.both)
+"""
+EXPORTED = """
+get_ipython().run_line_magic("matplotlib", "inline")
+if "google.colab" in str(get_ipython()):
+    get_ipython().system("pip install numpy")
+
+def double(values):
+    return 2 * values
+"""
 STYLES = {
+    "questions": QUESTIONS,
+    "goes-on": GOES_ON,
+    "in-text": IN_TEXT,
+    "evaluated-annotations": EVALUATED,
+    "own-class": OWN_CLASS,
+    "exported": EXPORTED,
     "time": f"%%time\n{DOUBLE}",
     "capture": f"%%capture\n\n{DOUBLE}",
     "both": f"\n%%capture said\n%%time\n!ls\n{DOUBLE}",
@@ -88,6 +160,22 @@ def test_lines_keep_their_numbers_below_a_magic():
     source, magics = cells.without_magics("\n%%time\n%%capture\n\n%matplotlib inline\nx = 1\n")
     assert source.split("\n")[5] == "x = 1" and len(source.split("\n")) == 7
     assert magics == ["%%time", "%%capture", "%matplotlib inline"]
+
+
+def test_only_lines_of_ipython_are_taken_out():
+    source, magics = cells.without_magics(QUESTIONS + "double?\nnp.sum??\n%%timeit?\nnames = !ls\n")
+    assert magics == ["%matplotlib inline", "double?", "np.sum??", "%%timeit?", "names = !ls"]
+    assert source.startswith("pass  # %matplotlib inline\n" + QUESTIONS.split("\n", 1)[1])
+
+
+def test_a_future_feature_holds_in_later_cells_as_in_a_notebook():
+    namespace: dict = {}
+    cells.run("def f(x: dict): pass", "first", namespace)
+    assert namespace["f"].__annotations__ == {"x": dict}
+    cells.run("from __future__ import annotations", "second", namespace)
+    cells.run("def f(x: Nowhere): pass", "third", namespace)
+    assert namespace["f"].__annotations__ == {"x": "Nowhere"}
+    cells.run("def f(x: dict): pass", "another", {})
 
 
 MANAGED = (

@@ -6,6 +6,7 @@ cell and the line, and the name is the same on both sides.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import inspect
@@ -17,6 +18,11 @@ from types import CodeType
 # A folder that exists nowhere: such a file can only be a cell.
 CELLS = PurePosixPath("/notebook cells")
 ASSIGNED = re.compile(r"\w[\w.\[\], ]*=\s*[%!]")
+# A name, or what lies in it, with a question mark: a comment or a text may end with one too.
+HELP = re.compile(r"%{0,2}[\w*.\[\]]+\?\??")
+# What keeps a statement open at the end of a line: quotes, brackets, a backslash.
+QUOTES = ("'", '"', "'''", '"""')
+OPENING = re.compile(r"""#|'{3}|"{3}|\\.?|['"()\[\]{}]""")
 # Magics that run their cell as it stands, and do something around it.
 WRAPPING = frozenset({"time", "capture", "prun", "debug", "gpu_report"})
 TIMED = re.compile(r"%time\s+(?!-)(?=\S)")
@@ -61,16 +67,44 @@ def without_magics(source: str) -> tuple[str, list[str]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
     removed = []
+    opened: list[str] = []
     for number, line in enumerate(lines):
         text = line.strip()
+        if opened:
+            _read_on(line, opened)
+            continue
         indent = line[: len(line) - len(line.lstrip())]
         if TIMED.match(text):
             lines[number] = indent + TIMED.sub("", text)
             removed.append(text)
-        elif text.startswith(("%", "!", "?")) or text[1:].endswith("?") or ASSIGNED.match(text):
+        elif text.startswith(("%", "!", "?")) or HELP.fullmatch(text) or ASSIGNED.match(text):
             lines[number] = f"{indent}pass  # {text}"
             removed.append(text)
+        else:
+            _read_on(line, opened)
     return "\n".join(lines), removed
+
+
+def _read_on(line: str, opened: list[str]) -> None:
+    """Change `opened`, the quotes, brackets and backslash that are open before a line, into those
+    that are open at its end."""
+    if opened and opened[-1] == "\\":
+        opened.pop()
+    for piece in OPENING.findall(line):
+        last = opened[-1] if opened else ""
+        if last in QUOTES:
+            # Three of the quotes that a text of one ends with: its end and an empty text.
+            if piece == last or piece == 3 * last:
+                opened.pop()
+        elif piece == "#":
+            break
+        elif piece not in ")]}":
+            if not piece.startswith("\\") or piece == "\\":
+                opened.append(piece)
+        elif opened:
+            opened.pop()
+    if opened and opened[-1] in QUOTES[:2] and not line.endswith("\\"):
+        opened.pop()  # an error, which Python names
 
 
 def wraps(magic: str) -> bool:
@@ -88,7 +122,8 @@ def remember(grade_id: str, source: str) -> None:
 def run(source: str, grade_id: str, namespace: dict) -> object:
     """Run a cell in `namespace`; the value of its last line if that is an expression.
 
-    As in IPython, ``await`` may stand outside of functions.
+    As in IPython, ``await`` may stand outside of functions, and ``from __future__ import …`` holds
+    in later cells.
     """
     source, _ = without_magics(source)
     remember(grade_id, source)
@@ -98,11 +133,23 @@ def run(source: str, grade_id: str, namespace: dict) -> object:
     if tree.body and isinstance(end := tree.body[-1], ast.Expr):
         last = ast.Expression(end.value)
         tree.body.pop()
-    _run(compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), namespace)
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | _future(namespace)
+    # Without this module's own `from __future__ import annotations`.
+    _run(compile(tree, filename, "exec", flags, dont_inherit=True), namespace)
     return (
         None
         if last is None
-        else _run(compile(last, filename, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), namespace)
+        else _run(compile(last, filename, "eval", flags, dont_inherit=True), namespace)
+    )
+
+
+def _future(namespace: dict) -> int:
+    """The compiler's flags of the features that a cell has imported from ``__future__``."""
+    features = (getattr(__future__, name) for name in __future__.all_feature_names)
+    return sum(
+        feature.compiler_flag
+        for feature in features
+        if any(v is feature for v in namespace.values())
     )
 
 

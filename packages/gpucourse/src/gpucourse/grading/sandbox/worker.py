@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -120,16 +121,26 @@ def numba_type(described: dict) -> Any:
     return types.Array(element, described["ndim"], "C")
 
 
+class _Shell:
+    """What ``get_ipython()`` returns: magics and shell commands that do nothing, as in lines."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments, **options: None
+
+
 class Worker:
     """Serves one oracle over one wire until it is closed."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
-        # A notebook has `display` without an import; here there is nobody to see it.
-        self.namespace: dict = {
-            "__name__": "__main__",
+        # A module, so that pickle and typing can find a notebook's own classes (run_worker).
+        self.notebook = ModuleType("__main__")
+        self.namespace: dict = vars(self.notebook)
+        # A notebook has these without an import; here there is nobody to see it.
+        self.namespace |= {
             "__builtins__": builtins,
             "display": lambda *objects, **options: None,
+            "get_ipython": _Shell,
         }
         self.nonce = ""
         self.programs: dict[tuple, tuple] = {}
@@ -412,7 +423,9 @@ def run_worker(wire: Wire) -> None:
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
     sys.argv = ["worker"]
+    worker = Worker(wire)
+    sys.modules["__main__"] = worker.notebook
     try:
-        Worker(wire).serve()
+        worker.serve()
     finally:
         os._exit(0)
