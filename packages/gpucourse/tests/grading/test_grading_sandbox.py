@@ -95,6 +95,13 @@ def test_threat_97_a_worker_does_not_give_its_turns_away(verdict, lower):
     assert "PermissionError" in reason(told)
 
 
+def test_threat_28_files_without_a_byte_are_bounded_too(verdict):
+    # Each takes a kilobyte of the kernel's memory, which is no process's.
+    many = "import os\nfor n in range(30_000):\n    os.close(os.open(f'{n}', os.O_CREAT))\n"
+    verdict = verdict(double=f"{many}def double(values):\n    return 2 * values\n")
+    assert "No space left" in reason(verdict)
+
+
 def test_magics_are_reported(verdict):
     notices = verdict(double="!ls\n" + answers(toy())["double"]).notices
     assert any("not Python" in notice and "!ls" in notice for notice in notices)

@@ -280,6 +280,7 @@ OF_OTHERS = {
 # another way to signal any process of the same user.
 OWNERS = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
 NOBODY = 65534
+PAGE = 4096
 
 
 def own_namespaces(home: str, home_bytes: int, covered: list[str], processes: bool = True) -> bool:
@@ -310,12 +311,13 @@ def own_namespaces(home: str, home_bytes: int, covered: list[str], processes: bo
     except OSError:
         return False
     safe = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    # A file without a byte takes the kernel's memory, too: as many files as there are pages.
+    room = f"size={home_bytes},nr_inodes={home_bytes // PAGE}"
     return (
         _libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
         and _read_only()
         and all(_cover(path) for path in covered)
-        and _libc.mount(b"tmpfs", os.fsencode(home), b"tmpfs", safe, f"size={home_bytes}".encode())
-        == 0
+        and _libc.mount(b"tmpfs", os.fsencode(home), b"tmpfs", safe, room.encode()) == 0
         and (
             not processes
             or (
