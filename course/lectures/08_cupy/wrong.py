@@ -239,3 +239,21 @@ wrong("raw", "this is a str, not a RawKernel", "its text")("void gaps() {}")
 
 wrong("raw", "race: |never written", "blocks of 64")(
     raw("i = blockIdx.x * 64 + threadIdx.x; if (i < n - 1) gap[i] = time[i + 1] - time[i];"))
+
+
+@wrong("lookup", "it has changed layers and offsets, which are there to be read")
+def corrects_the_layers(layers, offsets):
+    known = (layers >= 0) & (layers < offsets.size)
+    layers[~known] = 0
+    return cp.where(known, offsets[layers], cp.nan)
+
+
+@wrong("in-chunks", "it has changed a, b and c.*a new array")
+def over_the_first_coefficients(a, b, c, chunk):
+    for start in range(0, a.size, chunk):
+        part = slice(start, start + chunk)
+        a[part] = (-b[part] + cp.sqrt(b[part] ** 2 - 4 * a[part] * c[part])) / (2 * a[part])
+    return a
+
+
+wrong("elementwise", "time is", "a float in between")(swap("T at_lid", "float at_lid"))
