@@ -210,7 +210,7 @@ def fill_hard(kernel):
         expected = np.array([pt for event in kept for pt in event], np.float32)
         for blocks in (len(momenta) // 64 + 1, 1):
             start = np.full(expected.size, LEFTOVER, np.float32)
-            *_, got = launched(kernel, blocks, 64, events, cut, offsets, start)
+            *_, got = launched(kernel, blocks, 64, events, cut, offsets, start, reads=3)
             wrong = np.flatnonzero(got != expected)
             if wrong.size:
                 k = wrong[0]

@@ -257,3 +257,13 @@ wrong("fill-hard", "the work is not shared", "one thread for every event")(
          "for i in range(len(muons) if cuda.grid(1) == 0 else 0):"))
 wrong("fill-hard", "it is .*, not |never written|race: |illegal address", "the threshold of the example")(
     swap("muon.pt > threshold", "muon.pt > 20"))
+
+
+@wrong("fill-hard", "the kernel changes offsets, which is there to be read")
+@cuda.jit(extensions=[ak.numba.cuda])
+def counts_on_in_the_offsets(muons, threshold, offsets, pts):
+    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
+        for muon in muons[i]:
+            if muon.pt > threshold:
+                pts[offsets[i]] = muon.pt
+                offsets[i] += 1

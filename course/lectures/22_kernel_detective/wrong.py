@@ -415,3 +415,22 @@ def host_adds(gpu, halves, results):
         stream.launch(divide_all, buffer, None, k)
         stream.launch(lambda values: None, buffer)
         stream.copy_out(buffer, results[k])
+
+
+@wrong("slow", "the kernel changes table, which is there to be read")
+@cuda.jit
+def folds_the_table_itself(table, sums):
+    row, t = cuda.blockIdx.x, cuda.threadIdx.x
+    columns = table.shape[1]
+    for j in range(t + 32, columns, 32):
+        table[row, t] += table[row, j]
+    cuda.syncthreads()
+    n = min(32, columns)
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            table[row, t] += table[row, t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[row] = table[row, 0] if columns > 0 else 0.0
