@@ -13,11 +13,21 @@ from llvmlite import binding as llvm_binding
 from native_lab import after, checked, counted
 from virtualgpu import native
 from virtualgpu.compilers import cache, llvm
+from virtualgpu.compilers.loops import Loop
 from virtualgpu.launch.launch import Launch
 from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory.global_memory import GlobalMemory
-from virtualgpu.native import access_helpers, affine_first_lanes, kernel, privatisation, record, run
-from virtualgpu.native.watched import accesses, clock, neighbours
+from virtualgpu.native import (
+    access_helpers,
+    affine_first_lanes,
+    block_loop,
+    kernel,
+    locate,
+    privatisation,
+    record,
+    run,
+)
+from virtualgpu.native.watched import accesses, allocations, clock, neighbours
 
 # An engine that is let go frees the target machine, which it shares with the process's own.
 engines: list[object] = []
@@ -120,16 +130,13 @@ def another_process(monkeypatch):
         monkeypatch.setattr(llvm, "_engine", lambda: engine)
         monkeypatch.setattr(llvm, "_loaded", set())
         monkeypatch.setattr(llvm, "_calls", {})
-        for module in (
-            access_helpers,
-            affine_first_lanes,
-            privatisation,
-            accesses,
-            clock,
-            neighbours,
-        ):
+        for module in (access_helpers, affine_first_lanes, accesses, neighbours):
             for function in vars(module).values():
                 getattr(function, "cache_clear", int)()
+        for module in (block_loop, locate, privatisation, clock, allocations):
+            for routine in vars(module).values():
+                if isinstance(routine, Loop):
+                    vars(routine).pop("symbol", None)
         built.clear()
         return built
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 from virtualgpu.compilers.llvm import pointer
-from virtualgpu.compilers.loops import I32, I64, U8, U32, U64, compiled
+from virtualgpu.compilers.loops import (
+    I32,
+    I64,
+    U8,
+    U32,
+    U64,
+    Words,
+    atomic_add,
+    call,
+    compiled,
+    copy,
+    fill,
+)
 from virtualgpu.watch import memory_traffic, race_loop, written_loop
 
 LIMIT = 7
@@ -70,6 +85,48 @@ def test_everything_as_in_python():
                 got = everything(*map(pointer, arrays), n)
             results.append((int(got), [a.tolist() for a in arrays]))
         assert results[0] == results[1]
+
+
+class Pair(Words):
+    at: ClassVar = {"first": 0, "second": 1}
+
+
+@compiled
+def by_address(pair: Pair, function: int, numbers: int, count: int) -> int:
+    values: U32 = numbers
+    for i in range(count):
+        values[i] += i
+    atomic_add(values, 0, 5)
+    copy(numbers + 8, numbers, 4)
+    fill(numbers + 4, 0xFE, 4)
+    pair.second += pair.first
+    other: Pair = numbers
+    return call(function, other.second, pair.second) + total(numbers, count)
+
+
+@compiled
+def total(values: U32, count: int) -> int:
+    result = 0
+    for i in range(count):
+        result += values[i]
+    return result
+
+
+def test_numbers_that_are_addresses():
+    pair, values = np.array([3, 4], np.int64), np.array([10, 20, 30, 40], np.uint32)
+    told = []
+
+    def hear(*given: int) -> int:
+        told.append(given)
+        return 1000
+
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(hear)
+    at = ctypes.cast(function, ctypes.c_void_p).value
+    got = by_address(pointer(pair), at, pointer(values), 4)
+    assert pair.tolist() == [3, 7]
+    assert values.tolist() == [15, 0xFEFEFEFE, 15, 43]
+    assert told == [(15 | 43 << 32, 7)]
+    assert got == 1000 + sum(values.tolist())
 
 
 class Wrapping:

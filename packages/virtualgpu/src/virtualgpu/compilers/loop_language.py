@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import linecache
 from collections.abc import Callable
 from functools import cache
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -24,6 +25,40 @@ U64 = np.ndarray
 I32 = np.ndarray
 U32 = np.ndarray
 U8 = np.ndarray
+
+
+class Words:
+    """Words of 64 bits that have names: an annotation, as those of arrays are. What it is given
+    to is their address."""
+
+    at: ClassVar[dict[str, int]]  # which word has which name
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+
+def call(address: int, *arguments: Any) -> int:
+    """What the function at ``address`` answers."""
+    signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(arguments))
+    return int(signature(address)(*arguments))
+
+
+def fill(address: int, byte: int, nbytes: int) -> None:
+    """Set bytes."""
+    ctypes.memset(address, byte, nbytes)
+
+
+def copy(target: int, origin: int, nbytes: int) -> None:
+    """Copy bytes."""
+    ctypes.memmove(target, origin, nbytes)
+
+
+def atomic_add(array: np.ndarray, index: int, value: int) -> None:
+    """``array[index] += value``, as the processor does it while other cores do the same."""
+    array[index] += value
+
 
 _BINARY = {
     ast.Add: "add",
@@ -88,6 +123,7 @@ class _Translation:
         self.tree = loop.definition()
         self.globals = loop.python.__globals__
         self.arrays: dict[str, tuple[str, str]] = {}
+        self.words: dict[str, dict[str, int]] = {}
         self.slots: dict[str, str] = {}
         self.lines: list[str] = []
         self.count = 0
@@ -97,12 +133,10 @@ class _Translation:
     def text(self) -> str:
         parameters, entry = [], []
         for argument in self.tree.args.args:
-            assert isinstance(argument.annotation, ast.Name)
-            kind = argument.annotation.id
-            parameters.append(f"{'ptr noalias' if kind in ELEMENTS else 'i64'} %{argument.arg}")
-            if kind in ELEMENTS:
-                self.arrays[argument.arg] = ELEMENTS[kind]
-            else:
+            is_array = _is_array(argument)
+            parameters.append(f"{'ptr noalias' if is_array else 'i64'} %{argument.arg}")
+            self.annotate(argument.arg, argument.annotation)
+            if not is_array:
                 self.slots[argument.arg] = f"%{argument.arg}.slot"
                 entry.append(f"store i64 %{argument.arg}, ptr %{argument.arg}.slot")
         self.body(self.tree.body)
@@ -123,6 +157,15 @@ class _Translation:
                 "}",
             ]
         )
+
+    def annotate(self, name: str, annotation: ast.expr | None) -> None:
+        """Know the type of what lies where ``name`` points; it may be a number, too."""
+        assert isinstance(annotation, ast.Name)
+        known = self.globals.get(annotation.id)
+        if annotation.id in ELEMENTS:
+            self.arrays[name] = ELEMENTS[annotation.id]
+        elif isinstance(known, type) and issubclass(known, Words):
+            self.words[name] = known.at
 
     # -- assembly ------------------------------------------------------------------------------
 
@@ -174,6 +217,13 @@ class _Translation:
         for target in node.targets:
             self.assign(target, value)
 
+    def on_annassign(self, node: ast.AnnAssign) -> None:
+        """A number that is the address of an array, or of words."""
+        if not isinstance(node.target, ast.Name) or node.value is None:
+            self.refuse(node)
+        self.annotate(node.target.id, node.annotation)
+        self.assign(node.target, self.value(node.value))
+
     def on_augassign(self, node: ast.AugAssign) -> None:
         self.assign(
             node.target, self.binary(node.op, self.value(node.target), self.value(node.value), node)
@@ -183,11 +233,9 @@ class _Translation:
         if isinstance(target, ast.Name):
             slot = self.slots.setdefault(target.id, f"%{target.id}.slot")
             self.lines.append(f"store i64 {value}, ptr {slot}")
-        elif isinstance(target, ast.Subscript):
+        elif isinstance(target, ast.Subscript | ast.Attribute):
             place, element = self.place(target)
-            if element != "i64":
-                value = self.new(f"trunc i64 {value} to {element}")
-            self.lines.append(f"store {element} {value}, ptr {place}")
+            self.lines.append(f"store {element} {self.narrow(value, element)}, ptr {place}")
         else:
             self.refuse(target)
 
@@ -267,11 +315,11 @@ class _Translation:
             known = self.globals.get(node.id)
             if isinstance(known, int):
                 return str(known)
-        elif isinstance(node, ast.Subscript):
+        elif isinstance(node, ast.Subscript | ast.Attribute):
             place, element = self.place(node)
             loaded = self.new(f"load {element}, ptr {place}")
             assert isinstance(node.value, ast.Name)  # or place() had refused it
-            widen = self.arrays[node.value.id][1]
+            widen = self.arrays[node.value.id][1] if isinstance(node, ast.Subscript) else ""
             return self.new(f"{widen} {element} {loaded} to i64") if widen else loaded
         elif isinstance(node, ast.BinOp):
             return self.binary(node.op, self.value(node.left), self.value(node.right), node)
@@ -318,22 +366,72 @@ class _Translation:
             return self.new(f"icmp ne i64 {loaded}, 0")
         return self.new(f"icmp ne i64 {self.value(node)}, 0")
 
-    def place(self, node: ast.Subscript) -> tuple[str, str]:
-        if not isinstance(node.value, ast.Name) or node.value.id not in self.arrays:
+    def narrow(self, value: str, element: str) -> str:
+        return value if element == "i64" else self.new(f"trunc i64 {value} to {element}")
+
+    def pointer(self, name: str) -> str:
+        """To what the parameter or the number ``name`` points."""
+        if name not in self.slots:
+            return f"%{name}"
+        return self.new(f"inttoptr i64 {self.new(f'load i64, ptr {self.slots[name]}')} to ptr")
+
+    def place(self, node: ast.Subscript | ast.Attribute) -> tuple[str, str]:
+        """Where an element or a word lies, and its type."""
+        if not isinstance(node.value, ast.Name):
             self.refuse(node)
-        element = self.arrays[node.value.id][0]
-        index = self.value(node.slice)
-        return self.new(f"getelementptr {element}, ptr %{node.value.id}, i64 {index}"), element
+        name = node.value.id
+        if isinstance(node, ast.Subscript) and name in self.arrays:
+            element, index = self.arrays[name][0], self.value(node.slice)
+        elif isinstance(node, ast.Attribute) and node.attr in self.words.get(name, ()):
+            element, index = "i64", str(self.words[name][node.attr])
+        else:
+            self.refuse(node)
+        return self.new(f"getelementptr {element}, ptr {self.pointer(name)}, i64 {index}"), element
 
     def call(self, node: ast.Call) -> str:
         callee = self.globals.get(getattr(node.func, "id", ""))
-        if not isinstance(callee, Compilable) or node.keywords:
+        if node.keywords:
             self.refuse(node)
+        if callee is atomic_add:
+            array, index, value = node.args
+            place, element = self.place(ast.Subscript(array, index))
+            added = self.narrow(self.value(value), element)
+            self.lines.append(f"atomicrmw add ptr {place}, {element} {added} monotonic")
+            return "0"
+        if not isinstance(callee, Compilable):
+            return self.provided(callee, node)
         translate(callee, self.texts)
-        arguments = []
-        for argument in node.args:
-            if isinstance(argument, ast.Name) and argument.id in self.arrays:
-                arguments.append(f"ptr %{argument.id}")
-            else:
-                arguments.append(f"i64 {self.value(argument)}")
+        arguments = [
+            self.argument(argument, _is_array(parameter))
+            for argument, parameter in zip(node.args, callee.definition().args.args, strict=True)
+        ]
         return self.new(f"call i64 @{callee.python.__name__}({', '.join(arguments)})")
+
+    def argument(self, node: ast.expr, is_array: bool) -> str:
+        if not is_array:
+            return f"i64 {self.value(node)}"
+        if isinstance(node, ast.Name) and node.id in self.arrays:
+            return f"ptr {self.pointer(node.id)}"
+        return f"ptr {self.new(f'inttoptr i64 {self.value(node)} to ptr')}"
+
+    def provided(self, callee: object, node: ast.Call) -> str:
+        """A function that LLVM or the host has."""
+        values = [self.value(argument) for argument in node.args]
+        if callee is call:
+            address = self.new(f"inttoptr i64 {values[0]} to ptr")
+            return self.new(f"call i64 {address}({', '.join(f'i64 {v}' for v in values[1:])})")
+        if callee is not fill and callee is not copy:
+            self.refuse(node)
+        target, second, nbytes = values
+        target = self.new(f"inttoptr i64 {target} to ptr")
+        if callee is fill:
+            name, second = "memset.p0.i64", f"i8 {self.narrow(second, 'i8')}"
+        else:
+            name, second = "memcpy.p0.p0.i64", f"ptr {self.new(f'inttoptr i64 {second} to ptr')}"
+        self.texts[name] = f"declare void @llvm.{name}(ptr, {second.split()[0]}, i64, i1)"
+        self.lines.append(f"call void @llvm.{name}(ptr {target}, {second}, i64 {nbytes}, i1 false)")
+        return "0"
+
+
+def _is_array(parameter: ast.arg) -> bool:
+    return isinstance(parameter.annotation, ast.Name) and parameter.annotation.id in ELEMENTS

@@ -9,10 +9,13 @@ The language is a corner of Python: ``int`` variables of 64 bits, arrays given b
 and annotated with an element type of :data:`.loop_language.ELEMENTS`; assignment, ``if``,
 ``while``, ``for … in range``, ``break``, ``continue``, ``return``; arithmetic, shifts and bit
 operations (``//`` and ``%`` for operands that are not negative), comparisons,
-``and``/``or``/``not``; calls of other compiled functions; integer constants of the module. Anything
-else is refused.
+``and``/``or``/``not``; calls of other compiled functions; integer constants of the module; a number
+that is annotated is the address of an array, or of named words (:class:`.loop_language.Words`);
+what :mod:`.loop_language` has to fill and copy bytes, to call a function by its address and to add
+as other cores do. Anything else is refused.
 
-``.interpret`` runs the same function as Python: tests compare the two.
+``.interpret`` runs the same function as Python, where no number is an address: tests compare the
+two.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ from __future__ import annotations
 import ctypes
 import types
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
-from virtualgpu.compilers.llvm import lock, machine_code
+from virtualgpu.compilers import llvm
 from virtualgpu.compilers.loop_language import (  # noqa: F401  (annotations of loops)
     I32,
     I64,
@@ -30,18 +34,30 @@ from virtualgpu.compilers.loop_language import (  # noqa: F401  (annotations of 
     U32,
     U64,
     Compilable,
+    Words,
+    atomic_add,
+    call,
+    copy,
+    fill,
     translate,
 )
 
 
-def compiled(function: Callable | None = None, *, inline: bool = True):
+@overload
+def compiled(function: Callable[..., Any]) -> Loop: ...
+@overload
+def compiled(
+    *, inline: bool = True, passes: llvm.Passes = "all"
+) -> Callable[[Callable[..., Any]], Loop]: ...
+def compiled(function: Callable | None = None, *, inline: bool = True, passes: llvm.Passes = "all"):
     """Decorator: ``function`` as machine code over pointers and ints.
 
-    ``inline=False`` keeps what is rarely needed out of the loops that call it.
+    ``inline=False`` keeps what is rarely needed out of the loops that call it. ``passes`` are
+    LLVM's, where it is called from outside the language.
     """
     if function is None:
-        return lambda function: Loop(function, inline)
-    return Loop(function, inline)
+        return lambda function: Loop(function, inline, passes)
+    return Loop(function, inline, passes)
 
 
 class Loop(Compilable):
@@ -49,7 +65,11 @@ class Loop(Compilable):
 
     _run: Any = None  # what ctypes makes of a signature and an address
 
-    def __call__(self, *arguments: int) -> int:
+    def __init__(self, function: Callable, inline: bool, passes: llvm.Passes):
+        super().__init__(function, inline)
+        self.passes = passes
+
+    def __call__(self, *arguments: Any) -> int:
         return self._compiled()(*arguments)
 
     def address(self) -> int:
@@ -58,7 +78,7 @@ class Loop(Compilable):
 
     def _compiled(self) -> Any:
         if self._run is None:
-            with lock:
+            with llvm.lock:
                 self._run = self._run or self._compile()
         return self._run
 
@@ -70,11 +90,15 @@ class Loop(Compilable):
         }
         return types.FunctionType(self.python.__code__, functions)(*arguments)
 
-    def _compile(self) -> Any:
+    @cached_property
+    def symbol(self) -> str:
+        """The name by which other assembly calls it (:func:`.llvm.linkable`)."""
         texts: dict[str, str] = {}
         translate(self, texts)
-        address = machine_code("\n".join(texts.values()), self.python.__name__, passes="all")
+        return llvm.linkable("\n".join(texts.values()), self.python.__name__, self.passes)
+
+    def _compile(self) -> Any:
         signature = ctypes.CFUNCTYPE(
             ctypes.c_int64, *[ctypes.c_int64] * self.python.__code__.co_argcount
         )
-        return signature(address)
+        return signature(llvm.address(self.symbol))

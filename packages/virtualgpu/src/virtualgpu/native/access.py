@@ -131,7 +131,7 @@ class Accesses(Rows):
         build.store(splat(build, address.node), self.context.at(ADDRESSES), align=8)
         found = intrinsic(
             build,
-            locate.locate(),
+            locate.locate.symbol,
             I64,
             [
                 self.context.pointer,

@@ -5,6 +5,9 @@ the variable that the instruction used last. Everything else comes here: lanes a
 are not all there, several allocations, generic addresses, a thread's own memory, atomics.
 Compiled when first needed, in 10 to 30 ms each, and then loaded from disk.
 
+Written with llvmlite's builder, as the loop language (:mod:`virtualgpu.compilers.loops`) has no
+vectors: a warp's addresses and values.
+
 Every function checks all lanes before it touches memory, and answers 1 where one may not. What is
 here gives the name by which a kernel calls it.
 """
@@ -317,7 +320,9 @@ def _locate_each(
     build = context.build
     with each_bit(build, mask) as lane:
         address = item(build, context.at(ADDRESSES), lane, I64)
-        host = intrinsic(build, locate(), I64, [context.pointer, site, space, lane, address, size])
+        host = intrinsic(
+            build, locate.symbol, I64, [context.pointer, site, space, lane, address, size]
+        )
         with build.if_then(build.icmp_unsigned("==", host, I64(0)), likely=False):
             build.ret(I64(1))
         build.store(host, build.gep(table, [lane], source_etype=I64))

@@ -3,7 +3,8 @@
 For kernels whose lanes may be parked (:mod:`.divergence`): at barriers with numbers and counts, at
 the grid's barrier, in loops that wait. Each block has its own memory here, so that any of them may
 go on at any time. A round gives every warp that is ready one turn; who has come to a barrier is
-counted after each turn, as :mod:`virtualgpu.lanes.barriers` does.
+counted after each turn, as :mod:`virtualgpu.lanes.barriers` does. Written with llvmlite's builder
+and not in the loop language, as it differs with the barriers of each kernel.
 """
 
 from __future__ import annotations

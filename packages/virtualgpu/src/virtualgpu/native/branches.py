@@ -315,7 +315,7 @@ class Ways:
         build.position_at_end(ask)
         self._show(target, mask)
         if self.sums:  # what others wait to see
-            intrinsic(build, privatisation.merge(), I64, [context.pointer])
+            intrinsic(build, privatisation.merge.symbol, I64, [context.pointer])
         self._call_back(place, mask, TICK)
         build.branch(onward)
         build.position_at_end(onward)

@@ -32,6 +32,8 @@ class NativeKernel:
     run : callable
         ``run(context, first, count)`` runs blocks; ENDED when all have, STOPPED where one stopped;
         of blocks that run side by side also WAITING or DEADLOCK.
+    warp : int
+        Where the code for a warp is, which :mod:`.block_loop` calls.
     heads : dict
         Loops whose deciding registers it shows, by place.
     checked : Checked or None
@@ -46,7 +48,8 @@ class NativeKernel:
         self.program, self.record = program, record
         self.run: Callable[[int, int, int], int] = ctypes.CFUNCTYPE(
             ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
-        )(llvm.address(record.code[-1]))
+        )(llvm.address(record.code[-1 if record.parked else 0]))
+        self.warp = llvm.address(record.code[-1])
         self.heads = {
             place: Head(
                 sees,

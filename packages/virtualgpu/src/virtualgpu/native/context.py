@@ -7,6 +7,9 @@ instruction, the variable that it used last.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from virtualgpu.compilers.loop_language import Words
 from virtualgpu.lanes.barriers import COUNT as BARRIERS
 
 FIELDS = (
@@ -52,6 +55,7 @@ FIELDS = (
     "ended",
     "fault",
     "fault_mask",
+    "warp_function",  # the address of the kernel's code for a warp
     "several",  # whether other cores run blocks of the same launch
     # Blocks that run side by side (`resident_blocks`): whether they have started, where each memory
     # of the first begins and how many bytes each block has of it; threads at the grid's barrier and
@@ -96,6 +100,13 @@ FIELDS = (
 )
 AT = {name: number for number, name in enumerate(FIELDS)}
 
+
+class ContextWords(Words):
+    """The same for run-time routines in the loop language."""
+
+    at = AT
+
+
 LANES = 32
 ADDRESSES = 72  # one word per lane
 VALUES = ADDRESSES + LANES  # up to four words per lane
@@ -109,6 +120,20 @@ SITES = COMPARES + LANES
 # bytes the integers have that it adds to global memory (0: it does anything else).
 LOW, SPAN, DELTA, LIMIT, LAST, ADDS = range(6)
 SITE_WORDS = 6
+
+
+class SiteWords(Words):
+    """The same for run-time routines."""
+
+    at: ClassVar = {
+        "low": LOW,
+        "span": SPAN,
+        "delta": DELTA,
+        "limit": LIMIT,
+        "last": LAST,
+        "adds": ADDS,
+    }
+
 
 # The form of a warp's addresses: a full warp whose lanes reach neighbouring elements; one in which
 # each eight lanes do (rows of a block that is 8 or 16 threads wide); one in which each eight lanes

@@ -244,7 +244,7 @@ class Core:
         self.context[SITES + LIMIT :: SITE_WORDS] = record.limits
         self.context[SITES + ADDS :: SITE_WORDS] = record.adds
         self._sums = 0 if record.ordered or not any(record.adds) else own.room(ROOM)
-        self.set({"sites": len(record.sites)})
+        self.set({"sites": len(record.sites), "warp_function": kernel.warp})
         self._begin(launch, look)
 
     def again(self, launch: Launch, look: Callable[[Core], bool]) -> Core:

@@ -13,14 +13,10 @@ instruction that does something else there, or did so last, ends it.
 
 from __future__ import annotations
 
-from functools import cache
+from typing import Any
 
-from llvmlite import ir
-
-from virtualgpu.compilers.building import count_to, function, intrinsic
-from virtualgpu.compilers.llvm import linkable
-from virtualgpu.native.context import ADDS, LOW, ROOM, SITE_WORDS, SITES, SPAN, WORD
-from virtualgpu.native.values import I64, POINTER, Context, pointer_to
+from virtualgpu.compilers.loops import U32, U64, atomic_add, compiled
+from virtualgpu.native.context import ROOM, SITE_WORDS, SITES, WORD, ContextWords, SiteWords
 from virtualgpu.program.steps import MemoryAccess, Step
 
 
@@ -38,76 +34,43 @@ def width(step: Step, used: set[int]) -> int:
     )
 
 
-@cache
-def claim() -> str:
-    """``(context, site, low, nbytes)`` → 0. An instruction goes over to the allocation at device
-    address ``low``: it gets sums of its own, or has had them."""
-    build, (pointer, site_pointer, low, nbytes) = function("claim", [POINTER, POINTER, I64, I64])
-    context, site = Context(build, pointer), Context(build, site_pointer)
-    start, adds = build.add(low, context.load("delta")), site.load(ADDS)
-
-    def leave_if(*conditions: ir.Value) -> None:
-        for condition in conditions:
-            with build.if_then(condition):
-                build.ret(I64(0))
-
-    with build.if_then(build.icmp_unsigned("!=", context.load("own_span"), I64(0))):
-        leave_if(
-            build.icmp_unsigned("!=", start, context.load("own_start")),
-            build.icmp_unsigned("==", adds, context.load("own_width")),
-        )
-        intrinsic(build, merge(), I64, [pointer])
-        context.store("own_span", I64(0))
-        context.store("own_room", I64(0))  # not again in this launch
-        build.ret(I64(0))
-    leave_if(
-        build.icmp_unsigned("==", adds, I64(0)),
-        build.icmp_unsigned("==", context.load("own_room"), I64(0)),
-        build.icmp_unsigned(">", nbytes, I64(ROOM)),
-        build.icmp_unsigned("!=", build.and_(start, I64(WORD - 1)), I64(0)),
-    )
-    with count_to(build, context.load("sites")) as number:
-        words = Context(
-            build,
-            build.gep(
-                context.at(SITES),
-                [build.mul(number, I64(SITE_WORDS * WORD))],
-                source_etype=ir.IntType(8),
-            ),
-        )
-        there = build.and_(
-            build.icmp_unsigned("==", words.load(LOW), low),
-            build.icmp_unsigned("!=", words.load(SPAN), I64(0)),
-        )
-        leave_if(build.and_(there, build.icmp_unsigned("!=", words.load(ADDS), adds)))
-    context.store("own_start", start)
-    context.store("own_width", adds)
-    context.store("own_span", nbytes)
-    build.ret(I64(0))
-    return linkable(str(build.module), "claim", "few")
+@compiled(inline=False)
+def claim(address: Any, site: SiteWords, low: int, nbytes: int) -> None:
+    """With the context's address: an instruction goes over to the allocation at device address
+    ``low``, and gets sums of its own there, or has had them."""
+    context: ContextWords = address
+    start = low + context.delta
+    if context.own_span:
+        if start == context.own_start and site.adds != context.own_width:
+            merge(context)
+            context.own_span = 0
+            context.own_room = 0  # not again in this launch
+        return
+    if site.adds == 0 or context.own_room == 0 or nbytes > ROOM or start & (WORD - 1):
+        return
+    for number in range(context.sites):
+        other: SiteWords = address + WORD * (SITES + SITE_WORDS * number)
+        if other.low == low and other.span and other.adds != site.adds:
+            return
+    context.own_start = start
+    context.own_width = site.adds
+    context.own_span = nbytes
 
 
-@cache
-def merge() -> str:
-    """``(context)`` → 0. Adds to memory what the core has kept, by the processor's own atomics, and
-    sets it to zero."""
-    build, (pointer,) = function("merge", [POINTER])
-    context = Context(build, pointer)
-    span = context.load("own_span")
-    with build.if_then(build.icmp_unsigned("==", span, I64(0)), likely=True):
-        build.ret(I64(0))
-    room, start = (pointer_to(build, context.load(word)) for word in ("own_room", "own_start"))
-    narrow = build.icmp_unsigned("==", context.load("own_width"), I64(4))
-    with build.if_else(narrow) as branches:
-        for branch, nbytes in zip(branches, (4, 8), strict=True):
-            element = ir.IntType(8 * nbytes)
-            with branch, count_to(build, build.udiv(span, I64(nbytes))) as number:
-                kept, place = (
-                    build.gep(table, [number], source_etype=element) for table in (room, start)
-                )
-                value = build.load(kept, typ=element)
-                with build.if_then(build.icmp_unsigned("!=", value, element(0))):
-                    build.atomic_rmw("add", place, value, "monotonic")
-                    build.store(element(0), kept)
-    build.ret(I64(0))
-    return linkable(str(build.module), "merge", "few")
+@compiled(passes="few")
+def merge(context: ContextWords) -> None:
+    """Add to memory what the core has kept, by the processor's own atomics, and set it to zero."""
+    if context.own_width == 4:
+        kept: U32 = context.own_room
+        place: U32 = context.own_start
+        for number in range(context.own_span >> 2):
+            if kept[number]:
+                atomic_add(place, number, kept[number])
+                kept[number] = 0
+    else:
+        wide: U64 = context.own_room
+        sums: U64 = context.own_start
+        for number in range(context.own_span >> 3):
+            if wide[number]:
+                atomic_add(sums, number, wide[number])
+                wide[number] = 0

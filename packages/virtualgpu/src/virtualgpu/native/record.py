@@ -37,7 +37,8 @@ class Record:
     Attributes
     ----------
     code : list of str
-        The functions to load (:func:`virtualgpu.compilers.llvm.load`), the kernel's own the last.
+        The functions to load (:func:`virtualgpu.compilers.llvm.load`), the kernel's own the last;
+        the first, where blocks do not run side by side, is :func:`.block_loop.run_blocks`.
     variables : dict
         Device addresses that stand in the code, by name.
     sites : list of (int, int)

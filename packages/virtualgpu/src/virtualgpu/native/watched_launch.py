@@ -97,6 +97,10 @@ class Watch:
             "sites": self._room(SITE_WORDS * (len(kernel.record.sites) + 1), np.int64),
             "states": pointer(self.states),
             "backup": pointer(space.backup) - BASE,
+            "global_shift": self.grain.global_,
+            "shared_shift": self.grain.shared,
+            "local_shift": self.grain.local,
+            "has_strong": self.grain.strong,
             "local_writes": self._room(
                 (_local_bytes(launch, kernel) >> self.grain.local) + 1, np.uint32
             ),

@@ -5,23 +5,22 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from virtualgpu.compilers.building import each_bit, function, item
-from virtualgpu.native import locate
-from virtualgpu.native.context import LANES
-from virtualgpu.native.values import I32, I64, POINTER, Context, bits_of_mask, pointer_to, splat
-from virtualgpu.native.watched.granules import BAD, Kind, Looker, words_of
+from virtualgpu.compilers.building import each_bit, intrinsic, item
+from virtualgpu.compilers.loops import U64, compiled, copy
+from virtualgpu.native.context import LANES, WORD, ContextWords
+from virtualgpu.native.locate import search
+from virtualgpu.native.values import I32, I64, bits_of_mask, splat
+from virtualgpu.native.watched.granules import BAD, Kind, Looker
 from virtualgpu.native.watched.rules import (
     ALL,
     FREE,
-    KEPT,
     LOW,
     MAP,
-    READ,
     SPAN,
     STATE_WORDS,
-    TRACKED,
-    WORD,
-    WRITTEN,
+    AllocationState,
+    WatchedSite,
+    WatchWords,
 )
 from virtualgpu.operations.expression import Value
 
@@ -73,63 +72,39 @@ def prepare_all(look: Looker, addresses: Value, mask: ir.Value, kind: Kind) -> i
 
 def _know(look: Looker, address: ir.Value, kind: Kind) -> None:
     build = look.build
-    called = know_into(build.module, kind)
-    answer = build.call(called, [look.context.pointer, look.site.pointer, address])
+    more = [I64(kind.size), I64(int(kind.may_be_free)), I64(int(kind.kind != "load"))]
+    pointers = [look.context.pointer, look.site.pointer]
+    answer = intrinsic(build, know.symbol, I64, [*pointers, address, *more])
     with build.if_then(build.icmp_unsigned("!=", answer, I64(0)), likely=False):
         build.ret(BAD)
 
 
-def know_into(module: ir.Module, kind: Kind) -> ir.Function:
-    """``(context, site, address)``: fill the site's words; before the first store to an allocation
-    keep its bytes. 1 for an address outside, and for a store where loads went unrecorded."""
-    name, size = "know", kind.size
-    if (known := module.globals.get(name)) is not None:
-        return known
-    search = locate.search(module)
-    build, (pointer, site_pointer, address) = function(name, [POINTER, POINTER, I64], module)
-    context, site = Context(build, pointer), Context(build, site_pointer)
-    words = words_of(context)
-    number = build.call(search, [context.at("global_starts"), address, I64(size)])
-    with build.if_then(build.icmp_signed("<", number, I64(0)), likely=False):
-        build.ret(BAD)
-    low, high = (
-        item(build, pointer_to(build, context.load(f"global_{which}")), number, I64)
-        for which in ("starts", "ends")
-    )
-    at = build.mul(number, I64(STATE_WORDS))
-    states = pointer_to(build, words.load(WORD["states"]))
-
-    def state(word: int) -> ir.Value:
-        return build.gep(states, [build.add(at, I64(word))], source_etype=I64)
-
-    def is_set(word: int) -> ir.Value:
-        return build.icmp_unsigned("!=", build.load(state(word), typ=I64), I64(0))
-
-    written = build.load(state(WRITTEN), typ=I64)
-    site.store(LOW, low)
-    site.store(SPAN, build.sub(build.sub(high, low), I64(size - 1)))
-    site.store(MAP, written)
-    if kind.may_be_free:
-        free = build.not_(build.or_(is_set(KEPT), is_set(TRACKED)))
-        free = build.and_(free, build.icmp_unsigned("==", written, I64(ALL)))
-        site.store(FREE, build.zext(free, I64))
-        with build.if_then(free):
-            build.store(I64(1), state(READ))
-    elif kind.kind != "load":
-        with build.if_then(build.not_(is_set(KEPT))):
-            with build.if_then(is_set(READ)):
-                words.store(WORD["again"], build.add(number, I64(1)))
-                build.ret(BAD)
-            build.store(I64(1), state(KEPT))
-            copy = build.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64])
-            build.call(
-                copy,
-                [
-                    pointer_to(build, build.add(words.load(WORD["backup"]), low)),
-                    pointer_to(build, build.add(context.load("delta"), low)),
-                    build.sub(high, low),
-                    ir.IntType(1)(0),
-                ],
-            )
-    build.ret(I64(0))
-    return build.function
+@compiled(passes="few")
+def know(
+    context: ContextWords, site: WatchedSite, address: int, size: int, may_be_free: int, stores: int
+) -> int:
+    """Fill the site's words; before the first store to an allocation keep its bytes. 1 for an
+    address outside, and for a store where loads went unrecorded."""
+    words: WatchWords = context.watch
+    starts: U64 = context.global_starts
+    ends: U64 = context.global_ends
+    number = search(starts, ends, context.global_count, address, size)
+    if number < 0:
+        return 1
+    low = starts[number]
+    nbytes = ends[number] - low
+    state: AllocationState = words.states + WORD * STATE_WORDS * number
+    site.low = low
+    site.span = nbytes - size + 1
+    site.map = state.written
+    if may_be_free:
+        site.free = not state.kept and not state.tracked and state.written == ALL
+        if site.free:
+            state.read = 1
+    elif stores and not state.kept:
+        if state.read:
+            words.again = number + 1
+            return 1
+        state.kept = 1
+        copy(words.backup + low, context.delta + low, nbytes)
+    return 0

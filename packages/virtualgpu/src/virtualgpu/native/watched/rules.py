@@ -11,9 +11,11 @@ suspect, that check looks at again; what they pass, it would have passed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from llvmlite import ir
 
+from virtualgpu.compilers.loop_language import Words
 from virtualgpu.native.context import LANES
 from virtualgpu.native.values import I32, Context, splat
 from virtualgpu.operations.expression import Value, select
@@ -50,6 +52,12 @@ FIELDS = (
     "backup",
     "again",  # the allocation, from 1 on, that was stored to after such loads
     "swept",  # whether time has run out once
+    # The kernel's grain: granules of each memory have 1 << so many bytes; whether it has strong
+    # accesses.
+    "global_shift",
+    "shared_shift",
+    "local_shift",
+    "has_strong",
 )
 WORD = {name: number for number, name in enumerate(FIELDS)}
 LOW, SPAN, MAP, FREE, SITE_WORDS = range(5)
@@ -57,6 +65,24 @@ KEPT, WRITTEN, READ, TRACKED, STATE_WORDS = range(5)
 # What is known of an allocation's written bytes: all are, none is, or the address of a map of them
 # (one byte each), less the address of the allocation.
 ALL, NONE = 0, 1
+
+
+class WatchWords(Words):
+    """The words of a watched run, for run-time routines."""
+
+    at = WORD
+
+
+class WatchedSite(Words):
+    """Those of a memory instruction."""
+
+    at: ClassVar = {"low": LOW, "span": SPAN, "map": MAP, "free": FREE}
+
+
+class AllocationState(Words):
+    """Those of an allocation."""
+
+    at: ClassVar = {"kept": KEPT, "written": WRITTEN, "read": READ, "tracked": TRACKED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,14 +33,6 @@ from virtualgpu.ptx.opcodes import FENCES, waits_for_warp
 ORDERS = {"acquire", "release", "acq_rel", "sc"}
 # What lanes do beside memory that a second run, after the first was taken back, would do again.
 ALOUD = {"vprintf", "malloc", "free"}
-# In the loop over blocks: a barrier that all warps have reached, and a block's start.
-PASSES = """
-  %wrong = call i64 @{passes}(ptr %ctx)
-  %suspect = icmp ne i64 %wrong, 0
-  br i1 %suspect, label %stopped, label %passed
-passed:
-"""
-STARTS = "  call i64 @{starts}(ptr %ctx)"
 
 
 def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
@@ -179,18 +171,9 @@ class Watching:
         """An instruction that is no access."""
         instruction, number = step.instruction, -1 - place.index
         if _is_warp_barrier(instruction):
-            self._ask(number, mask, clock.warp_meets(self.grain), [])
+            self._ask(number, mask, clock.warp_meets.symbol, [])
         if instruction.opcode == "shfl" and {"idx", "bfly"} & set(instruction.modifiers):
             source, _ = warp_operations.sources(registers, step)
             here = Value(self.build, splat(self.build, mask), "u32")
             nothing = bits_of_mask(self.build, ((here >> source.view("u32")) & 1 == 0).node)
             self._leave_if(number, mask, self.build.and_(nothing, mask))
-
-    def texts(self) -> tuple[str, str, str]:
-        """For the loop over blocks: at a block's start, at a barrier, and what to declare."""
-        starts, passes = clock.block_starts(self.grain), clock.block_passes(self.grain)
-        return (
-            STARTS.format(starts=starts),
-            PASSES.format(passes=passes),
-            f"declare i64 @{starts}(ptr)\ndeclare i64 @{passes}(ptr)\n",
-        )
