@@ -4,7 +4,11 @@ PyCUDA is source only: it builds against the machine's CUDA headers with g++. Wh
 ``import pycuda`` says how to install it and finds the package in this folder instead: CUDA C++
 goes through NVRTC and runs on the GPU, by CuPy's RawModule. An installed PyCUDA always comes first.
 
-The tests run it on CuPy's stand-in; it has not been tried on a GPU yet.
+There are two PyCUDAs, this one and virtualgpu's stand-in, because the stand-in works on
+virtualgpu's modules and memory, which answer where there is no GPU, and this one on CuPy's, which
+have the GPU's.
+
+The tests run it on CuPy's stand-in, and the same cases on both; it has not been tried on a GPU yet.
 """
 
 from __future__ import annotations
