@@ -18,13 +18,18 @@ from pathlib import Path
 from types import CodeType, SimpleNamespace
 
 from gpucourse.course.regions import HIDDEN_TESTS, SOLUTION, remove_regions, unwrap_regions
+from gpucourse.system.libraries import absent
 
 COURSE = Path(__file__).resolve().parents[2] / "course"
 _MARKER = re.compile(r"# %%(?P<markdown> \[markdown\])?.*\bid=\"(?P<name>[^\"]+)\".*")
+_NEEDS = re.compile(r"# %%needs (\w+)\n")
 
 
 def code_cells(lesson: str) -> dict[str, str]:
-    """The code cells of a solved lecture or project by their ids, without hidden tests."""
+    """The code cells of a solved lecture or project by their ids, without hidden tests.
+
+    A cell under ``%%needs`` is left out where what it needs is missing.
+    """
     (path,) = COURSE.glob(f"*/{lesson}/notebook.py")
     cells: dict[str, str] = {}
     name, lines = None, []
@@ -35,7 +40,10 @@ def code_cells(lesson: str) -> dict[str, str]:
             continue
         if name is not None:
             text = remove_regions("\n".join(lines), HIDDEN_TESTS)
-            cells[name] = unwrap_regions(text, SOLUTION).strip("\n")
+            text = unwrap_regions(text, SOLUTION).strip("\n")
+            needed = _NEEDS.match(text)
+            if not needed or absent(needed[1]) is None:
+                cells[name] = text
         name, lines = None if marker["markdown"] else marker["name"], []
     return cells
 
@@ -57,6 +65,12 @@ def _of_cell(cell: str, text: str) -> list[tuple[frozenset[str], ast.stmt, str]]
 def _bound(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         yield statement.name
+        for (
+            decorator
+        ) in statement.decorator_list:  # PyTorch's operator is whole once it has its fake
+            match decorator:
+                case ast.Attribute(ast.Name(name), "register_fake"):
+                    yield name
     elif isinstance(statement, ast.Import | ast.ImportFrom):
         yield from (alias.asname or alias.name.split(".")[0] for alias in statement.names)
     elif isinstance(statement, ast.Try):  # an import that may fail

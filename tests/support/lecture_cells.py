@@ -13,6 +13,7 @@ import io
 import linecache
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ from gpucourse.exercises.checks import load_lesson
 from gpucourse.exercises.outcomes import Outcome
 from gpucourse.publish.source import read_source
 from gpucourse.system.language import speaking
+from gpucourse.system.libraries import absent
 from gpucourse.views.page import View
 from gpucourse.views.picture import Picture
 from wrong_answers import REPOSITORY, answers_of, made
@@ -107,7 +109,11 @@ def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:
         printed, value, error = io.StringIO(), None, None
         with contextlib.redirect_stdout(printed):
             try:
-                value = _run(source, cell.name, names)
+                needed = re.match(r"%%needs (\w+)\n", source)
+                if needed and (sentence := absent(needed[1])):
+                    print(sentence)
+                else:
+                    value = _run(re.sub(r"^%%needs", "# %%needs", source), cell.name, names)
             except Exception as raised:
                 if type(raised).__name__ not in cell.raises:
                     raise

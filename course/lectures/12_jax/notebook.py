@@ -547,7 +547,7 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 # first counts from the end. In `aim`, `for` works too, and compiles for a while.
 #
 # *What someone always asks.* "Why not PyTorch?" It has much of the same (`torch.func`, `torch.compile`); JAX is the
-# smaller language, and functions without side effects are easier to reason about. "Where does it run?" Wherever
+# smaller language, and functions without side effects are easier to reason about. "PyTorch as a neighbour" takes kernels there. "Where does it run?" Wherever
 # `jax.devices()` says; the same text on CPU, GPU and TPU. "Why is the derivative not quite smooth?" The flight
 # is made of steps of 0.02 s.
 #

@@ -787,7 +787,7 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 #
 # | tool | what you write | what to know |
 # |---|---|---|
-# | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning |
+# | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning; "PyTorch as a neighbour" takes a kernel into it |
 # | [numba-cuda-mlir](https://nvidia.github.io/numba-cuda-mlir/latest/) | Numba's kernels | numba-cuda's successor, where development goes on; young, and not yet a complete replacement |
 # | [cuda.core](https://nvidia.github.io/cuda-python/cuda-core/latest/) | Python around CUDA C++ | NVIDIA's own devices, streams, compiling and launching; stable since 1.0 |
 # | [cuda.cccl](https://nvidia.github.io/cccl/python/) | sort, scan, reduce with your own operators | NVIDIA's tuned parallel algorithms; `cuda.compute` is stable since 1.0 (May 2026) |

@@ -1,4 +1,5 @@
-"""``%%gpu_report`` in a real kernel: cards, values, errors and what a cell leaves behind."""
+"""``%%gpu_report`` in a real kernel: cards, values, errors and what a cell leaves behind; and
+``%%needs``."""
 
 from __future__ import annotations
 
@@ -52,6 +53,16 @@ def inner(x):
 inner[1, 2](x)""",
     "argument": """%%gpu_report scale
 scale[3, 32](x, 2)""",
+    "needs-what-is-missing": """%%needs torch
+z = 1""",
+    "not-run": "'z' in globals()",
+    "needs-what-is-there": """import gpucourse.system.libraries
+gpucourse.system.libraries.OPTIONAL["json"] = ("JSON", "Python has it")""",
+    "run": """%%needs json
+z = 2
+z + 1""",
+    "needs-what-nobody-knows": """%%needs tensorflow
+z = 3""",
     "watched-no-longer": """import virtualgpu
 from virtualgpu.watch import instruments
 len(instruments.observers())""",
@@ -136,3 +147,16 @@ def test_kernels_of_the_cell_itself_are_named_by_its_lines(outputs):
 
 def test_nothing_is_watched_afterwards(outputs):
     assert values(outputs["watched-no-longer"]) == ["0"]
+
+
+def test_a_cell_that_needs_what_is_missing_says_so_and_is_not_run(outputs):
+    assert printed(outputs["needs-what-is-missing"]) == (
+        "PyTorch is not installed here, so this cell was not run. To run it: `pip install torch`, "
+        "then restart the kernel.\n"
+    )
+    assert values(outputs["not-run"]) == ["False"]
+
+
+def test_a_cell_that_needs_what_is_there_runs_as_any(outputs):
+    assert values(outputs["run"]) == ["3"] and printed(outputs["run"]) == ""
+    assert errors(outputs["needs-what-nobody-knows"]) == ["ValueError"]

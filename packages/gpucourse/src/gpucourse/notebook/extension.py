@@ -79,7 +79,8 @@ def make_ready(shell: InteractiveShell) -> list[str]:
         # Hidden tests ask for counts and for another order of threads: a real GPU has neither.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     name_cells(shell)
-    shell.register_magic_function(gpu_report, "cell")  # type: ignore[arg-type]  # traitlets' own
+    for magic in MAGICS:
+        shell.register_magic_function(magic, "cell")  # type: ignore[arg-type]  # traitlets' own
     mend_iteration()
     errors.shorten(shell)
     shell.events.register("pre_run_cell", _follow_theme)
@@ -114,7 +115,8 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     for event, known in TICKS.items():
         if callback := shell.__dict__.pop(known, None):
             shell.events.unregister(event, callback)
-    shell.magics_manager.magics["cell"].pop("gpu_report", None)
+    for magic in MAGICS:
+        shell.magics_manager.magics["cell"].pop(magic.__name__, None)
 
 
 def gpu_report(line: str, cell: str) -> None:
@@ -123,6 +125,18 @@ def gpu_report(line: str, cell: str) -> None:
 
     __tracebackhide__ = True
     gpu_report(line, cell)
+
+
+def needs(line: str, cell: str) -> None:
+    """%%needs torch: run the cell where PyTorch is installed, and say that it was not elsewhere."""
+    from gpucourse.notebook.magics import needs
+
+    __tracebackhide__ = True
+    needs(line, cell)
+
+
+#: Magics of cells that loading brings.
+MAGICS = (gpu_report, needs)
 
 
 def message(found: DeviceInfo) -> str:

@@ -1,10 +1,16 @@
-"""``%%gpu_report``: run a cell and show a card for each launch in it.
+"""``%%gpu_report``: run a cell and show a card for each launch in it; ``%%needs``: run a cell that
+needs a package which may be missing.
 
 >>> %%gpu_report
 ... scale[blocks, threads](x, 2)
 
 The cell runs as it would without the magic, on its own arrays. A kernel that goes wrong gives a
 card that says so in place of a traceback, and the cell ends there; any other error is raised.
+
+>>> %%needs torch
+... torch.from_numpy(values)
+
+Where PyTorch is not installed, one sentence takes the place of what the cell would show.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import virtualgpu
 from gpucourse.system.device import device
+from gpucourse.system.libraries import absent
 from gpucourse.views import card
 from gpucourse.views.page import View, box, escape, note
 from gpucourse.views.real_gpu import WatchedOnGPU
@@ -45,7 +52,7 @@ def gpu_report(line: str, cell: str) -> None:
     whole = False
     try:
         with watched, warnings.catch_warnings():
-            _run(shell, cell)
+            _run(shell, cell, "gpu_report")
         whole = True
     except VirtualGPUError as error:
         watched.error, whole = error, True
@@ -54,13 +61,24 @@ def gpu_report(line: str, cell: str) -> None:
             display(watched.view())
 
 
-def _run(shell: InteractiveShell, cell: str) -> None:
+def needs(line: str, cell: str) -> None:
+    """Run the cell where the package on its line is installed; elsewhere say that it was not."""
+    from IPython import get_ipython
+
+    __tracebackhide__ = True
+    if sentence := absent(line.strip()):
+        print(sentence)
+    else:
+        _run(get_ipython(), cell, f"needs {line}")
+
+
+def _run(shell: InteractiveShell, cell: str, magic: str) -> None:
     """Run a cell's code in the notebook's names; its last expression shows itself.
 
     A line of comment takes the place of the magic, so that messages name the cell's own lines.
     """
     __tracebackhide__ = True
-    source = shell.transform_cell(f"# %%gpu_report\n{cell}")
+    source = shell.transform_cell(f"# %%{magic}\n{cell}")
     # The number of the cell that is running; execution_count may be the next one's already.
     number = len(shell.user_ns.get("In", ())) - 1
     name = shell.compile.cache(source, number, raw_code=cell)

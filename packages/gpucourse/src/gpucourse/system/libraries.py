@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.util
 from importlib import metadata
+
+from gpucourse.system.language import _
+
+#: What lessons use where it is installed, and the course does not install: name, how to get it.
+OPTIONAL = {"torch": ("PyTorch", "pip install torch")}
+
+
+def absent(package: str) -> str | None:
+    """What to say of a cell that needs one of :data:`OPTIONAL`, or None where it is installed.
+
+    Raises :class:`ValueError` for another package.
+    """
+    if package not in OPTIONAL:
+        known = ", ".join(OPTIONAL)
+        raise ValueError(f"%%needs takes one of {known} on its line, not {package!r}")
+    if importlib.util.find_spec(package) is not None:
+        return None
+    name, how = OPTIONAL[package]
+    return _(
+        "{name} is not installed here, so this cell was not run. To run it: `{how}`, then restart "
+        "the kernel."
+    ).format(name=name, how=how)
 
 
 def version(package: str) -> str | None:
