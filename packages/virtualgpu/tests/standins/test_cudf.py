@@ -768,3 +768,47 @@ def test_a_query_knows_the_variables_of_its_caller(tmp_path):
         "import cudf\nlimit = 1\nfound = cudf.DataFrame({'a': [1, 2]}).query('a > @limit')\n"
     )
     assert runpy.run_path(str(script))["found"]["a"].to_pandas().tolist() == [2]
+
+
+def test_memory_is_what_the_columns_take(cudf):
+    labelled = cudf.Series(range(3), index=["a", "b", "c"])
+    assert labelled.memory_usage() == 43 and labelled.memory_usage(index=False) == 24
+    frame = cudf.DataFrame({"n": [1, None], "text": ["ab", None], "f": np.zeros(2, np.float32)})
+    used = frame.memory_usage().to_pandas()
+    assert used.to_dict() == {"n": 16 + 64, "text": 2 + 12 + 64, "f": 8, "Index": 0}
+    kinds = cudf.Series(["x", "y", "x"], dtype="category")
+    assert kinds.memory_usage() == 3 + 2 + 12
+    assert cudf.Index([1, 2, 3]).memory_usage() == 24
+    assert frame.set_index(["n", "f"]).index.memory_usage() == 16 + 64 + 8
+
+
+@pytest.mark.parametrize("aggregation", [list, "collect"])
+def test_groups_as_lists_are_refused_by_name(cudf, aggregation):
+    with pytest.raises(NotImplementedError, match=r"of groups makes a column of lists.*Awkward"):
+        cudf.DataFrame({"k": [1, 1], "v": [1, 2]}).groupby("k").agg({"v": aggregation})
+
+
+def test_blanks_as_delimiter(cudf):
+    read = cudf.read_csv(io.StringIO("a   b\n1 2\n3    4\n"), delim_whitespace=True)
+    assert read.to_pandas().to_dict("list") == {"a": [1, 3], "b": [2, 4]}
+    with pytest.raises(ValueError, match="cannot set both"):
+        cudf.read_csv(io.StringIO("a b"), sep=",", delim_whitespace=True)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda cudf: cudf.Series(["a"]).str.findall, r"use `\.to_pandas\(\)\.str\.findall`"),
+        (lambda cudf: cudf.Series(["a"]).str.url_encode, "pandas has none of that name either"),
+        (lambda cudf: cudf.Series([1]).hash_values, "pandas has none of that name either"),
+        (lambda cudf: cudf.Series([1]).rolling, r"use `\.to_pandas\(\)\.rolling`"),
+        (
+            lambda cudf: cudf.DataFrame({"k": [1]}).groupby("k").rolling,
+            r"use `\.to_pandas\(\)\.groupby\(\.\.\.\)\.rolling`",
+        ),
+        (lambda cudf: cudf.cut, "use the pandas function of that name"),
+    ],
+)
+def test_what_is_missing_names_what_pandas_has(cudf, ask, words):
+    with pytest.raises(NotImplementedError, match=words):
+        ask(cudf)

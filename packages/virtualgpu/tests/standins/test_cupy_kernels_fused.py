@@ -322,3 +322,25 @@ def test_arrays_of_the_host_are_refused(cp):
         cp.fuse(lambda x, y: x + y)(cp.ones(3), np.ones(3))
     with pytest.raises(TypeError, match="same_kind"):
         cp.fuse(lambda x: x.__iadd__(0.5))(cp.ones(3, int))
+
+
+def test_clip_is_fused_with_the_rest(cp):
+    x = cp.asarray(np.array([-2, 0.5, 3, np.nan], np.float32))
+    for limits in ((0, 1), (None, 1), (0.25, None)):
+        fused = cp.fuse(lambda a, limits=limits: cp.exp(cp.clip(a, *limits)) + a.clip(*limits))
+        low_high = np.clip(x.get(), *limits)
+        np.testing.assert_allclose(fused(x).get(), np.exp(low_high) + low_high, rtol=1e-6)
+        assert fused(x).dtype == np.float32
+    between = cp.fuse(lambda a, low, high: cp.clip(a, low, high))
+    assert between(cp.arange(5), cp.full(5, 1), 3).tolist() == [1, 1, 2, 3, 3]
+
+
+@pytest.mark.parametrize("make", ["copy", "zeros_like", "asarray", "ones_like"])
+def test_arrays_are_made_outside_a_fused_function(cp, make):
+    with pytest.raises(NotImplementedError, match="make and copy arrays outside"):
+        cp.fuse(lambda a: getattr(cp, make)(a))(cp.ones(3))
+
+
+def test_a_function_that_fuses_not_is_named(cp):
+    with pytest.raises(NotImplementedError, match=r"^cupy\.cumsum cannot be fused"):
+        cp.fuse(lambda a: cp.cumsum(a) * 2)(cp.ones(3))

@@ -105,3 +105,17 @@ def test_kernels_at_the_top_level_of_a_program(tmp_path):
     assert names["result"] == [14] * 8
     with pytest.raises(Exception, match="nothing_of_this_name"):
         names["unfinished"][1, 8](names["x"])
+
+
+def test_cached_code_says_where_the_ptx_is(cp):
+    from cupyx import jit
+
+    @jit.rawkernel()
+    def kernel(x):
+        x[jit.threadIdx.x] = 1
+
+    kernel[1, 2](cp.zeros(2))
+    for name in ("cached_code", "cached_codes"):
+        with pytest.raises(NotImplementedError, match=r"kernel\.compiled\.inspect_asm\(\)"):
+            getattr(kernel, name)
+    assert all(".visible .entry" in ptx for ptx in kernel.compiled.inspect_asm().values())

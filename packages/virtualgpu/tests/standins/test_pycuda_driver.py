@@ -597,3 +597,48 @@ def test_names_that_are_missing_say_what_to_use():
                 getattr(owner, name)
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
         _ = function.nothing_of_this_name
+
+
+def test_device_memory_where_a_pointer_was_prepared_as_an_integer(drv, module):
+    x = drv.to_device(np.ones(4, np.float32))
+    scale = module.get_function("scale").prepare([np.intp, np.float32, np.int32])
+    scale.prepared_call((1, 1), (4, 1, 1), x, 2.0, np.int64(3))
+    assert drv.from_device(x, (4,), np.float32).tolist() == [2, 2, 2, 1]
+    with pytest.raises(struct.error, match="not an integer"):
+        scale.prepared_call((1, 1), (4, 1, 1), x, 2.0, np.ones(2))
+
+
+def test_a_struct_for_a_dtype(drv):
+    from pycuda.elementwise import ElementwiseKernel
+    from pycuda.gpuarray import empty, to_gpu
+    from pycuda.tools import get_or_register_dtype, match_dtype_to_c_struct
+
+    plain = np.dtype([("charge", np.int8), ("p", np.float64, 3), ("id", np.int32)])
+    device = drv.Context.get_device()
+    hit, declaration = match_dtype_to_c_struct(device, "hit_struct", plain)
+    assert [hit.fields[name][1] for name in ("charge", "p", "id")] == [0, 8, 32]
+    assert hit.itemsize == 40 and "double p[3];" in declaration
+    hits = np.zeros(2, get_or_register_dtype("hit_struct", hit))
+    hits["charge"], hits["p"], hits["id"] = [-1, 1], [[1, 2, 3], [4, 5, 6]], [10, 20]
+    energy = ElementwiseKernel(
+        "hit_struct *hit, double *sum",
+        "sum[i] = hit[i].charge * (hit[i].p[0] + hit[i].p[2]) + hit[i].id",
+        preamble=declaration,
+    )
+    sums = empty(2, np.float64)
+    energy(to_gpu(hits), sums)
+    assert sums.get().tolist() == [6, 30]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("from pycuda.driver import Memcpy2D", "use a copy for each row"),
+        ("from pycuda.compiler import DynamicModule", "use SourceModule"),
+        ("from cupyx.jit import cub", "use @numba.cuda.jit"),
+        ("from cudf import cut", "use the pandas function"),
+    ],
+)
+def test_imports_of_what_is_missing_say_what_to_use(drv, line, words):
+    with pytest.raises(ImportError, match=words):
+        exec(line, {})

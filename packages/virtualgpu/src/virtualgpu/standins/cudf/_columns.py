@@ -59,6 +59,18 @@ class Column:
             return 0  # a NaN that arithmetic made is no null
         return int(np.asarray(pd.isna(self.values)).sum())
 
+    def bytes(self) -> int:
+        """What the column takes on a GPU: values, a mask of nulls, the offsets of texts."""
+        length, values = len(self.values), self.values
+        mask = -(-length // 512) * 64 if self.null_count else 0  # a bit each, in units of 64 bytes
+        if isinstance(self.dtype, pd.CategoricalDtype):
+            categories = Column(settle(self.dtype.categories.array)).bytes()
+            return len(values.codes) * values.codes.itemsize + categories + mask
+        if self.dtype == np.dtype(object):
+            texts = (one for one in values if not pd.isna(one))
+            return sum(len(one.encode()) for one in texts) + 4 * (length + 1) + mask
+        return length * np.dtype(self.dtype).itemsize + mask
+
     def device(self) -> cupy.ndarray:
         """The values on the device, without a copy from the second time on.
 

@@ -111,6 +111,13 @@ class DataFrame(HostCopies, Frame):
             return cls(pd.DataFrame.from_dict(unwrap(data), orient, dtype, columns))
         return cls(data, columns=columns, dtype=dtype)
 
+    def memory_usage(self, index: bool = True, deep: bool = False) -> Series:
+        """Bytes of each column on a GPU, and last those of the index."""
+        bytes_ = {str(name): column.bytes() for name, column in self._columns.items()}
+        if index:
+            bytes_["Index"] = self.index.memory_usage()
+        return Series(bytes_)
+
     def _as_pandas(self, with_nulls: bool = False) -> pd.DataFrame:
         series = [
             pandas_series(column, self._index, None, with_nulls)
@@ -388,7 +395,7 @@ give_methods(
         "abs add add_prefix add_suffix agg all any clip corr count cov cummax cummin cumprod "
         "cumsum div divide dot drop drop_duplicates dropna duplicated eq equals eval explode "
         "fillna ffill bfill floordiv ge gt head interpolate isin isna isnull keys "
-        "kurt kurtosis le lt max mean median melt memory_usage min mod mode mul multiply ne "
+        "kurt kurtosis le lt max mean median melt min mod mode mul multiply ne "
         "nlargest "
         "notna notnull nsmallest nunique pct_change pipe pow prod product quantile query radd rank "
         "rdiv rename replace reset_index rfloordiv rmod rmul round rpow rsub rtruediv sample "

@@ -109,11 +109,16 @@ def dtype(name):
     return as_column([], dtype=name).dtype
 
 
-def read_csv(filepath_or_buffer, *args, nrows=None, **kwargs) -> DataFrame:
+def read_csv(filepath_or_buffer, *args, nrows=None, delim_whitespace=False, **kwargs) -> DataFrame:
     """pandas reads, into columns that keep integers with nulls as integers.
 
-    ``dtype`` may also be a list, a data type for each column in order.
+    ``dtype`` may also be a list, a data type for each column in order. ``delim_whitespace``, which
+    pandas has no more: any run of blanks separates.
     """
+    if delim_whitespace:
+        if args or {"sep", "delimiter"} & kwargs.keys():
+            raise ValueError("cannot set both delimiter and delim_whitespace")
+        kwargs["sep"] = r"\s+"
     types = kwargs.get("dtype")
     if not isinstance(types, list | tuple):
         return DataFrame(

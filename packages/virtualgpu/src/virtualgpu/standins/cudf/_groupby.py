@@ -26,12 +26,21 @@ def named(aggregation):
         return {name: named(one) for name, one in aggregation.items()}
     if getattr(aggregation, "__module__", "").partition(".")[0] == "numpy":
         return aggregation.__name__
+    if aggregation in (list, "collect"):
+        raise NotImplementedError(
+            f"{_spoken(aggregation)} of groups makes a column of lists, which the stand-in for "
+            "cuDF has not: iterate over the groups, or use Awkward Arrays for nested data"
+        )
     if callable(aggregation):
         raise TypeError(
-            f"cannot aggregate groups by the function {aggregation.__name__}: name an aggregation "
+            f"cannot aggregate groups by the function {_spoken(aggregation)}: name an aggregation "
             "such as 'sum', or use .apply()"
         )
     return aggregation
+
+
+def _spoken(aggregation) -> str:
+    return repr(aggregation) if isinstance(aggregation, str) else aggregation.__name__
 
 
 class GroupBy:

@@ -56,6 +56,15 @@ class Index(NotIterable, Frame):
     def __getitem__(self, key):
         return wrap(self._index[unwrap(key)])
 
+    def memory_usage(self, deep: bool = False) -> int:
+        """Bytes on a GPU: none for a range."""
+        if isinstance(self._index, pd.RangeIndex):
+            return 0
+        if isinstance(self._index, pd.MultiIndex):
+            levels = [self._index.get_level_values(i) for i in range(self._index.nlevels)]
+            return sum(Column(settle(one)).bytes() for one in levels)
+        return self._column.bytes()
+
     def to_pandas(self, *, nullable: bool = False) -> pd.Index:
         return self._index
 
@@ -114,8 +123,7 @@ give_methods(
     (
         "all any append argsort astype copy difference drop_duplicates duplicated dropna "
         "equals fillna "
-        "get_indexer get_level_values get_loc intersection isin isna isnull max memory_usage "
-        "min notna "
+        "get_indexer get_level_values get_loc intersection isin isna isnull max min notna "
         "notnull nunique rename repeat searchsorted set_names sort_values take to_flat_index "
         "to_frame union unique where droplevel"
     ),

@@ -146,6 +146,10 @@ class Series(NotIterable, Frame):
 
     # -- in and out ----------------------------------------------------------------------------
 
+    def memory_usage(self, index: bool = True, deep: bool = False) -> int:
+        """Bytes on a GPU; cuDF's texts are always counted whole (``deep``)."""
+        return self._column.bytes() + (self.index.memory_usage() if index else 0)
+
     def to_pandas(self, *, nullable: bool = False) -> pd.Series:
         """A pandas Series: integers with nulls become floats unless ``nullable``."""
         series = self._as_pandas()
@@ -294,7 +298,7 @@ give_methods(
         "abs add add_prefix add_suffix all any argsort autocorr between clip corr count cov cummax "
         "cummin cumprod cumsum describe div divide dot drop drop_duplicates dropna "
         "duplicated eq equals explode factorize fillna ffill bfill floordiv ge gt head interpolate "
-        "isin isna isnull keys kurt kurtosis le lt max mean median memory_usage min mod mode mul "
+        "isin isna isnull keys kurt kurtosis le lt max mean median min mod mode mul "
         "multiply ne nlargest notna notnull nsmallest nunique pct_change pipe pow prod product "
         "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round "
         "rpow rsub "

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
+import traceback
 from typing import Any
 
 import numpy as np
@@ -145,15 +147,25 @@ class Fusion:
             if "Traced" not in str(error) and "Reduced" not in str(error):
                 raise
             raise NotImplementedError(
-                f"{self.name} cannot be fused: {error}. The stand-in's cupy.fuse takes CuPy's "
-                "elementwise functions and operators, and a reduction at the end; NumPy's "
-                "own functions belong outside"
+                f"{_refused(error) or self.name} cannot be fused: it takes no traced values. The "
+                "stand-in's cupy.fuse takes CuPy's elementwise functions and operators, and a "
+                "reduction at the end; call others outside the fused function"
             ) from error
         return _kernel(trace, result, self.name)
 
     def clear_cache(self) -> None:
         """Forget the kernels."""
         self._kernels.clear()
+
+
+def _refused(error: TypeError) -> str:
+    """The function of CuPy's that did not take a traced value, as users write it."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        name = frame.f_code.co_name
+        inside = frame.f_globals.get("__name__", "").startswith("cupy.")
+        if inside and not name.startswith("_") and hasattr(sys.modules["cupy"], name):
+            return f"cupy.{name}"
+    return ""
 
 
 def fuse(*args, **kwargs):

@@ -84,6 +84,12 @@ class Traced:
             "are any; use cupy.where(condition, a, b) in place of if"
         )
 
+    def __array__(self, dtype=None, copy=None):
+        raise NotImplementedError(
+            f"{self!r} has no elements while a function is fused: make and copy arrays outside, "
+            "and give them as arguments (a traced value has .copy() and .astype())"
+        )
+
     def __iter__(self):
         raise TypeError(
             "a fused function sees whole arrays, element by element: it cannot loop over them"
@@ -118,6 +124,9 @@ class Traced:
         if out is not None:
             raise NotImplementedError(f"{name} with out= inside a fused function")
         return Reduced(self, name, dtype, {"axis": axis, "keepdims": keepdims})
+
+    def clip(self, min=None, max=None, out=None):
+        return self._trace.clip(self, min, max, out)
 
     def copy(self):
         return _ufunc("positive")(self) if self.dtype != bool else self | False
@@ -218,6 +227,8 @@ class Trace:
         """A ufunc on traced values."""
         if getattr(function, "__name__", "") == "where":
             return self.where(*args)
+        if getattr(function, "__name__", "") == "clip":
+            return self.clip(*args, out=out)
         loops = getattr(function, "_loops", None)
         if loops is None:
             raise NotImplementedError(
@@ -266,6 +277,12 @@ class Trace:
         result = np.maximum.resolve_dtypes((_kind(x), _kind(y), None))[-1]
         code = f"(bool({condition._name}) ? {cast(x._name, result)} : {cast(y._name, result)})"
         return self._new(code, result, max(condition.ndim, x.ndim, y.ndim))
+
+    def clip(self, a, a_min, a_max, out=None) -> Traced:
+        """``cupy.clip`` of traced values: two ufuncs, and a NaN stays one."""
+        made = a if a_min is None else self.call(_ufunc("maximum"), a, a_min)
+        made = made if a_max is None else self.call(_ufunc("minimum"), made, a_max)
+        return made if out is None else self.assign(out, made)
 
     def cast(self, value: Traced, dtype: np.dtype) -> Traced:
         if value.dtype.kind == "c" and dtype.kind != "c":

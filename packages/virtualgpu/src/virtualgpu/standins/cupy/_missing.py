@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from virtualgpu.standins.importing import as_import_error
+
 
 class Missing(NotImplementedError, AttributeError):
     """A part of CuPy that the stand-in lacks.
@@ -15,4 +17,6 @@ def missing(module: str, name: str, instead: str = ""):
     if name.startswith("_"):
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     advice = f"; use {instead}" if instead else ""
-    return Missing(f"{module}.{name} is not in CuPy's stand-in for machines without a GPU{advice}")
+    return as_import_error(
+        Missing(f"{module}.{name} is not in CuPy's stand-in for machines without a GPU{advice}")
+    )

@@ -52,6 +52,7 @@ _NUMBA = {
 _INSTEAD = (
     "@numba.cuda.jit, whose kernels take CuPy arrays as they are, or cupy.RawKernel with CUDA C++"
 )
+_PTX = "kernel.compiled.inspect_asm(), the PTX that Numba makes of it for each combination of types"
 #: What is not here.
 MISSING = dict.fromkeys(("cg", "cub", "thrust"), _INSTEAD)
 
@@ -99,6 +100,16 @@ class _RawKernel:
         from numba import cuda
 
         return cuda.jit(_rewritten(self._function), device=self._device)
+
+    @property
+    def cached_codes(self) -> dict:
+        """CuPy's has the CUDA C++ of each combination of types; Numba writes none."""
+        raise missing("cupyx.jit.rawkernel", "cached_codes", _PTX)
+
+    @property
+    def cached_code(self) -> str:
+        """As :attr:`cached_codes`, of one combination of types."""
+        raise missing("cupyx.jit.rawkernel", "cached_code", _PTX)
 
     def __call__(self, grid, block, args, shared_mem: int = 0, stream=None) -> None:
         for value in args:

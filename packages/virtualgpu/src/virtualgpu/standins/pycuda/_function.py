@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import struct
 import warnings
 from typing import Any
@@ -333,8 +334,11 @@ def _packed(letter: str, value: Any) -> Argument:
     if letter.endswith("s"):
         return Argument(struct.pack(letter, bytes(value)))
     dtype = np.dtype(letter)
-    if dtype.kind in "iu" and not isinstance(value, int | np.integer):
-        raise struct.error("required argument is not an integer")
+    if dtype.kind in "iu":  # also device memory, where a pointer was announced as an integer
+        try:
+            value = operator.index(value)
+        except TypeError:
+            raise struct.error("required argument is not an integer") from None
     return number_argument(dtype.type(value))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from virtualgpu.standins.importing import as_import_error
+
 
 class Missing(NotImplementedError, AttributeError):
     """A part of PyCUDA that the stand-in lacks.
@@ -17,9 +19,11 @@ def lookup(module: str, lacks: dict[str, str]) -> Callable[[str], None]:
 
     def __getattr__(name: str) -> None:
         if name in lacks:
-            raise Missing(
-                f"{module}.{name} is not in PyCUDA's stand-in for machines without a "
-                f"GPU; use {lacks[name]}"
+            raise as_import_error(
+                Missing(
+                    f"{module}.{name} is not in PyCUDA's stand-in for machines without a "
+                    f"GPU; use {lacks[name]}"
+                )
             )
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 

@@ -30,6 +30,7 @@ __all__ = [
     "init_cuda_context_fixture",
     "make_default_context",
     "mark_cuda_test",
+    "match_dtype_to_c_struct",
     "parse_c_arg",
     "parse_c_type",
     "register_dtype",
@@ -131,6 +132,42 @@ def get_or_register_dtype(names: Any, dtype: Any = None) -> np.dtype:
 def register_dtype(dtype: Any, names: Any) -> None:
     """As :func:`get_or_register_dtype`, with the arguments the other way round."""
     get_or_register_dtype(names, dtype)
+
+
+def match_dtype_to_c_struct(device: Device, name: str, dtype: Any, context=None):
+    """Declare a C struct for a structured dtype.
+
+    Returns the dtype with the offsets that the compiler gives its fields, and the declaration.
+    Raises ValueError for fields of types without a C++ name.
+    """
+    from .compiler import SourceModule
+    from .driver import Out
+
+    fields = sorted(np.dtype(dtype).fields.items(), key=lambda field: field[1][1])
+    lines = []
+    for field, (kind, *_) in fields:
+        lengths = "".join(f"[{one}]" for one in kind.shape)
+        lines.append(f"  {dtype_to_ctype(kind.base)} {field}{lengths};\n")
+    declaration = f"typedef struct {{\n{''.join(lines)}}} {name};\n\n"
+    found = np.zeros(len(fields) + 1, np.uint64)
+    asked = ", ".join([*(f"offsetof({name}, {field})" for field, _ in fields), f"sizeof({name})"])
+    source = (
+        f"#include <pycuda-complex.hpp>\n{declaration}"
+        'extern "C" __global__ void measure(unsigned long *found) {\n'
+        f"  const unsigned long asked[] = {{{asked}}};\n"
+        f"  for (int i = 0; i < {len(found)}; ++i) found[i] = asked[i];\n}}\n"
+    )
+    SourceModule(source, no_extern_c=True).get_function("measure")(Out(found), block=(1, 1, 1))
+    *offsets, size = found.tolist()
+    matched = np.dtype(
+        {
+            "names": [field for field, _ in fields],
+            "formats": [kind for _, (kind, *_) in fields],
+            "offsets": offsets,
+            "itemsize": size,
+        }
+    )
+    return matched, declaration
 
 
 class DtypedArgument:
