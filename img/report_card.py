@@ -17,8 +17,8 @@ from pathlib import Path
 from IPython.core.interactiveshell import InteractiveShell
 
 ALT = (
-    "The report card of a launch fill[2, 32] in a notebook. A box says: race, thread 0 writes 4 "
-    "bytes of global memory at line 5 while thread 9 of the same block reads them, and nothing "
+    "The report card of a launch fill[2, 32] in a notebook. A box says: race, thread 0 of block 0 "
+    "writes 4 bytes of global memory at line 5 while thread 1 of block 1 reads them, and nothing "
     "orders the two; use cuda.atomic. Below stand the counts of loads and stores in words, and the "
     "kernel's source with each line's share of the cost; the costliest is shaded."
 )

@@ -21,6 +21,12 @@ FETCH = (
     'predict = predictions("04_thinking_in_threads")\npredict("who-am-i", "2", "4", "8")'
 )
 
+LONG = (
+    "from gpucourse.exercises.predictions import predictions\n"
+    'predictions("08_cupy")("differences", "nowhere: CuPy is NumPy",\n'
+    '    "sums, lists of indices, lists, texts; an index out of bounds is quiet", "only in speed")'
+)
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -30,6 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         new_code_cell(FETCH),
         new_code_cell('predict("stride", "5", "5, 6 and 7", "5 and 13", "5, 9, 13 and 17")'),
     ]
+    cells.append(new_code_cell(LONG))
     about = {
         "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"},
         "gpucourse": {"lesson": "04_thinking_in_threads"},
@@ -120,3 +127,15 @@ def test_a_notebook_that_is_opened_again_shows_text_to_unfold(tab: Tab):
     output = tab.cell('predict("stride"').locator(".jp-OutputArea")
     expect(output).to_contain_text("Your guess? Settle on one")
     expect(output).not_to_contain_text("Error displaying widget")
+
+
+def test_a_long_choice_is_read_in_full_in_a_narrow_window(tab: Tab):
+    tab.page.set_viewport_size({"width": 820, "height": 800})
+    cell = tab.cell('"only in speed"')
+    tab.run(cell)
+    buttons = cell.locator(".jupyter-button")
+    expect(buttons.first).to_be_visible()
+    tab.picture("predict-3-narrow")
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent)"
+    assert len(buttons.all()) == 4
+    assert buttons.evaluate_all(cut) == []

@@ -34,6 +34,12 @@ CELLS = {
         "dial('threads in a block', {n: draw_threads(np.arange(8) // n, np.arange(8) % n)\n"
         "                            for n in (2, 4, 8)})"
     ),
+    "card": (
+        "import gpucourse\nimport numpy as np\nfrom numba import cuda\n\n"
+        "@cuda.jit\ndef doubled_in_place(values):\n    i = cuda.grid(1)\n"
+        "    if i < values.size:\n        values[i] *= 2\n\n"
+        "gpucourse.report(doubled_in_place, 3, 32, np.ones(90))"
+    ),
     "locked": "given = 3",
     "check": (
         "from gpucourse.exercises.outcomes import Outcome, show\n"
@@ -226,6 +232,26 @@ def test_a_dial_is_turned_by_mouse_and_by_keys(tab: Tab) -> None:
         "threads in a block: 8"
     )
     tab.picture("view-dial")
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Dark", "JupyterLab Light"])
+def test_a_card_scrolls_in_its_own_box_where_the_window_is_narrow(tab: Tab, theme: str) -> None:
+    tab.page.set_viewport_size({"width": 820, "height": 800})
+    tab.menu("Settings", "Theme", theme)
+    output = ran(tab, "card").locator(".jp-OutputArea-output").last
+    table = output.locator(".scroll")
+    tab.picture(f"view-card-{theme[-5:].strip().lower()}")
+    beyond = """output => [...output.querySelectorAll(".gpuc *")].filter(part =>
+        part.getBoundingClientRect().right > output.getBoundingClientRect().right + 1
+        && !part.closest(".scroll")).length"""
+    assert output.evaluate(beyond) == 0
+    columns = ["line", "cost", "instructions", "sectors/request", "lanes lost"]
+    assert table.locator("th.n").all_text_contents() == columns
+    wide, room = table.evaluate("box => [box.scrollWidth, box.clientWidth]")
+    assert wide < 1.5 * room  # the code gives way first
+    # What tells that there is more at the right.
+    assert "gradient" in table.evaluate("box => getComputedStyle(box).backgroundImage")
+    tab.page.set_viewport_size({"width": 1000, "height": 800})
 
 
 def test_validate_counts_a_check_that_found_a_mistake(tab: Tab) -> None:

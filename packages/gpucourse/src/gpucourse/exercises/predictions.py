@@ -43,6 +43,7 @@ _GONE = """<style>
 .gpucourse-asked.jupyter-widgets-disconnected::before { content: none }
 .gpucourse-asked.jupyter-widgets-disconnected .gpucourse-gone { display: inline }
 .gpucourse-asked.jupyter-widgets-disconnected .jupyter-button { display: none }
+.gpucourse-asked .jupyter-button { white-space: normal; text-align: left; line-height: 1.4 }
 </style>"""
 
 
