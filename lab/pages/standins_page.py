@@ -16,6 +16,7 @@ import numpy as np
 
 from lab.pages.standins_differences import DIFFERENCES
 from virtualgpu.standins import finder
+from virtualgpu.wording import many
 
 _HEAD = """\
 # Stand-ins: CuPy, PyCUDA, cuDF and Awkward Arrays without a GPU
@@ -208,7 +209,7 @@ def _belongs(value: object, package: str) -> bool:
 def _names(surface: tuple[str, list[str], list[str]]) -> str:
     name, has, lacks = surface
     lines = [
-        f"<details><summary><code>{name}</code>: {len(has)} names"
+        f"<details><summary><code>{name}</code>: {many(len(has), 'name')}"
         + (f", {len(lacks)} lacking" if lacks else "")
         + "</summary>",
         "",

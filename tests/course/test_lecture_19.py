@@ -41,7 +41,12 @@ def test_half_of_the_rectangle_is_padding(shown):
 
 def test_each_night_is_traced_and_rounded_up_once_for_both(shown):
     lines = shown["nights"].text.splitlines()
-    assert [int(re.search(r"traced (\d+) times", line)[1]) for line in lines] == [1, 2, 1, 1]
+    assert [int(re.search(r"times traced so far: (\d+)", line)[1]) for line in lines] == [
+        1,
+        2,
+        1,
+        1,
+    ]
     assert all("True" in line for line in lines[2:])
 
 

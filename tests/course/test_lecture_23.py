@@ -128,8 +128,8 @@ def test_density_and_its_derivatives_are_one_kernel_each(shown, names):
 
 def test_one_kernel_loads_each_number_once(shown, names):
     many, one = shown["plans"].text.splitlines()[:2]
-    assert "82 launches, 15,488 load requests, 812 bytes a measurement (100% coalesced)" in many
-    assert "1 launches, 384 load requests, 16 bytes a measurement (100% coalesced)" in one
+    assert "launches: 82, load requests: 15,488, bytes a measurement: 812 (100% coalesced)" in many
+    assert "launches: 1, load requests: 384, bytes a measurement: 16 (100% coalesced)" in one
     assert shown["plans"].text.endswith("the same densities: True\n")
     assert 3 * names["n"] // 32 == 384
 

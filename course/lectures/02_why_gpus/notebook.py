@@ -81,7 +81,7 @@ predict("throughput", "100", "10,000", "100,000")
 LATENCY, BANDWIDTH = 400 / 1.755e9, 3.35e12  # s, bytes/s
 for threads in (1, 100, 10_000, 100_000):
     reached = min(threads * 8 / LATENCY, BANDWIDTH)
-    print(f"{threads:7,} threads: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
+    print(f"threads {threads:7,}: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
 
 # %% [markdown] id="throughput-why" tags=["why"]
 # Nearly 100,000. Bytes under way = latency × throughput: that is Little's law, and it holds for water pipes too. A CPU hides
@@ -158,7 +158,7 @@ for pendulums in (1, 32, 33, 64):
     with virtualgpu.profile() as profile:
         swing_each[2, 32](cuda.to_device(angles), 100, cuda.device_array(pendulums))  # 64 threads
     issued[pendulums] = profile.counters.warp_instructions
-    print(f"{pendulums:3} pendulums: {issued[pendulums]:6,} instructions issued, "
+    print(f"pendulums {pendulums:3}: {issued[pendulums]:6,} instructions issued, "
           f"{issued[pendulums] / issued[1]:.2f} times as many")
 
 # %% [markdown] id="warps-why" tags=["why"]

@@ -238,7 +238,7 @@ while n > 1:
     blocks = (n + THREADS - 1) // THREADS
     d_sums = cuda.device_array(blocks)
     block_sums[blocks, THREADS](d_values, d_sums)
-    print(f"{n:6,} values → {blocks} block sums")
+    print(f"values {n:6,} → block sums {blocks}")
     n, d_values = blocks, d_sums
 print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
 

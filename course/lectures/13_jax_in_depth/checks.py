@@ -366,8 +366,8 @@ def _require_kernels(fade: Callable) -> None:
     with virtualgpu.profile() as profile:
         jax.block_until_ready(slopes(t, decay))
     require(len(profile.launches) >= max(calls, 1),
-            f"right, but forwards and back make {calls} calls of the host and "
-            f"{len(profile.launches)} launches", look=IN_THE_KERNEL)
+            f"right, but forwards and back make {many(calls, 'call')} of the host and "
+            f"{many(len(profile.launches), 'launch', 'launches')}", look=IN_THE_KERNEL)
     for one in profile.launches:
         look = "as many threads as elements: the size of t sets the number of blocks"
         busy = one.counters.threads_at_work

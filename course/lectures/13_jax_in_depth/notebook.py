@@ -279,7 +279,7 @@ for inputs in (1.0, 2.0, 1e8, jnp.array([1.0, 2.0, 1e8])):
     computed = 0
     roots = jax.vmap(square_root)(inputs) if jnp.ndim(inputs) else square_root(inputs)
     jax.effects_barrier()  # until all callbacks have been called
-    print(f"the root of {inputs}: {roots}, {computed} steps computed")
+    print(f"the root of {inputs}: {roots}, steps computed: {computed}")
 
 # %% [markdown] id="slowest-why" tags=["why"]
 # 48. A mapped loop goes on until the *slowest* element is done; the others keep their value and compute along. It's a warp with one busy lane, by another

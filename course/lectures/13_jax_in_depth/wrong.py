@@ -273,7 +273,7 @@ own("computed on the host, not by a kernel", "NumPy")(ruled(on_the_host))
 own("computed on the host, not by a kernel", "NumPy, and a launch for show")(
     ruled(lambda t, decay: on_the_host(
         t, decay, of_the_lecture("13_jax_in_depth", "launch"))))
-own("make 2 calls of the host and 1 launches", "back on the host")(
+own("make 2 calls of the host and 1 launch", "back on the host")(
     ruled(lambda t, decay: of_the_lecture("13_jax_in_depth", "by_kernel")(t, decay), on_the_host))
 
 

@@ -135,8 +135,8 @@ axes.bar(sizes - 0.2, events * sizes, 0.4, color="#56B4E9", label="rows of the t
 axes.bar(sizes + 0.2, events * sizes**2, 0.4, color="#D55E00", label="rows of the join")
 axes.set(xlabel="muons in the event", ylabel="rows")
 axes.legend()
-Picture(figure, "; ".join(f"{events[m]:,} events with {m}: {events[m] * m:,} rows, joined {events[m] * m**2:,}"
-                          for m in sizes[1:]) + ".")
+Picture(figure, "By muons in the event: " + "; ".join(
+    f"{m}: events {events[m]:,}, rows {events[m] * m:,}, joined {events[m] * m**2:,}" for m in sizes[1:]) + ".")
 
 # %% [markdown] id="pairs-task"
 # ### Exercise: every pair once

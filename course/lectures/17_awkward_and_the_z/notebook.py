@@ -36,7 +36,7 @@ places = len(muons) * (events_with.size - 1)
 figure, axes = canvas(8, 2.2)
 axes.bar(range(events_with.size), events_with, color="#0072B2")
 axes.set(xlabel="muons in the event", ylabel="events")
-Picture(figure, f"Bars: {', '.join(f'{n:,} events with {k}' for k, n in enumerate(events_with))} muons. A "
+Picture(figure, f"Bars, events by their muons: {', '.join(f'{k}: {n:,}' for k, n in enumerate(events_with))}. A "
                 f"rectangle of {events_with.size - 1} columns would have {places:,} places for "
                 f"{ak.count(muons.pt):,} muons.")
 

@@ -353,7 +353,7 @@ traced.clear()
 for data in nights:
     start = time.perf_counter()
     by_jax(*data)
-    print(f"signal {data[0].shape}: traced {len(traced)} times so far; {time.perf_counter() - start:.2f} s on this machine")
+    print(f"signal {data[0].shape}: times traced so far: {len(traced)}; {time.perf_counter() - start:.2f} s on this machine")
 
 
 def rounded_up(signal, good, pixels, starts, stops, weights, samples=2**14):
@@ -365,7 +365,7 @@ def rounded_up(signal, good, pixels, starts, stops, weights, samples=2**14):
 traced.clear()
 for data in nights:
     _, sky, _ = jax_map(*rounded_up(*data), longest=512)
-    print("rounded up:", np.allclose(sky, by_loop(*data)[1]), f"- traced {len(traced)} times so far")
+    print("rounded up:", np.allclose(sky, by_loop(*data)[1]), f"- times traced so far: {len(traced)}")
 
 # %% [markdown] id="nights-why" tags=["why"]
 # Once for each night: another number of samples is another shape, another program. Rounded up to one size for all, it's compiled once,

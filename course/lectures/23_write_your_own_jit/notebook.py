@@ -761,7 +761,7 @@ for name, profile in (("a kernel for each equation", many), ("one kernel", one))
     moved = counts.global_bytes_read + counts.global_bytes_written
     plans[name] = {"launches": len(profile.launches), "load requests": counts.global_load_requests,
                    "bytes a measurement": moved / n}
-    print(f"{name:26}", ", ".join(f"{amount:,.0f} {what}" for what, amount in plans[name].items()),
+    print(f"{name:26}", ", ".join(f"{what}: {amount:,.0f}" for what, amount in plans[name].items()),
           f"({counts.load_coalescing:.0%} coalesced)")
 print("the same densities:", np.allclose(in_steps, at_once, rtol=1e-6))
 

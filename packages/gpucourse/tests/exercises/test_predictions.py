@@ -163,7 +163,7 @@ def test_what_the_lesson_does_not_have_is_told_with_what_it_has(predict, argumen
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (Prediction("a", "x", {}), "1 choices"),
+        (Prediction("a", "x", {}), "1 choice;"),
         (
             Prediction("a", "x", dict.fromkeys("stuv", "why it tempts, at some length.")),
             "5 choices",

@@ -67,7 +67,7 @@ def test_files_come_out_of_the_platforms_zip_and_can_be_graded(root, tmp_path, p
         dict.fromkeys(NAMES[platform], notebook(root)) | {"readme.html": b"no student's"},
     )
     code, told = said(lms.collect, root, archive, "ps1", platform)
-    assert code == 0 and "3 submissions of ps1" in told and "readme.html" in told
+    assert code == 0 and "now: 3 submissions of ps1" in told and "readme.html" in told
     jobs = Classroom(root).ingest("ps1")
     assert [job.student for job in jobs] == ["101", "102", "103"]
     assert all(job.ingested.fault is None for job in jobs)
@@ -207,7 +207,7 @@ def test_what_does_not_fit_is_named(graded, tmp_path):
     assert code == 0
     assert "Moodle has 100 as the highest mark, the project has 6 points" in told
     assert "more than once in the table, so left empty: 101" in told
-    assert "1 marks" in told
+    assert "1 mark of" in told
     written = (tmp_path / "grades-with-marks.csv").read_text(encoding="utf-8")
     assert written.count(",2,100") == 1 and ",5,100" not in written
 
@@ -218,7 +218,7 @@ def test_columns_can_be_chosen(graded, tmp_path):
     code, told = said(lms.export, graded, path, "ps1", "moodle")
     assert code == 1 and "has no column 'Identifier'" in told and "--match" in told
     code, told = said(lms.export, graded, path, "ps1", "moodle", match="Login", column="Note")
-    assert code == 0 and "1 marks" in told
+    assert code == 0 and "1 mark of" in told
     two = CANVAS.replace("Project 1 (77)", "A (1),B (2)")
     path.write_text(two.format(most=6), encoding="utf-8")
     code, told = said(lms.export, graded, path, "ps1", "canvas")

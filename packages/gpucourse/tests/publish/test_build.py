@@ -50,7 +50,7 @@ def test_a_second_build_changes_nothing(course: Path, capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert commands.build() == 0
     assert contents(course) == first
-    assert capsys.readouterr().out == "6 notebooks are current.\n"
+    assert capsys.readouterr().out == "6 notebooks in step with the source.\n"
     names = {str(path.relative_to(course)) for path in first if path.suffix == ".ipynb"}
     assert names == {
         f"lectures/{LECTURE}.ipynb",

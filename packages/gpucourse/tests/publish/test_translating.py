@@ -176,7 +176,7 @@ def test_every_fixed_word_has_a_place_in_the_catalogue():
 def test_german_notebooks_are_written_by_one_command(root: Path, monkeypatch, capsys):
     monkeypatch.chdir(root)
     assert commands.build(language="de") == 0
-    assert "1 notebooks are current" in capsys.readouterr().out
+    assert "1 notebook in step with the source" in capsys.readouterr().out
     assert [path.relative_to(root) for path in root.glob("languages/**/*.ipynb")] == [
         abroad.FOLDER / "de" / "lectures" / f"{LECTURE}.ipynb"
     ]

@@ -9,6 +9,7 @@ import pytest
 
 from gpucourse.views import paper_streams
 from gpucourse.views.paper_streams import PaperGPU, draw
+from virtualgpu.api import many
 
 
 def orders(build, seeds: int = 60) -> set[str]:
@@ -107,4 +108,7 @@ def test_the_timetable_overlaps_streams_on_three_engines(streams, units):
         stream.copy_out(buffer, np.zeros(1))
     assert gpu.timetable() == units
     picture = draw(gpu, "Six chunks")
-    assert f"18 tasks of {streams} streams" in picture.alt and f"after {units} units" in picture.alt
+    assert (
+        f"18 tasks of {many(streams, 'stream')} (" in picture.alt
+        and f"after {units} units" in picture.alt
+    )

@@ -108,7 +108,7 @@ def test_visits_marks_what_is_not_visited_once():
     texts = [text.get_text() for text in picture.figure.axes[0].texts]
     assert texts.count("×2") == 1 and texts.count("×0") == 2
     assert "thread 0: 0 2, thread 1: 1 2" in picture.alt
-    assert "3 elements are not visited exactly once" in picture.alt
+    assert "3 elements not visited exactly once" in picture.alt
     turn[1] = 0, 1, 0, 2, 3
     assert draw_visits(turn).alt.endswith("Every element is visited exactly once.")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from virtualgpu.errors import Index, Location, VirtualGPUError
+from virtualgpu.wording import many
 
 KINDS = ("race", "barrier", "uninitialised", "memory", "deadlock", "arguments", "stream", "other")
 
@@ -86,7 +87,7 @@ class Finding:
         if self.other is not None and self.other.line:
             text += f"\n  and {self.other.place()}"
         if (launches := len(self.launches)) > 1:
-            text += f"\n  ({self.count:,} times in {launches:,} launches)"
+            text += f"\n  ({self.count:,} times in {many(launches, 'launch', 'launches')})"
         elif self.count > 1:
             text += f"\n  ({self.count:,} times in this launch)"
         return text

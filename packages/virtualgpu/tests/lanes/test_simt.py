@@ -208,7 +208,7 @@ def test_tables_of_branches(seed):
 
 
 def test_an_index_beyond_the_table_is_named():
-    with pytest.raises(VirtualGPUError, match="index 31 in a table of 1 labels"):
+    with pytest.raises(VirtualGPUError, match="index 31 in a table of 1 label"):
         per_thread("ts: .branchtargets A; A: brx.idx %tid, ts;")
 
 

@@ -415,7 +415,7 @@ def test_objects_that_cuda_does_not_make():
         texture(good.view(np.uint8), border=(1, 0, 0, 0))
     with pytest.raises(VirtualGPUError, match="3 channels of float32"):
         texture(np.zeros(12, np.float32), channels=3)
-    with pytest.raises(VirtualGPUError, match="1 channels of float64"):
+    with pytest.raises(VirtualGPUError, match="1 channel of float64"):
         texture(good.astype(np.float64))
     address = texels(good).address
     for where, words in (

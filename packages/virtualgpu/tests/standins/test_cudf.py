@@ -711,7 +711,7 @@ def test_types_of_columns_in_order():
     )
     assert [str(one) for one in read.dtypes] == ["int32", "float32", "object"]
     assert read["c"].to_pandas().tolist() == ["007", "008"]
-    with pytest.raises(ValueError, match="2 types for 1 columns"):
+    with pytest.raises(ValueError, match="2 types for 1 column"):
         cudf.read_csv(io.StringIO("a\n1\n"), dtype=["int32", "int32"])
 
 

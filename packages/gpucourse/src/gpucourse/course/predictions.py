@@ -24,6 +24,7 @@ from pathlib import Path
 from gpucourse.course.checkout import prediction_files
 from gpucourse.course.puzzles import puzzle_folder, read_puzzle
 from gpucourse.system.language import catalogue
+from virtualgpu.api import many
 
 #: Fewer choices are no question, more are no choice.
 FEWEST, MOST = 2, 4
@@ -67,7 +68,7 @@ class Prediction:
                 f"{', '.join(map(repr, sorted(self.choices)))}"
             )
         if not FEWEST <= len(self.choices) <= MOST:
-            yield f"has {len(self.choices)} choices; {FEWEST} to {MOST} can be weighed"
+            yield f"has {many(len(self.choices), 'choice')}; {FEWEST} to {MOST} can be weighed"
         if self.right in self.wrong:
             yield f"gives a reason against its right answer {self.right!r}"
         for choice, reason in self.wrong.items():

@@ -13,6 +13,7 @@ import gpucourse
 from gpucourse.course.checkout import own_checkout
 from gpucourse.course.projects import COURSE, editable, read_projects
 from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall, uninstall
+from virtualgpu.api import many
 
 
 def installers() -> Iterator[Finding]:
@@ -55,7 +56,7 @@ def installers() -> Iterator[Finding]:
             "--no-deps --editable .",
         )
     if clean:
-        yield Finding(group, "installed once", OK, f"{len(installed)} packages")
+        yield Finding(group, "installed once", OK, f"{many(len(installed), 'package')}")
 
 
 def _by_conda() -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import require
 from gpucourse.judging.exchange import CASTS, Diverged, Exchange
-from virtualgpu.api import VirtualDevice
+from virtualgpu.api import VirtualDevice, many
 
 #: Bytes that the host may read in the first of two calls, to read them again in the second.
 ROOM = 1 << 26
@@ -146,7 +146,7 @@ class Left:
         require(
             self.nbytes <= NUMBERS,
             f"{case}, `{max(self.calls, default=(0, ''))[1]}` takes data from the device: "
-            f"{self.nbytes:,} bytes in all, and the host computes with them",
+            f"{many(self.nbytes, 'byte')} in all, and the host computes with them",
             look=look,
         )
 

@@ -13,7 +13,7 @@ import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from virtualgpu.api import LARGEST, WARP, Counters
+from virtualgpu.api import LARGEST, WARP, Counters, many
 
 Dimensions = tuple[int, ...]
 
@@ -151,7 +151,7 @@ def uneven(
                 words,
                 (
                     f"{numbers[0]:,} where {numbers[1]:,} are allowed; "
-                    f"{at_work:,} of {blocks * size:,} threads touch memory at all"
+                    f"{at_work:,} of {many(blocks * size, 'thread')} touch memory at all"
                 ),
                 counted.format(*numbers),
             )

@@ -20,6 +20,7 @@ from gpucourse.course.problems import CourseError, Problem
 from gpucourse.publish import release
 from gpucourse.publish.environments import version
 from gpucourse.publish.hub import BRANCH, FOLDER
+from virtualgpu.api import many
 
 #: In the tree: the files that this command wrote, so that it removes no other.
 LIST = ".class-tree"
@@ -123,7 +124,7 @@ def make(root: Path, wheels: Path, folder: Path) -> list[str]:
     archive = folder / f"{FOLDER}-class.zip"
     archive.write_bytes(release.pack(found, FOLDER))
     return [
-        f"{tree}: {len(found)} files, no answers and no hidden tests; {done}",
+        f"{tree}: {many(len(found), 'file')}, no answers and no hidden tests; {done}",
         f"{archive}: the same, {archive.stat().st_size / 1e6:.1f} MB",
         "Push the first where your hub can read it, as",
         f"    git -C {tree} push https://git.my-university.edu/our-class.git {BRANCH}",

@@ -18,7 +18,7 @@ from gpucourse.publish.outputs import plan, write
 from gpucourse.publish.rehearsal import rehearse
 from gpucourse.publish.source import Source
 from gpucourse.system.language import speaking
-from virtualgpu.api import NUMBA_VARIABLE, numba_package
+from virtualgpu.api import NUMBA_VARIABLE, many, numba_package
 from virtualgpu.processors import usable
 
 # Lessons run at a time, at most: a kernel takes up to 1 GB.
@@ -57,7 +57,7 @@ def build(*, force: bool = False, language: str = "") -> int:
         _console.print(f"wrote {path}")
     for path in state.superfluous:
         _console.print(f"removed {path}")
-    _console.print(f"{len(state.texts)} notebooks are current.")
+    _console.print(f"{many(len(state.texts), 'notebook')} in step with the source.")
     return 0
 
 
@@ -76,7 +76,7 @@ def check_current() -> int:
     for path in state.superfluous:
         _console.print(f"{path}: no longer generated")
     if state.current:
-        _console.print(f"{len(state.texts)} notebooks are current.")
+        _console.print(f"{many(len(state.texts), 'notebook')} in step with the source.")
         return 0
     _console.print("To mend this: make build   (edit course/, never these notebooks)")
     return 1

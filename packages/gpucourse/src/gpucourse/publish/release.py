@@ -32,6 +32,7 @@ from gpucourse.publish.links import dead_links
 from gpucourse.publish.notebooks import notebook_text
 from gpucourse.publish.outputs import derive
 from gpucourse.publish.source import Source, read_course
+from virtualgpu.api import many
 
 #: Pages of docs/ for learners, or that notebooks link to.
 PAGES = (
@@ -221,7 +222,9 @@ def main() -> int:
     with zipfile.ZipFile(target) as archive:
         number = len(archive.namelist())
     digest = hashlib.sha256(target.read_bytes()).hexdigest()
-    print(f"{target}: {number} files, {target.stat().st_size / 1e6:.1f} MB, sha256 {digest}")
+    print(
+        f"{target}: {many(number, 'file')}, {target.stat().st_size / 1e6:.1f} MB, sha256 {digest}"
+    )
     return 0
 
 

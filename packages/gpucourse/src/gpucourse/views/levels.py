@@ -178,7 +178,7 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
         more = ", …" if len(lost) > 6 else ""
         told.insert(0, f"{many(len(lost), 'value')} never {verb} the top: {values}{more}.")
     if int(np.prod(observed.grid)) > 1:
-        told.append(f"The first of {int(np.prod(observed.grid)):,} blocks.")
+        told.append(f"The first of {many(int(np.prod(observed.grid)), 'block')}.")
     alt = f"{title}. {'; '.join(rows)}. {' '.join(told)}"
     markup = box(
         head(title, f"{many(top, 'level')} above the input"),

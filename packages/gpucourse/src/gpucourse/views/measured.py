@@ -103,7 +103,8 @@ def recorded_times(
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(f"{IN_WORDS[clock]} [ms]", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
-    title = f"{rows[0].title}: {rows[0].items:,} {rows[0].unit}"
+    items = f": {rows[0].items:,} {rows[0].unit}" if rows[0].items > 1 else ""
+    title = f"{rows[0].title}{items}"
     axes.set_title(f"{title}\n{found.where}", fontsize=9)
     listed = "; ".join(f"{row.label}: {words}" for row, words in zip(rows, told, strict=True))
     return Picture(

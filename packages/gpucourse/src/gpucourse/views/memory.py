@@ -232,7 +232,7 @@ def sectors(request: Request, place: Place) -> tuple[str, str]:
     least = -(-wanted // SECTOR)
     moved = len(touched) * SECTOR
     words = (
-        f"{many(len(touched), 'sector')} touched, {moved:,} bytes moved for the {wanted:,} "
+        f"{many(len(touched), 'sector')} touched, {many(moved, 'byte')} moved for the {wanted:,} "
         f"bytes wanted"
         + (f": {least} would do" if len(touched) > least else ": as few as would do")
     )

@@ -32,6 +32,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from virtualgpu.api import many
+
 #: What works at the same time: one copy in each direction, and kernels.
 ENGINES = ("copy in", "kernel", "copy out")
 
@@ -176,7 +178,7 @@ def draw(gpu: PaperGPU, title: str):
     )
     streams = len({task.stream for task in gpu.tasks})
     alt = (
-        f"{title}: {len(gpu.tasks)} tasks of {streams} streams ({busy}) are done after {end} "
-        "units. A model of what overlaps, not a time."
+        f"{title}: {many(len(gpu.tasks), 'task')} of {many(streams, 'stream')} ({busy}) are "
+        f"done after {end} units. A model of what overlaps, not a time."
     )
     return Picture(figure, alt)

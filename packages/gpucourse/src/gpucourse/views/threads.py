@@ -47,7 +47,8 @@ def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None)
     bare(axes)
     idle = max(0, len(block) - size)
     alt = (
-        f"{len(block)} threads in a row, in {many(len(blocks), 'block')}; inside each "
+        f"{many(len(block), 'thread in a row', 'threads in a row')}, in "
+        f"{many(len(blocks), 'block')}; inside each "
         f"they are numbered from 0, while grid(1) counts from 0 to {len(block) - 1}"
     )
     return Picture(figure, alt + (f"; the last {idle} have no element." if idle else "."))
@@ -83,8 +84,8 @@ def draw_visits(turn: np.ndarray) -> Picture:
         f"thread {t}: {' '.join(map(str, np.flatnonzero(row)))}" for t, row in enumerate(turn)
     )
     wrong = np.flatnonzero(times != 1)
-    alt = f"Elements visited by each of {threads} threads; {visits}. " + (
-        f"{len(wrong)} elements are not visited exactly once."
+    alt = f"Elements visited by each of {many(threads, 'thread')}; {visits}. " + (
+        f"{many(len(wrong), 'element')} not visited exactly once."
         if len(wrong)
         else "Every element is visited exactly once."
     )
@@ -129,7 +130,8 @@ def draw_lanes(work: np.ndarray, per: str = "iteration", first: int = 0) -> Pict
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
     useful, total = int(work.sum()), WARP * int(busiest.sum())
     alt = (
-        f"Bars of {len(work)} threads in {len(busiest)} warps: they need {useful} iterations in "
+        f"Bars of {many(len(work), 'thread in', 'threads in')} {many(len(busiest), 'warp')}: "
+        f"they need {many(useful, 'iteration')} in "
         f"all; because each warp makes as many as its busiest lane, {total} are paid for."
     )
     return Picture(figure, alt)

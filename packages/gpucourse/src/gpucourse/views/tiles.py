@@ -148,7 +148,7 @@ def _draw(axes, panel: list, grid: Sequence[int]) -> None:
             label = (
                 "\n".join(_block(b, grid) for b in blocks)
                 if len(blocks) <= 2
-                else (f"{len(blocks)} blocks")
+                else (f"{many(len(blocks), 'block')}")
             )
             axes.text(
                 (max(x, 0) + min(x + width, columns)) / 2,

@@ -307,7 +307,7 @@ class _View:
         blocks = int(np.prod(self.observed.grid))
         warps = blocks * -(-self.in_block // WARP)
         if warps > len(self.first) - 1:
-            told.append(f"The launch has {warps:,} warps; {len(self.first) - 1} are shown.")
+            told.append(f"The launch has {many(warps, 'warp')}; {len(self.first) - 1} are shown.")
         if self.left_out > 0 or not self.observed.trace.complete:
             more = (
                 f"{self.left_out:,}"

@@ -39,7 +39,7 @@ def remarks(counters: Counters, grid: tuple[int, ...], block: tuple[int, ...]) -
         )
         if counters.flops:
             text += (
-                f", for {counters.flops:,} floating point operations: "
+                f", for {many(counters.flops, 'floating point operation')}: "
                 f"{number(counters.flops / moved)} per byte"
             )
         found.append(Remark("traffic", text))
@@ -75,7 +75,7 @@ def _work(counters: Counters, threads: int) -> Remark:
             "while some of its lanes ran, the others waited"
         )
     if threads % WARP:
-        reasons.append(f"blocks of {threads} threads do not fill their last warp")
+        reasons.append(f"blocks of {many(threads, 'thread')} do not fill their last warp")
     text += f": {share(lost)} of the lanes paid for did nothing"
     if reasons:
         text += " (" + "; ".join(reasons) + ")"

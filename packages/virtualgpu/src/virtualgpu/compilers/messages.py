@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from virtualgpu.wording import many
+
 SHOWN = 5  # errors quoted in a message; the log has them all
 
 # What the compiler says, and what helps. The first that matches is told.
@@ -67,7 +69,7 @@ def explain(log: str) -> str:
     else:
         text = "the CUDA C++ does not compile: " + "\n".join(found[:SHOWN])
         if len(found) > SHOWN:
-            text += f"\n({len(found) - SHOWN} more errors: see the error's .log)"
+            text += f"\n({many(len(found) - SHOWN, 'more error')}: see the error's .log)"
     for pattern, advice in _ADVICE:
         if re.search(pattern, log):
             return f"{text}\n{advice}"

@@ -15,6 +15,7 @@ import numpy as np
 
 from virtualgpu.compilers.nvrtc import CompilationError, compile_cuda
 from virtualgpu.ptx import Variable, parse
+from virtualgpu.wording import many
 
 _TABLE = "virtualgpu_signature_table"
 _PROBE = Path(__file__).with_suffix(".cuh").read_text(encoding="utf-8")
@@ -47,7 +48,7 @@ class ParameterType(NamedTuple):
             "f8": "double",
             "?0": "void",
         }
-        name = names.get(f"{self.kind}{self.size}", f"struct of {self.size} bytes")
+        name = names.get(f"{self.kind}{self.size}", f"struct of {many(self.size, 'byte')}")
         return f"{name} *" if self.pointer else name
 
     def takes_array_of(self, dtype: np.dtype) -> bool:

@@ -75,8 +75,8 @@ class CudaFunction:
         most = MAX_SHARED - self.uses.shared
         if not 0 <= nbytes <= most:
             raise LaunchError(
-                f"{nbytes:,} bytes of dynamic shared memory for {self.entry}: a block can have "
-                f"at most {most:,} beside the {self.uses.shared:,} that the kernel declares"
+                f"{many(nbytes, 'byte')} of dynamic shared memory for {self.entry}: a block can "
+                f"have at most {most:,} beside the {self.uses.shared:,} that the kernel declares"
             )
         self.dynamic_limit = int(nbytes)
 
@@ -150,8 +150,8 @@ class CudaFunction:
             )
         if shared_bytes > self.dynamic_limit:
             raise LaunchError(
-                f"{shared_bytes:,} bytes of dynamic shared memory for {self.entry}, which may "
-                f"have {self.dynamic_limit:,}: more must be asked for before the launch "
+                f"{many(shared_bytes, 'byte')} of dynamic shared memory for {self.entry}, which "
+                f"may have {self.dynamic_limit:,}: more must be asked for before the launch "
                 "(max_dynamic_shared_size_bytes)"
             )
         self.module.launch_bytes(

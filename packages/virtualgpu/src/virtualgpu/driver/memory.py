@@ -13,6 +13,7 @@ from virtualgpu.cuda.driver_api import API, DriverFailure, host_bytes
 from virtualgpu.driver.entries import Result, entry, forward
 from virtualgpu.memory.mapping import BASE, END
 from virtualgpu.watch import queues
+from virtualgpu.wording import many
 
 _Attribute = binding.CUpointer_attribute
 managed: set[int] = set()  # where managed allocations begin
@@ -80,7 +81,7 @@ def copy(target: int, origin: int, nbytes: int, stream: int = queues.LEGACY) -> 
         raise DriverFailure(
             Result.CUDA_ERROR_INVALID_VALUE,
             "cuMemcpy",
-            f"copy of {nbytes} bytes {'from' if target else 'to'} a null pointer",
+            f"copy of {many(nbytes, 'byte')} {'from' if target else 'to'} a null pointer",
         )
     if not on_device(target):
         if on_device(origin):

@@ -15,6 +15,7 @@ from virtualgpu.cuda.driver_api import DriverFailure
 from virtualgpu.driver import contexts
 from virtualgpu.driver.entries import Result, entry
 from virtualgpu.driver.memory import managed
+from virtualgpu.wording import many
 
 _DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
 _Attribute = binding.CUmemPool_attribute
@@ -49,7 +50,7 @@ class Pool:
             raise DriverFailure(
                 Result.CUDA_ERROR_OUT_OF_MEMORY,
                 "cuMemAllocFromPoolAsync",
-                f"{nbytes:,} bytes asked of a pool that may hold {self.limit:,} and holds "
+                f"{many(nbytes, 'byte')} asked of a pool that may hold {self.limit:,} and holds "
                 f"{self.used:,}",
             )
         if not nbytes:

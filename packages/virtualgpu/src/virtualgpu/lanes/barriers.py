@@ -14,6 +14,7 @@ from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.wave import WARP, Wave
 from virtualgpu.languages import language_of
 from virtualgpu.program.program import Block
+from virtualgpu.wording import many
 
 CLUSTER = "cluster.sync()"
 COUNT = 16  # barriers of a block: 0 to 15
@@ -98,8 +99,8 @@ def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
     if threads is not None:
         if ((threads % WARP != 0) | (threads == 0)).any():
             raise LaunchError(
-                f"a barrier of {int(threads.max())} threads: the number must be a multiple of "
-                f"{WARP}",
+                f"a barrier of {many(int(threads.max()), 'thread')}: the number must be a "
+                f"multiple of {WARP}",
                 location(wave, group),
             )
         state.expected[blocks] = threads

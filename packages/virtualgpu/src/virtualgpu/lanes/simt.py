@@ -19,6 +19,7 @@ from virtualgpu.lanes.group import ALL, NOBODY, Group
 from virtualgpu.lanes.registers import NOTHING, Registers
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.program.program import Block
+from virtualgpu.wording import many
 
 SPIN_LIMIT = 4  # idle rounds of a waiting loop before other lanes get their turn
 STARVATION = 20_000  # blocks that one group may run while others wait
@@ -203,7 +204,7 @@ def _barrier(
 def _indexed(wave: Wave, group: Group, block: Block, index: np.ndarray) -> list[Group]:
     if (index >= len(block.targets)).any():
         raise VirtualGPUError(
-            f"brx.idx: index {int(index.max())} in a table of {len(block.targets)} labels",
+            f"brx.idx: index {int(index.max())} in a table of {many(len(block.targets), 'label')}",
             barriers.location(wave, group),
         )
     if len(index) == 1:

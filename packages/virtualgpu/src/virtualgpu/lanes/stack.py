@@ -20,6 +20,7 @@ from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import MAX_LOCAL, STACK_TOP
 from virtualgpu.operations.types import DTYPES
 from virtualgpu.ptx import Immediate, Instruction, Register
+from virtualgpu.wording import many
 
 Emitter: TypeAlias = Any  # lanes.emit's, whose module imports this one
 
@@ -52,10 +53,10 @@ def allocate(at: Location, align: int, group: Group, size: np.ndarray) -> np.nda
         first = np.flatnonzero(bad)[0]
         _fail(
             VirtualGPUError,
-            f"stack overflow: alloca of {int(size[first]):,} bytes, where the thread's arrays "
-            f"and calls take {int(used[lanes[first]]) + frames:,} of its {MAX_LOCAL:,} bytes of "
-            "local memory; allocate less, give it back in each turn of a loop, or use an array "
-            "in global memory",
+            f"stack overflow: alloca of {many(int(size[first]), 'byte')}, where the thread's "
+            f"arrays and calls take {int(used[lanes[first]]) + frames:,} of its {MAX_LOCAL:,} "
+            "bytes of local memory; allocate less, give it back in each turn of a loop, or use "
+            "an array in global memory",
             at,
             group,
             bad,
@@ -130,7 +131,7 @@ def emit(emitter: Emitter, instruction: Instruction) -> None:
 
 def _count(operands: tuple[Any, ...], least: int, most: int, form: str) -> None:
     if not least <= len(operands) <= most:
-        raise PTXSyntaxError(f"{len(operands)} operands where it takes {form}")
+        raise PTXSyntaxError(f"{many(len(operands), 'operand')} where it takes {form}")
 
 
 def _register(emitter: Emitter, operand: Any, dtype: np.dtype) -> None:

@@ -182,7 +182,7 @@ class Launch:
         resident = MULTIPROCESSORS * blocks_per_multiprocessor(self.threads)
         if self.cooperative and self.blocks > resident:
             raise LaunchError(
-                f"a cooperative launch of {self.blocks:,} blocks of "
+                f"a cooperative launch of {many(self.blocks, 'block')} of "
                 f"{many(self.threads, 'thread')}: at "
                 f"most {resident} fit on the device at once, and all must "
                 "(kernel.max_cooperative_grid_blocks); let each thread do more"
@@ -203,7 +203,7 @@ class Launch:
         variables = wanted.parameters
         if len(parameters) != len(variables):
             raise LaunchError(
-                f"kernel {self.program.display} takes {len(variables)} parameters, "
+                f"kernel {self.program.display} takes {many(len(variables), 'parameter')}, "
                 f"not {len(parameters)}"
             )
         raw = bytearray(self.program.parameter_bytes)
@@ -277,7 +277,7 @@ class Launch:
         self._ticks += 1
         if self.instructions > self.budget.instructions:
             raise BudgetExceeded(
-                f"the kernel ran {self.instructions:,} instructions, its budget is "
+                f"the kernel ran {many(self.instructions, 'instruction')}, its budget is "
                 f"{self.budget.instructions:,.0f}: does this loop end?",
                 barriers.location(wave, group),
             )
@@ -300,7 +300,7 @@ class Launch:
         blocks = (
             "its only block had not"
             if self.blocks == 1
-            else (f"{ended:,} of its {self.blocks:,} blocks had")
+            else (f"{ended:,} of its {many(self.blocks, 'block')} had")
         )
         return BudgetExceeded(
             f"the kernel ran for {self.budget.seconds:g} s of processor time and was stopped; "
@@ -312,7 +312,7 @@ class Launch:
     def reserve(self, nbytes: int, what: str) -> None:
         if nbytes > self.budget.nbytes:
             raise OutOfMemory(
-                f"{nbytes:,} bytes of {what} for one wave of blocks; the budget "
+                f"{many(nbytes, 'byte')} of {what} for one wave of blocks; the budget "
                 f"is {self.budget.nbytes:,}"
             )
 

@@ -98,11 +98,11 @@ class GlobalMemory:
         """
         nbytes = int(nbytes)
         if nbytes < 0:
-            raise ValueError(f"cannot allocate {nbytes} bytes")
+            raise ValueError(f"cannot allocate {many(nbytes, 'byte')}")
         with self._lock:
             if self.allocated + nbytes > self.capacity:
                 raise OutOfMemory(
-                    f"{nbytes:,} bytes asked for, {self.capacity - self.allocated:,} of the "
+                    f"{many(nbytes, 'byte')} asked for, {self.capacity - self.allocated:,} of the "
                     f"device's {self.capacity:,} are free; free arrays you no longer need"
                 )
             span = -(-max(nbytes, 1) // ALIGN) * ALIGN + GUARD
@@ -188,7 +188,7 @@ class GlobalMemory:
             before = self._retired.pop(address)
             if -(-nbytes // ALIGN) > -(-before // ALIGN):
                 self._retired[address] = before
-                raise VirtualGPUError(f"{nbytes} bytes asked of a place with {before}")
+                raise VirtualGPUError(f"{many(nbytes, 'byte')} asked of a place with {before}")
             self._freed = [one for one in self._freed if one[0] != address]
             at = bisect.bisect(self.starts, address)
             self.starts.insert(at, address)

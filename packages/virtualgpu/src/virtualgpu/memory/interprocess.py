@@ -14,6 +14,7 @@ import struct
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.mapping import BASE, PAGE
+from virtualgpu.wording import many
 
 HANDLE_BYTES = 64  # CU_IPC_HANDLE_SIZE
 # What a handle says: a mark, the process, its file, the file's inode (another process may have the
@@ -66,7 +67,8 @@ def open_handle(memory: GlobalMemory, handle: bytes) -> int:
         memory.opened[handle] = address, users + 1
         return address
     gone = VirtualGPUError(
-        f"process {process} has ended, or has freed the array of {nbytes} bytes that it shared"
+        f"process {process} has ended, or has freed the array of {many(nbytes, 'byte')} that it "
+        "shared"
     )
     try:
         file = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)

@@ -15,6 +15,7 @@ import numpy as np
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.mapping import END
+from virtualgpu.wording import many
 
 BASE_ALIGN = 512  # bytes (cudaDeviceProp::textureAlignment)
 PITCH_ALIGN = 32  # bytes (cudaDeviceProp::texturePitchAlignment)
@@ -196,8 +197,8 @@ def _check(memory: GlobalMemory, texels: Texels) -> None:
         "f4",
     ):
         raise VirtualGPUError(
-            f"elements of {texels.channels} channels of {texels.dtype}: a texture has 1, 2 or 4, "
-            "integers of 8, 16 or 32 bits, or floats of 16 or 32"
+            f"elements of {many(texels.channels, 'channel')} of {texels.dtype}: a texture has "
+            "1, 2 or 4, integers of 8, 16 or 32 bits, or floats of 16 or 32"
         )
     if min(texels.extents) < 1:
         raise VirtualGPUError(f"a texture of {texels}: it has at least one element each way")
@@ -209,8 +210,8 @@ def _check(memory: GlobalMemory, texels: Texels) -> None:
     width = texels.extents[0] * texels.size
     if texels.kind == "pitch" and (texels.pitch % PITCH_ALIGN or texels.pitch < width):
         raise VirtualGPUError(
-            f"rows {texels.pitch} bytes apart that have {width} bytes: the pitch is a multiple of "
-            f"{PITCH_ALIGN} and at least a row's length; pad the rows"
+            f"rows {texels.pitch} bytes apart that have {many(width, 'byte')}: the pitch is a "
+            f"multiple of {PITCH_ALIGN} and at least a row's length; pad the rows"
         )
     rows = int(np.prod(texels.extents[1:]))
     memory.demand(texels.address, (rows - 1) * texels.pitch + width, "a texture")

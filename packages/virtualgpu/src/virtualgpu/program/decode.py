@@ -176,9 +176,9 @@ class _Decoder:
         for operand in (source, target):
             if isinstance(operand, Vector) and len(operand.items) not in ((2,) if wide else (2, 4)):
                 raise PTXSyntaxError(
-                    f"mov.b128 of {len(operand.items)} parts: it has two, of .b64"
+                    f"mov.b128 of {many(len(operand.items), 'part')}: it has two, of .b64"
                     if wide
-                    else f"mov of {len(operand.items)} parts: {instruction.text[:80]}"
+                    else f"mov of {many(len(operand.items), 'part')}: {instruction.text[:80]}"
                 )
         if wide and isinstance(source, Immediate):
             raise PTXSyntaxError("mov.b128 of a literal: put two of .b64 together")

@@ -41,7 +41,8 @@ def demand(block: Block, operation: Operation, addresses: np.ndarray, element: E
     if size > 1 and ((odd := addresses % size != 0).any()):
         address = int(addresses.reshape(-1)[np.argmax(odd.reshape(-1))])
         raise MisalignedAddressError(
-            f"{verb(operation)} at {address:#x}, which is no multiple of an element's {size} bytes",
+            f"{verb(operation)} at {address:#x}, which is no multiple of an element's "
+            f"{many(size, 'byte')}",
             block.location(operation),
             address=address,
         )
@@ -208,5 +209,5 @@ def atomic(
 def argument(raw: bytes, element: Element) -> np.ndarray:
     """A kernel's parameter from its bytes. Raises LaunchError where they are too few."""
     if len(raw) != element.size:
-        raise LaunchError(f"{len(raw)} bytes for a parameter of {element.size} ({element})")
+        raise LaunchError(f"{many(len(raw), 'byte')} for a parameter of {element.size} ({element})")
     return decoded(np.frombuffer(raw, element.stored)[0], element).reshape(())

@@ -18,6 +18,7 @@ from virtualgpu.tile import access, arithmetic, reductions, shapes, views
 from virtualgpu.tile.body import Operation, Region
 from virtualgpu.tile.events import Launch
 from virtualgpu.tile.types import Element
+from virtualgpu.wording import many
 
 _FORMAT = re.compile(r"%([-+ #0]*)(\d{0,4})(\.\d{1,3})?(?:hh|h|ll|l|z|j|t)?([a-zA-Z%])")
 PRINTED = 4096  # elements of a tile that are printed
@@ -356,7 +357,7 @@ def _print(block: Block, operation: Operation, given: list) -> list:
 def _shown(value: np.ndarray, spec: str) -> str:
     if value.ndim:
         if value.size > PRINTED:
-            return f"[a tile of {value.size} elements]"
+            return f"[a tile of {many(value.size, 'element')}]"
         return f"[{', '.join(_shown(part, spec) for part in value)}]"
     number = value.item()
     try:

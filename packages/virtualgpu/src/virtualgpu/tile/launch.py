@@ -26,6 +26,7 @@ from virtualgpu.tile import access, events
 from virtualgpu.tile.blocks import Block
 from virtualgpu.tile.body import Operation
 from virtualgpu.tile.module import TileModule
+from virtualgpu.wording import many
 
 PRINTED = 1 << 20  # characters of a launch
 RESIDENT = 4096  # blocks that wait for one another at once
@@ -67,7 +68,8 @@ class TileLaunch:
         wanted = self.kernel_code.parameters
         if len(parameters) != len(wanted):
             raise LaunchError(
-                f"kernel {self.kernel} takes {len(wanted)} parameters, not {len(parameters)}"
+                f"kernel {self.kernel} takes {many(len(wanted), 'parameter')}, not "
+                f"{len(parameters)}"
             )
         self.arguments: list[Any] = [
             access.argument(raw, one.element) for raw, one in zip(parameters, wanted, strict=True)
@@ -124,8 +126,8 @@ class TileLaunch:
             self.operations > self.budget.instructions or time.thread_time() > self._deadline
         ):
             raise BudgetExceeded(
-                f"kernel {self.kernel} was stopped after {self.operations:,} operations on tiles: "
-                "it probably never ends; does a loop wait for what no block does?",
+                f"kernel {self.kernel} was stopped after {many(self.operations, 'operation')} "
+                "on tiles: it probably never ends; does a loop wait for what no block does?",
                 block.location(operation),
             )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from virtualgpu.tile.body import Operation
 from virtualgpu.tile.bytecode import MOST_ELEMENTS, damaged
 from virtualgpu.tile.types import NAMED, Element, Tensor, Tile, Token, View
+from virtualgpu.wording import many
 
 _rules: dict[str, Callable[[Operation], bool | str]] = {}
 _I32 = Tile(NAMED["i32"], ())
@@ -119,7 +120,7 @@ def _constant(operation: Operation) -> bool | str:
     count = math.prod(tile.shape)
     size = 3 if tile.element.name == "tf32" else tile.element.size
     fits = {size, size * count} if tile.element.name != "i1" else {1, -(-count // 8)}
-    return len(data) in fits or f"{len(data)} bytes of a constant"
+    return len(data) in fits or f"{many(len(data), 'byte')} of a constant"
 
 
 @_rule("iota")

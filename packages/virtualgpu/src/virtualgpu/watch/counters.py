@@ -233,7 +233,7 @@ class Counters:
                     (
                         f"shared {kind}s",
                         f"{requests:,} requests, {waves:,} wavefronts, "
-                        f"{conflicts:,} bank conflicts",
+                        f"{many(conflicts, 'bank conflict')}",
                     )
                 )
         if self.local_loads or self.local_stores:

@@ -24,6 +24,7 @@ import numpy as np
 from virtualgpu import sources
 from virtualgpu.lanes.events import Access, Observer
 from virtualgpu.ptx.opcodes import JUMPS, traits
+from virtualgpu.wording import many
 
 LIMIT = 200_000  # threads' steps that are kept of a launch, about 10 MB
 
@@ -283,5 +284,5 @@ def _ranges(threads: np.ndarray) -> str:
         f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in np.split(ordered, breaks)
     ]
     if len(parts) > 4:
-        parts = [*parts[:3], f"… ({len(ordered)} threads)"]
+        parts = [*parts[:3], f"… ({many(len(ordered), 'thread')})"]
     return ", ".join(parts)

@@ -35,6 +35,7 @@ from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import Assignment, role_of
 from gpucourse.grading.verdict import Verdict
 from gpucourse.system.programs import search_path
+from virtualgpu.api import many
 
 # Written into the folder that the demo makes, so that it never clears another one.
 MARKER = ".made-by-gpucourse-demo"
@@ -377,7 +378,7 @@ def run(
     wrong = demo.report()
     count = sum(len(students) for _, students in demo.classes.values())
     console.print(
-        f"{count} submissions in {time.monotonic() - began:.0f} s; gradebook, grades.csv "
+        f"{many(count, 'submission')} in {time.monotonic() - began:.0f} s; gradebook, grades.csv "
         f"and feedback are in {demo.folder}",
         markup=False,
     )

@@ -25,6 +25,7 @@ from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.nbgrader.gradebook import GradebookWriter, configuration
 from gpucourse.grading.verdict import as_text
 from gpucourse.system.atomic import PRIVATE, write_atomically
+from virtualgpu.api import many
 
 # Of one zip file, taken together: 300 students with 10 MB each.
 MOST_BYTES = 3000 * MEGABYTE
@@ -160,8 +161,8 @@ def _collect(
             for name, entry in files.items():
                 write_atomically(folder / name, packed.read(entry), PRIVATE)
     tell(
-        f"{len(found) - len(left)} submissions of {assignment} are in submitted/. When they were "
-        f"handed in is not in {platform.title}'s file, so none counts as late."
+        f"In submitted/ now: {many(len(found) - len(left), 'submission')} of {assignment}. When "
+        f"work was handed in is not in {platform.title}'s file, so none counts as late."
     )
     if left:
         tell(
@@ -241,8 +242,8 @@ def _export(
     write_atomically(target, written.getvalue(), PRIVATE)
     filled = set(marks) & set(numbers[1:]) - doubles
     tell(
-        f"{target.name}: {len(filled)} marks of {assignment}, of {most:g} points. Import it in "
-        f"{platform.title}."
+        f"{target.name}: {many(len(filled), 'mark')} of {assignment}, of {most:g} points. "
+        f"Import it in {platform.title}."
     )
     for text in sorted(highest):
         _compare(text, most, platform, tell)

@@ -31,6 +31,7 @@ from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import read_back
 from gpucourse.grading.verdict import Verdict
 from gpucourse.system.programs import search_path
+from virtualgpu.api import many
 
 REBUILT = "rebuilt"
 _prepared: set[tuple[str, str]] = set()
@@ -134,7 +135,7 @@ def _make_room(root: Path, assignment: str, student: str, c: Config) -> None:
     with GradebookWriter(Classroom(root), c) as book:
         if assignment and (stale := take_away(book, root, assignment, student)):
             print(
-                f"{len(stale)} pages no longer say what the gradebook says, and are made anew: "
+                f"{many(len(stale), 'page')} made anew, for the gradebook says otherwise now: "
                 + ", ".join(stale),
                 file=sys.stderr,
             )

@@ -15,6 +15,7 @@ from virtualgpu.lanes.families import copies, mbarrier
 from virtualgpu.lanes.memory_access import address_of
 from virtualgpu.program.site import Site
 from virtualgpu.ptx import Immediate, Instruction, Register
+from virtualgpu.wording import many
 
 Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
@@ -41,7 +42,7 @@ def _options(
 
 def _operands(instruction: Instruction, operands: tuple[Any, ...], *counts: int) -> None:
     if len(operands) not in counts:
-        raise PTXSyntaxError(f"{instruction.name} with {len(operands)} operands")
+        raise PTXSyntaxError(f"{instruction.name} with {many(len(operands), 'operand')}")
 
 
 # -- copies ----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.memory.mapping import BASE
 from virtualgpu.program.site import Site
+from virtualgpu.wording import many
 
 _PIECES = {16: ("u4", 4), 8: ("u4", 2), 4: ("u4", 1), 2: ("u2", 1), 1: ("u1", 1)}
 
@@ -85,7 +86,7 @@ def start(
             to,
             group,
             at,
-            f"an asynchronous copy of {to.size} bytes is to read "
+            f"an asynchronous copy of {many(to.size, 'byte')} is to read "
             f"{int(read[at])}: src-size is cp-size at most",
         )
     target, origin = _places(to, source, group, target, origin)
@@ -154,7 +155,10 @@ def bulk(
     if (bad := (nbytes % size != 0) | (nbytes == 0)).any():
         at = int(np.argmax(bad))
         mbarrier.fault(
-            to, group, at, f"a bulk copy of {int(nbytes[at])} bytes: it copies multiples of {size}"
+            to,
+            group,
+            at,
+            f"a bulk copy of {many(int(nbytes[at]), 'byte')}: it copies multiples of {size}",
         )
     pieces = nbytes // size
     of_lane = np.repeat(np.arange(group.count), pieces)

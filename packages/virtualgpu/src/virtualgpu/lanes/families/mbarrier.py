@@ -23,6 +23,7 @@ from virtualgpu.lanes import access
 from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.program.site import Site
+from virtualgpu.wording import many
 
 LARGEST = (1 << 20) - 1  # of counts; of the bytes' count either way
 _EXPECTED, _BYTES, _PHASE = (np.uint64(n) for n in (20, 40, 61))
@@ -91,7 +92,8 @@ def init(site: Site, group: Group, address: np.ndarray, count: np.ndarray) -> No
             site,
             group,
             at,
-            f"an mbarrier is made for {int(count[at])} arrivals; it counts 1 to {LARGEST:,}",
+            f"an mbarrier is made for {many(int(count[at]), 'arrival')}; it counts 1 to "
+            f"{LARGEST:,}",
         )
     first = np.zeros(len(words), bool)
     first[np.unique(words, return_index=True)[1]] = True

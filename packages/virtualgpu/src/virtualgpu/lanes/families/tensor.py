@@ -18,6 +18,7 @@ from virtualgpu.lanes.memory_access import address_of
 from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.program.site import Site
 from virtualgpu.ptx import Instruction, Register, Vector
+from virtualgpu.wording import many
 
 Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
@@ -125,7 +126,7 @@ def rows(emitter: Emitter, instruction: Instruction) -> None:
     )
     operands: Sequence[Any] = instruction.operands
     if len(operands) != 2:
-        raise PTXSyntaxError(f"{instruction.name} with {len(operands)} operands")
+        raise PTXSyntaxError(f"{instruction.name} with {many(len(operands), 'operand')}")
     registers, where = operands if loads else reversed(operands)
     function = partial(
         matrices.load_rows if loads else matrices.store_rows, site, count, transposed
@@ -162,7 +163,9 @@ def _product(
         for one in (("a", shape, a), ("b", shape, b), ("c", shape, c), ("c", shape, d))
     ]
     if len(instruction.operands) != 4:
-        raise PTXSyntaxError(f"{instruction.name} with {len(instruction.operands)} operands")
+        raise PTXSyntaxError(
+            f"{instruction.name} with {many(len(instruction.operands), 'operand')}"
+        )
     targets, *given = (
         _items(emitter, instruction, operand, one.registers, one.word)
         for operand, one in zip(instruction.operands, (of_d, of_a, of_b, of_c), strict=True)
@@ -202,7 +205,7 @@ def _tile(emitter: Emitter, instruction: Instruction, what: str) -> None:
     site = replace(site, width=size // 4)
     operands: list[Any] = list(instruction.operands)
     if len(operands) not in (2, 3):
-        raise PTXSyntaxError(f"{instruction.name} with {len(operands)} operands")
+        raise PTXSyntaxError(f"{instruction.name} with {many(len(operands), 'operand')}")
     registers, where = operands[:2] if what == "load" else operands[1::-1]
     function = partial(
         matrices.load_tile if what == "load" else matrices.store_tile, replace(tile, site=site)
@@ -247,7 +250,7 @@ def _items(
     items: tuple[Any, ...] = operand.items if isinstance(operand, Vector) else (operand,)
     if len(items) != count:
         raise PTXSyntaxError(
-            f"{instruction.name}: {len(items)} registers where a lane's part of "
+            f"{instruction.name}: {many(len(items), 'register')} where a lane's part of "
             f"the matrix has {count}"
         )
     registers = emitter.code.function.registers

@@ -14,6 +14,7 @@ from virtualgpu.lanes.families import texture_unit
 from virtualgpu.lanes.families.texture_unit import Use
 from virtualgpu.operations.types import DTYPES
 from virtualgpu.ptx import Instruction, Register, Vector
+from virtualgpu.wording import many
 
 Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
@@ -63,7 +64,9 @@ def surface(emitter: Emitter, instruction: Instruction) -> None:
     ):
         _refuse(instruction)
     if len(instruction.operands) != 2:
-        raise PTXSyntaxError(f"{instruction.name} with {len(instruction.operands)} operands")
+        raise PTXSyntaxError(
+            f"{instruction.name} with {many(len(instruction.operands), 'operand')}"
+        )
     loads = instruction.opcode == "suld"
     values, where = instruction.operands if loads else reversed(instruction.operands)
     dtype = DTYPES[words[2]]
@@ -90,7 +93,7 @@ def _place(instruction: Instruction, where: Any, geometry: str) -> tuple[Any, ..
 def _items(instruction: Instruction, operand: Any, count: int) -> tuple[Any, ...]:
     items = operand.items if isinstance(operand, Vector) else (operand,)
     if len(items) != count:
-        raise PTXSyntaxError(f"{len(items)} values where {instruction.name} moves {count}")
+        raise PTXSyntaxError(f"{many(len(items), 'value')} where {instruction.name} moves {count}")
     return items
 
 

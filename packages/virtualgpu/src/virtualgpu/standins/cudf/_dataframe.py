@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from virtualgpu.wording import many
+
 from . import _udf
 from ._binary import give_operators
 from ._building import columns_of, columns_of_dict, once
@@ -201,7 +203,10 @@ class DataFrame(HostCopies, Frame):
         return self._as_pandas()._repr_html_()
 
     def info(self, *args, **kwargs) -> None:
-        print(f"<class 'cudf.DataFrame'>: {len(self)} rows, {len(self._columns)} columns")
+        print(
+            f"<class 'cudf.DataFrame'>: {many(len(self), 'row')}, "
+            f"{many(len(self._columns), 'column')}"
+        )
         for name, column in self._columns.items():
             print(f"  {name}: {len(column) - column.null_count} non-null, {column.dtype}")
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from virtualgpu.wording import many
+
 from ._columns import as_column
 from ._dataframe import DataFrame
 from ._frame import Frame
@@ -133,7 +135,9 @@ def read_csv(filepath_or_buffer, *args, nrows=None, delim_whitespace=False, **kw
         )
     )
     if len(types) != len(read.columns):
-        raise ValueError(f"dtype has {len(types)} types for {len(read.columns)} columns")
+        raise ValueError(
+            f"dtype has {many(len(types), 'type')} for {many(len(read.columns), 'column')}"
+        )
     return DataFrame(
         {name: read[name].astype(one) for name, one in zip(read.columns, types, strict=True)},
         index=read.index,

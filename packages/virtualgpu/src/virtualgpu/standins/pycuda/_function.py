@@ -205,7 +205,7 @@ class Function:
             raise LogicError("prepared_call before prepare: say the arguments' types first")
         letters = _letters(self.arg_format)
         if len(letters) != len(args):
-            raise struct.error(f"pack requires exactly {len(letters)} arguments")
+            raise struct.error(f"pack requires exactly {many(len(letters), 'argument')}")
         arguments = [_packed(letter, value) for letter, value in zip(letters, args, strict=True)]
         self._launch(grid, block, arguments, shared_size, stream)
 

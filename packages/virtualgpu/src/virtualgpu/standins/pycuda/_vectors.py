@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from virtualgpu.wording import many
+
 from .tools import get_or_register_dtype
 
 _BASES = {
@@ -29,7 +31,7 @@ class vec:
 def _maker(dtype: np.dtype):
     def make(*values):
         if len(values) != len(dtype.names):
-            raise TypeError(f"{len(dtype.names)} values for {', '.join(dtype.names)}")
+            raise TypeError(f"{many(len(dtype.names), 'value')} for {', '.join(dtype.names)}")
         return np.array(values, dtype=dtype)
 
     return staticmethod(make)

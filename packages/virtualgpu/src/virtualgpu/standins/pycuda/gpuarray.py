@@ -10,6 +10,8 @@ import warnings
 
 import numpy as np
 
+from virtualgpu.wording import many
+
 from . import _memory
 from ._array import ArrayFlags, GPUArray, scalar_array, splay
 from ._missing import lookup
@@ -163,7 +165,9 @@ def take(a: GPUArray, indices: GPUArray, out=None, stream=None) -> GPUArray:
     chosen = indices._host
     flat = a._host.reshape(-1, order="A")
     if chosen.size and (chosen.min() < 0 or chosen.max() >= flat.size):
-        raise IndexError(f"indices from {chosen.min()} to {chosen.max()} of {flat.size} elements")
+        raise IndexError(
+            f"indices from {chosen.min()} to {chosen.max()} of {many(flat.size, 'element')}"
+        )
     return out._write(flat[chosen])
 
 
