@@ -9,6 +9,7 @@ Other answers of these kinds are written out among the lecture's wrong ones;
 from __future__ import annotations
 
 import copy
+import dis
 import linecache
 import re
 import tomllib
@@ -114,8 +115,18 @@ def _of_cpp(source: str) -> Iterator[tuple[str, str, object]]:
 
 def _of_a_function(function: Callable) -> Iterator[tuple[str, str, object]]:
     for place, name in enumerate(signature(function).parameters):
-        yield IGNORES, f"ignores {name}", _frozen(function, place)
+        if _reads(function, name):  # an argument that a caller hands over may be of no use
+            yield IGNORES, f"ignores {name}", _frozen(function, place)
     yield EXAMPLE, "the first answer by heart", _by_heart(function)
+
+
+def _reads(function: Callable, name: str) -> bool:
+    """Whether the function's own code loads this argument, for a function within it too."""
+    return any(
+        step.opname.startswith("LOAD_")
+        and name in (step.argval if isinstance(step.argval, tuple) else (step.argval,))
+        for step in dis.get_instructions(function)
+    )
 
 
 def _frozen(function: Callable, place: int) -> Callable:
