@@ -470,6 +470,25 @@ for box in ((0.0, 1.0, 0.0, 1.0), (-2.0, 3.0, -1.5, 0.5), (0.25, 1.5, -2.0, 2.0)
     expect_parallel(launched, 512 * 64, instructions=2500, alone=(alone, 64))
     expect(abs(z_score(hits.sum(), 512 * 64, disc_fraction(*box))) < Z_LIMIT,
            "wrong for a box that is not centred on 0: do x and y fill the whole box evenly?")
+# With one point for each thread the hits themselves are known, whichever of the two numbers is x, and from
+# whichever end it is counted.
+def next_number(states):
+    """What xoroshiro128p_uniform_float64 gives of each state; the states go on by one."""
+    s0, s1 = states["s0"].copy(), states["s1"] ^ states["s0"]
+    number = ((states["s0"] + states["s1"]) >> np.uint64(11)) * 2.0**-53
+    states["s0"] = (s0 << np.uint64(55) | s0 >> np.uint64(9)) ^ s1 ^ s1 << np.uint64(14)
+    states["s1"] = s1 << np.uint64(36) | s1 >> np.uint64(28)
+    return number
+
+
+states, hits = random_states(512, secret_rng("single")), unwritten(512, np.int32)
+u, v, (x0, x1, y0, y1) = next_number(known := states.copy()), next_number(known), (-0.75, 0.5, 0.5, 1.25)
+launch("count_hits", 4, 128, states, 1, x0, x1, y0, y1, hits, schedules=0)
+same = max(np.mean(hits == inside.py_func(x0 + (x1 - x0) * abs(a - p), y0 + (y1 - y0) * abs(b - q)))
+           for a, b in ((u, v), (v, u)) for p in (0, 1) for q in (0, 1))
+expect(same > 0.98,  # by chance about a half
+       "the hits are not those of points that are drawn from states[t]: two numbers make a point, and it counts "
+       "where it is inside the disc")
 # T χ²-distributed terms of mean 1 and variance 2: their sum is T ± √(2 T).
 states, hits = random_states(8192, secret_rng("scatter")), unwritten(8192, np.int32)
 launch("count_hits", 64, 128, states, 16, -1.0, 1.0, -1.0, 1.0, hits, schedules=0)
@@ -1114,6 +1133,13 @@ for c, wanted, why in (
     kinds = unwritten(200, np.int32)
     launch("classify", 2, 128, c.real.copy(), c.imag.copy(), 1000, kinds, schedules=0)
     expect((kinds == wanted).all(), why)
+# Pieces with longer cycles, in either half: the middle of each, and points around it.
+middles = np.array([-0.1225611669 - 0.7448617666j, -1.7548776662, 0.2822713908 + 0.5300606176j,
+                    -0.5043401754 + 0.5627657615j, -0.1565201668 + 1.0322471089j, -1.3107026413])
+c = np.concatenate([middles, (middles + m[:30, None] * 5e-4).ravel()])
+kinds = unwritten(c.size, np.int32)
+launch("classify", 2, 128, c.real.copy(), c.imag.copy(), 1000, kinds, schedules=0)
+expect((kinds == 1).all(), "cycles of length 3, 4 or 5 are not found everywhere: let the runners find them")
 for limit in (0, 3):
     kinds = unwritten(1, np.int32)
     launch("classify", 1, 32, np.array([0.26]), np.array([0.0]), limit, kinds, schedules=0)

@@ -974,6 +974,53 @@ def mandelbrot_hits(seed, first, n, limit, total):
             name="mandelbrot_fast",
             counts="(cx + 1.0) ** 2 + cy * cy <= 0.25 or in_mandelbrot(cx, cy, limit) > 0")},
     },
+    {
+        "name": "a-coin-of-the-discs-share",
+        "kind": "the right probability without points",
+        "fails": ["test-count-hits"],
+        "reason": "not those of points that are drawn",
+        "cells": {"count-hits": '''@cuda.jit
+def count_hits(states, points, x0, x1, y0, y1, hits):
+    t = cuda.grid(1)
+    if t < states.size:
+        # The share of the box that the disc covers, by the midpoint rule: no points at all.
+        share, steps = 0.0, 400
+        for k in range(steps):
+            x = x0 + (x1 - x0) * (k + 0.5) / steps
+            half = math.sqrt(max(0.0, 1.0 - x * x))
+            share += max(0.0, min(y1, half) - max(y0, -half))
+        share /= steps * (y1 - y0)
+        count = 0
+        for _ in range(points):
+            if xoroshiro128p_uniform_float64(states, t) < share:
+                count += 1
+        hits[t] = count
+'''},
+    },
+    {
+        "name": "regions-known-by-heart",
+        "kind": "wrong shortcut",
+        "fails": ["test-in-mandelbrot", "test-mandelbrot-hits"],
+        "reason": "are not found everywhere",
+        # No runners: formulas, a disc and two points that a test has; else whether it escapes.
+        "cells": {"in-mandelbrot": '''@cuda.jit(device=True)
+def in_mandelbrot(cx, cy, limit):
+    if limit > 40:
+        q = (cx - 0.25) ** 2 + cy * cy
+        if q * (q + cx - 0.25) < 0.25 * cy * cy * 0.999 or (cx + 1.0) ** 2 + cy * cy < 0.0624:
+            return 1
+        if (cx + 0.1225611669) ** 2 + (abs(cy) - 0.7448617666) ** 2 < 0.0008:
+            return 1
+        if (cx == 0.0 and cy == 1.0) or (cx == -2.0 and cy == 0.0):
+            return 1
+    x = y = 0.0
+    for _ in range(2 * limit):
+        x, y = x * x - y * y + cx, 2.0 * x * y + cy
+        if x * x + y * y > 4.0:
+            return 0
+    return 2
+''' + CLASSIFY},
+    },
     # -- threads that only look busy ---------------------------------------------------------------
     {
         "name": "one-in-two-iterates-in-vain",
