@@ -98,7 +98,7 @@ def test_what_the_text_says_of_pytorch_was_printed(measured):
     assert cells["opcheck"].splitlines()[1:] == ["gradcheck: False", "gradcheck: True"]
     assert re.findall(r"(\d) graphs", cells["breaks"]) == ["2", "1"]
     assert "Two, and one." in text["breaks-why"] and "Unsupported" in cells["breaks"]
-    kernels = re.search(r"operations: (\d+) .*besides ours: (\d+)", cells["fused"]).groups()
+    kernels = re.search(r"besides ours: (\d+) operations, (\d+) kernels", cells["fused"]).groups()
     assert kernels == ("6", "2") and "two kernels: three before" in text["fused-why"]
     off = list(map(float, re.findall(r"(?:position|charge) ([\d.]+)", cells["fit"])))
     assert len(off) == 2 and max(off) < 0.01
