@@ -260,7 +260,7 @@ def raw(gaps):
         look="the name that cp.RawKernel(…) was given to",
     )
     # On the virtual GPU also where there is a real one: it names the line of a bad address.
-    module = virtualgpu.Module.from_cuda(gaps.code)
+    module = virtualgpu.Module.from_cuda(gaps.code, options=tuple(gaps.options or ()))
     random = np.random.default_rng(35)
     for k, n in enumerate(LENGTHS):
         time = np.sort(random.uniform(3, 20, n))

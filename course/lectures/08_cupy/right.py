@@ -82,3 +82,7 @@ def raw(body):
 right("raw", "leaves early")(raw("if (i + 1 >= n) return; gap[i] = time[i + 1] - time[i];"))
 right("raw", "strides")(
     raw("for (; i < n - 1; i += gridDim.x * blockDim.x) gap[i] = time[i + 1] - time[i];"))
+right("raw", "a macro from its options")(cp.RawKernel(
+    'extern "C" __global__ void gaps(const double *time, double *gap, int n)\n'
+    "{ int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "  if (i + NEXT < n) gap[i] = time[i + NEXT] - time[i]; }", "gaps", options=("-DNEXT=1",)))

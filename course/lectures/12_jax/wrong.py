@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
 WRONG, wrong = collection("12_jax")
 
@@ -207,3 +207,7 @@ def by_the_formula(target, speed):
 wrong("vmap", "one element comes after the other")(in_loops_of_jax, distance)
 wrong("aim", "nothing asks for the slope")(halves, distance)
 wrong("aim", "nothing asks for the slope")(by_the_formula, distance)
+
+
+wrong("pad", "shape|size|broadcast", "made for 64 elements")(
+    swap("jnp.arange(values.size) < n", "jnp.arange(64) < n"))
