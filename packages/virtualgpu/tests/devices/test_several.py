@@ -23,7 +23,7 @@ def four(monkeypatch):
     monkeypatch.setattr(devices, "_devices", several(4))
     hooks._forget_devices(driver.driver, numba_devices)  # it has counted one
     yield devices.every()
-    API._stack().clear()
+    API._contexts.stack.clear()
     devices.select(0)
     hooks._forget_devices(driver.driver, numba_devices)
     if not before:
