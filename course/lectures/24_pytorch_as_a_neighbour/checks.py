@@ -100,7 +100,7 @@ OF_COLLECT = "`collect(x, charge, g)` gives both: of what was kept, and of the g
     hints=(
         "The idea: `collect` needs the hits, their charges and `g`. The last comes; the others "
         "have to be kept when they're there.",
-        "The shape: `ctx.save_for_backward(x, charge)`; then `x, charge = ctx.saved_tensors` and "
+        "The shape: `ctx.save_for_backward(…)` with both arrays; then `x, charge = ctx.saved_tensors` and "
         "`by_x, by_charge = collect(x, charge, g)`.",
     ),
 )

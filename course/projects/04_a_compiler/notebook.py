@@ -772,7 +772,7 @@ same("def f(x, y): return y * y, 2 * y", rng.normal(size=5), np.array(rng.normal
 a, b = rng.normal(size=2).round(3)
 letters = ", ".join(f"x{n}" for n in range(130))
 same(f"def f({letters}): return x0 + x118 * x117 + {a} * x129 - x44",
-     *(rng.normal(size=(1,)) for _ in range(130)), otherwise="wrong with 130 arguments")
+     *(rng.normal(size=9) for _ in range(130)), otherwise="wrong with 130 arguments")
 same("def f(x): return jnp.isnan(x), x == x", np.array([np.nan, 1.0, np.inf]),
      otherwise="NaN is taken for equal to itself")
 # Programs that grow by chance: each line takes two values that are there already.
