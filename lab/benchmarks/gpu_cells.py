@@ -65,9 +65,8 @@ def _of_cell(cell: str, text: str) -> list[tuple[frozenset[str], ast.stmt, str]]
 def _bound(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         yield statement.name
-        for (
-            decorator
-        ) in statement.decorator_list:  # PyTorch's operator is whole once it has its fake
+        # PyTorch's operator is whole once it has its fake.
+        for decorator in statement.decorator_list:
             match decorator:
                 case ast.Attribute(ast.Name(name), "register_fake"):
                     yield name

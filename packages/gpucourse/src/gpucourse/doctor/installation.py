@@ -56,7 +56,7 @@ def installers() -> Iterator[Finding]:
             "--no-deps --editable .",
         )
     if clean:
-        yield Finding(group, "installed once", OK, f"{many(len(installed), 'package')}")
+        yield Finding(group, "installed once", OK, many(len(installed), "package"))
 
 
 def _by_conda() -> Iterator[tuple[str, str]]:
