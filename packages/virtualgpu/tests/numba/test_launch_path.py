@@ -45,4 +45,4 @@ def test_the_second_launch_of_a_kernel_soon_reaches_its_first_load():
         sys.setprofile(None)
         gc.enable()
     assert files[-1] == access.__file__
-    assert len(files) <= 80 and len(set(files)) <= 25, (len(files), len(set(files)))
+    assert len(files) <= 75 and len(set(files)) <= 24, (len(files), len(set(files)))

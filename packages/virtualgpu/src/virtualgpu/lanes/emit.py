@@ -21,6 +21,7 @@ from virtualgpu.lanes.b128 import halves, join
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.special import SPECIAL
 from virtualgpu.lanes.wave import WARP
+from virtualgpu.operations.compiler import Deferred
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.program.decode import decoding
 from virtualgpu.program.program import Block, Program
@@ -134,6 +135,9 @@ class Emitter:
         )
 
     def function(self, text: str) -> Run:
+        for name, value in self.names.items():
+            if isinstance(value, Deferred):  # its ufunc, which no call has to go through then
+                self.names[name] = value.compile()
         exec(_code(text, f"<PTX block {self.block.index}>"), self.names)
         run: Run = self.names["run"]
         return run
