@@ -35,8 +35,9 @@ def memory_kind(kind: str) -> str:
 
 
 class Deferred:
-    """A ufunc that is compiled when it is first called, or asked for: a kernel names many operations
-    (35 for one ``math.sin``) in blocks that hardly ever run. Costs 0.1 µs per call."""
+    """A ufunc that is compiled when it is asked for, or first called: a kernel names many
+    operations (35 for one ``math.sin``) in blocks that hardly ever run. A call through it costs
+    0.1 µs more."""
 
     __slots__ = ("_arguments", "_function")
 
