@@ -139,7 +139,7 @@ class Driver:
         return self.scopes[-1].total.get(variable, 0)
 
     def owned(self, value: Value, beside: Sequence[Value] = ()) -> tuple[Buffer, list[Value]]:
-        """A buffer that holds the value and may be overwritten: its own where nobody else wants it.
+        """A buffer that holds the value and may be overwritten: its own if nothing else reads it.
 
         ``beside`` are values still to be used; those that read the buffer come back as copies.
         """

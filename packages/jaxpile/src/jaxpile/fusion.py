@@ -202,7 +202,7 @@ def single(body: list, buffer: Buffer) -> bool:
 
 
 def drop_dead(program: Program) -> bool:
-    """Remove stores that nobody reads, and what is empty then; True if something was removed."""
+    """Remove stores that are never read, and what is empty then; True if something was removed."""
     alive = reads_of(program.steps) | set(program.outputs)
     names = {
         read

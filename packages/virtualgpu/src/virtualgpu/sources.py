@@ -27,7 +27,7 @@ class SourceLine(_Line):
     """A line of the kernel's own source, from ``.loc`` and ``.file``.
 
     ``callers`` are the lines at which the compiler inlined it, the innermost call first. They are
-    no part of what makes two lines equal: a function's line is one, whoever calls it.
+    no part of what makes two lines equal: a function's line is one, wherever it is called.
     """
 
     callers: tuple[SourceLine, ...] = ()

@@ -1,4 +1,4 @@
-"""Scatters: updates written into a copy of the operand, or into itself if nobody wants it."""
+"""Scatters: updates written into a copy of the operand, or into itself if that is dead."""
 
 from __future__ import annotations
 

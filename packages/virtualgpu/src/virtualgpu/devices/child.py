@@ -100,7 +100,7 @@ class Child:
     def __init__(self, module: str, *arguments: str, called: str):
         self._called = called
         self._gone: str | None = None
-        self._said = tempfile.TemporaryFile()  # a pipe that nobody reads would fill up
+        self._said = tempfile.TemporaryFile()  # a pipe that is not read would fill up
         source = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
         self.process = subprocess.Popen(

@@ -83,7 +83,7 @@ class Access(NamedTuple):
     blocks : ndarray, int64, shape (n,), or None
         The wave's blocks whose shared memory it is, where not all are the lanes' own (clusters).
     wanted : ndarray, bool, shape (n,) or (1,), or None
-        Of a load that the compiler moved before a condition: whose value is used; None: everybody's
+        Of a load that the compiler moved before a condition: whose value is used; None: all lanes'
         (:mod:`virtualgpu.program.speculation`).
     """
 
@@ -101,7 +101,7 @@ class Access(NamedTuple):
     wanted: np.ndarray | None = None
 
     def by_the_program(self) -> Access | None:
-        """Without the lanes whose value is thrown away; None where nobody is left."""
+        """Without the lanes whose value is thrown away; None where no lane is left."""
         if self.wanted is None:
             return self
         kept = np.broadcast_to(self.wanted, self.lanes.shape)
@@ -272,7 +272,7 @@ class Listeners(NamedTuple):
     @classmethod
     def of(cls, observers: list[Observer]) -> Listeners:
         if not observers:
-            return NOBODY
+            return NO_LISTENERS
         return cls(
             *(
                 [
@@ -285,4 +285,4 @@ class Listeners(NamedTuple):
         )
 
 
-NOBODY = Listeners([], [], [])
+NO_LISTENERS = Listeners([], [], [])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Frame = tuple[int, int, Registers]  # calling block, caller's frame, caller's registers
 
 
-NOBODY, SOME, ALL = range(3)  # of a group's lanes
+NONE, SOME, ALL = range(3)  # of a group's lanes
 
 
 class Group:
@@ -67,10 +67,10 @@ class Group:
         self.frame = frame
         self.met: Any = None  # of lanes that met others elsewhere: see `warp_sync.exchange`
         self.changed = False  # memory changed since the last backward branch
-        self.waited = NOBODY  # ... or was only looked at, as a spinning lane does: by whom
+        self.waited = NONE  # ... or was only looked at, as a spinning lane does: by whom
         self.spins = 0
         # Of a load about to come: whose value is used (program.speculation), bool, shape (n,) or
-        # (1,); None: everybody's.
+        # (1,); None: all lanes'.
         self.wanted: np.ndarray | None = None
 
     @property

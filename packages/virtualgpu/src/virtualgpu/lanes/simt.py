@@ -15,7 +15,7 @@ import numpy as np
 
 from virtualgpu.errors import Location, TrapError, VirtualGPUError
 from virtualgpu.lanes import barriers, calls, clusters, warp_sync
-from virtualgpu.lanes.group import ALL, NOBODY, Group
+from virtualgpu.lanes.group import ALL, NONE, Group
 from virtualgpu.lanes.registers import NOTHING, Registers
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.program.program import Block
@@ -114,7 +114,7 @@ def _spins(group: Group, head: int) -> bool:
         group.spins += 1
     else:
         group.spins = 0
-    group.waited, group.changed = NOBODY, False
+    group.waited, group.changed = NONE, False
     return group.spins > SPIN_LIMIT
 
 

@@ -81,7 +81,7 @@ class Launch:
         Blocks of a thread block cluster, where the kernel does not say it itself.
     conditions : Conditions, optional
         What it is watched, ordered and limited by (:func:`virtualgpu.watch.instruments.next_launch`
-        knows); by default nobody watches, and lanes run in lockstep.
+        knows); by default no observer, and lanes run in lockstep.
     native : callable, optional
         ``native(launch, first)`` is asked before every wave whether it runs the blocks from
         ``first`` on instead (:func:`virtualgpu.devices.changeover.natively`).
@@ -133,7 +133,7 @@ class Launch:
         self.began_again = False
         self._before = program.work
         self.place: Location | None = None  # where native code was when it was interrupted
-        self.lost: BaseException | None = None  # what Python raised to nobody meanwhile
+        self.lost: BaseException | None = None  # raised where no Python code could take it
         self.kernel = program.display
         self.number = next(_numbers)
         self.instructions = 0

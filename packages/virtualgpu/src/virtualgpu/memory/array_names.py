@@ -43,7 +43,7 @@ class ArrayParameter:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Arrays:
-    """The array arguments of a kernel; they are known for as long as somebody keeps this."""
+    """The array arguments of a kernel; they are known for as long as this is kept."""
 
     parameters: tuple[ArrayParameter, ...]
 

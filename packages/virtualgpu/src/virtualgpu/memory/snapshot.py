@@ -7,7 +7,7 @@ from virtualgpu.memory.mapping import BASE
 
 
 def can_be_taken_back(memory: GlobalMemory) -> bool:
-    """Whether what a kernel stores is seen by nobody before the launch has ended.
+    """Whether what a kernel stores is seen nowhere else before the launch has ended.
 
     Not so where the host or another process has the bytes themselves (mapped and managed memory,
     CUDA IPC), where a kernel may reach another device's memory, and where a second thread of the

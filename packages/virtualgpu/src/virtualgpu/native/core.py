@@ -154,7 +154,7 @@ class Common:
 
 @contextmanager
 def hearing_signals(launch: Launch) -> Iterator[None]:
-    """Keep what Ctrl-C raises where Python has nobody to give it to, in ``launch.lost``, and raise
+    """Keep what Ctrl-C raises where no Python code can take it, in ``launch.lost``, and raise
     it if the launch has not.
 
     A signal's handler runs as a function of Python begins: before any ``try`` in

@@ -1,4 +1,4 @@
-"""Lines of kernels and of device functions in the PTX, though nobody asked numba-cuda for them.
+"""Lines of kernels and of device functions in the PTX, though numba-cuda was not asked for them.
 
 Every message names the line, so what is compiled has ``lineinfo``, the user's device functions
 too. Three things of numba-cuda 0.28 to 0.30 are replaced for it:

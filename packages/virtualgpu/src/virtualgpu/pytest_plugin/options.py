@@ -17,7 +17,7 @@ from virtualgpu.pytest_plugin.project import standins_of
 from virtualgpu.standins.finder import NAMES, chosen
 
 #: Seconds of processor time for a launch: tests are small, and an endless kernel should be named
-#: before somebody stops the run.
+#: before the run is stopped by hand.
 TIME_LIMIT = 10.0
 
 MARKERS = (

@@ -8,7 +8,7 @@ that imports nothing for a GPU pays for this file alone.
 import os
 import sys
 
-#: Whoever imports one of these means a GPU.
+#: A program that imports one of these wants a GPU.
 NAMES = (
     "awkward",
     "cuda.tile",

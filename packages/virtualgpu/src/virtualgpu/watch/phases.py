@@ -63,8 +63,8 @@ class Phases:
                 self._take(lanes[inverse == number], row)
 
     def met(self, lanes: np.ndarray, whole: np.ndarray | None) -> None:
-        """A barrier of the block: of the blocks ``whole`` (None: all) everybody came, and all know
-        all; of others, those who came share what they took."""
+        """A barrier of the block: in the blocks ``whole`` (None: in all) every thread has come, and
+        each knows what all did; in other blocks, those that have come know it of each other."""
         wave = self.state.wave
         if whole is None:
             self.taken[:] = 0

@@ -61,7 +61,7 @@ class Racecheck(RaceOrder):
 
     def launch_started(self, launch) -> None:
         threads = launch.blocks * launch.threads
-        # Nobody races alone.
+        # One thread has no other to race with.
         self.active = 1 - self.recorded < threads <= race_loop.MAXIMUM_THREAD
         if threads > race_loop.MAXIMUM_THREAD:
             self.report.notes.append(

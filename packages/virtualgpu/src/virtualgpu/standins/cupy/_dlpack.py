@@ -57,7 +57,7 @@ def _delete(address):
 
 @_DELETER
 def _end(capsule):
-    """A capsule goes: what nobody took from it goes too."""
+    """A capsule goes: what no consumer took from it goes too."""
     valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
         ("PyCapsule_IsValid", _capsules)
     )

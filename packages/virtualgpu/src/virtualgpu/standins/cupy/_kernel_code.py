@@ -49,7 +49,7 @@ CUPY_MIXED(+) CUPY_MIXED(-) CUPY_MIXED(*) CUPY_MIXED(/)
 """
 
 CONSTANTS = r"""#pragma once
-// Word for word as in math_constants.h: whoever includes that defines them a second time.
+// Word for word as in math_constants.h: source that includes that defines them a second time.
 #define CUDART_INF __longlong_as_double(0x7ff0000000000000ULL)
 #define CUDART_NAN __longlong_as_double(0xfff8000000000000ULL)
 #define CUDART_INF_F __int_as_float(0x7f800000U)
@@ -197,7 +197,7 @@ HEADERS = (
     ("cupy/float16.cuh", HALF),
     ("cupy/math_constants.h", CONSTANTS),
     ("cupy/arrays.cuh", ARRAYS),
-    # As CuPy's, which brings float16 along; the fp16 header costs time where nobody asks.
+    # As CuPy's, which brings float16 along; the fp16 header costs time where it is not needed.
     ("cupy/carray.cuh", '#pragma once\n#include "cupy/float16.cuh"\n#include "cupy/arrays.cuh"\n'),
     ("cupy/atomics.cuh", ATOMICS),
 )

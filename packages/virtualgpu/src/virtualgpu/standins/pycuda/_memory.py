@@ -89,7 +89,7 @@ class ManagedAllocation(DeviceAllocation):
         return int(self)
 
     def attach(self, flags: int, stream=None) -> None:
-        """Without effect: the memory is shared with everybody."""
+        """Without effect: all streams share the memory."""
 
 
 class HostAllocation:
