@@ -120,6 +120,12 @@ SAYS = {
         "a kernel returns nothing",
     ],
     KERNEL.format("x[i] = x"): ["line 4: x[i] = x", "→ an element holds one number", "array[i]"],
+    KERNEL.format("y = x + 10"): ["line 4: y = x + 10", "→ this works on whole arrays", "a[i]"],
+    KERNEL.format("x[:] = 10 * x"): ["line 4: x[:] =", "→ this works on whole arrays", "a[i]"],
+    KERNEL.format("x[1:] = x[:-1]"): ["line 4: x[1:] =", "→ this works on whole arrays", "a[i]"],
+    KERNEL.format("x += 10"): ["line 4: x += 10", "→ NumPy's 'add'", "a[i] = a[i] + 10"],
+    KERNEL.format("if x > 3: x[i] = 3"): ["line 4: if x > 3", "→ a whole array is neither true"],
+    KERNEL.format("x[i] = min(x, 3)"): ["line 4: x[i] = min", "→ min of a whole array"],
     KERNEL.format("cuda.atomic.add(x, 1.0)"): [
         "line 4: cuda.atomic.add(x, 1.0)",
         "expected 3",

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 import virtualgpu
 from gpucourse.course.puzzles import Answer, Puzzle
 from gpucourse.exercises.checks import CheckFailed
+from gpucourse.exercises.outcomes import describe_error
 from gpucourse.puzzles import judge
 from gpucourse.puzzles.inputs import draw, library_bytes
 from gpucourse.puzzles.picture import draw_spec
@@ -67,6 +69,16 @@ def test_the_solution_is_right_and_its_cost_is_counted():
         "barriers": 0,
         "bytes": 3 * 4 * 4096,
     }
+
+
+def test_numpys_line_written_into_the_kernel_is_told_from_an_element():
+    said = refused(kernel("i = cuda.grid(1)\nif i < a.size:\n    out = factor * a[i] + b[i]"))
+    assert "with 129 elements and 3 blocks of 64 threads, out[0] is never written" in said
+    assert "into the array writes `out[i] = …`" in said
+    with pytest.raises(TypingError) as caught:
+        judge.judge(PUZZLE, kernel("out = factor * a + b"))
+    said, _ = describe_error(caught.value)
+    assert "this works on whole arrays" in said and "out[i] = a[i] + 10" in said
 
 
 @pytest.mark.parametrize("ignored", ["a", "b", "factor"])

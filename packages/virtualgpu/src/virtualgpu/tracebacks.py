@@ -6,6 +6,7 @@ that is set already.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import traceback
@@ -80,9 +81,14 @@ def compiled_lines(frames: Iterable[FrameType]) -> Iterator[tuple[str, int]]:
     for frame in reversed([*frames]):
         if "numba" in frame.f_code.co_filename:
             for value in frame.f_locals.values():
-                where: Any = value if type(value).__name__ == "Loc" else getattr(value, "loc", None)
-                if type(where).__name__ == "Loc":
+                # Statically: some of Numba's values raise KeyError where they lack an attribute.
+                where = value if _is_place(value) else inspect.getattr_static(value, "loc", None)
+                if _is_place(where):
                     yield where.filename, where.line
+
+
+def _is_place(value: Any) -> bool:
+    return type(value).__name__ == "Loc"
 
 
 def _show(kind: type[BaseException], error: BaseException, whole: TracebackType | None) -> None:

@@ -86,12 +86,29 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
         r"^\s*Kernel launch configuration was not specified",
         "a launch has a shape: kernel[blocks, threads](…)",
     ),
+    # Arithmetic of whole arrays, as NumPy has it: Numba looks for room for the array that it makes,
+    # for a copy where a slice is assigned, and for a ufunc where an array is changed in place.
+    (
+        r"_ol_array_allocate|NRT required but not enabled\s+During: lowering \"\S+\[slice\(",
+        "this works on whole arrays, which no kernel does: each thread takes its own element, "
+        "as out[i] = a[i] + 10",
+    ),
+    (
+        r"^<ufunc '(add|subtract|multiply|true_divide|floor_divide|remainder|power)'>",
+        r"NumPy's '\1', and so arithmetic of whole arrays, does not exist in kernels: each thread "
+        "takes its own element, as a[i] = a[i] + 10",
+    ),
+    (
+        r"found for signature:\s+>>> bool\(array\(",
+        "a whole array is neither true nor false: ask about one element, as a[i] > 0",
+    ),
     (
         r"^<ufunc '(\w+)'>",
         r"NumPy's function '\1' does not exist in kernels: use Python's or math's",
     ),
     (
-        r"Function\(<function (\w+).*\) found for signature:\s+>>> \w+\(array\(",
+        r"Function\(<(?:built-in )?function (?![gs]etitem)(\w+).*\) found for signature:"
+        r"\s+>>> \w+\(array\(",
         r"\1 of a whole array does not exist in kernels: write a loop, or let each thread do one",
     ),
     (

@@ -45,7 +45,9 @@ _PROGRESS = re.compile(r"^(During: |File \"|There (is|are) \d+ candidate)", re.M
 _CALLBACK = re.compile(r"error calling callback: Traceback \(most recent call last\):\n")
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+), in .*\n(?:    .*\n)*', re.MULTILINE)
 _JAX_ON_ITSELF = re.compile("JAX has removed its internal frames")
-_FAILED = re.compile(r"^Failed in \w+ mode pipeline .*\n?", re.MULTILINE)
+_FAILED = re.compile(
+    r"^(Failed in \w+ mode pipeline|- Resolution failure for literal arguments:).*\n?", re.MULTILINE
+)
 _ARGUMENTS = re.compile(r"^This error may have been caused by .*", re.MULTILINE | re.DOTALL)
 
 

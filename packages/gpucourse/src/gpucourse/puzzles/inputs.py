@@ -41,11 +41,13 @@ class Case:
 
     def __str__(self) -> str:
         sizes = " × ".join(f"{size:,}" for name, size in self.sizes.items() if name != "T")
-        blocks, threads = (one[0] if len(one) == 1 else one for one in (self.grid, self.block))
+        blocks, threads = (" × ".join(map(str, one)) for one in (self.grid, self.block))
         what = _("element") if self.items == 1 else _("elements")
-        return _("with {sizes} {elements} and [{blocks}, {threads}]").format(
-            sizes=sizes, elements=what, blocks=blocks, threads=threads
-        )
+        return (
+            _("with {sizes} {elements} and one block of {threads} threads")
+            if math.prod(self.grid) == 1
+            else _("with {sizes} {elements} and {blocks} blocks of {threads} threads")
+        ).format(sizes=sizes, elements=what, blocks=blocks, threads=threads)
 
 
 def draw(puzzle: Puzzle, sizes: tuple[int, ...], threads: int, random: np.random.Generator) -> Case:

@@ -8,6 +8,7 @@ more in one large launch, whose work is counted.
 from __future__ import annotations
 
 import contextlib
+import dis
 import linecache
 import math
 from collections.abc import Iterator
@@ -229,7 +230,13 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
         if got[name][place] == LEFTOVER and _is_leftover(case, name):
             many = _(", nor are {count:,} more").format(count=len(wrong) - 1) * (len(wrong) > 1)
             never = _("{case}, {place} is never written").format(case=case, place=here)
-            require(False, never + many, look=_("which thread should write it, and is there one?"))
+            look = _("which thread should write it, and is there one?")
+            if _renames(kernel, name):
+                look = _(
+                    "`{name} = …` makes {name} another value's name, in that thread alone: "
+                    "into the array writes `{place} = …`"
+                ).format(name=name, place=f"{name}[{', '.join('ij'[: len(place)])}]")
+            require(False, never + many, look=look)
         differs = _("{case}, {place} is {value:g}, not {expected:g}").format(
             case=case, place=here, value=got[name][place], expected=expected[place]
         )
@@ -256,6 +263,12 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
             ),
             look=_("who changes `{name}`, and how often?").format(name=name),
         )
+
+
+def _renames(kernel: Any, name: str) -> bool:
+    """Whether a line of the kernel assigns to the parameter itself, not to an element of it."""
+    code = dis.get_instructions(kernel.py_func)
+    return any(step.opname.startswith("STORE_FAST") and name in step.argrepr for step in code)
 
 
 def _wrong(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
