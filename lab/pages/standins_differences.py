@@ -260,16 +260,16 @@ _CUDF = [
         "test_cudf.py::test_nan_beside_nulls_becomes_null",
     ),
     (
-        "`apply` with `x is cudf.NA`",
-        "the function sees nulls and may ask",
-        "nulls stay null without a call; a function that asks is refused by name",
-        "test_cudf.py::test_what_is_missing_says_what_to_use",
+        "`apply` where a value is null",
+        "the compiled function sees the null, and may ask `x is cudf.NA`",
+        "Python calls it with the null, on the host; all else is compiled",
+        "test_cudf.py::test_a_function_sees_nulls_and_may_give_them",
     ),
     (
         "`apply` on text",
         "some string methods compile",
-        "refused: use the `.str` methods",
-        "test_cudf.py::test_what_is_missing_says_what_to_use",
+        "Python itself runs the function: no proof that cuDF can compile it",
+        "test_cudf.py::test_a_function_of_texts",
     ),
     (
         "lists and structs in columns, `str.split` without `expand=True`",

@@ -6,8 +6,10 @@ Above 500 lines: one table of a lesson serves all of it, from reading it to grou
 from __future__ import annotations
 
 import io
+import math
 import operator
 import runpy
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -102,6 +104,17 @@ def test_inplace_methods_leave_shared_memory_alone(cudf, cupy):
     assert frame["x"].to_numpy().tolist() == [1, 0, 0]
 
 
+def test_a_shallow_copy_is_copied_on_the_first_write(cudf):
+    series = cudf.Series([1, 2], index=["a", "b"])
+    shallow = series.copy(deep=False)
+    series["a"], shallow["b"] = 3, 4
+    assert series.to_numpy().tolist() == [3, 2]
+    assert shallow.to_numpy().tolist() == [1, 4]
+    frame = cudf.DataFrame({"x": [1, 2]})
+    frame.copy(deep=False).loc[0, "x"] = 5
+    assert frame["x"].to_numpy().tolist() == [1, 2]
+
+
 def test_a_column_taken_out_is_the_frame_s_column(cudf):
     frame = cudf.DataFrame({"x": [1, 2, 3]})
     column = frame["x"]
@@ -184,6 +197,19 @@ def test_nan_becomes_null_unless_asked_not_to(cudf, cupy):
     assert np.isnan(kept[1])
     zero = cudf.Series([0.0, 1.0])
     assert (zero / zero).null_count == 0, "a NaN that arithmetic makes is no null"
+
+
+def test_a_list_of_nan_alone_is_of_numbers(cudf):
+    series = cudf.Series([np.nan], nan_as_null=False)
+    assert series.dtype == np.float64
+    assert series.sum() == 0
+
+
+def test_what_is_computed_with_none_is_null(cudf):
+    for series in (cudf.Series([1, 2]), cudf.Series([None, 1]), cudf.Series(["a", None])):
+        assert (series == None).null_count == 2  # noqa: E711
+        assert (cudf.NA != series).null_count == 2
+    assert (cudf.Series([1, 2]) + None).null_count == 2
 
 
 def test_nan_and_null_are_two_things_in_one_column(cudf):
@@ -475,6 +501,40 @@ def test_apply_leaves_nulls_null(cudf):
     assert result.to_pandas(nullable=True).tolist() == [2, pd.NA, 4]
 
 
+def test_a_function_sees_nulls_and_may_give_them(cudf):
+    series = cudf.Series([1, None, 3])
+    answers = {
+        "asks": (lambda x: 42 if x is cudf.NA else x + 1, [2, 42, 4]),
+        "takes no notice": (lambda x: 5, [5, 5, 5]),
+        "compares": (lambda x: 1 if x > 2 else 2, [2, 2, 1]),  # a null is not larger
+        "gives": (lambda x: cudf.NA if x > 2 else x, [1, pd.NA, pd.NA]),
+        "calls": (lambda x: math.sqrt(x), [1, pd.NA, math.sqrt(3)]),
+    }
+    for function, expected in answers.values():
+        assert series.apply(function).to_pandas(nullable=True).tolist() == expected
+    # The type is that of both branches, whether there are nulls or not.
+    assert cudf.Series([1]).apply(lambda x: 1.5 if x is cudf.NA else x).dtype == np.float64
+
+    def larger(row):
+        return row["b"] if row["a"] is cudf.NA else row["a"] * 2.5
+
+    frame = cudf.DataFrame({"a": [1, None, 3], "b": [10, 20, None]})
+    assert frame.apply(larger, axis=1).to_pandas(nullable=True).tolist() == [2.5, 20, 7.5]
+
+
+def test_a_function_of_texts(cudf):
+    def kind(text):
+        if len(text) > 3:
+            return 1 if text.startswith("a") else 2
+        return 0
+
+    texts = cudf.Series(["ab", "abcd", "bcde", None])
+    assert texts.apply(kind).to_pandas(nullable=True).tolist() == [0, 1, 2, pd.NA]
+    frame = cudf.DataFrame({"text": ["ab", "c"], "n": [1, 2]})
+    lengths = frame.apply(lambda row: len(row["text"]) + row["n"], axis=1)
+    assert lengths.to_numpy().tolist() == [3, 3]
+
+
 def test_apply_takes_rows(cudf, frame):
     def signed(row):
         return row["px"] * row["charge"]
@@ -504,10 +564,9 @@ def test_apply_runs_on_the_virtual_gpu(cudf):
     ("make", "message"),
     [
         (
-            lambda cudf: cudf.Series(["a"]).apply(lambda x: x),
-            r"applying a function to object values",
+            lambda cudf: cudf.Series(np.array([0], "M8[ns]")).apply(lambda x: x),
+            r"applying a function to datetime64\[ns\] values",
         ),
-        (lambda cudf: cudf.Series([1]).apply(lambda x: 0 if x is cudf.NA else x), "call .fillna"),
         (lambda cudf: cudf.DataFrame({"a": [1]}).apply(lambda c: c, axis=0), "row wise ops"),
         (lambda cudf: cudf.Series(["a b"]).str.split(" "), "pass expand=True"),
         (lambda cudf: cudf.Series([[1, 2], [3]]), "columns of lists and structs"),
@@ -576,7 +635,7 @@ def test_columns_are_of_equal_length(cudf):
 
 
 @pytest.mark.parametrize(
-    "name", ["Series.rolling", "DataFrame.to_arrow", "DataFrame.hash_values", "cut", "Grouper"]
+    "name", ["Series.resample", "DataFrame.to_arrow", "DataFrame.hash_values", "cut", "Grouper"]
 )
 def test_missing_names_say_so(name: str, cudf):
     owner, _, attribute = name.rpartition(".")
@@ -799,12 +858,12 @@ def test_blanks_as_delimiter(cudf):
     ("ask", "words"),
     [
         (lambda cudf: cudf.Series(["a"]).str.findall, r"use `\.to_pandas\(\)\.str\.findall`"),
-        (lambda cudf: cudf.Series(["a"]).str.url_encode, "pandas has none of that name either"),
+        (lambda cudf: cudf.Series(["a"]).str.edit_distance, "pandas has none of that name either"),
         (lambda cudf: cudf.Series([1]).hash_values, "pandas has none of that name either"),
-        (lambda cudf: cudf.Series([1]).rolling, r"use `\.to_pandas\(\)\.rolling`"),
+        (lambda cudf: cudf.Series([1]).resample, r"use `\.to_pandas\(\)\.resample`"),
         (
-            lambda cudf: cudf.DataFrame({"k": [1]}).groupby("k").rolling,
-            r"use `\.to_pandas\(\)\.groupby\(\.\.\.\)\.rolling`",
+            lambda cudf: cudf.DataFrame({"k": [1]}).groupby("k").fillna,
+            "pandas has none of that name either",
         ),
         (lambda cudf: cudf.cut, "use the pandas function of that name"),
     ],
@@ -812,3 +871,153 @@ def test_blanks_as_delimiter(cudf):
 def test_what_is_missing_names_what_pandas_has(cudf, ask, words):
     with pytest.raises(NotImplementedError, match=words):
         ask(cudf)
+
+
+def test_labels_of_several_levels_stay_so(cudf):
+    pairs = pd.MultiIndex.from_product([[0, 1], ["x", "y"]], names=["n", "t"])
+    for labels in (pairs, cudf.MultiIndex.from_product([[0, 1], ["x", "y"]], names=["n", "t"])):
+        series = cudf.Series(range(4), index=labels)
+        assert series.to_pandas().index.equals(pairs)
+        assert series.unstack().shape == (2, 2)
+        frame = cudf.DataFrame({"a": range(4)})
+        frame.index = labels
+        assert int(frame.loc[(1, "y"), "a"]) == 3
+        wide = cudf.DataFrame([range(4)])
+        wide.columns = labels
+        assert wide.columns.equals(pairs)
+    taken = cudf.from_pandas(pairs)
+    assert taken.names == ["n", "t"]
+    taken.rename(["u", "v"], inplace=True)
+    assert taken.names == ["u", "v"]
+    assert taken.dtypes.to_dict() == {"u": np.int64, "v": object}
+    again = cudf.MultiIndex.from_frame(cudf.DataFrame({"a": [1, 2], "b": [3, 4]}))
+    assert again.swaplevel(0, 1).to_pandas().tolist() == [(3, 1), (4, 2)]
+
+
+def test_groups_keep_their_names_in_covariances(cudf):
+    host = pd.DataFrame({"k": [1, 1, 2, 2], "a": [1.0, 2, 3, 4], "b": [1.0, 3, 2, 5]})
+    frame = cudf.from_pandas(host)
+    for name in ("cov", "corr", "describe"):
+        expected = getattr(host.groupby("k"), name)()
+        pd.testing.assert_frame_equal(getattr(frame.groupby("k"), name)().to_pandas(), expected)
+    assert {key: one.tolist() for key, one in frame.groupby("k").indices.items()} == {
+        1: [0, 1],
+        2: [2, 3],
+    }
+    jitted = frame.groupby("k").apply(lambda group: group["b"].max(), engine="jit")
+    assert jitted.to_numpy().tolist() == [3, 5]
+
+
+def test_days_have_names_in_columns_and_labels(cudf):
+    days = pd.to_datetime(["2016-12-31", "2017-01-01"])
+    assert cudf.Series(days).dt.day_name().to_pandas().tolist() == ["Saturday", "Sunday"]
+    with warnings.catch_warnings():  # pandas drops these names, cuDF does not
+        warnings.simplefilter("error")
+        assert cudf.Series(days).dt.weekday.to_numpy().tolist() == [5, 6]
+        assert cudf.Series(days).dt.dayofyear.to_numpy().tolist() == [366, 1]
+    assert cudf.Series(days).dt.month_name().to_pandas().tolist() == ["December", "January"]
+    labels = cudf.DatetimeIndex(days)
+    assert labels.weekday.to_numpy().tolist() == [5, 6]
+    assert labels.quarter.to_numpy().tolist() == [4, 1]
+    assert labels.day_name().to_pandas().tolist() == ["Saturday", "Sunday"]
+    assert labels.floor("h").to_pandas().equals(days)
+
+
+def test_products_of_tables(cudf):
+    frame = cudf.DataFrame({"a": [1, 2], "b": [3, 4]})
+    assert (frame @ frame.T).to_numpy().tolist() == [[10, 14], [14, 20]]
+    assert cudf.Series([1, 2]) @ cudf.Series([3, 4]) == [1, 2] @ cudf.Series([3, 4]) == 11
+
+
+def test_a_dict_of_tables_side_by_side_and_other_forms(cudf):
+    one, two = cudf.DataFrame({"n": [1]}), cudf.DataFrame({"n": [2]})
+    joined = cudf.concat({"first": one, "second": two}, axis=1)
+    assert joined.columns.tolist() == [("first", "n"), ("second", "n")]
+    codes, texts = cudf.factorize(["b", None, "a", "b"])
+    assert codes.tolist() == [0, -1, 1, 0]
+    assert texts.to_pandas().tolist() == ["b", "a"]
+    assert cudf.Index([1.0, None]).isna().tolist() == [False, True]
+    assert len(cudf.RangeIndex(range(1, 10, 3))) == 3
+
+
+def test_windows_over_rows(cudf):
+    series = cudf.Series([1, 2, 3, None, 4])
+    assert repr(series.rolling(2)) == "Rolling [window=2,min_periods=2,center=False]"
+    for name in ("sum", "mean", "max", "count"):
+        for arguments in ({"window": 2}, {"window": 3, "min_periods": 1, "center": True}):
+            ours = getattr(series.rolling(**arguments), name)()
+            theirs = getattr(series.to_pandas().rolling(**arguments), name)()
+            assert ours.dtype == np.float64
+            np.testing.assert_array_equal(ours.to_numpy(), theirs.to_numpy())
+    assert series.rolling(2).sum().null_count == 3
+    by_group = cudf.DataFrame({"k": [1, 1, 2, 2], "v": [1, 2, 3, 4]}).groupby("k").rolling(2).sum()
+    assert by_group["v"].to_pandas(nullable=True).tolist() == [pd.NA, 3, pd.NA, 7]
+    smooth = cudf.Series([0.0, 1, 2]).ewm(com=0.5).mean()
+    assert smooth.to_numpy().tolist() == pytest.approx([0, 0.75, 1.615385])
+    with pytest.raises(NotImplementedError, match=r"^Rolling.median\(\) is not yet implemented$"):
+        series.rolling(2).median()
+
+
+def test_functions_of_windows_run_on_the_device(cudf):
+    def larger(window):
+        count = 0
+        for value in window:
+            if value > 3:
+                count += 1
+        return count
+
+    series = cudf.Series([0, 1.1, 5.8, 3.1, 6.2, 2.0, 1.5])
+    with virtualgpu.profile() as profile:
+        counts = series.rolling(3, min_periods=1).apply(larger)
+    assert len(profile.launches) == 1
+    assert counts.to_numpy().tolist() == [0, 0, 1, 2, 3, 2, 1]
+    frame = cudf.DataFrame({"a": series})
+    assert frame.rolling(3).apply(larger)["a"].null_count == 2
+    for window in (3, 4):
+        ours = series.rolling(window, 1, center=True).apply(lambda one: one[0] + 10 * one[-1])
+        theirs = series.to_pandas().rolling(window, 1, center=True)
+        theirs = theirs.apply(lambda one: one[0] + 10 * one[-1], raw=True)
+        assert ours.to_numpy().tolist() == pytest.approx(theirs.tolist())
+    with pytest.raises(NotImplementedError, match="UDF with null values"):
+        cudf.Series([1, None]).rolling(2).apply(larger)
+
+
+def test_what_is_asked_of_texts_one_by_one(cudf):
+    texts = cudf.Series(["1.1", "+5", "a  b", "", None, "1A2", "10.0.0.1"])
+    yes = {
+        "isfloat": [0, 1],
+        "isinteger": [1],
+        "ishex": [5],
+        "isipv4": [6],
+        "isempty": [3],
+    }
+    for name, places in yes.items():
+        answers = getattr(texts.str, name)()
+        assert answers.dtype == bool
+        assert np.flatnonzero(answers.fillna(False).to_numpy()).tolist() == places
+    assert texts.str.token_count().dtype == np.int32
+    assert cudf.Series(["Thanks 😊"]).str.byte_count()[0] == 11
+    assert cudf.Series(["A/B e"]).str.url_encode()[0] == "A%2FB%20e"
+    assert cudf.Series(["A%2FB%20e"]).str.url_decode()[0] == "A/B e"
+    assert cudf.Series(["abcd"]).str.insert(2, "_")[0] == "ab_cd"
+    assert cudf.Series(["abcd"]).str.insert(-1, "_")[0] == "abcd_"
+    assert cudf.Series(["a_b", "c"]).str.split_part("_", 1).null_count == 1
+    assert cudf.Series(["ddbc", "b"]).str.like("%b_").to_numpy().tolist() == [True, False]
+    assert cudf.Series(["50%"]).str.like("50/%", esc="/")[0]
+    assert cudf.Series(["is a"]).str.translate({"a": "1"})[0] == "is 1"
+    assert cudf.Series(["A54"]).str.replace_with_backrefs(r"(\d)(\d)", r"V\2\1")[0] == "AV45"
+    assert cudf.Series(["cafe"]).str.htoi()[0] == 0xCAFE
+    assert cudf.Series([" a \t b"]).str.normalize_spaces()[0] == "a b"
+    with pytest.raises(ValueError, match="substring not found"):
+        cudf.Series(["a"]).str.index("b")
+
+
+def test_questions_about_types(cudf):
+    from cudf.api import types
+
+    assert types.is_string_dtype(cudf.Series(["a"]))
+    assert not types.is_string_dtype(cudf.Series([1]))
+    assert types.is_categorical_dtype(cudf.Series(["a"], dtype="category"))
+    assert types.is_datetime_dtype(cudf.Series(pd.to_datetime(["2020"])))
+    assert types.is_numeric_dtype(np.dtype("int8"))
+    assert types.is_list_like([1])

@@ -20,7 +20,7 @@ except ImportError as _error:
 
 from pandas import CategoricalDtype, DateOffset  # noqa: E402
 
-from . import core, datasets, errors, testing  # noqa: E402
+from . import api, core, datasets, errors, testing  # noqa: E402
 from ._dataframe import DataFrame  # noqa: E402
 from ._functions import (  # noqa: E402
     concat,
@@ -63,6 +63,7 @@ __all__ = [
     "NaT",
     "RangeIndex",
     "Series",
+    "api",
     "concat",
     "core",
     "crosstab",

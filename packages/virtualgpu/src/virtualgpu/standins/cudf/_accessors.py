@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pandas as pd
+
 from ._missing import no_attribute
 from ._names import CAT, DT, STR
-from ._wrapping import unwrap, wrap
+from ._texts import OF_ONE_TEXT
+from ._wrapping import PANDAS_NAME, unwrap, wrap
 
 
 class Accessor:
@@ -21,7 +26,7 @@ class Accessor:
 
     def __getattr__(self, name: str):
         if name in self._properties:
-            return self._given(name, getattr(self._there(), name))
+            return self._given(name, getattr(self._there(), PANDAS_NAME.get(name, name)))
         if name in self._methods:
             function = getattr(self._there(), name)
             return lambda *args, **kwargs: self._given(
@@ -48,11 +53,12 @@ class StringMethods(Accessor):
     _names_there = STR
     _methods = frozenset(
         (
-            "capitalize cat center contains count endswith extract find get isalnum isalpha "
+            "capitalize cat center contains count endswith extract find get index isalnum isalpha "
             "isdecimal isdigit islower isnumeric isspace istitle isupper len ljust lower "
             "lstrip match "
-            "pad partition removeprefix removesuffix repeat replace rfind rjust rpartition rstrip "
-            "slice slice_replace split rsplit startswith strip swapcase title upper zfill"
+            "pad partition removeprefix removesuffix repeat replace rfind rindex rjust rpartition "
+            "rstrip slice slice_replace split rsplit startswith strip swapcase title upper wrap "
+            "zfill"
         ).split()
     )
     _dtypes = dict.fromkeys(("count", "find", "len", "rfind"), "int32")
@@ -66,8 +72,28 @@ class StringMethods(Accessor):
             )
         return wrap(self._there().split(pat, n=n, expand=True, regex=regex))
 
+    def isempty(self):
+        """Whether a text has no characters; a null is none."""
+        return wrap(self._series._as_pandas() == "").fillna(False)
+
     def __getitem__(self, key):
         return wrap(self._there()[key])
+
+
+def _of_one_text(name: str, function: Callable, dtype: str) -> Callable:
+    """The method that calls ``function`` with each text and leaves nulls null."""
+
+    def method(self, *args, **kwargs):
+        texts = self._series._as_pandas()
+        done = [None if pd.isna(one) else function(one, *args, **kwargs) for one in texts]
+        return wrap(pd.Series(done, texts.index, dtype=object, name=texts.name)).astype(dtype)
+
+    method.__name__, method.__doc__ = name, f"As cuDF's ``str.{name}``."
+    return method
+
+
+for _name, (_function, _dtype) in OF_ONE_TEXT.items():
+    setattr(StringMethods, _name, _of_one_text(_name, _function, _dtype))
 
 
 class DatetimeProperties(Accessor):
@@ -84,7 +110,9 @@ class DatetimeProperties(Accessor):
             "components"
         ).split()
     )
-    _methods = frozenset(("ceil floor round strftime isocalendar total_seconds").split())
+    _methods = frozenset(
+        ("ceil floor round strftime isocalendar total_seconds day_name month_name").split()
+    )
     _dtypes = dict.fromkeys(
         (
             "year month day hour minute second weekday dayofweek dayofyear day_of_year quarter"

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 
 from ._wrapping import unwrap, wrap
 
@@ -20,6 +21,7 @@ OPERATORS = {
     "and": operator.and_,
     "or": operator.or_,
     "xor": operator.xor,
+    "matmul": operator.matmul,
 }
 COMPARISONS = {
     "eq": operator.eq,
@@ -84,7 +86,9 @@ def _operands(self, other, name: str) -> tuple:
     aligning = getattr(other, "_index", self._index) is not self._index and not (
         other._index.equals(self._index)
     )
-    left, right = self._as_pandas(aligning), unwrap(other, aligning)
+    nothing = other is None or other is pd.NA  # compared with it, all is null
+    left = self._as_pandas(aligning or nothing)
+    right = pd.NA if nothing else unwrap(other, aligning)
     if isinstance(right, list | tuple):
         right = np.asarray(right)
     if name in ("and", "or", "xor"):

@@ -260,7 +260,7 @@ def _settle_items(items: list, nan_as_null: bool):
     objects = _objects(items)
     if not nan_as_null:
         nan = np.array([isinstance(one, float | np.floating) and one != one for one in items], bool)
-        if nan.any() and infer_dtype(objects, skipna=True) in _NUMBERS:
+        if nan.any() and infer_dtype(objects, skipna=True) in (*_NUMBERS, "empty"):
             null = np.asarray(pd.isna(objects)) & ~nan
             values = np.array(
                 [np.nan if gone else one for one, gone in zip(items, null, strict=True)], np.float64

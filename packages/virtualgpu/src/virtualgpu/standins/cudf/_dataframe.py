@@ -17,9 +17,10 @@ from ._columns import Column, as_column, astype, float_text
 from ._frame import Frame
 from ._groupby import DataFrameGroupBy
 from ._host_copies import HostCopies
-from ._index import Index
+from ._index import Index, as_labels
 from ._indexers import give_indexers
 from ._names import DATAFRAME
+from ._rolling import give_windows
 from ._series import Series
 from ._wrapping import WRAPPED, give_methods, give_properties, pandas_series, unwrap, wrap
 
@@ -41,7 +42,7 @@ class DataFrame(HostCopies, Frame):
     def __init__(
         self, data=None, index=None, columns=None, dtype=None, copy=False, nan_as_null=True
     ):
-        labels = None if index is None else pd.Index(unwrap(index))
+        labels = None if index is None else as_labels(index)
         if isinstance(data, DataFrame | pd.DataFrame):
             frame = unwrap(data, True)
             self._columns, self._index = columns_of(frame, nan_as_null), frame.index
@@ -163,7 +164,7 @@ class DataFrame(HostCopies, Frame):
 
     @columns.setter
     def columns(self, names) -> None:
-        names = pd.Index(unwrap(names))
+        names = as_labels(names)
         once(names)
         self._columns = dict(zip(names, self._columns.values(), strict=True))
         self._names = names
@@ -174,7 +175,7 @@ class DataFrame(HostCopies, Frame):
 
     @index.setter
     def index(self, labels) -> None:
-        self._index = pd.Index(unwrap(labels))
+        self._index = as_labels(labels)
 
     @property
     def dtypes(self) -> pd.Series:
@@ -271,15 +272,14 @@ class DataFrame(HostCopies, Frame):
         return series
 
     def assign(self, **columns) -> DataFrame:
-        out = self.copy(deep=False)
+        out = DataFrame._of(dict(self._columns), self._index, self.columns)
         for name, value in columns.items():
             out[name] = value(out) if callable(value) else value
         return out
 
     def copy(self, deep: bool = True) -> DataFrame:
-        columns = {
-            name: Column(one.values.copy()) if deep else one for name, one in self._columns.items()
-        }
+        """A copy; with ``deep=False`` too, as cuDF copies on the first write to either."""
+        columns = {name: Column(one.values.copy()) for name, one in self._columns.items()}
         return DataFrame._of(columns, self._index, self.columns)
 
     # -- computing -----------------------------------------------------------------------------
@@ -394,6 +394,7 @@ class DataFrame(HostCopies, Frame):
 WRAPPED[pd.DataFrame] = DataFrame._of_pandas
 give_operators(DataFrame)
 give_indexers(DataFrame)
+give_windows(DataFrame)
 give_methods(
     DataFrame,
     (

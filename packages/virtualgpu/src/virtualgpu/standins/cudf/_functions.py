@@ -34,7 +34,9 @@ def from_pandas(obj, nan_as_null: bool = True):
 
 def concat(objs, axis=0, join="outer", ignore_index=False, keys=None, sort=False):
     """One below the other (axis 0) or side by side (axis 1)."""
-    objs = list(objs.values() if isinstance(objs, dict) else objs)
+    if isinstance(objs, dict):
+        keys, objs = list(objs) if keys is None else keys, objs.values()
+    objs = list(objs)
     if not objs:
         raise ValueError("No objects to concatenate")
     for one in objs:
@@ -78,9 +80,14 @@ def _as_in_pandas(function: Callable) -> Callable:
     return made
 
 
-crosstab, factorize, get_dummies, to_datetime, to_numeric = map(
-    _as_in_pandas, (pd.crosstab, pd.factorize, pd.get_dummies, pd.to_datetime, pd.to_numeric)
+crosstab, get_dummies, to_datetime, to_numeric = map(
+    _as_in_pandas, (pd.crosstab, pd.get_dummies, pd.to_datetime, pd.to_numeric)
 )
+
+
+def factorize(values, *args, **kwargs):
+    """Each value's number, and the values that the numbers stand for."""
+    return (values if isinstance(values, Frame) else Index(values)).factorize(*args, **kwargs)
 
 
 def unique(values):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 from ._missing import no_attribute
 from ._names import GROUPBY
+from ._rolling import REDUCTIONS, with_nulls
 from ._wrapping import unwrap, wrap
 
 METHODS = frozenset(
@@ -13,6 +16,10 @@ METHODS = frozenset(
         "pct_change prod quantile rank sample shift size std sum tail transform value_counts var"
     ).split()
 )
+
+
+# Whose results pandas labels with the groups' names only if asked to, and cuDF always.
+LABELLED = frozenset(("corr", "cov", "describe"))
 
 
 def named(aggregation):
@@ -51,7 +58,11 @@ class GroupBy:
 
     def __getattr__(self, name: str):
         if name in METHODS:
-            function = getattr(self._grouped, name)
+            grouped = self._grouped
+            if name in LABELLED:
+                grouped = copy.copy(grouped)
+                grouped.group_keys = True
+            function = getattr(grouped, name)
             return lambda *args, **kwargs: wrap(
                 function(
                     *map(named, unwrap(args)),
@@ -61,7 +72,7 @@ class GroupBy:
         raise no_attribute(self, name, GROUPBY, "cudf.DataFrame.groupby(...)")
 
     def __dir__(self):
-        return sorted([*METHODS, "apply", "groups", "ngroups", "pipe"])
+        return sorted([*METHODS, "apply", "groups", "indices", "ngroups", "pipe"])
 
     def __iter__(self):
         for name, group in self._grouped:
@@ -76,17 +87,44 @@ class GroupBy:
         return {name: wrap(labels) for name, labels in self._grouped.groups.items()}
 
     @property
+    def indices(self) -> dict:
+        """Places of the rows by the group's name."""
+        return {name: wrap(places) for name, places in self._grouped.indices.items()}
+
+    @property
     def ngroups(self) -> int:
         return self._grouped.ngroups
 
-    def apply(self, func, *args, **kwargs):
-        """Call ``func`` with the rows of each group, one group after the other."""
+    def apply(self, func, *args, engine: str = "auto", **kwargs):
+        """Call ``func`` with the rows of each group, one group after the other.
+
+        ``engine="jit"``, with which cuDF compiles ``func`` for all groups, gives the same numbers.
+        """
         return wrap(
             self._grouped.apply(lambda group: unwrap(func(wrap(group), *args, **kwargs), True))
         )
 
+    def rolling(self, window, min_periods=None, center=False):
+        """Windows that move over the rows of each group."""
+        return GroupRolling(self._grouped.rolling(window, min_periods, center))
+
     def pipe(self, func, *args, **kwargs):
         return func(self, *args, **kwargs)
+
+
+class GroupRolling:
+    """``frame.groupby("key").rolling(3)``: float64, and null where there are too few values."""
+
+    def __init__(self, windows):
+        self._windows = windows
+
+    def __getitem__(self, key):
+        return GroupRolling(self._windows[unwrap(key)])
+
+    def __getattr__(self, name: str):
+        if name in REDUCTIONS:
+            return lambda: with_nulls(getattr(self._windows, name)())
+        raise AttributeError(f"'RollingGroupby' object has no attribute '{name}'")
 
 
 class SeriesGroupBy(GroupBy):

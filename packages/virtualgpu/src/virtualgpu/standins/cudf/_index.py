@@ -6,10 +6,16 @@ import numpy as np
 import pandas as pd
 
 from ._binary import give_operators
-from ._columns import Column, as_column, settle
+from ._columns import Column, as_column, nans_to_nulls, settle
 from ._frame import Frame, NotIterable
 from ._names import INDEX
 from ._wrapping import WRAPPED, as_cudf_says, give_methods, give_properties, unwrap, wrap
+
+
+def as_labels(labels) -> pd.Index:
+    """Labels of rows as pandas has them; of several levels they stay so."""
+    labels = unwrap(labels)
+    return labels if isinstance(labels, pd.Index) else pd.Index(labels)
 
 
 class Index(NotIterable, Frame):
@@ -21,7 +27,7 @@ class Index(NotIterable, Frame):
         if isinstance(data, Index | pd.Index):
             index = data._index if isinstance(data, Index) else data
             index = index if dtype is None else index.astype(dtype)
-            return cls._of(index.rename(index.name if name is None else name))
+            return cls._of(index if name is None else index.rename(name))
         values = as_column([] if data is None else data, dtype).values
         return cls._of(pd.Index(values, name=name, copy=False))
 
@@ -38,6 +44,14 @@ class Index(NotIterable, Frame):
 
     def _as_pandas(self, with_nulls: bool = False) -> pd.Index:
         return self._index
+
+    def _take(self, other: Index) -> None:
+        self._index = other._index
+
+    def nans_to_nulls(self) -> Index:
+        """NaN as <NA>, in an index of its own."""
+        values = nans_to_nulls(self._column.values.copy())
+        return Index._of(pd.Index(values, name=self._index.name))
 
     @property
     def _column(self) -> Column:
@@ -83,6 +97,8 @@ class RangeIndex(Index):
     """Labels that are a range of integers."""
 
     def __new__(cls, start, stop=None, step=1, name=None):
+        if isinstance(start, range):
+            start, stop, step = start.start, start.stop, start.step
         if stop is None:
             start, stop = 0, start
         return Index._of(pd.RangeIndex(start, stop, step, name=name))
@@ -112,6 +128,16 @@ class MultiIndex(Index):
         )
 
     @classmethod
+    def from_frame(cls, df, names=None):
+        return Index._of(pd.MultiIndex.from_frame(unwrap(df), names=names))
+
+    @property
+    def dtypes(self) -> pd.Series:
+        """The dtype of each level, by its name."""
+        levels = [self._index.get_level_values(i) for i in range(self._index.nlevels)]
+        return pd.Series([Column(settle(one)).dtype for one in levels], self._index.names, object)
+
+    @classmethod
     def from_product(cls, iterables, names=None):
         return Index._of(pd.MultiIndex.from_product(iterables, names=names))
 
@@ -125,7 +151,8 @@ give_methods(
         "equals fillna "
         "get_indexer get_level_values get_loc intersection isin isna isnull max min notna "
         "notnull nunique rename repeat searchsorted set_names sort_values take to_flat_index "
-        "to_frame union unique where droplevel"
+        "to_frame union unique where droplevel swaplevel join factorize ceil floor round day_name "
+        "month_name isocalendar strftime"
     ),
 )
 give_properties(
@@ -133,7 +160,9 @@ give_properties(
     (
         "has_duplicates hasnans is_monotonic_decreasing is_monotonic_increasing is_unique "
         "name names "
-        "ndim nlevels shape size start stop step levels codes year month day hour minute second"
+        "ndim nlevels shape size start stop step levels codes year month day hour minute second "
+        "microsecond nanosecond weekday dayofweek dayofyear day_of_year quarter is_leap_year "
+        "days_in_month inferred_type"
     ),
 )
 Index.name = Index.name.setter(lambda self, name: setattr(self, "_index", self._index.rename(name)))

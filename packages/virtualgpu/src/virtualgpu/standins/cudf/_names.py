@@ -10,7 +10,7 @@ _COMMON = """
 abs add add_prefix add_suffix all any argsort astype at attrs axes backfill bfill clip
 convert_dtypes copy corr count cov cummax cummin cumprod cumsum describe deserialize
 device_deserialize device_serialize diff div divide dot drop drop_duplicates dropna dtypes
-duplicated empty eq equals ewm explode ffill fillna first floordiv from_arrow from_pandas
+duplicated empty eq equals ewm explode ffill fillna first flags floordiv from_arrow from_pandas
 from_pylibcudf ge groupby gt hash_values head host_deserialize host_serialize iat iloc index
 interpolate isin isna isnull items keys kurt kurtosis last le loc lt map mask max mean median
 memory_usage min mod mode mul multiply nans_to_nulls ndim ne nlargest notna notnull nsmallest
@@ -55,16 +55,18 @@ is_object is_unique isin isna isnull join levels max memory_usage min minute mon
 nlevels notna notnull nunique rename repeat searchsorted second serialize set_names shape shift
 size sort_values start step stop str swaplevel take to_arrow to_cupy to_dlpack to_flat_index
 to_frame to_list to_numpy to_pandas to_pylibcudf to_series tolist transpose union unique values
-values_host where year
+values_host where year microsecond nanosecond weekday dayofweek dayofyear day_of_year quarter
+is_leap_year days_in_month day_name month_name ceil floor round isocalendar strftime tz_convert
+tz_localize total_seconds
 """.split()
 )
 
 GROUPBY = frozenset(
     """
 agg aggregate all any apply bfill collect corr count cov cumcount cummax cummin cumprod cumsum
-describe diff ffill fillna first get_group groups head idxmax idxmin last max mean median min ngroup
-ngroups nth nunique pct_change pipe prod quantile rank rolling sample shift size std sum tail
-transform unique value_counts var
+describe diff ffill fillna first get_group groups head indices idxmax idxmin last max mean median
+min ngroup ngroups nth nunique pct_change pipe prod quantile rank rolling sample shift size std sum
+tail transform unique value_counts var
 """.split()
 )
 
@@ -72,23 +74,23 @@ STR = frozenset(
     """
 byte_count capitalize cat center character_ngrams character_tokenize code_points contains count
 detokenize edit_distance edit_distance_matrix endswith extract filter_alphanum filter_characters
-filter_tokens find find_multiple findall get get_json_object hex_to_int htoi index insert ip2int
-ip_to_int is_consonant is_vowel isalnum isalpha isdecimal isdigit isempty isfloat ishex isinteger
-isipv4 islower isnumeric isspace istimestamp istitle isupper jaccard_index join len like ljust lower
-lstrip match minhash ngrams ngrams_tokenize normalize_characters normalize_spaces pad partition
-porter_stemmer_measure removeprefix removesuffix repeat replace replace_tokens
-replace_with_backrefs rfind rindex rjust rpartition rsplit rstrip slice slice_from slice_replace
-split startswith strip swapcase title token_count tokenize translate upper url_decode url_encode
-wrap zfill
+filter_tokens find find_multiple find_re findall get get_json_object hash_character_ngrams
+hex_to_int htoi index insert ip2int ip_to_int is_consonant is_vowel isalnum isalpha isdecimal
+isdigit isempty isfloat ishex isinteger isipv4 islower isnumeric isspace istimestamp istitle isupper
+jaccard_index join len like ljust lower lstrip match minhash minhash64 ngrams ngrams_tokenize
+normalize_characters normalize_spaces pad partition porter_stemmer_measure removeprefix removesuffix
+repeat replace replace_tokens replace_with_backrefs rfind rindex rjust rpartition rsplit rstrip
+slice slice_from slice_replace split split_part startswith strip swapcase title token_count tokenize
+translate upper url_decode url_encode wrap zfill
 """.split()
 )
 
 DT = frozenset(
     """
-ceil components day day_of_year dayofweek dayofyear days days_in_month floor hour is_leap_year
-is_month_end is_month_start is_quarter_end is_quarter_start is_year_end is_year_start isocalendar
-microsecond microseconds minute month nanosecond nanoseconds quarter round second seconds strftime
-total_seconds tz_convert tz_localize weekday year
+ceil components day day_name day_of_year dayofweek dayofyear days days_in_month floor hour
+is_leap_year is_month_end is_month_start is_quarter_end is_quarter_start is_year_end is_year_start
+isocalendar microsecond microseconds minute month month_name nanosecond nanoseconds quarter round
+second seconds strftime total_seconds tz_convert tz_localize weekday year
 """.split()
 )
 

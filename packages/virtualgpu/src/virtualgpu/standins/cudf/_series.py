@@ -12,9 +12,10 @@ from ._binary import give_operators
 from ._columns import Column, as_column, astype, nans_to_nulls, nullable, settle
 from ._frame import Frame, NotIterable
 from ._groupby import SeriesGroupBy
-from ._index import Index
+from ._index import Index, as_labels
 from ._indexers import give_indexers
 from ._names import SERIES
+from ._rolling import give_windows
 from ._wrapping import (
     WRAPPED,
     as_cudf_says,
@@ -48,7 +49,7 @@ class Series(NotIterable, Frame):
     _names_there = SERIES
 
     def __init__(self, data=None, index=None, dtype=None, name=None, copy=False, nan_as_null=True):
-        labels = None if index is None else pd.Index(unwrap(index))
+        labels = None if index is None else as_labels(index)
         if isinstance(data, dict):
             labels = pd.Index(list(data)) if labels is None else labels
             data = [data.get(label) for label in labels]
@@ -119,7 +120,7 @@ class Series(NotIterable, Frame):
 
     @index.setter
     def index(self, value) -> None:
-        self._index = pd.Index(unwrap(value))
+        self._index = as_labels(value)
 
     @property
     def __cuda_array_interface__(self) -> dict:
@@ -197,8 +198,8 @@ class Series(NotIterable, Frame):
         self._write(wrap(series))
 
     def copy(self, deep: bool = True) -> Series:
-        column = Column(self._column.values.copy()) if deep else self._column
-        return Series._of(column, self._index, self.name)
+        """A copy; with ``deep=False`` too, as cuDF copies on the first write to either."""
+        return Series._of(Column(self._column.values.copy()), self._index, self.name)
 
     # -- computing -----------------------------------------------------------------------------
 
@@ -252,7 +253,11 @@ class Series(NotIterable, Frame):
 
     def groupby(self, by=None, level=None, sort: bool = False, dropna: bool = True, **kwargs):
         grouped = self._as_pandas().groupby(
-            unwrap(by), level=level, sort=sort, dropna=dropna, observed=True, **kwargs
+            unwrap(by),
+            level=level,
+            sort=sort,
+            dropna=dropna,
+            **{"group_keys": False, **kwargs, "observed": True},
         )
         return SeriesGroupBy(grouped)
 
@@ -292,6 +297,7 @@ WRAPPED[pd.api.extensions.ExtensionArray] = lambda one: Series._of(
 )
 give_operators(Series)
 give_indexers(Series)
+give_windows(Series)
 give_methods(
     Series,
     (
@@ -303,7 +309,7 @@ give_methods(
         "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round "
         "rpow rsub "
         "rtruediv sample searchsorted skew sort_index sort_values squeeze std sub subtract "
-        "sum tail take truediv truncate var to_json to_string"
+        "sum tail take truediv truncate var to_dict to_json to_string"
     ),
 )
 give_methods(Series, "diff mask reindex shift unstack where", with_nulls=True)

@@ -1,31 +1,64 @@
 """Functions of the user, compiled with Numba and run as kernels: what cuDF's ``apply`` does.
 
-So a function that cannot run on a GPU cannot be applied here either.
+So a function that cannot run on a GPU cannot be applied to numbers here either. What a function
+makes of nulls and of texts Python computes on the host, by cuDF's rules.
 """
 
 from __future__ import annotations
 
+import types
 import warnings
+from collections.abc import Callable
 
 import cupy
 import numpy as np
 import pandas as pd
 
-from ._columns import Column, with_nulls
+from ._columns import Column, as_column, with_nulls
+
+
+class _Null:
+    """A null as a function in ``apply`` sees it: all that is computed with it is one, and false."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str):  # methods of texts
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *args: self
+
+
+for _name in "add sub mul truediv floordiv mod pow and or xor".split():
+    for _of in (f"__{_name}__", f"__r{_name}__"):
+        setattr(_Null, _of, lambda self, other: self)
+for _name in "eq ne lt le gt ge".split():
+    setattr(_Null, f"__{_name}__", lambda self, other: self)
+for _name in "neg pos abs invert".split():
+    setattr(_Null, f"__{_name}__", lambda self: self)
+NULL = _Null()
 
 
 def apply(column: Column, function, arguments: tuple) -> Column:
-    """``function(value, *arguments)`` of each value that is no null."""
-    _check(function, [column])
+    """``function(value, *arguments)`` of each value, nulls too."""
+    if column.dtype == np.dtype(object):
+        return as_column([_on_host(function, one, arguments) for one in _seen(column)])
+    _check(column)
     values, null = _split(column)
-    return _finish(_launch(function, values, arguments), null)
+    answers = [_on_host(function, NULL, arguments)] * int(null.sum()) if null.any() else []
+    return _join(*_launch(function, values, arguments), null, answers)
 
 
 def apply_rows(columns: dict, function, arguments: tuple) -> Column:
     """``function(row, *arguments)`` of each row; ``row["name"]`` is a value."""
-    named = [name for name in columns if name in _constants(function)]
-    _check(function, [columns[name] for name in named])
-    parts = {name: _split(columns[name]) for name in named}
+    named = {name: one for name, one in columns.items() if name in _constants(function)}
+    if any(one.dtype == np.dtype(object) for one in named.values()):
+        rows = zip(*map(_seen, named.values()), strict=True)
+        rows = [dict(zip(named, row, strict=True)) for row in rows]
+        return as_column([_on_host(function, row, arguments) for row in rows])
+    for one in named.values():
+        _check(one)
+    parts = {name: _split(one) for name, one in named.items()}
     length = len(next(iter(columns.values()))) if columns else 0
     rows = np.empty(
         length, np.dtype([(name, values.dtype) for name, (values, _) in parts.items()], align=True)
@@ -34,7 +67,15 @@ def apply_rows(columns: dict, function, arguments: tuple) -> Column:
     for name, (values, gone) in parts.items():
         rows[name] = values
         null |= gone
-    return _finish(_launch(function, rows, arguments), null)
+    answers = [
+        _on_host(
+            function,
+            {name: NULL if gone[i] else values[i] for name, (values, gone) in parts.items()},
+            arguments,
+        )
+        for i in np.flatnonzero(null)
+    ]
+    return _join(*_launch(function, rows, arguments), null, answers)
 
 
 def _constants(function) -> set:
@@ -51,18 +92,54 @@ def _code(function):
     return code
 
 
-def _check(function, columns: list[Column]) -> None:
-    if "NA" in _code(function).co_names:
+def _with_null(function, null):
+    """``function`` as it would be if ``cudf.NA`` were ``null``: None for Numba, which knows it."""
+    python = getattr(function, "py_func", function)
+    if "NA" not in (*_code(function).co_names, *_code(function).co_freevars):
+        return python
+
+    def swapped(value):
+        if value is pd.NA:
+            return null
+        if not isinstance(value, types.ModuleType) or getattr(value, "NA", None) is not pd.NA:
+            return value
+        shadow = types.ModuleType(value.__name__)
+        shadow.__dict__.update(vars(value), NA=null)
+        return shadow
+
+    names = {name: swapped(value) for name, value in python.__globals__.items()}
+    cells = tuple(types.CellType(swapped(one.cell_contents)) for one in python.__closure__ or ())
+    return types.FunctionType(
+        python.__code__, names, python.__name__, python.__defaults__, cells or None
+    )
+
+
+def _on_host(function, value, arguments: tuple):
+    """What the function makes of a value, by Python; None for a null."""
+    try:
+        with np.errstate(all="ignore"):
+            answer = _with_null(function, NULL)(value, *arguments)
+    except TypeError:
+        seen = value.values() if isinstance(value, dict) else (value,)
+        if not any(one is NULL for one in seen):
+            raise
+        return None  # a function of numbers, such as math.sqrt, got the null
+    return None if answer is NULL else answer
+
+
+def _seen(column: Column) -> list:
+    return [
+        NULL if gone else one
+        for one, gone in zip(column.values, pd.isna(column.values), strict=True)
+    ]
+
+
+def _check(column: Column) -> None:
+    if getattr(column.dtype, "kind", "O") not in "biuf":
         raise NotImplementedError(
-            "a function that asks `is cudf.NA` is not in the stand-in for cuDF: nulls stay null "
-            "here; call .fillna() before .apply()"
+            f"applying a function to {column.dtype} values is not in the stand-in for cuDF: "
+            "use the .dt and .cat methods"
         )
-    for column in columns:
-        if getattr(column.dtype, "kind", "O") not in "biuf":
-            raise NotImplementedError(
-                f"applying a function to {column.dtype} values is not in the stand-in for cuDF: "
-                "use the .str, .dt and .cat methods"
-            )
 
 
 def _split(column: Column) -> tuple[np.ndarray, np.ndarray]:
@@ -73,36 +150,82 @@ def _split(column: Column) -> tuple[np.ndarray, np.ndarray]:
     return column.values.to_numpy(column.dtype, na_value=0), null
 
 
-def _finish(results: np.ndarray, null: np.ndarray) -> Column:
-    if null.any():
-        return Column(with_nulls(results._host, null), results)
+def _join(results: cupy.ndarray, valid: np.ndarray, null: np.ndarray, answers: list) -> Column:
+    """The kernel's results, with ``answers`` for the rows that are null."""
+    given = [one for one in answers if one is not None]
+    dtype = np.result_type(results.dtype, *given)
+    if dtype != results.dtype:
+        results = results.astype(dtype)
+    gone = ~valid
+    gone[null] = [one is None for one in answers]
+    results._host[null] = [0 if one is None else one for one in answers]
+    if gone.any():
+        return Column(with_nulls(results._host, gone), results)
     return Column(results._host, results)
 
 
-def _launch(function, values: np.ndarray, arguments: tuple) -> cupy.ndarray:
-    from numba import cuda, from_dtype, typeof, types
-    from numba.cuda.core.errors import NumbaPerformanceWarning
+def _compiled(function, element, arguments: tuple) -> tuple[Callable, np.dtype]:
+    """The function for the device, and what dtype it makes of an ``element``."""
+    from numba import cuda, typeof
+    from numba import types as numba_types
 
     try:
-        element = from_dtype(values.dtype)
         signature = (element, *(typeof(one) for one in arguments))
-        python = getattr(function, "py_func", function)
+        python = _with_null(function, None)
         _, returned = cuda.compile(python, signature, device=True, abi="numba")
-        dtype = np.dtype(str(types.unliteral(returned)))
+        dtype = np.dtype(str(numba_types.unliteral(getattr(returned, "type", returned))))
     except Exception as error:
         raise ValueError("user defined function compilation failed.") from error
-    called = cuda.jit(device=True)(python)
+    return cuda.jit(device=True)(python), dtype
+
+
+def _launch(function, values: np.ndarray, arguments: tuple) -> tuple[cupy.ndarray, np.ndarray]:
+    """The function's results on the device, and which of them are no null."""
+    from numba import cuda, from_dtype
+
+    called, dtype = _compiled(function, from_dtype(values.dtype), arguments)
 
     @cuda.jit
-    def kernel(results, inputs):
+    def kernel(results, valid, inputs):
         i = cuda.grid(1)
         if i < results.size:
-            results[i] = called(inputs[i], *arguments)
+            result = called(inputs[i], *arguments)
+            if result is not None:
+                results[i] = result
+                valid[i] = True
 
     results = cuda.device_array(len(values), dtype)
-    if len(values):
+    valid = cuda.to_device(np.zeros(len(values), bool))
+    _run(kernel, results, valid, cuda.to_device(values))
+    return cupy.asarray(results), valid.copy_to_host()
+
+
+def apply_windows(
+    column: Column, function, starts: np.ndarray, ends: np.ndarray, least: int
+) -> Column:
+    """``function(values)`` of each window; null where it has fewer than ``least`` values."""
+    from numba import cuda, typeof
+
+    values = cuda.to_device(column.device()._host)
+    called, dtype = _compiled(function, typeof(values), ())
+
+    @cuda.jit
+    def kernel(results, starts, ends, values):
+        i = cuda.grid(1)
+        if i < results.size and ends[i] - starts[i] >= least:
+            results[i] = called(values[starts[i] : ends[i]])
+
+    results = cuda.to_device(np.zeros(len(starts), dtype))
+    _run(kernel, results, cuda.to_device(starts), cuda.to_device(ends), values)
+    results, gone = cupy.asarray(results), ends - starts < least
+    return Column(with_nulls(results._host, gone) if gone.any() else results._host, results)
+
+
+def _run(kernel, results, *arguments) -> None:
+    from numba.cuda.core.errors import NumbaPerformanceWarning
+
+    if results.size:
         with warnings.catch_warnings():
             # cuDF, too, says nothing of a few rows being a small grid.
             warnings.simplefilter("ignore", NumbaPerformanceWarning)
-            kernel.forall(len(values))(results, cuda.to_device(values))
-    return cupy.asarray(results)
+            kernel.forall(results.size)(results, *arguments)

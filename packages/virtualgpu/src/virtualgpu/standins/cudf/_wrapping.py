@@ -96,15 +96,20 @@ def give_methods(cls: type, names: str, with_nulls: bool = False) -> None:
             setattr(cls, name, pandas_method(name, with_nulls))
 
 
+# Names that pandas is about to drop and cuDF keeps.
+PANDAS_NAME = {"weekday": "day_of_week", "dayofweek": "day_of_week", "dayofyear": "day_of_year"}
+
+
 def give_properties(cls: type, names: str) -> None:
     for name in names.split():
         assert name in cls._names_there, f"cuDF has no {cls.__name__}.{name}"
+        theirs = PANDAS_NAME.get(name, name)
         setattr(
             cls,
             name,
             property(
-                lambda self, name=name: wrap(getattr(self._as_pandas(), name)),
-                doc=f"As pandas' ``{name}``.",
+                lambda self, theirs=theirs: wrap(getattr(self._as_pandas(), theirs)),
+                doc=f"As pandas' ``{theirs}``.",
             ),
         )
 

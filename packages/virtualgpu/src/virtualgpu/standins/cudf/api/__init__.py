@@ -1,0 +1,13 @@
+"""``cudf.api``: questions about data types."""
+
+from __future__ import annotations
+
+from . import types
+
+__all__ = ["types"]
+
+
+def __getattr__(name: str):
+    from .._missing import missing
+
+    raise missing("cudf.api", name)
