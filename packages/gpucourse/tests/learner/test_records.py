@@ -235,6 +235,16 @@ def test_the_map_shows_signs_counts_and_what_comes_next(course: Path):
     ]
 
 
+def test_to_a_newcomer_the_map_shows_where_to_begin_and_folds_the_rest(course: Path):
+    new = course_map.progress().html()
+    assert new.index("Go on with:") < new.index(
+        "<summary>All 2 lessons, nothing done yet</summary>"
+    )
+    records.note(**DONE)
+    begun = course_map.progress().html()
+    assert begun.index("Go on with:") < begun.index("<table>") and "<details>" not in begun
+
+
 def test_the_map_goes_on_with_the_first_steps(repository: Path, tmp_path, monkeypatch):
     """Welcome says "five steps, in this order"; not all lectures of the list are among them."""
     monkeypatch.chdir(repository)

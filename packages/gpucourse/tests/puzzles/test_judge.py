@@ -194,6 +194,14 @@ def test_a_picture_finds_out_what_a_result_comes_from():
     assert "out[2] comes from a[2], b[5]" in text
 
 
+def test_long_numbers_stay_inside_their_cells():
+    markup = draw_spec(replace(PUZZLE, spec="out = 0 * a + b - 12345")).markup
+    cell = float(re.search(r'<rect [^>]*width="([\d.]+)"', markup)[1])
+    found = re.findall(r'font-size="([\d.]+)" text-anchor="middle"[^>]*>(-?\d{4,})<', markup)
+    # The page's letters are some two thirds as wide as they are high.
+    assert found and all(float(size) * len(text) * 2 / 3 <= cell for size, text in found)
+
+
 def test_no_processors_time_is_taken():
     from gpucourse.puzzles import clock
 

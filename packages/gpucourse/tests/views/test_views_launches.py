@@ -234,6 +234,8 @@ def test_two_values_that_meet_are_not_called_updates_of_what_was_read():
     view = race(two_to_one_place, 1, 8, X[:8], np.zeros(4, np.float32))
     assert "nothing says whose value stays" in view.text and "same old value" not in view.text
     assert "one value is lost" in view.text
+    # The recording holds what stays; that the other thread wrote the same would be untrue.
+    assert "  writes  " in view.text and not re.search(r"writes -?\d", view.text)
     adds = race(kernels.lose_updates, 1, 64, np.zeros(1, np.int32))
     assert "update" in adds.text
 

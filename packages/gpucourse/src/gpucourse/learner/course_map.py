@@ -103,12 +103,18 @@ class CourseMap:
             f'<td style="text-align: left">{html.escape(str(s)).replace("`", "")}</td></tr>'
             for s in self.lessons
         ]
-        shown = (
+        table = (
             "<table><thead><tr><th></th>"
             f'<th style="text-align: left">{_("lesson")}</th>'
             f'<th style="text-align: left">{_("done")}</th>'
             f"</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-            f"<p>{self._go_on(self._link(self.next) if self.next else '')}</p>"
+        )
+        if all(lesson.sign == "○" for lesson in self.lessons):
+            # A newcomer sees the page go on below, not rows of noughts.
+            words = _("All {count} lessons, nothing done yet").format(count=len(self.lessons))
+            table = f"<details><summary>{words}</summary>{table}</details>"
+        shown = (
+            f"<p>{self._go_on(self._link(self.next) if self.next else '')}</p>{table}"
             "<p><small>"
             + _("As of {time}. Run this cell again to see what is done since.").format(
                 time=f"{self.when:%H:%M}"

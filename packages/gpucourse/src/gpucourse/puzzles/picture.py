@@ -162,7 +162,7 @@ def _array(
             x + _WIDE / 2 - 1,
             y + 15,
             text,
-            11 if len(text) < 6 else 9,
+            min(11, 48 / len(text)),  # the longest must not touch its neighbours
             "middle",
             'class="ink"' if fill else "",
         )

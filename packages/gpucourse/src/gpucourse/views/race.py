@@ -155,7 +155,8 @@ def _rows(replay: Replay) -> list[_Row]:
             )
         for who in (0, 1) if event.who == 2 else (event.who,):
             does[who] = {"load": "reads", "store": "writes", "atomic": "updates"}[event.kind]
-            does[who] += f" {value}"
+            # Of two that write at once, the recording holds only the value that stays.
+            does[who] += "" if (event.who, event.kind) == (2, "store") else f" {value}"
             registers[who] = value if event.kind == "load" else ""
         known = value
         mark = ""
