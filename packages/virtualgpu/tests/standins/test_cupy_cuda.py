@@ -435,3 +435,11 @@ def test_what_is_joined_need_not_be_an_array_of_the_device(cp):
 def test_pinned_memory_is_an_arrays_as_long_as_that_lives(cp, wrap):
     one, other = wrap(cp), wrap(cp)
     assert not np.shares_memory(one, other)
+
+
+def test_ranges_of_nvtx_nest(cp):
+    from cupy.cuda import nvtx
+
+    assert [nvtx.RangePush("outer"), nvtx.RangePush("inner", 1)] == [0, 1]
+    nvtx.Mark("here")
+    assert [nvtx.RangePop(), nvtx.RangePop(), nvtx.RangePop()] == [1, 0, -2]

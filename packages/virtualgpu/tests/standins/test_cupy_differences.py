@@ -322,6 +322,22 @@ def test_singular_matrices_raise_nothing(cp):
         np.linalg.inv(np.zeros((2, 2)))
 
 
+def test_singular_matrices_raise_when_asked(cp):
+    import cupyx
+
+    for singular in (cp.linalg.inv, cp.linalg.cholesky, lambda a: cp.linalg.solve(a, a)):
+        with cupyx.errstate(linalg="raise"), pytest.raises(np.linalg.LinAlgError):
+            singular(cp.zeros((2, 2)))
+    assert cp.isnan(cp.linalg.inv(cp.zeros((2, 2)))).all()
+    before = cupyx.seterr(linalg="raise")
+    assert cupyx.geterr()["linalg"] == "raise"
+    cupyx.seterr(**before)
+    assert cupyx.geterr() == before
+    with pytest.raises(NotImplementedError, match="CuPy has linalg= alone"):
+        cupyx.seterr(divide="raise")
+    assert not hasattr(cp.linalg, "no_such_function")
+
+
 def test_arrays_of_the_host_do_not_come_by_dlpack(cp):
     with pytest.raises(TypeError, match="CPU arrays cannot be directly imported to CuPy"):
         cp.from_dlpack(np.ones(2))

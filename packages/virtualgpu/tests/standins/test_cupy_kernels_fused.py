@@ -344,3 +344,14 @@ def test_arrays_are_made_outside_a_fused_function(cp, make):
 def test_a_function_that_fuses_not_is_named(cp):
     with pytest.raises(NotImplementedError, match=r"^cupy\.cumsum cannot be fused"):
         cp.fuse(lambda a: cp.cumsum(a) * 2)(cp.ones(3))
+
+
+def test_functions_of_numbers_alone_are_constants(cp):
+    def normal(x):
+        return cp.exp(-(x**2) / 2) / cp.sqrt(2 * np.pi) + cp.maximum(1, 2.5)
+
+    for dtype in (np.float32, np.float64):
+        x = cp.linspace(-2, 2, 5, dtype=dtype)
+        assert cp.fuse(normal)(x).dtype == normal(x).dtype
+        cp.testing.assert_allclose(cp.fuse(normal)(x), normal(x))
+    assert type(cp.sqrt(2.0)) is cp.ndarray  # outside it is what it was

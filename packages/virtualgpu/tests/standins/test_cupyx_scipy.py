@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.fft
+import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
 import scipy.signal
 import scipy.sparse
+import scipy.spatial
 import scipy.special
 import scipy.stats
 
@@ -104,8 +106,8 @@ def test_what_lies_on_the_host_and_what_is_missing_is_refused():
             function(IMAGE)
     with pytest.raises(NotImplementedError, match=r"generic_filter is not in .* use scipy\.nd"):
         _ = ndimage.generic_filter
-    with pytest.raises(NotImplementedError, match=r"cupyx\.scipy\.interpolate is not in"):
-        _ = cupyx.scipy.interpolate
+    with pytest.raises(NotImplementedError, match=r"cupyx\.scipy\.optimize is not in"):
+        _ = cupyx.scipy.optimize
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = ndimage.nothing
 
@@ -290,3 +292,50 @@ def test_sparse_matrices_refuse_what_cupys_do():
     made = sparse.coo_matrix((cp.ones(3), (rows, columns)), shape=(2, 2))
     same(made.tocsr().toarray(), np.array([[0.0, 1.0], [2.0, 0.0]]))
     assert sparse.isspmatrix_coo(made) and not sparse.issparse(cp.eye(2))
+
+
+def test_curves_through_points():
+    import cupy as cp
+    from cupyx.scipy import interpolate
+
+    x, at = np.linspace(0, 6, 7), np.array([0.5, 2.25])
+    theirs = scipy.interpolate.CubicSpline(x, np.sin(x))
+    ours = interpolate.CubicSpline(cp.asarray(x), cp.sin(cp.asarray(x)))
+    assert type(ours(cp.asarray(at))) is type(ours.c) is cp.ndarray
+    np.testing.assert_allclose(ours(cp.asarray(at)).get(), theirs(at))
+    slope = ours.derivative()
+    assert isinstance(slope, interpolate.CubicSpline)
+    np.testing.assert_allclose(slope(cp.asarray(at)).get(), theirs.derivative()(at))
+    line = interpolate.make_interp_spline(cp.asarray(x), cp.asarray(x**2), k=3)
+    np.testing.assert_allclose(line(cp.asarray(at)).get(), at**2)
+    grid = (cp.arange(3.0), cp.arange(3.0))
+    plane = interpolate.RegularGridInterpolator(grid, cp.arange(9.0).reshape(3, 3))
+    assert plane(cp.array([[0.5, 0.5]])).tolist() == [2]
+    with pytest.raises(AttributeError):
+        _ = ours.nothing_of_this_name
+
+
+def test_distances_and_neighbours():
+    import cupy as cp
+    from cupyx.scipy import spatial
+
+    points = RNG.normal(size=(12, 2))
+    far = spatial.distance.cdist(cp.asarray(points), cp.asarray(points[:3]))
+    np.testing.assert_allclose(far.get(), scipy.spatial.distance.cdist(points, points[:3]))
+    near, which = spatial.KDTree(cp.asarray(points)).query(cp.asarray(points[:3]), k=2)
+    assert type(near) is type(which) is cp.ndarray
+    assert which[:, 0].tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="Unsupported type"):
+        spatial.distance.cdist(points, points)
+
+
+def test_duplicates_are_added_in_the_order_of_columns():
+    import cupy as cp
+    from cupyx.scipy import sparse
+
+    places = cp.array([2, 1, 0, 2, 1, 2, 2]), cp.array([2, 1, 0, 0, 0, 1, 2])
+    matrix = sparse.coo_matrix((cp.arange(7.0), places), shape=(3, 3))
+    matrix.sum_duplicates()
+    assert matrix.row.tolist() == [0, 1, 2, 1, 2, 2]
+    assert matrix.col.tolist() == [0, 0, 0, 1, 1, 2]
+    assert matrix.data.tolist() == [2, 4, 3, 1, 5, 6]

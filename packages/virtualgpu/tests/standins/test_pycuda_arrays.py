@@ -536,3 +536,32 @@ def test_a_fixture_has_a_context_of_its_own(ga):
     assert len(_stack) == len(before) + 1
     assert next(fixture, "over") == "over"
     assert _stack == before
+
+
+@pytest.mark.parametrize("size", [1, 512, 513, 5000])
+def test_scans(ga, size):
+    from pycuda.scan import ExclusiveScanKernel, InclusiveScanKernel
+
+    x = np.random.default_rng(size).integers(0, 10, size, np.int32)
+    add_up = InclusiveScanKernel(np.int32, "a+b")
+    before = ExclusiveScanKernel(np.int32, "a+b", "0")
+    given = ga.to_gpu(x)
+    with virtualgpu.check() as report:
+        assert before(given, "new").get().tolist() == [0, *x.cumsum()[:-1]]
+        assert add_up(given) is given
+    assert not report.findings
+    assert (given.get() == x.cumsum()).all()
+    later = InclusiveScanKernel(np.int32, "b")  # which is no sum: the order of both matters
+    assert (later(ga.to_gpu(x)).get() == x).all()
+
+
+def test_what_scans_refuse(ga):
+    from pycuda.scan import ExclusiveScanKernel, InclusiveScanKernel
+
+    with pytest.raises(ValueError, match="neutral element is required"):
+        ExclusiveScanKernel(np.int32, "a+b")
+    add_up = InclusiveScanKernel(np.float32, "a+b")
+    with pytest.raises(ValueError, match="same shape"):
+        add_up(ga.zeros(3, np.float32), ga.zeros(4, np.float32))
+    with pytest.raises(RuntimeError, match="non-contiguous"):
+        add_up(ga.zeros(6, np.float32)[::2])

@@ -146,7 +146,7 @@ def test_prepared_calls(drv, module):
     scale = module.get_function("scale").prepare("Pfi")
     x = drv.to_device(np.ones(4, np.float32))
     scale.prepared_call((1, 1), (4, 1, 1), x, 2.0, 4)
-    scale.prepared_async_call((1,), (4,), drv.Stream(), int(x), 2.0, 4)
+    scale.prepared_async_call((1,), (4, 1, 1), drv.Stream(), int(x), 2.0, 4)
     with pytest.warns(UserWarning, match="no times"):
         assert math.isnan(scale.prepared_timed_call((1, 1), (4, 1, 1), x, 2.0, 4)())
     assert drv.from_device(x, (4,), np.float32).tolist() == [8] * 4
@@ -229,6 +229,14 @@ def test_blocks_and_keywords(drv, module):
         increment(x)
     with pytest.raises(TypeError, match="tuples"):
         increment(x, block=32)
+    for grid, block, words in [
+        ((4 / 2, 1), (1, 1, 1), r"grid=\(2\.0, 1\) holds float.*int alone.*//"),
+        ((1, 1), (np.int32(1), 1, 1), r"block=.* holds numpy\.int32.*int\(\.\.\.\)"),
+        ((1, 1), (32, 1), r"block=\(32, 1\) has 2 numbers: give three"),
+        ((1, 1, 1, 1), (1, 1, 1), "grid=.* has 4 numbers"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            increment(x, grid=grid, block=block)
     with pytest.raises(TypeError, match="nothing"):
         increment(x, block=(1, 1, 1), nothing=1)
     with pytest.raises(drv.LogicError, match="2048 threads in a block") as error:
@@ -464,6 +472,14 @@ def test_the_device_says_what_it_is(drv):
         drv.Device(1)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = device.nothing
+
+
+def test_the_current_context_is_on_top(drv, no_context):
+    assert drv.Context.get_current() is None
+    context = drv.Device(0).make_context(drv.ctx_flags.BLOCKING_SYNC & drv.ctx_flags.FLAGS_MASK)
+    assert drv.Context.get_current() is context
+    context.pop()
+    assert drv.Context.get_current() is None
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from . import _core, _kernel_elementwise, _kernel_reduction
 from ._kernel_code import type_name
 from ._kernel_expressions import PREAMBLE
 from ._kernel_trace import NUMBERS, Reduced, Trace, Traced, cast, literal
+from ._tracing import TRACING
 
 
 class FusedKernel(_kernel_elementwise.ElementwiseKernel):
@@ -140,7 +141,8 @@ class Fusion:
         return kernel(*(one for one in args if one is not None), **kwargs)
 
     def _trace(self, args: tuple) -> tuple[Any, dict]:
-        trace = Trace(args)
+        trace, before = Trace(args), TRACING.trace
+        TRACING.trace = trace
         try:
             result = self.func(*trace.arguments)
         except TypeError as error:
@@ -151,6 +153,8 @@ class Fusion:
                 "stand-in's cupy.fuse takes CuPy's elementwise functions and operators, and a "
                 "reduction at the end; call others outside the fused function"
             ) from error
+        finally:
+            TRACING.trace = before
         return _kernel(trace, result, self.name)
 
     def clear_cache(self) -> None:

@@ -16,6 +16,7 @@ from ._core import fresh, ndarray, wrote
 from ._creation import asarray
 from ._indexing import scatter
 from ._operands import as_array, on_host, on_this_device, operand, wrap
+from ._tracing import TRACING
 
 #: Names that share a kernel with another.
 KERNELS = {
@@ -117,6 +118,8 @@ class ufunc:
             made = self._quick(args)
             if made is not None:
                 return made
+        if TRACING.trace is not None and all(np.isscalar(one) for one in args):
+            return TRACING.trace.call(self, *args, out=out, dtype=dtype)
         for one in args:
             # Fusion, and other libraries' arrays, take the call over.
             if type(one) is not ndarray and hasattr(one, "__cupy_override_elementwise_kernel__"):

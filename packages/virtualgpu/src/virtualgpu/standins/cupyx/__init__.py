@@ -12,6 +12,8 @@ import numpy as _numpy  # noqa: E402
 from cupy._kernel_elementwise import ElementwiseKernel as _ElementwiseKernel  # noqa: E402
 from cupy._missing import missing as _missing  # noqa: E402
 
+from ._errors import errstate, geterr, seterr  # noqa: E402
+
 _rsqrt = _ElementwiseKernel("T x", "T y", "y = rsqrt(x)", "cupy_rsqrt")
 
 
@@ -77,9 +79,6 @@ MISSING = {
     "GeneralizedUFunc": "cupy.vectorize, or a loop over the last axes",
     "allow_synchronize": "nothing: work is done when a call returns",
     "DeviceSynchronized": "nothing: work is done when a call returns",
-    "errstate": "numpy.linalg.LinAlgError, which cupy.linalg raises",
-    "seterr": "numpy.linalg.LinAlgError, which cupy.linalg raises",
-    "geterr": "numpy.linalg.LinAlgError, which cupy.linalg raises",
     "linalg": "numpy.linalg on x.get()",
     "optimizing": "nothing: there is nothing to tune",
     "distributed": "one process: there is one device",
@@ -107,6 +106,8 @@ def __getattr__(name: str):
 __all__ = [
     "empty_like_pinned",
     "empty_pinned",
+    "errstate",
+    "geterr",
     "jit",
     "profiler",
     "rsqrt",
@@ -114,6 +115,7 @@ __all__ = [
     "scatter_max",
     "scatter_min",
     "scipy",
+    "seterr",
     "zeros_like_pinned",
     "zeros_pinned",
 ]

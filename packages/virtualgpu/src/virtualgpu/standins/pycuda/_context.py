@@ -37,6 +37,7 @@ class ctx_flags:
     """Flags of :meth:`Device.make_context`; none changes anything here."""
 
     SCHED_AUTO, SCHED_SPIN, SCHED_YIELD, SCHED_BLOCKING_SYNC = 0, 1, 2, 4
+    BLOCKING_SYNC, SCHED_MASK, FLAGS_MASK = 4, 7, 255
     MAP_HOST, LMEM_RESIZE_TO_MAX = 8, 16
 
 
@@ -173,6 +174,11 @@ class Context:
 
     def __init__(self, owner: Device):
         self._device = owner
+
+    @staticmethod
+    def get_current() -> Context | None:
+        """The context on top of the stack, if there is one."""
+        return _stack[-1] if _stack else None
 
     @staticmethod
     def get_device() -> Device:

@@ -219,7 +219,7 @@ class Function:
 
     def _launch(self, grid, block, arguments: list[Argument], shared: int, stream) -> None:
         need_context("cuLaunchKernel")
-        grid, block = _extent(grid), _extent(block)
+        grid, block = _extent("grid", grid), _extent("block", block)
         with call("cuLaunchKernel"), queues.on(number(stream)):
             self._function.look(arguments)
             self._function.run(grid, block, self._parameters(arguments), int(shared))
@@ -342,10 +342,21 @@ def _packed(letter: str, value: Any) -> Argument:
     return number_argument(dtype.type(value))
 
 
-def _extent(dimensions) -> tuple[int, int, int]:
+def _extent(name: str, dimensions) -> tuple[int, int, int]:
+    """Three numbers. Raises TypeError for what PyCUDA's C++ does not take for ints."""
     if np.isscalar(dimensions):
         raise TypeError(f"block and grid are tuples: write ({dimensions}, 1, 1)")
-    return (*(int(one) for one in dimensions), 1, 1)[:3]
+    dimensions = tuple(dimensions)
+    if len(dimensions) > 3 or (name == "block" and len(dimensions) < 3):
+        raise TypeError(f"{name}={dimensions!r} has {many(len(dimensions), 'number')}: give three")
+    for one in dimensions:
+        if not isinstance(one, int):
+            kind = f"{type(one).__module__}.".removeprefix("builtins.") + type(one).__name__
+            raise TypeError(
+                f"{name}={dimensions!r} holds {kind}, and PyCUDA takes Python's int alone: write "
+                "int(...), or // in place of /"
+            )
+    return (*dimensions, 1, 1)[:3]
 
 
 def _no_references(texrefs) -> None:

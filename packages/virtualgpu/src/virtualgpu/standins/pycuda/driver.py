@@ -114,6 +114,13 @@ MISSING = {
     "IPCMemoryHandle": "host memory",
     "IPCEventHandle": "host synchronisation",
     "mem_host_register_flags": "register_host_memory without flags",
+    **dict.fromkeys(("ipc_mem_flags", "mem_get_ipc_handle"), "host memory"),
+    **dict.fromkeys(("pointer_attribute", "mem_get_address_range"), "the array that was made"),
+    **dict.fromkeys(("profiler_output_mode",), "virtualgpu.profile()"),
+    **dict.fromkeys(("jit_option", "jit_target", "jit_fallback"), "SourceModule(options=[...])"),
+    **dict.fromkeys(("array3d_flags", "array_cubemap_face"), "cupy.cuda.texture"),
+    "compute_mode": "nothing: a program has the device to itself",
+    "graphics_register_flags": "a copy on the host: there is no OpenGL here",
 }
 
 

@@ -93,7 +93,7 @@ def profile():
 
 
 def __getattr__(name: str):
-    if name in ("compiler", "cublas", "cufft", "driver", "function", "texture", "thrust"):
+    if name in "compiler cublas cufft driver function nvtx texture thrust".split():
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
@@ -114,6 +114,5 @@ _INSTEAD = {
     "cusolver": "cupy.linalg",
     "cusparse": "cupyx.scipy.sparse",
     "curand": "cupy.random",
-    "nvtx": "cupyx.profiler.time_range",
     "memory_hooks": "virtualgpu.launches()",
 }

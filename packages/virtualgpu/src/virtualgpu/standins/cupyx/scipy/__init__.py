@@ -19,11 +19,9 @@ except ImportError as _error:
 
 from cupy import get_array_module as _get_array_module
 
-_MODULES = ("fft", "fftpack", "linalg", "ndimage", "signal", "sparse", "special", "stats")
+_MODULES = ("fft fftpack interpolate linalg ndimage signal sparse spatial special stats").split()
 #: What CuPy has here and the stand-in lacks: name → what to use.
 MISSING = {
-    "interpolate": "scipy.interpolate on x.get()",
-    "spatial": "scipy.spatial on x.get()",
     "integrate": "scipy.integrate on x.get()",
     "optimize": "scipy.optimize",
 }

@@ -29,6 +29,48 @@ def functions(names: str, module: Any, where: str, *, first_on_device: bool) -> 
     }
 
 
+def classes(names: str, module: Any, where: str) -> dict[str, type]:
+    """Classes of SciPy's ``module``, by name, that are made of and called with arrays of the
+    device."""
+    for name in names.split():
+        theirs = getattr(module, name)
+        about = {"_theirs": theirs, "__module__": where, "__doc__": f"As SciPy's ``{name}``."}
+        OBJECTS[theirs] = type(name, (Wrapped,), about)
+    return {name: OBJECTS[getattr(module, name)] for name in names.split()}
+
+
+class Wrapped:
+    """An object of SciPy's; its methods take and give arrays of the device."""
+
+    _theirs: type
+
+    def __init__(self, *args, **kwargs):
+        arrays: list[ndarray] = []
+        self._object = self._theirs(
+            *(host(one, arrays) for one in args),
+            **{name: host(one, arrays) for name, one in kwargs.items()},
+        )
+
+    def __call__(self, *args, **kwargs):
+        return _function(self._object, type(self).__name__, False)(*args, **kwargs)
+
+    def __getattr__(self, name: str):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = getattr(self._object, name)
+        return _function(value, name, False) if callable(value) else on_device(value, [])
+
+    @classmethod
+    def of(cls, made: Any) -> Wrapped:
+        self = object.__new__(cls)
+        self._object = made
+        return self
+
+
+#: SciPy's classes and ours.
+OBJECTS: dict[type, type[Wrapped]] = {}
+
+
 def absent(where: str, lacking: Collection[str], library: str) -> Callable[[str], Any]:
     """``__getattr__`` of a module: NotImplementedError for what CuPy has and this has not. It says
     what to use: what `lacking` says, if it is a dictionary, else SciPy's."""
@@ -80,11 +122,13 @@ def host(value: Any, arrays: list[ndarray]) -> Any:
         return array._host
     if type(value) in (list, tuple):
         return type(value)(host(one, arrays) for one in value)
-    return value
+    return value._object if isinstance(value, Wrapped) else value
 
 
 def on_device(result: Any, arrays: list[ndarray]) -> Any:
     """SciPy's result with its arrays on the device, in dictionaries too."""
+    if type(result) in OBJECTS:
+        return OBJECTS[type(result)].of(result)
     if type(result) is dict:
         return {name: on_device(one, arrays) for name, one in result.items()}
     if isinstance(result, tuple) and not hasattr(result, "_fields"):

@@ -183,6 +183,14 @@ class coo_matrix(spmatrix):
 
     format = "coo"
 
+    def sum_duplicates(self) -> None:
+        """Add what has the same place; elements come in the order of columns, as CuPy's."""
+        matrix = self._host
+        matrix.sum_duplicates()
+        order = np.lexsort((matrix.row, matrix.col))
+        parts = (matrix.data[order], (matrix.row[order], matrix.col[order]))
+        self._take(sp.coo_matrix(parts, shape=matrix.shape))
+
 
 class dia_matrix(spmatrix):
     """Diagonals: ``data`` and ``offsets``."""

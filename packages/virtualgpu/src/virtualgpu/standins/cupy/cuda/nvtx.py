@@ -1,0 +1,34 @@
+"""``cupy.cuda.nvtx``: marks for NVIDIA's profilers, of which none looks on."""
+
+from __future__ import annotations
+
+available = True
+
+_open: list[str] = []
+
+
+def Mark(message: str, id_color: int = -1) -> None:
+    """A mark at this moment."""
+
+
+MarkC = Mark
+
+
+def RangePush(message: str, id_color: int = -1) -> int:
+    """Begin a range inside those that are open; how many were."""
+    _open.append(message)
+    return len(_open) - 1
+
+
+RangePushC = RangePush
+
+
+def RangePop() -> int:
+    """End the innermost range; how many stay open, -2 (NVTX's code) where none was."""
+    if not _open:
+        return -2
+    _open.pop()
+    return len(_open)
+
+
+__all__ = ["Mark", "MarkC", "RangePop", "RangePush", "RangePushC", "available"]
