@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -53,6 +54,16 @@ def test_grading_ones_own_notebook(checkout, console):
     assert "toy: 5 of 5 points" in text
     assert "✓ test-double" in text
     assert "isolation: " in text
+
+
+def test_in_a_cell_of_a_notebook_nothing_turns(checkout, monkeypatch):
+    monkeypatch.setenv("JPY_PARENT_PID", "1")
+    screen = io.StringIO()
+    mine = write_submission(checkout / "projects" / "toy.ipynb", submission(toy()))
+    grade_notebook.grade(mine, Console(file=screen, force_terminal=True, width=200))
+    assert screen.getvalue().startswith("grading toy.ipynb\n")
+    assert "toy: 5 of 5 points" in screen.getvalue()
+    assert not re.search(r"[\u2800-\u28ff]|\x1b\[\d*[AKGJ]|\r", screen.getvalue())
 
 
 def test_a_wrong_answer_in_a_renamed_notebook(checkout, console):

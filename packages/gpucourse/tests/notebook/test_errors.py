@@ -212,6 +212,7 @@ SAYS = {
     "add[1, 32](x=x, y=x)": ["----> 1 add[1, 32](x=x", "→ a launch takes its arguments by"],
     "check('half', 1)": ["----> 1 check('half', 1)", "not defined", "→ check comes with the cell"],
     "muon_pt + 1": ["----> 1 muon_pt + 1", "→ no cell that has run defines muon_pt"],
+    "jnp.ones(3)": ["----> 1 jnp.ones(3)", "→ jnp comes with `import jax.numpy as jnp`", "restart"],
     "secret_rng('x')": ["----> 1 secret_rng(", "→ secret_rng comes with the cell at the top"],
     PYTHON: ["line 5: total({", "Cannot determine Numba type of <class 'dict'>"],
     DEEP: ["line 13: begin()", "line 5: three()", "line 8: np.linalg.inv", "Singular matrix"],

@@ -35,7 +35,7 @@ class Language:
     shared: str
     local: str
     fresh: str
-    guard: str = "guard the index (if i < array.size, in C++ if (i < n)) or launch fewer threads"
+    guard: str
 
 
 NUMBA = Language(
@@ -48,6 +48,7 @@ NUMBA = Language(
     local="given to cuda.local.array",
     fresh="cuda.device_array gives memory as it is; fill the array before the launch "
     "(cuda.to_device(np.zeros(...)))",
+    guard="guard the index (if i < array.size) or launch fewer threads",
 )
 CPP = Language(
     barrier="__syncthreads()",
@@ -59,6 +60,7 @@ CPP = Language(
     local="in its declaration",
     fresh="memory comes as it is (cupy.empty, gpuarray.empty, cudaMalloc); fill it before the "
     "launch (cupy.zeros, a copy from the host)",
+    guard="guard the index (if (i < n)) or launch fewer threads",
 )
 TRITON = Language(
     barrier="tl.debug_barrier()",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import re
 import warnings
 from dataclasses import asdict
 
@@ -98,8 +99,24 @@ def test_an_array_of_cuda_cpp_goes_by_the_arguments_number():
     module = virtualgpu.Module.from_cuda(
         'extern "C" __global__ void f(int n, float *x) { x[threadIdx.x] = n; }'
     )
-    with pytest.raises(MemoryAccessError, match=r"after the end .*, element 7 of 7 of argument 1;"):
+    with pytest.raises(
+        MemoryAccessError,
+        match=r"after the end .*, element 7 of 7 of argument 1; guard the index \(if \(i < n\)\)",
+    ):
         module.launch("f", 1, 8, [np.int32(1), np.zeros(7, np.float32)])
+
+
+def test_a_kernel_whose_names_are_gone_counts_no_parameters_of_ptx():
+    """As in the grader, which is handed PTX: an array of Numba's takes several parameters."""
+    signature = "void(float64[:], float64[:], float64)"
+    ptx, _ = cuda.compile_ptx(scale.py_func, signature, lineinfo=True)
+    (entry,) = re.findall(r"\.entry (\w+)", ptx)
+    array = np.zeros(7)
+    sizes = [np.uint64(0), np.uint64(0), np.int64(7), np.int64(8)]
+    given = [*sizes, array, np.int64(7), np.int64(8)]
+    with pytest.raises(MemoryAccessError) as caught:
+        virtualgpu.Module.from_ptx(ptx).launch(entry, 1, 8, [*given, *given, 2.0])
+    assert ", element 7 of 7; guard the index (if i < array.size) or launch" in str(caught.value)
 
 
 def test_an_index_is_written_in_the_dimensions_of_its_launch():

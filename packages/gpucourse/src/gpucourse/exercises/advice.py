@@ -34,6 +34,25 @@ def _signature(found: re.Match, error: BaseException) -> str | None:
     return f"{function.__name__}({', '.join(names)}) takes {many} and was given {found[1]}"
 
 
+#: Names that notebooks give to modules, and how.
+_IMPORTS = {
+    "cp": "import cupy as cp",
+    "cuda": "from numba import cuda",
+    "jnp": "import jax.numpy as jnp",
+    "np": "import numpy as np",
+    "pd": "import pandas as pd",
+    "plt": "import matplotlib.pyplot as plt",
+    **{name: f"import {name}" for name in ("gpucourse", "jax", "math", "numba", "virtualgpu")},
+}
+
+
+def _module(found: re.Match, error: BaseException) -> str | None:
+    return (
+        f"{found[1]} comes with `{_IMPORTS[found[1]]}`: write that above, or, after a restart, "
+        "run the cells above again (Run › Run All Above Selected Cell)"
+    )
+
+
 def _atomic(found: re.Match, error: BaseException) -> str | None:
     # Numba unpacks what an atomic is given where it finds its type.
     last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
@@ -71,6 +90,7 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
         r"gpucourse: run "
         "that first (Run › Run All Above Selected Cell)",
     ),
+    (rf"^name '({'|'.join(_IMPORTS)})' is not defined", _module),
     (
         r"^name '(\w+)' is not defined",
         r"no cell that has run defines \1: look at its spelling; after a restart, run the "

@@ -9,10 +9,12 @@ import numpy as np
 from virtualgpu.errors import MemoryAccessError, MisalignedAddressError
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import STACK_TOP
-from virtualgpu.languages import language_of
+from virtualgpu.languages import NUMBA, language_of
 from virtualgpu.memory import array_names
 from virtualgpu.program.site import Site
 from virtualgpu.wording import many
+
+_GUARD = "guard the index (if i < array.size, in C++ if (i < n)) or launch fewer threads"
 
 
 def _verb(site: Site) -> str:
@@ -33,6 +35,11 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
         named = None if other else array_names.element(launch, wrong)
         numbered = None if named else array_names.argument(launch, wrong, site.size)
         help_ = language.guard
+        if site.instruction.source is None:  # PTX that names no file
+            help_ = _GUARD
+        elif numbered and language is NUMBA:
+            # An array takes several parameters there: their number is none that its author knows.
+            numbered = numbered.partition(" of argument ")[0]
         if other:
             help_ = "copy the array to the device that launches, or launch on the one that has it"
     elif space == "shared":

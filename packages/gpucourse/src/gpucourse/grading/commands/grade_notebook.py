@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -38,7 +40,7 @@ def grade(notebook: Path, console: Console | None = None) -> int:
     job = Job("", source, ingest_file(notebook, assignment))
     try:
         with (
-            console.status(f"grading {notebook.name}"),
+            _waiting(console, f"grading {notebook.name}"),
             Grader(own_work=True, workers=1, sources=[source]) as grader,
         ):
             (verdict,) = grader.grade([job])
@@ -58,6 +60,15 @@ def grade(notebook: Path, console: Console | None = None) -> int:
     if verdict.kind == INFRASTRUCTURE_FAULT:
         return NOT_GRADED
     return ALL_POINTS if verdict.earned == verdict.points else NOT_ALL_POINTS
+
+
+def _waiting(console: Console, words: str) -> AbstractContextManager:
+    """The words while it takes: with a sign that turns, where the screen can take it back."""
+    # `!` in a notebook's cell has a terminal, but its page keeps what a sign that turns leaves.
+    if "JPY_PARENT_PID" not in os.environ:
+        return console.status(words)
+    console.print(words, markup=False)
+    return nullcontext()
 
 
 def _texts(source: Path) -> list[Path]:
