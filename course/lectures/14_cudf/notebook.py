@@ -400,7 +400,8 @@ except ValueError as error:
 # Before you write one, look for whole-column verbs: `where`, `clip`, `between`, arithmetic, `.str`. They are compiled
 # already; yours is compiled at its first use, again for each new type of column, which takes a good part of a
 # second. On the other hand, one function replaces a chain of verbs of which each reads and writes whole columns. A
-# null stays null: the function is not called for it.
+# null goes in, too: what is computed with it is null, a comparison with it is false, so that `if` takes the other
+# way; `x is cudf.NA` asks for it.
 #
 # ### Exercise: which part of the detector?
 #

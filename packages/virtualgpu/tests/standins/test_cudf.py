@@ -472,6 +472,9 @@ def test_parts_of_dates_and_lengths_are_small_integers(cudf):
     when = cudf.Series(pd.date_range("2023-11-02", periods=2))
     assert when.dt.year.dtype == np.int16
     assert when.dt.day.to_numpy().tolist() == [2, 3]
+    assert when.dt.quarter.dtype == np.int8
+    assert when.dt.microsecond.dtype == np.int32
+    assert (when - when).dt.seconds.dtype == np.int64
     assert cudf.Series(["a", "bcd"]).str.len().dtype == np.int32
 
 
@@ -841,7 +844,7 @@ def test_memory_is_what_the_columns_take(cudf):
     assert frame.set_index(["n", "f"]).index.memory_usage() == 16 + 64 + 8
 
 
-@pytest.mark.parametrize("aggregation", [list, "collect"])
+@pytest.mark.parametrize("aggregation", [list, "collect", "unique"])
 def test_groups_as_lists_are_refused_by_name(cudf, aggregation):
     with pytest.raises(NotImplementedError, match=r"of groups makes a column of lists.*Awkward"):
         cudf.DataFrame({"k": [1, 1], "v": [1, 2]}).groupby("k").agg({"v": aggregation})
@@ -1021,3 +1024,39 @@ def test_questions_about_types(cudf):
     assert types.is_datetime_dtype(cudf.Series(pd.to_datetime(["2020"])))
     assert types.is_numeric_dtype(np.dtype("int8"))
     assert types.is_list_like([1])
+
+
+def test_no_time_has_no_parts_and_is_no_number(cudf):
+    times = cudf.Series(pd.to_datetime(["2020-01-01", None]))
+    for parts in (times.dt.year, times.dt.nanosecond, times.dt.dayofyear, times.astype("int64")):
+        assert parts.null_count == 1
+        assert parts.dtype.kind == "i"
+    assert times.astype("int64")[0] == 1577836800 * 10 ** (9 if "ns" in str(times.dtype) else 6)
+    steps = times - times.shift(1)
+    assert steps.dt.days.null_count == 2
+
+
+def test_rows_of_groups_without_a_row_before_are_null(cudf):
+    large = 2**60 + 1  # which no float64 holds
+    frame = cudf.DataFrame({"k": [1, 1, 2], "x": [large, 5, 6]})
+    before = frame.groupby("k").shift(1)["x"]
+    assert before.dtype == np.int64
+    assert before.to_pandas(nullable=True).tolist() == [pd.NA, large, pd.NA]
+    assert frame.groupby("k")["x"].shift(-1)[0] == 5
+    assert frame["x"].groupby(frame["k"]).diff().to_pandas(nullable=True)[1] == 5 - large
+    assert cudf.Series([1.0, 2.0]).pct_change().null_count == 1
+
+
+def test_what_pandas_is_about_to_change_is_not_said(cudf):
+    frame = cudf.DataFrame({"k": [1], "v": [2]}).set_index("k")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(frame.join(frame, lsuffix="l", rsuffix="r").columns) == ["vl", "vr"]
+
+
+def test_a_function_of_every_element(cudf):
+    frame = cudf.DataFrame({"a": [1, 2], "b": [0.5, None]})
+    doubled = frame.map(lambda x: 2 * x)
+    assert doubled["a"].to_numpy().tolist() == [2, 4]
+    assert doubled["b"].null_count == 1
+    assert frame[["a"]].to_records(index=False).tolist() == [(1,), (2,)]

@@ -42,6 +42,8 @@ class Accessor:
 
     def _given(self, name: str, result):
         result = wrap(result)
+        if getattr(getattr(result, "dtype", None), "kind", "") == "f" and name in self._properties:
+            result = result.nans_to_nulls()  # the parts of no time are null
         dtype = self._dtypes.get(name)
         return result.astype(dtype) if dtype else result
 
@@ -97,7 +99,7 @@ for _name, (_function, _dtype) in OF_ONE_TEXT.items():
 
 
 class DatetimeProperties(Accessor):
-    """Times. Parts of a date are int16, as in cuDF."""
+    """Times. Parts of a date are small integers, as in cuDF."""
 
     _name = "dt"
     _names_there = DT
@@ -113,12 +115,18 @@ class DatetimeProperties(Accessor):
     _methods = frozenset(
         ("ceil floor round strftime isocalendar total_seconds day_name month_name").split()
     )
-    _dtypes = dict.fromkeys(
-        (
-            "year month day hour minute second weekday dayofweek dayofyear day_of_year quarter"
-        ).split(),
-        "int16",
-    )
+    _dtypes = {  # noqa: RUF012
+        **dict.fromkeys(
+            (
+                "year month day hour minute second nanosecond weekday dayofweek dayofyear "
+                "day_of_year days_in_month"
+            ).split(),
+            "int16",
+        ),
+        "quarter": "int8",
+        "microsecond": "int32",
+        **dict.fromkeys("days seconds microseconds nanoseconds".split(), "int64"),
+    }
 
 
 class CategoricalAccessor(Accessor):

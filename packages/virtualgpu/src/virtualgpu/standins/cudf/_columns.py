@@ -351,6 +351,9 @@ def astype(column: Column, dtype) -> Column:
         return column
     values = column.values
     if isinstance(values, np.ndarray):
+        if values.dtype.kind in "mM" and dtype.kind in _MASKED and column.null_count:
+            gone = np.isnat(values)
+            return Column(with_nulls(np.where(gone, 0, values.view("int64")).astype(dtype), gone))
         return Column(values.astype(dtype))
     if dtype.kind in _MASKED:
         gone = np.asarray(pd.isna(values))

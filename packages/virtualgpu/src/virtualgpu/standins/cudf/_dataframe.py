@@ -309,6 +309,13 @@ class DataFrame(HostCopies, Frame):
             raise ValueError("UDFs using **kwargs are not yet supported.")
         return Series._of(_udf.apply_rows(self._columns, func, args), self._index, None)
 
+    def map(self, func, na_action=None) -> DataFrame:
+        """:meth:`Series.apply` to each column."""
+        columns = {name: _udf.apply(one, func, ()) for name, one in self._columns.items()}
+        return DataFrame._of(columns, self._index, self.columns)
+
+    applymap = map
+
     def groupby(
         self,
         by=None,
@@ -403,14 +410,16 @@ give_methods(
         "fillna ffill bfill floordiv ge gt head interpolate isin isna isnull keys "
         "kurt kurtosis le lt max mean median melt min mod mode mul multiply ne "
         "nlargest "
-        "notna notnull nsmallest nunique pct_change pipe pow prod product quantile query radd rank "
+        "notna notnull nsmallest nunique pipe pow prod product quantile query radd rank "
         "rdiv rename replace reset_index rfloordiv rmod rmul round rpow rsub rtruediv sample "
         "select_dtypes set_index skew sort_index sort_values squeeze stack std sub subtract sum "
-        "swaplevel tail take to_csv to_json to_parquet to_string transpose truediv truncate "
-        "value_counts var"
+        "swaplevel tail take to_csv to_json to_parquet to_records to_string transpose truediv "
+        "truncate value_counts var"
     ),
 )
 give_methods(
-    DataFrame, "diff join mask pivot pivot_table reindex shift unstack where", with_nulls=True
+    DataFrame,
+    "diff join mask pct_change pivot pivot_table reindex shift unstack where",
+    with_nulls=True,
 )
 give_properties(DataFrame, "T axes ndim size")

@@ -20,6 +20,8 @@ METHODS = frozenset(
 
 # Whose results pandas labels with the groups' names only if asked to, and cuDF always.
 LABELLED = frozenset(("corr", "cov", "describe"))
+# Which leave rows without a value, in the dtype that the column has.
+ADDING_NULLS = frozenset(("diff", "shift"))
 
 
 def named(aggregation):
@@ -33,7 +35,7 @@ def named(aggregation):
         return {name: named(one) for name, one in aggregation.items()}
     if getattr(aggregation, "__module__", "").partition(".")[0] == "numpy":
         return aggregation.__name__
-    if aggregation in (list, "collect"):
+    if aggregation in (list, "collect", "unique"):
         raise NotImplementedError(
             f"{_spoken(aggregation)} of groups makes a column of lists, which the stand-in for "
             "cuDF has not: iterate over the groups, or use Awkward Arrays for nested data"
@@ -62,6 +64,9 @@ class GroupBy:
             if name in LABELLED:
                 grouped = copy.copy(grouped)
                 grouped.group_keys = True
+            elif name in ADDING_NULLS:
+                grouped = copy.copy(grouped)
+                grouped.obj, grouped._cache = unwrap(wrap(grouped.obj), True), {}
             function = getattr(grouped, name)
             return lambda *args, **kwargs: wrap(
                 function(
@@ -69,6 +74,8 @@ class GroupBy:
                     **{key: named(one) for key, one in unwrap(kwargs).items()},
                 )
             )
+        if name in ("collect", "unique"):
+            named(name)
         raise no_attribute(self, name, GROUPBY, "cudf.DataFrame.groupby(...)")
 
     def __dir__(self):

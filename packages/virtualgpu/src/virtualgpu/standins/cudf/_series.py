@@ -305,14 +305,14 @@ give_methods(
         "cummin cumprod cumsum describe div divide dot drop drop_duplicates dropna "
         "duplicated eq equals explode factorize fillna ffill bfill floordiv ge gt head interpolate "
         "isin isna isnull keys kurt kurtosis le lt max mean median min mod mode mul "
-        "multiply ne nlargest notna notnull nsmallest nunique pct_change pipe pow prod product "
+        "multiply ne nlargest notna notnull nsmallest nunique pipe pow prod product "
         "quantile radd rank rdiv rename repeat replace reset_index rfloordiv rmod rmul round "
         "rpow rsub "
         "rtruediv sample searchsorted skew sort_index sort_values squeeze std sub subtract "
         "sum tail take truediv truncate var to_dict to_json to_string"
     ),
 )
-give_methods(Series, "diff mask reindex shift unstack where", with_nulls=True)
+give_methods(Series, "diff mask pct_change reindex shift unstack where", with_nulls=True)
 give_properties(
     Series,
     ("hasnans is_monotonic_decreasing is_monotonic_increasing is_unique ndim shape size axes T"),

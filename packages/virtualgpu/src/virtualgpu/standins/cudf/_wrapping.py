@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 
 import cupy
@@ -70,6 +71,10 @@ def has_both(thing) -> bool:
     return isinstance(getattr(getattr(thing, "_column", None), "values", None), FloatingArray)
 
 
+# What pandas says that it is about to change, which cuDF is not.
+_PANDAS_CHANGES = getattr(pd.errors, "PandasChangeWarning", FutureWarning)
+
+
 def pandas_method(name: str, with_nulls: bool = False) -> Callable:
     """A method that does what pandas' method of that name does."""
 
@@ -77,7 +82,9 @@ def pandas_method(name: str, with_nulls: bool = False) -> Callable:
         inplace = kwargs.pop("inplace", False)
         asked = self.nans_to_nulls() if name in _NAN_IS_MISSING and has_both(self) else self
         function = getattr(asked._as_pandas(with_nulls), name)
-        result = wrap(function(*unwrap(args, with_nulls), **unwrap(kwargs, with_nulls)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", _PANDAS_CHANGES)
+            result = wrap(function(*unwrap(args, with_nulls), **unwrap(kwargs, with_nulls)))
         if inplace:
             self._take(result)
             return None
