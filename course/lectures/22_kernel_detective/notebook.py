@@ -582,19 +582,19 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # |---|---|
 # | `global_load_sectors`, `…_store_…` | `l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum`, `…_st.sum` |
 # | `global_load_requests`, `…_store_…` | `l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum`, `…_st.sum` |
-# | `global_atomic_requests` | `l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum` + `…_red.sum` |
-# | `shared_load_wavefronts`, `…_store_…` | `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum`, `…_st.sum` |
-# | `shared_load_conflicts`, `…_store_…` | `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum`, `…_st.sum` |
+# | `global_atomic_requests` | <code>l1tex__t_requests_pipe<wbr>_lsu_mem_global_op_atom.sum</code> + `…_red.sum` |
+# | `shared_load_wavefronts`, `…_store_…` | <code>l1tex__data_pipe_lsu_wavefronts<wbr>_mem_shared_op_ld.sum</code>, `…_st.sum` |
+# | `shared_load_conflicts`, `…_store_…` | <code>l1tex__data_bank_conflicts<wbr>_pipe_lsu_mem_shared_op_ld.sum</code>, `…_st.sum` |
 # | `divergent_branches` | `smsp__sass_branch_targets_threads_divergent.sum` (of machine code) |
 # | `warp_instructions`, `thread_instructions` | `smsp__inst_executed.sum`, `smsp__thread_inst_executed.sum` (of machine code) |
-# | `lanes_lost` | unknown; `smsp__thread_inst_executed_per_inst_executed.ratio` has the lanes at work, 32 at best |
-# | `global_load_ideal_sectors` | unknown; `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct` has the share that is used |
+# | `lanes_lost` | unknown; <code>smsp__thread_inst_executed<wbr>_per_inst_executed.ratio</code> has the lanes at work, 32 at best |
+# | `global_load_ideal_sectors` | unknown; <code>smsp__sass_average_data_bytes<wbr>_per_sector_mem_global_op_ld.pct</code> has the share that is used |
 # | `atomic_passes`, `atomic_hottest`, `barriers`, `busiest_accesses` | unknown |
 # | *not counted here:* time | `gpu__time_duration.sum` |
-# | *not counted here:* how busy the memory is | `dram__throughput.avg.pct_of_peak_sustained_elapsed` |
+# | *not counted here:* how busy the memory is | <code>dram__throughput<wbr>.avg.pct_of_peak_sustained_elapsed</code> |
 # | *not counted here:* what the caches saved | `l1tex__t_sector_hit_rate.pct`, `lts__t_sector_hit_rate.pct` |
-# | *not counted here:* how many warps were there | `sm__warps_active.avg.pct_of_peak_sustained_active` |
-# | *not counted here:* how busy the tensor cores are | `sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active` |
+# | *not counted here:* how many warps were there | <code>sm__warps_active<wbr>.avg.pct_of_peak_sustained_active</code> |
+# | *not counted here:* how busy the tensor cores are | <code>sm__pipe_tensor_cycles_active<wbr>.avg.pct_of_peak_sustained_active</code> |
 #
 # So: counts while you write, at home and in tests, because they say *why*. Then the profilers on the GPU, because they say *whether it matters*. (`ncu --query-metrics` lists what your version has;
 # on some machines its counters are kept for administrators, and then it says `ERR_NVGPUCTRPERM`.)

@@ -71,10 +71,16 @@ def test_the_solution_is_right_and_its_cost_is_counted():
     }
 
 
+def test_a_case_is_told_in_words():
+    assert str(draw(PUZZLE, (2048,), 1024, np.random.default_rng(1))) == (
+        "with 2,048 elements and 2 blocks of 1,024 threads"
+    )
+
+
 def test_numpys_line_written_into_the_kernel_is_told_from_an_element():
     said = refused(kernel("i = cuda.grid(1)\nif i < a.size:\n    out = factor * a[i] + b[i]"))
     assert "with 129 elements and 3 blocks of 64 threads, out[0] is never written" in said
-    assert "into the array writes `out[i] = …`" in said
+    assert "`out[i] = …` writes into the array" in said
     with pytest.raises(TypingError) as caught:
         judge.judge(PUZZLE, kernel("out = factor * a + b"))
     said, _ = describe_error(caught.value)
@@ -192,6 +198,16 @@ def test_the_library_is_beaten_by_one_of_two_measures(monkeypatch, ms, library_m
 def test_a_picture_finds_out_what_a_result_comes_from():
     text = draw_spec(replace(PUZZLE, spec="out = factor * a + b[::-1]")).text
     assert "out[2] comes from a[2], b[5]" in text
+
+
+def test_no_line_of_a_picture_runs_across_the_numbers_of_another_array():
+    for spec in ("out = a + b", "out = a + b[::-1]", "out = a[::-1] + b"):
+        markup = draw_spec(replace(PUZZLE, spec=spec)).markup
+        tops = sorted({float(y) for y in re.findall(r'<rect [^>]* y="([\d.]+)"', markup)})
+        lines = re.findall(r'<line x1="\S+" y1="([\d.]+)" x2="\S+" y2="([\d.]+)"', markup)
+        assert len(tops) == 3 and lines
+        for start, end in lines:
+            assert not any(float(start) < top < float(end) for top in tops), spec
 
 
 def test_long_numbers_stay_inside_their_cells():

@@ -41,7 +41,7 @@ class Case:
 
     def __str__(self) -> str:
         sizes = " × ".join(f"{size:,}" for name, size in self.sizes.items() if name != "T")
-        blocks, threads = (" × ".join(map(str, one)) for one in (self.grid, self.block))
+        blocks, threads = (" × ".join(f"{n:,}" for n in one) for one in (self.grid, self.block))
         what = _("element") if self.items == 1 else _("elements")
         return (
             _("with {sizes} {elements} and one block of {threads} threads")

@@ -233,8 +233,8 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
             look = _("which thread should write it, and is there one?")
             if _renames(kernel, name):
                 look = _(
-                    "`{name} = …` makes {name} another value's name, in that thread alone: "
-                    "into the array writes `{place} = …`"
+                    "`{name} = …` gives the name to another value, in that thread alone; "
+                    "`{place} = …` writes into the array"
                 ).format(name=name, place=f"{name}[{', '.join('ij'[: len(place)])}]")
             require(False, never + many, look=look)
         differs = _("{case}, {place} is {value:g}, not {expected:g}").format(

@@ -139,9 +139,18 @@ def _lines(places, sources: Sources, chosen) -> Iterator[str]:
             if max(_shape(array)[0], _shape(there)[0]) > 1:
                 continue  # it would run across numbers; the colours say it alone
             from_x, from_y = _corner(array, above, place)
+            to_x, to_y = x, y
+            if between := [one for one, (top, _) in places.items() if above < top < below]:
+                # Across an array it would run over numbers: where one number of each makes the
+                # result it ends at the one below, and else the colours say it alone.
+                next_one = between[0][1]
+                made_of = [one for one in sources[result] if one[0] in (name, next_one)]
+                if made_of != [(name, place), (next_one, place)]:
+                    continue
+                to_x, to_y = from_x, places["in", next_one][0]
             yield (
                 f'<line x1="{from_x + _WIDE / 2 - 1:g}" y1="{from_y + _HIGH + 11:g}" '
-                f'x2="{x + _WIDE / 2 - 1:g}" y2="{y:g}" stroke="{colour}" stroke-width="2"/>'
+                f'x2="{to_x + _WIDE / 2 - 1:g}" y2="{to_y:g}" stroke="{colour}" stroke-width="2"/>'
             )
 
 
