@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from numba import cuda, int32
+from numba import cuda, float32, int32
 
 import kernels_to_see as kernels
 import virtualgpu
@@ -222,6 +222,24 @@ def test_a_missing_barrier_is_shown_in_two_orders():
     assert "Order 1." in view.text and "Order 2." in view.text
     assert "reads unwritten" in view.text
     assert "put cuda.syncthreads()" in view.text
+
+
+@cuda.jit
+def short_scan(values, out):
+    tile = cuda.shared.array(64, float32)
+    t = cuda.threadIdx.x
+    tile[t] = values[t]
+    cuda.syncthreads()
+    if t >= 1:
+        tile[t] += tile[t - 1]
+    cuda.syncthreads()
+    out[t] = tile[t]
+
+
+def test_two_orders_that_begin_alike_are_told_by_where_they_part():
+    view = race(short_scan, 1, 64, X[:64], np.zeros(64, np.float32))
+    one, other = re.findall(r"Order \d\. (.*)", view.text)
+    assert one != other and one.startswith("Up to step 1 both orders are alike; then thread ")
 
 
 @cuda.jit

@@ -72,9 +72,10 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
         text = f"{found.message} (no recording of these two threads shows it)"
         return View(box(head(title), note(text)), f"{title}\n{text}")
     markup, lines = [], [title]
+    alike = _alike(replays)
     for number, replay in enumerate(replays):
         rows = _rows(replay)
-        moral = _moral(replay, names)
+        moral = _moral(replay, names, alike)
         heading = f"Order {number + 1}. " if len(replays) > 1 else ""
         if len(replays) == 1 and replay.lost() is None:
             moral += " Nothing makes it so: in another order the other comes first."
@@ -182,7 +183,16 @@ def _written(replay: Replay) -> str:
     return "update" if any(event.kind == "load" for event in replay.events) else "value"
 
 
-def _moral(replay: Replay, names: tuple[str, str]) -> str:
+def _alike(replays: Sequence[Replay]) -> int:
+    """Events that two orders begin with alike; 0 for one order, and for two of equal events."""
+    if len(replays) != 2:
+        return 0
+    pairs = zip(replays[0].order(), replays[1].order(), strict=False)
+    return next((at for at, (one, other) in enumerate(pairs) if one != other), 0)
+
+
+def _moral(replay: Replay, names: tuple[str, str], alike: int) -> str:
+    """What an order shows; where another begins like it, what is different after these events."""
     lost = replay.lost()
     if lost is not None and lost[0] == lost[1] and _written(replay) == "value":
         return f"Both threads write {replay.cell} in one step, and nothing says whose value stays."
@@ -197,11 +207,12 @@ def _moral(replay: Replay, names: tuple[str, str]) -> str:
             f"{_capital(names[1 - victim])} works on a value of {replay.cell} that "
             f"{names[victim]} has replaced meanwhile: the update between is lost."
         )
-    first = replay.events[0]
+    first = replay.events[alike]
     verb = {"load": "reads", "store": "writes", "atomic": "updates"}[first.kind]
+    begin = f"Up to step {alike} both orders are alike; then" if alike else "Here"
     if first.who == 2:
-        return f"Both threads {verb.rstrip('s')} {replay.cell} at once."
-    return f"Here {names[first.who]} {verb} {replay.cell} first."
+        return f"{begin} both threads {verb.rstrip('s')} {replay.cell} at once."
+    return f"{begin} {names[first.who]} {verb} {replay.cell} first."
 
 
 def _capital(text: str) -> str:
