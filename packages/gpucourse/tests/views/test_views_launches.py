@@ -243,6 +243,24 @@ def test_two_orders_that_begin_alike_are_told_by_where_they_part():
 
 
 @cuda.jit
+def again(values, out):
+    tile = cuda.shared.array(64, float32)
+    t = cuda.threadIdx.x
+    for start in (0, 64):
+        tile[t] = values[start + t]
+        cuda.syncthreads()
+        out[start + t] = tile[63 - t]
+
+
+def test_of_one_order_is_told_what_no_barrier_makes_so(monkeypatch):
+    """The first write comes before the first read by the barrier; the next write by chance."""
+    monkeypatch.setattr(replays, "SEEDS", range(1, 2))
+    text = race(again, 1, 64, X[:128], np.zeros(128, np.float32)).text
+    said = re.search(r"thread (\d+) reads \S+ before thread (\d+) writes it. Nothing makes", text)
+    assert said and said[1] != said[2], text
+
+
+@cuda.jit
 def two_to_one_place(values, out):
     i = cuda.grid(1)
     out[i // 2] = values[i]

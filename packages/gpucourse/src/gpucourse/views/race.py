@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from gpucourse.views.page import View, box, escape, head, note, stepper, wide
 from gpucourse.views.replays import MOST_THREADS, Replay, record
@@ -78,6 +79,7 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
         moral = _moral(replay, names, alike)
         heading = f"Order {number + 1}. " if len(replays) > 1 else ""
         if len(replays) == 1 and replay.lost() is None:
+            moral = _by_chance(replay, names, found) or moral
             moral += " Nothing makes it so: in another order the other comes first."
         # What becomes of it is told at the last step: until then a reader may guess.
         first, last = ("Step by step:", moral) if replay.lost() else (moral, "")
@@ -183,12 +185,28 @@ def _written(replay: Replay) -> str:
     return "update" if any(event.kind == "load" for event in replay.events) else "value"
 
 
+def _by_chance(replay: Replay, names: tuple[str, str], found: Finding) -> str:
+    """Which of two accesses came first that the check names and no barrier parts."""
+    lines = found.line, found.other.line if found.other else None
+    raced = [event for event in replay.events if event.who != 2 and event.line == lines[event.who]]
+    for one, other in pairwise(raced):
+        apart = found.other and found.block == found.other.block and one.phase != other.phase
+        if one.who != other.who and "store" in (one.kind, other.kind) and not apart:
+            first, then = (
+                f"{names[event.who]} {'reads' if event.kind == 'load' else 'writes'}"
+                for event in (one, other)
+            )
+            return f"Here {first} {replay.cell} before {then} it."
+    return ""
+
+
 def _alike(replays: Sequence[Replay]) -> int:
     """Events that two orders begin with alike; 0 for one order, and for two of equal events."""
     if len(replays) != 2:
         return 0
-    pairs = zip(replays[0].order(), replays[1].order(), strict=False)
-    return next((at for at, (one, other) in enumerate(pairs) if one != other), 0)
+    pairs = zip(replays[0].events, replays[1].events, strict=False)
+    parted = ((one.who, one.kind) != (other.who, other.kind) for one, other in pairs)
+    return next((at for at, apart in enumerate(parted) if apart), 0)
 
 
 def _moral(replay: Replay, names: tuple[str, str], alike: int) -> str:

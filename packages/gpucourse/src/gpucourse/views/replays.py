@@ -32,6 +32,7 @@ class Event:
     line: int | None
     code: str
     value: object  # what the place holds afterwards
+    phase: int = 0  # barriers of its block that the thread has passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,18 @@ class Replay:
         return None
 
     def order(self) -> tuple:
-        """What tells one order from another: who did what first, where threads ran apart."""
-        return tuple((event.who, event.kind) for event in self.events)
+        """What tells one order from another: who did what first, where threads ran apart.
+
+        Reads with no write between them change nothing, whichever comes first.
+        """
+        told: list[tuple] = []
+        for event in self.events:
+            who = {0, 1} if event.who == 2 else {event.who}
+            if event.kind == "load" and told and told[-1][1] == "load":
+                told[-1] = (told[-1][0] | who, "load")
+            else:
+                told.append((frozenset(who), event.kind))
+        return tuple(told)
 
 
 def record(launch: Launch, observed: Observed, found: Finding) -> list[Replay]:
@@ -123,12 +134,26 @@ def _replay(run: Observed, pair: np.ndarray, found: Finding, seed: int | None) -
     )
     steps = [step for step in accesses if step.space == space and (step.addresses == address).any()]
     dtype = run.dtype(place, steps[0].size)
-    events = [_event(step, address, pair, dtype) for step in steps]
+    there = {id(step) for step in steps}
+    passed = dict.fromkeys(pair.tolist(), 0)
+    events = []
+    for step in run.trace.steps:
+        if step.kind == "released":
+            for thread in passed.keys() & set(step.threads.tolist()):
+                passed[thread] += 1
+        elif id(step) in there:
+            events.append(_event(step, address, pair, dtype, passed))
     cell = _cell(run, place, space, address, steps[0].size)
     return Replay(tuple(events[:MOST_STEPS]), seed, cell)
 
 
-def _event(step: ThreadStep, address: int, pair: np.ndarray, dtype: np.dtype | None) -> Event:
+def _event(
+    step: ThreadStep,
+    address: int,
+    pair: np.ndarray,
+    dtype: np.dtype | None,
+    passed: dict[int, int],
+) -> Event:
     mine = step.addresses == address
     threads = step.threads[mine]
     who = 2 if len(threads) > 1 else int(threads[0] == pair[1])
@@ -137,7 +162,8 @@ def _event(step: ThreadStep, address: int, pair: np.ndarray, dtype: np.dtype | N
         value = "unwritten"
     elif dtype is not None and step.values is not None and dtype.itemsize == step.size:
         value = np.ascontiguousarray(step.values[mine][-1]).view(dtype)[0].item()
-    return Event(who, step.kind, step.line, sources.text(step.filename, step.line), value)
+    code = sources.text(step.filename, step.line)
+    return Event(who, step.kind, step.line, code, value, passed[int(threads[0])])
 
 
 def _cell(run: Observed, place: Place | None, space: str, address: int, size: int) -> str:
