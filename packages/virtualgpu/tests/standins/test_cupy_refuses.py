@@ -234,3 +234,13 @@ def test_an_output_is_an_array_of_the_device(cp, x):
     assert (host == 0).all()
     out = cp.zeros(8, np.float32)
     assert cp.add(x, x, out=out) is out
+
+
+@pytest.mark.parametrize("how", ["dtype", "array_class", "type"])
+def test_views_as_a_class_of_ones_own_are_named(cp, how):
+    class Measured(cp.ndarray):
+        pass
+
+    with pytest.raises(NotImplementedError, match=r"a view as Measured: .* no subclasses of"):
+        cp.arange(3).view(**{how: Measured})
+    assert cp.arange(3).view(type=cp.ndarray).shape == (3,)

@@ -658,3 +658,17 @@ def test_a_struct_for_a_dtype(drv):
 def test_imports_of_what_is_missing_say_what_to_use(drv, line, words):
     with pytest.raises(ImportError, match=words):
         exec(line, {})
+
+
+def test_types_that_nvcc_takes_from_the_host(drv):
+    from pycuda.compiler import SourceModule
+
+    source = """
+        %s
+        __global__ void add(uint *x, const ushort a, const ulong b) { x[threadIdx.x] += a + b; }
+    """
+    for own in ("", "typedef unsigned int uint;", "#define uint unsigned int"):
+        x = np.zeros(4, np.uint32)
+        function = SourceModule(source % own).get_function("add")
+        function(drv.InOut(x), np.uint16(1), np.uint64(2), block=(4, 1, 1))
+        assert x.tolist() == [3, 3, 3, 3]

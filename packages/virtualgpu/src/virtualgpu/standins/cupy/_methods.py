@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import warnings
 
 import numpy as np
@@ -77,8 +78,14 @@ class Methods:
     def flat(self):
         return flatiter(self)
 
-    def view(self, dtype=None, array_class=None):
-        """The same bytes, as another type."""
+    def view(self, dtype=None, array_class=None, *, type=None):
+        """The same bytes, as another type. Raises NotImplementedError for a class of one's own."""
+        for one in (dtype, array_class, type):
+            if isinstance(one, builtins.type) and issubclass(one, ndarray) and one is not ndarray:
+                raise NotImplementedError(
+                    f"a view as {one.__name__}: CuPy's stand-in for machines without a GPU has no "
+                    "subclasses of cupy.ndarray; keep the array in an attribute of a class"
+                )
         return _creation.reinterpret(self, self.dtype if dtype is None else dtype)
 
     def reshape(self, *shape, order="C", copy=None):

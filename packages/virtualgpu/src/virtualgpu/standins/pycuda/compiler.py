@@ -29,7 +29,14 @@ using cuda::std::pow; using cuda::std::sqrt; using cuda::std::sin; using cuda::s
 using cuda::std::real; using cuda::std::imag;
 }
 """
-HEADERS = (*HOST_HEADERS, THRUST_COMPLEX, ("pycuda-complex.hpp", _COMPLEX))
+# What every source sees that nvcc compiles, by way of the host's <sys/types.h>.
+_TYPES = "typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;\n"
+HEADERS = (
+    *HOST_HEADERS,
+    THRUST_COMPLEX,
+    ("pycuda-complex.hpp", _COMPLEX),
+    ("pycuda-types.h", _TYPES),
+)
 
 # nvcc's options for the host compiler, the assembler and files: with the number of words that
 # follow. NVRTC knows none of them, and here they would change nothing.
@@ -159,7 +166,7 @@ def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> mod
     flags = nvrtc_options(DEFAULT_NVCC_FLAGS if options is None else options)
     if arch is not None:
         flags.append(f"--gpu-architecture={arch}")
-    flags += [f"-I{folder}" for folder in include_dirs]
+    flags += [*(f"-I{folder}" for folder in include_dirs), "--pre-include=pycuda-types.h"]
     try:
         with call("cuModuleLoadDataEx"):
             return module.Module.from_cuda(source, options=flags, name=NAME, headers=HEADERS)
