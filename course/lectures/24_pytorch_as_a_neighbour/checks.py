@@ -33,12 +33,13 @@ _numbers = itertools.count()
 def collect(kernel):
     """Each hit's slopes from its own two strips, and no atomic."""
     random = np.random.default_rng(241)
-    for n, strips, dtype in zip(LENGTHS, (24, 7, 5, 1, 2, 40, 24, 3, 129, 64, 300),
-                                (np.float64, np.float32) * 6, strict=False):
+    for n, strips, dtype, threads in zip(LENGTHS, (24, 7, 5, 1, 2, 40, 24, 3, 129, 64, 300),
+                                         (np.float64, np.float32) * 6, (64, 32, 128) * 4, strict=False):
         x, charge, g = _drawn(random, n, strips, dtype)
         case = f"with {many(n, 'hit')} and {many(strips, 'strip')}"
         leftover = np.full(n, LEFTOVER, dtype)
-        *_, by_x, by_charge = launched(kernel, n // 64 + 1, 64, x, charge, g, leftover, leftover)
+        *_, by_x, by_charge = launched(kernel, n // threads + 1, threads, x, charge, g, leftover, leftover,
+                                       reads=3)
         _require_slopes((by_x, by_charge), x, charge, g, case)
     n = 1024
     x, charge, g = _drawn(random, n, 64, np.float64)
@@ -87,7 +88,11 @@ class Context:
     saved_tensors: tuple = ()
 
     def save_for_backward(self, *arrays: Any) -> None:
-        """Keep arrays for the way back."""
+        """Keep arrays for the way back: PyTorch takes nothing else here."""
+        for one in arrays:
+            require(one is None or hasattr(one, "shape"),
+                    f"save_for_backward gets {one!r}, and keeps arrays alone",
+                    look="a number is kept as an attribute, if it is needed: ctx.n = n")
         self.saved_tensors = arrays
 
 

@@ -38,6 +38,11 @@ collect("the work is not shared", "one thread does it all")(
          "    for i in range(x.size if cuda.grid(1) == 0 else 0):\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left"))
 collect("right, but with .* atomics", "by a maximum")(
     swap("by_x[i] = charge[i] * (g_right - g_left)", "cuda.atomic.max(by_x, i, charge[i] * (g_right - g_left))"))
+collect("was never written", "blocks of 64")(
+    swap("    i = cuda.grid(1)\n    if i < x.size:\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left",
+         "    i = 64 * cuda.blockIdx.x + cuda.threadIdx.x\n    if i < x.size:\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left"))
+collect("the kernel changes x, which is there to be read", "the hits moved")(
+    swap("        by_x[i] = charge[i] * (g_right - g_left)", "        x[i] = left\n        by_x[i] = charge[i] * (g_right - g_left)"))
 
 
 @collect("not a kernel")
@@ -65,6 +70,9 @@ rule("of what was kept", "kept the wrong way round")(
     swap("ctx.save_for_backward(x, charge)", "ctx.save_for_backward(charge, x)"))
 rule("the slope by x is|not enough values|ValueError", "keeps nothing")(
     swap("    ctx.save_for_backward(x, charge)\n", ""))
+rule("save_for_backward gets .*arrays alone", "keeps n among the arrays")(
+    swap("ctx.save_for_backward(x, charge)", "ctx.save_for_backward(x, charge, _n)"),
+    swap("x, charge = ctx.saved_tensors", "x, charge, _ = ctx.saved_tensors"))
 rule("of what was kept", "charges of 1")(swap("collect(x, charge, g)", "collect(x, charge * 0 + 1, g)"))
 rule("of what was kept", "keeps the first for all")(
     swap("def setup_context(ctx, inputs, output):\n    x, charge, _n = inputs\n    ctx.save_for_backward(x, charge)",
