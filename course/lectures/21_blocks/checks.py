@@ -8,8 +8,9 @@ from functools import partial
 
 import numpy as np
 
+import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
-from gpucourse.exercises.methods import equations, without
+from gpucourse.exercises.methods import equations, require_no_callback, without
 from gpucourse.exercises.waiting import trial
 from virtualgpu.api import a_or_an
 from virtualgpu.api import many
@@ -33,12 +34,13 @@ def masked_sum(kernel):
     """Each block's sum, of what exists and nothing else."""
     random = np.random.default_rng(161)
     for n, block in ((1000, 256), (256, 256), (257, 256), (1, 64), (129, 64)):
-        values = random.uniform(1, 2, n).astype(np.float32)
+        values = random.uniform(1, 2, n).astype(np.float32) * random.choice([-1, 1], n).astype(np.float32)
         case = f"with {many(n, 'value')} in blocks of {block}"
         with _noted(case):
             got = _in_blocks(partial(kernel, n=n), values, block)
-        right = [values[k:k + block].sum(dtype=np.float64) for k in range(0, n, block)]
-        bad = ~np.isclose(got, right, rtol=block * FLOAT32)  # in any order of adding
+        right, sizes = ([one[k:k + block].sum(dtype=np.float64) for k in range(0, n, block)]
+                        for one in (values, abs(values)))
+        bad = ~(abs(got - right) <= block * FLOAT32 * np.array(sizes))  # in any order of adding
         k = int(np.argmax(bad))
         require(
             not np.isnan(got[k]),
@@ -64,8 +66,9 @@ def masked_sum(kernel):
         "times 0 is nan",
         look="leave out what doesn't exist by `where`, not by multiplication",
     )
-    _require_no_loop(partial(_in_blocks, partial(kernel, n=n), fetch=False), values,
-                     look="a mask for the whole block, and `.sum()` of what it leaves")
+    _require_whole_block(*(partial(_in_blocks, partial(kernel, n=n), values, block, fetch=False)
+                           for block in (32, 128)),
+                         look="a mask for the whole block, and `.sum()` of what it leaves")
 
 
 @contextmanager
@@ -86,10 +89,13 @@ def _in_blocks(kernel: Callable, values: np.ndarray, block: int = 64, *, fetch: 
                    pl.BlockSpec((1,), lambda i: (i,)), (blocks,), values, fetch=fetch)
 
 
-def _require_no_loop(function: Callable, *arrays: np.ndarray, look: str) -> None:
-    """Require that a kernel says what becomes of its whole block at once."""
-    names = {equation.primitive.name for equation in _equations(function, *arrays)}
-    require(not names & {"scan", "while"}, "right, but one part of the block after the other, in a "
+def _require_whole_block(small: Callable, large: Callable, *, look: str) -> None:
+    """Require that a kernel says what becomes of its whole block at once: without loops, and in
+    nearly as many operations for a block with four times the side (a tree has some more)."""
+    programs = _equations(small), _equations(large)
+    names = {equation.primitive.name for equation in programs[0]}
+    require(not names & {"scan", "while"} and len(programs[1]) < 2 * len(programs[0]),
+            "right, but one part of the block after the other, in a "
             "loop: for the whole block it's one operation, which the compiler shares out",
             look=look)
 
@@ -142,8 +148,6 @@ def softmax(kernel):
                          message="right, but JAX's own softmax does the work",
                          look="write it out: the largest, the exponentials, their sum"):
                 run(scores)
-            _require_no_loop(partial(run, fetch=False), scores, look="all rows at once: maximum "
-                             "and sum along axis 1, with keepdims=True")
             continue
         row = int(np.argmax(bad.any(axis=1)))
         look = "which columns exist, and along which axis are the maximum and the sum?"
@@ -153,6 +157,17 @@ def softmax(kernel):
                     "row, and one that exists?)")
         require(False, f"with {name}, row {row} begins with {got[row, 0]:.4g}, not "
                        f"{right[row, 0]:.4g}; its sum is {got[row].sum():.4g}", look=look)
+    kinds, rows = 10, pl.BlockSpec((8, 16), lambda i: (i, 0))
+    scores = random.normal(0, 2, (13, kinds)).astype(np.float32)
+    scores[5, 3] = np.nan  # a score that exists: its row has to show it
+    got = _called(partial(kernel, kinds=kinds), (2,), [rows], rows, scores.shape, scores)
+    require(np.isnan(got[5]).all(), "right, but a nan *among the scores* is passed over: on "
+            "a GPU there may be any number in columns that don't exist, and no nan to be known by",
+            look="tell what exists by its column, `jnp.arange(…) < kinds`, not by its value")
+    blocks = [pl.BlockSpec((side, side), lambda i: (i, 0)) for side in (8, 32)]
+    _require_whole_block(*(partial(_called, partial(kernel, kinds=kinds), (2,), [block], block,
+                                   scores.shape, scores, fetch=False) for block in blocks),
+                         look="all rows at once: maximum and sum along axis 1, with keepdims=True")
 
 
 @exercise(
@@ -260,12 +275,21 @@ def _listed(names: set[str]) -> str:
 
 
 def _equations(function: Callable, *arrays: np.ndarray) -> list:
-    """What the one kernel that a function calls was traced to."""
+    """What the one kernel that a function calls was traced to. Fails the check if it writes to what
+    it is given, or has the host compute."""
     import jax
 
     (call,) = (equation for equation in _inner(jax.make_jaxpr(function)(*arrays).jaxpr)
                if equation.primitive.name == "pallas_call")
-    return list(_inner(call.params["jaxpr"]))
+    kernel = call.params["jaxpr"]
+    found = list(_inner(kernel))
+    require_no_callback([one.primitive.name for one in found], "jnp's operations, on what was read")
+    written = [effect.input_index for effect in kernel.effects
+               if type(effect).__name__ in ("WriteEffect", "AccumEffect")]
+    require(not written or min(written) >= len(call.invars), "right, but the kernel writes into an "
+            "array that is there to be read", look="`x = ref[...]` gives a value of your own; only "
+            "the last of the kernel's refs is for results")
+    return found
 
 
 def _inner(jaxpr: object) -> Iterator:
@@ -295,9 +319,10 @@ def _product(kernel: Callable, a: np.ndarray, b: np.ndarray, dtype: type, *, fet
 )
 def to_half(function):
     """In range, and exact to the 11 bits, from the smallest to the largest."""
-    random = np.random.default_rng(165)
+    random = np.random.default_rng()
     for size, name in ((1.0, "values near 1"), (1e12, "energies in eV"),
-                       (1.7e-27, "masses in kg"), (-3e5, "negative values"), (65_519.0, "65,519")):
+                       (1.7e-27, "masses in kg"), (-3e5, "negative values"), (65_519.0, "65,519"),
+                       *((size, f"values near {size:.2g}") for size in 10 ** random.uniform(-30, 30, 3))):
         values = random.uniform(0.1, 1, 50) * size
         values[7], values[8] = size, 0.0
         halves, factor = _halves(function, values, name)
@@ -332,13 +357,14 @@ def tile_sums(kernel):
     for n, size in ((1000, 256), (64, 64), (130, 64), (1, 16)):
         values = random.uniform(1, 2, n).astype(np.float32)
         blocks = -(-n // size)
-        got = _tiled(kernel, (blocks,), (blocks,), values, size)
+        got, launch = _tiled(kernel, (blocks,), (blocks,), values, size)
         right = [values[k:k + size].sum(dtype=np.float64) for k in range(0, n, size)]
         bad = ~np.isclose(got, right, rtol=size * FLOAT32)
         k = int(np.argmax(bad))
         require(not bad[k], f"with {many(n, 'value')} in tiles of {size}, the sum of tile {k} is "
                 f"{got[k]:.6g}, not {right[k]:.6g}", look="which tile does block i load, how long "
                 "is it, and where does its sum go?")
+        _require_shared(launch, 4 * size, 4, "block i loads tile i, and no other")
 
 
 @exercise(
@@ -357,17 +383,29 @@ def tile_product(kernel):
         random = np.random.default_rng(167)
         a, b = (random.uniform(0, 1, shape).astype(np.float16) for shape in ((n, k), (k, m)))
         grid = (-(-n // TILE), -(-m // TILE))
-        _require_product(_tiled(kernel, grid, (n, m), a, b, last=True), a, b)
+        got, launch = _tiled(kernel, grid, (n, m), a, b, last=True)
+        _require_product(got, a, b)
+        _require_shared(launch, 2 * 2 * k * TILE, 4 * TILE * TILE, "block (i, j) makes tile (i, j)")
+        types = launch.products
+        require(set(types) == {"f16"}, "right, but the tiles are multiplied as "
+                f"{_listed(set(types)) or 'rows and columns, without ct.mma'}",
+                look="a tensor core takes the 16 bits as they are: give ct.mma what was loaded")
+
+
+def _require_shared(launch: object, loaded: int, stored: int, look: str) -> None:
+    """Require that no block of a launch over tiles loads or stores more bytes than its share."""
+    for most, of_a_block, verb in zip((loaded, stored), launch.bytes_by_block.T, ("loads", "stores"),
+                                      strict=True):
+        require(of_a_block.max() <= most, "right, but the blocks don't share the work: one of them "
+                f"{verb} {many(int(of_a_block.max()), 'byte')}, and {most:,} are enough", look=look)
 
 
 def _tiled(kernel: object, grid: tuple, shape: tuple, *arguments: object, last: bool = False
-           ) -> np.ndarray:
-    """What a kernel of cuTile's stores to an array of this shape: its last argument, or its
-    second."""
+           ) -> tuple[np.ndarray, object]:
+    """What a kernel of cuTile's stores to an array of this shape, its last argument or its second;
+    and what it did."""
     import cuda.tile as ct
     import cupy as cp
-
-    import virtualgpu
 
     require(isinstance(kernel, ct.kernel), f"this is {a_or_an(type(kernel).__name__)}, not a kernel",
             look="@ct.kernel stands above it, and check gets its name without parentheses")
@@ -375,7 +413,7 @@ def _tiled(kernel: object, grid: tuple, shape: tuple, *arguments: object, last: 
     given = [cp.asarray(one) if isinstance(one, np.ndarray) else one for one in arguments]
     result = cp.full(shape, -1, np.float32)
     given.insert(len(given) if last else 1, result)
-    with virtualgpu.check() as report:
+    with virtualgpu.check() as report, virtualgpu.profile() as profile:
         ct.launch(cp.cuda.get_current_stream(), grid, kernel, tuple(given))
     if report.findings:
         found = report.findings[0]
@@ -383,7 +421,11 @@ def _tiled(kernel: object, grid: tuple, shape: tuple, *arguments: object, last: 
                            "is each index counted in tiles?",
                  "race": "which block's tile is it?"}
         require(False, f"on a grid of {grid}: {found}", look=words.get(found.kind))
-    return result.get()
+    for one, before in zip((one for one in given if one is not result), arguments, strict=True):
+        require(not isinstance(before, np.ndarray) or np.array_equal(one.get(), before),
+                f"on a grid of {grid}, the kernel changes an array that is there to be read",
+                look="into which array does each ct.store go?")
+    return result.get(), profile.launches[-1]
 
 
 def _halves(function: Callable, values: np.ndarray, name: str) -> tuple[np.ndarray, float]:

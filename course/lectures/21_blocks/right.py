@@ -29,6 +29,35 @@ def by_select(x_ref, sum_ref, *, n):
     sum_ref[...] = jnp.add.reduce(jax.lax.select(place < n, x, jnp.zeros_like(x)), keepdims=True)
 
 
+@right("masked-sum")
+def a_tree_that_prints(x_ref, sum_ref, *, n):
+    place = pl.program_id(0) * x_ref.shape[0] + jnp.arange(x_ref.shape[0])
+    x = jnp.where(place < n, x_ref[...], 0.0)
+    while x.shape[0] > 1:
+        half = x.shape[0] // 2
+        x = x[:half] + x[half:]
+    jax.debug.print("a sum of {}", n)
+    sum_ref[...] = x
+
+
+@right("softmax")
+def of_the_columns_that_exist(scores_ref, out_ref, *, kinds):
+    scores = scores_ref[:, :kinds]
+    powers = jnp.exp(scores - jnp.max(scores, 1)[:, None])
+    out_ref[...] = jnp.zeros(out_ref.shape)
+    out_ref[:, :kinds] = powers / jnp.sum(powers, 1)[:, None]
+
+
+@right("softmax")
+def by_vmap(scores_ref, out_ref, *, kinds):
+    def of_a_row(scores):
+        scores = jnp.where(jnp.arange(scores.size) < kinds, scores, -jnp.inf)
+        powers = jnp.exp(scores - scores.max())
+        return powers / powers.sum()
+
+    out_ref[...] = jax.vmap(of_a_row)(scores_ref[...])
+
+
 @right("softmax")
 def by_logarithms(scores_ref, out_ref, *, kinds):
     exists = jnp.arange(scores_ref.shape[1])[None, :] < kinds
@@ -144,3 +173,15 @@ def from_the_last_to_the_first(a, b, c):
         sums = ct.mma(ct.load(a, index=(i, at), shape=(TILE, TILE), padding_mode=zero),
                       ct.load(b, index=(at, j), shape=(TILE, TILE), padding_mode=zero), sums)
     ct.store(c, index=(i, j), tile=sums)
+
+
+@right("tile-product")
+@ct.kernel
+def in_longer_steps(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    zero = ct.PaddingMode.ZERO
+    sums = ct.zeros((TILE, TILE), ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(TILE, 32))):
+        left = ct.load(a, (i, k), (TILE, 32), padding_mode=zero)
+        sums = ct.mma(left, ct.load(b, (k, j), (32, TILE), padding_mode=zero), sums)
+    ct.store(c, (i, j), sums.astype(c.dtype))

@@ -59,6 +59,29 @@ def adds_in_a_loop(x_ref, sum_ref, *, n):
     sum_ref[...] = total[None]
 
 
+@wrong("masked-sum", "one part of the block after the other, in a loop")
+def adds_in_an_unrolled_loop(x_ref, sum_ref, *, n):
+    values = jnp.where(place(x_ref) < n, x_ref[...], 0.0)
+    sum_ref[...] = sum((values[k] for k in range(values.size)), jnp.float32(0))[None]
+
+
+@wrong("masked-sum", "calls back into Python: the host computes")
+def by_numpy(x_ref, sum_ref, *, n):
+    sum_ref[...] = jax.pure_callback(lambda x, where: np.array([x[where < n].sum()], np.float32),
+                                     jax.ShapeDtypeStruct((1,), jnp.float32), x_ref[...], place(x_ref))
+
+
+@wrong("masked-sum", "writes into an array that is there to be read")
+def masks_where_it_stands(x_ref, sum_ref, *, n):
+    x_ref[...] = jnp.where(place(x_ref) < n, x_ref[...], 0.0)
+    sum_ref[...] = x_ref[...].sum(keepdims=True)
+
+
+@wrong("masked-sum", "the sum of block 0 is")
+def as_if_none_were_negative(x_ref, sum_ref, *, n):
+    sum_ref[...] = jnp.where((place(x_ref) < n) & (x_ref[...] > 0), x_ref[...], 0.0).sum(keepdims=True)
+
+
 # --- softmax ------------------------------------------------------------------------------------
 
 
@@ -106,6 +129,32 @@ def row_after_row(scores_ref, out_ref, *, kinds):
         out_ref[row, :] = powers / powers.sum()
 
     jax.lax.fori_loop(0, scores_ref.shape[0], one, None)
+
+
+@wrong("softmax", "one part of the block after the other.*all rows at once")
+def row_after_row_unrolled(scores_ref, out_ref, *, kinds):
+    for row in range(scores_ref.shape[0]):
+        scores = jnp.where(jnp.arange(scores_ref.shape[1]) < kinds, scores_ref[row, :], -jnp.inf)
+        powers = jnp.exp(scores - scores.max())
+        out_ref[row, :] = powers / powers.sum()
+
+
+@wrong("softmax", "a nan .among the scores. is passed over.*by its column")
+def takes_nan_for_what_is_missing(scores_ref, out_ref, *, kinds):
+    scores = scores_ref[...]
+    powers = jnp.exp(scores - jnp.nanmax(scores, axis=1, keepdims=True))
+    out_ref[...] = powers / jnp.nansum(powers, axis=1, keepdims=True)
+
+
+@wrong("softmax", "calls back into Python: the host computes")
+def softmax_by_numpy(scores_ref, out_ref, *, kinds):
+    def by_rows(scores):
+        powers = np.where(np.arange(scores.shape[1]) < kinds,
+                          np.exp(scores - scores[:, :kinds].max(axis=1, keepdims=True)), 0)
+        return (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
+
+    out_ref[...] = jax.pure_callback(lambda scores: by_rows(np.asarray(scores)),
+                                     jax.ShapeDtypeStruct(out_ref.shape, jnp.float32), scores_ref[...])
 
 
 # --- product and mixed --------------------------------------------------------------------------
@@ -159,6 +208,15 @@ wrong("product", "do all tiles of the strips take part", "the first tile")(walki
 wrong("product", "is each product added", "keeps the last")(walking(keep=False))
 
 
+def by_the_host(a, b):
+    return jax.pure_callback(lambda a, b: np.asarray(a) @ np.asarray(b),
+                             jax.ShapeDtypeStruct((TILE, TILE), jnp.float32), a, b) + 0 * jnp.dot(a, b)
+
+
+wrong("product", "calls back into Python: the host computes", "on the host, and a product for show")(
+    walking(dot=by_the_host))
+
+
 def to_float32(a, b):
     return jnp.dot(a.astype(jnp.float32), b.astype(jnp.float32))
 
@@ -208,6 +266,14 @@ def factor_upside_down(values):
 def zeros_forgotten(values):
     factor = 2.0 ** (np.frexp(np.abs(values).max())[1] - 12)
     return (values / factor).astype(np.float16), factor
+
+
+@wrong("to-half", "values near .* the largest half is")
+def for_the_four_of_the_text(values):
+    largest = np.abs(values).max()
+    power = next((power for least, power in ((1e9, 28), (5e4, 5), (0.5, -12), (1e-28, -101))
+                  if largest > least), 0)
+    return (values / 2.0**power).astype(np.float16), 2.0**power
 
 
 @wrong("softmax", "JAX's own softmax does the work")
@@ -269,6 +335,32 @@ def not_decorated(x, sums, size):
     ct.store(sums, (ct.bid(0),), ct.sum(ct.load(x, (ct.bid(0),), (size,))).reshape((1,)))
 
 
+@wrong("tile-sums", "the blocks don't share the work: one of them loads 4,000 bytes, and 1,024 are")
+@ct.kernel
+def the_first_block_does_all(x, sums, size: ct.Constant[int]):
+    if ct.bid(0) == 0:
+        for k in range(ct.num_blocks(0)):
+            ct.store(sums, (k,), ct.sum(ct.load(x, (k,), (size,), padding_mode=ZERO)).reshape((1,)))
+
+
+@wrong("tile-sums", "the blocks don't share the work: one of them loads 4,000 bytes, and 1,024 are")
+@ct.kernel
+def each_walks_through_all(x, sums, size: ct.Constant[int]):
+    mine = ct.zeros((1,), ct.float32)
+    for k in range(ct.num_blocks(0)):
+        total = ct.sum(ct.load(x, (k,), (size,), padding_mode=ZERO)).reshape((1,))
+        mine = ct.where(k == ct.bid(0), total, mine)
+    ct.store(sums, (ct.bid(0),), mine)
+
+
+@wrong("tile-sums", "the kernel changes an array that is there to be read")
+@ct.kernel
+def clears_what_it_has_read(x, sums, size: ct.Constant[int]):
+    tile = ct.load(x, (ct.bid(0),), (size,), padding_mode=ZERO)
+    ct.store(sums, (ct.bid(0),), ct.sum(tile).reshape((1,)))
+    ct.store(x, (ct.bid(0),), ct.zeros((size,), ct.float32))
+
+
 @wrong("tile-product", "do all tiles of the strips take part")
 @ct.kernel
 def the_first_tiles(a, b, c):
@@ -311,3 +403,40 @@ def sums_in_float16(a, b, c):
         right = ct.load(b, (k, j), (TILE, TILE), padding_mode=ZERO)
         sums = ct.mma(left, right, sums)
     ct.store(c, (i, j), sums.astype(ct.float32))
+
+
+@wrong("tile-product", "multiplied as f32.*takes the 16 bits as they are")
+@ct.kernel
+def casts_the_tiles(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    sums = ct.zeros((TILE, TILE), ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(TILE, TILE))):
+        left = ct.load(a, (i, k), (TILE, TILE), padding_mode=ZERO).astype(ct.float32)
+        right = ct.load(b, (k, j), (TILE, TILE), padding_mode=ZERO).astype(ct.float32)
+        sums = ct.mma(left, right, sums)
+    ct.store(c, (i, j), sums)
+
+
+@wrong("tile-product", "multiplied as rows and columns, without ct.mma")
+@ct.kernel
+def a_column_of_a_times_a_row_of_b(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    sums = ct.zeros((TILE, TILE), ct.float32)
+    for k in range(a.shape[1]):
+        left = ct.load(a, (i, k), (TILE, 1), padding_mode=ZERO).astype(ct.float32)
+        sums = sums + left * ct.load(b, (k, j), (1, TILE), padding_mode=ZERO).astype(ct.float32)
+    ct.store(c, (i, j), sums)
+
+
+@wrong("tile-product", "the blocks don't share the work: one of them loads")
+@ct.kernel
+def one_block_makes_all_tiles(a, b, c):
+    if ct.bid(0) == 0 and ct.bid(1) == 0:
+        for i in range(ct.num_blocks(0)):
+            for j in range(ct.num_blocks(1)):
+                sums = ct.zeros((TILE, TILE), ct.float32)
+                for k in range(ct.num_tiles(a, axis=1, shape=(TILE, TILE))):
+                    left = ct.load(a, (i, k), (TILE, TILE), padding_mode=ZERO)
+                    right = ct.load(b, (k, j), (TILE, TILE), padding_mode=ZERO)
+                    sums = ct.mma(left, right, sums)
+                ct.store(c, (i, j), sums)

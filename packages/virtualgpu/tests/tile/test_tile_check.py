@@ -163,6 +163,18 @@ def test_profile_counts_bytes_and_sectors_of_each_block(cp, launch):
     assert profile.counters.global_load_sectors == 512
     assert profile.counters.coalescing == 1
     assert "each byte 4.00 times" in str(profile)
+    # Each of 4 blocks multiplies 2 pairs of tiles.
+    assert sum(launched.products.values()) == 8
+
+
+def test_profile_says_in_which_type_tiles_are_multiplied(cp, launch):
+    import tile_kernels
+
+    a, c = cp.ones((32, 32), np.float16), cp.zeros((32, 32), np.float32)
+    with virtualgpu.profile() as profile:
+        launch(tile_kernels.matmul, (2, 2), a, a, c, 16, 16, 16)
+    assert profile.launches[0].products == {"f16": 8}
+    assert "8 products of tiles of f16" in str(profile)
 
 
 def test_profile_says_which_block_reaches_which_tile(cp, launch):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -119,8 +119,10 @@ def primitives(function: Callable, *arguments: Any, static: tuple[int, ...] = ()
 def require_all_at_once(
     function: Callable, *arguments: Any, look: str, static: tuple[int, ...] = (), allowed: int = 0
 ) -> Counter[str]:
-    """Require a program of JAX without loops, or with no more than are allowed; its primitives."""
+    """Require a program of JAX without loops, or with no more than are allowed, in which Python is
+    not called back; its primitives."""
     found = primitives(function, *arguments, static=static)
+    require_no_callback(found, look)
     require(
         found["scan"] + found["while"] <= allowed,
         "right, but one element comes after the other, in a loop: a GPU would have one thread "
@@ -128,6 +130,18 @@ def require_all_at_once(
         look=look,
     )
     return found
+
+
+def require_no_callback(found: Collection[str], look: str) -> None:
+    """Require that none of the primitives of a program hands its values to Python.
+
+    What prints them, ``jax.debug.print``, may stand there.
+    """
+    require(
+        not {"pure_callback", "io_callback"} & set(found),
+        "right, but the program calls back into Python: the host computes",
+        look=look,
+    )
 
 
 @contextmanager

@@ -57,6 +57,9 @@ class TileProfile(LaunchProfile):
         Each once; those that ``ct.gather`` and ``ct.scatter`` reach are no tiles of an array.
     tiles_left_out : int
         Tiles beyond the first 4,096, counted each time they were reached.
+    products : dict of str to int
+        Products of matrices (``ct.mma``), by the type of the tiles that are multiplied, as Tile IR
+        writes it: ``f16``.
     """
 
     bytes_by_block: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
@@ -65,6 +68,7 @@ class TileProfile(LaunchProfile):
     distinct_stored: int = 0
     tiles: list[Reach] = field(default_factory=list)
     tiles_left_out: int = 0
+    products: dict[str, int] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         """Whether all counts are the same; where the arrays lay is none."""
@@ -75,6 +79,7 @@ class TileProfile(LaunchProfile):
             and np.array_equal(self.sectors_by_block, other.sectors_by_block)
             and self.distinct_loaded == other.distinct_loaded
             and self.distinct_stored == other.distinct_stored
+            and self.products == other.products
         )
 
     @property
@@ -104,6 +109,10 @@ class TileProfile(LaunchProfile):
                     if counts.global_atomics
                     else []
                 ),
+                *(
+                    f"products      {many(count, 'product')} of tiles of {name}"
+                    for name, count in self.products.items()
+                ),
             ]
         )
 
@@ -127,6 +136,7 @@ class TileCounts:
         self.hot: dict[int, int] = {}
         self.tiles: dict[Reach, None] = {}
         self.left_out = 0
+        self.products: dict[str, int] = {}
         self.memory, self.failure = launch.memory, False
 
     def accessed(
@@ -211,8 +221,10 @@ class TileCounts:
     def storing(self, *_: object) -> None:
         pass
 
-    def computed(self, *_: object) -> None:
-        pass
+    def computed(self, block: Block, operation: Operation) -> None:
+        if operation.opcode.types == ":mma":
+            name = operation.types[0].element.name
+            self.products[name] = self.products.get(name, 0) + 1
 
     def failed(self, launch: Launch, error: VirtualGPUError) -> None:
         self.failure = True
@@ -236,6 +248,7 @@ class TileCounts:
                 stored,
                 list(self.tiles),
                 self.left_out,
+                self.products,
             )
         )
 
