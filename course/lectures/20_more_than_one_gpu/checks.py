@@ -36,7 +36,8 @@ def cut(function):
                              devices=_devices(count))
         for shape in ((16,), (8, 24), (24, 8, 16)):
             for axis in range(len(shape)):
-                array = random.normal(size=shape).astype(np.float32)
+                dtype = (np.float32, np.int32)[(len(shape) + axis) % 2]
+                array = random.normal(0, 1000, shape).astype(dtype)
                 got = function(array, mesh, axis)
                 case = f"with an array of {shape} and {many(count, 'device')}, axis {axis}"
                 require(
@@ -45,7 +46,7 @@ def cut(function):
                     look="`jax.device_put(array, …)` gives one: return it",
                 )
                 require(
-                    got.shape == shape and np.array_equal(np.asarray(got), array),
+                    got.shape == shape and got.dtype == dtype and np.array_equal(np.asarray(got), array),
                     f"{case}: the array has changed",
                     look="it should lie elsewhere, not be another",
                 )
@@ -93,10 +94,10 @@ def spread(function):
     from jax.sharding import PartitionSpec as P
 
     random = np.random.default_rng(121)
-    for count in DEVICES:
+    for count, rows, columns in zip(DEVICES, (6, 9, 1, 7), (5, 3, 11, 8), strict=True):
         # Each strip around a mean of its own: the spread between strips counts too.
-        strips = random.normal(size=(count, 6, 5)) + 10.0 * np.arange(count)[:, None, None]
-        values = strips.reshape(6 * count, 5).astype(np.float32)
+        strips = random.normal(size=(count, rows, columns)) + 10.0 * np.arange(count)[:, None, None]
+        values = strips.reshape(rows * count, columns).astype(np.float32)
         mapped, put = _mapped(function, count, P("rows"), (P(), P()))
         got = [float(one) for one in mapped(put(values))]
         require(len(got) == 2, f"what comes back: {many(len(got), 'number')}; mean and spread are wanted")
@@ -128,8 +129,8 @@ def halo(function):
     from jax.sharding import PartitionSpec as P
 
     random = np.random.default_rng(122)
-    for count in DEVICES:
-        plate = random.uniform(0, 100, (4 * count, 7)).astype(np.float32)
+    for count, height in zip(DEVICES, (4, 3, 1, 5), strict=True):
+        plate = random.uniform(-100, 100, (height * count, 7)).astype(np.float32)
         mapped, put = _mapped(function, count, P("rows"), P("rows"))
         got = np.asarray(mapped(put(plate)))
         require(got.shape == plate.shape, f"the result has the shape {got.shape}, the plate has "
@@ -141,7 +142,7 @@ def halo(function):
         if not rows.size:
             continue
         row = rows[0]
-        mine, place = divmod(int(row), 4)
+        mine, place = divmod(int(row), height)
         too_much = 5 * (got - expected)[row]
         case = f"on {many(count, 'device')}, row {row} is wrong: row {place} of device {mine}"
         across = plate[(row - 1 if place == 0 else row + 1) % len(plate)]
@@ -168,9 +169,13 @@ def halo(function):
 )
 def step_time(function):
     """The slowest device's memory and messages, for one device, two and many."""
+    random = np.random.default_rng()
     for n, devices, memory, link, latency in (
         (1000, 1, 1e12, 1e10, 1e-5), (1000, 2, 1e12, 1e10, 1e-5), (1000, 4, 1e12, 1e10, 1e-5),
         (1000, 3, 1e12, 1e10, 0.0), (100, 64, 1e12, 1e10, 1e-5), (8192, 64, 2e12, 50e9, 10e-6),
+        *((int(random.integers(8, most)), devices, 1e12 * random.uniform(0.5, 4),
+           1e10 * random.uniform(0.5, 9), 1e-6 * random.uniform(1, 20))
+          for most, devices in ((99, 4), (9000, 2), (9000, 5), (9000, 48))),
     ):
         got = function(n, devices, memory, link, latency)
         neighbours = min(devices - 1, 2)
@@ -208,11 +213,13 @@ def pipeline(function):
 
     for count in (6, 1, 2, 9):
         for seed in range(40):
-            gpu = PaperGPU()
-            chunks = np.arange(2.0, 2 + 3 * count).reshape(count, 3)
+            gpu, width = PaperGPU(), 2 + seed % 3
+            chunks = np.arange(2.0, 2 + width * count).reshape(count, width)
             results = np.full_like(chunks, -1.0)
             function(gpu, chunks, results)
             chunks += seed + 1  # nothing was copied yet: who has squared them did so on the host
+            _by_copies_alone(gpu, chunks, results)
+            numbers = chunks.copy()
             engines = [task.engine for task in gpu.tasks]
             require(
                 engines.count("copy in") == engines.count("copy out") == count,
@@ -221,23 +228,45 @@ def pipeline(function):
                 look="each chunk: copy_in, launch, copy_out",
             )
             order = gpu.run(seed)
-            wrong = np.flatnonzero((results != (chunks**2)).any(axis=1))
+            wrong = np.flatnonzero((results != numbers**2).any(axis=1))
             if not wrong.size:
                 continue
             k = wrong[0]
             told = " → ".join(task.label for task in order[:9])
-            what = "garbage" if np.isnan(results[k]).any() else f"{results[k]}, not {chunks[k]**2}"
+            what = "garbage" if np.isnan(results[k]).any() else f"{results[k]}, not {numbers[k]**2}"
             require(False, f"with {count} chunks, in an order that is allowed, result {k} is "
                            f"{what}\n(the order began {told})",
                     look="is a buffer read before it is filled, or filled again before it was "
-                         "read, or a result copied out before the launch?")
-        require(len(gpu.buffers) <= 3, f"{len(gpu.buffers)} buffers for {count} chunks: there is "
-                                       "memory for three", look="use a buffer again, `k % 3`")
+                         "read, or a result copied out before the launch? (A launch reaches neither "
+                         "`chunks` nor `results`, which are the host's.)")
+        held = sum(buffer.size for buffer in gpu.buffers) / width
+        require(len(gpu.buffers) <= 3 and held <= 3,
+                f"{len(gpu.buffers)} buffers for {count} chunks, with room for {held:g}: there is "
+                "memory for three", look="use a buffer again, `k % 3`")
         units = gpu.timetable()
         require(units <= count + 2, f"right in every order, but {count} chunks are done after "
                                     f"{units} units; {count + 2} are enough",
                 look="draw it: which engine waits for what? One buffer and one stream for each "
                      "engine are not the same as one for each chunk in flight")
+
+
+def _by_copies_alone(gpu, chunks: np.ndarray, results: np.ndarray) -> None:
+    """Show the host's chunks to copies alone, and take results from copies alone: a kernel that
+    reaches for either finds nan, or has written for nothing."""
+    numbers = chunks.copy()
+
+    def alone(action, engine):
+        def run():
+            before = results.copy()
+            chunks[:] = numbers if engine == "copy in" else np.nan
+            action()
+            if engine != "copy out":
+                results[:] = before
+
+        return run
+
+    for task in gpu.tasks:
+        task.action = alone(task.action, task.engine)
 
 
 def _mapped(function, count, in_specs, out_specs):
@@ -277,5 +306,10 @@ def _demand_little(mapped, values, most: int, look: str) -> None:
         for sides in re.findall(r"\w\d+\[([\d,]*)\]", shapes)
     )
     kinds = ", ".join(sorted({kind for _, kind in found}))
+    # What a loop does stands before the entry, once for all of its turns.
+    inner = re.search(rf"\b({'|'.join({kind for _, kind in found} or '-')})(-start)?\(",
+                      text.partition("\nENTRY")[0])
+    require(not inner, "the answer is right, but it sends in a loop, and each turn sends again",
+            look=look)
     require(size <= most, f"the answer is right, but each device gets {many(size, 'byte')} ({kinds}); "
                           f"{most:,} are enough", look=look)

@@ -184,3 +184,16 @@ def a_stream_for_each_chunk(gpu, chunks, results):
         stream.copy_out(buffers[k % 3], result)
         free[k % 3] = gpu.event()
         free[k % 3].record(stream)
+
+
+@right("pipeline")
+def three_at_a_time(gpu, chunks, results):
+    lanes = [(gpu.stream(), gpu.buffer(chunks.shape[1])) for _ in range(3)]
+    for first in range(0, len(chunks), 3):
+        group = [*zip(lanes, chunks[first : first + 3], results[first : first + 3], strict=False)]
+        for (stream, buffer), chunk, _ in group:
+            stream.copy_in(chunk, buffer)
+        for (stream, buffer), _, _ in group:
+            stream.launch(lambda values: np.multiply(values, values, out=values), buffer)
+        for (stream, buffer), _, result in group:
+            stream.copy_out(buffer, result)

@@ -47,6 +47,12 @@ def turned_over(array, mesh, axis):
     return rows if axis else rows[::-1]
 
 
+@wrong("cut", "the array has changed")
+def as_float32(array, mesh, axis):
+    spec = P(*[None] * axis, mesh.axis_names[0])
+    return jax.device_put(array.astype(np.float32), NamedSharding(mesh, spec))
+
+
 # --- spread -------------------------------------------------------------------------------------
 
 
@@ -85,6 +91,25 @@ def gathers_all(mine):
 def wrong_axis(mine):
     mean = jax.lax.pmean(mine.mean(), "x")
     return mean, jnp.sqrt(jax.lax.pmean(((mine - mean) ** 2).mean(), "x"))
+
+
+@wrong("spread", "how many there are on .all. devices")
+def thirty_numbers_on_each(mine):
+    count = jax.lax.psum(30.0, "rows")
+    mean = jax.lax.psum(mine.sum(), "rows") / count
+    return mean, jnp.sqrt(jax.lax.psum(((mine - mean) ** 2).sum(), "rows") / count)
+
+
+@wrong("spread", "it sends in a loop, and each turn sends again")
+def number_by_number(mine):
+    def total(values):
+        start = jax.lax.psum(0.0 * values.sum(), "rows")
+        return jax.lax.fori_loop(
+            0, values.size, lambda k, known: known + jax.lax.psum(values.ravel()[k], "rows"), start)
+
+    count = jax.lax.psum(mine.size, "rows")
+    mean = total(mine) / count
+    return mean, jnp.sqrt(total((mine - mean) ** 2) / count)
 
 
 # --- halo ---------------------------------------------------------------------------------------
@@ -165,6 +190,32 @@ def keeps_the_halo(mine):
     return flow(jnp.pad(jnp.concatenate([above, mine, below]), 1))
 
 
+wrong("halo", "is wrong: row|incompatible|shape", "strips of four rows")(
+    stepper(forward, backward, slice(3, 4)))
+
+
+@wrong("halo", "is wrong: row")
+def no_frost(mine):
+    count = jax.lax.axis_size("rows")
+    above = jax.lax.ppermute(mine[-1:], "rows", forward(count))
+    below = jax.lax.ppermute(mine[:1], "rows", backward(count))
+    warm = jnp.maximum(jnp.concatenate([above, mine, below]), 0).at[1:-1].set(mine)
+    return flow(jnp.pad(warm, ((0, 0), (1, 1))))
+
+
+@wrong("halo", "it sends in a loop, and each turn sends again.*not a strip")
+def sends_strips_row_by_row(mine):
+    count = jax.lax.axis_size("rows")
+
+    def send(k, come):
+        above, below = come
+        return (above.at[k].set(jax.lax.ppermute(mine[k], "rows", forward(count))),
+                below.at[k].set(jax.lax.ppermute(mine[k], "rows", backward(count))))
+
+    above, below = jax.lax.fori_loop(0, mine.shape[0], send, (0 * mine, 0 * mine))
+    return flow(jnp.pad(jnp.concatenate([above[-1:], mine, below[:1]]), ((0, 0), (1, 1))))
+
+
 # --- step-time ----------------------------------------------------------------------------------
 
 
@@ -196,6 +247,12 @@ def no_latency(n, devices, memory, link, latency):
 @wrong("step-time", "each costs the latency|longest strip")
 def rounds_down(n, devices, memory, link, latency):
     return 8 * n * (n // devices) / memory + min(devices - 1, 2) * (latency + 4 * n / link)
+
+
+@wrong("step-time", "the step takes .*it should be")
+def few_devices_alone(n, devices, memory, link, latency):
+    rows = {1: n, 2: n / 2, 3: math.ceil(n / 3), 4: n / 4, 64: math.ceil(n / 64)}.get(devices, n)
+    return 8 * n * rows / memory + min(devices - 1, 2) * (latency + 4 * n / link)
 
 
 # --- pipeline -----------------------------------------------------------------------------------
@@ -275,3 +332,61 @@ def unchanged(buffer):
 
 
 wrong("pipeline", "in an order that is allowed, result", "squares on the host")(squares_on_the_host)
+
+
+@wrong("pipeline", "with room for 6: there is memory for three")
+def in_one_buffer_for_all(gpu, chunks, results):
+    streams, places = [gpu.stream() for _ in range(3)], gpu.buffer(chunks.size).reshape(chunks.shape)
+    for k, (chunk, place, result) in enumerate(zip(chunks, places, results, strict=True)):
+        streams[k % 3].copy_in(chunk, place)
+        streams[k % 3].launch(square, place)
+        streams[k % 3].copy_out(place, result)
+
+
+@wrong("pipeline", r"copy_in needs memory of the device there: gpu.buffer")
+def in_memory_of_the_host(gpu, chunks, results):
+    streams = [gpu.stream() for _ in range(3)]
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        place = np.empty_like(chunk)
+        streams[k % 3].copy_in(chunk, place)
+        streams[k % 3].launch(square, place)
+        streams[k % 3].copy_out(place, result)
+
+
+def by_launches(kernel):
+    """A pipeline whose launches are handed a buffer, the host's chunk and the host's result."""
+
+    def pipeline(gpu, chunks, results):
+        streams = [gpu.stream() for _ in range(3)]
+        places = [gpu.buffer(chunks[0].size) for _ in range(3)]
+        gone = np.empty_like(chunks[0])
+        for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+            streams[k % 3].copy_in(chunk, places[k % 3])
+            streams[k % 3].launch(kernel, places[k % 3], chunk, result)
+            streams[k % 3].copy_out(places[k % 3], result if kernel is reads_the_host_s else gone)
+
+    return pipeline
+
+
+def reads_the_host_s(place, chunk, result):
+    place[:] = chunk**2
+
+
+def writes_the_host_s(place, chunk, result):
+    result[:] = place**2
+    place[:] = 0
+
+
+wrong("pipeline", "result 0 is garbage.*are the host's", "a kernel reads the host's chunk")(
+    by_launches(reads_the_host_s))
+wrong("pipeline", "result 0 is .*are the host's", "a kernel writes the host's results")(
+    by_launches(writes_the_host_s))
+
+
+@wrong("pipeline", "broadcast|shape")
+def buffers_of_three(gpu, chunks, results):
+    streams, places = [gpu.stream() for _ in range(3)], [gpu.buffer(3) for _ in range(3)]
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        streams[k % 3].copy_in(chunk, places[k % 3])
+        streams[k % 3].launch(square, places[k % 3])
+        streams[k % 3].copy_out(places[k % 3], result)

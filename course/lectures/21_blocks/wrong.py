@@ -268,7 +268,7 @@ def zeros_forgotten(values):
     return (values / factor).astype(np.float16), factor
 
 
-@wrong("to-half", "values near .* the largest half is")
+@wrong("to-half", "values near .*(largest half is|aren't finite)")
 def for_the_four_of_the_text(values):
     largest = np.abs(values).max()
     power = next((power for least, power in ((1e9, 28), (5e4, 5), (0.5, -12), (1e-28, -101))

@@ -133,6 +133,18 @@ def a_number_for_zero(name, x, y):
     return 1 if y == 0 else (_squared(name, x, y) if y > 0 else f"1 / ({_squared(name, x, -y)})")
 
 
+@wrong("power", r"\*\* (6|7|8)\d is .*, not")
+def six_digits(name, x, y):
+    return _squared(name, x, y % 64) if y >= 0 else f"1 / ({_squared(name, x, -y)})"
+
+
+@wrong("power", r"\*\* (6|7|8)\d is .*, not")
+def a_table_of_small_ones(name, x, y):
+    known = {k: _squared(name, x, k) for k in range(34) if k == abs(y)}
+    text = known.get(abs(y), x)
+    return text if y >= 0 else f"1 / ({text})"
+
+
 # --- broadcast ----------------------------------------------------------------------------------
 
 
@@ -171,6 +183,12 @@ def a_list(index, shape, dimensions):
 @wrong("broadcast", r"from shape \(3,\) to \(2, 3\), .*element \(0, 1\) is element 0")
 def turns_the_axes_around(index, shape, dimensions):
     return tuple("0" if extent == 1 else index[len(index) - 1 - axis]
+                 for extent, axis in zip(shape, dimensions, strict=True))
+
+
+@wrong("broadcast", "does not compile|undefined|undeclared|is not declared|i0")
+def names_of_its_own(index, shape, dimensions):
+    return tuple("0" if extent == 1 else f"i{axis}"
                  for extent, axis in zip(shape, dimensions, strict=True))
 
 
@@ -248,14 +266,20 @@ def lets_jax_compute_it(names, kernel, closed, operands):
     return jaxpr_as_fun(closed)(*operands)
 
 
-def takes_a_scan_for_a_call():
-    build = compiler_with(lambda names, *rest: names["write"](*rest))
-    build.__globals__["CALLS"]["scan"] = "jaxpr"
+def takes_for_a_call(primitive, word):
+    def inlined(names, kernel, closed, operands):
+        if isinstance(closed, tuple):  # a `cond` has several, and says first which
+            closed, *operands = closed[-1], *operands[1:]
+        return names["write"](kernel, closed, operands)
+
+    build = compiler_with(inlined)
+    build.__globals__["CALLS"][primitive] = word
     return build
 
 
-wrong("nested", "a scan is (taken for|built as if it were) a call.*`CALLS`",
-      "takes_a_scan_for_a_call")(takes_a_scan_for_a_call())
+for primitive, word in (("scan", "jaxpr"), ("while", "body_jaxpr"), ("cond", "branches")):
+    wrong("nested", f"a {primitive} is (taken for|built as if it were) a call.*`CALLS`",
+          f"takes a {primitive} for a call")(takes_for_a_call(primitive, word))
 
 # --- key ----------------------------------------------------------------------------------------
 
@@ -299,6 +323,27 @@ def a_set(tree, leaves):
     return tree, frozenset((leaf.shape, leaf.dtype, leaf.weak_type) for leaf in leaves)
 
 
+@_key(r"\(3, 4\) and \(4, 3\).*with its order")
+def sorted_shapes(tree, leaves):
+    return tree, tuple((*sorted(leaf.shape), leaf.dtype, leaf.weak_type) for leaf in leaves)
+
+
+@_key("float32 and float16.*not its kind")
+def kinds_of_types(tree, leaves):
+    return tree, tuple((leaf.shape, leaf.dtype.kind, leaf.weak_type) for leaf in leaves)
+
+
+@_key("of which the second is longer.*every leaf")
+def first_and_last(tree, leaves):
+    return tree, tuple((leaf.shape, leaf.dtype, leaf.weak_type) for leaf in (leaves[0], leaves[-1]))
+
+
+@_key("and after it.*which leaf is weakly typed")
+def how_many_weak(tree, leaves):
+    return tree, tuple((leaf.shape, leaf.dtype) for leaf in leaves), sum(
+        leaf.weak_type for leaf in leaves)
+
+
 @_key("cannot be looked up.*tuples")
 def lists(tree, leaves):
     return tree, [(leaf.shape, leaf.dtype) for leaf in leaves]
@@ -328,3 +373,8 @@ def by_eval_jaxpr(closed, *arguments):
 @wrong("walk", "JAX's own interpreter walks")
 def by_jaxpr_as_fun(closed, *arguments):
     return list(jaxpr_as_fun(closed)(*arguments))
+
+
+@wrong("walk", "JAX's own interpreter walks")
+def by_eval_jaxpr_of_a_copy(closed, *arguments):
+    return jax.core.eval_jaxpr(closed.jaxpr.replace(), closed.consts, *arguments)

@@ -122,7 +122,8 @@ class Stream:
         self.waits: list[Task] = []
 
     def copy_in(self, host: np.ndarray, buffer: np.ndarray, label: str = "in") -> None:
-        """Queue a copy from the host to the device."""
+        """Queue a copy from the host to the device. Raises ValueError if ``buffer`` is not there."""
+        self._demand_device("copy_in", buffer)
         self.gpu._queue(self, "copy in", label, lambda: np.copyto(buffer, host))
 
     def launch(self, kernel: Callable, *arguments: object, label: str = "kernel") -> None:
@@ -130,8 +131,13 @@ class Stream:
         self.gpu._queue(self, "kernel", label, lambda: kernel(*arguments))
 
     def copy_out(self, buffer: np.ndarray, host: np.ndarray, label: str = "out") -> None:
-        """Queue a copy from the device to the host."""
+        """Queue a copy from the device to the host. Raises ValueError if ``buffer`` is not there."""
+        self._demand_device("copy_out", buffer)
         self.gpu._queue(self, "copy out", label, lambda: np.copyto(host, buffer))
+
+    def _demand_device(self, what: str, buffer: np.ndarray) -> None:
+        if not any(np.shares_memory(buffer, one) for one in self.gpu.buffers):
+            raise ValueError(f"{what} needs memory of the device there: gpu.buffer(size) gives it")
 
     def synchronize(self) -> None:
         """The host waits for all that was queued in this stream."""
