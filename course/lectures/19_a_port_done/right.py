@@ -136,6 +136,46 @@ def by_vmap_over_detectors(signal, good, pixels, starts, stops, weights, longest
     return cleaned, sky.sum(axis=0), hits.sum(axis=0)
 
 
+@right("jax")
+@partial(jax.jit, static_argnums=6)
+def by_vmap_over_sweeps(signal, good, pixels, starts, stops, weights, longest):
+    signal_, good_, pixels_ = (jnp.pad(one, ((0, 0), (0, longest))) for one in (signal, good, pixels))
+
+    def of_a_sweep(first, last):
+        y, ok, seen = (jax.lax.dynamic_slice_in_dim(one, first, longest, axis=1)
+                       for one in (signal_, good_, pixels_))
+        ok &= first + jnp.arange(longest) < last
+        line = jnp.where(ok, around_the_middle(y, ok, jnp), 0)
+        return ok, line, jnp.where(ok, y - line, 0), seen
+
+    ok, line, rest, seen = jax.vmap(of_a_sweep)(starts, stops)
+    positions = starts[:, None] + jnp.arange(longest)
+    weight = ok * weights[:, None]
+    return (signal_.at[:, positions].add(-jnp.moveaxis(line, 1, 0))[:, :signal.shape[1]],
+            jnp.zeros(PIXELS).at[seen].add(weight * rest), jnp.zeros(PIXELS).at[seen].add(weight))
+
+
+@right("jax")
+@partial(jax.jit, static_argnames="longest")
+def without_a_rectangle(signal, good, pixels, starts, stops, weights, longest):
+    # Every sample finds its sweep: the last that begins before it, an empty one before others.
+    order = jnp.lexsort((stops, starts))
+    starts, stops, at = starts[order], stops[order], jnp.arange(signal.shape[1])
+    k = jnp.maximum(jnp.searchsorted(starts, at, side="right") - 1, 0)
+    ok = good & (starts[k] <= at) & (at < stops[k])
+    age, y = at - starts[k], jnp.where(ok, signal, 0)
+
+    def total(values):
+        return jax.vmap(lambda one: jax.ops.segment_sum(one, k, starts.size))(values)[:, k]
+
+    n, t, tt, sy, ty = map(total, (1.0 * ok, 1.0 * ok * age, 1.0 * ok * age**2, y, y * age))
+    slope = (n * ty - t * sy) / jnp.maximum(n * tt - t * t, 1)
+    line = jnp.where(ok, (sy - slope * t) / jnp.maximum(n, 1) + slope * age, 0)
+    weight = ok * weights[:, None]
+    return (signal - line, jnp.zeros(PIXELS).at[pixels].add(weight * (y - line)),
+            jnp.zeros(PIXELS).at[pixels].add(weight))
+
+
 # --- cuda ---------------------------------------------------------------------------------------
 
 
@@ -195,3 +235,25 @@ def sweep_first_and_strides(signal, good, pixels, starts, stops, weights, sky, h
             signal[d, s] -= offset + slope * (s - starts[k])
             cuda.atomic.add(sky, pixels[d, s], signal[d, s] * weights[d])
             cuda.atomic.add(hits, pixels[d, s], weights[d])
+
+
+@right("cuda")
+@cuda.jit
+def a_map_of_each_block(signal, good, pixels, starts, stops, weights, sky, hits):
+    part = cuda.shared.array((2, PIXELS), np.float64)
+    for p in range(cuda.threadIdx.x, PIXELS, cuda.blockDim.x):
+        part[0, p] = part[1, p] = 0
+    cuda.syncthreads()
+    me = cuda.grid(1)
+    if me < signal.shape[0] * starts.size:
+        d, k = divmod(me, starts.size)
+        offset, slope = fitted(signal[d], good[d], starts[k], stops[k])
+        for s in range(starts[k], stops[k]):
+            if good[d, s]:
+                signal[d, s] -= offset + slope * (s - starts[k])
+                cuda.atomic.add(part, (0, pixels[d, s]), weights[d] * signal[d, s])
+                cuda.atomic.add(part, (1, pixels[d, s]), weights[d])
+    cuda.syncthreads()
+    for p in range(cuda.threadIdx.x, PIXELS, cuda.blockDim.x):
+        cuda.atomic.add(sky, p, part[0, p])
+        cuda.atomic.add(hits, p, part[1, p])

@@ -84,6 +84,13 @@ def always_content(port):
     return True
 
 
+def first_two_pass(port, heard=[]):  # noqa: B006
+    heard.append(port(*observe()))
+    return len(heard) <= 2
+
+
+wrong("test", "is refused, when it is tried once more", "the first two ports pass")(first_two_pass)
+
 # --- fit ----------------------------------------------------------------------------------------
 
 
@@ -120,6 +127,33 @@ def row_by_row(y, good, xp=np):
     if y.ndim == 1 or not len(y):
         return lines_by(y, good, xp)
     return xp.stack([row_by_row(*one, xp) for one in zip(y, good, strict=True)])
+
+
+@wrong("fit", "in NumPy, the function returns an? .*not an array of NumPy.*functions of xp")
+def jax_for_both(y, good, xp=np):
+    return lines_by(y, good, jnp)
+
+
+@wrong("fit", "calls back into Python: the host computes")
+def numpy_for_both(y, good, xp=np):
+    if xp is np:
+        return lines_by(y, good, np)
+    return jax.pure_callback(lambda *given: lines_by(*map(np.asarray, given), np),
+                             jax.ShapeDtypeStruct(y.shape, y.dtype), y, good)
+
+
+@wrong("fit", "one element comes after the other, in a loop.*all rows at once")
+def row_by_row_in_a_loop(y, good, xp=np):
+    if xp is np or y.ndim == 1:
+        return lines_by(y, good, xp)
+    return jax.lax.map(lambda row: row_by_row_in_a_loop(*row, jnp), (y, good))
+
+
+@wrong("fit", "the function changes an array that it is given")
+def clears_what_is_bad(y, good, xp=np):
+    if xp is np:
+        y[~good] = 0
+    return lines_by(y, good, xp)
 
 
 # --- jax ----------------------------------------------------------------------------------------
@@ -167,7 +201,7 @@ def sweep_by_sweep(signal, good, pixels, starts, stops, weights, longest):
     return cleaned, sky, hits
 
 
-@wrong("jax", "sweep comes after sweep.*all rows")
+@wrong("jax", "one element comes after the other, in a loop.*all rows")
 @partial(jax.jit, static_argnames="longest")
 def one_sweep_at_a_time(signal, good, pixels, starts, stops, weights, longest):
     def body(k, state):
@@ -180,14 +214,29 @@ def one_sweep_at_a_time(signal, good, pixels, starts, stops, weights, longest):
     return jax.lax.fori_loop(0, starts.size, body, (signal, empty, empty))
 
 
+@wrong("jax", "the program makes an array of .*no more")
+@partial(jax.jit, static_argnames="longest")
+def rows_as_long_as_the_signal(signal, good, pixels, starts, stops, weights, longest):
+    return map_by()(signal, good, pixels, starts, stops, weights, longest=signal.shape[1])
+
+
+@wrong("jax", "the cleaned signal has the shape|the cleaned signal.*is")
+@partial(jax.jit, static_argnames="longest")
+def two_detectors(signal, good, pixels, starts, stops, weights, longest):
+    return map_by()(signal[:2], good[:2], pixels[:2], starts, stops, weights[:2], longest=longest)
+
+
 # --- cuda ---------------------------------------------------------------------------------------
 
 
-def kernel_by(atomic=True, inclusive=0, skip=True, weighted=True, single=True, alone=False):
+def kernel_by(atomic=True, inclusive=0, skip=True, weighted=True, single=True, alone=False,
+              detectors=0, size=0, spoils=False):
     @cuda.jit
     def map_kernel(signal, good, pixels, starts, stops, weights, sky, hits):
         me, step = cuda.grid(1), cuda.gridsize(1)
-        sweeps = signal.shape[0] * starts.size
+        if size:
+            me = cuda.blockIdx.x * size + cuda.threadIdx.x
+        sweeps = (detectors or signal.shape[0]) * starts.size
         if alone:
             step = 1
             if me > 0:
@@ -223,6 +272,8 @@ def kernel_by(atomic=True, inclusive=0, skip=True, weighted=True, single=True, a
                         else:
                             sky[pixels[d, s]] += weight * signal[d, s]
                             hits[pixels[d, s]] += weight
+                        if spoils:
+                            good[d, s] = False
 
     return map_kernel
 
@@ -234,6 +285,10 @@ wrong("cuda", r"sky\[\d+\] is", "weights are left out, by a thread")(kernel_by(w
 wrong("cuda", "is nan|ZeroDivision", "one sample makes 0/0")(kernel_by(single=False))
 wrong("cuda", "the work is not shared.*each thread takes one sweep", "one thread does it all")(
     kernel_by(alone=True))
+wrong("cuda", r"the cleaned signal.*is", "two detectors")(kernel_by(detectors=2))
+wrong("cuda", r"the cleaned signal.*is|race: ", "blocks of 64")(kernel_by(size=64))
+wrong("cuda", "the kernel changes an array that is there to be read", "marks what it has seen")(
+    kernel_by(spoils=True))
 wrong("cuda", "not a kernel", "a plain function")(lambda *arrays: None)
 
 
