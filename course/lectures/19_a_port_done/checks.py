@@ -245,7 +245,7 @@ def jax(jax_map):
     require(len(str(programs[1])) < 2 * len(str(programs[0])), "the results are right, but the program "
             "grows with the number of sweeps: a Python loop was unrolled", look=look)
     signal = programs[1].invars[0].aval
-    largest = max((one.aval.size for equation in equations(programs[1]) for one in equation.outvars))
+    largest = max(one.aval.size for equation in equations(programs[1]) for one in equation.outvars)
     # An index of two or three numbers for each sample is made of `positions` by JAX.
     room = 3 * max(signal.size, signal.shape[0] * 64 * 16) + 3 * signal.shape[0] * 16
     require(largest <= room, f"the results are right, but the program makes an array of {largest:,} "
@@ -279,7 +279,7 @@ def cuda(kernel):
     for sweeps, detectors, threads in ((5, 2, 64), (1, 3, 32), (40, 2, 32), (9, 3, 128)):
         data = _small(sweeps, detectors=detectors)
         case = f"{many(sweeps, 'sweep')} of {many(detectors, 'detector')}"
-        *found, good, pixels, starts, stops, weights = watched(
+        *found, good, pixels, starts, stops, _ = watched(
             partial(launch, data, detectors * sweeps // threads + 1, threads), what=case)
         _require_results(found, data, f"with {case}", near=2e-7)
         for after, before in zip((good, pixels, starts, stops), data[1:], strict=False):

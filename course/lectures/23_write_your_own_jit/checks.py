@@ -307,7 +307,7 @@ def nested(build):
                        if one.primitive.name == name)
         given = [jax.ShapeDtypeStruct(one.aval.shape, one.aval.dtype) for one in equation.invars]
         looped = jax.make_jaxpr(
-            lambda *given: equation.primitive.bind(*given, **equation.params)[-1])(*given)
+            lambda *given, one=equation: one.primitive.bind(*given, **one.params)[-1])(*given)
         look = "what `CALLS` lists: no `scan`, `while` or `cond`"
         try:
             build(looped)

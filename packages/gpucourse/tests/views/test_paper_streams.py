@@ -112,3 +112,10 @@ def test_the_timetable_overlaps_streams_on_three_engines(streams, units):
         f"18 tasks of {many(streams, 'stream')} (" in picture.alt
         and f"after {units} units" in picture.alt
     )
+
+
+@pytest.mark.parametrize("copy", ["copy_in", "copy_out"])
+def test_a_copy_between_two_places_of_the_host_is_refused(copy):
+    stream = PaperGPU().stream()
+    with pytest.raises(ValueError, match=r"needs memory of the device.*gpu\.buffer"):
+        getattr(stream, copy)(np.zeros(3), np.zeros(3))

@@ -122,7 +122,7 @@ class Stream:
         self.waits: list[Task] = []
 
     def copy_in(self, host: np.ndarray, buffer: np.ndarray, label: str = "in") -> None:
-        """Queue a copy from the host to the device. Raises ValueError if ``buffer`` is not there."""
+        """Queue a copy from the host to the device. Raises ValueError for other memory."""
         self._demand_device("copy_in", buffer)
         self.gpu._queue(self, "copy in", label, lambda: np.copyto(buffer, host))
 
@@ -131,7 +131,7 @@ class Stream:
         self.gpu._queue(self, "kernel", label, lambda: kernel(*arguments))
 
     def copy_out(self, buffer: np.ndarray, host: np.ndarray, label: str = "out") -> None:
-        """Queue a copy from the device to the host. Raises ValueError if ``buffer`` is not there."""
+        """Queue a copy from the device to the host. Raises ValueError for other memory."""
         self._demand_device("copy_out", buffer)
         self.gpu._queue(self, "copy out", label, lambda: np.copyto(host, buffer))
 
