@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dis
 import math
+import re
 import sys
+import tempfile
 from collections import deque
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
+from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.methods import inner_codes, lines_run
 from gpucourse.exercises.trials import require_shared
 from gpucourse.exercises.waiting import launches_on_a_gpu
@@ -36,12 +40,13 @@ def ship(burning_ship):
     import virtualgpu
 
     launches_on_a_gpu()
+    random = np.random.default_rng(181)
     for width, height, limit in ((97, 61, STEPS), (64, 32, 13), (33, 1, STEPS), (1, 33, 7), (1, 1, 4)):
-        real = np.linspace(-1.87, 1.23, width, dtype=np.float32)
-        imag = np.linspace(-1.57, 0.61, height, dtype=np.float32)
+        real, imag = _points(random, width, height)
         case = f"with {width} × {height} pixels and {many(limit, 'step')} at most"
+        given = real.copy(), imag.copy()
         with virtualgpu.profile() as profile, virtualgpu.launches() as listed:
-            steps = burning_ship(real.copy(), imag.copy(), limit)
+            steps = burning_ship(*given, limit)
         require(
             isinstance(steps, np.ndarray),
             f"{case}, the function returns {a_or_an(type(steps).__module__.split('.')[0])}."
@@ -53,6 +58,10 @@ def ship(burning_ship):
             f"{case}, the picture has the shape {steps.shape}, not {(height, width)}",
             look="imag.size rows and real.size columns",
         )
+        require(steps.dtype == np.int32, f"{case}, the picture is an array of {steps.dtype}, not int32",
+                look="`.astype(np.int32)`, or an output of that type from the beginning")
+        require(np.array_equal(given[0], real) and np.array_equal(given[1], imag),
+                f"{case}, the function changes an array that it is given", look="make a new one")
         expected = _ship(real, imag, limit)
         wrong = np.argwhere(np.asarray(steps) != expected)
         plain = _ship(real, imag, limit, sign_lost=False)
@@ -89,6 +98,8 @@ def ship(burning_ship):
         for one in profile.launches:
             require_shared(one.counters, one.grid, one.block, steps.size,
                            "each thread makes a pixel, or some of them", instructions=4000, even=4)
+    if launches == 1 and not _on_a_gpu():
+        _require_by_the_device(burning_ship, *_points(random, 97, 61))
     require(
         launches == 1
         or _on_a_gpu()
@@ -97,6 +108,48 @@ def ship(burning_ship):
         "the picture is right, but nothing was launched: it was computed on the CPU",
         look="Numba CUDA, ElementwiseKernel, RawKernel, PyCUDA or JAX",
     )
+    if launches == 0 and not _on_a_gpu():
+        _require_one_program(burning_ship)
+
+
+def _points(random, width, height):
+    """Points in order, unevenly spaced."""
+    return [np.sort(random.uniform(low, high, size)).astype(np.float32)
+            for low, high, size in ((-1.87, 1.23, width), (-1.57, 0.61, height))]
+
+
+def _require_by_the_device(burning_ship, real, imag):
+    """Require a picture of the points that the device gets, in place of those on the host."""
+    others = _points(np.random.default_rng(182), real.size, imag.size)
+    look = "return what the kernel makes: the picture that it leaves on the device"
+    steps = with_other_values(lambda: burning_ship(real.copy(), imag.copy(), STEPS),
+                              [(np.concatenate([real, imag]), np.concatenate(others))],
+                              "with 97 × 61 pixels", look, by_any_way=True)
+    require(steps is None or np.mean(np.asarray(steps) != _ship(real, imag, STEPS)) > 0.01,
+            f"with 97 × 61 pixels, the picture is right, but {HOST}", look=look)
+
+
+def _require_one_program(burning_ship):
+    """Require that a program of JAX makes the steps of many pixels at a time, all by itself."""
+    import jax
+
+    real, imag = _LARGE
+    with tempfile.TemporaryDirectory() as folder:
+        jax.clear_caches()  # what was compiled before would not be written down
+        jax.config.update("jax_dump_ir_to", folder)
+        try:
+            burning_ship(real.copy(), imag.copy(), STEPS)
+        finally:
+            jax.config.update("jax_dump_ir_to", None)
+        programs = [path.read_text() for path in Path(folder).iterdir()]
+    products = [[math.prod(map(int, re.findall(r"\d+(?=x)", shape))) for shape in
+                 re.findall(r"stablehlo\.multiply .*?: tensor<([\dx]*)f32>", text)] for text in programs]
+    several = [sizes for sizes in products if len(sizes) >= 3]  # two squares and a product
+    require(several, "the picture is right, but each operation is a program of its own: "
+            f"{many(len(programs), 'program')}, and hundreds of launches", look="jax.jit around the whole")
+    require(max(map(max, several)) >= imag.size, "the picture is right, but pixel comes after pixel, in "
+            "a loop: a GPU would have one thread at work", look="real[None, :] and imag[:, None] make "
+            "a picture of all operations; or jax.vmap")
 
 
 #: Points whose loop in Python would run more lines than any program of JAX has.
@@ -196,6 +249,7 @@ def roofline(attainable):
         (30.0, 8.1e12, 320e9),
         (0.0, 1e12, 1e9),
         (0.5, 10.0, 2.0),
+        *np.random.default_rng().uniform(1, 9, (9, 3)),
     ):
         best, limit = pair(attainable(intensity, peak, bandwidth),
                            "two things: the best, and what limits it")

@@ -12,6 +12,7 @@ from wrong_answers import other_styles
 
 import pycuda.autoprimaryctx  # noqa: F401  # isort: skip  (after the virtual GPU is active)
 import pycuda.driver as driver  # isort: skip
+import cupy as cp  # isort: skip
 from numba import cuda, float32  # isort: skip
 from pycuda.compiler import SourceModule  # isort: skip
 
@@ -117,6 +118,47 @@ def scanned(real, imag, limit):
 @right("ship")
 def by_scan(real, imag, limit):
     return np.asarray(scanned(real, imag, limit))
+
+
+by_complex = cp.ElementwiseKernel("complex64 c, int32 limit", "int32 k", """
+    float x = 0, y = 0;
+    for (k = 0; k < limit && x * x + y * y <= 4; ++k) {
+        float next = x * x - y * y + c.real();
+        y = abs(2 * x * y) + c.imag();
+        x = next;
+    }
+""", "by_complex")
+
+
+@right("ship")
+def of_complex_numbers(real, imag, limit):
+    points = (real[None, :] + 1j * imag[:, None]).astype(np.complex64)
+    return by_complex(cp.asarray(points), limit).get()
+
+
+@right("ship")
+def in_a_stream(real, imag, limit):
+    stream = cuda.stream()
+    steps = cuda.device_array((imag.size, real.size), np.int32, stream=stream)
+    points = [cuda.to_device(one, stream) for one in (real, imag)]
+    ship_kernel[(8, 8), (16, 8), stream](*points, limit, steps)
+    made = steps.copy_to_host(stream=stream)
+    stream.synchronize()
+    return made
+
+
+@right("ship")
+def as_the_arrays_of_numpy(real, imag, limit):
+    @jax.jit
+    def unrolled(cx, cy):
+        x, y, steps = cx * 0, cy * 0, jnp.zeros((), jnp.int32)
+        for _ in range(limit):
+            xx, yy = x * x, y * y
+            steps += xx + yy <= 4
+            x, y = xx - yy + cx, jnp.abs((x + x) * y) + cy
+        return steps
+
+    return np.asarray(unrolled(real[None, :], imag[:, None]))
 
 
 # --- roofline -----------------------------------------------------------------------------------

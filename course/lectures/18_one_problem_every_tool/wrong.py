@@ -294,3 +294,65 @@ def named(x):
 def njit_and_a_name_of_jax(real, imag, limit):
     np.asarray(named(real))
     return steps_of_the_processor(real, imag, limit)
+
+
+# --- ship, on the host or not at once -------------------------------------------------------------
+
+
+@wrong("ship", "right, but computed on the host, not by a kernel")
+def a_ship_by_cupy_for_show(real, imag, limit):
+    right_elementwise(real, imag, limit)
+    return numpy_alone(real, imag, limit)
+
+
+@wrong("ship", "right, but computed on the host, not by a kernel")
+def a_ship_by_numba_for_show(real, imag, limit):
+    right_numba_cuda(real, imag, limit)
+    return numpy_alone(real, imag, limit)
+
+
+@wrong("ship", "each operation is a program of its own.*jax.jit around the whole")
+def whole_arrays_of_jax(real, imag, limit):
+    return np.asarray(whole(jnp, jnp.asarray(real), jnp.asarray(imag), limit))
+
+
+@partial(jax.jit, static_argnames="limit")
+def pixels_in_a_row(real, imag, limit):
+    def stays_of(point):
+        def step(state):
+            x, y, k = state
+            return x * x - y * y + point[0], abs((x + x) * y) + point[1], k + 1
+
+        return jax.lax.while_loop(lambda s: (s[2] < limit) & (s[0] * s[0] + s[1] * s[1] <= 4), step,
+                                  (jnp.float32(0), jnp.float32(0), jnp.int32(0)))[2]
+
+    points = jnp.tile(real, imag.size), jnp.repeat(imag, real.size)
+    return jax.lax.map(stays_of, points).reshape(imag.size, real.size)
+
+
+@wrong("ship", "pixel comes after pixel, in a loop")
+def pixel_after_pixel(real, imag, limit):
+    return np.asarray(pixels_in_a_row(real, imag, limit))
+
+
+@wrong("ship", "differ from NumPy's")
+def evenly_spaced(real, imag, limit):
+    return right_elementwise(*(np.linspace(one[0], one[-1], one.size, dtype=np.float32)
+                               for one in (real, imag)), limit)
+
+
+@wrong("ship", "the function changes an array that it is given")
+def leaves_zeros(real, imag, limit):
+    steps = right_elementwise(real, imag, limit)
+    real[:] = 0
+    return steps
+
+
+@wrong("ship", "an array of float64, not int32")
+def in_float64(real, imag, limit):
+    return right_elementwise(real, imag, limit).astype(float)
+
+
+@wrong("roofline", "yours are")
+def for_these_gpus(intensity, peak, bandwidth):
+    return (intensity * bandwidth, "memory") if intensity < 25.3 else (peak, "arithmetic")

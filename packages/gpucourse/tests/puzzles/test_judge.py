@@ -168,6 +168,34 @@ def test_numbers_differ_from_trial_to_trial_and_not_in_the_counted_launch():
     assert np.array_equal(judge.measured(PUZZLE).values["a"], judge.measured(PUZZLE).values["a"])
 
 
+def test_a_kernel_that_knows_the_counted_numbers_is_refused():
+    """It would have the fewest bytes on the board."""
+    case = judge.measured(PUZZLE)
+    first, results = (
+        tuple(map(float, one)) for one in (case.values["a"][:2], case.expected["out"])
+    )
+    knows = judge.compiled(
+        f"KNOWN = np.array({results}, np.float32)\n"
+        "@cuda.jit\ndef axpy(a, b, factor, out):\n    i = cuda.grid(1)\n    if i < a.size:\n"
+        f"        if a.size == 4096 and a[0] == {first[0]} and a[1] == {first[1]}:\n"
+        "            out[i] = KNOWN[i]\n        else:\n"
+        "            out[i] = factor * a[i] + b[i]",
+        "axpy",
+    )
+    assert "for the numbers that are counted" in refused(knows)
+
+
+def test_a_kernel_that_leaves_work_out_where_it_is_timed_is_refused(monkeypatch):
+    """It would have the shortest time on the board. (The virtual GPU in the part of a real one.)"""
+    monkeypatch.setattr(judge.clock, "gpu", lambda: "a GPU")
+    puzzle = replace(PUZZLE, clock=(5000, 64))
+    idle = kernel(
+        "i = cuda.grid(1)\nif i < a.size < 4500:\n    out[i] = factor * a[i] + b[i]", puzzle
+    )
+    assert "of the results in out are wrong" in refused(idle, puzzle)
+    assert judge.judge(puzzle, judge.compiled(puzzle.solution, "axpy")).ms is not None
+
+
 def test_the_librarys_bytes_are_those_of_its_operations():
     puzzle = replace(PUZZLE, library="out = factor * a + b")
     case = judge.measured(puzzle)

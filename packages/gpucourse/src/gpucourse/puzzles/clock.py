@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from gpucourse.course.puzzles import Puzzle
-from gpucourse.puzzles.inputs import Case, draw
+from gpucourse.exercises.checks import require
+from gpucourse.puzzles.inputs import Case, arrays_of, differing, draw
 from gpucourse.system.device import device
+from gpucourse.system.language import _
 from gpucourse.views.real_gpu import REPEATS
 from virtualgpu.api import without_reroute
 
@@ -27,10 +29,25 @@ def gpu() -> str | None:
 
 
 def kernel_ms(puzzle: Puzzle, kernel: Any) -> float | None:
-    """Median milliseconds of the kernel's launch in the size that is timed; None without a GPU."""
+    """Median milliseconds of the kernel's launch in the size that is timed; None without a GPU.
+
+    Fails the check if the results of this launch are wrong: a kernel that leaves work out in this
+    size alone would be quick.
+    """
     if gpu() is None:
         return None
-    times, _ = launches(kernel, timed(puzzle), REPEATS)
+    case = timed(puzzle)
+    times, after = launches(kernel, case, REPEATS)
+    got = dict(zip(arrays_of(case), after, strict=True))
+    for name, expected in case.expected.items():
+        wrong = differing(got[name], expected, puzzle.tolerance)
+        require(
+            not len(wrong),
+            _("{case} on the GPU, {count:,} of the results in {name} are wrong").format(
+                case=case, count=len(wrong), name=name
+            ),
+            look=_("what is another in this size than in the others?"),
+        )
     return statistics.median(times)
 
 
@@ -50,8 +67,8 @@ def library_ms(puzzle: Puzzle) -> float | None:
 
 
 def timed(puzzle: Puzzle) -> Case:
-    """The case whose launch is timed."""
-    return draw(puzzle, puzzle.clock[:-1], puzzle.clock[-1], np.random.default_rng(1))
+    """A case whose launch is timed: its numbers are drawn anew, so that no kernel knows them."""
+    return draw(puzzle, puzzle.clock[:-1], puzzle.clock[-1], np.random.default_rng())
 
 
 def launches(kernel: Any, case: Case, repeats: int) -> tuple[list[float], list[np.ndarray]]:

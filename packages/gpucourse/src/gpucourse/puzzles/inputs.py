@@ -50,13 +50,20 @@ class Case:
         ).format(sizes=sizes, elements=what, blocks=blocks, threads=threads)
 
 
-def draw(puzzle: Puzzle, sizes: tuple[int, ...], threads: int, random: np.random.Generator) -> Case:
-    """A case with fresh numbers."""
+def draw(
+    puzzle: Puzzle,
+    sizes: tuple[int, ...],
+    threads: int,
+    random: np.random.Generator,
+    known: dict[str, Any] | None = None,
+) -> Case:
+    """A case with fresh numbers, but for the inputs that are ``known``."""
     named = dict(zip(_names(sizes), sizes, strict=True)) | {"T": threads}
     scope = _scope(random) | named
     values: dict[str, Any] = {}
     for name, expression in puzzle.inputs.items():
-        values[name] = scope[name] = evaluate(expression, scope)
+        told = known is not None and name in known
+        values[name] = scope[name] = known[name] if told else evaluate(expression, scope)  # type: ignore[index]
     expected = spec(puzzle, scope)
     for name, there in expected.items():
         if name in puzzle.start:
@@ -67,6 +74,30 @@ def draw(puzzle: Puzzle, sizes: tuple[int, ...], threads: int, random: np.random
         values[name] = evaluate(expression, scope)
     grid, block = map(_triple, evaluate(puzzle.launch, scope))
     return Case(puzzle, named, values, expected, grid, block)
+
+
+def alike(case: Case, random: np.random.Generator) -> Case:
+    """The case with other numbers in its arrays, whose shapes stay, as do single numbers."""
+    inputs = {name: case.values[name] for name in case.puzzle.inputs}
+    known = {name: one for name, one in inputs.items() if not isinstance(one, np.ndarray)}
+    *sizes, threads = case.sizes.values()
+    while True:
+        other = draw(case.puzzle, tuple(sizes), threads, random, known)
+        if all(np.shape(other.values[name]) == np.shape(one) for name, one in inputs.items()):
+            return other
+
+
+def arrays_of(case: Case) -> list[str]:
+    """The parameters of the kernel that are arrays, in its order."""
+    arguments = zip(case.puzzle.parameters, case.arguments(), strict=True)
+    return [name for name, value in arguments if isinstance(value, np.ndarray)]
+
+
+def differing(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
+    """The places where a result is another than it should be."""
+    if tolerance:
+        return np.argwhere(~np.isclose(got, expected, rtol=tolerance, atol=tolerance))
+    return np.argwhere(got != expected)
 
 
 def redrawn(case: Case, name: str, random: np.random.Generator) -> Case | None:

@@ -25,7 +25,17 @@ from gpucourse.exercises.trials import watched
 from gpucourse.exercises.waiting import trial
 from gpucourse.judging.parallel import uneven
 from gpucourse.puzzles import clock
-from gpucourse.puzzles.inputs import LEFTOVER, Case, draw, evaluate, library_bytes, redrawn
+from gpucourse.puzzles.inputs import (
+    LEFTOVER,
+    Case,
+    alike,
+    arrays_of,
+    differing,
+    draw,
+    evaluate,
+    library_bytes,
+    redrawn,
+)
 from gpucourse.system.language import _
 from virtualgpu.api import Counters
 
@@ -35,6 +45,9 @@ SECTOR = 32
 SEEDS = (1, 2)
 #: What the counted launch is given is the same each time, so that counts can be compared.
 _COUNTED = 2027
+#: A kernel that touches less than this share of the sectors that it touches for other numbers knows
+#: the counted ones. (Atomics are left out: a maximum of floats takes as many as its tries.)
+_HONEST = 0.8
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,7 @@ class Judged:
     mine: Counters
     ours: Counters | None  # None where the solution isn't at hand
     library: int | None  # bytes that CuPy's lines move
+    ms: float | None  # on a GPU, in the larger launch that is timed
 
 
 #: What was judged last, by the puzzle's name: the view of the counts and the board read it.
@@ -90,14 +104,16 @@ def judge(puzzle: Puzzle, kernel: Any) -> Judged:
     trial(f"{_('a launch whose work is counted')}, {case}")
     after, mine = counted(kernel, case)
     _compare(kernel, case, after, random)
+    _demand_no_knowledge(kernel, case, mine, random)
     ours = _solution_counts(puzzle) if puzzle.solved else None
     _demand_shares(puzzle, case, mine)
     _demand_budget(puzzle, case, mine)
+    ms = clock.kernel_ms(puzzle, kernel)
     library = None
     if puzzle.library:
         library = library_bytes(case)
-        _demand_better(puzzle, kernel, moved(mine), library)
-    return Judged(puzzle, case, mine, ours, library)
+        _demand_better(puzzle, ms, moved(mine), library)
+    return Judged(puzzle, case, mine, ours, library, ms)
 
 
 def measured(puzzle: Puzzle) -> Case:
@@ -206,12 +222,7 @@ def compiled(text: str, name: str) -> Any:
 
 
 def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random.Generator) -> None:
-    arrays = [
-        name
-        for name, value in zip(case.puzzle.parameters, case.arguments(), strict=True)
-        if isinstance(value, np.ndarray)
-    ]
-    got = dict(zip(arrays, after, strict=True))
+    got = dict(zip(arrays_of(case), after, strict=True))
     for name, value in case.values.items():
         if name in got and name not in case.expected and name not in case.puzzle.scratch:
             require(
@@ -222,7 +233,7 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
                 look=_("the line that writes `{name}[…]`").format(name=name),
             )
     for name, expected in case.expected.items():
-        wrong = _wrong(got[name], expected, case.puzzle.tolerance)
+        wrong = differing(got[name], expected, case.puzzle.tolerance)
         if not len(wrong):
             continue
         place = tuple(int(one) for one in wrong[0])
@@ -271,12 +282,6 @@ def _renames(kernel: Any, name: str) -> bool:
     return any(step.opname.startswith("STORE_FAST") and name in step.argrepr for step in code)
 
 
-def _wrong(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
-    if tolerance:
-        return np.argwhere(~np.isclose(got, expected, rtol=tolerance, atol=tolerance))
-    return np.argwhere(got != expected)
-
-
 def _ignored(
     kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.random.Generator
 ) -> str:
@@ -287,10 +292,7 @@ def _ignored(
             continue
         with contextlib.suppress(Exception):  # what it raises, the trials tell
             again, _ = counted(kernel, other)
-            arrays = [
-                one for one in case.puzzle.parameters if isinstance(case.values[one], np.ndarray)
-            ]
-            after = dict(zip(arrays, again, strict=True))
+            after = dict(zip(arrays_of(case), again, strict=True))
             if all(np.array_equal(after[one], got[one]) for one in case.expected):
                 return name
     return ""
@@ -306,6 +308,23 @@ def _scope(case: Case) -> dict[str, Any]:
         "threads": math.prod(case.grid) * math.prod(case.block),
         "blocks": math.prod(case.grid),
     }
+
+
+def _demand_no_knowledge(
+    kernel: Any, case: Case, mine: Counters, random: np.random.Generator
+) -> None:
+    """The counted numbers are the same each time: who knows them could leave reads out."""
+    other = alike(case, random)
+    after, counters = counted(kernel, other)
+    _compare(kernel, other, after, random)
+    require(
+        mine.global_sectors >= _HONEST * counters.global_sectors,
+        _(
+            "right, but it moves {mine:,} bytes for the numbers that are counted, "
+            "and {other:,} for others of the same size"
+        ).format(mine=moved(mine), other=moved(counters)),
+        look=_("what does the kernel know of its numbers before it has read them?"),
+    )
 
 
 def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
@@ -326,14 +345,14 @@ def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
         )
 
 
-def _demand_better(puzzle: Puzzle, kernel: Any, mine: int, library: int) -> None:
+def _demand_better(puzzle: Puzzle, ms: float | None, mine: int, library: int) -> None:
     """Fewer bytes than the library's, or, on a GPU, less time."""
     if mine < library:
         return
     message = _("right, but the library moves {library:,} bytes, and this {mine:,}").format(
         library=library, mine=mine
     )
-    ms, library_ms = clock.kernel_ms(puzzle, kernel), clock.library_ms(puzzle)
+    library_ms = clock.library_ms(puzzle)
     if ms is not None and library_ms is not None:
         if ms < library_ms:
             return

@@ -84,7 +84,7 @@ def replayed(puzzle: Puzzle, kernel: Any) -> View:
 
 
 def _cost(id: str, judged: judge.Judged, kernel: Any) -> View:
-    ms, gpu = clock.kernel_ms(judged.puzzle, kernel), clock.gpu()
+    ms, gpu = judged.ms, clock.gpu()
     winners = None
     if records.asked_by_a_learner():
         mine = board.entry(kernel, judge.moved(judged.mine), ms, gpu)
