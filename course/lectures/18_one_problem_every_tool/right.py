@@ -120,6 +120,26 @@ def by_scan(real, imag, limit):
     return np.asarray(scanned(real, imag, limit))
 
 
+@cuda.jit
+def rows_of_the_ship(real, imag, limit, steps):
+    row = cuda.grid(1)
+    if row < imag.size:
+        for column in range(real.size):
+            x = y = float32(0)
+            k = 0
+            while k < limit and x * x + y * y <= float32(4):
+                x, y = x * x - y * y + real[column], abs((x + x) * y) + imag[row]
+                k += 1
+            steps[row, column] = k
+
+
+@right("ship")
+def a_thread_for_each_row(real, imag, limit):
+    steps = cuda.to_device(np.zeros((imag.size, real.size), np.int32))
+    rows_of_the_ship[-(-imag.size // 32), 32](*map(cuda.to_device, (real, imag)), limit, steps)
+    return steps.copy_to_host()
+
+
 by_complex = cp.ElementwiseKernel("complex64 c, int32 limit", "int32 k", """
     float x = 0, y = 0;
     for (k = 0; k < limit && x * x + y * y <= 4; ++k) {
