@@ -35,18 +35,18 @@ def in_flight(threads_needed):
         (1e-6, 1.0005e9, 8), (2.5e-7, 3.35e12, 8), (2.5e-7, 3.35e12, 16), (4e-7, 3.3007e11, 8),
         (1e-7, 4.603e11, 64), (1e-9, 1e9, 8),
         (0.25, 4000, 8), (0.5, 16, 8),  # these come out even, to the last bit
-        (0.5, 16.016, 8),  # one thread and a thousandth
+        (0.5, 2_000_002, 10**6),  # one thread and a millionth
         *((float(random.uniform(1e-9, 1e-6)), float(random.uniform(1e9, 5e12)),
            int(random.choice([4, 8, 16, 64]))) for _ in range(20)),
     ):
-        case = f"with {latency:g} s, {bandwidth:g} bytes/s and {many(bytes_each, 'byte')} each"
+        case = f"with {latency:g} s, {bandwidth:.7g} bytes/s and {many(bytes_each, 'byte')} each"
         threads = threads_needed(latency, bandwidth, bytes_each)
         require(threads is not None, "the function returns nothing", look="a `return`")
         under_way = latency * bandwidth
         expected = math.ceil(under_way / bytes_each - 1e-9)
         require(
             threads == expected,
-            f"{case}, it says {threads:g}; {under_way:g} bytes must be under way, and that takes "
+            f"{case}, it says {threads:.7g}; {under_way:.7g} bytes must be under way, and that takes "
             f"{many(expected, 'thread')}",
             look=_where_threads_go_wrong(threads, under_way, bytes_each),
         )
@@ -157,6 +157,11 @@ def ferry(relax):
                       look="the last line, `return heat, hottest`")
         case = f"with {many(n, 'rod')} and {many(steps, 'step')}"
         _judge_heat(answer, before, steps, case)
+        require(
+            np.array_equal(heat, before),
+            f"{case}, the answers are right, but the temperatures that came in have changed",
+            look="what comes back is a new array: `heat = …`, not `heat[:] = …`",
+        )
         allowed = 16 * n + 8 * steps
         require(
             carrier.bytes >= 16 * n and carrier.there_bytes >= 8 * n,
@@ -201,12 +206,12 @@ def _require_carried(relax, random):
 
             carrier = CountingFerry(exchange, operations)
             try:
-                answers.append(relax(carrier, heat.copy(), 9)[0])
+                answers.append(relax(carrier, heat.copy(), 9))
                 carrier.tell_operations()
             except Diverged:
                 require(False, "called twice with the same temperatures, `relax` does not carry "
                                "the same")
-        exchange = ToTheLastLaunch([(heat, others)], exchange.before)
+        exchange = ToTheLastLaunch([(heat, others)], [_hotter(one) for one in exchange.before])
     if not virtualgpu.answers():  # a real GPU keeps no list of its operations
         return
     expected = others
@@ -214,11 +219,23 @@ def _require_carried(relax, random):
         expected = (np.roll(expected, 1) + expected + np.roll(expected, -1)) / 3
     require(
         # Who fetches the others as they are works with them on the host.
-        np.allclose(answers[1], expected, rtol=1e-12) and not np.array_equal(carrier.last, others),
+        np.allclose(answers[1][0], expected, rtol=1e-12)
+        and not np.array_equal(carrier.last, others),
         f"with 1,009 rods and 9 steps, the answers are right, but {HOST}: the device was given "
         "other temperatures, and the answer did not change with them",
         look="`smooth` of what `ferry.there(heat)` returned, not of `heat`",
     )
+    require(
+        not np.any(answers[0][1] == answers[1][1]),
+        "with 1,009 rods and 9 steps, the answers are right, but the hottest ones were "
+        "computed on the host: the device gave others, and the answer did not change with them",
+        look="the maximum of what `smooth` made on the device, brought back as one number",
+    )
+
+
+def _hotter(raw):
+    """What the host hears of single temperatures in the second call: another one."""
+    return (raw.view(np.float64) + 1).view(np.uint8) if raw.nbytes == 8 else raw
 
 
 def _judge_heat(answer, heat, steps, case):

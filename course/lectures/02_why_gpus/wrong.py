@@ -51,6 +51,12 @@ def adds_95_hundredths(latency, bandwidth, bytes_each):
     return int(latency * bandwidth / bytes_each + 0.95)
 
 
+wrong("in-flight", "1000001 bytes must be under way, and that takes 2 threads.*next whole number",
+      "adds 999 thousandths")(
+    swap("math.ceil(latency * bandwidth / bytes_each)",
+         "int(latency * bandwidth / bytes_each + 0.999)"))
+
+
 @wrong("in-flight", "latency times bandwidth")
 def the_latency_of_the_example(latency, bandwidth, bytes_each):
     return math.ceil(2.5e-7 * bandwidth / bytes_each - 1e-9)
@@ -141,6 +147,18 @@ def fetches_before_it_is_busy_for_show(ferry, heat, steps):
         decoy = smooth(decoy)
     return stays_at_home(ferry, heat, steps)
 
+
+@wrong("ferry", "the hottest ones were computed on the host")
+def finds_the_hottest_on_the_host(ferry, heat, steps):
+    d_heat, (_, hottest) = ferry.there(heat), stays_at_home(ferry, heat, steps)
+    for _ in range(steps):
+        d_heat = smooth(d_heat)
+        ferry.back(d_heat.max())
+    return ferry.back(d_heat), hottest
+
+
+wrong("ferry", "temperatures that came in have changed.*not `heat\\[:\\] =", "over what came in")(
+    swap("heat = ferry.back(d_heat)", "heat[:] = ferry.back(d_heat)"))
 wrong("ferry", "the temperatures are a cupy.ndarray", "leaves it there")(
     swap("heat = ferry.back(d_heat)\n    return heat", "return d_heat"))
 

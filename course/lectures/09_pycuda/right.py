@@ -30,6 +30,19 @@ right("scale-all", "with a guard and a loop")(scaling("""
 """))
 
 
+right("scale-all", "a header, and a function of its own")("""#include <stdio.h>
+#include <math.h>
+
+__device__ float times(float a, float b) { return a * b; }
+
+__global__ void scale_all(float *values, float factor)
+{
+    size_t mine = (size_t) blockIdx.x * blockDim.x + threadIdx.x;
+    values[mine] = times(values[mine], factor);
+}
+""")
+
+
 HEAD = "__global__ void radius_of(const float *pt, float field, float *radius, int n)\n"
 right("first-kernel", "leaves early")(HEAD + """{
     const int i = threadIdx.x + blockDim.x * blockIdx.x;
@@ -80,6 +93,20 @@ def in_blocks_of_256(values, by):
     return result
 
 
+def by_gpuarray(values, by):
+    from pycuda import gpuarray
+
+    d_values = gpuarray.to_gpu(np.array(values, np.float32))
+    for factor in np.atleast_1d(np.float32(by)):
+        scale(d_values, factor, np.int32(d_values.size), block=(256, 1, 1),
+              grid=(d_values.size // 256 + 1, 1))
+    return d_values.get()
+
+
+right("fitting-types")(by_gpuarray)
+right("copy-once")(by_gpuarray)
+
+
 @right("copy-once")
 def to_device_and_back(pt, factors):
     d_pt = drv.to_device(pt)
@@ -112,5 +139,10 @@ def a_list_of_two(field_map):
     return list(known.paths(tuple(field_map)))
 
 
+def an_array_of_two(field_map):
+    return np.stack(table_by_bytes(field_map))
+
+
+right("field-table")(an_array_of_two, known.PT, known.PHI, known.CHARGE)
 right("field-table")(table_by_bytes, known.PT, known.PHI, known.CHARGE)
 right("field-table")(a_list_of_two, known.PT, known.PHI, known.CHARGE)

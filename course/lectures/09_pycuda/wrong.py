@@ -59,6 +59,13 @@ wrong("scale-all", "race: |element 8 is", "the example's eight")(
 wrong("scale-all", "element .* is", "adds one, too")(
     scaling(NUMBER + "values[i] = values[i] * factor + 1;"))
 wrong("scale-all", 'expected a ";"', "no semicolon")(scaling(NUMBER + "values[i] = values[i] * factor"))
+wrong("scale-all", "element .* is", "nothing below zero")(
+    scaling(NUMBER + "values[i] = fmaxf(values[i] * factor, 0);"))
+wrong("scale-all", "element 1001 is", "1,001 numbers at most")(
+    scaling(NUMBER + "if (i < 1001) values[i] *= factor;"))
+wrong("scale-all", "the kernel takes something else: argument 1 has 4 bytes.*as they were given",
+      "a factor of double")(
+    scaling(NUMBER + "values[i] *= factor;").replace("float factor", "double factor"))
 wrong("scale-all", "not a string", "the work of NumPy")(lambda values, factor: values * factor)
 
 # --- first-kernel -------------------------------------------------------------------------------
@@ -107,6 +114,10 @@ wrong("first-kernel", "pt over 0.3 times the field that comes in", "the field of
 wrong("first-kernel", "race: |element 0 is|never written", "blocks of 64")(
     swap("blockIdx.x * blockDim.x", "blockIdx.x * 64"))
 
+wrong("first-kernel", r"the kernel changes pt, which is there to be read.*`pt\[…\]`", "by way of pt")(
+    kernel(NUMBER + "if (i < n) { pt[i] /= 0.3f; radius[i] = pt[i] / field; }")
+    .replace("const float", "float"))
+
 # --- mend ---------------------------------------------------------------------------------------
 
 STARTER = LECTURE.split('reach_source = r"""')[1].split('"""')[0]
@@ -128,6 +139,11 @@ wrong("mend", "illegal address", "guard gone")(
     THIRD.replace("1 / 3", "1.0f / 3").replace("if (i < n) {", "{")
 )
 
+wrong("mend", "the kernel changes radius, which is there to be read", "twice the radius, in place")(
+    swap("const float *radius, float *fraction, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i",
+         "float *radius, float *fraction, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i"),
+    swap("float reached = 2 * radius[i] * scale;",
+         "radius[i] *= 2; float reached = radius[i] * scale;"))
 wrong("mend", "your busiest thread makes", "one thread does them all")(
     """__global__ void reach(const float *radius, float *fraction, int n)
 {
@@ -214,6 +230,32 @@ def always_half_as_much_again(values, by):
     result = np.array(values, np.float32, order="C")
     return launch(result, np.float32(1.5), np.int32(result.size))
 
+
+
+@wrong("fitting-types", "element 1024 is .*enough threads")
+def one_block_of_1024(values, by):
+    return launch(np.array(values, np.float32), np.float32(by), np.int32(len(values)), 1024, 1)
+
+
+@wrong("fitting-types", "computed on the host, not by a kernel")
+def a_launch_first_then_there_and_back(values, by):
+    values = np.array(values, np.float32)
+    launch(np.ones(4, np.float32), np.float32(by), np.int32(4))
+    return drv.from_device_like(drv.to_device(values), values) * np.float32(by)
+
+
+@wrong("fitting-types", "computed on the host, not by a kernel")
+def fetched_before_a_launch_for_show(values, by):
+    from pycuda import gpuarray
+
+    result = gpuarray.to_gpu(np.array(values, np.float32)).get() * np.float32(by)
+    launch(np.ones(4, np.float32), np.float32(by), np.int32(4))
+    return result
+
+
+wrong("fitting-types", "TypeError: .*PyCUDA takes Python.s int alone.*// in place of", "half a block")(
+    swap("// 128", "/ 128"))
+
 # --- copy-once ----------------------------------------------------------------------------------
 
 
@@ -287,6 +329,24 @@ def numpy_beside_launches_for_show(pt, factors):
         result *= np.float32(factor)
     return result
 
+
+
+wrong("copy-once", "element 1024 is .*every element", "eight blocks")(
+    swap("grid=(blocks, 1))\n    drv.memcpy_dtoh(result", "grid=(8, 1))\n    drv.memcpy_dtoh(result"))
+wrong("copy-once", "element 0 is .*every factor", "eight layers")(
+    swap("for factor in factors:", "for factor in factors[:8]:"))
+
+
+@wrong("copy-once", "3 arrays were copied to the device; one is enough")
+def an_array_for_each_layer(pt, factors):
+    from pycuda import gpuarray
+
+    result = pt
+    for factor in factors:
+        d_pt = gpuarray.to_gpu(result)
+        result = by_hand(d_pt.gpudata, pt, [factor])
+    return result.copy()
+
 # --- field-table --------------------------------------------------------------------------------
 
 RANDOM = np.random.default_rng(25)
@@ -318,6 +378,8 @@ table("old table", "paths end up .*before the launch", lambda f: paths(f, write=
 table("table of integers", "paths end up .*seven `float`s", lambda f: paths(f, dtype=np.int32))
 table("table of float64", "56 bytes that run past the end", lambda f: paths(f, dtype=np.float64))
 table("same arrays", "have changed with the next", lambda f: paths(f, arrays=KEPT))
+table("empties the map", "the map that came in has changed: \\[\\]",
+      lambda f: (paths(f), f.clear())[0])
 table("x only", "not `x, y`", lambda f: paths(f)[0])
 table("too few steps", "paths end up", lambda f: paths(f, steps=100))
 

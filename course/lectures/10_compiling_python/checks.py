@@ -8,7 +8,7 @@ import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.compiled_loops import ended
-from gpucourse.exercises.methods import as_python, has_loop, lines_run, require_all_at_once
+from gpucourse.exercises.methods import as_python, lines_run, require_all_at_once
 from gpucourse.exercises.trials import LENGTHS
 from virtualgpu.api import a_or_an
 from virtualgpu.api import many
@@ -28,10 +28,13 @@ def count_window(count):
     _require_compiled(count)
     random, low, high = np.random.default_rng(41), 80.0, 100.0
     for dtype in (np.float64, np.float32):
-        for n in LENGTHS:
-            values = random.integers(70, 110, n).astype(dtype)
+        for n in (*LENGTHS, int(random.integers(1100, 2000))):
+            middle = (low + high) / 2
+            values = random.uniform(middle - 30, middle + 30, n).astype(dtype)
             if n > 2:
                 values[n // 2] = np.nan
+                values[[0, -1]] = low, high
+            before = values.copy()
             got = ended(count, values, low, high)
             expected = ((values > low) & (values < high)).sum()
             closed = ((values >= low) & (values <= high)).sum()
@@ -46,10 +49,12 @@ def count_window(count):
                 f"{case}, {expected} lie between {low:g} and {high:g}; yours are {got}",
                 look="which values does the loop see, and what does it do with NaN?",
             )
-            low = float(random.integers(72, 90))
-            high = low + float(random.integers(5, 25))
-    require(has_loop(count), "right, but without a loop: NumPy's operations make arrays of truth "
-            "values first", look="`for value in values:`, with a counter: Numba compiles it")
+            _require_as_given(values, before, case)
+            low = float(random.integers(-800, 800)) / 8
+            high = low + float(random.integers(40, 200)) / 8
+    few, more = (lines_run(as_python(count), np.ones(n), 0.0, 2.0) for n in (10, 210))
+    require(more - few >= 200, "right, but no loop walks through the values: NumPy's operations make "
+            "arrays of truth values first", look="`for value in values:`, with a counter: Numba compiles it")
 
 
 @exercise(
@@ -70,24 +75,38 @@ def vectorize(kepler):
         f"this is {a_or_an(type(kepler).__name__)}, not a ufunc",
         look="@vectorize above the function, instead of @njit or nothing",
     )
-    times, e = np.linspace(0, 2 * math.pi, 61), np.array([0.0, 0.2, 0.9, 0.99])
-    table = ended(kepler, times, e[:, None])
     require(
-        table.shape == (4, 61),
-        f"61 times for 4 orbits give a result of shape {table.shape}",
-        look="the function takes two numbers",
+        kepler.nin == 2,
+        f"the function takes {many(kepler.nin, 'number')}, not two",
+        look="`def kepler(M, e):`",
     )
-    wrong = abs(table - e[:, None] * np.sin(table) - times)
-    for k, i in np.ndindex(table.shape):
+    drawn = np.random.default_rng(45).uniform(0.01, 0.99, 3)
+    times = np.linspace(0, 2 * math.pi, 61)
+    for e in (np.array([0.0, 0.2, 0.9, 0.99]), drawn):
+        table = ended(kepler, times, e[:, None])
         require(
-            wrong[k, i] < 1e-10,
-            f"for M = {times[i]:.2f} and e = {e[k]}, E is {table[k, i]:.6f}, and E - e sin(E) is "
-            f"{table[k, i] - e[k] * math.sin(table[k, i]):.6f}",
-            look="the signs of the step; and go on until it is smaller than 1e-12",
+            table.shape == (len(e), 61) and table.dtype == np.float64,
+            f"61 times for {len(e)} orbits give a result of shape {table.shape} and {table.dtype}",
+            look="the function takes two numbers and returns one, in double precision",
         )
+        wrong = abs(table - e[:, None] * np.sin(table) - times)
+        for k, i in np.ndindex(table.shape):
+            require(
+                wrong[k, i] < 1e-10,
+                f"for M = {times[i]:.2f} and e = {e[k]:.6g}, E is {table[k, i]:.6f}, and E - e sin(E) is "
+                f"{table[k, i] - e[k] * math.sin(table[k, i]):.6f}",
+                look="the signs of the step; and go on until it is smaller than 1e-12",
+            )
+    if not hasattr(getattr(kepler, "_dispatcher", None), "py_func"):
+        return  # compiled for another target, which keeps no function of Python
     easy, hard = (lines_run(as_python(kepler), *orbit) for orbit in ((math.pi, 0.0), (0.02, 0.99)))
+    look = "`while`: go on until a step is smaller than 1e-12, and no longer"
     require(easy < hard, f"right, but the Earth takes as many rounds as a comet: {many(easy, 'line')} of "
-            "Python each", look="`while`: go on until a step is smaller than 1e-12, and no longer")
+            "Python each", look=look)
+    times = (0.02, 0.5, 1.0, 2.0, 3.0)
+    require(len({lines_run(as_python(kepler), M, 0.99) for M in times}) > 1,
+            f"right, but a comet takes as many rounds wherever it is: {many(hard, 'line')} of Python "
+            "each", look=look)
 
 
 @exercise(
@@ -100,8 +119,10 @@ def vectorize(kepler):
 def fresh_cuts(count):
     """Each cut got its own answer, from one compiled function."""
     _require_compiled(count)
-    values = np.random.default_rng(42).uniform(0, 120, 1009)
-    drawn = map(float, np.random.default_rng(44).uniform(10, 110, 4))
+    values = np.random.default_rng(42).uniform(-120, 120, 2003)
+    values[:3] = 30.0, 85.0, 60.0
+    before = values.copy()
+    drawn = map(float, np.random.default_rng(44).uniform(-50, 110, 4))
     got = {cut: int(ended(count, values, cut)) for cut in (30.0, 85.0, 60.0, *drawn, 30.0)}
     for cut, number in got.items():
         expected = int((values > cut).sum())
@@ -115,6 +136,7 @@ def fresh_cuts(count):
             f"{expected} of the values lie above {cut}; yours are {number}",
             look="above is `>`, and every value counts once",
         )
+    _require_as_given(values, before, "for seven cuts")
     signature = [one for one in count.signatures if len(one) == 2]
     require(
         len({one[1] for one in signature}) == len(signature),
@@ -140,7 +162,9 @@ def where(corrected):
     require(callable(corrected), f"this is {a_or_an(type(corrected).__name__)}, not a function")
     random = np.random.default_rng(43)
     for n in LENGTHS:
-        masses = random.choice([5.0, 19.5, 20.0, 40.0, 60.0, 60.5, 91.0], n).astype(np.float32)
+        masses = random.uniform(0, 250, n).astype(np.float32)
+        edges = random.choice([19.99, 20.0, 40.0, 60.0, 60.01], n // 2)
+        masses[: n // 2] = edges  # 20 and 60 themselves, and just beside them
         got = jax.jit(corrected)(jnp.asarray(masses))
         require(got is not None, "the function returns None", look="what is `result`?")
         require(
@@ -161,6 +185,14 @@ def where(corrected):
     require_all_at_once(corrected, jnp.ones(64), look="`jnp.where` chooses for all of them at once")
 
 
+def _require_as_given(values, before, case):
+    require(
+        np.array_equal(values, before, equal_nan=True),
+        f"{case}, the answer is right, but the values have changed, which are there to be read",
+        look="`values[…] = …`, `values -= …` and `values.sort()` change the caller's array",
+    )
+
+
 def _require_compiled(function):
     require(
         hasattr(function, "py_func") and hasattr(function, "signatures"),
@@ -171,4 +203,9 @@ def _require_compiled(function):
         not hasattr(function, "forall"),
         "this is a kernel for a GPU",
         look="@njit, not @cuda.jit",
+    )
+    require(
+        not function.targetoptions.get("forceobj"),
+        "Numba has compiled nothing here: with forceobj it leaves the work to Python",
+        look="@njit above the function",
     )

@@ -39,6 +39,19 @@ def a_while_and_a_helper(values, low, high):
 
 
 @njit
+def those_inside(values, low, high):
+    for value in values:
+        if inside(value, low, high):
+            yield value
+
+
+@right("count-window")
+@njit
+def of_a_generator(values, low, high):
+    return sum([1 for _ in those_inside(values, low, high)])
+
+
+@njit
 def newton(E, M, e):
     return (E - e * math.sin(E) - M) / (1 - e * math.cos(E))
 
@@ -68,6 +81,12 @@ def solved(M, e):
 @right("vectorize")
 @vectorize
 def by_a_function_of_its_own(M, e):
+    return solved(M, e)
+
+
+@right("vectorize")
+@vectorize(["float64(float64, float64)"], target="parallel")
+def on_all_cores(M, e):
     return solved(M, e)
 
 

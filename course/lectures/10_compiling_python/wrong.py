@@ -7,7 +7,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numba import njit, vectorize
+from numba import jit, njit, vectorize
 
 from wrong_answers import collection, swap
 
@@ -26,15 +26,35 @@ wrong("count-window", "the edges 80 and 100 are counted too", "edges too")(
 wrong("count-window", "lie between 80 and 100; yours are .*NaN", "counts nan")(
     swap("count = 0", "count = values.size"),
     swap("low < value < high:\n            count +", "value <= low or value >= high:\n            count -"))
-wrong("count-window", r"lie between \d+ and \d+; yours are", "leaves out the last")(
+wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; yours are", "leaves out the last")(
     swap("value in values:\n        if low < value", "i in range(values.size - 1):\n        if low < values[i]"))
 
 
-wrong("count-window", r"lie between \d+ and \d+; yours are|counted too", "the window of the example")(
+wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; yours are|counted too", "the window of the example")(
     swap("low < value < high", "80 < value < 100"))
-wrong("count-window", "right, but without a loop", "an array expression")(
+wrong("count-window", "right, but no loop walks through", "an array expression")(
     swap("count = 0\n    for value in values:\n        if low < value < high:\n            count += 1\n"
          "    return count", "return np.sum((values > low) & (values < high))"))
+
+wrong("count-window", "no loop walks through the values", "a loop for show")(
+    swap("    count = 0\n    for value in values:\n        if low < value < high:\n            count += 1\n"
+         "    return count",
+         "    count = np.sum((values > low) & (values < high))\n    for _ in range(1):\n        pass\n"
+         "    return count"))
+wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; yours are", "whole numbers alone")(
+    swap("low < value < high", "low < int(value) < high"))
+wrong("count-window", "the values have changed, which are there to be read", "sorts them")(
+    swap("count = 0", "values.sort()\n    count = 0"))
+
+
+@wrong("count-window", "leaves the work to Python")
+@jit(forceobj=True)
+def left_to_python(values, low, high):
+    count = 0
+    for value in values:
+        count += low < value < high
+    return count
+
 
 # --- vectorize ----------------------------------------------------------------------------------
 
@@ -89,6 +109,28 @@ def a_circle(M, e):
     return M
 
 
+@wrong("vectorize", "takes 1 number, not two")
+@vectorize
+def of_the_time_alone(M):
+    return M
+
+
+@wrong("vectorize", "a comet takes as many rounds wherever it is")
+@vectorize
+def as_many_as_the_orbit_is_long(M, e):
+    E = math.pi
+    for _ in range(int(10 + 100 * e)):
+        E -= (E - e * math.sin(E) - M) / (1 - e * math.cos(E))
+    return E
+
+
+@wrong("vectorize", "none cannot be represented.*returns nothing: write `return`")
+@vectorize
+def forgets_to_return(M, e):
+    E = math.pi
+    E -= (E - e * math.sin(E) - M) / (1 - e * math.cos(E))
+
+
 # --- fresh-cuts ---------------------------------------------------------------------------------
 
 cut = 60.0
@@ -118,6 +160,21 @@ def compiled_in_each_call(values, cut):
         return np.sum(values > cut)
 
     return count(values)
+
+
+@wrong("fresh-cuts", "above is `>`")
+@njit
+def the_cut_itself_too(values, cut):
+    return np.sum(values >= cut)
+
+
+@wrong("fresh-cuts", "the values have changed, which are there to be read")
+@njit
+def less_the_cut(values, cut):
+    values -= cut
+    count = np.sum(values > 0)
+    values += cut
+    return count
 
 
 # --- where --------------------------------------------------------------------------------------
@@ -171,3 +228,17 @@ def one_mass_at_a_time(masses):
 
     return jax.lax.map(
         lambda mass: jax.lax.cond(mass > 60, lambda m: 1.02 * m, light, mass), masses)
+
+
+@wrong("where", "a mass of .* becomes")
+def right_for_those_of_the_example(masses):
+    return jnp.where((masses > 60) & (masses < 100), 1.02 * masses, jnp.where(masses < 20, 0, masses))
+
+
+@wrong("where", "JAX hands the work back to Python, and NumPy does it")
+def numpy_called_back(masses):
+    def by_numpy(masses):
+        corrected = np.where(masses > 60, np.float32(1.02) * masses, masses)
+        return np.where(masses < 20, np.float32(0), corrected)
+
+    return jax.pure_callback(by_numpy, jax.ShapeDtypeStruct(masses.shape, masses.dtype), masses)

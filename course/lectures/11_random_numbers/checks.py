@@ -25,7 +25,9 @@ def estimate(estimate):
     random = np.random.default_rng(71)
     for threads, points in ((2, 10), (129, 64), (4096, 64), (1009, 200)):
         hits = random.binomial(points, math.pi / 4, threads)
-        pi, error = pair(estimate(hits.copy(), points), "two numbers: π and its error")
+        given = hits.copy()
+        pi, error = pair(estimate(given, points), "two numbers: π and its error",
+                         "`return pi, error`, two numbers")
         each = 4 * hits / points
         case = f"with {many(threads, 'thread')} of {many(points, 'point')}"
         require(
@@ -44,6 +46,7 @@ def estimate(estimate):
             f"{case}, the error is {error:.4g}, not {right:.4g}",
             look="the standard deviation (ddof=1) of the threads' own estimates, and the root",
         )
+        _require_as_given(given, hits, "hits", case)
 
 
 @exercise(
@@ -65,13 +68,7 @@ def counter(kernel):
             start = np.full(n, float(LEFTOVER))
             _, x, y = launched(kernel, blocks, threads, key, start, start.copy(), seeds=())
             case = f"with {many(n, 'point')} and a launch of [{blocks}, {threads}]"
-            for name, values in (("x", x), ("y", y)):
-                missing = np.flatnonzero(values == LEFTOVER)
-                require(
-                    not len(missing),
-                    f"{case}, {name}[{missing[0] if len(missing) else 0}] was never written",
-                    look="a grid-stride loop goes on until no element is left",
-                )
+            _require_written(x, y, case)
             found.append((x, y))
         for (blocks, threads), points in zip(shapes[1:], found[1:], strict=True):
             require(
@@ -81,12 +78,7 @@ def counter(kernel):
                 look="is the counter the number of the element, or that of the thread?",
             )
         x, y = found[0]
-        twice = 2 * n - np.unique(np.concatenate([x, y])).size
-        require(
-            not twice,
-            f"with {many(n, 'point')}, {twice} of the {2 * n} numbers come twice",
-            look="list the counters of points 0, 1 and 2: is each there once?",
-        )
+        _require_once(x, y)
         outside = np.concatenate([x, y])
         require(
             ((outside >= 0) & (outside < 1)).all(),
@@ -101,8 +93,31 @@ def counter(kernel):
         )
         for name, values in (("x", x), ("y", y)):
             _require_drawn(name, values, int(key), f"with {many(n, 'point')}")
+    start = np.full(int(np.random.default_rng(73).integers(4500, 6000)), float(LEFTOVER))
+    _, x, y = launched(kernel, 1, 32, key, start, start.copy(), seeds=())
+    _require_written(x, y, f"with {many(len(x), 'point')} and a launch of [1, 32]")
+    _require_once(x, y)
     require_parallel(kernel, 2, 64, key, np.zeros(4000), np.zeros(4000), items=4000,
                      look="every thread takes points, in a grid-stride loop")
+
+
+def _require_written(x, y, case):
+    for name, values in (("x", x), ("y", y)):
+        missing = np.flatnonzero(values == LEFTOVER)
+        require(
+            not len(missing),
+            f"{case}, {name}[{missing[:1].sum()}] was never written",
+            look="a grid-stride loop goes on until no element is left",
+        )
+
+
+def _require_once(x, y):
+    twice = x.size + y.size - np.unique(np.concatenate([x, y])).size
+    require(
+        not twice,
+        f"with {many(x.size, 'point')}, {twice} of the {2 * x.size} numbers come twice",
+        look="list the counters of points 0, 1 and 2, and of the last: is each there once?",
+    )
 
 
 def _require_drawn(name, values, key, case):
@@ -173,7 +188,8 @@ def chi_square(chi_square_z):
     }
     for name, values in cases.items():
         for bins in (16, 2, 33):
-            got = chi_square_z(values.copy(), bins)
+            given = values.copy()
+            got = chi_square_z(given, bins)
             require(got is not None, "the function returns None", look="what is `z`?")
             counts = np.bincount((values * bins).astype(int), minlength=bins)
             each = values.size / bins
@@ -195,3 +211,12 @@ def chi_square(chi_square_z):
                 f"{case}, z is {got:.4g}, not {right:.4g}",
                 look="does every bin count, also an empty one, and is e = n/b?",
             )
+            _require_as_given(given, values, "values", case)
+
+
+def _require_as_given(given, before, name, case):
+    require(
+        np.array_equal(given, before),
+        f"{case}, the answer is right, but `{name}` has changed, which is there to be read",
+        look=f"`{name} *= …`, `{name}[…] = …` and `{name}.sort()` change it: make a new array",
+    )

@@ -39,6 +39,13 @@ def forgets_the_four(hits, points):
     return each.mean(), each.std(ddof=1) / math.sqrt(hits.size)
 
 
+@wrong("estimate", "the answer is right, but `hits` has changed.*make a new array")
+def sorts_the_hits(hits, points):
+    hits.sort()
+    each = 4 * hits / points
+    return each.mean(), each.std(ddof=1) / math.sqrt(hits.size)
+
+
 # --- counter ------------------------------------------------------------------------------------
 
 
@@ -132,6 +139,13 @@ OTHER_COUNTERS = {
     "from the top": second(lambda key, i, n, x: random(key, -1 - i)),
 }
 
+wrong("counter", "points, .* of the .* numbers come twice.*and of the last", "4,096 counters in all")(
+    swap("random(key, 2 * i)\n        y[i] = random(key, 2 * i + 1)",
+         "random(key, 2 * i % 4096)\n        y[i] = random(key, (2 * i + 1) % 4096)"))
+wrong("counter", r"\[1, 32\], x\[2048\] was never written", "64 points each at most")(
+    swap("range(cuda.grid(1), x.size, cuda.gridsize(1))",
+         "range(cuda.grid(1), min(x.size, cuda.grid(1) + 64 * cuda.gridsize(1)), cuda.gridsize(1))"))
+
 # --- chi-square ---------------------------------------------------------------------------------
 
 
@@ -159,3 +173,11 @@ def without_sign(values, bins):
 @wrong("chi-square", "z is .*, not")
 def all_bins_free(values, bins):
     return (chi_square(values, bins) - bins) / math.sqrt(2 * bins)
+
+
+@wrong("chi-square", "the answer is right, but `values` has changed.*make a new array")
+def scales_the_values(values, bins):
+    values *= bins
+    each = values.size / bins
+    chi = ((np.bincount(values.astype(int), minlength=bins) - each) ** 2 / each).sum()
+    return (chi - (bins - 1)) / math.sqrt(2 * (bins - 1))

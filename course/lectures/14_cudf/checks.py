@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpucourse.exercises.checks import exercise, require
+from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.host_side import leaving
 from virtualgpu.api import a_or_an
 from virtualgpu.api import many
@@ -28,10 +28,12 @@ def per_event(events_of):
 
     for n in LENGTHS:
         table = _muons(n)
+        given = cudf.DataFrame(table)
         with leaving() as left:
-            events = events_of(cudf.DataFrame(table))
+            events = events_of(given)
         case = f"with {many(n, 'muon')}"
         _is_frame(events, case)
+        _as_it_came(given, table, case)
         left.demand_none(case, "`groupby` and `agg` of cuDF's table work on the device")
         expected = sorted(set(table["event"].tolist()))
         require(
@@ -77,10 +79,12 @@ def pairs(pairs_of):
 
     for n in LENGTHS:
         table = _muons(n)
+        given = cudf.DataFrame(table)
         with leaving() as left:
-            found = pairs_of(cudf.DataFrame(table))
+            found = pairs_of(given)
         case = f"with {many(n, 'muon')}"
         _is_frame(found, case)
+        _as_it_came(given, table, case)
         left.demand_none(case, "`merge` and a mask of cuDF's columns work on the device")
         missing = {f"{name}{k}" for name in ("number", "pt", "eta", "phi", "charge")
                    for k in (1, 2)} - set(map(str, found.columns))
@@ -115,6 +119,19 @@ def pairs(pairs_of):
             f"charge, not {len(_pairs(table))}",
             look="which pairs does the selection lose, or the join never make?",
         )
+        keys = zip(table["event"].tolist(), table["number"].tolist(), strict=True)
+        row_of = {key: row for row, key in enumerate(keys)}
+        for k, numbers in (("1", columns[1]), ("2", columns[2])):
+            muons = [row_of[key] for key in zip(columns[0], numbers, strict=True)]
+            for name in ("pt", "eta", "phi", "charge"):
+                got = found[f"{name}{k}"].to_numpy()
+                for row, one in zip(muons, got, strict=True):
+                    require(
+                        one == table[name][row],
+                        f"{case}, `{name}{k}` of a pair of event {table['event'][row]} is {one:g}; "
+                        f"its muon {table['number'][row]} has {table[name][row]:g}",
+                        look=f"`{name}{k}` is that of `number{k}`, as it comes from the join",
+                    )
 
 
 @exercise(
@@ -141,12 +158,9 @@ def missing(holes):
                                               for k in range(1009)], nan_as_null=False), 403, 202),
     }
     for case, (series, unknown, undefined) in cases.items():
-        answer = holes(series)
-        require(
-            isinstance(answer, tuple | list) and len(answer) == 2,
-            f"for {case}, the answer is {answer!r}, not two ints",
-            look="`return unknown, undefined`",
-        )
+        with leaving() as left:
+            answer = pair(holes(series), "two ints", "`return unknown, undefined`")
+        left.demand_none(f"for {case}", "cuDF counts both on the device")
         require(
             answer[0] == unknown,
             f"for {case}, {answer[0]} rows are said to be null; it is {unknown}",
@@ -156,6 +170,11 @@ def missing(holes):
             answer[1] == undefined,
             f"for {case}, {answer[1]} rows are said to be NaN; it is {undefined}",
             look="what is missing, but not null?",
+        )
+        require(
+            (series.null_count, int(series.isna().sum())) == (unknown, unknown + undefined),
+            f"for {case}, the answer is right, but the column that came in has changed",
+            look="`inplace=True`, or `series[…] = …`?",
         )
 
 
@@ -174,13 +193,16 @@ def no_detour(spectrum):
     import cupy as cp
 
     random = np.random.default_rng(93)
-    for n in (129, 1, 33, 1009):
+    for n, bins in ((129, 24), (1, 24), (33, 24), (1009, int(random.integers(30, 60)))):
+        low = random.uniform(-4, 1.5)
+        edges = np.linspace(low, low + random.uniform(60, 120), bins + 1)
+        if n > 33:  # narrow ones and wide ones, and masses that lie on an edge
+            edges[1:-1] += random.uniform(-0.4, 0.4, bins - 1) * (edges[1] - edges[0])
         masses = random.uniform(-5, 130, n)
+        masses[1:4] = edges[[0, 5, -1]][: len(masses[1:4])]
         with_holes = [None if k % 7 == 3 else float(mass) for k, mass in enumerate(masses)]
         for values in (masses, with_holes):
             table = cudf.DataFrame({"mass": values})
-            low = random.uniform(-4, 1.5)
-            edges = np.linspace(low, low + random.uniform(60, 120), 25)
             device_edges = cp.asarray(edges)
             with leaving() as left:
                 counts = spectrum(table, device_edges)
@@ -195,10 +217,16 @@ def no_detour(spectrum):
             right = np.histogram(known, edges)[0]
             require(
                 counts.shape == right.shape,
-                f"{case}, there are {counts.size} counts for 24 bins",
+                f"{case}, there are {counts.size} counts for {bins} bins",
                 look="`edges` has one number more than there are bins",
             )
-            _same(counts.get(), right, range(24), f"{case}, the count of bin")
+            _same(counts.get(), right, range(bins), f"{case}, the count of bin")
+            require(
+                np.array_equal(device_edges.get(), edges)
+                and table["mass"].null_count == n - len(known),
+                f"{case}, the counts are right, but `pairs` or `edges` has changed",
+                look="make a new column, or a new array",
+            )
 
 
 @exercise(
@@ -214,7 +242,7 @@ def own_function(region):
     """It compiles, and every muon is where it belongs."""
     import cudf
 
-    edge = [0.0, 0.9, 1.2, 2.4, 2.5, 0.5, 1.0, 2.0]
+    edge = [0.0, 0.9, 1.2, 2.4, 2.5, 0.5, 1.0, 2.0, 40.0]
     values = np.array([*edge, *(-one for one in edge)])
     random = np.random.default_rng(94).uniform(-3, 3, 257)
     for eta in (values, random, random.astype(np.float32)):
@@ -256,6 +284,15 @@ def _pairs(table: dict[str, np.ndarray]) -> set[tuple]:
     kept = (event[left] == event[right]) & (charge[left] != charge[right])
     return {(int(event[a]), *sorted((int(number[a]), int(number[b]))))
             for a, b in zip(left[kept], right[kept], strict=True)}
+
+
+def _as_it_came(given, table: dict[str, np.ndarray], case: str) -> None:
+    require(
+        [*given.columns] == [*table]
+        and all(np.array_equal(given[name].to_numpy(), table[name]) for name in table),
+        f"{case}, the answer has changed the table that it was given",
+        look="`table[…] = …` and `inplace=True` change it: `assign` and a copy make a new one",
+    )
 
 
 def _is_frame(answer, case: str) -> None:

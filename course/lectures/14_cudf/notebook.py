@@ -257,7 +257,7 @@ print(known["tried"].to_pandas().dtype, "or", known["tried"].to_pandas(nullable=
 # ### Exercise: unknown, or undefined?
 #
 # Write `holes(series)`: two ints, how many rows are null and how many are `NaN`. It must work for columns of
-# integers and of text too, which cannot hold a `NaN`.
+# integers and of text too, which cannot hold a `NaN`. The device counts: only the two numbers leave it.
 
 # %% id="missing-exercise" tags=["exercise"]
 def holes(series):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from wrong_answers import other_styles
 
 import cudf  # isort: skip  (after the virtual GPU is active)
@@ -47,6 +49,12 @@ def from_those_that_are_left(series):
 def by_two_counts(series):
     nulls = int(series.null_count)
     return [nulls, int(series.isnull().sum()) - nulls]
+
+
+@right("missing")
+def by_a_mask(series):
+    known = series[~series.isna()]
+    return np.array([series.null_count, len(series) - len(known) - series.null_count])
 
 
 @right("no-detour")

@@ -69,6 +69,23 @@ def by_pandas_there_and_back(table):
     return cudf.from_pandas(made.sort_index())
 
 
+@wrong("per-event", "`to_csv` takes data from the device")
+def by_text(table):
+    import io
+
+    import cudf
+    import pandas as pd
+
+    host = pd.read_csv(io.StringIO(table.to_csv(index=False)))
+    return cudf.from_pandas(host.groupby("event").agg(**NAMED))
+
+
+@wrong("per-event", "has changed the table that it was given.*a copy make a new one")
+def counts_by_a_new_column(table):
+    table["one"] = 1
+    return grouped(table, muons=("one", "sum"))
+
+
 # --- pairs --------------------------------------------------------------------------------------
 
 
@@ -134,6 +151,19 @@ def by_pandas(table):
     return cudf.from_pandas(both.reset_index(drop=True))
 
 
+@wrong("pairs", "`phi1` of a pair of event .* is .*; its muon .* has .*as it comes from the join")
+def angles_of_the_other(table):
+    pairs = joined(table)
+    pairs = pairs[(pairs["number1"] < pairs["number2"]) & (pairs["charge1"] != pairs["charge2"])]
+    return pairs.assign(phi1=pairs["phi2"], phi2=pairs["phi1"])
+
+
+@wrong("pairs", "has changed the table that it was given")
+def renumbers_the_table(table):
+    table["number"] = table["number"] + 1
+    return angles_of_the_other(table)
+
+
 # --- missing ------------------------------------------------------------------------------------
 
 
@@ -162,7 +192,7 @@ def numpy_s_isnan(series):
     return series.null_count, int(np.isnan(series.to_numpy()).sum())
 
 
-@wrong("missing", "the answer is 2, not two ints")
+@wrong("missing", "returns 2, not two ints")
 def one_number(series):
     return series.null_count
 
@@ -170,6 +200,18 @@ def one_number(series):
 @wrong("missing", "rows are said to be null")
 def two_as_in_the_example(series):
     return 2, int(series.isna().sum()) - 2
+
+
+@wrong("missing", "`to_pandas` takes data from the device.*cuDF counts both")
+def pandas_counts(series):
+    return series.null_count, int(series.to_pandas().isna().sum()) - series.null_count
+
+
+@wrong("missing", "the answer is right, but the column that came in has changed")
+def fills_what_it_has_counted(series):
+    answer = series.null_count, int(series.isna().sum()) - series.null_count
+    series[:] = None
+    return answer
 
 
 # --- no-detour ----------------------------------------------------------------------------------
@@ -226,6 +268,25 @@ def missing_counted_as_two(pairs, edges):
 @wrong("no-detour", "25 counts for 24 bins")
 def number_of_edges(pairs, edges):
     return cp().histogram(pairs["mass"].dropna().values, edges.size, (1, 121))[0]
+
+
+@wrong("no-detour", "the count of bin .* is")
+def bins_of_equal_width(pairs, edges):
+    masses = pairs["mass"].dropna().values
+    return cp().histogram(masses, edges.size - 1, (float(edges[0]), float(edges[-1])))[0]
+
+
+@wrong("no-detour", "the count of bin 23 is")
+def without_the_last_edge(pairs, edges):
+    places = cp().searchsorted(edges, pairs["mass"].dropna().values, side="right") - 1
+    inside = (places >= 0) & (places < edges.size - 1)
+    return cp().bincount(places[inside], minlength=edges.size - 1)
+
+
+@wrong("no-detour", "the counts are right, but `pairs` or `edges` has changed")
+def fills_the_table(pairs, edges):
+    pairs["mass"] = pairs["mass"].fillna(-1e9)
+    return cp().histogram(pairs["mass"].values, edges)[0]
 
 
 # --- own-function -------------------------------------------------------------------------------

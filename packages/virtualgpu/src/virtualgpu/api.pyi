@@ -12,6 +12,7 @@ from virtualgpu.after_import import after_import as after_import
 from virtualgpu.awkward.kernels import is_awkward as is_awkward
 from virtualgpu.awkward.kernels import mend_iteration as mend_iteration
 from virtualgpu.cli import first_kernel as first_kernel
+from virtualgpu.compilers.headers import HOST_HEADERS as HOST_HEADERS
 from virtualgpu.compilers.nvrtc import CompilationError as CompilationError
 from virtualgpu.compilers.nvrtc import compile_cuda as compile_cuda
 from virtualgpu.compilers.nvrtc import compile_to_ptx as compile_to_ptx

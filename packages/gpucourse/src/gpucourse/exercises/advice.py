@@ -137,6 +137,10 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
         "known when it is compiled: a number or a global name",
     ),
     (
+        r"^(none) cannot be represented as a NumPy dtype",
+        "on the way to its end this function returns nothing: write `return` and the number",
+    ),
+    (
         r"No conversion from \S+ to none",
         "a kernel returns nothing: it writes its results into an array that it is given",
     ),

@@ -3,14 +3,16 @@ kernels in strings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import require
-from gpucourse.exercises.trials import in_words, watched
-from virtualgpu.api import CompilationError, Counters, a_or_an, source_path
+from gpucourse.exercises.trials import in_words, require_unchanged, watched
+from virtualgpu.api import HOST_HEADERS, CompilationError, Counters, a_or_an, source_path
+from virtualgpu.errors import LaunchError
 
 NAME = "kernel.cu"
 
@@ -22,8 +24,11 @@ def launched_cpp(
     threads: int,
     *arguments: object,
     seeds: Sequence[int] = (1, 2),
+    reads: int = 0,
 ) -> list:
     """Compile, and launch on copies of the arguments; what they are afterwards.
+
+    The first ``reads`` of them are there to be read: fails the check if the kernel changes one.
 
     On the virtual GPU, also beside a real one. Fails the check with the compiler's words, with
     what the checkers find, or if another order of threads gives another answer. ``source`` may
@@ -31,7 +36,15 @@ def launched_cpp(
     """
     module = _compiled(source, name)
     what = in_words(name, blocks, threads, arguments)
-    return watched(lambda: _launch(module, name, blocks, threads, arguments), seeds, what)
+    after = watched(lambda: _launch(module, name, blocks, threads, arguments), seeds, what)
+    require_unchanged(arguments[:reads], after, lambda place: _parameter(source, name, place))
+    return after
+
+
+def _parameter(source: object, name: str, place: int) -> str:
+    head = re.search(rf"\b{name}\s*\(([^)]*)\)", str(source))
+    words = re.findall(r"\w+", head[1].split(",")[place]) if head else []
+    return words[-1] if words else f"argument {place}"
 
 
 def counted_cpp(
@@ -54,7 +67,7 @@ def _compiled(source: object, name: str) -> virtualgpu.Module:
     if 'extern "C"' not in source:
         source = f'extern "C" {{\n#line 1 "{source_path(source, NAME)}"\n{source}\n}}\n'
     try:
-        module = virtualgpu.Module.from_cuda(source, name=NAME)
+        module = virtualgpu.Module.from_cuda(source, name=NAME, headers=HOST_HEADERS)
     except CompilationError as error:
         require(
             False,
@@ -73,5 +86,13 @@ def _compiled(source: object, name: str) -> virtualgpu.Module:
 
 def _launch(module, name: str, blocks: int, threads: int, arguments: Sequence) -> list:
     copies = [one.copy() if isinstance(one, np.ndarray) else one for one in arguments]
-    module.launch(name, blocks, threads, copies)
+    try:
+        module.launch(name, blocks, threads, copies)
+    except LaunchError as error:
+        require(
+            False,
+            f"the check launches `{name}` with what the exercise says, and the kernel takes "
+            f"something else: {str(error).partition(': ')[0]}",
+            look=f"the parameters of `__global__ void {name}(…)`, as they were given",
+        )
     return copies

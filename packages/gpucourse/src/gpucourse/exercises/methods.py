@@ -6,7 +6,6 @@ program that JAX makes of the function, or of what is called on the way.
 
 from __future__ import annotations
 
-import dis
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -19,8 +18,9 @@ from gpucourse.exercises.checks import require
 
 
 def lines_run(function: Callable, *arguments: Any) -> int:
-    """How many lines run, of the function and of what stands in the same file or cell."""
-    files = {_code(function).co_filename}
+    """How many lines run, of what stands in the same file or cell as the function or one that it
+    calls by name."""
+    files = {code.co_filename for code in _codes(function)}
     count = 0
 
     def traced(frame: FrameType, event: str, argument: Any) -> Any:
@@ -60,23 +60,19 @@ def as_python(function: Any) -> Callable:
     return plain(function)
 
 
-def has_loop(function: Any) -> bool:
-    """Whether a loop stands in the function or in one that it calls by name."""
-    waiting, seen = [as_python(function)], set()
+def _codes(function: Any) -> Iterator[CodeType]:
+    """The code of the function, and of those that it calls by name, and they."""
+    waiting, seen = [function], set()
     while waiting:
         one = waiting.pop()
-        for code in inner_codes(one.__code__):
-            if any(
-                step.opname == "FOR_ITER" or "JUMP_BACKWARD" in step.opname
-                for step in dis.get_instructions(code)
-            ):
-                return True
-            for name in code.co_names:
-                value = one.__globals__.get(name)
-                if isinstance(value, FunctionType) and id(value) not in seen:
-                    seen.add(id(value))
-                    waiting.append(value)
-    return False
+        seen.add(id(one))
+        code = _code(one)
+        yield code
+        names = getattr(one, "__globals__", {})
+        called = (names.get(name) for inner in inner_codes(code) for name in inner.co_names)
+        waiting += [
+            value for value in called if isinstance(value, FunctionType) and id(value) not in seen
+        ]
 
 
 def inner_codes(code: CodeType | None) -> Iterator[CodeType]:
@@ -133,6 +129,11 @@ def require_all_at_once(
         found["scan"] + found["while"] <= allowed,
         "right, but one element comes after the other, in a loop: a GPU would have one thread "
         "at work",
+        look=look,
+    )
+    require(
+        not found["pure_callback"] + found["io_callback"],
+        "right, but JAX hands the work back to Python, and NumPy does it",
         look=look,
     )
     return found

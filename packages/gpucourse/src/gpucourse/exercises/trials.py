@@ -54,16 +54,20 @@ def launched(
     require_kernel(kernel)
     what = in_words(getattr(kernel, "__name__", "kernel"), blocks, threads, arguments)
     after = watched(lambda: _launch(kernel, blocks, threads, arguments), seeds, what)
-    for place in range(reads):
-        given = arguments[place]
-        if isinstance(given, np.ndarray) and not _same([given], [after[place]]):
-            name = _parameter(kernel, place)
+    require_unchanged(arguments[:reads], after, lambda place: _parameter(kernel, place))
+    return after
+
+
+def require_unchanged(given: Sequence, after: Sequence, name_of: Callable[[int], str]) -> None:
+    """Require that a kernel has not changed what it is given to read."""
+    for place, before in enumerate(given):
+        if isinstance(before, np.ndarray) and not _same([before], [after[place]]):
+            name = name_of(place)
             require(
                 False,
                 _("the kernel changes {name}, which is there to be read").format(name=name),
                 look=_("the line that writes `{name}[…]`").format(name=name),
             )
-    return after
 
 
 def _parameter(kernel: Any, place: int) -> str:

@@ -7,6 +7,7 @@ Then the check runs once more, with what their functions return written down.
 
 from __future__ import annotations
 
+import dis
 import reprlib
 import sys
 from collections.abc import Callable
@@ -79,7 +80,7 @@ def _given(check: Callable[..., object], answers: tuple) -> list:
     found: list = []
 
     def heard(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "return" and frame.f_code in codes:
+        if event == "return" and frame.f_code in codes and _returns(frame):
             found.append(argument)
 
     if not codes:
@@ -95,6 +96,11 @@ def _given(check: Callable[..., object], answers: tuple) -> list:
     finally:
         sys.setprofile(before)
     return found
+
+
+def _returns(frame: FrameType) -> bool:
+    """Whether it returns there, and is not left by an exception."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")
 
 
 def _code(answer: object) -> CodeType | None:
