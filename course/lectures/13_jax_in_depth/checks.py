@@ -170,6 +170,10 @@ def errors(function):
         _require_tree(function(loss, tree), right, f"for {name}",
                       "the inverse of the whole Hessian first, then its diagonal, then the roots",
                       5e-3)
+    at = float(np.random.default_rng(133).uniform(0.2, 0.9))
+    _require_tree(function(lambda tree: 3 * jnp.exp(2 * tree["only"]), {"only": at}),
+                  {"only": (12 * np.exp(2 * at)) ** -0.5}, f"for 3 exp(2x) at x = {at:.3f}",
+                  "the Hessian at the parameters that are given, by jax.hessian", 5e-3)
 
 
 @exercise(
@@ -191,6 +195,9 @@ def until(function):
         ("x/2, from 1", lambda x: x / 2, 1.0, {"tolerance": 1e-3}, 10),
         ("x/2, from -1", lambda x: x / 2, -1.0, {"tolerance": 1e-3}, 10),
         ("x/2, from 1 and 1024", lambda x: x / 2, [1.0, 1024.0], {"tolerance": 1e-3}, 20),
+        ("x/2, from a hundred ones", lambda x: x / 2, [1.0] * 100, {"tolerance": 1e-3}, 10),
+        ("x/2, from 1, with a tolerance of 1/8", lambda x: x / 2, 1.0, {"tolerance": 0.125}, 3),
+        ("x/2, from 1, with the default tolerance", lambda x: x / 2, 1.0, {}, 17),
         ("-x, which never stands still", lambda x: -x, 1.0, {"most": 7}, 7),
         ("a function that stays where it is", lambda x: 1 * x, 3.0, {}, 1),
         ("(x + 5)/2, with at most 50 steps", lambda x: (x + 5) / 2, 1e9, {"tolerance": 0.0}, 50),

@@ -130,6 +130,10 @@ def hessian_of_the_tree(loss, parameters):
     return jnp.sqrt(jnp.diag(jnp.linalg.inv(jax.hessian(loss)(parameters))))
 
 
+wrong("errors", r"for 3 exp\(2x\) at x = .*at the parameters that are given", "the Hessian at zero")(
+    swap("loss(as_tree(flat)))(flat)", "loss(as_tree(flat)))(0 * flat)"))
+
+
 # --- until --------------------------------------------------------------------------------------
 
 
@@ -166,6 +170,12 @@ wrong("until", "from -1: 1 step,|without its sign", "signed change")(
 wrong("until", "from 1 and 1024: 10 steps, not 20", "smallest change")(
     looping(lambda after, x: jnp.min(jnp.abs(after - x))))
 wrong("until", "from 1: 11 steps, not 10", "counts from one")(looping(first=1))
+wrong("until", "with a tolerance of 1/8: 4 steps, not 3", "equal is not enough")(
+    swap("change > tolerance", "change >= tolerance"))
+wrong("until", "a hundred ones: 14 steps, not 10", "length of the change")(
+    looping(lambda after, x: jnp.linalg.norm(jnp.ravel(after - x))))
+wrong("until", "with the default tolerance: 7 steps, not 17", "another default")(
+    swap("def until(step, x, tolerance=1e-5", "def until(step, x, tolerance=1e-2"))
 wrong("until", "never stands still: 500 steps, not 7", "no bound")(looping(bound=False))
 wrong("until", "x/2, from 1: 50 steps|x after the last step", "never moves")(looping(late=True))
 
