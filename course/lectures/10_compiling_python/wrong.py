@@ -235,7 +235,7 @@ def right_for_those_of_the_example(masses):
     return jnp.where((masses > 60) & (masses < 100), 1.02 * masses, jnp.where(masses < 20, 0, masses))
 
 
-@wrong("where", "JAX hands the work back to Python, and NumPy does it")
+@wrong("where", "calls back into Python: the host computes")
 def numpy_called_back(masses):
     def by_numpy(masses):
         corrected = np.where(masses > 60, np.float32(1.02) * masses, masses)

@@ -131,11 +131,6 @@ def require_all_at_once(
         "at work",
         look=look,
     )
-    require(
-        not found["pure_callback"] + found["io_callback"],
-        "right, but JAX hands the work back to Python, and NumPy does it",
-        look=look,
-    )
     return found
 
 
