@@ -84,7 +84,7 @@ def test_the_table_has_the_names_that_the_gpu_check_asks_ncu_for(repository):
             else rows["warp_instructions"]
         )
         stem = metrics[0].replace("op_st.sum", "op_ld.sum")
-        assert stem in written, counter
+        assert stem in written.replace("<wbr>", ""), counter  # where a narrow window may break it
         assert ("machine code" in written) == (counter in OF_INSTRUCTIONS)
     assert set(METRICS) <= {*(field.name for field in fields(Counters))}
 

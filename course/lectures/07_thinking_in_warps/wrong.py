@@ -127,7 +127,7 @@ for name, answer, says in (
     ("one block", one_block_turns_all, "the work is not shared.*a tile for each block"),
     ("the plain way", scattered_writes, "the writes move .* sectors.*changes with x"),
     ("the other plain way", scattered_reads, "the reads move .* sectors.*changes with x"),
-    ("32 columns", turned_by(columns=32), r"shared memory takes \d,\d+ wavefronts more.*how far apart"),
+    ("32 columns", turned_by(columns=32), r"shared memory takes [\d,]+ wavefronts more.*how far apart"),
     ("turned twice", turned_by(crosswise=False), r"uninitialised|turned\[0, 1\] is"),
     ("no barrier", turned_by(barrier=False), "race: .*shared memory"),
     ("one guard for both", turned_by(same_guard=True), "never written.*guarded by itself"),
