@@ -71,6 +71,22 @@ def numpy_does_it_and_the_device_for_show(layers, offsets):
     return cp.asarray(np.where(known, table[np.where(known, on_host, 0)], np.nan))
 
 
+one_block = cp.RawKernel(r"""extern "C" __global__
+void offsets_of(const long long *layers, const double *offsets, double *found, int n, int size) {
+    int i = threadIdx.x;
+    if (i >= n) return;
+    bool known = layers[i] >= 0 && layers[i] < size;
+    found[i] = known ? offsets[layers[i]] : nan("");
+}""", "offsets_of")
+
+
+@wrong("lookup", "not in a table of|not nan|, not ")
+def one_block_of_threads(layers, offsets):
+    found, n = cp.zeros(layers.shape), layers.size
+    one_block((1,), (1024,), (layers, offsets, found, np.int32(n), np.int32(offsets.size)))
+    return found
+
+
 wrong("lookup", "not in a table of|not nan", "tables of seven")(swap("offsets.size", "7"))
 
 # --- in-chunks ----------------------------------------------------------------------------------

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from virtualgpu.errors import Location
 
 #: Lengths at which guards and reductions go wrong: both sides of a warp and of a block, next to
-#: nothing, a prime. Messages mostly name the first ones, so these are ordinary.
-LENGTHS = (129, 128, 0, 1, 2, 31, 32, 33, 127, 257, 1009)
+#: nothing, a prime, and more than the 1,024 threads that a block can have. Messages mostly name the
+#: first ones, so these are ordinary.
+LENGTHS = (129, 128, 0, 1, 2, 31, 32, 33, 127, 257, 1009, 2003)
 #: Instructions that a thread may take for each element of its share, and each round of a tree: a
 #: sinh in double precision takes about 150 once, a walk past 1,009 elements 5,000.
 INSTRUCTIONS = 100
