@@ -42,10 +42,10 @@ NULL = _Null()
 def apply(column: Column, function, arguments: tuple) -> Column:
     """``function(value, *arguments)`` of each value, nulls too."""
     if column.dtype == np.dtype(object):
-        return as_column([_on_host(function, one, arguments) for one in _seen(column)])
+        return as_column(_on_host(function, _seen(column), arguments))
     _check(column)
     values, null = _split(column)
-    answers = [_on_host(function, NULL, arguments)] * int(null.sum()) if null.any() else []
+    answers = _on_host(function, [NULL], arguments) * int(null.sum()) if null.any() else []
     return _join(*_launch(function, values, arguments), null, answers)
 
 
@@ -55,7 +55,7 @@ def apply_rows(columns: dict, function, arguments: tuple) -> Column:
     if any(one.dtype == np.dtype(object) for one in named.values()):
         rows = zip(*map(_seen, named.values()), strict=True)
         rows = [dict(zip(named, row, strict=True)) for row in rows]
-        return as_column([_on_host(function, row, arguments) for row in rows])
+        return as_column(_on_host(function, rows, arguments))
     for one in named.values():
         _check(one)
     parts = {name: _split(one) for name, one in named.items()}
@@ -67,14 +67,11 @@ def apply_rows(columns: dict, function, arguments: tuple) -> Column:
     for name, (values, gone) in parts.items():
         rows[name] = values
         null |= gone
-    answers = [
-        _on_host(
-            function,
-            {name: NULL if gone[i] else values[i] for name, (values, gone) in parts.items()},
-            arguments,
-        )
+    with_nulls_in = [
+        {name: NULL if gone[i] else values[i] for name, (values, gone) in parts.items()}
         for i in np.flatnonzero(null)
     ]
+    answers = _on_host(function, with_nulls_in, arguments)
     return _join(*_launch(function, rows, arguments), null, answers)
 
 
@@ -114,11 +111,16 @@ def _with_null(function, null):
     )
 
 
-def _on_host(function, value, arguments: tuple):
-    """What the function makes of a value, by Python; None for a null."""
+def _on_host(function, values: list, arguments: tuple) -> list:
+    """What the function makes of each value, by Python; None for a null."""
+    python = _with_null(function, NULL)
+    return [_of_one(python, value, arguments) for value in values]
+
+
+def _of_one(python, value, arguments: tuple):
     try:
         with np.errstate(all="ignore"):
-            answer = _with_null(function, NULL)(value, *arguments)
+            answer = python(value, *arguments)
     except TypeError:
         seen = value.values() if isinstance(value, dict) else (value,)
         if not any(one is NULL for one in seen):
