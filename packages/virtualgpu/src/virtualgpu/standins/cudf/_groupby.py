@@ -6,7 +6,7 @@ import copy
 
 from ._missing import no_attribute
 from ._names import GROUPBY
-from ._rolling import REDUCTIONS, with_nulls
+from ._rolling import REDUCTIONS, nans_as_nulls
 from ._wrapping import unwrap, wrap
 
 METHODS = frozenset(
@@ -130,7 +130,7 @@ class GroupRolling:
 
     def __getattr__(self, name: str):
         if name in REDUCTIONS:
-            return lambda: with_nulls(getattr(self._windows, name)())
+            return lambda: nans_as_nulls(getattr(self._windows, name)())
         raise AttributeError(f"'RollingGroupby' object has no attribute '{name}'")
 
 

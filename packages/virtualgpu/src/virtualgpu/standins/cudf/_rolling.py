@@ -30,7 +30,7 @@ class Rolling:
 
     def __getattr__(self, name: str):
         if name in REDUCTIONS:
-            return lambda *args, **kwargs: with_nulls(
+            return lambda *args, **kwargs: nans_as_nulls(
                 getattr(self._windows(self.min_periods), name)(*args, **kwargs)
             )
         if name.startswith("_") or not hasattr(pd.api.typing.Rolling, name):
@@ -66,10 +66,10 @@ class ExponentialMovingWindow:
         self._windows = windows
 
     def mean(self):
-        return with_nulls(self._windows.mean())
+        return nans_as_nulls(self._windows.mean())
 
 
-def with_nulls(result):
+def nans_as_nulls(result):
     """What pandas computed of windows, with nulls for its NaN."""
     result = wrap(result)
     if result.ndim == 2:
