@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from conftest import REPOSITORY
-from gpucourse.course.registry import Lecture, Project
+from gpucourse.course.registry import Project
 from gpucourse.publish.notebooks import notebook_text
 from gpucourse.publish.outputs import Plan, plan
 from gpucourse.publish.source import Source, read_course
@@ -67,14 +67,3 @@ def test_the_text_of_each_parallel_step_says_what_is_counted(source: Source):
             tests += 1
             silent += [] if SAYS.search(step) else [cell.name]
     assert tests and not silent, silent
-
-
-LECTURES = [source for source in SOURCES if isinstance(source.lesson, Lecture)]
-MACHINERY = re.compile(r"^from gpucourse( import lesson$|\.(exercises|puzzles)\b)", re.M)
-
-
-@pytest.mark.parametrize("source", LECTURES, ids=by_id)
-def test_a_lectures_first_cell_has_one_import_of_machinery(source: Source):
-    """Checks, hints and predictions come by one name; the rest of the cell is the subject's."""
-    first = next(cell for cell in source.cells if cell.kind == "code").source
-    assert len(MACHINERY.findall(first)) == 1

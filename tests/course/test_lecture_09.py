@@ -30,10 +30,6 @@ def test_paths_are_circles_of_the_radius_that_the_text_gives(shown):
     assert (np.sign(turned) == -charge).all()
 
 
-def test_sixteen_lines_are_in_another_language(shown):
-    assert len(shown["the-question"].names["follow_source"].strip().splitlines()) == 16
-
-
 def test_eight_threads_change_eight_numbers(shown):
     assert shown["launch"].text == "[1 1 1 1 1 1 1 1 0 0]\n"
 

@@ -10,10 +10,6 @@ import pytest
 pytestmark = pytest.mark.rehearsal
 
 
-def test_the_loop_has_about_forty_lines(shown):
-    assert 30 <= shown["step-loop"].names["steps"]["the loop, Python"][0] <= 40
-
-
 def test_a_second_call_adds_the_same_again_and_the_signal_has_changed(shown):
     text = shown["twice"].text
     assert set(re.findall(r"\d\.\d*", text)) == {"2."}

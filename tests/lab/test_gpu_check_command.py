@@ -6,7 +6,6 @@ import json
 import os
 import re
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -303,30 +302,3 @@ def test_what_each_finds_is_counted_by_kind():
     )
     assert "| race, shared memory | 2 | 2 | 1 | 2 |" in text
     assert "| clean | 2 | 1 | 1 | 0 |" in text
-
-
-def test_each_disagreement_with_compute_sanitizer_is_read_on_the_page(repository: Path):
-    result = table.read_result(repository)
-    _, _, section = (
-        (repository / table.PAGE)
-        .read_text(encoding="utf-8")
-        .partition("### Where compute-sanitizer")
-    )
-    section, _, _ = section.partition("\n### ")
-    section = section.replace("`…_first_barrier`", "`cluster_histogram_without_its_first_barrier`")
-    rows = [
-        row
-        for row in parts.rows_of(result["parts"]["sanitizer"])
-        if row.verdict in ("differs", "fails")
-    ]
-    assert len(rows) == 22
-    assert not [row.what for row in rows if f"`{row.what.split(' ')[0]}`" not in section]
-
-
-def test_the_page_shows_the_committed_result(repository: Path):
-    """`python -m lab.gpu_check.table` after a run."""
-    result = table.read_result(repository)
-    text = (repository / table.PAGE).read_text(encoding="utf-8")
-    assert table.page(text, result) == text
-    readme = " ".join((repository / "README.md").read_text(encoding="utf-8").split())
-    assert result["machine"]["device"] in readme and "not been run on a real GPU" not in readme

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpucourse.course.predictions import read_predictions
 from gpucourse.exercises.checks import read_exercises
 from gpucourse.publish.source import read_course
-from lab.pages.lessons_table import REPOSITORY, row, table
+from lab.pages.lessons_table import REPOSITORY, row
 
 COURSE, SOURCES = read_course(REPOSITORY)
 
@@ -18,10 +18,3 @@ def test_exercises_and_predictions_are_those_that_the_lectures_have():
         if not COURSE.puzzles(lecture):  # their exercises are the puzzles' files
             assert counted.exercises == len(read_exercises(COURSE.checks(lecture)))
         assert 0 < counted.before < counted.words
-
-
-def test_each_lesson_has_a_line():
-    lines = list(table(SOURCES))
-    assert len(lines) == 2 + len(COURSE.lessons)
-    assert lines[0].count("|") == lines[1].count("|") == lines[-1].count("|")
-    assert lines[2].startswith("| 01_first_steps | 120 | ")

@@ -75,9 +75,3 @@ def test_a_run_is_counted_by_whose_its_failures_are(tmp_path: Path):
     assert (found["passed"], FAULT in {one["whose"] for one in found["not_passed"]}) == (2, False)
     row = tried_with.table({"stumpy": found}).splitlines()[2]
     assert "accepted at `summed`: a sum without an atomic" in row
-
-
-def test_the_page_has_what_was_measured():
-    text = tried_with.PAGE.read_text()
-    results = tried_with.json.loads(tried_with.RESULTS.read_text())
-    assert tried_with.table(results) in text
