@@ -34,7 +34,7 @@ class Builder:
 
     @contextmanager
     def block(self, own_level: bool = True) -> Iterator[list]:
-        """A list of steps apart: what is emitted meanwhile goes there.
+        """Collect the steps emitted inside the context in a separate list.
 
         Buffers made before may not be overwritten in it: it may run again, or not at all.
         """
@@ -67,7 +67,7 @@ class Builder:
         return made
 
     def forget(self, buffer: Buffer) -> None:
-        """The buffer is about to change: what was known to be held in it, or made of it, is not."""
+        """Drop all cached values that are held in, or computed from, the buffer about to change."""
         for held in self.held:
             for key, value in list(held.items()):
                 if buffer in value.expr.reads or buffer in key[0].reads:
@@ -89,7 +89,7 @@ class Builder:
         self.nest(value.shape, [Store(buffer, position, value.expr)])
 
     def materialise(self, value: Value) -> Value:
-        """The same array, held by a buffer."""
+        """Return the same array, held by a buffer."""
         if buffer_of(value) is not None:
             return value
         key = (value.expr, value.shape)
@@ -100,7 +100,7 @@ class Builder:
         return result
 
     def copied(self, value: Value) -> Buffer:
-        """A buffer that holds the array, and that nothing else reads."""
+        """Copy the array into a buffer that nothing else reads."""
         buffer = self.buffer(value.shape, value.dtype)
         self.store(buffer, value)
         return buffer
@@ -108,7 +108,7 @@ class Builder:
     # --- loops ---
 
     def loops(self, body: list, variables: Sequence[Expr], sizes: Sequence[int]) -> list:
-        """The body within loops over all variables, the last innermost; none for size 1."""
+        """Nest the body in loops over all variables, the last innermost; size 1 needs no loop."""
         for variable, size in reversed(list(zip(variables, sizes, strict=True))):
             if size != 1:
                 body = [Loop(variable, index(0), index(size), body)]

@@ -32,7 +32,7 @@ def real_type(dtype: np.dtype) -> np.dtype:
 
 
 def do(op: str, *args: Expr, attr=None) -> Expr:
-    """An operation on floats."""
+    """Build an operation on floats."""
     return apply(op, args[-1].dtype, *args, attr=attr)
 
 
@@ -95,7 +95,7 @@ def log(z: Parts) -> Parts:
 
 
 def sqrt(z: Parts) -> Parts:
-    """The root whose real part is not negative."""
+    """Return the square root whose real part is not negative."""
     half = do("mul", number(z[0], 0.5), do("add", do("abs", z[0]), size_of(z)))
     root = do("sqrt", half)
     other = do("div", do("abs", z[1]), do("mul", number(root, 2), root))
@@ -136,7 +136,7 @@ FUNCTIONS: dict[str, Callable[..., Parts]] = {
 
 @defines("c")
 def lowered(op: str, dtype: np.dtype, args: tuple[Expr, ...]) -> Expr:
-    """An operation that takes or gives complex numbers. Raises UnsupportedType for others."""
+    """Lower an operation that takes or gives complex numbers. Raises UnsupportedType for others."""
     if op in ("select", "complex"):
         return make(op, dtype, args)
     pairs = [parts(arg) for arg in args]

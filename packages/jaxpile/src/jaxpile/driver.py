@@ -45,7 +45,10 @@ SUPPORTED = {
 
 
 def storage_dtype(aval) -> np.dtype:
-    """The dtype an array is kept in; a threefry key is one uint64. Others: UnsupportedType."""
+    """Return the dtype in which an array is stored; a threefry key is one uint64.
+
+    Raises UnsupportedType for others.
+    """
     dtype = aval.dtype
     if dtypes.issubdtype(dtype, dtypes.prng_key):
         if "fry" in str(dtype):
@@ -89,7 +92,7 @@ class Scope:
 
 
 def is_pointwise(equation, registry: Registry) -> bool:
-    """Whether an equation reads its operands at the index it writes only."""
+    """Return True if an equation reads its operands only at the index it writes."""
     name = equation.primitive.name
     inner = equation.params.get("jaxpr") if name in ("pjit", "jit", "closed_call") else None
     if inner is not None:
@@ -109,7 +112,7 @@ class Driver:
     # --- what translators ask ---
 
     def where(self, equation) -> str:
-        """The learner's line of an equation, or of the call that it is part of."""
+        """Return the learner's line of an equation, or of the call that it is part of."""
         for candidate in (equation, *reversed(self.within)):
             line = line_of(candidate)
             if line:
@@ -117,29 +120,31 @@ class Driver:
         return "an unknown line"
 
     def refuse(self, equation, reason: str) -> UnsupportedPrimitive:
-        """An error to raise: the primitive, its line, the reason."""
+        """Return the error to raise, with the primitive, its line and the reason."""
         return UnsupportedPrimitive(
             f"{equation.primitive.name!r}, used in {self.where(equation)}: {reason}"
         )
 
     def cheap(self, value: Value, several: bool = True) -> Value:
-        """The value, held by a buffer if computing it several times would be dear."""
+        """Return the value, held by a buffer if computing it several times would be expensive."""
         if several and value.size > 1 and cost(value.expr, DEAR) >= DEAR:
             return self.builder.materialise(value)
         return value
 
     def wanted(self, buffer: Buffer) -> bool:
-        """Whether a variable that is still in scope reads the buffer."""
+        """Return True if a variable that is still in scope reads the buffer."""
         return any(
             buffer in value.expr.reads for scope in self.scopes for value in scope.values.values()
         )
 
     def uses(self, variable) -> int:
-        """How often a variable of the present scope is read, in all."""
+        """Return the total number of times a variable of the present scope is read."""
         return self.scopes[-1].total.get(variable, 0)
 
     def owned(self, value: Value, beside: Sequence[Value] = ()) -> tuple[Buffer, list[Value]]:
-        """A buffer that holds the value and may be overwritten: its own if nothing else reads it.
+        """Return a buffer that holds the value and may be overwritten.
+
+        It is the value's own buffer if nothing else reads it.
 
         ``beside`` are values still to be used; those that read the buffer come back as copies.
         """
@@ -161,7 +166,9 @@ class Driver:
         return buffer, beside
 
     def constant(self, array) -> Value:
-        """A closed-over array; one whose elements are all alike needs no memory."""
+        """Return the value of a closed-over array; one whose elements are all equal needs no
+        memory.
+        """
         if dtypes.issubdtype(getattr(array, "dtype", np.dtype(int)), dtypes.prng_key):
             words = np.asarray(jax.random.key_data(array)).astype(np.uint64)
             array = (words[..., 0] << np.uint64(32)) | words[..., 1]
@@ -178,7 +185,7 @@ class Driver:
         return whole(self.builder.buffer(array.shape, array.dtype, "const", array))
 
     def traced(self, function, batch: int, *operands: Value) -> list[Value]:
-        """A JAX function, mapped over ``batch`` leading axes, translated in place."""
+        """Translate a JAX function in place, mapped over ``batch`` leading axes."""
         for _ in range(batch):
             function = jax.vmap(function)
         avals = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in operands]
@@ -262,7 +269,7 @@ class Driver:
 
 
 def translate(closed, registry: Registry, name: str, target: str = "cpu") -> Program:
-    """The program of a closed jaxpr: its inputs are its invars, its outputs its outvars.
+    """Translate a closed jaxpr: its invars become inputs, its outvars outputs.
 
     Raises UnsupportedPrimitive, UnsupportedType or UnsupportedProgram.
     """

@@ -1,4 +1,4 @@
-"""What can go wrong: each message says what, in which line of the program, and what to do."""
+"""Errors of the compiler; each message names the fault, the line and what to do."""
 
 from __future__ import annotations
 

@@ -53,7 +53,10 @@ class Expr:
 
 
 def make(op: str, dtype, args: tuple = (), attr=None, key=None) -> Expr:
-    """The node, made once: no simplification. ``key`` stands for an attribute with odd equality."""
+    """Return the unique node, without simplification.
+
+    ``key`` stands for an attribute with unusual equality.
+    """
     identity = (op, dtype, args, attr if key is None else key)
     found = _interned.get(identity)
     if found is None:
@@ -65,7 +68,7 @@ def make(op: str, dtype, args: tuple = (), attr=None, key=None) -> Expr:
 
 
 def const(value, dtype) -> Expr:
-    """A constant; NaNs and signed zeros are told apart by their bits."""
+    """Return a constant; NaNs and signed zeros are distinguished by their bits."""
     scalar = np.asarray(value, dtype)[()]
     return make("const", np.dtype(dtype), (), scalar, key=scalar.tobytes())
 
@@ -75,7 +78,7 @@ def index(value: int) -> Expr:
 
 
 def dim(axis: int, low: int, high: int) -> Expr:
-    """The index along an axis, which runs over low <= i < high."""
+    """Return the index along an axis, which runs over low <= i < high."""
     return index(low) if high - low == 1 else make("dim", INDEX, (), (axis, int(low), int(high)))
 
 
@@ -84,7 +87,7 @@ def dims_of(shape: Iterable[int]) -> tuple[Expr, ...]:
 
 
 def var(name: str, low: int, high: int) -> Expr:
-    """A loop variable that is no dimension: a step of a scan, an element of a reduction."""
+    """Return a loop variable that is no dimension: a step of a scan, an element of a reduction."""
     return index(low) if high - low == 1 else make("var", INDEX, (), (name, low, high))
 
 
@@ -108,7 +111,7 @@ def _terms(expr: Expr) -> tuple[dict, int]:
 
 
 def linear(parts: Iterable[tuple[Expr, int]], offset: int = 0) -> Expr:
-    """The sum of expression times coefficient, plus an offset, in normal form."""
+    """Return the sum of expression times coefficient, plus an offset, in normal form."""
     total: dict[Expr, int] = {}
     for expr, factor in parts:
         terms, constant = _terms(expr)
@@ -129,7 +132,7 @@ def linear(parts: Iterable[tuple[Expr, int]], offset: int = 0) -> Expr:
 
 
 def row_major(shape: Iterable[int], indices: Iterable[Expr]) -> Expr:
-    """The position of an element in memory, the last axis running fastest."""
+    """Return the position of an element in memory, with the last axis running fastest."""
     parts, stride = [], 1
     for size, at in reversed(list(zip(shape, indices, strict=True))):
         parts.append((at, stride))
@@ -160,7 +163,7 @@ def interval(expr: Expr) -> tuple[int, int]:
 
 
 def _parted(expr: Expr, by: int) -> tuple[Expr, Expr]:
-    """A non-negative index as quotient * by + rest; the rest is non-negative too."""
+    """Split a non-negative index into quotient * by + rest, with a non-negative rest."""
     terms, offset = _terms(expr)
     rest = linear((atom, factor) for atom, factor in terms.items() if factor % by)
     low, _ = interval(rest)
@@ -183,13 +186,13 @@ def divide(expr: Expr, by: int) -> Expr:
 
 
 def modulo(expr: Expr, by: int) -> Expr:
-    """The remainder of a non-negative index."""
+    """Return the remainder of a non-negative index."""
     rest = _parted(expr, by)[1]
     return rest if interval(rest)[1] < by else make("imod", INDEX, (rest,), by)
 
 
 def clamp_index(expr: Expr, low: int, high: int) -> Expr:
-    """The index, moved into low <= i <= high."""
+    """Return the index, moved into low <= i <= high."""
     least, most = interval(expr)
     if least >= low and most <= high:
         return expr
@@ -214,12 +217,12 @@ DEFINED: dict[str, Callable[[str, np.dtype, tuple[Expr, ...]], Expr]] = {}
 
 
 def defines(kind: str) -> Callable:
-    """Decorator: the function gives the expression of (operation, dtype, arguments)."""
+    """Register the decorated function as the expression of (operation, dtype, arguments)."""
     return lambda function: DEFINED.setdefault(kind, function)
 
 
 def apply(op: str, dtype, *args: Expr, attr=None) -> Expr:
-    """A named scalar operation, with the few simplifications that spare a load or a branch."""
+    """Build a named scalar operation, with the few simplifications that save a load or a branch."""
     if op == "select" and (args[0].op == "const" or args[1] is args[2]):
         return args[1] if args[1] is args[2] or args[0].attr else args[2]
     if op in ("and", "or") and dtype == BOOL:
@@ -242,7 +245,7 @@ def apply(op: str, dtype, *args: Expr, attr=None) -> Expr:
 
 
 def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
-    """The node with other arguments, simplified again."""
+    """Rebuild the node with other arguments and simplify it again."""
     match node.op:
         case "linear":
             return linear(zip(args, node.attr[:-1], strict=True), node.attr[-1])
@@ -279,7 +282,7 @@ def ordered(roots: Iterable[Expr], skip=None) -> list[Expr]:
 
 
 def transform(expr: Expr, change: Mapping[Expr, Expr], memo: dict | None = None) -> Expr:
-    """The expression with nodes replaced and everything above them simplified again."""
+    """Replace nodes of the expression and simplify everything above them again."""
     memo = {} if memo is None else memo
     stack = [(expr, False)]
     while stack:
@@ -327,7 +330,7 @@ COST = {
 
 
 def cost(expr: Expr, cap: int) -> int:
-    """The cost of one evaluation with shared work counted once; counting stops at the cap."""
+    """Return the cost of one evaluation, shared work counted once; stop counting at the cap."""
     seen, stack, total = {expr}, [expr], 0
     while stack and total < cap:
         node = stack.pop()
@@ -340,7 +343,9 @@ def cost(expr: Expr, cap: int) -> int:
 
 
 def flattened(expr: Expr, shape: tuple[int, ...], flat: Expr, memo: dict) -> Expr | None:
-    """The expression with the row-major index over ``shape`` replaced by ``flat``, where it can be.
+    """Replace the row-major index over ``shape`` by ``flat`` in the expression.
+
+    None where that is impossible.
 
     That is the case when every dimension occurs only in positions whose coefficients are those of
     the row-major order, as in an elementwise program over whole arrays. None otherwise.

@@ -1,4 +1,4 @@
-"""What is done to steps before they are printed: merging, dropping, splitting, flattening."""
+"""Transformations of steps before printing: merging, dropping, splitting, flattening."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def optimise(program: Program) -> None:
 
 
 def each_nest(steps: list, change) -> list:
-    """The steps with every nest, inner ones too, replaced by the nests that ``change`` returns."""
+    """Replace every nest, inner ones too, by the nests that ``change`` returns."""
     changed: list = []
     for step in steps:
         if isinstance(step, Nest):
@@ -74,7 +74,7 @@ def each_nest(steps: list, change) -> list:
 
 
 def fused(steps: list) -> list:
-    """Steps with nests of equal ranges merged, where each iteration needs only its own."""
+    """Merge nests of equal ranges where each iteration needs only its own values."""
     result: list = []
     for step in steps:
         if isinstance(step, Repeat | While | Branch):
@@ -106,12 +106,12 @@ def join(steps: list, nest: Nest) -> bool:
 
 
 def work(nests: list) -> int:
-    """The cost of one iteration of all the nests, each stored value by itself."""
+    """Return the cost of one iteration of all the nests, each stored value by itself."""
     return sum(cost(expr, MOST_WORK) for item in walk(nests) for expr in expressions(item))
 
 
 def mergeable(first: Nest, second: Nest) -> bool:
-    """Whether an iteration of the second needs only what the same one of the first wrote."""
+    """Return True if an iteration of the second needs only what the same one of the first wrote."""
     if not first.ranges:
         return True
     writes = writes_of(first.body), writes_of(second.body)
@@ -141,8 +141,10 @@ def mergeable(first: Nest, second: Nest) -> bool:
 
 
 def own_place(position: Expr, ranges: tuple[tuple[int, int], ...]) -> bool:
-    """Whether each index has a place of its own: a step along a dimension leads beyond all that the
-    nearer ones reach."""
+    """Return True if no two indices share a place.
+
+    A step along a dimension must lead beyond all that the nearer dimensions reach.
+    """
     terms = moving(position)
     if set(terms) != {at for at in dims_of(high for _, high in ranges) if at.moves}:
         return False
@@ -155,15 +157,17 @@ def own_place(position: Expr, ranges: tuple[tuple[int, int], ...]) -> bool:
 
 
 def apart(one: Expr, other: Expr) -> bool:
-    """Whether two places never meet, at whatever indices: they lie in different columns of a table
-    as wide as what all steps have in common."""
+    """Return True if two places never meet, whatever the indices.
+
+    They then lie in different columns of a table whose width is the common divisor of all steps.
+    """
     between = linear([(one, 1), (other, -1)])
     width = math.gcd(*moving(one).values())
     return between.op == "const" and int(between.attr) % width != 0
 
 
 def moving(position: Expr) -> dict[Expr, int]:
-    """The factors of the dimensions in a place; nothing where it is no sum of them."""
+    """Return the factors of the dimensions in a place; empty where it is no sum of them."""
     if position.op != "linear":
         return {position: 1} if position.op == "dim" else {}
     return {
@@ -172,7 +176,7 @@ def moving(position: Expr) -> dict[Expr, int]:
 
 
 def forwarded(first: Nest, body: list) -> list:
-    """The body with loads of what the first nest stores replaced by the stored expression."""
+    """Replace loads of what the first nest stores by the stored expression."""
     written = writes_of(first.body)
     change: dict[Expr, Expr] = {}
     for item in first.body:
@@ -193,7 +197,7 @@ def forwarded(first: Nest, body: list) -> list:
 
 
 def single(body: list, buffer: Buffer) -> bool:
-    """Whether the buffer is stored to once, and not within an inner loop."""
+    """Return True if the buffer is stored to once, and not within an inner loop."""
     stores = [item for item in walk(body) if isinstance(item, Store) and item.buffer is buffer]
     return len(stores) == 1 and any(item is stores[0] for item in body)
 
@@ -268,7 +272,7 @@ def split(nest: Nest) -> list[Nest]:
 
 
 def border(node: Expr) -> tuple[int, int] | None:
-    """The axis and the index at which a piece begins, where one dimension alone decides."""
+    """Return the axis and index where a piece begins, if one dimension alone decides."""
     at = node.args[0]
     if at.op == "dim":
         return at.attr[0], node.attr

@@ -82,7 +82,7 @@ class Jitted:
         )
 
     def __get__(self, instance, owner=None):
-        """As a method, the instance is the first argument: a pytree, or static."""
+        """Bind the instance as the first argument, which is a pytree or static."""
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args, **kwargs):
@@ -116,7 +116,7 @@ class Jitted:
         return self._lower(args, kwargs, jax.tree_util.tree_structure((moving, named)))
 
     def cache_info(self) -> tuple[int, int]:
-        """How many compiled programs are kept, and how many may be."""
+        """Return the number of compiled programs kept and the largest number allowed."""
         return len(self.programs), self.cache_size
 
     def clear_cache(self) -> None:
@@ -134,7 +134,9 @@ class Jitted:
         return lower(self.traced.trace(*args, **kwargs), tree, registry, self.name, self.backend)
 
     def _split(self, args, kwargs) -> tuple[tuple, tuple, dict]:
-        """Static values (by name, so that both ways to pass one are alike), and the others."""
+        """Split arguments into static values, by name so that both ways to pass one agree, and
+        others.
+        """
         static: list[tuple] = []
         moving: list = []
         parameters = list(self.signature.parameters) if self.signature else []
@@ -186,7 +188,7 @@ def kind_of(leaf) -> tuple:
 
 
 def _traceable(leaf):
-    """What JAX traces in place of another library's array on a device."""
+    """Return the value that JAX traces in place of another library's device array."""
     if isinstance(leaf, jax.Array) or not on_device(leaf):
         return leaf
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)

@@ -112,7 +112,9 @@ def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
 
 
 def nearest(x: Expr) -> tuple[Expr, Expr]:
-    """The nearest whole number as a float and as an integer, for |x| < 2**51 (2**22 in float32).
+    """Return the nearest whole number as a float and as an integer.
+
+    Valid for |x| < 2**51 (2**22 in float32).
 
     Adding 1.5 * 2**52 leaves the integer in the low bits: no conversion, which AVX2 lacks.
     """
@@ -140,7 +142,7 @@ def power_of_two(x: Expr, exponent: Expr) -> Expr:
 
 
 def _reduced(x: Expr) -> tuple[Expr, Expr]:
-    """x = k ln 2 + r: e**r - 1, and k as an integer."""
+    """Return e**r - 1 and the integer k of the reduction x = k ln 2 + r."""
     k, whole = nearest(mul(x, number(x, 1 / math.log(2))))
     large, small = LN2[x.dtype.itemsize]
     r = fma(neg(k), number(x, small), fma(neg(k), number(x, large), x))
@@ -150,7 +152,10 @@ def _reduced(x: Expr) -> tuple[Expr, Expr]:
 
 
 def _within(x: Expr, low: float, high: float) -> tuple[Expr, Expr, Expr]:
-    """The same of x moved into low <= x <= high, with 2**k in two halves: it may be no number."""
+    """Reduce x after moving it into low <= x <= high; 2**k comes in two halves.
+
+    2**k itself may be too large or too small for a float.
+    """
     x = choose(test("lt", x, low), number(x, low), x)
     x = choose(test("gt", x, high), number(x, high), x)
     p, whole = _reduced(x)

@@ -1,4 +1,4 @@
-"""What a writer of code has computed and is still so: values by expression, a level a scope."""
+"""Cache of computed values by expression, with one level for each scope."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Memos:
 
     @contextmanager
     def fresh(self) -> Iterator[None]:
-        """What is computed within holds only there."""
+        """Limit what is computed inside the context to the context."""
         self.memos.append({})
         try:
             yield
@@ -26,13 +26,13 @@ class Memos:
             self.memos.pop()
 
     def changed(self, what) -> None:
-        """A buffer or a local variable is not what it was: values made of it are computed anew."""
+        """Invalidate values made from a buffer or local variable that has changed."""
         for memo in self.memos:
             for node in [node for node in memo if what in node.reads]:
                 del memo[node]
 
     def forget(self, body: list) -> None:
-        """Everything that the statements change."""
+        """Invalidate everything that the statements change."""
         for item in walk(body):
             if isinstance(item, Set):
                 self.changed(item.name)

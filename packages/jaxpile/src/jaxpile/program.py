@@ -1,4 +1,4 @@
-"""What a translated program is made of: buffers, loop nests, and the order they run in.
+"""Parts of a translated program: buffers, loop nests, and the order they run in.
 
 Two levels. Above, steps: nests, repetitions, branches; they read and write buffers only. Within a
 nest, statements: stores, loops, local variables. A back end prints both.
@@ -36,7 +36,7 @@ class Buffer:
 
     @property
     def contents(self) -> np.ndarray:
-        """What a constant holds: shape as the buffer's."""
+        """Return the contents of a constant, in the buffer's shape."""
         assert self.data is not None, f"{self.name} is no constant but of the kind {self.kind}"
         return self.data
 
@@ -141,7 +141,7 @@ class Program:
 
 
 def inner_lists(item) -> list[list]:
-    """The lists of statements or steps directly within one."""
+    """Return the lists of statements or steps directly within one."""
     match item:
         case Loop() | Until() | Nest():
             return [item.body]
@@ -165,7 +165,7 @@ def walk(items: list) -> Iterator:
 
 
 def expressions(item) -> list[Expr]:
-    """The expressions that a statement itself evaluates, in order."""
+    """Return the expressions that a statement itself evaluates, in order."""
     match item:
         case Store():
             return [item.position, item.value]
@@ -179,7 +179,7 @@ def expressions(item) -> list[Expr]:
 
 
 def rewritten(items: list, change: Callable[[Expr], Expr]) -> list:
-    """A copy of statements with every expression changed."""
+    """Return a copy of statements with every expression changed."""
     copies: list = []
     for item in items:
         match item:

@@ -1,4 +1,4 @@
-"""Where in a learner's program an equation comes from: JAX has no public way to ask."""
+"""Source lines of equations in a learner's program, for which JAX has no public interface."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ HERE = str(Path(__file__).resolve().parent)
 
 
 def line_of(equation) -> str:
-    """As "file.py:12 (function)"; empty where JAX does not tell, and for equations made here."""
+    """Return "file.py:12 (function)".
+
+    Empty where JAX does not know, and for equations made here.
+    """
     try:
         from jax._src import source_info_util
 

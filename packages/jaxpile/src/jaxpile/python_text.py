@@ -57,7 +57,7 @@ LIBRARY = {
 
 
 def generate(program: Program) -> str:
-    """A function of flat arrays that returns the outputs, flat arrays too.
+    """Return a function's text that maps flat arrays to flat output arrays.
 
     Integers and divisions by zero follow NumPy in it, not JAX: it is there to be read.
     """

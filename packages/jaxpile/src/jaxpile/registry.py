@@ -36,7 +36,7 @@ class FunctionTranslator(Translator):
 
 
 def translates(*primitives: str, kind: str = "other") -> Callable[[Callable], FunctionTranslator]:
-    """Decorator: the function becomes the translator of these primitives.
+    """Register the decorated function as the translator of these primitives.
 
     >>> @translates("sin", kind="pointwise")
     ... def sine(driver, equation, x):
@@ -64,7 +64,7 @@ class Registry(Mapping):
                 self._translators[name] = translator
 
     def extended(self, *translators: Translator) -> Registry:
-        """A copy with more translators, or others."""
+        """Return a copy with additional or replaced translators."""
         copy = Registry(self._translators)
         copy.register(*translators)
         return copy

@@ -20,7 +20,7 @@ FORMS = ("jaxpr", "llvm", "cuda", "python")
 
 
 def program_of(closed, registry: Registry, name: str, target: str = "cpu") -> Program:
-    """The optimised program of a closed jaxpr."""
+    """Return the optimised program of a closed jaxpr."""
     if not closed.jaxpr.outvars:
         raise UnsupportedProgram(
             f"{name} returns no array, so there is nothing to compute. Return what it makes."
@@ -46,7 +46,7 @@ class Lowered:
         return Compiled(self)
 
     def as_text(self, form: str = "jaxpr") -> str:
-        """The program as "jaxpr", "llvm" (before LLVM's passes), "cuda" or "python"."""
+        """Return the program as "jaxpr", "llvm" (before LLVM's passes), "cuda" or "python"."""
         if form == "jaxpr":
             return str(self.jaxpr)
         if form == "llvm":
@@ -98,7 +98,9 @@ class Compiled:
             self.executable = Executable(program)
 
     def __call__(self, *args, **kwargs):
-        """The results, as jax.Array in the function's own tree. Static arguments are left out."""
+        """Return the results as jax.Arrays in the function's own tree. Static arguments are left
+        out.
+        """
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         if tree != self.lowered.in_tree:
             raise JaxpileError(
@@ -108,7 +110,7 @@ class Compiled:
         return self.run(leaves)
 
     def run(self, leaves: list):
-        """The results for the flat list of array arguments."""
+        """Return the results for the flat list of array arguments."""
         arrays = [
             words_of(leaf) if key else self.arriving(leaf)
             for leaf, key in zip(leaves, self.keys, strict=True)
@@ -131,7 +133,7 @@ class Compiled:
         return jax.tree_util.tree_unflatten(self.out_tree, placed)
 
     def placed(self, result, aval) -> jax.Array:
-        """A result as JAX's: where it lies if JAX can have it there, else on the CPU."""
+        """Return a result as a jax.Array, on its device where JAX has it, else on the CPU."""
         if aval is None:
             return key_of(self.fetched(result))
         if self.staying is not None and not aval.weak_type:  # DLPack knows no weak types
@@ -155,7 +157,7 @@ def key_of(packed: np.ndarray) -> jax.Array:
 
 @cache
 def _placing() -> Callable:
-    """How NumPy arrays become jax.Arrays: a function of the array and its aval.
+    """Return the function of array and aval that turns NumPy arrays into jax.Arrays.
 
     JAX's own short way takes a third of the time of jax.device_put, but it is no public
     interface: it is tried once, and device_put serves where it is gone.
@@ -176,7 +178,7 @@ def _placing() -> Callable:
 
 
 def lower(traced, in_tree, registry: Registry, name: str, backend: str) -> Lowered:
-    """From what ``jax.jit(f).trace(...)`` returns."""
+    """Lower what ``jax.jit(f).trace(...)`` returns."""
     return Lowered(
         traced.jaxpr,
         jax.tree_util.tree_structure(traced.out_info),

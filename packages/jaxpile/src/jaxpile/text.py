@@ -1,4 +1,4 @@
-"""What the back ends that write source text share: expressions with named parts, and statements."""
+"""Common base of the back ends that write source text: named expressions and statements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TextWriter(Memos):
         raise NotImplementedError
 
     def declare(self, name: str, dtype) -> None:
-        """A local variable, before the loops that it outlives."""
+        """Declare a local variable before the loops that it outlives."""
 
     def for_head(self, name: str, low: str, high: str) -> str:
         raise NotImplementedError

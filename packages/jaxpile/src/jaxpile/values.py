@@ -41,7 +41,7 @@ class Value:
         return math.prod(self.shape)
 
     def at(self, indices: Sequence[Expr]) -> Expr:
-        """The element at other indices, one for each axis."""
+        """Return the element at other indices, one for each axis."""
         change = dict(zip(dims_of(self.shape), indices, strict=True))
         change = {old: new for old, new in change.items() if old.op == "dim"}
         return transform(self.expr, change) if self.expr.moves else self.expr
@@ -52,32 +52,32 @@ def full(shape: Sequence[int], value, dtype) -> Value:
 
 
 def whole(buffer: Buffer, shape: tuple[int, ...] | None = None) -> Value:
-    """The array that a buffer holds; in a shape of its own, where that is given."""
+    """Return the array that a buffer holds, in the given shape if there is one."""
     shape = buffer.shape if shape is None else shape
     return Value(shape, buffer.dtype, load(buffer, row_major(shape, dims_of(shape))))
 
 
 def buffer_of(value: Value) -> Buffer | None:
-    """The buffer whose content, all of it and in its order, is the value; None for others."""
+    """Return the buffer whose whole content, in order, is the value; None for others."""
     if value.expr.op != "load" or value.expr.attr.size != value.size:
         return None
     return value.expr.attr if is_identity(value.expr, value.shape) else None
 
 
 def is_identity(node: Expr, shape: Sequence[int]) -> bool:
-    """Whether a load reads, at each index of the shape, the element of that index."""
+    """Return True if a load reads, at each index of the shape, the element of that index."""
     return node.args[0] is row_major(shape, dims_of(shape))
 
 
 def loads_of(expr: Expr, buffers) -> list[Expr]:
-    """The loads below an expression that read one of the buffers."""
+    """Return the loads below an expression that read one of the buffers."""
     if not any(read in buffers for read in expr.reads):
         return []
     return [node for node in ordered([expr]) if node.op == "load" and node.attr in buffers]
 
 
 def pointwise(op: str, dtype, *values: Value, attr=None) -> Value:
-    """The operation on elements at equal indices; all values have one shape."""
+    """Apply the operation to elements at equal indices; all values have one shape."""
     expr = apply(op, np.dtype(dtype), *(value.expr for value in values), attr=attr)
     return Value(values[0].shape, expr.dtype, expr)
 
@@ -106,7 +106,7 @@ def broadcast(value: Value, shape: Sequence[int], axes: Sequence[int]) -> Value:
 def cut(
     value: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
 ) -> Value:
-    """A rectangular part, every ``steps``-th element of it; sizes are those of the result."""
+    """Return a rectangular part, every ``steps``-th element of it; sizes are the result's."""
     steps = steps or [1] * len(sizes)
     dims = dims_of(sizes)
     return view(
@@ -128,7 +128,10 @@ def reverse(value: Value, axes: Sequence[int]) -> Value:
 
 
 def reshape(value: Value, shape: Sequence[int]) -> Value | None:
-    """The elements in row-major order in another shape; None where only a copy would be cheap."""
+    """Return the elements in row-major order in another shape.
+
+    None where only a copy would be cheap.
+    """
     shape = tuple(shape)
     if not value.size:
         return full(shape, 0, value.dtype)

@@ -18,7 +18,7 @@ CUDA = 2
 
 
 def on_device(array) -> bool:
-    """Whether an array lies on a CUDA device: JAX's, CuPy's, Numba's."""
+    """Return True if an array lies on a CUDA device: JAX's, CuPy's or Numba's."""
     kind = type(array)  # a class has these names too
     if hasattr(kind, "__dlpack_device__"):
         return not isinstance(array, np.ndarray) and array.__dlpack_device__()[0] == CUDA
@@ -26,13 +26,15 @@ def on_device(array) -> bool:
 
 
 def arriving(array):
-    """An argument as it is where it lies on a device, else as NumPy's."""
+    """Return an argument unchanged if it lies on a device, else as a NumPy array."""
     return array if on_device(array) else np.asarray(array)
 
 
 def taken(cp, array, dtype: np.dtype):
-    """An argument as CuPy's, of one dimension. Of the device's own, what has gaps or another dtype
-    is copied there."""
+    """Return an argument as a one-dimensional CuPy array.
+
+    A device array with gaps or another dtype is copied on the device.
+    """
     by_dlpack = on_device(array) and hasattr(array, "__dlpack__")
     found = cp.from_dlpack(array) if by_dlpack else cp.asarray(array)
     return found.astype(dtype, copy=False).reshape(-1)
@@ -40,7 +42,9 @@ def taken(cp, array, dtype: np.dtype):
 
 @cache
 def staying(cp) -> Callable[[Any], jax.Array] | None:
-    """What makes CuPy's arrays JAX's without a copy; None where JAX has no such device.
+    """Return the function that turns CuPy arrays into JAX arrays without a copy.
+
+    None where JAX has no such device.
 
     Tried with one: the device may be missing in JAX, or be virtual.
     """

@@ -47,7 +47,7 @@ class Plan:
 
 
 def generate(program: Program) -> Plan:
-    """The kernels of a program, which must have been translated for the target "gpu"."""
+    """Generate the kernels of a program that was translated for the target "gpu"."""
     kernels: list[Kernel] = []
 
     def planned(steps: list) -> list:

@@ -7,7 +7,7 @@ from jaxpile.program import Buffer, Loop, Nest, Repeat, Store, expressions, walk
 
 
 def by_columns(step: Repeat) -> Nest | None:
-    """The loop within the nest instead of around it; None where that may change the result.
+    """Move the loop inside the nest; return None where that may change the result.
 
     It may not where the body is more than one nest, or where an index of the nest touches what
     another one writes.
@@ -36,8 +36,11 @@ def by_columns(step: Repeat) -> Nest | None:
 
 
 def home_of(position: Expr, nest: Nest) -> int | None:
-    """Where an index of the nest is at home: its place modulo the nest's size is its own number
-    plus this; None where it is not so for every index and every turn of the loop."""
+    """Return the offset between an index of the nest and its home position.
+
+    The index's home is its place modulo the nest's size, which is its own number plus this offset.
+    None where that does not hold for every index and every iteration of the loop.
+    """
     own = row_major([high for _, high in nest.ranges], dims_of(high for _, high in nest.ranges))
     rest = linear([(position, 1), (own, -1)])
     if rest.op == "const":

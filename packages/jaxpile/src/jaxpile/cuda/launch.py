@@ -41,7 +41,7 @@ class Launcher:
         self.queued: deque[tuple[Any, list]] = deque()
 
     def __call__(self, arrays: list) -> list:
-        """The results, CuPy's arrays, for arrays of the host or the device."""
+        """Run the kernels; return CuPy arrays for arrays of the host or the device."""
         cp = self.cupy
         if self.constants is None:
             self.constants = {
@@ -68,8 +68,11 @@ class Launcher:
         return results
 
     def keep(self, arguments: list) -> None:
-        """Hold arguments until the launches that read them are done: what another library owns it
-        may give to its next array, on a stream that does not wait for CuPy's."""
+        """Hold arguments until the launches that read them are done.
+
+        Another library may give the memory that it owns to its next array, on a stream that does
+        not wait for CuPy's.
+        """
         event = self.cupy.cuda.Event(disable_timing=True)
         event.record()
         self.queued.append((event, arguments))

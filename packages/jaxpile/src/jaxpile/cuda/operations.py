@@ -104,7 +104,7 @@ def unsigned(dtype: np.dtype) -> str:
 
 
 def constant(value, dtype: np.dtype) -> str:
-    """A literal; NaN and infinity by their bits."""
+    """Return a C++ literal; NaN and infinity are written by their bits."""
     if dtype == BOOL:
         return "true" if value else "false"
     if dtype.kind == "f":
@@ -125,7 +125,7 @@ def constant(value, dtype: np.dtype) -> str:
 
 
 def operation(node: Expr, args: list[str]) -> str:
-    """The C++ expression of a node whose arguments are C++ expressions."""
+    """Return the C++ expression of a node whose arguments are C++ expressions."""
     op, dtype = node.op, node.dtype
     source = node.args[0].dtype
     real = source.kind == "f"

@@ -41,7 +41,7 @@ ON_STACK = 16
 
 
 def generate(program: Program, places: dict[Buffer, int]) -> str:
-    """The text of the module; ``places`` gives each buffer its place in the table of addresses."""
+    """Return the module text; ``places`` maps each buffer to its place in the address table."""
     module = ir.Module(name=program.name)
     users = [reads_of([step]) | writes_of([step]) for step in program.steps]
     counts = Counter(buffer for used in users for buffer in used)
@@ -117,7 +117,7 @@ class StepWriter(Memos):
     # --- steps ---
 
     def step(self, step) -> None:
-        """The whole function; a nest runs over the part of its first range that it is given."""
+        """Write the whole function; a nest runs over the given part of its first range."""
         if isinstance(step, Nest) and step.ranges:
             self.nest(step, self.range)
         else:
@@ -182,7 +182,7 @@ class StepWriter(Memos):
 
     @contextmanager
     def counting(self, variable: Expr, low, high):
-        """A loop of the variable over low <= v < high (numbers or LLVM values)."""
+        """Write a loop of the variable over low <= v < high (numbers or LLVM values)."""
         low, high = (ir.Constant(I64, end) if isinstance(end, int) else end for end in (low, high))
         builder, before = self.builder, self.builder.block
         head = self.function.append_basic_block("loop")
@@ -258,7 +258,7 @@ class StepWriter(Memos):
     # --- expressions ---
 
     def value(self, expr: Expr):
-        """The LLVM value of an expression at this place."""
+        """Return the LLVM value of an expression at this place."""
         if not self.calls:
             expr = written_out(expr, self.written)
         memo = {}
@@ -312,7 +312,7 @@ class StepWriter(Memos):
 
 
 def written_out(expr: Expr, memo: dict[Expr, Expr]) -> Expr:
-    """The expression with exp, sin and so on as arithmetic."""
+    """Return the expression with exp, sin and so on written as arithmetic."""
     for node in ordered([expr], memo):
         args = tuple(memo[arg] for arg in node.args)
         if node.op in WRITTEN_OUT:

@@ -19,8 +19,11 @@ MANY_SUMS = 64
 
 @cache
 def _processor() -> tuple[str, str]:
-    """Name and features of the processor to write for: this one, with every instruction set it has,
-    or the one that Numba's ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` say."""
+    """Return name and features of the processor to compile for.
+
+    It is this processor with every instruction set it has, or the one that Numba's
+    ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` name.
+    """
     if name := os.environ.get("NUMBA_CPU_NAME"):
         return name, os.environ.get("NUMBA_CPU_FEATURES", "")
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
@@ -35,7 +38,7 @@ def _new_machine(**options: bool):
 
 @cache
 def target_machine():
-    """A machine of that processor; and the C library's functions."""
+    """Return a target machine for that processor, and the C library's functions."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     library = ctypes.util.find_library("m")
@@ -46,13 +49,13 @@ def target_machine():
 
 @cache
 def vector_bytes() -> int:
-    """The width of this CPU's vector registers."""
+    """Return the width of this CPU's vector registers in bytes."""
     features = llvm.get_host_cpu_features()
     return 64 if features.get("avx512f") else 32 if features.get("avx") else 16
 
 
 def optimised(text: str):
-    """The module, verified and after LLVM's own passes, the vectorisers among them."""
+    """Verify the module and run LLVM's own passes on it, including the vectorisers."""
     machine = target_machine()
     module = llvm.parse_assembly(text)
     module.verify()
@@ -71,7 +74,7 @@ def optimised(text: str):
 
 
 def _with_sums_hidden(text: str) -> str:
-    """The module after its passes, each sum of 32-bit integers behind a ``freeze``.
+    """Return the optimised module with each sum of 32-bit integers behind a ``freeze``.
 
     Indices have 64 bits. Loop strength reduction, which LLVM runs while it writes machine code,
     takes the rounds of a random number generator for one sum of hundreds of terms, and seconds to
@@ -104,6 +107,6 @@ class MachineCode:
 
 
 def _own_machine():
-    """A target machine for one engine, which takes possession of it."""
+    """Return a target machine for one engine, which takes ownership of it."""
     target_machine()
     return _new_machine(jit=True)

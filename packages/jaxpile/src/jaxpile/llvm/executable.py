@@ -22,7 +22,7 @@ _spare: list[np.ndarray] = []
 
 
 def cores() -> int:
-    """The cores this process may use; JAXPILE_THREADS overrides it."""
+    """Return the number of cores this process may use; JAXPILE_THREADS overrides it."""
     asked = os.environ.get("JAXPILE_THREADS", "")
     if asked:
         return max(1, int(asked))
@@ -56,7 +56,7 @@ def borrowed(nbytes: int) -> tuple[np.ndarray, int]:
 
 
 def laid_out(program: Program, temps: list[Buffer]) -> tuple[list[int], int]:
-    """Where each temporary buffer lies, and how many bytes that takes.
+    """Return the offset of each temporary buffer and the bytes that they need in all.
 
     Buffers that no step uses together, nor one between the other's steps, may lie in one place.
     """
@@ -103,7 +103,7 @@ class Executable:
         self.large = any(share for _, share in self.shares)
 
     def __call__(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """The outputs, in new memory. The arrays must be contiguous."""
+        """Return the outputs in new memory. The arrays must be contiguous."""
         outputs = []
         addresses = [address_of(array) for array in arrays]
         for shape, dtype, nbytes in self.results:

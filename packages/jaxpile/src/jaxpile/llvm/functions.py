@@ -23,13 +23,13 @@ I64 = ir.IntType(64)
 
 
 def called(steps: list) -> bool:
-    """Whether the steps have too many functions to write each of them out."""
+    """Return True if the steps have too many functions to write out each of them."""
     nodes = ordered(expr for item in walk(steps) for expr in expressions(item))
     return sum(node.op in WRITTEN_OUT for node in nodes) > INLINE
 
 
 def function_for(module: ir.Module, node: Expr) -> ir.Function:
-    """The function of a node's operation and dtype; it and its vector forms are made once."""
+    """Return the function of a node's operation and dtype; make it and its vector forms once."""
     name = f"jx_{node.op}_{node.dtype.name}"
     if name not in module.globals:
         kind = type_of(node.dtype)
@@ -43,12 +43,12 @@ def function_for(module: ir.Module, node: Expr) -> ir.Function:
 
 
 def lanes_of(itemsize: int) -> list[int]:
-    """How many numbers LLVM may take at once: a whole vector register, or half of one."""
+    """Return the lane counts LLVM may use: a whole vector register, or half of one."""
     return [vector_bytes() // itemsize, vector_bytes() // itemsize // 2]
 
 
 def vector_form(module: ir.Module, node: Expr, name: str, lanes: int) -> None:
-    """A loop over the lanes, in which the function is written out: LLVM makes vectors of it."""
+    """Write a loop over the lanes with the function inlined, which LLVM vectorises."""
     kind = type_of(node.dtype)
     vector = ir.VectorType(kind, lanes)
     function = ir.Function(module, ir.FunctionType(vector, [vector]), name)
@@ -72,7 +72,7 @@ def vector_form(module: ir.Module, node: Expr, name: str, lanes: int) -> None:
 
 
 def value(builder: ir.IRBuilder, node: Expr, argument):
-    """The operation on an LLVM value, written out."""
+    """Write out the operation on an LLVM value."""
     x = local("x", node.dtype)
     memo = {x: argument}
     root = WRITTEN_OUT[node.op](x)
@@ -86,7 +86,7 @@ def value(builder: ir.IRBuilder, node: Expr, argument):
 
 
 def announced(text: str) -> str:
-    """The module's text with the vector forms named at each call: llvmlite has no words for it."""
+    """Name the vector forms at each call in the module's text, which llvmlite cannot do."""
     names = sorted(set(re.findall(r'define \w+ @"(jx_\w+)"\(', text)))
     for number, name in enumerate(names):
         text = re.sub(rf'(call \w+ @"{name}"\([^)]*\))', rf"\1 #{number}", text)

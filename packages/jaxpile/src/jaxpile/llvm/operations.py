@@ -24,7 +24,7 @@ FLOAT_UNARY = {
 
 
 def type_of(dtype: np.dtype) -> ir.Type:
-    """The type of a value in a register; booleans are one bit there and a byte in memory."""
+    """Return the type of a value in a register; booleans are one bit there and a byte in memory."""
     if dtype == BOOL:
         return ir.IntType(1)
     if dtype.kind in "iu":
@@ -53,7 +53,7 @@ def constant(node: Expr) -> ir.Constant:
 
 
 def intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, *args):
-    """A call of an LLVM intrinsic, or of a function of the C library, by its full name."""
+    """Call an LLVM intrinsic, or a function of the C library, by its full name."""
     module = builder.module
     function = module.globals.get(name)
     if function is None:
@@ -67,7 +67,7 @@ def suffix(dtype: np.dtype) -> str:
 
 
 def emit(builder: ir.IRBuilder, node: Expr, args: list):
-    """The instruction for a node whose arguments are already values."""
+    """Emit the instruction for a node whose arguments are already values."""
     op, dtype = node.op, node.dtype
     source = node.args[0].dtype if node.args else dtype
     real = source.kind == "f"

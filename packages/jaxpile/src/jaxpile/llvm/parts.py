@@ -11,7 +11,7 @@ SHARE_FROM = 400_000
 
 
 def parts_of(program: Program) -> list[tuple[list[int], tuple[int, int], bool]]:
-    """What is called at once: steps by number, their extent, and whether threads share it.
+    """Return the units of one call: steps by number, their extent, and whether threads share it.
 
     A large step is a part of its own; the small ones between two of those are one part.
     """
@@ -26,12 +26,12 @@ def parts_of(program: Program) -> list[tuple[list[int], tuple[int, int], bool]]:
 
 
 def extent_of(step) -> tuple[int, int]:
-    """The outermost range of a step: what threads may share between them."""
+    """Return the outermost range of a step, which threads may share."""
     return step.ranges[0] if isinstance(step, Nest) and step.ranges else (0, 1)
 
 
 def work(step) -> int:
-    """Iterations of a nest times what one costs."""
+    """Return the iterations of a nest times the cost of one."""
     if not isinstance(step, Nest):
         return 0
     each = sum(cost(expr, 1000) for item in walk(step.body) for expr in expressions(item))

@@ -46,5 +46,5 @@ def _all() -> Registry:
 
 
 def default_registry() -> Registry:
-    """A copy of the registry of all translators of this package."""
+    """Return a copy of the registry of all translators of this package."""
     return _all().extended()

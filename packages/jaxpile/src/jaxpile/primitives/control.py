@@ -27,7 +27,7 @@ from jaxpile.values import Value, broadcast, full, pointwise, whole
     "custom_lin",
 )
 def call(driver, equation, *operands):
-    """A function within the function: its equations are translated in its place."""
+    """Translate the equations of an inner function in its place."""
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
         if name in equation.params:
             return driver.inline(equation.params[name], [], operands)
@@ -45,13 +45,13 @@ def carries_for(driver, values) -> list:
 
 
 def at_level(buffers, level: int) -> None:
-    """The loop of that level may overwrite the buffers."""
+    """Allow the loop of that level to overwrite the buffers."""
     for buffer in buffers:
         buffer.level = level
 
 
 def scan_parts(equation) -> tuple[int, int]:
-    """Of a scan: how many operands are constants, and how many are carries.
+    """Return how many operands of a scan are constants, and how many are carries.
 
     JAX's parameters for this change from version to version. What goes row by row has one axis
     less in the body than outside of it; a carry has as many.
@@ -138,7 +138,10 @@ def while_(driver, equation, *operands):
 
 
 def _where(each: Value, new: Value, old: Value) -> Value:
-    """The new values where the answer is yes; its axes are the first ones of the values."""
+    """Select the new values where the condition holds.
+
+    The condition's axes are the first axes of the values.
+    """
     answer = broadcast(each, new.shape, range(len(each.shape)))
     return pointwise("select", new.dtype, answer, new, old)
 
@@ -168,7 +171,7 @@ def cond(driver, equation, which, *operands):
 
 @translates("custom_linear_solve")
 def custom_linear_solve(driver, equation, *operands):
-    """The solver that the program brought along; the others are for derivatives."""
+    """Translate the solver that the program brought along; the others serve derivatives."""
     lengths, jaxprs = equation.params["const_lengths"], equation.params["jaxprs"]
     first = lengths.matvec + lengths.vecmat
     consts = operands[first : first + lengths.solve]
@@ -177,7 +180,7 @@ def custom_linear_solve(driver, equation, *operands):
 
 @translates("platform_index")
 def platform_index(driver, equation):
-    """Which case of lax.platform_dependent is the CPU's: results are on the CPU."""
+    """Choose the CPU's case of lax.platform_dependent, because results are on the CPU."""
     for number, platforms in enumerate(equation.params["platforms"]):
         if platforms is None or "cpu" in platforms:
             return full((), number, np.int32)
@@ -186,7 +189,7 @@ def platform_index(driver, equation):
 
 @translates("call_hi_primitive")
 def call_hi_primitive(driver, equation, *operands):
-    """What JAX 0.12 defines by simpler primitives, and says how: searchsorted, for example."""
+    """Translate what JAX 0.12 defines by simpler primitives, such as searchsorted."""
     definition = equation.params["_prim"]
 
     def function(*leaves):

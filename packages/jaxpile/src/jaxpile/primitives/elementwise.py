@@ -128,7 +128,10 @@ def total_order(driver, equation, x, y):
 
 
 def rank(x: Expr) -> Expr:
-    """An integer that orders floats: their bits, all but the sign flipped for negative ones."""
+    """Return an integer that orders floats.
+
+    It is their bits, with all but the sign flipped for negative ones.
+    """
     if x.dtype.kind != "f":
         return x
     kind = np.dtype(f"int{8 * x.dtype.itemsize}")
@@ -215,7 +218,10 @@ def reduce_precision(driver, equation, x):
 
 
 def rounded(x: Expr, exponent: int, mantissa: int) -> Expr:
-    """To the nearest float with fewer bits, ties to even; too large is infinite, too small 0."""
+    """Round to the nearest float with fewer bits, ties to even.
+
+    Too large becomes infinite, too small becomes 0.
+    """
     own, kind = np.finfo(x.dtype), np.dtype(f"uint{8 * x.dtype.itemsize}")
     result = x
     if own.nmant > mantissa:

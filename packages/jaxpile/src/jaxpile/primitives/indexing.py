@@ -21,19 +21,22 @@ from jaxpile.values import Value, view, whole
 
 
 def as_index(expr: Expr) -> Expr:
-    """A value from an array as an index."""
+    """Return a value from an array as an index."""
     return apply("cast", INDEX, expr)
 
 
 def within(start: Expr, most: int) -> Expr:
-    """Whether 0 <= start <= most."""
+    """Return the condition 0 <= start <= most."""
     return apply(
         "and", BOOL, apply("ge", BOOL, start, index(0)), apply("le", BOOL, start, index(most))
     )
 
 
 def missing(dtype: np.dtype):
-    """What JAX reads outside an array: NaN, the lowest integer, the highest unsigned one, True."""
+    """Return JAX's value for reads outside an array.
+
+    It is NaN, the lowest integer, the highest unsigned integer, or True.
+    """
     if dtype.kind in "fc":
         return np.nan
     if dtype.kind == "b":

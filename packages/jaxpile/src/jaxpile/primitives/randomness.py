@@ -56,7 +56,7 @@ def packed(words: Value) -> Value:
 
 
 def unpacked(keys: Value) -> Value:
-    """The words of keys, uint32[..., 2]."""
+    """Return the words of keys, uint32[..., 2]."""
     shape = (*keys.shape, 2)
     *outer, last = dims_of(shape)
     both = keys.at(outer)
@@ -116,7 +116,7 @@ def random_seed(driver, equation, seeds):
 
 @translates("iota_2x32_shape")
 def iota_2x32_shape(driver, equation):
-    """The position of each element as 64 bits in two words."""
+    """Return the position of each element as 64 bits in two words."""
     shape = tuple(equation.params["shape"])
     if not all(shape):
         return [full(shape, 0, U4), full(shape, 0, U4)]

@@ -45,7 +45,7 @@ def highest(dtype: np.dtype):
 
 
 def monoid(name: str, dtype: np.dtype):
-    """The operation and its neutral element."""
+    """Return the operation and its neutral element."""
     kind = name.rpartition("_")[2]
     if dtype.kind == "c" and kind not in ("sum", "prod"):
         raise UnsupportedType(f"{kind!r} of complex numbers is not translated")
@@ -72,7 +72,7 @@ def reduction(driver, equation, x):
 
 
 def reduce(driver, x: Value, axes: list[int], op: str, neutral) -> Value:
-    """The operation over the axes, in an order that suits the memory."""
+    """Reduce over the axes in an order that suits the memory."""
     builder = driver.builder
     kept = [axis for axis in range(len(x.shape)) if axis not in axes]
     shape = tuple(x.shape[axis] for axis in kept)
@@ -203,7 +203,7 @@ def in_parts(builder, x: Value, out, op: str, start) -> None:
 
 @translates("argmax", "argmin")
 def arg_extreme(driver, equation, x):
-    """The first index of the extreme; a NaN counts as one."""
+    """Return the first index of the extreme; a NaN counts as one."""
     (axis,), dtype = equation.params["axes"], np.dtype(equation.params["index_dtype"])
     builder = driver.builder
     kept = [a for a in range(len(x.shape)) if a != axis]

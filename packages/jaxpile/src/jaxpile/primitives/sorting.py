@@ -23,7 +23,10 @@ from jaxpile.values import Value, cast, cut, pointwise
 
 
 def before(keys: list[tuple[Expr, Expr]]) -> Expr:
-    """Whether the first of each pair comes first: keys in order, NaN last, -0 equal to 0."""
+    """Return the condition that the first of each pair comes first.
+
+    Keys are compared in order, NaN comes last, and -0 equals 0.
+    """
     answer = const(False, BOOL)
     for x, y in reversed(keys):
         less, more = apply("lt", BOOL, x, y), apply("lt", BOOL, y, x)
@@ -43,7 +46,7 @@ def sort(driver, equation, *operands):
 
 @translates("top_k")
 def top_k(driver, equation, x):
-    """The largest along the last axis and their places: a stable sort, the largest first."""
+    """Return the largest values along the last axis and their places, by a stable sort."""
     axis = equation.params.get("axis", -1) % len(x.shape)
     shape = tuple(equation.outvars[0].aval.shape)
     key = pointwise("not", rank(x.expr).dtype, Value(x.shape, x.dtype, rank(x.expr)))
@@ -53,7 +56,7 @@ def top_k(driver, equation, x):
 
 
 def in_order(driver, operands, axis: int, count: int) -> list[Value]:
-    """The operands' rows along an axis, in the order of the first ``count`` of them."""
+    """Sort the operands' rows along an axis by the first ``count`` of them."""
     builder, shape = driver.builder, operands[0].shape
     length = shape[axis]
     if length < 2 or not operands[0].size:

@@ -33,7 +33,7 @@ def reduce_window(driver, equation, x):
 
 
 def padded(driver, x: Value, filler, margins, dilation) -> Value:
-    """The array with margins, and its elements apart from each other; dear ones computed once."""
+    """Pad and dilate the array; expensive elements are computed once."""
     widths = [
         (int(low), int(high), int(apart) - 1)
         for (low, high), apart in zip(margins, dilation, strict=True)
@@ -43,7 +43,7 @@ def padded(driver, x: Value, filler, margins, dilation) -> Value:
 
 @translates("conv_general_dilated")
 def convolution(driver, equation, left, right):
-    """Sums of products of a window and the kernel, which is not flipped; groups of features."""
+    """Translate a convolution: the kernel is not flipped, and features come in groups."""
     params, aval = equation.params, equation.outvars[0].aval
     if params["batch_group_count"] != 1:
         raise driver.refuse(equation, "batch_group_count other than 1")
@@ -84,7 +84,10 @@ def convolution(driver, equation, left, right):
 
 @translates("select_and_scatter_add")
 def select_and_scatter_add(driver, equation, source, operand):
-    """The gradient of pooling: each number goes to the first largest element of its window."""
+    """Translate the gradient of pooling.
+
+    Each number is added to the first largest element of its window.
+    """
     params = equation.params
     largest = params["select_prim"].name == "ge"
     sizes, steps, margins = (

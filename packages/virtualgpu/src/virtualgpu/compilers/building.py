@@ -15,8 +15,10 @@ def function(
     arguments: Sequence[ir.Type],
     module: ir.Module | None = None,
 ) -> tuple[ir.IRBuilder, tuple[ir.Value, ...]]:
-    """A function that answers a word: a builder at its start, and its arguments. Internal to
-    ``module``, or alone in one of its own."""
+    """Return a builder at the start of a new function, and the function's arguments.
+
+    The function returns a word. It is internal to ``module``, or alone in a module of its own.
+    """
     made = ir.Function(module or ir.Module(name), ir.FunctionType(_WORD, arguments), name)
     if module is not None:
         made.linkage = "internal"
@@ -24,7 +26,7 @@ def function(
 
 
 def variable(build: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """A place on the stack that holds ``value`` first."""
+    """Return a stack slot that is initialised with ``value``."""
     with build.goto_entry_block():
         place = build.alloca(value.type)
     build.store(value, place)
@@ -49,7 +51,7 @@ def intrinsic(
 def declare(
     module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]
 ) -> ir.Function:
-    """The function of another module by its full name, declared in this one."""
+    """Declare a function of another module by its full name."""
     known = module.globals.get(name)
     return ir.Function(module, ir.FunctionType(result, arguments), name) if known is None else known
 

@@ -34,13 +34,13 @@ _written = 0
 
 
 def switch_off() -> None:
-    """From now on this process neither reads nor writes: for the one that judges others' code."""
+    """Disable the cache in this process, for the grader, which runs others' code."""
     global _off
     _off = True
 
 
 def folder() -> Path | None:
-    """Where the code lies, whether or not the folder exists; None where there is no cache."""
+    """Return the cache's folder, which may not exist yet; None where there is no cache."""
     chosen = os.environ.get("VIRTUALGPU_CACHE", "")
     if _off or chosen == "0":
         return None
@@ -57,7 +57,7 @@ def folder() -> Path | None:
 
 
 def is_private(place: Path) -> bool:
-    """Whether a folder exists that this user alone can write."""
+    """Return True if a folder exists that this user alone can write."""
     try:
         status = place.stat()
     except OSError:
@@ -66,7 +66,7 @@ def is_private(place: Path) -> bool:
 
 
 def fetch(key: bytes) -> bytes | None:
-    """The code that was kept under ``key``, or None."""
+    """Return the code cached under ``key``, or None."""
     place = folder()
     if place is None or not is_private(place):
         return None
@@ -86,7 +86,7 @@ def fetch(key: bytes) -> bytes | None:
 
 
 def has(key: bytes) -> bool:
-    """Whether there is a file for ``key``: :func:`fetch` may still find it damaged."""
+    """Return True if there is a file for ``key``; :func:`fetch` may still find it damaged."""
     place = folder()
     return place is not None and (place / (key.hex() + _SUFFIX)).is_file()
 
@@ -117,7 +117,7 @@ def keep(key: bytes, code: bytes) -> None:
 
 
 def entries(place: Path) -> Iterator[tuple[float, int, str]]:
-    """The files of the cache, finished or not: when each was last used, its bytes, its path."""
+    """Yield the cache's files, finished or not: time of last use, bytes, path."""
     with suppress(OSError), os.scandir(place) as found:
         for entry in found:
             if entry.name.endswith((_SUFFIX, _UNFINISHED)):
@@ -127,8 +127,10 @@ def entries(place: Path) -> Iterator[tuple[float, int, str]]:
 
 
 def trim(place: Path, limit: int = LIMIT) -> None:
-    """Where there are more than ``limit`` bytes, remove what was used longest ago until a quarter
-    of them is free; and remove what a process that was killed has left unfinished."""
+    """Remove the least recently used files once the cache exceeds ``limit`` bytes.
+
+    A quarter of the limit is freed. Unfinished files of killed processes are removed too.
+    """
     kept = sorted(entries(place))
     for used, _, path in kept:
         if path.endswith(_UNFINISHED) and time.time() - used > _HOUR:

@@ -1,4 +1,4 @@
-"""Where CUDA's headers are, and those of a C library that NVRTC does not have.
+"""Header folders: CUDA's own, and the C library's headers that NVRTC lacks.
 
 NVRTC compiles device code only and knows no host headers. Code written for nvcc includes
 ``<stdio.h>`` or ``<stdint.h>`` for declarations that the device compiler has anyway;
@@ -104,8 +104,11 @@ using cuda::std::atan; using cuda::std::asinh; using cuda::std::acosh; using cud
 
 @cache
 def include_paths() -> tuple[str, ...]:
-    """Folders with the CUDA headers that the installed wheels bring (``cuda_fp16.h``,
-    ``cooperative_groups.h``, CCCL's ``cub/`` and ``cuda/std/`` ...)."""
+    """Return the folders of the CUDA headers in the installed wheels.
+
+    These are ``cuda_fp16.h``, ``cooperative_groups.h``, CCCL's ``cub/`` and ``cuda/std/`` and
+    others.
+    """
     from cuda import pathfinder
 
     found = []

@@ -59,8 +59,11 @@ def linkable(text: str, symbol: str, passes: Passes = "none") -> str:
 
 
 def load(names: Iterable[str]) -> bool:
-    """Load what :func:`linkable` compiled before, in this process or another, by the names that it
-    gave. False, and nothing is done, where something is missing."""
+    """Load what :func:`linkable` compiled before, by the names that it returned.
+
+    It may have been compiled in another process. Returns False, and loads nothing, where something
+    is missing.
+    """
     with lock:
         missing = {}
         for name in names:
@@ -75,14 +78,16 @@ def load(names: Iterable[str]) -> bool:
 
 
 def needed(name: str) -> list[str]:
-    """The names of a function that :func:`linkable` has compiled here and of those that it calls;
-    its own comes last."""
+    """Return the names of a compiled function and of those that it calls.
+
+    :func:`linkable` has compiled it in this process; its own name comes last.
+    """
     found = [one for other in _calls[name] for one in needed(other)]
     return [*dict.fromkeys(found), name]
 
 
 def address(name: str) -> int:
-    """Where a function lies that is loaded."""
+    """Return the address of a loaded function."""
     with lock:
         return int(_engine().get_function_address(name))
 
@@ -107,7 +112,7 @@ _HEAD = object.__basicsize__  # bytes
 
 
 def pointer(array: np.ndarray) -> int:
-    """Where an array's elements start; the caller keeps the array alive.
+    """Return the address of an array's first element; the caller keeps the array alive.
 
     Read from the array's object, as NumPy's header does for every extension (``PyArray_DATA``):
     the first field behind Python's. ``__array_interface__`` takes 7 times as long (3.5 µs), and
@@ -145,7 +150,7 @@ def _engine() -> Any:
 
 @functools.cache
 def compiler() -> str:
-    """What the code depends on beside its text: this module, too."""
+    """Return what the machine code depends on besides its text, this module included."""
     from virtualgpu import __version__
 
     with contextlib.suppress(OSError):  # there may be no file

@@ -28,8 +28,10 @@ U8 = np.ndarray
 
 
 class Words:
-    """Words of 64 bits that have names: an annotation, as those of arrays are. What it is given
-    to is their address."""
+    """Annotation of a record of named 64-bit words.
+
+    A variable with this annotation holds the record's address.
+    """
 
     at: ClassVar[dict[str, int]]  # which word has which name
 
@@ -40,7 +42,7 @@ class Words:
 
 
 def call(address: int, *arguments: Any) -> int:
-    """What the function at ``address`` answers."""
+    """Return the result of the function at ``address``."""
     signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(arguments))
     return int(signature(address)(*arguments))
 
@@ -97,8 +99,11 @@ class Compilable:
 
 @cache
 def _definitions(filename: str) -> dict[int, ast.FunctionDef]:
-    """The functions in a file, by their first line. (To take each from the file by itself, as
-    :func:`inspect.getsource` does, takes three times as long for the loops of a check.)"""
+    """Return the functions in a file by their first line.
+
+    :func:`inspect.getsource` would parse the file for each, which takes three times as long for the
+    loops of a check.
+    """
     tree = ast.parse("".join(linecache.getlines(filename)))
     return {
         min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]): node
@@ -210,7 +215,7 @@ class _Translation:
             self.value(node.value)
 
     def on_pass(self, node: ast.Pass) -> None:
-        """Nothing."""
+        """Translate ``pass`` to nothing."""
 
     def on_assign(self, node: ast.Assign) -> None:
         value = self.value(node.value)
@@ -218,7 +223,7 @@ class _Translation:
             self.assign(target, value)
 
     def on_annassign(self, node: ast.AnnAssign) -> None:
-        """A number that is the address of an array, or of words."""
+        """Translate the annotation of a number that is the address of an array or of words."""
         if not isinstance(node.target, ast.Name) or node.value is None:
             self.refuse(node)
         self.annotate(node.target.id, node.annotation)
@@ -306,7 +311,7 @@ class _Translation:
     # -- expressions ---------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> str:
-        """An i64."""
+        """Return the expression as an i64."""
         if isinstance(node, ast.Constant) and isinstance(node.value, bool | int):
             return str(int(node.value))
         if isinstance(node, ast.Name):
@@ -339,7 +344,11 @@ class _Translation:
         return self.new(f"{_BINARY[type(operator)]} i64 {left}, {right}")
 
     def condition(self, node: ast.expr) -> str:
-        """An i1. ``and`` and ``or`` stop early: what follows may index by what went before."""
+        """Return the expression as an i1.
+
+        ``and`` and ``or`` stop early, because the right side may index by what the left side has
+        checked.
+        """
         if isinstance(node, ast.Compare):
             if len(node.ops) != 1 or type(node.ops[0]) not in _COMPARE:
                 self.refuse(node)
@@ -370,13 +379,13 @@ class _Translation:
         return value if element == "i64" else self.new(f"trunc i64 {value} to {element}")
 
     def pointer(self, name: str) -> str:
-        """To what the parameter or the number ``name`` points."""
+        """Return the pointer of the parameter or the number ``name``."""
         if name not in self.slots:
             return f"%{name}"
         return self.new(f"inttoptr i64 {self.new(f'load i64, ptr {self.slots[name]}')} to ptr")
 
     def place(self, node: ast.Subscript | ast.Attribute) -> tuple[str, str]:
-        """Where an element or a word lies, and its type."""
+        """Return the address of an element or a word, and its type."""
         if not isinstance(node.value, ast.Name):
             self.refuse(node)
         name = node.value.id
@@ -415,7 +424,7 @@ class _Translation:
         return f"ptr {self.new(f'inttoptr i64 {self.value(node)} to ptr')}"
 
     def provided(self, callee: object, node: ast.Call) -> str:
-        """A function that LLVM or the host has."""
+        """Call a function that LLVM or the host provides."""
         values = [self.value(argument) for argument in node.args]
         if callee is call:
             address = self.new(f"inttoptr i64 {values[0]} to ptr")

@@ -50,7 +50,7 @@ def compiled(
     *, inline: bool = True, passes: llvm.Passes = "all"
 ) -> Callable[[Callable[..., Any]], Loop]: ...
 def compiled(function: Callable | None = None, *, inline: bool = True, passes: llvm.Passes = "all"):
-    """Decorator: ``function`` as machine code over pointers and ints.
+    """Compile the decorated function to machine code over pointers and ints.
 
     ``inline=False`` keeps what is rarely needed out of the loops that call it. ``passes`` are
     LLVM's, where it is called from outside the language.
@@ -73,7 +73,7 @@ class Loop(Compilable):
         return self._compiled()(*arguments)
 
     def address(self) -> int:
-        """Where its machine code begins, for code that calls it."""
+        """Return the address of the machine code, for code that calls it."""
         return ctypes.cast(self._compiled(), ctypes.c_void_p).value or 0
 
     def _compiled(self) -> Any:

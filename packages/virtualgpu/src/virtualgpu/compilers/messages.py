@@ -57,7 +57,7 @@ _ADVICE = (
 
 
 def explain(log: str) -> str:
-    """An error message from NVRTC's log: each error's line, the code there and a caret."""
+    """Return an error message from NVRTC's log: each error's line, its code and a caret."""
     found = list(_errors(log))
     if unknown := re.search(r'Input name expression was: "\s*(.+?)\s*"', log):
         text = (
@@ -77,7 +77,7 @@ def explain(log: str) -> str:
 
 
 def of_the_source(log: str, folders: Sequence[str]) -> str:
-    """A log without the warnings about headers in ``folders``, which are not the reader's."""
+    """Return a log without the warnings about headers in ``folders``."""
     kept = [part for part in log.strip("\n").split("\n\n") if not part.startswith(tuple(folders))]
     if all(part.startswith(("Remark:", " ")) or not part.strip() for part in kept):
         return ""

@@ -17,7 +17,7 @@ _OPTIONS = ("-lto", "-ptx", "-lineinfo")
 
 
 def link_to_ptx(parts: Sequence[bytes], options: Sequence[str] = ("-arch=sm_90",)) -> str:
-    """The PTX of LTO-IR ``parts`` that call each other.
+    """Link LTO-IR ``parts`` that call each other and return their PTX.
 
     ``options`` are nvJitLink's; ``-arch=sm_…`` must be among them. Raises LinkError with what
     nvJitLink says, or where it is not installed.
@@ -47,7 +47,7 @@ def link_to_ptx(parts: Sequence[bytes], options: Sequence[str] = ("-arch=sm_90",
 
 
 def said(nvjitlink, handle: int) -> str:
-    """The log of a link's errors; empty where there is none."""
+    """Return the error log of a link; empty where there is none."""
     try:
         raw = bytearray(nvjitlink.get_error_log_size(handle))
         nvjitlink.get_error_log(handle, raw)

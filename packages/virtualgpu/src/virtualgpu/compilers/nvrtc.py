@@ -30,8 +30,11 @@ class CompilationError(VirtualGPUError):
 
 
 class Compiled(NamedTuple):
-    """What NVRTC made of a source: ``mangled`` has each name expression's name in the PTX,
-    ``log`` the compiler's warnings about the source."""
+    """Result of an NVRTC compilation.
+
+    ``mangled`` has each name expression's name in the PTX, ``log`` the compiler's warnings about
+    the source.
+    """
 
     ptx: str
     mangled: dict[str, str]
@@ -45,7 +48,7 @@ def compile_to_ptx(
     names: tuple[str, ...] = (),
     architecture: str = "sm_90",
 ) -> tuple[str, dict[str, str]]:
-    """The PTX and the mangled names of :func:`compile_cuda`."""
+    """Return the PTX and the mangled names of :func:`compile_cuda`."""
     compiled = compile_cuda(source, name, options, names, architecture)
     return compiled.ptx, dict(compiled.mangled)
 
@@ -153,8 +156,10 @@ def _flags(options: tuple[str, ...], architecture: str) -> list[str]:
 
 
 def source_path(source: str, name: str) -> str:
-    """The path by which the line table knows a source: nowhere on disk, unless ``name`` is a
-    real file. From then on :mod:`linecache` has its lines.
+    """Return the path by which the line table knows a source.
+
+    It is nowhere on disk, unless ``name`` is a real file. :mod:`linecache` has its lines from then
+    on.
 
     A frontend that pastes a user's text into generated code writes ``#line 1 "path"`` before it.
     """

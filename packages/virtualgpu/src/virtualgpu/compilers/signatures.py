@@ -52,7 +52,7 @@ class ParameterType(NamedTuple):
         return f"{name} *" if self.pointer else name
 
     def takes_array_of(self, dtype: np.dtype) -> bool:
-        """Whether an array of ``dtype`` is what a pointer of this type reads.
+        """Return True if a pointer of this type reads an array of ``dtype``.
 
         Bytes may be anything, as may structures; signed and unsigned of one size are alike, and
         a complex number is two of its parts.
@@ -73,7 +73,7 @@ def kernel_signature(
     options: tuple[str, ...] = (),
     headers: tuple[tuple[str, str], ...] = (),
 ) -> tuple[ParameterType, ...] | None:
-    """The parameters of ``kernel``, a name in the source or a name expression.
+    """Return the parameters of ``kernel``, a name in the source or a name expression.
 
     None where the compiler cannot say: a kernel that is overloaded, or known by its mangled name.
     """
@@ -88,7 +88,9 @@ def kernel_signatures(
     options: tuple[str, ...] = (),
     headers: tuple[tuple[str, str], ...] = (),
 ) -> tuple[tuple[ParameterType, ...] | None, ...] | None:
-    """The parameters of each of ``kernels``, by one compilation; None where one of them stops it.
+    """Return the parameters of each of ``kernels``, from one compilation.
+
+    None where one of them stops it.
 
     One for each would be work that grows with the square: a source of 82 small kernels, each
     launched once, took 28 s of processor time.
@@ -107,7 +109,7 @@ def kernel_signatures(
 
 
 def _parameters(variable: Variable | None) -> tuple[ParameterType, ...] | None:
-    """What a table says, which the compiler wrote as a variable's initial value."""
+    """Return the parameters in a table that the compiler wrote as a variable's initial value."""
     if variable is None or not variable.values:
         return () if variable is not None else None
     # The compiler writes bytes or words, and leaves zeros at the end out.

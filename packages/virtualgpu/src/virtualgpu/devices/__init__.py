@@ -40,9 +40,11 @@ _selected = threading.local()
 
 
 def every() -> list[Device]:
-    """The devices that frontends see, by number; the first call makes virtual GPUs, as many as
-    ``VIRTUALGPU_DEVICES`` says (one by default), and of these ``CUDA_VISIBLE_DEVICES`` lets this
-    process see."""
+    """Return the devices that frontends see, by number.
+
+    The first call makes virtual GPUs, as many as ``VIRTUALGPU_DEVICES`` says (one by default), of
+    which ``CUDA_VISIBLE_DEVICES`` lets this process see some.
+    """
     if not _devices:
         seen = visible(count := wanted())
         made = several(count)
@@ -56,7 +58,7 @@ def living() -> list[Device]:
 
 
 def number() -> int:
-    """Which of :func:`every` is this thread's device: 0 until :func:`select` says another."""
+    """Return this thread's index in :func:`every`: 0 until :func:`select` sets another."""
     chosen: int = getattr(_selected, "number", 0)
     return chosen if chosen < len(_devices or every()) else 0
 
@@ -69,7 +71,7 @@ def select(chosen: int) -> None:
 
 
 def no_device(chosen: int) -> str:
-    """Why there is no device ``chosen``, and how to have one."""
+    """Explain why there is no device ``chosen``, and how to get one."""
     count = len(every())
     there = "one virtual GPU, number 0" if count == 1 else f"{count} virtual GPUs, 0 to {count - 1}"
     return (
@@ -79,12 +81,12 @@ def no_device(chosen: int) -> str:
 
 
 def current() -> Device:
-    """The device that this thread's frontends use."""
+    """Return the device that this thread's frontends use."""
     return (_devices or every())[number()]
 
 
 def owner(address: int) -> Device:
-    """The device that has ``address``; the current one where no device is known to."""
+    """Return the device that has ``address``; the current one where no device is known to."""
     if len(found := every()) > 1:
         for one in found:
             memory = getattr(one, "memory", None)
@@ -94,8 +96,10 @@ def owner(address: int) -> Device:
 
 
 def device_address(address: int) -> int:
-    """The device's address of a byte at the host's ``address``, where it is a device's too; else
-    ``address``."""
+    """Return the device address of a byte at the host's ``address``.
+
+    Returns ``address`` itself where it is no device's.
+    """
     for one in every():
         if (mapping := getattr(getattr(one, "memory", None), "mapping", None)) is not None and (
             mapping.host <= address < mapping.host + mapping.raw.size

@@ -1,4 +1,4 @@
-"""When a launch leaves the interpreter for native code: by counted work, never by the clock.
+"""Change from the interpreter to native code, decided by counted work, never by the clock.
 
 The work of a launch is counted by :meth:`~virtualgpu.launch.launch.Launch.spend`; compiling has a
 price in the same unit. Native code takes over as soon as the work that is done, and the work that
@@ -33,8 +33,10 @@ COPYING, PART = 0.5, 0.5
 
 
 def natively(launch: Launch, first: int) -> bool:
-    """Have native code run the blocks from ``first`` on, where that pays; False where it does not,
-    or cannot."""
+    """Run the blocks from ``first`` on in native code, where that pays.
+
+    Returns False where it does not, or cannot.
+    """
     asked = os.environ.get("VIRTUALGPU_NATIVE")
     if asked == "0":
         return False
@@ -59,25 +61,27 @@ def natively(launch: Launch, first: int) -> bool:
 
 
 def _done(launch: Launch) -> int:
-    """The work that the kernel's launches of this kind have done."""
+    """Return the work that the kernel's launches of this kind have done."""
     return launch.program.watched if launch.observers else launch.program.work
 
 
 def _compiling(launch: Launch) -> int:
-    """The price of compiling the kernel for this launch, in units of work."""
+    """Return the price of compiling the kernel for this launch, in units of work."""
     return (WATCHED if launch.observers else WORTH) * launch.program.length
 
 
 def _price(launch: Launch) -> int:
-    """The price of native code for this launch, from disk where it is there."""
+    """Return the price of native code for this launch, from disk where it is there."""
     from virtualgpu.native.run import is_on_disk
 
     return min(LOADING, _compiling(launch)) if is_on_disk(launch) else _compiling(launch)
 
 
 def _is_like_the_last(launch: Launch) -> bool:
-    """Whether the kernel's last launch had the same dimensions and, but for device addresses, the
-    same parameters."""
+    """Return True if the kernel's last launch was like this one.
+
+    It had the same dimensions and, but for device addresses, the same parameters.
+    """
     grid, block, parameters, _ = launch.program.latest
     if (grid, block, len(parameters)) != (launch.grid, launch.block, len(launch.parameters)):
         return False
@@ -95,7 +99,7 @@ def _is_like_the_last(launch: Launch) -> bool:
 
 
 def _may_begin_again(launch: Launch) -> bool:
-    """Whether the first wave may turn out to be long, and can be taken back then."""
+    """Return True if the first wave may turn out to be long, and can be taken back then."""
     program, memory = launch.program, launch.memory
     return (
         not launch.began_again
@@ -110,7 +114,7 @@ def _may_begin_again(launch: Launch) -> bool:
 
 
 def _can_forget(observers: list[Observer]) -> bool:
-    """Whether no observer has to hear, or to keep, what the interpreter has told."""
+    """Return True if no observer depends on what the interpreter has reported."""
     found = [observer.has_found() for observer in observers]
     if None in found:
         return len(found) == 1 and type(observers[0]).counts is not Observer.counts
@@ -118,8 +122,10 @@ def _can_forget(observers: list[Observer]) -> bool:
 
 
 def _reconsider(launch: Launch, before: Snapshot) -> float:
-    """In the midst of the first wave: raise BeginAgain where native code pays by now; else the work
-    at which to look again."""
+    """Decide within the first wave whether native code pays by now.
+
+    Raises BeginAgain if it does; otherwise returns the work at which to decide again.
+    """
     if (left := _price(launch) - _done(launch)) > 0:
         return launch.program.work + left
     if _can_forget(launch.observers) and before.restore():

@@ -71,7 +71,7 @@ def _taken_apart(raw: bytes | bytearray, length: int) -> Message:
 
 
 def own_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Where orders come from and answers go to; what anybody else prints goes nowhere."""
+    """Return the streams of orders and answers; anything else that is printed is discarded."""
     orders = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     silence = os.open(os.devnull, os.O_RDWR)
@@ -138,7 +138,7 @@ class Child:
             raise
 
     def answer(self, seconds: float | None = None) -> Message:
-        """The next message. Raises ChildEnded or ChildLate."""
+        """Return the next message. Raises ChildEnded or ChildLate."""
         deadline = None if seconds is None else time.monotonic() + seconds
         lengths = _HEAD.unpack(self._read(_HEAD.size, deadline))
         return _taken_apart(self._read(sum(lengths), deadline), lengths[0])
@@ -174,8 +174,11 @@ class Child:
         return frozenset(one.fileno() for one in streams if not one.closed)
 
     def close(self) -> None:
-        """End the process, whatever it does; where this one may send no signals, it ends itself as
-        soon as it is asked nothing more."""
+        """End the process, whatever it does.
+
+        Where this one may send no signals, the child ends itself as soon as it receives no more
+        orders.
+        """
         if self._gone is None:
             self._gone = f"{self._called} was ended"
             with contextlib.suppress(PermissionError):

@@ -1,4 +1,4 @@
-"""What two devices made of one launch, compared.
+"""Comparison of two devices' results of one launch.
 
 Equal to the last bit is the rule: PTX says what most instructions compute. A launch may differ for
 reasons that can be named, and only those excuse it:
@@ -58,7 +58,7 @@ _HARDWARE = re.compile(r"%(?:clock|globaltimer|smid|nsmid|warpid|nwarpid|gridid|
 
 @dataclass
 class Agreement:
-    """How two results of one launch compare.
+    """Agreement between two results of one launch.
 
     ``nbytes`` were compared; in ``differing`` elements they are not the same. ``worst`` is the
     largest difference of two floats, relative to the larger or, near zero, to the largest of those
@@ -150,7 +150,7 @@ def _float_types(piece: Piece, got: np.ndarray, types: set[str]) -> list[str]:
 
 
 def close(a: np.ndarray, b: np.ndarray, least: int = 8) -> tuple[np.ndarray, float]:
-    """Which elements agree within the grader's tolerance, and the worst difference among them.
+    """Return the mask of elements within the grader's tolerance, and their worst difference.
 
     ``least``: bytes of the least exact type that they were computed with, if it is not their own.
     """
@@ -178,13 +178,16 @@ def _width(piece: Piece, types: set[str]) -> int:
 
 
 def _same_set(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays hold the same elements in another order, as lists do that threads fill."""
+    """Return True if two arrays hold the same elements in another order.
+
+    Lists that threads fill do.
+    """
     first, second = (raw[np.lexsort(raw.T)] for raw in (a, b))
     return np.array_equal(first, second)
 
 
 def _first(piece: Piece, got: np.ndarray, types: set[str]) -> str:
-    """The first element that differs, in words."""
+    """Describe the first element that differs."""
     names = {
         "f64": "f8",
         "f32": "f4",
@@ -211,14 +214,16 @@ def _first(piece: Piece, got: np.ndarray, types: set[str]) -> str:
 
 
 def _least_exact(text: str) -> int:
-    """Bytes of the least exact type in which a kernel approximates, or adds in any order; 8 where
-    it does neither."""
+    """Return the size of the least exact type that a kernel approximates or sums in any order.
+
+    8 where it does neither.
+    """
     found = [*_APPROXIMATE.findall(text), *_FLOAT_ATOMIC.findall(text)]
     return min((int(one[-2:]) // 8 for one in found), default=8)
 
 
 def _reasons(launch: RecordedLaunch) -> tuple[list[str], str]:
-    """Why the text of a kernel lets two devices differ, and what could not be found out."""
+    """Return why the text of a kernel lets two devices differ, and what is unknown."""
     text = "\n".join(launch.texts)
     found = []
     if match := _APPROXIMATE.search(text):
@@ -297,7 +302,7 @@ class _Again:
 
 
 class _Stores(Observer):
-    """Which types of numbers reach which piece."""
+    """Types of numbers that reach each piece."""
 
     def __init__(self):
         self.types: dict[int, set[str]] = {}

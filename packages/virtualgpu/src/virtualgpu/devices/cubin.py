@@ -56,7 +56,7 @@ def link(texts: tuple[str, ...], architecture: str = "sm_90", *, contract: bool 
 
 
 def contracts(texts: tuple[str, ...], architecture: str = "sm_90") -> bool:
-    """Whether the assembler fuses any multiplication and addition of these texts.
+    """Return True if the assembler fuses any multiplication and addition of these texts.
 
     Then the GPU rounds once where PTX, read word by word, rounds twice.
     """
@@ -66,7 +66,7 @@ def contracts(texts: tuple[str, ...], architecture: str = "sm_90") -> bool:
 
 
 def machine_code(code: bytes) -> dict[str, bytes]:
-    """The instructions in a cubin, by the name of their section: ``.text.`` and the kernel's name.
+    """Return the instructions in a cubin by section: ``.text.`` and the kernel's name.
 
     A cubin is an ELF file of 64 bits; it also says with which options it was made.
     """
@@ -103,11 +103,11 @@ def _specific(texts: Sequence[str], architecture: str) -> str:
 
 
 class _Unfit(Exception):
-    """This linker cannot do it; another may."""
+    """Raised where this linker cannot do it; another may."""
 
 
 def ptx_version(texts: Sequence[str]) -> tuple[int, int]:
-    """The newest PTX version that any of the texts is written in, as ``(9, 0)``."""
+    """Return the newest PTX version in which any of the texts is written, as ``(9, 0)``."""
     found = [
         (int(match[1]), int(match[2]))
         for text in texts
@@ -118,7 +118,7 @@ def ptx_version(texts: Sequence[str]) -> tuple[int, int]:
 
 
 def toolkit_of(version: tuple[int, int]) -> tuple[int, int]:
-    """The CUDA toolkit that brought a PTX version: 9.0 is CUDA 13.0, 8.8 is 12.9.
+    """Return the CUDA toolkit of a PTX version: 9.0 is CUDA 13.0, 8.8 is 12.9.
 
     PTX ISA, "Release Notes", for CUDA 12 and 13: 8.0 to 8.5 came with 12.0 to 12.5, 8.5 stayed in
     12.6, 8.6 to 8.8 came with 12.7 to 12.9, and 9.n comes with 13.n.
@@ -204,7 +204,7 @@ def _run(program: str, *arguments: object) -> None:
 
 
 def _tool(program: str) -> str | None:
-    """A program of the toolkit: from a wheel, ``CUDA_HOME`` or the search path."""
+    """Return the path of a toolkit program in a wheel, ``CUDA_HOME`` or the search path."""
     try:
         from cuda.pathfinder import find_nvidia_binary_utility
     except ImportError:

@@ -25,7 +25,7 @@ _PLAIN_SHARED = 48 << 10
 
 
 class GPUError(VirtualGPUError):
-    """What the driver answers, by its name; ``code`` is its number."""
+    """Error from the driver, by its name; ``code`` is its number."""
 
     def __init__(self, call: str, status: Any):
         self.code = int(status)
@@ -103,13 +103,13 @@ class GPUDevice:
 
     @property
     def architecture(self) -> str:
-        """As ``sm_90``."""
+        """Return the architecture as ``sm_90``."""
         return "sm_{}{}".format(*self.compute_capability)
 
     # -- memory --------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> int:
-        """Raises OutOfMemory. Of no bytes at all: the null pointer."""
+        """Allocate bytes; no bytes give the null pointer. Raises OutOfMemory."""
         return int(self._call("cuMemAlloc", nbytes)) if nbytes else 0
 
     def free(self, address: int) -> None:
@@ -154,7 +154,7 @@ class GPUDevice:
             raise LinkError(f"the driver does not load the kernel: {error.name}") from None
 
     def unload(self, module: GPUModule) -> None:
-        """What it held of the GPU's memory is given back, its code too."""
+        """Free the module's code and device memory."""
         self._call("cuModuleUnload", module.handle)
 
     def symbol(self, module: GPUModule, name: str) -> tuple[int, int]:

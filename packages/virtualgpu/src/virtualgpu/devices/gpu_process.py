@@ -72,7 +72,10 @@ def serve(kind: str, orders: BinaryIO, answers: BinaryIO) -> None:
 
 
 def open_device(kind: str):
-    """The device that ``gpu`` or ``virtual`` names. Raises RuntimeError or VirtualGPUError."""
+    """Open the device that ``gpu`` or ``virtual`` names.
+
+    Raises RuntimeError or VirtualGPUError.
+    """
     if kind == VIRTUAL:
         from virtualgpu.devices.virtual import VirtualDevice
 

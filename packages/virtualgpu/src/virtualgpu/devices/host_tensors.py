@@ -22,7 +22,7 @@ _ALIGNMENT = 256
 
 
 def is_host_tensor(argument: Any) -> bool:
-    """Whether it is a tensor that PyTorch keeps on the CPU."""
+    """Return True for a tensor that PyTorch keeps on the CPU."""
     return (
         hasattr(argument, "untyped_storage")
         and getattr(getattr(argument, "device", None), "type", None) == "cpu"
@@ -31,7 +31,7 @@ def is_host_tensor(argument: Any) -> bool:
 
 @contextmanager
 def copies() -> Iterator[Callable[[Any], int]]:
-    """A function that gives a CPU tensor's address on the current device, 0 where it is empty.
+    """Yield a function from a CPU tensor to its address on the current device, 0 if it is empty.
 
     At the end the tensors get back what their copies hold; where it came to an error, they are as
     they were.
@@ -61,5 +61,5 @@ def copies() -> Iterator[Callable[[Any], int]]:
 
 
 def _host(start: int, nbytes: int) -> np.ndarray:
-    """The host's bytes at an address, without a copy."""
+    """Return the host's bytes at an address, without a copy."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(start))

@@ -40,7 +40,7 @@ class MachineArray:
 
     @property
     def address(self) -> int:
-        """Of the first element; 0 without elements."""
+        """Return the address of the first element; 0 without elements."""
         return self._base + self._start
 
     @property
@@ -54,26 +54,26 @@ class MachineArray:
         }
 
     def copy_to_host(self) -> np.ndarray:
-        """The elements as they are now, a new array with the same shape and order of axes."""
+        """Copy the elements into a new array with the same shape and order of axes."""
         if not self.size:
             return np.empty(self.shape, self.dtype)
         return np.array(self._view(self._machine.read(self._base, self._nbytes)), order="K")
 
     @property
     def changed(self) -> bool:
-        """Whether its elements are others than those it began with."""
+        """Return True if its elements differ from those it began with."""
         return bool(self.size) and not np.array_equal(
             self._machine.read(self._base, self._nbytes), self._before
         )
 
     def parameters(self) -> list[bytes]:
-        """As numba-cuda's ``_Kernel._prepare_args`` flattens an array."""
+        """Return the parameters as numba-cuda's ``_Kernel._prepare_args`` flattens an array."""
         numbers = (0, 0, self.size, self.dtype.itemsize, self.address, *self.shape, *self.strides)
         return [int(number).to_bytes(8, "little", signed=True) for number in numbers]
 
 
 def host_copy(value: Any) -> np.ndarray | None:
-    """An array of NumPy, numba-cuda, CuPy or JAX as NumPy's; None for what is no array."""
+    """Return an array of NumPy, numba-cuda, CuPy or JAX as NumPy's; None for no array."""
     if isinstance(value, np.ndarray):
         return value
     if hasattr(type(value), "copy_to_host"):
@@ -84,7 +84,7 @@ def host_copy(value: Any) -> np.ndarray | None:
 
 
 def give_back(value: Any, result: np.ndarray) -> None:
-    """What a kernel wrote into the copy of ``value``, into ``value``; JAX's arrays never change."""
+    """Copy what a kernel wrote back into ``value``; JAX's arrays never change."""
     if isinstance(value, np.ndarray):
         if value.flags.writeable:
             value[...] = result
@@ -98,8 +98,10 @@ def give_back(value: Any, result: np.ndarray) -> None:
 
 
 def _into_gaps(value: Any, result: np.ndarray) -> None:
-    """Write a view of numba-cuda's with gaps, which its own copies refuse: all that it spans is
-    fetched, and put back with the view's elements changed."""
+    """Write a numba-cuda view with gaps, which its own copies refuse.
+
+    All that it spans is fetched, and put back with the view's elements changed.
+    """
     reach = [step * (n - 1) for step, n in zip(value.strides, value.shape, strict=True)]
     start = -sum(step for step in reach if step < 0)
     nbytes = sum(map(abs, reach)) + value.dtype.itemsize

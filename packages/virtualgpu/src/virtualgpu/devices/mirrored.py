@@ -44,7 +44,7 @@ class _Copy:
         self.written.append((start, end))
 
     def unsent(self) -> list[tuple[int, int]]:
-        """The bytes that the device lacks; it has them from now on."""
+        """Return the bytes that the device lacks, and mark them as sent."""
         if self.before is not None:
             changed = np.flatnonzero(self.data != self.before)
             if changed.size:
@@ -146,7 +146,7 @@ class MirroredDevice(RemoteDevice):
     # -- the copy ------------------------------------------------------------------------------
 
     def _copy_of(self, address: int) -> tuple[int, _Copy]:
-        """The allocation that holds an address, and the host's copy of it."""
+        """Return the allocation that holds an address, and the host's copy of it."""
         self.demand(address, 1, "view")
         start = self._starts[bisect.bisect(self._starts, address) - 1]
         if start not in self._copies:
@@ -177,7 +177,7 @@ class MirroredDevice(RemoteDevice):
         return copy.data[address - start : address - start + nbytes]
 
     def address_of(self, host: int) -> int:
-        """The device address of a byte of a copy; 0 for what lies elsewhere."""
+        """Return the device address of a byte of a copy; 0 for what lies elsewhere."""
         for start, copy in self._copies.items():
             if copy.host <= host < copy.host + len(copy.data):
                 return start + host - copy.host

@@ -18,7 +18,7 @@ class PerDevice(Generic[Thing]):
         self._things: dict[Device, Thing] = {}
 
     def get_or(self, make: Callable[[], Thing], device: Device | None = None) -> Thing:
-        """The thing of ``device`` (the current one); ``make()`` where it has none yet.
+        """Return the thing of ``device`` (the current one); ``make()`` it where there is none.
 
         What belonged to devices that are no longer there goes.
         """

@@ -1,4 +1,4 @@
-"""Whether there is a real GPU."""
+"""Presence of a real GPU."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
 @cache
 def driver_without_device() -> int:
-    """What an NVIDIA driver that has no device for this process answers: a ``CUresult``, as 100 for
-    CUDA_ERROR_NO_DEVICE; 0 where there is a device, or no driver (or no Linux).
+    """Return the error of an NVIDIA driver that has no device for this process.
+
+    It is a ``CUresult``, such as 100 for CUDA_ERROR_NO_DEVICE; 0 where there is a device, or no
+    driver (or no Linux).
 
     A login node has such a driver, and so has a machine whose GPUs ``CUDA_VISIBLE_DEVICES`` hides.
-    It is asked and let go again: who opens ``libcuda.so.1`` by this name would else find it before
-    the virtual GPU's, and cuda.bindings keeps what it found first.
+    The library is closed again: whoever opens ``libcuda.so.1`` by this name would else find it
+    before the virtual GPU's, and cuda.bindings keeps what it found first.
     """
     if sys.platform != "linux":
         return 0
@@ -37,7 +39,7 @@ def driver_without_device() -> int:
 
 @cache
 def gpu_is_present() -> bool:
-    """Whether this machine has an NVIDIA driver with a device behind it."""
+    """Return True if this machine has an NVIDIA driver with a device behind it."""
     if driver_without_device():
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a front end may ask of a device: the whole of it.
+"""Protocol of a device: everything a front end may ask of it.
 
 :class:`Device` is any machine that runs PTX: the virtual GPU, a real one, one in another process.
 A :class:`SharedDevice` is one whose memory this process reaches as well, so that array work can be
@@ -38,7 +38,7 @@ class Device(Protocol):
     shares_memory: bool
 
     def allocate(self, nbytes: int) -> int:
-        """The address of ``nbytes`` new bytes. Raises OutOfMemory."""
+        """Return the address of ``nbytes`` new bytes. Raises OutOfMemory."""
 
     def free(self, address: int) -> None:
         """Give an allocation back. Raises VirtualGPUError where none starts at ``address``."""
@@ -59,7 +59,7 @@ class Device(Protocol):
         """Set ``nbytes`` bytes to ``byte`` (0 to 255)."""
 
     def load(self, ptx: str | list[str], names: dict[str, str] | None = None) -> Any:
-        """A module of linked PTX; what it is only the device knows.
+        """Return a module of linked PTX, an object that only the device understands.
 
         ``names`` says what to call an entry in messages, where the mangled name would puzzle.
         Raises PTXSyntaxError, LinkError, UnsupportedInstruction.
@@ -129,7 +129,9 @@ class SharedDevice(Device, Protocol):
     def heeds_writes(self) -> bool: ...
 
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:
-        """As :meth:`Device.allocate`; without ``poison`` for a caller who writes all of it."""
+        """Allocate as :meth:`Device.allocate` does; without ``poison`` if the caller writes all of
+        it.
+        """
 
     def retire(self, address: int) -> None:
         """Free an allocation for its users, while a memory pool keeps the place.
@@ -145,8 +147,10 @@ class SharedDevice(Device, Protocol):
         """``(start, end)`` of the live allocation that holds ``address``, or None."""
 
     def demand(self, address: int, nbytes: int, what: str) -> None:
-        """Raises VirtualGPUError, which begins with ``what``, unless the bytes from ``address``
-        lie in one live allocation. No bytes lie anywhere."""
+        """Raise VirtualGPUError unless the bytes from ``address`` lie in one live allocation.
+
+        The message begins with ``what``. No bytes lie anywhere.
+        """
 
     def view(
         self,
@@ -155,17 +159,19 @@ class SharedDevice(Device, Protocol):
         dtype: Any,
         strides: tuple[int, ...] | None = None,
     ) -> np.ndarray:
-        """The device's own bytes as a NumPy array, for one who tells :meth:`wrote`.
+        """Return the device's own bytes as a NumPy array; report changes by :meth:`wrote`.
 
         ``strides`` are in bytes (by default: C order). Nothing is checked: :meth:`demand` does.
         """
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
-        """The bytes of mapped or managed memory, which the host writes untold: uint8, shape
-        (nbytes,). The whole allocation counts as written from now on."""
+        """Return the bytes of mapped or managed memory: uint8, shape (nbytes,).
+
+        The host writes them without notice, so the whole allocation counts as written from now on.
+        """
 
     def address_of(self, host: int) -> int:
-        """The device address of what lies at the host address ``host``, inside a view."""
+        """Return the device address of what lies at the host address ``host``, inside a view."""
 
     def wrote(self, address: int, nbytes: int) -> None:
         """Through a view, the host wrote ``nbytes`` from ``address``: who watches is told."""

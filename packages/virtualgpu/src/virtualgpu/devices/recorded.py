@@ -80,7 +80,7 @@ class RecordedLaunch:
     # -- files ---------------------------------------------------------------------------------
 
     def to_bytes(self, *, compress: bool = False) -> bytes:
-        """As one ``.npz`` file."""
+        """Return the launch as one ``.npz`` file."""
         described = {
             "kernel": self.kernel,
             "entry": self.entry,
@@ -160,7 +160,7 @@ def capture(
     cooperative: bool = False,
     cluster: Triple | None = None,
 ) -> RecordedLaunch:
-    """A launch that is about to happen, with the memory as it is now."""
+    """Record a launch that is about to happen, with the memory as it is now."""
     module.program(entry)  # gives the variables that it uses their places
     memory = device.memory
     variables = {address: name for name, address in module.placed().items()}
@@ -201,7 +201,7 @@ def finish(launch: RecordedLaunch, device: Device) -> RecordedLaunch:
 
 
 def _reachable(memory: GlobalMemory, parameters: list[bytes], more: list[int]) -> list[int]:
-    """Starts of the allocations that a kernel can find, in order of address."""
+    """Return the allocations that a kernel can reach: their starts, in order of address."""
     starts = np.array(memory.starts, np.uint64)
     ends = np.array(memory.ends, np.uint64)
     words = [np.frombuffer(raw[: len(raw) // WORD * WORD], np.uint64) for raw in parameters]
@@ -223,7 +223,7 @@ def _reachable(memory: GlobalMemory, parameters: list[bytes], more: list[int]) -
 
 
 def _allocations(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> list[int]:
-    """Starts of the allocations that some word points into."""
+    """Return the starts of the allocations that some word points into."""
     at, inside = _find(words, starts, ends)
     return np.unique(starts[at[inside]]).tolist()
 
@@ -314,7 +314,7 @@ def play(
 
 
 def _variable(device: Device, module: Any, piece: Piece) -> int | None:
-    """Where the device has a module's variable; None where it shows none of that size."""
+    """Return the device address of a module's variable; None where none of that size is shown."""
     try:
         address, nbytes = device.symbol(module, piece.variable)
     except LinkError:

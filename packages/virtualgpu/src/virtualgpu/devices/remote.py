@@ -84,7 +84,7 @@ class RemoteDevice:
         return RemoteModule(self._request("load", ptx=texts, names=names or {})[0]["module"])
 
     def unload(self, module: RemoteModule) -> None:
-        """Nothing: where the device is, a module's variables live as long as the device."""
+        """Do nothing: a module's variables live as long as the other process's device."""
 
     def symbol(self, module: RemoteModule, name: str) -> tuple[int, int]:
         reply = self._request("symbol", module=module.number, name=name)[0]

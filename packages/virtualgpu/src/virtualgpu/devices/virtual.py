@@ -75,13 +75,15 @@ class VirtualDevice:
 
     @property
     def _used(self) -> GlobalMemory:
-        """Its memory, which knows from now on that this thread of the host changes it
-        (:func:`~virtualgpu.memory.snapshot.can_be_taken_back`)."""
+        """Return the memory, and note that this thread of the host changes it.
+
+        :func:`~virtualgpu.memory.snapshot.can_be_taken_back` needs it.
+        """
         self.memory.callers.add(threading.get_ident())
         return self.memory
 
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:
-        """Raises OutOfMemory."""
+        """Allocate bytes. Raises OutOfMemory."""
         return self._used.allocate(nbytes, poison=poison)
 
     def free(self, address: int) -> None:
@@ -123,11 +125,11 @@ class VirtualDevice:
     # -- textures ------------------------------------------------------------------------------
 
     def create_texture(self, texels: Texels, sampler: Sampler) -> int:
-        """The handle of a texture object, for :meth:`destroy`. Raises VirtualGPUError."""
+        """Return the handle of a texture object, for :meth:`destroy`. Raises VirtualGPUError."""
         return textures.create_texture(self.memory, texels, sampler)
 
     def create_surface(self, texels: Texels) -> int:
-        """The handle of a surface object, for :meth:`destroy`. Raises VirtualGPUError."""
+        """Return the handle of a surface object, for :meth:`destroy`. Raises VirtualGPUError."""
         return textures.create_surface(self.memory, texels)
 
     def destroy(self, handle: int) -> None:
@@ -188,8 +190,10 @@ class VirtualDevice:
     def launch_tiles(
         self, module: TileModule, entry: str, grid: Triple, parameters: list[bytes]
     ) -> None:
-        """Run a kernel over tiles to its end. Raises what
-        :class:`~virtualgpu.tile.launch.TileLaunch` does."""
+        """Run a kernel over tiles to its end.
+
+        Raises what :class:`~virtualgpu.tile.launch.TileLaunch` does.
+        """
         from virtualgpu.tile import check, counts, launch
 
         with self._lock:
@@ -238,7 +242,7 @@ class VirtualDevice:
             ).run()
 
     def synchronize(self) -> None:
-        """Nothing is ever in flight."""
+        """Do nothing: nothing is ever in flight."""
 
 
 def several(count: int) -> list[VirtualDevice]:
@@ -257,7 +261,7 @@ def several(count: int) -> list[VirtualDevice]:
 
 
 def wanted() -> int:
-    """How many virtual GPUs there shall be: ``VIRTUALGPU_DEVICES``, or 1.
+    """Return the number of virtual GPUs: ``VIRTUALGPU_DEVICES``, or 1.
 
     Raises VirtualGPUError for what is no such number.
     """
@@ -273,7 +277,7 @@ def wanted() -> int:
 
 
 def visible(count: int) -> list[int]:
-    """Which of ``count`` virtual GPUs this process sees, by ``CUDA_VISIBLE_DEVICES``, in its order.
+    """Return which of ``count`` virtual GPUs ``CUDA_VISIBLE_DEVICES`` shows, in its order.
 
     As the CUDA Programming Guide has it: numbers from 0 with commas between, and the first that is
     no device ends the list. "" and "-1", which hide a real GPU, hide no virtual one. Raises

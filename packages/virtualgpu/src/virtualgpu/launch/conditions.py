@@ -1,4 +1,4 @@
-"""What the next launch is watched, ordered and limited by, as one record."""
+"""Settings of the next launch: observers, schedule, budget and limits, as one record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from virtualgpu.launch.progress import Patience
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What holds for a launch whatever its kernel is.
+    """Settings that hold for a launch whatever its kernel is.
 
     Attributes
     ----------

@@ -220,7 +220,7 @@ class Launch:
     # -- what the running code asks for --------------------------------------------------------
 
     def parameter(self, offset: int, dtype: np.dtype) -> np.ndarray:
-        """A kernel parameter's value: shape (1,)."""
+        """Return a kernel parameter's value: shape (1,)."""
         key = (offset, dtype)
         value = self._values.get(key)
         if value is None:
@@ -229,14 +229,14 @@ class Launch:
         return value
 
     def parameter_address(self, offset: int) -> np.ndarray:
-        """A device address of the parameters, for kernels that index them."""
+        """Return a device address of the parameters, for kernels that index them."""
         if self._parameter_address is None:
             self._parameter_address = self.memory.allocate(max(len(self.parameters), 1))
             self.memory.write(self._parameter_address, np.frombuffer(self.parameters, np.uint8))
         return np.array([(self._parameter_address + offset) & (1 << 64) - 1], np.uint64)
 
     def is_constant(self, low: int, high: int) -> bool:
-        """Whether both addresses lie in one ``.const`` variable, or in the parameters."""
+        """Return True if both addresses lie in one ``.const`` variable, or in the parameters."""
         extent = self.memory.extent(low)
         return (
             extent is not None
@@ -245,8 +245,10 @@ class Launch:
         )
 
     def workspace(self) -> int:
-        """Where cooperative groups count the blocks that have come to ``grid.sync()``: two words,
-        the size and the counter. 0 in a launch that is not cooperative."""
+        """Return the address where cooperative groups count blocks at ``grid.sync()``.
+
+        It holds two words, the size and the counter. 0 in a launch that is not cooperative.
+        """
         if self.cooperative and self._workspace is None:
             self._workspace = self.memory.allocate(8)
             self.memory.write(self._workspace, np.array([8, 0], np.uint32))
@@ -254,7 +256,7 @@ class Launch:
 
     @staticmethod
     def goes_on() -> float:
-        """Nothing to reconsider."""
+        """Return the work after which to reconsider: never, here."""
         return math.inf
 
     @property
@@ -263,8 +265,10 @@ class Launch:
         return self.program.work - self._before
 
     def spend(self, count: int, wave: Wave, group: Group) -> None:
-        """Count the work of a basic block of ``count`` instructions, and hold the launch to its
-        budget: BudgetExceeded past it."""
+        """Count the work of a basic block of ``count`` instructions.
+
+        Raises BudgetExceeded past the launch's budget.
+        """
         instructions = count * group.count
         self.instructions += instructions
         each = PER_INSTRUCTION if group.count == wave.lanes else PER_PARTED
@@ -296,7 +300,7 @@ class Launch:
             self.patience.tell(barriers.location(wave, group))
 
     def out_of_time(self, ended: int, location: Location | None = None) -> BudgetExceeded:
-        """The error of a launch that reached its limit, when so many blocks had ended."""
+        """Return the error of a launch that reached its limit after ``ended`` blocks."""
         blocks = (
             "its only block had not"
             if self.blocks == 1
@@ -357,7 +361,7 @@ class Launch:
             self.program.latest = self.grid, self.block, self.parameters, self.work
 
     def _forget(self) -> None:
-        """What it has done so far; its time goes on."""
+        """Reset the work done so far; the time goes on."""
         self._free_own()
         self._parameter_address = self._workspace = self.standstill = None
         self.instructions, self.lines, self.printed = 0, [], 0
@@ -372,8 +376,10 @@ class Launch:
                 self.memory.free(address)
 
     def run_waves(self, native: Native | None = None) -> None:
-        """Run the blocks here, one instruction of a wave of lanes at a time, until ``native``
-        takes over."""
+        """Run the blocks by the interpreter until ``native`` takes over.
+
+        The interpreter executes one instruction of a wave of lanes at a time.
+        """
         per_wave = self._blocks_per_wave()
         count = -(-self.blocks // per_wave)
         waiting: list[Wave] = []  # waves whose lanes wait for blocks of other waves

@@ -1,4 +1,4 @@
-"""What a launch may ask for: the limits of the device, and the launch's own budget."""
+"""Limits of a launch: the device's own, and the launch's budget."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAX_SHARED = 232_448  # bytes a block may ask for at compute capability 9.0
 
 
 def blocks_per_multiprocessor(threads: int) -> int:
-    """How many blocks of so many threads are resident together, by threads and blocks alone."""
+    """Return the number of resident blocks of ``threads`` threads, by threads and blocks alone."""
     whole_warps = -(-threads // WARP) * WARP
     return min(BLOCKS_PER_MULTIPROCESSOR, THREADS_PER_MULTIPROCESSOR // whole_warps)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a launch may use before it is stopped.
+    """Budget of a launch: what it may use before it is stopped.
 
     Attributes
     ----------

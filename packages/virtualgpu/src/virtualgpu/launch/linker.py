@@ -73,7 +73,7 @@ class LoadedModule:
         return self.names.get(entry, entry)
 
     def function_at(self, offset: int) -> str | None:
-        """The function at ``CODE_BASE + offset``."""
+        """Return the function at ``CODE_BASE + offset``."""
         index, rest = divmod(offset, CODE_STEP)
         return self._order[index] if not rest and 0 <= index < len(self._order) else None
 
@@ -108,14 +108,14 @@ class LoadedModule:
         return address
 
     def is_constant(self, address: int) -> bool:
-        """Whether a ``.const`` variable begins at a device address."""
+        """Return True if a ``.const`` variable begins at a device address."""
         return address in self._constants
 
     def size(self, name: str) -> int:
         return self.variables[name].size
 
     def placed(self) -> dict[str, int]:
-        """The variables that have a place in memory by now, and their addresses."""
+        """Return the addresses of the variables that are in memory by now."""
         return dict(self._addresses)
 
     def _initial(self, variable: Variable) -> np.ndarray:
@@ -145,7 +145,7 @@ class LoadedModule:
         return [name for name, f in self.functions.items() if f.is_entry]
 
     def program(self, entry: str, fine: bool = False) -> Program:
-        """The decoded kernel ``entry``. Raises LinkError where there is none."""
+        """Return the decoded kernel ``entry``. Raises LinkError where there is none."""
         with _lock:
             if (entry, fine) not in self._programs:
                 function = self.functions.get(entry)

@@ -1,4 +1,4 @@
-"""What can never end, told as soon as it is certain.
+"""Detection of launches that can never end, as soon as it is certain.
 
 A lane that comes to the head of a loop with all that decides its way as it was in an earlier round
 (:mod:`virtualgpu.program.loops`) goes round for ever, unless memory decides as well. Where memory
@@ -37,7 +37,7 @@ _PRIME = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
 class Lanes:
-    """What is known of each lane of a wave.
+    """State of each lane of a wave.
 
     Attributes
     ----------
@@ -64,8 +64,11 @@ class Lanes:
 
 
 class Standstill:
-    """Looks whether a launch can still end. An *epoch* is a time in which the memory that loops
-    look at stays as it is. What was stored meanwhile can be taken back, if so asked before."""
+    """Detector of launches that can no longer end.
+
+    An *epoch* is a time in which the memory that loops look at stays as it is. What was stored
+    meanwhile can be taken back, if so asked before.
+    """
 
     def __init__(self, launch: Launch, takes_back: bool = False):
         self.launch, self.epoch = launch, 1
@@ -88,7 +91,7 @@ class Standstill:
     # -- what the running code tells -----------------------------------------------------------
 
     def changed(self) -> None:
-        """What loops look at may be no longer what it was."""
+        """Start a new epoch, because memory that loops look at may have changed."""
         self.epoch += 1
 
     def looked(
@@ -152,8 +155,11 @@ class Standstill:
         return words
 
     def visited(self, group: Group, head: int) -> bool:
-        """Lanes come back to the head of a loop; whether they shall let others run, as they go in
-        circles: a random order would not let them out of its own accord. Raises EndlessError."""
+        """Handle lanes that come back to the head of a loop.
+
+        Returns True if they should let others run because they go in circles: a random order would
+        not let them out by itself. Raises EndlessError.
+        """
         loop = self.loops.get(head)
         if loop is None:
             return False
@@ -184,7 +190,7 @@ class Standstill:
     # -- who goes in circles -------------------------------------------------------------------
 
     def _digest(self, group: Group, head: int, loop: loops.Loop) -> np.ndarray:
-        """Of all that decides where lanes go from here: uint64, shape (n,)."""
+        """Digest everything that decides where lanes go from here: uint64, shape (n,)."""
         blocks = self.launch.program.blocks
         digest = np.full(group.count, head + 1, np.uint64)
         slots = sorted(
@@ -205,7 +211,7 @@ class Standstill:
         return digest
 
     def _is_still(self, wave: Wave) -> bool:
-        """Whether all lanes of a wave have ended, wait, or go in circles."""
+        """Return True if all lanes of a wave have ended, wait, or go in circles."""
         still = wave.has_exited.copy()
         still |= self.lanes(wave).repeats == self.epoch
         for waiting, _ in barriers.held_up(wave):
@@ -213,7 +219,7 @@ class Standstill:
         return bool(still.all())
 
     def is_near(self) -> bool:
-        """Whether half of the lanes go in circles."""
+        """Return True if half of the lanes go in circles."""
         found = sum(np.count_nonzero(known.repeats == self.epoch) for known in self.waves.values())
         return bool(2 * found > sum(wave.lanes - wave.finished for wave in self.waves))
 
@@ -228,8 +234,11 @@ def look_or_not(launch: Launch, spent: float, now: float) -> None:
 
 
 def _among(words: np.ndarray, have: np.ndarray) -> np.ndarray:
-    """Which words are in ``have``, which is sorted. ``np.isin`` would sort it at each look: a
-    launch of jagged masses of 200,000 events took six times as long."""
+    """Return the mask of the words that are in ``have``, which is sorted.
+
+    ``np.isin`` would sort it at each look: a launch of jagged masses of 200,000 events took six
+    times as long.
+    """
     if not len(have):
         return np.zeros(len(words), bool)
     found: np.ndarray = have[np.searchsorted(have, words).clip(max=len(have) - 1)] == words

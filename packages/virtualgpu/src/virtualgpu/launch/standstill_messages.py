@@ -1,4 +1,4 @@
-"""Who waits where, for what, and why it never comes: the words for what can never end."""
+"""Messages for launches that can never end: who waits where, for what, and why."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _line(group: Group) -> object:
 
 
 def _turning(found: Standstill, wave: Wave, here: Group) -> list[tuple[Group, str]]:
-    """The lanes that go in circles, each where its round ends, and what it looks at."""
+    """Return the lanes that go in circles, the end of each round and what it looks at."""
     groups = [group for some in wave.pending.values() for group in some]
     groups += wave.yielded + ([here] if here.wave is wave else [])
     known, result = found.lanes(wave), []

@@ -1,4 +1,4 @@
-"""Which argument of a launch an address belongs to, and which element: ``values[71009] of 71009``.
+"""Names of addresses: the argument of a launch and its element, ``values[71009] of 71009``.
 
 PTX knows parameters by number and size. A front end that knows how its arrays become parameters
 registers their names with the kernel; the arrays of other kernels go by their argument's number.
@@ -68,7 +68,7 @@ def registered(entry: str) -> tuple[ArrayParameter, ...]:
 
 
 def element(launch: Any, address: int) -> str | None:
-    """The element of a registered array that is at ``address``, or would be; None far from all."""
+    """Return the element of a registered array at or near ``address``; None far from all."""
     if launch.memory.freed(address):
         return None
     parameters = _parameters(launch)
@@ -80,7 +80,7 @@ def element(launch: Any, address: int) -> str | None:
 
 
 def argument(launch: Any, address: int, size: int) -> str | None:
-    """As :func:`element`, ``7 of 7 of argument 0``: of ``size`` bytes, in the argument's number."""
+    """Return ``7 of 7 of argument 0`` as :func:`element` does, for elements of ``size`` bytes."""
     places = []
     for number, pointer in _parameters(launch).items():
         if (extent := launch.memory.extent(pointer)) is not None:
@@ -95,7 +95,7 @@ def argument(launch: Any, address: int, size: int) -> str | None:
 
 
 def _parameters(launch: Any) -> dict[int, int]:
-    """The parameters of 8 bytes as unsigned integers, by their numbers."""
+    """Return the parameters of 8 bytes as unsigned integers, by their numbers."""
     program, word = launch.program, np.dtype(np.uint64)
     return {
         number: int(launch.parameter(program.parameter_offsets[variable.name], word)[0])
@@ -105,7 +105,7 @@ def _parameters(launch: Any) -> dict[int, int]:
 
 
 def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> tuple[int, str]:
-    """How far ``address`` is from the array, and in words which element it would be."""
+    """Return the distance of ``address`` from the array, and the element's name."""
     n, at, unit = array.dimensions, array.position, array.itemsize or 1
     start, *rest = (parameters[at + k] for k in range(1 + 2 * n + bool(array.itemsize)))
     signed = np.array(rest, np.uint64).view(np.int64).tolist()

@@ -91,8 +91,10 @@ class GlobalMemory:
         self.callers: set[int] = set()
 
     def allocate(self, nbytes: int, *, poison: bool = True, in_page: int | None = None) -> int:
-        """Reserve ``nbytes`` (0 gives a unique address that nothing may touch), where asked for
-        at the byte ``in_page`` of a page.
+        """Reserve ``nbytes`` and return their address.
+
+        0 bytes give a unique address that nothing may touch. ``in_page`` asks for an address at
+        that byte of a page.
 
         Raises OutOfMemory past the device's capacity.
         """
@@ -232,7 +234,10 @@ class GlobalMemory:
         return None
 
     def bad_lanes(self, addresses: np.ndarray, size: int) -> np.ndarray:
-        """Which of ``addresses`` (uint64) start an access of ``size`` bytes outside memory."""
+        """Return a mask of the ``addresses`` (uint64) that start an access outside memory.
+
+        An access has ``size`` bytes.
+        """
         if not self.starts:
             return np.ones(addresses.shape, bool)
         starts = np.array(self.starts, np.uint64)
@@ -245,7 +250,7 @@ class GlobalMemory:
         return bad
 
     def freed(self, address: int) -> int:
-        """The bytes of the array at ``address`` that was freed lately; 0 for none."""
+        """Return the size of the recently freed array at ``address``; 0 for none."""
         if self.extent(address) is None:
             for start, end in reversed(self._freed):
                 if start <= address < end:
@@ -253,7 +258,7 @@ class GlobalMemory:
         return 0
 
     def elsewhere(self, address: int) -> str:
-        """Which array of another device holds ``address``, in words; empty for none."""
+        """Return the name of another device's array that holds ``address``; empty for none."""
         for number, other in enumerate(self.all):
             if other is not self and (extent := other.extent(address)):
                 return (
@@ -263,7 +268,7 @@ class GlobalMemory:
         return ""
 
     def describe(self, address: int, size: int) -> str:
-        """Where an illegal ``address`` lies with respect to the allocations, in words."""
+        """Describe the position of an illegal ``address`` relative to the allocations."""
         if nbytes := self.freed(address):
             return f"in an array of {many(nbytes, 'byte')} that was freed (use after free)"
         at = bisect.bisect(self.starts, address) - 1
@@ -290,7 +295,7 @@ class GlobalMemory:
     # -- the host's side -----------------------------------------------------------------------
 
     def demand(self, address: int, nbytes: int, what: str) -> None:
-        """Raises VirtualGPUError unless the bytes lie in one live allocation."""
+        """Raise VirtualGPUError unless the bytes lie in one live allocation."""
         extent = self.extent(address)
         if nbytes and (extent is None or address + nbytes > extent[1]):
             raise VirtualGPUError(
@@ -303,7 +308,7 @@ class GlobalMemory:
         return slice(address - BASE, address - BASE + nbytes)
 
     def wrote(self, address: int, nbytes: int) -> None:
-        """The host wrote: the checkers need not ask who did."""
+        """Record that the host wrote these bytes."""
         extent = self.extent(address)
         known = self.unwritten.get(extent[0]) if extent else None
         if extent is not None and known is not None:
@@ -335,7 +340,7 @@ class GlobalMemory:
         self.wrote(address, nbytes)
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
-        """The bytes themselves: for mapped and managed memory, which the host shares."""
+        """Return the bytes themselves, for mapped and managed memory, which the host shares."""
         view = self._bytes[self._span(address, nbytes, "view")]
         # The host may write it at any time.
         start, _ = self.extent(address) or (0, 0)

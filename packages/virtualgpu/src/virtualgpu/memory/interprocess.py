@@ -24,7 +24,7 @@ _MARK = b"vgpu ipc"
 
 
 def handle(memory: GlobalMemory, address: int) -> bytes:
-    """A handle (64 bytes) of the live allocation at ``address``, the same each time.
+    """Return a handle (64 bytes) of the live allocation at ``address``, the same each time.
 
     Raises VirtualGPUError where none starts there, or this system has no files in memory.
     """
@@ -53,7 +53,9 @@ def handle(memory: GlobalMemory, address: int) -> bytes:
 
 
 def open_handle(memory: GlobalMemory, handle: bytes) -> int:
-    """Where another process's allocation begins in ``memory``; opened twice, it is at one address.
+    """Open another process's allocation and return its address.
+
+    Opened twice, it is at one address.
 
     Raises VirtualGPUError for a handle of this process, and where the allocation is gone.
     """

@@ -1,4 +1,4 @@
-"""Where device memory lies on the host: one mapping, whose untouched pages cost nothing.
+"""Mapping of device memory on the host; untouched pages cost nothing.
 
 Byte ``n`` of the mapping is device address ``BASE + n``. Where the host has it is another matter:
 :class:`Mapping`.
@@ -81,7 +81,7 @@ class Mapping:
         return np.ndarray(shape, dtype, self.raw, address - BASE, strides)
 
     def address_of(self, host: int) -> int:
-        """The device address of the byte at the host address ``host``."""
+        """Return the device address of the byte at the host address ``host``."""
         return host - self.host + BASE
 
     def use_huge_pages(self, start: int, end: int) -> None:
@@ -103,7 +103,7 @@ class Mapping:
     # -- pages that other processes see too (virtualgpu.memory.interprocess) ------------------
 
     def pages(self, start: int, end: int) -> slice:
-        """Which bytes of :attr:`raw` are the whole pages that hold the device addresses."""
+        """Return the slice of :attr:`raw` with the whole pages that hold the device addresses."""
         return slice((start - BASE) // PAGE * PAGE, -(-(end - BASE) // PAGE) * PAGE)
 
     def show(self, pages: slice, file: int) -> None:
@@ -119,7 +119,7 @@ class Mapping:
 
 
 class _Mapped:
-    """What the system gave, for NumPy; given back when no array needs it."""
+    """Memory that the system mapped, as NumPy sees it; unmapped when no array needs it."""
 
     def __init__(self, address: int, size: int):
         self.__array_interface__ = {
@@ -132,8 +132,11 @@ class _Mapped:
 
 
 def _reserve(apart: bool) -> np.ndarray:
-    """Address space without memory behind it: the widest that this system grants, at ``BASE``
-    if that is free, or ``apart`` from there at a random place."""
+    """Reserve address space without memory behind it.
+
+    It is the widest range that this system grants, at ``BASE`` if that is free, or ``apart`` from
+    there at a random place.
+    """
     for size in RESERVATIONS:
         with suppress(OSError, ValueError, OverflowError):
             if sys.platform == "linux":
@@ -158,7 +161,7 @@ def _drawn() -> Iterator[int]:
 
 
 def _map(address: int, size: int, flags: int, file: int = -1) -> int:
-    """The system's ``mmap``, to which Python's gives no address. Raises OSError."""
+    """Call the system's ``mmap`` with an address, which Python's does not take. Raises OSError."""
     made: int = _C.mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, file, 0)
     if made == _FAILED:
         raise OSError(ctypes.get_errno(), "mmap")

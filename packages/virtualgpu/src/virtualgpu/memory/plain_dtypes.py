@@ -1,4 +1,4 @@
-"""Which arrays a device can hold: those whose elements are their bytes.
+"""Plain dtypes: those whose elements are their bytes, which a device can hold.
 
 An element of an array of Python objects is an address in this process. On a device it would be a
 number like any other, which a kernel reads and changes; back on the host NumPy would follow it.
@@ -16,7 +16,7 @@ KINDS = frozenset("biufcSUMmV")
 
 
 def is_plain(dtype: np.dtype) -> bool:
-    """Whether elements of this type are bytes alone, also inside of records."""
+    """Return True if elements of this type are bytes alone, also inside records."""
     return dtype.kind in KINDS and not dtype.hasobject
 
 

@@ -7,7 +7,7 @@ from virtualgpu.memory.mapping import BASE
 
 
 def can_be_taken_back(memory: GlobalMemory) -> bool:
-    """Whether what a kernel stores is seen nowhere else before the launch has ended.
+    """Return True if a kernel's stores are visible nowhere else before the launch has ended.
 
     Not so where the host or another process has the bytes themselves (mapped and managed memory,
     CUDA IPC), where a kernel may reach another device's memory, and where a second thread of the
@@ -22,8 +22,10 @@ def can_be_taken_back(memory: GlobalMemory) -> bool:
 
 
 class Snapshot:
-    """The bytes of all live allocations, as they are now; with ``written`` also which of them have
-    been written."""
+    """Copy of the bytes of all live allocations.
+
+    With ``written`` it also has the map of written bytes.
+    """
 
     def __init__(self, memory: GlobalMemory, written: bool):
         self.memory = memory
@@ -40,8 +42,11 @@ class Snapshot:
         ]
 
     def restore(self) -> bool:
-        """Put the bytes back, of allocations that still live. False, and nothing is done, where
-        that would not take back all: a kernel's ``malloc``, or a second thread."""
+        """Restore the bytes of allocations that are still live.
+
+        Returns False, and changes nothing, where that would not undo everything: after a kernel's
+        ``malloc``, or beside a second thread.
+        """
         memory = self.memory
         if not can_be_taken_back(memory) or memory.heap != self._heap:
             return False

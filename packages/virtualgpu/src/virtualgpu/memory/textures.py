@@ -1,8 +1,10 @@
-"""Texture and surface objects: what they read, and how (CUDA Runtime API, ``cudaResourceDesc``,
-``cudaTextureDesc``; CUDA C++ Programming Guide, "Texture and Surface Memory").
+"""Texture and surface objects.
 
-A kernel gets a handle, a number that is no address. No number is given twice, so one whose object
-is gone is known as such.
+CUDA Runtime API, ``cudaResourceDesc``, ``cudaTextureDesc``; CUDA C++ Programming Guide, "Texture
+and Surface Memory".
+
+A kernel gets a handle, a number that is no address. No number is given twice, so the handle of a
+destroyed object is recognised.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class Texels:
 
     @property
     def geometry(self) -> str:
-        """As PTX calls it."""
+        """Return the geometry by its PTX name."""
         if self.layered:
             return f"a{len(self.extents) - 1}d"
         return f"{len(self.extents)}d"
@@ -81,7 +83,7 @@ class Texels:
 
 @dataclass(frozen=True)
 class Sampler:
-    """How a texture is read.
+    """Sampler of a texture: filtering, addressing and coordinates.
 
     Attributes
     ----------
@@ -121,7 +123,10 @@ class Surface:
 
 
 def create_texture(memory: GlobalMemory, texels: Texels, sampler: Sampler) -> int:
-    """The handle of a new texture object. Raises VirtualGPUError where CUDA makes none."""
+    """Return the handle of a new texture object.
+
+    Raises VirtualGPUError where CUDA makes none.
+    """
     _check(memory, texels)
     made = Texture(texels, sampler)
     if sampler.linear and not made.reads_floats and texels.kind != "linear":
@@ -143,7 +148,10 @@ def create_texture(memory: GlobalMemory, texels: Texels, sampler: Sampler) -> in
 
 
 def create_surface(memory: GlobalMemory, texels: Texels) -> int:
-    """The handle of a new surface object. Raises VirtualGPUError where CUDA makes none."""
+    """Return the handle of a new surface object.
+
+    Raises VirtualGPUError where CUDA makes none.
+    """
     if texels.kind != "array":
         raise VirtualGPUError(
             "a surface object of linear memory: surfaces are of CUDA arrays; a "
@@ -165,7 +173,7 @@ def destroy(memory: GlobalMemory, handle: int) -> None:
 
 
 def unknown(memory: GlobalMemory, handle: int) -> str:
-    """Why ``handle`` is no object of this device, and what to do, in words."""
+    """Explain why ``handle`` is no object of this device, and what to do."""
     for number, other in enumerate(memory.all):
         if handle in other.objects:
             return (

@@ -1,4 +1,4 @@
-"""Which memory a generic address reaches: the windows of shared and local memory, and the rest.
+"""Address windows: shared memory, local memory and the rest of generic addresses.
 
 A generic address names global memory unless it falls within the window of another space (PTX ISA,
 "Generic Addressing"; ``cvta`` and ``isspacep`` use the same windows). Each function takes unsigned
@@ -25,18 +25,20 @@ SPANS = {"shared": (LARGEST_CLUSTER + 1) * WINDOW, "local": WINDOW}
 
 
 def within(address: Any, space: str) -> Any:
-    """The address within ``space`` of a generic address."""
+    """Return the address within ``space`` of a generic address."""
     return address - STARTS[space] if space in STARTS else address
 
 
 def generic(address: Any, space: str) -> Any:
-    """The generic address of an address within ``space``."""
+    """Return the generic address of an address within ``space``."""
     return address + STARTS[space] if space in STARTS else address
 
 
 def reaches(address: Any, space: str, nbytes: int = WINDOW) -> Any:
-    """Whether a generic address lies in the first ``nbytes`` of the window of ``space``; of
-    ``global``, whether an allocation can lie there. No address is in ``const`` or ``param``."""
+    """Return True where a generic address lies in the first ``nbytes`` of a space's window.
+
+    For ``global``, where an allocation can lie there. No address is in ``const`` or ``param``.
+    """
     if space == "global":
         return address >= BASE
     if space in STARTS:

@@ -1,4 +1,4 @@
-"""Which bytes of an allocation have been written.
+"""Map of the written bytes of an allocation.
 
 Kept for every allocation from its birth, and cheaply: a few spans that the host wrote, until a
 checker asks for a byte map. What is complete is dropped. What a launch wrote is
@@ -22,7 +22,7 @@ class Written:
         self._map: np.ndarray | None = None
 
     def add(self, start: int, end: int) -> None:
-        """The host wrote bytes ``start`` to ``end``."""
+        """Record that the host wrote bytes ``start`` to ``end``."""
         if end - start == self.nbytes:
             self.left, self.spans, self._map = 0, [(0, self.nbytes)], None
         elif self._map is not None:
@@ -45,7 +45,7 @@ class Written:
         return self._map
 
     def add_map(self, written: np.ndarray, granule: int) -> None:
-        """The granules of so many bytes that are true (bool, one each) were written."""
+        """Record the granules that were written, given as one bool for each."""
         if written.all():
             self.left, self.spans, self._map = 0, [(0, self.nbytes)], None
         elif written.any():
@@ -54,7 +54,7 @@ class Written:
             self.left = self.nbytes - int(np.count_nonzero(known))
 
     def copy(self) -> Written:
-        """As it is now."""
+        """Return a copy of the present map."""
         twin = Written(self.nbytes)
         twin.left, twin.spans = self.left, [*self.spans]
         twin._map = None if self._map is None else self._map.copy()

@@ -82,7 +82,7 @@ def low_mask(length: Value, kind: str) -> Value:
 
 
 def counted(width: int, *values: Value) -> tuple[Value, ...]:
-    """What counts of a field's position and length."""
+    """Return the bits of a field's position and length that count."""
     return values if width == 64 else tuple(value & 0xFF for value in values)
 
 

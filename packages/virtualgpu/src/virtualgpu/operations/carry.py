@@ -17,7 +17,7 @@ Step = Callable[[tuple[Value, ...], Value | None], tuple[Value, Value]]
 
 
 def _add(a: Value, b: Value, carry: Value | None) -> tuple[Value, Value]:
-    """The sum of two unsigned numbers and a carry, and the carry out."""
+    """Return the sum of two unsigned numbers and a carry, and the carry out."""
     total = a + b
     out = total < a
     if carry is not None:
@@ -28,7 +28,7 @@ def _add(a: Value, b: Value, carry: Value | None) -> tuple[Value, Value]:
 
 
 def _subtract(a: Value, b: Value, borrow: Value | None) -> tuple[Value, Value]:
-    """The difference of two unsigned numbers and a borrow, and the borrow out."""
+    """Return the difference of two unsigned numbers and a borrow, and the borrow out."""
     total, out = a - b, a < b
     if borrow is not None:
         with_borrow = total - select(borrow, total.number(1), 0)
@@ -40,7 +40,7 @@ def _subtract(a: Value, b: Value, borrow: Value | None) -> tuple[Value, Value]:
 def _chain(
     form: Form, step: Step, kind: str, operands: int, carry_in: bool, carry_out: bool
 ) -> Operation:
-    """An operation from ``step(operands, carry) -> (result, carry out)``."""
+    """Build an operation from ``step(operands, carry) -> (result, carry out)``."""
     form.end(operands)
 
     def body(*values: Value) -> Value | tuple[Value, Value]:

@@ -48,7 +48,7 @@ _NUMPY = {
 
 
 def compare(name: str, a: Value, b: Value) -> Value:
-    """A PTX comparison operator on two values of one kind."""
+    """Apply a PTX comparison operator to two values of one kind."""
     name = _UNSIGNED_NAMES.get(name, name)
     if name == "num":
         return a.ordered(b)
@@ -59,7 +59,7 @@ def compare(name: str, a: Value, b: Value) -> Value:
 
 
 def combine(name: str | None, t: Value, c: Value | None) -> Value:
-    """A Boolean operator on a comparison's result and a predicate; the result alone for None."""
+    """Combine a comparison's result with a predicate; the result alone for None."""
     if name is None:
         return t
     assert c is not None
@@ -74,7 +74,7 @@ def _comparison(form: Form) -> tuple[str, str | None, bool]:
 
 
 def _loader(kind: str, ftz: bool) -> Body:
-    """How an operand of a type becomes a value to compare."""
+    """Return the function that turns an operand of a type into a value to compare."""
     if kind in HALVES:
         decode = DECODE[kind]
         return (lambda x: _flushed_half(decode(x))) if ftz else decode

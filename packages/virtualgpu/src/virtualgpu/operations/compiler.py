@@ -30,14 +30,16 @@ _kept: list[object] = []  # tables that NumPy keeps pointers into, for as long a
 
 
 def memory_kind(kind: str) -> str:
-    """How a kind lies in memory: predicates as bytes that are 0 or 1."""
+    """Return the kind in memory: predicates are bytes that are 0 or 1."""
     return "u8" if kind == PRED else kind
 
 
 class Deferred:
-    """A ufunc that is compiled when it is asked for, or first called: a kernel names many
-    operations (35 for one ``math.sin``) in blocks that hardly ever run. A call through it costs
-    0.1 µs more."""
+    """Ufunc that is compiled when it is asked for, or first called.
+
+    A kernel names many operations (35 for one ``math.sin``) in blocks that hardly ever run. A call
+    through it costs 0.1 µs more.
+    """
 
     __slots__ = ("_arguments", "_function")
 
@@ -71,7 +73,7 @@ def ufunc(
     destinations: Sequence[str],
     dtypes: Sequence[np.dtype],
 ) -> np.ufunc:
-    """A NumPy ufunc that computes ``body`` on every lane.
+    """Return a NumPy ufunc that computes ``body`` on every lane.
 
     ``sources`` and ``destinations`` are kinds (:mod:`.expression`). ``body`` takes one
     :class:`Value` per source and returns one per destination (a tuple where there are several).
@@ -130,7 +132,7 @@ def _numpy_ufunc(name: str, address: int, dtypes: Sequence[np.dtype], inputs: in
 def _module(
     symbol: str, body: Results, sources: Sequence[str], destinations: Sequence[str]
 ) -> ir.Module:
-    """The loop ``void symbol(char **args, intp *count, intp *steps, void *data)``.
+    """Build the loop ``void symbol(char **args, intp *count, intp *steps, void *data)``.
 
     Whole groups of sixteen lanes are done as vectors when every operand is contiguous or the
     same for all lanes (step 0: spread over a small buffer once, before the loop). The rest, and

@@ -41,8 +41,10 @@ _WIDTH = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
 
 
 def load(x: Value, kind: str, ftz: bool) -> Value:
-    """A float operand as f32 or f64; a NaN of f16 is the canonical one of f32, one of bf16 keeps
-    its bits."""
+    """Return a float operand as f32 or f64.
+
+    A NaN of f16 becomes the canonical one of f32, one of bf16 keeps its bits.
+    """
     if kind in DECODE:
         return canonical(DECODE[kind](x)) if kind == "f16" else DECODE[kind](x)
     return flush(x, "f32") if ftz else x
@@ -65,7 +67,7 @@ def to_float(x: Value, kind: str, mode: str) -> Value:
 
 
 def from_integer(x: Value, kind: str, mode: str) -> Value:
-    """An integer to a float type, rounded once."""
+    """Convert an integer to a float type, rounded once."""
     if mode == "n" and kind not in ENCODE:
         return x.to(kind)
     if bits_of(x.kind) <= 32:
@@ -80,7 +82,7 @@ def from_integer(x: Value, kind: str, mode: str) -> Value:
 
 
 def to_integer(x: Value, kind: str, source: str) -> Value:
-    """An integral f32 or f64 to an integer type, clamped."""
+    """Convert an integral f32 or f64 to an integer type, clamped."""
     result = x.to(kind)
     if source == "f64" or bits_of(kind) == 64:
         return select(is_nan(x), 1 << (bits_of(kind) - 1), result)
@@ -156,7 +158,7 @@ def cvt(form: Form) -> Operation:
 
 
 def _check_rounding(form: Form, mode: str | None, to: str, source: str) -> None:
-    """A rounding mode must stand where something can be lost, and nowhere else."""
+    """Check that a rounding mode is given exactly where something can be lost."""
     allowed: tuple[str, ...] = ()
     if to in INTEGERS and source in INTEGERS:
         required = False

@@ -1,6 +1,8 @@
-"""Packed integers in a 32-bit word: dp4a, dp2a (PTX ISA 9.7.1.23 and .24) and the video
-instructions that add, subtract, compare and choose, on a word, its halves or its bytes. Operand
-selectors and masks are not supported: the parser has no way to pass them.
+"""Packed integers in a 32-bit word.
+
+dp4a, dp2a (PTX ISA 9.7.1.23 and .24) and the video instructions that add, subtract, compare and
+choose, on a word, its halves or its bytes. Operand selectors and masks are not supported: the
+parser has no way to pass them.
 
 A clamped unsigned result is clamped on both sides, as the ISA says. ptxas 13.0 for sm_90 leaves out
 the upper one where it makes ``vadd.u32.u32.u32.sat`` of other instructions (read, not run).
@@ -16,7 +18,7 @@ WORDS = ("u32", "s32")
 
 
 def lanes(word: Value, count: int, signed: bool) -> list[Value]:
-    """The 2 or 4 equal parts of a word, lowest first, each extended to 32 bits (s32)."""
+    """Split a word into 2 or 4 equal parts, lowest first, each extended to 32 bits (s32)."""
     width = 32 // count
     whole = word.view("s32" if signed else "u32")
     parts = [(whole << (32 - width * (i + 1))) >> (32 - width) for i in range(count)]
@@ -24,7 +26,7 @@ def lanes(word: Value, count: int, signed: bool) -> list[Value]:
 
 
 def pack(parts: list[Value]) -> Value:
-    """A word (u32) from the low bits of each part, lowest first."""
+    """Pack the low bits of each part into a word (u32), lowest first."""
     width = 32 // len(parts)
     word = parts[0].number(0, "u32")
     for i, part in enumerate(parts):

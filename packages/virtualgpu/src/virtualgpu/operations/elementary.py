@@ -67,7 +67,7 @@ def tanh(x: Value) -> Value:
 
 
 def sine_of_turn(x: Value) -> Value:
-    """The sine of ``x`` times 2 pi, for ``x`` from 0 to 1/4."""
+    """Return the sine of ``x`` times 2 pi, for ``x`` from 0 to 1/4."""
     angle = x * (2 * math.pi)
     squared = angle * angle
     return angle * _polynomial(squared, [(-1) ** k / math.factorial(2 * k + 1) for k in range(12)])

@@ -44,7 +44,7 @@ def is_signed(kind: str) -> bool:
 
 
 def llvm_type(kind: str, lanes: int | None) -> ir.Type:
-    """The LLVM type of a kind: a vector of ``lanes``, or a scalar for None."""
+    """Return the LLVM type of a kind: a vector of ``lanes``, or a scalar for None."""
     if is_float(kind):
         scalar = ir.FloatType() if kind == "f32" else ir.DoubleType()
     else:
@@ -53,8 +53,11 @@ def llvm_type(kind: str, lanes: int | None) -> ir.Type:
 
 
 class Splat(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
-    """A vector whose elements are one constant, written as such: a kernel of 500 instructions
-    names many, and writing out 32 numbers for each took half the time of compiling it."""
+    """Vector whose elements are one constant, written as such.
+
+    A kernel of 500 instructions names many, and writing out 32 numbers for each took half the time
+    of compiling it.
+    """
 
     def __init__(self, element: ir.Constant, lanes: int):
         self.type = ir.VectorType(element.type, lanes)
@@ -80,9 +83,11 @@ class Value:
 
     @property
     def loose(self) -> Value:
-        """The same number, but where it is NaN perhaps another one: for operations that give their
-        own NaN for any. It is there before the bits of a NaN are settled, which doubles the time
-        of a chain of sums."""
+        """Return the same number, with any NaN in place of a NaN.
+
+        For operations that give their own NaN for any. The value is ready before the bits of a NaN
+        are settled, which doubles the time of a chain of sums.
+        """
         return self if self._loose is None else self._loose
 
     @property
@@ -104,7 +109,7 @@ class Value:
         return number if isinstance(number, float) else None
 
     def number(self, value: float, kind: str | None = None) -> Value:
-        """The same plain number in every lane, of this kind unless told otherwise."""
+        """Return the same plain number in every lane, of this kind unless told otherwise."""
         kind = kind or self.kind
         if is_float(kind):
             value = float(value)
@@ -211,15 +216,18 @@ class Value:
         return self._compare("uno", other, unordered=True)
 
     def view(self, kind: str) -> Value:
-        """The same bits as another kind of the same width."""
+        """Return the same bits as another kind of the same width."""
         if bits_of(kind) != bits_of(self.kind):
             raise TypeError(f"{self.kind} and {kind} differ in width")
         node = self.builder.bitcast(self.node, llvm_type(kind, self.lanes))
         return Value(self.builder, node, kind)
 
     def to(self, kind: str) -> Value:
-        """The same number as another kind: integers are extended or cut, floats rounded to
-        nearest even, and floats that fit no integer clamped (NaN gives 0)."""
+        """Convert the number to another kind.
+
+        Integers are extended or cut, floats rounded to nearest even, and floats that fit no integer
+        clamped (NaN gives 0).
+        """
         if kind == self.kind:
             return self
         have, want = is_float(self.kind), is_float(kind)
@@ -248,8 +256,11 @@ class Value:
         return Value(self.builder, node, kind)
 
     def _clamped_to(self, kind: str) -> Value:
-        """A float as an integer. LLVM's own saturating conversion goes lane by lane: 15 µs for
-        16,384 lanes where this takes 3."""
+        """Convert a float to an integer, clamped.
+
+        LLVM's own saturating conversion goes lane by lane: 15 µs for 16,384 lanes where this takes
+        3.
+        """
         width, signed = bits_of(kind), is_signed(kind)
         convert = self.builder.fptosi if signed else self.builder.fptoui
         # Undefined outside the integer's range; such lanes take another value below.
@@ -261,8 +272,10 @@ class Value:
 
 
 def adapt(value: Value, have: np.dtype, want: np.dtype) -> Value:
-    """The bits of a value that an array of ``have`` holds, as an array of ``want`` has them:
-    truncated or zero-extended."""
+    """Convert the bits of a value held as ``have`` to an array element of ``want``.
+
+    They are truncated or zero-extended.
+    """
     if have == want:
         return value
     if have.kind == "b":
@@ -283,8 +296,10 @@ def select(condition: Value, yes: Number, no: Number) -> Value:
 def call(
     name: str, arguments: list[Value], kind: str | None = None, overloads: tuple[str, ...] = ()
 ) -> Value:
-    """An LLVM intrinsic; ``overloads`` are the kinds that its name carries (the first
-    argument's if none are given)."""
+    """Call an LLVM intrinsic.
+
+    ``overloads`` are the kinds that its name carries (the first argument's if none are given).
+    """
     first = arguments[0]
     result = llvm_type(kind or first.kind, first.lanes)
     lanes = "" if first.lanes is None else f"v{first.lanes}"
@@ -301,8 +316,11 @@ def call(
 
 
 def fma(a: Value, b: Value, c: Number) -> Value:
-    """``a * b + c`` rounded once. LLVM uses the processor's instruction where it has one and
-    calls the C library's exact ``fma`` where it has none."""
+    """Return ``a * b + c`` rounded once.
+
+    LLVM uses the processor's instruction where it has one and calls the C library's exact ``fma``
+    where it has none.
+    """
     return call("fma", [a, b, c if isinstance(c, Value) else a.number(c)])
 
 
@@ -312,13 +330,15 @@ def sqrt(x: Value) -> Value:
 
 
 def integral(x: Value, mode: str) -> Value:
-    """The float rounded to an integer: ``n`` nearest even, ``z``, ``m`` down or ``p`` up."""
+    """Round the float to an integer: ``n`` nearest even, ``z``, ``m`` down or ``p`` up."""
     return call({"n": "rint", "z": "trunc", "m": "floor", "p": "ceil"}[mode], [x])
 
 
 def opaque(x: Value) -> Value:
-    """The same float, of which LLVM does not know that it is a constant: it makes ``-x`` of
-    ``x * -1`` and ``x`` of ``x * 1``, whose NaN have other bits."""
+    """Hide from LLVM that the float is a constant.
+
+    LLVM would turn ``x * -1`` into ``-x`` and ``x * 1`` into ``x``, whose NaN have other bits.
+    """
     return call("arithmetic.fence", [x])
 
 
@@ -337,28 +357,28 @@ def reverse_bits(x: Value) -> Value:
 
 
 def smaller(a: Value, b: Number) -> Value:
-    """The lesser of two integers, or of two floats that are not NaN."""
+    """Return the lesser of two integers, or of two floats that are not NaN."""
     return select(a < b, a, b)
 
 
 def larger(a: Value, b: Number) -> Value:
-    """The greater of two integers, or of two floats that are not NaN."""
+    """Return the greater of two integers, or of two floats that are not NaN."""
     return select(a > b, a, b)
 
 
 def sign_bit(kind: str) -> int:
-    """The sign bit of a float's encoding, as an unsigned integer of the same width."""
+    """Return the sign bit of a float's encoding, as an unsigned integer of the same width."""
     return 1 << (bits_of(kind) - 1)
 
 
 def magnitude(x: Value) -> Value:
-    """The float with its sign bit cleared, NaN included."""
+    """Return the float with its sign bit cleared, NaN included."""
     unsigned = f"u{bits_of(x.kind)}"
     return (x.view(unsigned) & (sign_bit(x.kind) - 1)).view(x.kind)
 
 
 def with_sign_of(x: Value, sign: Value) -> Value:
-    """The magnitude of ``x`` with the sign bit of ``sign``."""
+    """Return the magnitude of ``x`` with the sign bit of ``sign``."""
     unsigned, bit = f"u{bits_of(x.kind)}", sign_bit(x.kind)
     joined = (x.view(unsigned) & (bit - 1)) | (sign.view(unsigned) & bit)
     return joined.view(x.kind)

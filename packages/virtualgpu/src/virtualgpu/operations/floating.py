@@ -73,14 +73,15 @@ _NAN_ORDER = {1: (0,), 2: (1, 0), 3: (1, 2, 0)}
 
 
 def _tiny_product(a: Value, b: Value) -> Value:
-    """Whether the exact ``a * b`` of f32 lies below the normal numbers (or is 0)."""
+    """Return True where the exact ``a * b`` of f32 lies below the normal numbers (or is 0)."""
     return magnitude(a.to("f64") * b.to("f64")) < 2.0**-126
 
 
 def treated(body: Body, *, ftz: bool = False, sat: bool = False, tiny: Body | None = None) -> Body:
-    """``body`` with its inputs and result flushed, its result saturated, NaN made
-    canonical, as the modifiers say. ``tiny`` tells from the inputs which results to flush, where
-    their rounded value does not."""
+    """Wrap ``body`` with flushing, saturation and canonical NaN, as the modifiers say.
+
+    ``tiny`` tells from the inputs which results to flush, where their rounded value does not.
+    """
 
     def whole(*values: Value) -> Value:
         values = tuple(value.loose for value in values)
@@ -100,8 +101,10 @@ def treated(body: Body, *, ftz: bool = False, sat: bool = False, tiny: Body | No
 
 
 def passing(body: Body, *order: int) -> Body:
-    """``body`` of f64, its NaN that of an operand; ``order`` is that in which the instruction looks
-    for one."""
+    """Wrap an f64 ``body`` so that its NaN is that of an operand.
+
+    ``order`` is the order in which the instruction looks for one.
+    """
 
     def whole(*operands: Value) -> Value:
         result = body(*(operand.loose for operand in operands))
@@ -111,8 +114,10 @@ def passing(body: Body, *order: int) -> Body:
 
 
 def _settling(body: Body) -> Body:
-    """``abs``, ``neg``, ``min`` or ``max`` of f64, which give a NaN only where the last operand is
-    one, and that one."""
+    """Wrap ``abs``, ``neg``, ``min`` or ``max`` of f64.
+
+    These give a NaN only where the last operand is one, and then that one.
+    """
 
     def whole(*operands: Value) -> Value:
         last = operands[-1]
@@ -126,7 +131,7 @@ def _settling(body: Body) -> Body:
 def _rounded(
     form: Form, opcode: str, mode: str, ftz: bool, sat: bool, kind: str, operands: int
 ) -> Operation:
-    """An operation that IEEE 754 defines, in one of its rounding modes."""
+    """Build an operation that IEEE 754 defines, in one of its rounding modes."""
     form.end(operands)
     body = _NEAREST[opcode]
     if mode != "rn":
@@ -173,7 +178,10 @@ def fused_multiply_add(form: Form) -> Operation:
 
 
 def _approximate_quotient(a: Value, b: Value) -> Value:
-    """``a * (1/b)``: for |b| above 2**126 the reciprocal has become zero (PTX ISA 9.7.3.8)."""
+    """Return ``a * (1/b)``.
+
+    For |b| above 2**126 the reciprocal has become zero (PTX ISA 9.7.3.8).
+    """
     huge = (magnitude(b) > 2.0**126) & (magnitude(b) < float("inf"))
     return select(huge, a * with_sign_of(b.number(0), b), a / b)
 
@@ -192,8 +200,11 @@ def div(form: Form) -> Operation:
 
 
 def _gross(body: Body) -> Body:
-    """An operation on the upper 32 bits of an f64 (1.11.20), the lower 32 of the result cut off, as
-    an H200 does for the reciprocal but in three of a hundred cases."""
+    """Build an operation on the upper 32 bits of an f64 (1.11.20).
+
+    The lower 32 bits of the result are cut off, as an H200 does for the reciprocal but in three of
+    a hundred cases.
+    """
 
     def whole(a: Value) -> Value:
         upper = (a.view("u64") & UPPER).view("f64")
@@ -213,8 +224,10 @@ def _reciprocal_root_f32(a: Value) -> Value:
 
 
 def _refined_root(a: Value) -> Value:
-    """``rsqrt.approx.f64`` as ptxas 13.0 writes it for sm_90: a guess of 20 bits of fraction, made
-    better once."""
+    """Return ``rsqrt.approx.f64`` as ptxas 13.0 writes it for sm_90.
+
+    It is a guess of 20 bits of fraction, refined once.
+    """
     tiny = magnitude(a) < 2.0**-1022
     x = select(tiny, a * 2.0**54, a)
     guess = (_reciprocal_root(x).view("u64") & UPPER).view("f64")
@@ -272,7 +285,7 @@ def copysign(form: Form) -> Operation:
 
 
 def extreme(opcode: str, nan: bool, xorsign: bool) -> Body:
-    """min or max of two floats: +0 is above -0; NaN loses, or wins with ``.NaN``."""
+    """Return min or max of two floats: +0 is above -0; NaN loses, or wins with ``.NaN``."""
 
     def body(a: Value, b: Value) -> Value:
         unsigned = "u32" if a.kind == "f32" else "u64"

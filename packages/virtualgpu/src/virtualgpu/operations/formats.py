@@ -34,28 +34,35 @@ def is_nan(x: Value) -> Value:
 
 
 def canonical(x: Value) -> Value:
-    """The float with every NaN made the one of its format, as instructions of f32 do: which payload
-    an operation passes on would else depend on the host's processor, and on the order LLVM gives
-    the operands."""
+    """Replace every NaN by the one of its format, as instructions of f32 do.
+
+    Otherwise the payload would depend on the host's processor, and on the order LLVM gives the
+    operands.
+    """
     nan = x.number(NAN_F32, "u32") if x.kind == "f32" else x.number(NAN_F64, "u64")
     settled = select(is_nan(x), nan.view(x.kind), x)
     return Value(x.builder, settled.node, x.kind, loose=x)
 
 
 def is_quiet(x: Value) -> bool:
-    """Whether the f64 ``x`` is known to be no signalling NaN: what has a looser form was
-    computed."""
+    """Return True if the f64 ``x`` is known to be no signalling NaN.
+
+    A value with a looser form was computed, so it is quiet.
+    """
     return x.loose is not x
 
 
 def quiet(x: Value) -> Value:
-    """The f64 ``x``, a NaN, with its quiet bit set."""
+    """Return the f64 ``x``, a NaN, with its quiet bit set."""
     return x if is_quiet(x) else (x.view("u64") | QUIET_F64).view("f64")
 
 
 def inherited(x: Value, *operands: Value) -> Value:
-    """The f64 ``x`` with NaN's bits as instructions of f64 have them: those of the first of
-    ``operands`` that is a NaN, made quiet, its sign with them; where none is, the one of 0/0."""
+    """Return the f64 ``x`` with the NaN bits that instructions of f64 give.
+
+    They are those of the first of ``operands`` that is a NaN, made quiet, with its sign; where none
+    is, those of 0/0.
+    """
     bits = x.number(NAN_F64, "u64")
     for operand in reversed(operands):
         bits = select(is_nan(operand.loose), operand.view("u64"), bits)
@@ -70,12 +77,14 @@ PASSES_NAN_ON = platform.machine().lower() in ("x86_64", "amd64")
 
 
 def passed_on(body: Body, *operands: Value, order: Sequence[int]) -> Value:
-    """``body(*operands)``, one instruction of f64 on the processor, with the bits of
-    :func:`inherited`; ``order`` is that in which it looks for a NaN.
+    """Compute ``body(*operands)`` in f64 with the NaN bits of :func:`inherited`.
 
-    Of one NaN the processor does the same. Of several it may take another one, and LLVM may have
-    exchanged operands. So it is asked whether those are NaN that go before the last of ``order``:
-    of a sum, one comparison and one choice, where :func:`inherited` takes three of each.
+    ``body`` is one instruction of f64 on the processor; ``order`` is the order in which it looks
+    for a NaN.
+
+    For a single NaN the processor does the same. For several it may take another one, and LLVM may
+    have exchanged operands. So only the operands before the last of ``order`` are tested for NaN:
+    for a sum, one comparison and one choice, where :func:`inherited` takes three of each.
     """
     if not PASSES_NAN_ON:
         return inherited(body(*(one.loose for one in operands)), *(operands[i] for i in order))
@@ -98,15 +107,20 @@ def passed_on(body: Body, *operands: Value, order: Sequence[int]) -> Value:
 
 
 def _no_identity(x: Value) -> Value:
-    """The operand, hidden from LLVM if it is a constant by which it would leave out a product, a
-    quotient or a sum, and with them that a NaN keeps its sign and becomes quiet."""
+    """Hide a constant operand from LLVM if it is an identity of the operation.
+
+    LLVM would drop the product, quotient or sum, and with it that a NaN keeps its sign and becomes
+    quiet.
+    """
     return opaque(x) if x.constant in (0.0, 1.0, -1.0) else x
 
 
 def converted(x: Value, kind: str, rounded: Value) -> Value:
-    """``rounded``, the f32 ``x`` as f64 or the f64 ``x`` as a shorter type, with NaN's bits
-    defined: sign and upper part of the payload stay, the quiet bit is set. (bf16 from f64: 0x7fff;
-    unknown of a GPU.)"""
+    """Return ``rounded``, a converted ``x``, with defined NaN bits.
+
+    ``x`` is an f32 as f64, or an f64 as a shorter type. Sign and upper part of the payload stay,
+    the quiet bit is set. (bf16 from f64: 0x7fff; unknown of a GPU.)
+    """
     if kind == "bf16":
         return rounded
     bits = x.view(f"u{bits_of(x.kind)}")
@@ -138,7 +152,7 @@ def clamp_negative(x: Value) -> Value:
 
 
 def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
-    """``a + b`` rounded, and the rounding error, which is exact (Knuth, TAOCP 4.2.2)."""
+    """Return ``a + b`` rounded and the exact rounding error (Knuth, TAOCP 4.2.2)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
@@ -161,7 +175,7 @@ def round_to_odd(total: Value, error: Value) -> Value:
 
 
 def odd_f32(x: Value) -> Value:
-    """An f64 as f32, rounded to odd: ready for one more rounding to 16 bits or fewer."""
+    """Round an f64 to f32 by rounding to odd, ready for a rounding to 16 bits or fewer."""
     nearest = x.to("f32")
     return round_to_odd(nearest, x - nearest.to("f64"))
 
@@ -188,7 +202,7 @@ def encode(x: Value, fraction: int) -> Value:
 
 
 def f32_from_f16(bits: Value) -> Value:
-    """The exact value; NaN stays NaN."""
+    """Return the exact value; NaN stays NaN."""
     wide = bits.to("u32")
     shifted = (wide & 0x7FFF) << 13
     # Multiplying by 2**112 rebiases normal and subnormal numbers alike, exactly.
@@ -249,12 +263,12 @@ ENCODE = {"f16": f16_from_f32, "bf16": bf16_from_f32}
 
 
 def halves(packed: Value) -> tuple[Value, Value]:
-    """The lower and the upper 16 bits of a u32."""
+    """Return the lower and the upper 16 bits of a u32."""
     return packed.to("u16"), (packed >> 16).to("u16")
 
 
 def join(low: Value, high: Value) -> Value:
-    """A u32 from its lower and upper 16 bits."""
+    """Join a u32 from its lower and upper 16 bits."""
     return low.to("u32") | (high.to("u32") << 16)
 
 

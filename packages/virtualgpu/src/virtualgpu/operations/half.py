@@ -34,7 +34,7 @@ def _flush(x: Value) -> Value:
 
 
 def _fma(a: Value, b: Value, c: Value) -> Value:
-    """``a * b + c`` in f64 (the product is exact there), rounded to odd."""
+    """Return ``a * b + c`` in f64 (the product is exact there), rounded to odd."""
     return round_to_odd(*two_sum(a * b, c))
 
 

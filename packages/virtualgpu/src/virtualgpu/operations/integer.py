@@ -27,7 +27,7 @@ WORDS = ("s32", "u32")
 
 
 def widened(kind: str) -> str:
-    """The integer kind of twice the width."""
+    """Return the integer kind of twice the width."""
     return f"{kind[0]}{2 * bits_of(kind)}"
 
 
@@ -58,7 +58,7 @@ def add_sub(form: Form) -> Operation:
 
 
 def product(a: Value, b: Value, part: str) -> Value:
-    """The low or high half of a product, or all of it in twice the width."""
+    """Return the low or high half of a product, or all of it in twice the width."""
     if part == "lo":
         return a * b
     whole = a.to(widened(a.kind)) * b.to(widened(b.kind))
@@ -130,7 +130,7 @@ def mad24(form: Form) -> Operation:
 
 
 def absolute_difference(a: Value, b: Value) -> Value:
-    """|a - b| as an unsigned number of the same width."""
+    """Return |a - b| as an unsigned number of the same width."""
     unsigned = f"u{bits_of(a.kind)}"
     return select(a < b, b.view(unsigned) - a.view(unsigned), a.view(unsigned) - b.view(unsigned))
 
@@ -146,8 +146,10 @@ def sad(form: Form) -> Operation:
 
 
 def divide(a: Value, b: Value, remainder: bool = False) -> Value:
-    """Quotient or remainder, defined for every pair: the processor's own division is only
-    given pairs that it can divide."""
+    """Return quotient or remainder, defined for every pair.
+
+    The processor's own division only receives pairs that it can divide.
+    """
     zero = b == 0
     bad = zero
     if is_signed(a.kind):

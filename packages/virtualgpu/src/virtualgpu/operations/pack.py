@@ -1,5 +1,6 @@
-"""The packed forms of cvt (PTX ISA 9.7.9.21 and cvt.pack, 9.7.9.22): pairs of f16 and bf16,
-pairs of eight-bit floats, tf32, and pairs of small integers.
+"""Packed forms of cvt (PTX ISA 9.7.9.21 and cvt.pack, 9.7.9.22).
+
+Pairs of f16 and bf16, pairs of eight-bit floats, tf32, and pairs of small integers.
 
 Of two operands the first goes to the upper half of the result.
 """
@@ -50,7 +51,7 @@ def limited(x: Value, kind: str) -> Value:
 
 
 def packed_form(form: Form) -> Operation | None:
-    """The operation of a packed cvt, or None for the plain ones."""
+    """Return the operation of a packed cvt, or None for the plain ones."""
     modifiers = form.modifiers
     if modifiers[:1] == ("pack",):
         return _pack_integers(form)

@@ -28,8 +28,11 @@ MODES = ("rn", "rz", "rm", "rp")
 
 
 def directed(nearest: Value, above: Value, below: Value, mode: str) -> Value:
-    """The encoding of a float (sign and magnitude, unsigned) stepped in the direction ``mode``
-    (``z``, ``m``, ``p``; ``n`` leaves it), where the exact result lies ``above`` or ``below``."""
+    """Step the encoding of a float (sign and magnitude, unsigned) in a rounding direction.
+
+    The direction is ``mode`` (``z``, ``m``, ``p``; ``n`` leaves it), where the exact result lies
+    ``above`` or ``below``.
+    """
     if mode == "n":
         return nearest
     negative = (nearest & (1 << (bits_of(nearest.kind) - 1))) != 0
@@ -53,7 +56,7 @@ def narrow(total: Value, error: Value | None, mode: str) -> Value:
 
 
 def _zero_sum(total: Value, a: Value, b: Value, mode: str) -> Value:
-    """A sum that is exactly zero: rounding down makes it -0 unless both terms are +0."""
+    """Correct a sum that is exactly zero: rounding down makes it -0 unless both terms are +0."""
     if mode != "m":
         return total
     either = (a.view("u64") | b.view("u64")).view("f64")

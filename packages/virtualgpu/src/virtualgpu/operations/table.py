@@ -82,8 +82,11 @@ _LACKING = {
 def operation(
     opcode: str, *, types: Collection[str], section: str, needs: str | None = None
 ) -> Callable[[Factory], Factory]:
-    """Register a factory for ``opcode`` where the instruction's last type is one of ``types``
-    and, if given, where the modifier ``needs`` is present. ``section`` is the PTX ISA's."""
+    """Register a factory for ``opcode``.
+
+    It serves instructions whose last type is one of ``types`` and, if given, where the modifier
+    ``needs`` is present. ``section`` is the PTX ISA's.
+    """
 
     def register(factory: Factory) -> Factory:
         entry = _Entry(factory, frozenset(types), needs, section)
@@ -97,7 +100,7 @@ def operation(
 
 @cache
 def lookup(opcode: str, modifiers: tuple[str, ...], sources: int, destinations: int) -> Operation:
-    """The operation of ``opcode`` with its ``modifiers`` in the order written.
+    """Return the operation of ``opcode`` with its ``modifiers`` in the order written.
 
     ``sources`` and ``destinations`` count the operands: ``setp.lt.s32 p|q, a, b`` has two of
     each. Most operations are compiled at their first call, in 5 to 8 ms. Raises
@@ -178,7 +181,7 @@ class Form:
         carry_in: bool = False,
         carry_out: bool = False,
     ) -> Operation:
-        """An operation compiled from ``body`` (:mod:`.expression`); types are PTX types."""
+        """Compile an operation from ``body`` (:mod:`.expression`); types are PTX types."""
         function = self.function(
             body, [*sources, *["pred"] * carry_in], [*destinations, *["pred"] * carry_out]
         )
@@ -188,7 +191,7 @@ class Form:
     def function(
         self, body: Results, sources: Sequence[str], destinations: Sequence[str]
     ) -> Deferred:
-        """An expression as a ufunc; types are PTX types."""
+        """Return an expression as a ufunc; types are PTX types."""
         # f16 operands reach a body as their bits; a ufunc takes the array's own dtype.
         dtypes = [DTYPES[t] for t in (*sources, *destinations)]
         return Deferred(
@@ -208,7 +211,7 @@ class Form:
         carry_in: bool = False,
         carry_out: bool = False,
     ) -> Operation:
-        """An operation from a function on arrays, such as a NumPy ufunc."""
+        """Return an operation made from a function on arrays, such as a NumPy ufunc."""
         return Operation(
             function,
             tuple(DTYPES[t] for t in sources),
@@ -240,8 +243,11 @@ UFUNCS: dict[Callable[..., Any], Results] = {
 
 
 def kind_of(ptx_type: str) -> str:
-    """The expression kind that a PTX type is computed in: numbers as themselves, bits and
-    packed or half-precision values as unsigned integers of their width."""
+    """Return the expression kind in which a PTX type is computed.
+
+    Numbers are computed as themselves, bits and packed or half-precision values as unsigned
+    integers of their width.
+    """
     return kind(DTYPES[ptx_type])
 
 

@@ -40,10 +40,12 @@ _TURNS = float.fromhex("0x1.45f306p-3")  # 1 / (2 pi) in f32, by which ptxas mul
 
 
 def _turned(a: Value, quarters: int) -> Value:
-    """The sine (``quarters`` 0) or cosine (1) of an f32 as hardware makes it: the angle times
-    1 / (2 pi), both in f32 and cut, is the number of turns, of which ``_TURN_BITS`` binary places
-    count. So large angles lose their places: from 2**22 turns on every sine is 0. In every other
-    quarter the places are inverted, not negated."""
+    """Return the sine (``quarters`` 0) or cosine (1) of an f32 as hardware computes it.
+
+    The angle times 1 / (2 pi), both in f32 and cut, is the number of turns, of which ``_TURN_BITS``
+    binary places count. So large angles lose their places: from 2**22 turns on every sine is 0. In
+    every other quarter the places are inverted, not negated.
+    """
     turns = magnitude(multiply_f32(a, a.number(_TURNS), "z")).to("f64")
     places = ((turns - integral(turns, "m")) * 2.0**_TURN_BITS).to("u32")
     quarter = (places >> (_TURN_BITS - 2)) + quarters
@@ -67,8 +69,10 @@ def _single(form: Form, ftz: bool) -> Operation:
 
 
 def _cut(x: Value, kind: str) -> Value:
-    """An f64 as f16 or bf16, cut towards zero; what is beyond the largest number and its unit is
-    infinite."""
+    """Cut an f64 to f16 or bf16 towards zero.
+
+    What is beyond the largest number and its unit is infinite.
+    """
     bits = ENCODE[kind](odd_f32(x))
     back = DECODE[kind](bits).to("f64")
     finite = magnitude(x) < _BEYOND[kind]
@@ -76,12 +80,12 @@ def _cut(x: Value, kind: str) -> Value:
 
 
 def _ex2_of_places(x: Value) -> Value:
-    """Of a half's exponent 23 binary places count."""
+    """Round a half's exponent to the 23 binary places that count."""
     return elementary.exp2(integral(x * 2.0**23, "z") * 2.0**-23)
 
 
 def _tanh_of_few(x: Value) -> Value:
-    """A half so small is its own tangent, one so large has 1."""
+    """Handle halves so small that tanh(x) is x, and so large that it is 1."""
     size = magnitude(x)
     exact = select(size < 2.0**-8, x, elementary.tanh(x))
     return select(size < 8, exact, select(is_nan(x), x, with_sign_of(x.number(1), x)))

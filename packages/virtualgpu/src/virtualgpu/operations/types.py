@@ -43,8 +43,10 @@ UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
 def kind(dtype: np.dtype) -> str:
-    """The kind (:mod:`.expression`) that an array's elements are computed in: numbers as
-    themselves, half precision as its bits."""
+    """Return the kind (:mod:`.expression`) in which an array's elements are computed.
+
+    Numbers are computed as themselves, half precision as its bits.
+    """
     if dtype.kind == "b":
         return "pred"
     if dtype == np.float16:

@@ -24,7 +24,7 @@ BOOL = np.dtype("?")
 
 
 def retried_loads(program: Program) -> frozenset[int]:
-    """The ``id`` of the instruction of each such load."""
+    """Return the ``id`` of the instruction of each such load."""
     if program.retries is None:
         program.retries = frozenset[int]().union(
             *(

@@ -1,4 +1,4 @@
-"""From PTX instructions to steps (:mod:`.steps`): which operands are read, which registers written.
+"""Decoder from PTX instructions to steps (:mod:`.steps`), with operands and targets.
 
 What a malformed instruction is told stands here too, but for the operands that only the newer
 families understand (:mod:`virtualgpu.lanes.families`).
@@ -121,7 +121,7 @@ class _Decoder:
         return None if operand.name == "_" else self.program.register(self.code, operand)
 
     def registers(self, operands: Sequence[Operand]) -> frozenset[int]:
-        """The registers among operands, those of addresses and of vectors too."""
+        """Return the registers among operands, those of addresses and of vectors too."""
         found = set()
         for register in registers_in(operands):
             if register.name in self.code.function.registers:
@@ -131,7 +131,7 @@ class _Decoder:
         return frozenset(found)
 
     def held(self, kind: type[S], targets: Sequence[str], sources: Sequence[str], **more: Any) -> S:
-        """A step between parameters, which registers hold."""
+        """Return a step between parameters that registers hold."""
         slots = self.code.slots
         return kind(
             instruction=self.instruction,
@@ -255,8 +255,10 @@ class _Decoder:
         targets: Sequence[Operand],
         values: Sequence[Operand],
     ) -> Step | None:
-        """The kernel's own, or one of a function that a register holds; None where memory holds
-        it."""
+        """Decode an access to a parameter of the kernel, or to one that a register holds.
+
+        None where memory holds it.
+        """
         program, code = self.program, self.code
         dtype = WIDE if site.whole else site.dtype
         if code is program.entry_code and base.name in program.parameter_offsets:
@@ -353,5 +355,5 @@ class _Decoder:
 
 
 def items(operand: Operand) -> tuple[Operand, ...]:
-    """The parts of a vector; of anything else, itself."""
+    """Return the parts of a vector; of anything else, itself."""
     return operand.items if isinstance(operand, Vector) else (operand,)

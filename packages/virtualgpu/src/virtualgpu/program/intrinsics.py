@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Provided(NamedTuple):
-    """How many arguments a function takes, and how many results it gives."""
+    """Number of arguments and results of a function that the machine provides."""
 
     arguments: int
     results: int

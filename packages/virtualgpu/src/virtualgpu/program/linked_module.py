@@ -1,4 +1,4 @@
-"""What a program asks of the module on a device that it is made from."""
+"""Protocol of the device module from which a program is made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from virtualgpu.ptx import Function, Variable
 
 
 class LinkedModule(Protocol):
-    """What a program asks of the module that it is in: functions, variables, names, addresses."""
+    """Module of a program: its functions, variables, names and addresses."""
 
     texts: list[str]
     variables: dict[str, Variable]

@@ -1,4 +1,4 @@
-"""Which registers a block needs from those before it, and which it leaves to those after."""
+"""Liveness: the registers that a block needs from earlier blocks and leaves to later ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decides whether a loop ends: the registers, and whether memory or other lanes decide it.
+"""Loops of a program, and the registers, memory or lanes that decide when they end.
 
 A loop is a strongly connected part of a function's blocks, the largest one. The registers that
 its branches depend on, directly or through others, are its *slice* (Weiser, "Program Slicing",
@@ -26,7 +26,7 @@ _MOMENTARY = ("%clock", "%globaltimer")
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """What decides how lanes at the head of a loop go on.
+    """Operands that decide how lanes at the head of a loop go on.
 
     Attributes
     ----------
@@ -47,8 +47,10 @@ class Loop:
 
 
 def heads(program: Program) -> dict[int, Loop]:
-    """The loops of a program by their heads: blocks that a jump back leads to. A loop that looks
-    at a clock is not among them, nor one of which it cannot be told what it depends on."""
+    """Return the loops of a program by their heads, the blocks that a jump back leads to.
+
+    A loop that reads a clock is left out, and so is one with unknown dependences.
+    """
     found: dict[int, Loop] = {}
     timely = any(
         _momentary(instruction)
@@ -124,8 +126,10 @@ def _loop(program: Program, code: FunctionCode, blocks: list[Block], timely: boo
 
 
 def _called(program: Program, blocks: list[Block]) -> list[FunctionCode] | None:
-    """The functions that blocks call, and those that these call; None where it is not known which,
-    or where one is handed memory."""
+    """Return the functions that blocks call, directly or indirectly.
+
+    None where they are unknown, or where one receives memory.
+    """
     found: list[FunctionCode] = []
     todo = list(blocks)
     while todo:
@@ -146,7 +150,7 @@ def _called(program: Program, blocks: list[Block]) -> list[FunctionCode] | None:
 
 
 def _handed(program: Program, block: Block) -> list[tuple[int, int]]:
-    """From which register to which a call hands its arguments and its results."""
+    """Return the pairs of registers between which a call passes arguments and results."""
     site = block.call if block.kind == "call" else None
     if site is None or site.target is None:
         return []
@@ -195,8 +199,11 @@ def _branches(body: Iterable[Instruction]) -> list[Instruction]:
 
 
 def _deciding(body: Iterable[Instruction]) -> list[Operand]:
-    """Predicates of all that may be left out, what a jump by a table goes by, and addresses: an
-    illegal one ends the kernel as well."""
+    """Return the operands that decide the control flow of a body.
+
+    These are predicates of everything that may be skipped, the index of a jump by a table, and
+    addresses, since an illegal one ends the kernel as well.
+    """
     found: list[Operand] = [
         operand.base
         for one in body
@@ -225,7 +232,9 @@ def _slots(code: FunctionCode, operands: Iterable[Operand]) -> set[int]:
 
 
 def cycles(onward: Mapping[N, Collection[N]]) -> list[set[N]]:
-    """The strongly connected parts of a graph that hold a cycle (Tarjan 1972), without recursion.
+    """Return the strongly connected parts of a graph that hold a cycle.
+
+    Tarjan's algorithm (1972), without recursion.
 
     ``onward`` has the nodes that each node leads to.
     """

@@ -20,7 +20,7 @@ _ORDERLESS = ("data", "move", "address", "memory", "control")
 
 
 def stores_one_value(program: Program, instruction: Instruction) -> bool:
-    """Whether this is such a store."""
+    """Return True if the instruction stores one value for all threads."""
     function = program.entry_code.function
     if instruction.opcode != "st" or not any(one is instruction for one in function.body):
         return False
@@ -36,7 +36,7 @@ def stores_one_value(program: Program, instruction: Instruction) -> bool:
     known: dict[str, bool] = {}
 
     def same(name: str) -> bool:
-        """Whether a register has one value for all threads, and all the time."""
+        """Return True if a register has one value for all threads, all the time."""
         if name not in known:
             known[name] = False  # one that is made of itself changes
             made = makers.get(name, [])

@@ -187,7 +187,7 @@ class Program:
         return slot
 
     def _collect(self, entry: str) -> None:
-        """The functions that ``entry`` calls or whose address it can take."""
+        """Collect the functions that ``entry`` calls or whose address it can take."""
         todo = [entry]
         while todo:
             name = todo.pop()

@@ -1,4 +1,4 @@
-"""Which instructions reach memory that another lane may reach too: between them order matters."""
+"""Instructions that reach memory another lane may reach, so that their order matters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _reaches_others(instruction: Instruction, stack: set[Register]) -> bool:
 
 
 def _stack_pointers(body: list[Instruction]) -> set[Register]:
-    """Registers that ``cvta.local`` sets, and nothing else does."""
+    """Return the registers that ``cvta.local`` sets, and nothing else does."""
     local: set[Register] = set()
     other: set[Register] = set()
     for instruction in body:

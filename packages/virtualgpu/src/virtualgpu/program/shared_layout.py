@@ -12,7 +12,7 @@ from virtualgpu.wording import many
 
 
 class SharedLayout:
-    """Where a launch's shared variables lie, with a gap after each that nothing may touch.
+    """Layout of a launch's shared variables, with a forbidden gap after each.
 
     A gap is a multiple of 128 bytes, so every variable keeps the banks that it has in the
     packed layout of the hardware.
@@ -24,8 +24,10 @@ class SharedLayout:
         self.extents = extents
 
     def outside(self, address: np.ndarray, low: int, high: int, size: int) -> np.ndarray | None:
-        """None where every access of ``size`` bytes is inside one variable, else which are
-        not."""
+        """Return a mask of the accesses of ``size`` bytes that lie outside every variable.
+
+        None where every access is inside one.
+        """
         for start, end, _ in self.extents:
             if start <= low and high + size <= end:
                 return None
@@ -76,7 +78,7 @@ class SharedVariables:
 
 
 def lay_out(functions: Sequence[Function], module: Mapping[str, Variable]) -> SharedVariables:
-    """Static shared variables of ``functions`` and those they use of their module's."""
+    """Lay out the static shared variables of ``functions`` and those they use of their module."""
     variables = {
         v.name: v
         for function in functions

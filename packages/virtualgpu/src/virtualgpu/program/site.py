@@ -71,9 +71,12 @@ class Site:
 
     @property
     def mask(self) -> int:
-        """Bits of an address that count once the constant is added: shared and local memory have
-        addresses of 32 bits, in which a register below zero and a constant make one of theirs
-        (PTX ISA, "Addresses as Operands": truncated to the width of the state space)."""
+        """Return the bits of an address that count once the constant is added.
+
+        Shared and local memory have addresses of 32 bits, in which a register below zero and a
+        constant make a valid one (PTX ISA, "Addresses as Operands": truncated to the width of the
+        state space).
+        """
         return 0xFFFF_FFFF if self.space in ("shared", "local") else 0xFFFF_FFFF_FFFF_FFFF
 
     def location(self, group: Standing, lane: int | None = None) -> Location:
@@ -82,7 +85,7 @@ class Site:
 
 
 def site_of(kernel: str, instruction: Instruction) -> Site:
-    """The decoded site of a memory instruction of ``kernel``."""
+    """Return the decoded site of a memory instruction of ``kernel``."""
     opcode, modifiers = instruction.opcode, list(instruction.modifiers)
     kind = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
     whole = modifiers[-1:] == ["b128"]

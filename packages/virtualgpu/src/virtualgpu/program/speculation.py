@@ -28,8 +28,10 @@ LARGEST = 8  # predicates of one condition; what needs more counts as used
 def arrange(
     body: Sequence[Instruction], starts: Sequence[int]
 ) -> tuple[list[Instruction], dict[int, Condition]]:
-    """The body of a function, with the same instructions in each stretch between ``starts``, and
-    of the loads whose value is not always used, by ``id``, when it is."""
+    """Reorder a function's body within the stretches between ``starts``.
+
+    Also returns, by ``id``, the condition under which the value of each conditional load is used.
+    """
     found: dict[int, Condition] = {}
     if not any(map(_selects, body)):
         return list(body), found
@@ -46,7 +48,7 @@ def arrange(
 
 
 def reads(instruction: Instruction) -> set[str]:
-    """The names of the registers that an instruction reads."""
+    """Return the names of the registers that an instruction reads."""
     operands = instruction.operands[_written(instruction) :]
     names = {register.name for register in registers_in(operands)}
     return names if instruction.guard is None else {*names, instruction.guard[0].name}
@@ -61,12 +63,12 @@ def writes(instruction: Instruction) -> set[str]:
 
 
 def _written(instruction: Instruction) -> int:
-    """How many operands are results: the first, or none."""
+    """Return the number of operands that are results: one, or none."""
     return int(has_result(instruction) and not isinstance(instruction.operands[0], Address))
 
 
 def predicates(condition: Condition) -> Iterator[str]:
-    """The names in a condition, without the ``!``."""
+    """Return the names in a condition, without the ``!``."""
     if isinstance(condition, str):
         yield condition.removeprefix("!")
     elif isinstance(condition, tuple):
@@ -91,7 +93,7 @@ def _early(instruction: Instruction) -> bool:
 
 
 def _computes(instruction: Instruction) -> bool:
-    """Nothing but a value, the same wherever it stands."""
+    """Return True if an instruction only computes a value, the same wherever it stands."""
     return (
         traits(instruction).pure
         and instruction.guard is None
@@ -105,7 +107,7 @@ def _computes(instruction: Instruction) -> bool:
 def _conditions(
     stretch: list[Instruction], readers: Counter[str]
 ) -> Iterator[tuple[Instruction, Condition]]:
-    """Of the loads of a stretch whose value is not always used: when it is."""
+    """Return the loads of a stretch that are used only under a condition, with the condition."""
     inside = Counter(name for one in stretch for name in reads(one))
     loaded: set[str] = set()  # what comes from memory that is read here
     for one in stretch:
@@ -126,7 +128,10 @@ def _conditions(
 
 
 def _through(instruction: Instruction, name: str, used: Condition, loaded: set[str]) -> Condition:
-    """When an instruction whose result is used under a condition uses what ``name`` holds."""
+    """Return the condition under which an instruction uses the value in ``name``.
+
+    The instruction's own result is used under a condition.
+    """
     if not _selects(instruction):
         return used
     first, second, *decides = instruction.operands[1:]

@@ -24,8 +24,11 @@ WIDE = np.dtype("V16")  # a register of 128 bits, with which nothing can be comp
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """One instruction: the registers it writes (None: the value is not kept) and the operands it
-    reads; ``reads`` has the registers among these, and the carry flag."""
+    """One decoded instruction.
+
+    It has the registers it writes (None: the value is not kept) and the operands it reads;
+    ``reads`` has the registers among these, and the carry flag.
+    """
 
     instruction: Instruction
     targets: tuple[int | None, ...] = ()
@@ -40,24 +43,30 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class Data(Step):
-    """Arithmetic, logic, comparison, conversion. The carry flag, where it is written, is the last
-    of the targets."""
+    """Arithmetic, logic, comparison or conversion.
+
+    The carry flag, where it is written, is the last of the targets.
+    """
 
     operation: Operation
 
 
 @dataclass(slots=True, kw_only=True)
 class Move(Step):
-    """``mov``, and loads and stores of parameters that a register holds: a copy as ``dtype``, or
-    packing and unpacking of a vector (several sources, several targets)."""
+    """``mov``, or a load or store of a parameter that a register holds.
+
+    It is a copy as ``dtype``, or packs or unpacks a vector (several sources, several targets).
+    """
 
     dtype: np.dtype
 
 
 @dataclass(slots=True, kw_only=True)
 class Parameter(Step):
-    """A load of the kernel's parameters, from byte ``offset`` on: one element of ``dtype`` for each
-    target."""
+    """Load of the kernel's parameters from byte ``offset`` on.
+
+    It reads one element of ``dtype`` for each target.
+    """
 
     dtype: np.dtype
     offset: int
@@ -65,16 +74,21 @@ class Parameter(Step):
 
 @dataclass(slots=True, kw_only=True)
 class MemoryAccess(Step):
-    """A load, store or atomic; the address comes first among its sources, without the constant
-    that the site adds."""
+    """Load, store or atomic.
+
+    The address comes first among its sources, without the constant that the site adds.
+    """
 
     site: Site
 
 
 @dataclass(slots=True, kw_only=True)
 class Barrier(Step):
-    """A barrier of the block, or of the grid: which, of how many threads, and of ``bar.red`` the
-    predicate and what it makes of them (``popc``, ``and``, ``or``)."""
+    """Barrier of the block or of the grid.
+
+    It names the barrier, the number of threads, and for ``bar.red`` the predicate and the reduction
+    (``popc``, ``and``, ``or``).
+    """
 
     number: Operand | None = None
     count: Operand | None = None
@@ -99,7 +113,7 @@ class Call(Step):
 
 
 def registers_in(operands: Iterable[Operand]) -> Iterator[Register]:
-    """The registers among operands, those of addresses and of vectors too; ``!%p`` as ``%p``."""
+    """Yield the registers among operands, those of addresses and vectors too; ``!%p`` as ``%p``."""
     pending = list(operands)
     while pending:
         operand = pending.pop()

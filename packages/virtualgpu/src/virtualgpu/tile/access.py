@@ -21,7 +21,10 @@ _UNSPECIFIED = 0xFE
 
 
 def demand(block: Block, operation: Operation, addresses: np.ndarray, element: Element) -> None:
-    """Raises MemoryAccessError, MisalignedAddressError unless all addresses hold an element."""
+    """Check that every address holds an element.
+
+    Raises MemoryAccessError, MisalignedAddressError.
+    """
     if not addresses.size:
         return
     memory, size = block.launch.memory, element.size
@@ -56,7 +59,7 @@ def verb(operation: Operation) -> str:
 def gather(
     block: Block, operation: Operation, addresses: np.ndarray, element: Element
 ) -> np.ndarray:
-    """The elements at ``addresses`` (int64, any shape)."""
+    """Return the elements at ``addresses`` (int64, any shape)."""
     demand(block, operation, addresses, element)
     return decoded(_memory(block, element)[(addresses - BASE) // element.size], element)
 
@@ -75,7 +78,7 @@ def _memory(block: Block, element: Element) -> np.ndarray:
 
 
 def fill(element: Element, shape: tuple[int, ...], padding: str | None) -> np.ndarray:
-    """What stands where the array has nothing."""
+    """Return the padding for elements outside the array."""
     if padding is None:
         raw = np.full(element.stored.itemsize, _UNSPECIFIED, np.uint8).view(element.stored)
         return np.full(shape, decoded(raw, element)[0], element.dtype)
@@ -89,7 +92,7 @@ def fill(element: Element, shape: tuple[int, ...], padding: str | None) -> np.nd
 
 
 def load_window(block: Block, operation: Operation, window: Window) -> np.ndarray:
-    """A tile; what lies outside of the array is padded."""
+    """Load a tile; what lies outside the array is padded."""
     view = window.tiled.type
     element = view.tensor.element
     inside = window.inside
@@ -123,7 +126,7 @@ def store_window(block: Block, operation: Operation, window: Window, tile: np.nd
 
 
 def _strided(block: Block, operation: Operation, window: Window) -> np.ndarray:
-    """The tile's elements where they lie: an array that shares the device's memory."""
+    """Return a view of the tile's elements that shares the device's memory."""
     array = window.tiled.array
     element = array.type.element
     first, ends = array.base, []
@@ -152,7 +155,7 @@ def _strided(block: Block, operation: Operation, window: Window) -> np.ndarray:
 
 
 def updated(mode: str, old: np.ndarray, by: np.ndarray, element: Element) -> np.ndarray:
-    """What an atomic leaves."""
+    """Return the value that an atomic leaves."""
     if mode == "xchg":
         return by
     if mode == "addf":
@@ -207,7 +210,7 @@ def atomic(
 
 
 def argument(raw: bytes, element: Element) -> np.ndarray:
-    """A kernel's parameter from its bytes. Raises LaunchError where they are too few."""
+    """Return a kernel's parameter from its bytes. Raises LaunchError where they are too few."""
     if len(raw) != element.size:
         raise LaunchError(f"{many(len(raw), 'byte')} for a parameter of {element.size} ({element})")
     return decoded(np.frombuffer(raw, element.stored)[0], element).reshape(())

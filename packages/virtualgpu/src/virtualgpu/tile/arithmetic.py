@@ -1,4 +1,4 @@
-"""What each operation computes from tiles, element by element, and matrix products.
+"""Element-by-element operations on tiles, and matrix products.
 
 A function takes the operation and its tiles as NumPy arrays and returns the result. Elements of a
 format that NumPy lacks come as float32 and are rounded into it (:mod:`.types`). Called under
@@ -40,7 +40,7 @@ def _flushed(array: np.ndarray) -> np.ndarray:
 
 
 def _float(function: Callable[..., np.ndarray]):
-    """A function of floats as an operation: flushes where asked to, rounds into the format."""
+    """Wrap a function of floats: it flushes where asked to and rounds into the format."""
 
     def run(operation: Operation, *tiles: np.ndarray) -> np.ndarray:
         element = operation.results[0].element
@@ -53,7 +53,7 @@ def _float(function: Callable[..., np.ndarray]):
 
 
 def _widely(function: Callable[..., np.ndarray]):
-    """A function that is computed in float64, where the result is no float64 itself."""
+    """Wrap a function that is computed in float64 where the result is no float64 itself."""
     return _float(lambda *tiles: function(*[np.asarray(one, np.float64) for one in tiles]))
 
 
@@ -197,7 +197,7 @@ def _extreme_integer(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.n
 
 
 def _back(result: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """The same bits as a tile's own dtype."""
+    """Return the same bits as a tile's own dtype."""
     result = np.asarray(result)
     return result if result.dtype == like.dtype else result.view(like.dtype)
 
@@ -231,7 +231,7 @@ def _divide(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @_does("shli", "shri")
 def _shift(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A shift by as many bits as there are, or more: nothing is left (PTX's shl and shr)."""
+    """Shift; a shift by the width or more leaves nothing (PTX's shl and shr)."""
     if a.dtype == bool:
         return a & ~b
     bits = a.dtype.itemsize * 8
@@ -384,8 +384,11 @@ def _select(
 
 @_does("mmaf")
 def _product(operation: Operation, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Products are exact and sums are kept in float32, float64 for f64: a GPU adds in an order of
-    its own, so last bits differ."""
+    """Return a matrix product.
+
+    Products are exact and sums are kept in float32, float64 for f64. A GPU adds in its own order,
+    so last bits differ.
+    """
     wide = np.float64 if c.dtype == np.float64 else np.float32
     return rounded(np.matmul(a.astype(wide), b.astype(wide)) + c, operation.results[0].element)
 
@@ -403,7 +406,10 @@ def _integer_product(
 
 @lru_cache(1024)
 def constant(data: bytes, tile) -> np.ndarray:
-    """A constant's tile from its bytes: one element for all, or each its own (read-only)."""
+    """Return a constant's tile from its bytes (read-only).
+
+    The bytes hold one element for all, or one for each.
+    """
     element, count = tile.element, math.prod(tile.shape)
     if element.name == "i1":
         if len(data) == 1 and (count > 8 or data[0] in (0, 255)):

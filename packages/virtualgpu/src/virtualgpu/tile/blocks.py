@@ -72,7 +72,7 @@ class Block:
             watcher.storing(self, operation, tile, valid)
 
     def run(self) -> Iterator[None]:
-        """The whole kernel."""
+        """Run the whole kernel."""
         body = self.launch.kernel_code.body
         self.values[: len(body.arguments)] = self.launch.arguments
         try:

@@ -85,7 +85,7 @@ class Kernel:
 
 
 def kernels(module: Module, verify: Callable[[Operation], None]) -> dict[str, Kernel]:
-    """The entries of a module, by name; ``verify`` is asked about each operation.
+    """Return the entries of a module by name; ``verify`` is asked about each operation.
 
     Raises BytecodeError, UnsupportedInstruction.
     """
@@ -280,7 +280,7 @@ def _dictionary(module: Module, cursor: Cursor, depth: int = 0) -> dict[str, Any
 
 
 def _tagged(module: Module, cursor: Cursor, depth: int) -> Any:
-    """An attribute that says what it is; a number comes as ``(type, its bits)``."""
+    """Read a tagged attribute; a number comes as ``(type, its bits)``."""
     start, tag = cursor.at, cursor.byte()
     if depth > DEEPEST:
         raise cursor.fail(f"more than {DEEPEST} attributes inside one another", start)

@@ -43,7 +43,7 @@ class Cursor:
         return self.take(1)[0]
 
     def number(self) -> int:
-        """A number of 7 bits a byte, at most 64 bits."""
+        """Read a number of 7 bits a byte, at most 64 bits."""
         start, value = self.at, 0
         for shift in range(0, 70, 7):
             one = self.byte()
@@ -59,7 +59,7 @@ class Cursor:
         return (value >> 1) ^ -(value & 1)
 
     def count(self, least: int = 1) -> int:
-        """How many items follow, of at least so many bytes each."""
+        """Read the number of items that follow, each of at least ``least`` bytes."""
         start, many = self.at, self.number()
         if many * least > self.end - self.at:
             raise self.fail(
@@ -122,7 +122,7 @@ def _at(table: list, cursor: Cursor, what: str):
 
 
 def read(raw: bytes) -> Module:
-    """The sections of a bytecode. Raises BytecodeError, UnsupportedInstruction."""
+    """Return the sections of a bytecode. Raises BytecodeError, UnsupportedInstruction."""
     cursor = Cursor(raw, 0, len(raw), "the header")
     if cursor.take(len(MAGIC)) != MAGIC:
         raise cursor.fail("these bytes are no Tile IR: they begin otherwise", 0)
@@ -177,8 +177,10 @@ def _sections(cursor: Cursor) -> dict[str, tuple[int, int]]:
 
 
 def measured(at) -> int:
-    """Bytes of a bytecode of which only ``at(offset)`` is known, which gives one byte; 0 where its
-    sections do not add up. A driver is handed an address without a length."""
+    """Return the length of a bytecode that is read byte by byte through ``at(offset)``.
+
+    0 where its sections do not add up. A driver is handed an address without a length.
+    """
     offset = 12
 
     def number() -> int:
@@ -211,8 +213,10 @@ def measured(at) -> int:
 
 
 def table(cursor: Cursor, width: int, section: int) -> list[tuple[int, int]]:
-    """Where each item of a table lies: a count, an offset each, then the items. ``section`` is
-    where its section begins."""
+    """Return the position of each item of a table: a count, the offsets, then the items.
+
+    ``section`` is where its section begins.
+    """
     many = cursor.count(width)
     cursor.align(width, section)
     offsets = [int.from_bytes(cursor.take(width), "little") for _ in range(many)]

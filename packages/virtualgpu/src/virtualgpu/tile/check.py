@@ -1,4 +1,4 @@
-"""What ``check()`` finds in a launch over tiles.
+"""Findings of ``check()`` in a launch over tiles.
 
 - ``race``: blocks that store to one element, or one that loads what another stores, and nothing
   orders them.
@@ -92,8 +92,10 @@ class TileCheck:
         size: int,
         order: str,
     ) -> None:
-        """Elements of ``size`` bytes are about to be touched; those outside of every array end the
-        launch by themselves."""
+        """Check an access to elements of ``size`` bytes.
+
+        Elements outside every array end the launch by themselves.
+        """
         left = addresses
         while len(left):
             extent = self.memory.extent(int(left[0]))
@@ -187,7 +189,7 @@ class TileCheck:
         return f"element {offset // size} of an array of {(extent[1] - extent[0]) // size}"
 
     def windowed(self, block: Block, operation: Operation, window: Window) -> None:
-        """A tile is about to be reached through a view."""
+        """Check an access to a tile through a view."""
         array = window.tiled.array
         for place, count in enumerate(window.tiled.counts()):
             if place == window.tiled.type.sparse:
@@ -230,7 +232,7 @@ class TileCheck:
     def storing(
         self, block: Block, operation: Operation, tile: np.ndarray, valid: np.ndarray | None
     ) -> None:
-        """A tile is about to be stored, where ``valid`` (None: everywhere)."""
+        """Check a store of a tile, where ``valid`` (None: everywhere)."""
         found = self.unspecified.of(tile)
         if found is None:
             return

@@ -1,4 +1,4 @@
-"""What ``profile()`` counts of a launch over tiles: bytes and sectors, block by block.
+"""Counts of ``profile()`` for a launch over tiles: bytes and sectors, block by block.
 
 A *request* is one load, store or atomic of one block. It touches *sectors*, aligned pieces of 32
 bytes; *ideal* sectors are those that its bytes would fill side by side. How a request becomes
@@ -71,7 +71,7 @@ class TileProfile(LaunchProfile):
     products: dict[str, int] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        """Whether all counts are the same; where the arrays lay is none."""
+        """Return True if all counts are equal; the addresses of the arrays do not matter."""
         return (
             isinstance(other, TileProfile)
             and super().__eq__(other)
@@ -84,7 +84,7 @@ class TileProfile(LaunchProfile):
 
     @property
     def redundancy(self) -> float:
-        """How often a byte that is loaded is loaded, on average; nan without loads."""
+        """Return how often a loaded byte is loaded on average; nan without loads."""
         loaded = int(self.bytes_by_block[:, 0].sum())
         return loaded / self.distinct_loaded if self.distinct_loaded else float("nan")
 
@@ -254,7 +254,7 @@ class TileCounts:
 
 
 def _distinct(values: np.ndarray) -> int:
-    """How many different ones; those of a tile by rows ascend, and need no sorting."""
+    """Count the distinct values; those of a tile by rows ascend, and need no sorting."""
     steps = np.diff(values)
     if steps.min(initial=0) < 0:
         return len(np.unique(values))

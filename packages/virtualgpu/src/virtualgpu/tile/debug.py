@@ -35,7 +35,7 @@ class Lines:
         return [self.line(one) for one in self.functions[number - 1]]
 
     def line(self, item: int) -> SourceLine | None:
-        """Of the innermost call: where the user's code says it."""
+        """Return the line of the innermost call, in the user's code."""
         if item not in self._found:
             self._found[item] = self._line(item)
         return self._found[item]

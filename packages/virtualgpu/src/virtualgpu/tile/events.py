@@ -1,4 +1,4 @@
-"""What those who watch a launch over tiles hear, and what they may know of a launch and its blocks.
+"""Events of a launch over tiles, and the launch and blocks as observers see them.
 
 Operations may know the same: so memory and checks need not know who runs them.
 """
@@ -33,7 +33,7 @@ class Launch(Protocol):
         """One more operation. Raises BudgetExceeded."""
 
     def write(self, text: str) -> None:
-        """What a block prints; it is shown at the end."""
+        """Buffer a block's printed text until the launch ends."""
 
 
 class Block(Protocol):
@@ -55,7 +55,7 @@ class Block(Protocol):
 
 
 class Watcher(Protocol):
-    """What watches a launch of tiles (:mod:`.check`, :mod:`.counts`)."""
+    """Observer of a launch over tiles (:mod:`.check`, :mod:`.counts`)."""
 
     def started(self, launch: Launch) -> None: ...
 
@@ -68,11 +68,13 @@ class Watcher(Protocol):
         size: int,
         order: str,
     ) -> None:
-        """Elements of ``size`` bytes at ``addresses`` (int64, shape (n,)) are about to be touched;
-        those outside of memory too."""
+        """Handle an access to elements of ``size`` bytes at ``addresses`` (int64, shape (n,)).
+
+        It is called before the access, also for elements outside memory.
+        """
 
     def windowed(self, block: Block, operation: Operation, window: Window) -> None:
-        """A tile is about to be reached through a view."""
+        """Handle an access to a tile through a view, before it happens."""
 
     def loaded(
         self,
@@ -87,10 +89,10 @@ class Watcher(Protocol):
     def storing(
         self, block: Block, operation: Operation, tile: np.ndarray, valid: np.ndarray | None
     ) -> None:
-        """A tile is about to be stored, where ``valid`` (None: everywhere)."""
+        """Handle a store of a tile, where ``valid`` (None: everywhere), before it happens."""
 
     def computed(self, block: Block, operation: Operation) -> None:
-        """An operation has run."""
+        """Handle an operation that has run."""
 
     def failed(self, launch: Launch, error: VirtualGPUError) -> None: ...
 

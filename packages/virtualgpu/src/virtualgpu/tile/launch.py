@@ -132,7 +132,7 @@ class TileLaunch:
             )
 
     def write(self, text: str) -> None:
-        """What a block prints; it is shown at the end."""
+        """Buffer a block's printed text until the launch ends."""
         self._room -= len(text)
         if self._room >= 0:
             self._printed.append(text)

@@ -29,7 +29,7 @@ class TileModule:
         self._addresses: dict[str, int] = {}
 
     def kernel(self, name: str) -> Kernel:
-        """A kernel by its name. Raises LaunchError with the names that there are."""
+        """Return a kernel by its name. Raises LaunchError with the existing names."""
         if name not in self.kernels:
             raise LaunchError(
                 f"no kernel {name}; the module has: {', '.join(self.kernels) or 'none'}"
@@ -37,7 +37,7 @@ class TileModule:
         return self.kernels[name]
 
     def address(self, name: str) -> int:
-        """Where a variable of the module lies; it is made when it is first asked for."""
+        """Return the address of a module's variable, which is made on first use."""
         if name not in self._addresses:
             if name not in self._module.globals or self._memory is None:
                 raise LaunchError(f"the module has no variable {name}")

@@ -1,4 +1,4 @@
-"""What each operation of Tile IR is: how bytecode writes it, and the types it takes.
+"""Operations of Tile IR: their bytecode and the types they take.
 
 One row an operation, in columns: its opcode and name, then how many results (``*``: as many as are
 listed) | its flags | its attributes | its operands | its regions | its types.

@@ -16,8 +16,10 @@ from virtualgpu.tile.events import Block
 def _combined(
     block: Block, region: Region, current: list[np.ndarray], before: list[np.ndarray]
 ) -> list[np.ndarray]:
-    """The region's values for arrays of arguments: its operations work on elements alone, and on
-    numbers from around it."""
+    """Return the region's values for arrays of arguments.
+
+    The region's operations work on elements alone, and on numbers defined outside it.
+    """
     values: dict[int, np.ndarray] = {}
 
     def value(one: int) -> np.ndarray:

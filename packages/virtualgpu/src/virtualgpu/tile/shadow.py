@@ -1,4 +1,4 @@
-"""Who touched each element of an array last, and whether anything orders two blocks.
+"""Last access to each element of an array, and the order between blocks.
 
 Blocks run one after the other here and at any time on a GPU, so an order is only what the kernel
 makes by itself: a release that another block acquires (Tile IR specification, "Memory Model";
@@ -15,7 +15,7 @@ from virtualgpu.tile.body import Operation
 
 
 class Clocks:
-    """What each block knows of the others: how far they had come."""
+    """Vector clocks: how far each block knows the others to have come."""
 
     def __init__(self) -> None:
         self._known: dict[int, dict[int, int]] = {}  # block → block → its count of releases
@@ -25,11 +25,11 @@ class Clocks:
         return self._known.setdefault(block, {block: 1})[block]
 
     def follows(self, block: int, other: int, count: int) -> bool:
-        """Whether ``block`` comes after what ``other`` did at its ``count``."""
+        """Return True if ``block`` comes after what ``other`` did at its ``count``."""
         return self._known.setdefault(block, {block: 1}).get(other, 0) >= count
 
     def met(self, block: int, addresses: np.ndarray, order: str) -> None:
-        """An access in an order: it takes what others left at the addresses, or leaves its own."""
+        """Handle an ordered access: acquire what others left at the addresses, or release."""
         mine = self._known.setdefault(block, {block: 1})
         for address in map(int, addresses):
             if order in ("acquire", "acq_rel"):
@@ -46,8 +46,10 @@ def _join(into: dict[int, int], other: dict[int, int]) -> None:
 
 
 class Touches:
-    """The last access of a kind to each granule: block + 1, operation, count of releases, and
-    whether it was an atomic or in an order."""
+    """Last access of a kind to each granule.
+
+    It has block + 1, operation, count of releases, and whether the access was an atomic or ordered.
+    """
 
     def __init__(self, size: int):
         self.block = np.zeros(size, np.int32)
@@ -113,8 +115,11 @@ class Races:
         size: int,
         order: str,
     ) -> list[tuple[int, str, int, Any]]:
-        """Note an access; the conflicts: address, what the other did, its block and operation, one
-        for each kind and operation of the others."""
+        """Record an access and return its conflicts.
+
+        Each has the address, the kind of the other access, its block and operation; there is one
+        for each kind and operation of the others.
+        """
         start, end = extent
         strong = kind == "atomic" or order != "weak"
         if strong and kind != "store":

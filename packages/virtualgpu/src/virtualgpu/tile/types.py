@@ -150,7 +150,7 @@ def pointer(pointee: Element) -> Element:
 
 
 def unsigned(array: np.ndarray) -> np.ndarray:
-    """The same bits, read as unsigned integers; booleans as they are."""
+    """Return the same bits, read as unsigned integers; booleans as they are."""
     array = np.asarray(array)
     return array if array.dtype == bool else array.view(f"u{array.dtype.itemsize}")
 
@@ -176,7 +176,7 @@ def _shortened(array: np.ndarray, cut: int) -> np.ndarray:
 
 
 def encoded(array: np.ndarray, element: Element) -> np.ndarray:
-    """The bits that memory holds for values: unsigned integers, or the array itself."""
+    """Return the bits that memory holds for values: unsigned integers, or the array itself."""
     if element.name == "bf16":
         short = _shortened(np.asarray(array, np.float32), 16)
         return (np.asarray(short).view(np.uint32) >> np.uint32(16)).astype(np.uint16)

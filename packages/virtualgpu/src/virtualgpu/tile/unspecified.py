@@ -20,7 +20,7 @@ from virtualgpu.tile.shapes import SHAPES
 
 @dataclass(frozen=True)
 class Origin:
-    """Where unspecified elements came from: an operation, and in words what lies outside."""
+    """Origin of unspecified elements: an operation, and what lies outside, in words."""
 
     operation: Operation
     words: str
@@ -42,7 +42,7 @@ class Unspecified:
         return found[1:] if found else None
 
     def computed(self, block: Block, operation: Operation) -> None:
-        """An operation has run: its results depend on what its operands depend on."""
+        """Record that an operation's results depend on what its operands depend on."""
         if not self._masks:
             return
         given = [block.values[one] for one in operation.operands]
@@ -64,7 +64,10 @@ class Unspecified:
 
 
 def _masks(operation: Operation, given: list, masks: list[np.ndarray]) -> np.ndarray | None:
-    """Which elements of the results depend on unspecified ones; None for what gives no tile."""
+    """Return masks of the result elements that depend on unspecified ones.
+
+    None for results that are no tile.
+    """
     name = operation.name
     if name == "select":
         return masks[0] | np.where(given[0], masks[1], masks[2])

@@ -1,4 +1,4 @@
-"""Whether the types of an operation fit: asked once, when its bytecode is read.
+"""Type check of an operation, done once when its bytecode is read.
 
 What passes can be run without asking again: shapes and dtypes of all arrays are known.
 """
@@ -18,7 +18,7 @@ _I32 = Tile(NAMED["i32"], ())
 
 
 def verify(operation: Operation) -> None:
-    """Raises BytecodeError where types do not fit."""
+    """Check the types of an operation. Raises BytecodeError where they do not fit."""
     kinds = operation.opcode.types
     if kinds.startswith(":"):
         said = _rules[kinds[1:]](operation)
@@ -49,7 +49,7 @@ def _rule(*names: str):
 
 
 def _fit(kinds: list[str], found: list) -> bool:
-    """Whether types are of the kinds of a row of the table (see :mod:`.opcodes`)."""
+    """Return True if types are of the kinds of a row of the table (see :mod:`.opcodes`)."""
     if len(kinds) != len(found):
         return False
     same: dict[str, Tile] = {}
@@ -291,7 +291,7 @@ _PURE = frozenset(
 
 
 def _rest(operation: Operation, after: int, mask: Tile, padding: Tile | None = None) -> bool:
-    """The optional operands behind the first: a mask, a padding, a token."""
+    """Check the optional operands behind the first: a mask, a padding, a token."""
     wanted: list = []
     for name, kind in (("mask", mask), ("padding", padding), ("token", Token())):
         if name in operation.flags:
@@ -439,7 +439,7 @@ def _leave(operation: Operation) -> bool:
 
 
 def _leaving(operation: Operation, ways: dict[str, tuple]) -> bool | str:
-    """Whether each way out of the regions hands over values of these types."""
+    """Check that every exit of the regions yields values of these types."""
 
     def look(region) -> bool:
         for one in region.operations:

@@ -29,7 +29,7 @@ class Tiled:
     array: Array
 
     def counts(self) -> list[int]:
-        """How many tiles there are along each dimension of the index space."""
+        """Return the number of tiles along each dimension of the index space."""
         view = self.type
         return [
             self.array.shape[dim]
@@ -53,7 +53,7 @@ class Window:
 
     @property
     def inside(self) -> bool:
-        """Whether no element is outside of the array."""
+        """Return True if no element is outside the array."""
         array = self.tiled.array
         return all(
             one.size == 0 or (one.min() >= 0 and one.max() < array.shape[dim])
@@ -61,7 +61,7 @@ class Window:
         )
 
     def valid(self) -> np.ndarray:
-        """Which elements lie inside of the array: bool, of the tile's shape."""
+        """Return the mask of the elements inside the array: bool, of the tile's shape."""
         shape = self.tiled.type.shape
         found = np.ones(shape, bool)
         for d, (one, dim) in enumerate(zip(self.places, self.tiled.type.dims, strict=True)):
@@ -70,7 +70,7 @@ class Window:
         return found
 
     def addresses(self) -> np.ndarray:
-        """Of all elements, those outside too: int64, of the tile's shape."""
+        """Return the addresses of all elements, those outside too: int64, of the tile's shape."""
         array, shape = self.tiled.array, self.tiled.type.shape
         size = array.type.element.size
         found = np.full(shape, array.base, np.int64)
@@ -79,14 +79,14 @@ class Window:
         return found
 
     def index(self, address: int) -> tuple[int, ...] | None:
-        """The array's index of the element at ``address``; None where the tile has none there."""
+        """Return the array's index of the element at ``address``; None where the tile has none."""
         at = np.argwhere(self.addresses() == address)
         if not len(at):
             return None
         return self._index(at[0])
 
     def outside(self) -> tuple[int, ...]:
-        """The array's index of the first element outside."""
+        """Return the array's index of the first element outside."""
         return self._index(np.argwhere(~self.valid())[0])
 
     def _index(self, at: np.ndarray) -> tuple[int, ...]:
@@ -101,7 +101,7 @@ def _along(values: np.ndarray, dimension: int, rank: int) -> np.ndarray:
 
 
 def window(tiled: Tiled, indices: list[np.ndarray]) -> Window:
-    """The tile at ``indices``: a number for each dimension, an array for the sparse one."""
+    """Return the tile at ``indices``: a number for each dimension, an array for the sparse one."""
     view, places = tiled.type, []
     for place, (index, size) in enumerate(zip(indices, view.shape, strict=True)):
         if place == view.sparse:
@@ -112,5 +112,5 @@ def window(tiled: Tiled, indices: list[np.ndarray]) -> Window:
 
 
 def shown(index: tuple[int, ...]) -> str:
-    """An index as one writes it: ``5`` along one dimension, ``(5, 1)`` along two."""
+    """Return an index as one writes it: ``5`` along one dimension, ``(5, 1)`` along two."""
     return str(index[0]) if len(index) == 1 else str(tuple(index))
