@@ -114,6 +114,7 @@ check: setup ## Lint, and see that what is generated is current and that the cou
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check --quiet
 	$(VENV)/bin/lint-imports
+	$(IN_VENV) -m lab.lint
 	$(VENV)/bin/mypy
 	$(IN_VENV) -m gpucourse.publish.environments --check
 	$(VENV)/bin/gpucourse check

@@ -1,6 +1,7 @@
 """The page about the stand-ins, written from the packages themselves.
 
-``python -m lab.pages.standins_page docs/standins.md`` writes it; a test proves it current.
+``python -m lab.pages.standins_page docs/standins.md`` writes it; ``make check`` reports
+a page that is out of date.
 """
 
 from __future__ import annotations

@@ -154,13 +154,3 @@ def test_events_are_called_simulated_before_their_first_use(id):
             break
         before += cell.source
     assert re.search(r"\bsimulated\b", before)
-
-
-def test_checks_ask_whether_the_virtual_gpu_answers():
-    """``is_active`` says no until Numba is imported, although CuPy's kernels run here."""
-    asking = [
-        path.parent.name
-        for path in (REPOSITORY / "course/lectures").glob("*/checks.py")
-        if "is_active" in path.read_text(encoding="utf-8")
-    ]
-    assert asking == []

@@ -13,13 +13,6 @@ SOURCES = docs_notebooks.sources()
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=[one.stem for one in SOURCES])
-def test_it_is_made_from_its_source(source):
-    assert source.with_suffix(".ipynb").read_text(encoding="utf-8") == docs_notebooks.text(
-        source
-    ), "run: python -m lab.pages.docs_notebooks"
-
-
-@pytest.mark.parametrize("source", SOURCES, ids=[one.stem for one in SOURCES])
 def test_it_runs(source):
     made = docs_notebooks.notebook(source)
     NotebookClient(made, timeout=300, kernel_name="python3").execute()

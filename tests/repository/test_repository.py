@@ -51,16 +51,6 @@ STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}
 PARTS_OF_NBGRADER = {"nbconvert"}
 PARTS_OF_JUPYTERLAB = {"jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab_server"}
 
-DOCUMENTS = [
-    "README.md",
-    "docs/CONTRIBUTING.md",
-    "ARCHITECTURE.md",
-    "course/README.md",
-    "grading/README.md",
-    "packages/virtualgpu/README.md",
-    "packages/gpucourse/README.md",
-]
-
 # README's commands that a test tries, rather than a line of the workflow.
 TRIED_BY_TESTS = {
     "make course": "tests/repository/test_make.py",
@@ -240,22 +230,12 @@ def test_no_lock_pins_the_jax_that_computes_wrong(repository: Path) -> None:
                 assert "0.10.1" in wanted.specifier and "0.10.2" not in wanted.specifier, text
 
 
-def test_no_large_files(tracked: list[Path]) -> None:
-    assert not [path for path in tracked if path.stat().st_size > 2 * 2**20]
-
-
 def test_notebooks_hold_no_outputs(tracked: list[Path]) -> None:
     for path in tracked:
         if path.suffix == ".ipynb":
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 assert not cell.get("outputs"), f"{path}, cell {cell['id']}"
                 assert cell.get("execution_count") is None, f"{path}, cell {cell['id']}"
-
-
-def test_the_hook_lints_with_the_version_that_is_locked(repository: Path) -> None:
-    hooks = (repository / ".pre-commit-config.yaml").read_text()
-    (hook,) = re.findall(r"ruff-pre-commit\n    rev: v([\d.]+)\n", hooks)
-    assert f"\nruff=={hook} " in (repository / "requirements" / "base.txt").read_text()
 
 
 # --- the address of the repository ------------------------------------------------------------
@@ -298,25 +278,6 @@ def test_the_badge_names_a_workflow_that_exists(repository: Path) -> None:
 # --- what the documents promise ---------------------------------------------------------------
 
 
-def test_every_place_on_the_map_exists(repository: Path) -> None:
-    section = (repository / "README.md").read_text().split("## The repository")[1]
-    places = re.findall(r"(?m)^([\w./-]+)  ", section.split("```")[1])
-    assert places
-    for place in places:
-        assert (repository / place).exists(), f"README's map names {place}"
-
-
-def test_rules_that_stand_twice_name_rooms_that_exist(repository: Path) -> None:
-    source = repository / "packages" / "virtualgpu" / "src" / "virtualgpu"
-    text = (repository / "docs" / "decisions" / "20_two_back_ends.md").read_text()
-    rows = [row.split("|")[2:4] for row in text.splitlines() if row.count("|") == 5][2:]
-    assert rows
-    for cell in (cell for row in rows for cell in row):
-        first, *more = re.findall(r"`([\w/]+)`", cell)
-        for module in (first, *(f"{first.rpartition('/')[0]}/{other}" for other in more)):
-            assert (source / f"{module}.py").exists(), module
-
-
 def commands(document: Path) -> list[str]:
     """The lines of a document's sh blocks, a continued line joined to the next."""
     blocks = re.findall(r"```sh\n(.*?)```", document.read_text(), flags=re.DOTALL)
@@ -351,13 +312,6 @@ def test_readme_commands_are_the_ones_that_ci_runs(repository: Path) -> None:
         )
     for command, test in TRIED_BY_TESTS.items():
         assert command.split()[-1] in (repository / test).read_text(), f"{test}: no {command}"
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_every_make_verb_that_is_named_exists(repository: Path, name: str) -> None:
-    text = (repository / name).read_text()
-    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, flags=re.MULTILINE))
-    assert named <= verbs(repository).keys()
 
 
 def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) -> None:
