@@ -89,7 +89,10 @@ class LoadedModule:
         return self._tables
 
     def address(self, name: str) -> int:
-        """The device address of a variable or function. Raises LinkError for unknown names."""
+        """Return the device address of a variable or function.
+
+        Raises LinkError for unknown names.
+        """
         if name in self._addresses:
             return self._addresses[name]
         if name in self.functions:

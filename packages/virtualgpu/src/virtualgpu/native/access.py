@@ -47,8 +47,11 @@ from virtualgpu.program.steps import MemoryAccess, Step
 
 
 class Accesses(Rows):
-    """Writes the accesses of one kernel. ``stop(number)`` gives the block to jump to where site
-    ``number`` may not go on; ``used`` are the registers that some instruction reads."""
+    """Code generator for the memory accesses of one kernel.
+
+    ``stop(number)`` gives the block to jump to where site ``number`` may not go on; ``used`` are
+    the registers that some instruction reads.
+    """
 
     def __init__(
         self,
@@ -65,8 +68,10 @@ class Accesses(Rows):
     def start(
         self, place: Place, steps: list[Step], looping: bool, brief: Iterable[int] = ()
     ) -> None:
-        """Go on with the accesses of a place, which may lie in a loop. Of the steps in ``brief``,
-        by their ``id``, other forms than LINE are not written out."""
+        """Begin the accesses of a place, which may lie in a loop.
+
+        Of the steps in ``brief``, by their ``id``, only the form LINE is written out.
+        """
         self.looping = looping
         self.reaches, self.fetched = reaches(steps, place.block.function), {}
         self.planned = {}
@@ -74,7 +79,7 @@ class Accesses(Rows):
             self.reaches[step].brief = True
 
     def emit(self, step: MemoryAccess, mask: ir.Value) -> None:
-        """The step's access by the lanes in ``mask`` (a word)."""
+        """Emit the step's access by the lanes in ``mask`` (a word)."""
         if id(step) in self.fetched:
             self._results(step, self.fetched[id(step)])
             return
@@ -167,8 +172,11 @@ class Accesses(Rows):
     # -- an address for each lane --------------------------------------------------------------
 
     def _vector(self, step: MemoryAccess, base: Value, values: list[Value], mask: ir.Value) -> None:
-        """The address of each lane is ``base`` and the site's offset. Loads that share it, with
-        nothing between them that could change memory, are fetched at once."""
+        """Emit the accesses of all lanes at ``base`` and the site's offset.
+
+        Loads that share the base, with nothing between them that could change memory, are fetched
+        at once.
+        """
         build, site = self.build, step.site
         reach = self.reaches[id(step)]
         run = reach.runs.get(id(step), [step])
@@ -210,7 +218,7 @@ class Accesses(Rows):
             self._results(step, self.fetched[id(step)])
 
     def _has_rows(self, step: MemoryAccess) -> bool:
-        """Whether other forms than LINE are written out."""
+        """Return True if forms other than LINE are written out."""
         if isinstance(self.counting, Watching):
             return self.counting.has_rows(step)
         return self.counting is None and not self.reaches[id(step)].brief
@@ -230,8 +238,10 @@ class Accesses(Rows):
     def _plain_ways(
         self, step: MemoryAccess, number: int, reach: Reach, values: list[Value]
     ) -> dict[int, Callable[[], list[ir.Value]]]:
-        """For the forms of addresses that are written out here: what writes the access. It gives
-        a load's results."""
+        """Return the emitters of the address forms that are written out here.
+
+        Each writes the access and returns a load's results.
+        """
         build, site = self.build, step.site
         element, width = site.dtype.itemsize, site.width
 
@@ -299,7 +309,7 @@ class Accesses(Rows):
         return [build.load(place, typ=self._element(step, LANES), align=8) for place in places]
 
     def _value_places(self, step: MemoryAccess) -> list[ir.Value]:
-        """Where a shared function finds or leaves each element's values of all lanes."""
+        """Return where a shared function finds or leaves each element's values of all lanes."""
         nbytes = LANES * step.site.dtype.itemsize
         return [
             self.build.gep(
@@ -338,7 +348,9 @@ class Accesses(Rows):
 
 
 def _address(site: Site, base: Value) -> Value:
-    """``base`` and the site's constant. Where one of the forms that are written out holds, the sum
-    lies in a variable as it is."""
+    """Return ``base`` plus the site's constant.
+
+    In a form that is written out here, the sum lies in a variable as it is.
+    """
     address = base + site.offset
     return address & site.mask if site.offset and site.space in ("shared", "local") else address

@@ -67,8 +67,11 @@ from virtualgpu.operations.expression import Value, llvm_type, select
 
 @cache
 def mover(kind: str, size: int) -> str:
-    """``load`` or ``store`` of elements of ``size`` bytes between memory and the context's room
-    for values: ``(context, site, space, mask, width)`` → 0, or 1 for an illegal access."""
+    """Return the shared function that loads or stores elements of ``size`` bytes.
+
+    It moves them between memory and the context's room for values: ``(context, site, space, mask,
+    width)`` → 0, or 1 for an illegal access.
+    """
     name = f"native_{kind}_{size}"
     element = ir.IntType(8 * size)
     build, (pointer, site, space, mask, width) = function(name, [POINTER, POINTER, I64, I32, I64])
@@ -100,9 +103,11 @@ def _move_at_once(
     kind: str,
     element: ir.IntType,
 ) -> None:
-    """One load or store of the lanes that are here, where they are neighbours; else loads are
-    gathered, which fetches an element for the absent lanes too: a branch for each of them, as
-    where AVX-512 is missing, is often guessed wrong."""
+    """Emit one load or store of the active lanes where they are neighbours.
+
+    Other loads are gathered, which fetches an element for the inactive lanes too: a branch for each
+    of them, as without AVX-512, is often mispredicted.
+    """
     build, size = context.build, element.width // 8
     vector, pointers = ir.VectorType(element, LANES), ir.VectorType(POINTER, LANES)
     lanes, align, room = mask_of_bits(build, mask), I32(size), context.at(VALUES)
@@ -158,8 +163,10 @@ def _move_at_once(
 def _known(
     context: Context, site: ir.Value, mask: ir.Value, size: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """The lanes' addresses as the host has them, those of absent lanes the same as of the first
-    that is here; and whether all lie in the variable that was used last."""
+    """Return the lanes' host addresses, and whether all lie in the last used variable.
+
+    Inactive lanes have the address of the first active one.
+    """
     build, words = context.build, Context(context.build, site)
     table = context.at(ADDRESSES)
     addresses = build.select(
@@ -178,9 +185,12 @@ def _known(
 
 @cache
 def form() -> str:
-    """``(context, site, mask, size, lowest, between)`` → ROWS, SAME or APART: how the addresses in
-    the context lie, if all at ``lowest`` to ``lowest + between`` bytes above them are legal in the
-    variable that was used last. Where each row begins for the host is left in the context."""
+    """Return the function that classifies the addresses of a warp.
+
+    ``(context, site, mask, size, lowest, between)`` → ROWS, SAME or APART: how the addresses in the
+    context lie, if all at ``lowest`` to ``lowest + between`` bytes above them are legal in the
+    variable that was used last. The host address of each row's start is left in the context.
+    """
     build, (pointer, site_pointer, mask, size, lowest, between) = function(
         "form", [POINTER, POINTER, I32, I64, I64, I64]
     )
@@ -217,10 +227,13 @@ def form() -> str:
 
 @cache
 def atomic(operation: str, dtype: np.dtype, width: int, space: str, kept: bool) -> str:
-    """An atomic: ``(context, site, space, mask)`` → 0, or 1 for an illegal access. Values and
-    what is compared with lie in the context; where the old ones are ``kept``, they take the values'
-    place. Lanes come one after the other, the lowest first, as in the interpreter. Of a
-    vector each element is an atomic, the vector has to lie in global memory."""
+    """Return the function of an atomic.
+
+    ``(context, site, space, mask)`` → 0, or 1 for an illegal access. Values and comparands lie in
+    the context; where the old values are ``kept``, they replace the values. Lanes come one after
+    the other, the lowest first, as in the interpreter. Each element of a vector is an atomic, and
+    the vector has to lie in global memory.
+    """
     name = (
         f"native_atomic_{operation}_{dtype.kind}{dtype.itemsize}_{width}_{space}" + "_kept" * kept
     )
@@ -262,8 +275,11 @@ def atomic(operation: str, dtype: np.dtype, width: int, space: str, kept: bool) 
 def _across_cores(
     context: Context, hosts: ir.Value, mask: ir.Value, operation: str, kind: str
 ) -> None:
-    """Where other cores update the same memory: the processor's own atomics. (They take four times
-    as long.) Kernels that look at the old values never come here: :mod:`.block_order`."""
+    """Emit the processor's own atomics, where other cores update the same memory.
+
+    They take four times as long. Kernels that look at the old values never come here:
+    :mod:`.block_order`.
+    """
     build, element = context.build, llvm_type(kind, None)
     signless = operation not in ("min", "max") or kind[0] == "s"
     with build.if_then(build.icmp_unsigned("!=", context.load("several"), I64(0))):
@@ -277,7 +293,10 @@ def _across_cores(
 
 
 def _to_own_sums(context: Context, hosts: ir.Value, mask: ir.Value, element: ir.IntType) -> None:
-    """Where all lanes add to what the core has sums of (:mod:`.privatisation`): add to these."""
+    """Add to the core's private sums where all lanes add to a privatised array.
+
+    See :mod:`.privatisation`.
+    """
     build = context.build
     places = build.load(hosts, typ=ir.VectorType(I64, LANES), align=8)
     start = context.load("own_start")
@@ -298,8 +317,10 @@ def _to_own_sums(context: Context, hosts: ir.Value, mask: ir.Value, element: ir.
 def _places(
     context: Context, site: ir.Value, space: ir.Value, mask: ir.Value, size: ir.Value
 ) -> ir.Value:
-    """The host addresses of all lanes of the mask, in a table; the function answers 1 where a
-    lane may not have its own."""
+    """Return the host addresses of all lanes of the mask, in a table.
+
+    The function returns 1 where a lane's address is illegal.
+    """
     build = context.build
     hosts, known = _known(context, site, mask, size)
     table = _table(build, hosts)
@@ -316,7 +337,7 @@ def _locate_each(
     size: ir.Value,
     table: ir.Value,
 ) -> None:
-    """The same, lane by lane, where the ``table`` has nothing that can be used."""
+    """Locate the addresses lane by lane, where the ``table`` has no usable entry."""
     build = context.build
     with each_bit(build, mask) as lane:
         address = item(build, context.at(ADDRESSES), lane, I64)
@@ -329,5 +350,5 @@ def _locate_each(
 
 
 def _table(build: ir.IRBuilder, values: ir.Value) -> ir.Value:
-    """The elements of a vector in memory, to be reached by their numbers."""
+    """Store the elements of a vector in memory, to be indexed by number."""
     return pointer_to(build, build.ptrtoint(variable(build, values), I64))

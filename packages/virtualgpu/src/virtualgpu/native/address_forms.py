@@ -1,4 +1,4 @@
-"""How the addresses of a warp's lanes lie, found out once for all accesses that share them.
+"""Forms of a warp's addresses, determined once for all accesses that share them.
 
 Accesses of a place whose addresses differ by constants only (a loop that was unrolled, ``x += y``)
 lie in the same form, and in the same variable if the lowest and the highest do.
@@ -43,7 +43,7 @@ MOST = 16  # loads that are fetched together: their results wait in registers, o
 
 @dataclass(slots=True, eq=False)
 class Reach:
-    """What accesses share that add constants from ``lowest`` to ``highest`` to one address.
+    """Accesses that add constants from ``lowest`` to ``highest`` to one address.
 
     ``form`` (APART ... SAME) and the host's addresses of the lanes 0, 8, 16 and 24, without the
     constants, are written where the first of the accesses stands. ``runs`` are loads with nothing
@@ -102,8 +102,10 @@ class Forms:
         self.context, self.build = context, context.build
 
     def inside(self, number: int, address: ir.Value, more: int) -> ir.Value:
-        """Whether elements at ``address`` to ``more`` bytes above it lie in the variable that site
-        ``number`` knows."""
+        """Return the condition that elements lie in the variable that site ``number`` knows.
+
+        They lie at ``address`` to ``more`` bytes above it.
+        """
         build, context = self.build, self.context
         low, span = (context.load(site_at(number) + word) for word in (LOW, SPAN))
         far = build.sub(address, low)
@@ -118,12 +120,14 @@ class Forms:
         return self.build.icmp_unsigned("==", odd, I64(0))
 
     def host(self, number: int, address: ir.Value) -> ir.Value:
-        """The host's address, where the site knows the variable."""
+        """Return the host's address, where the site knows the variable."""
         return self.build.add(self.context.load(site_at(number) + DELTA), address)
 
     def hosts(self, reach: Reach, number: int, start: Value, nbytes: int, size: int) -> ir.Value:
-        """Write the host's addresses of rows that begin at ``start`` and take ``nbytes``; whether
-        all accesses of ``reach`` may be made there."""
+        """Write the host addresses of rows that begin at ``start`` and take ``nbytes``.
+
+        Returns whether all accesses of ``reach`` are legal there.
+        """
         build, context = self.build, self.context
         low, span, delta = (
             Value(build, context.load(site_at(number) + word), "u64") for word in (LOW, SPAN, DELTA)
@@ -154,8 +158,10 @@ class Forms:
         mask: ir.Value,
         rows_too: bool,
     ) -> None:
-        """Write what ``reach`` has: of the ``address`` of each lane, for site ``number``.
-        ``rows_too``: whether other forms than LINE and APART are wanted."""
+        """Write the form of ``reach`` for the ``address`` of each lane, at site ``number``.
+
+        ``rows_too`` asks for forms other than LINE and APART.
+        """
         build, size = self.build, step.site.size
         between = reach.highest - reach.lowest
         first = build.extract_element(address, I32(0))

@@ -31,8 +31,7 @@ DEEPEST = 64  # terms that are built one inside the other
 
 @dataclass(slots=True)
 class Built:
-    """The first lane of each row, the type it has, and what has to hold that the rest follows
-    from it."""
+    """First lane of each row, its type, and the condition for the others to follow from it."""
 
     start: Value
     dtype: np.dtype
@@ -41,8 +40,10 @@ class Built:
 
 @dataclass(eq=False)
 class Term:
-    """A value at a constant stride; it is built where it is wanted, once. ``depth``: how many
-    others have to be built before."""
+    """Value at a constant stride, built once when it is needed.
+
+    ``depth`` is the number of values that have to be built before it.
+    """
 
     stride: int
     make: Callable[[], Built]
@@ -55,8 +56,11 @@ class Term:
 
 @dataclass(slots=True)
 class Terms:
-    """What is affine in a place: addresses of loads and stores and results of steps, by the steps'
-    ``id``; and registers as they are at the end."""
+    """Affine values of a place.
+
+    They are addresses of loads and stores and results of steps, by the steps' ``id``, and registers
+    at the end of the place.
+    """
 
     bases: dict[int, Term]
     results: dict[int, Term]
@@ -64,7 +68,7 @@ class Terms:
 
 
 class AffineRegisters(Strides):
-    """Where starts and flags are kept, and what follows from them in a place."""
+    """Storage of starts and flags of affine registers, and what follows from them in a place."""
 
     def __init__(self, registers: Registers, places: list[Place], steps: list[list[Step]]):
         super().__init__(registers.program, registers.varying, places, steps)
@@ -78,8 +82,11 @@ class AffineRegisters(Strides):
     # -- homes ---------------------------------------------------------------------------------
 
     def begin(self, memory: Callable[[int], ir.Value], waiting: frozenset[int]) -> None:
-        """Give each register that lives across places a home for start and flag: on the stack, or
-        in ``memory`` that outlasts the function for those that do so ``waiting``."""
+        """Give each register that lives across places a home for start and flag.
+
+        It is on the stack, or in ``memory`` that outlasts the function for those that live across
+        ``waiting``.
+        """
         for slot in self.kept:
             start = llvm_type(kind(self.registers.program.dtypes[slot]), self.rows)
             if slot in waiting:
@@ -97,7 +104,7 @@ class AffineRegisters(Strides):
             self.build.store(ir.IntType(8)(0), self.homes[slot][1])
 
     def remember(self, slot: int, built: Built, full: ir.Value) -> None:
-        """A register is affine from here on, if ``full``: all lanes have written it."""
+        """Mark a register as affine from here on, if ``full``: all lanes have written it."""
         build, dtype = self.build, self.registers.program.dtypes[slot]
         build.store(adapt(built.start, built.dtype, dtype).node, self.homes[slot][0], align=8)
         for flag in built.flags:
@@ -105,7 +112,7 @@ class AffineRegisters(Strides):
         build.store(build.zext(full, ir.IntType(8)), self.homes[slot][1])
 
     def load(self, slot: int) -> Built:
-        """What has been remembered of a register."""
+        """Return the stored start and flag of a register."""
         build, (start, flag) = self.build, self.homes[slot]
         dtype = self.registers.program.dtypes[slot]
         node = build.load(start, typ=llvm_type(kind(dtype), self.rows), align=8)
@@ -113,7 +120,9 @@ class AffineRegisters(Strides):
         return Built(Value(build, node, kind(dtype)), dtype, (affine,))
 
     def look(self, slot: int, full: ir.Value) -> None:
-        """The same of what nothing is known of, by its lanes; its value has been written."""
+        """Determine by its lanes whether a written register is affine, where nothing is known of
+        it.
+        """
         build, dtype = self.build, self.registers.program.dtypes[slot]
         value = adapt(*self.registers.read(slot), dtype)
         if value.lanes is None:
@@ -124,7 +133,7 @@ class AffineRegisters(Strides):
         self.remember(slot, Built(starts, dtype, (alike(build, value.node, node),)), full)
 
     def starts(self, value: Value) -> Value:
-        """The first lane of each row."""
+        """Return the first lane of each row."""
         build, node = self.build, value.node
         if self.rows is None:
             return Value(build, build.extract_element(node, I32(0)), value.kind)
@@ -153,7 +162,7 @@ class AffineRegisters(Strides):
     # -- a place -------------------------------------------------------------------------------
 
     def terms(self, place: Place, steps: list[Step]) -> Terms:
-        """What is affine in a place, as far as can be known beforehand."""
+        """Return the affine values of a place, as far as they are known beforehand."""
         self.entries = {}
         known: dict[int | str, Term | None] = {}
         bases: dict[int, Term] = {}
@@ -238,7 +247,7 @@ class AffineRegisters(Strides):
         return Built(result, dtype, tuple(flags))
 
     def every(self, good: Value) -> ir.Value:
-        """Whether it holds for all rows."""
+        """Return the condition that ``good`` holds for all rows."""
         if good.lanes is None:
             return good.node
         bits = self.build.bitcast(good.node, ir.IntType(good.lanes))
@@ -263,7 +272,7 @@ class AffineRegisters(Strides):
         return term
 
     def _entry(self, operand: Operand, slot: int | None) -> Built:
-        """What a register or number is where the place begins."""
+        """Return a register or number as it is at the start of the place."""
         build, registers = self.build, self.registers
         if slot is not None and slot in self.homes:
             if slot not in self.entries:

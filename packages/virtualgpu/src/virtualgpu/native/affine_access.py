@@ -50,8 +50,10 @@ class Rows:
     def plan(
         self, steps: list[Step], affine: AffineRegisters, bases: dict[int, Term]
     ) -> tuple[dict[int, Reach], dict[ir.Value, None]]:
-        """Of the accesses of this place whose addresses are affine: where they reach, and what
-        has to hold that all may be made there now. Nothing where there are none."""
+        """Return the reach of each affine access of this place, and the conditions for them.
+
+        All accesses may be made where the conditions hold. Empty where there are none.
+        """
         found: dict[int, Reach] = {}
         needed: dict[ir.Value, None] = {}
         for step in steps:
@@ -88,9 +90,11 @@ class Rows:
 
     @staticmethod
     def suits_some(steps: list[Step], planned: Container[int]) -> bool:
-        """Whether the planned accesses of a place may be made for all lanes where only some are
-        here: loads, and stores of which the other lanes' part is put back as it was. That no other
-        core can have changed meanwhile in the block's own memory."""
+        """Return True if planned accesses may be made for all lanes while only some are active.
+
+        That holds for loads, and for stores whose inactive lanes' part is put back as it was. No
+        other core can have changed it meanwhile in the block's own memory.
+        """
         return all(
             step.site.kind == "load" or (step.site.space, step.site.width) == ("shared", 1)
             for step in steps
@@ -98,7 +102,9 @@ class Rows:
         )
 
     def in_rows(self, step: MemoryAccess, reach: Reach, mask: ir.Value) -> None:
-        """Where :meth:`plan` has found that rows of lanes reach neighbours, or one element."""
+        """Emit an access where :meth:`plan` found that rows of lanes reach neighbours, or one
+        element.
+        """
         build, site = self.build, step.site
         element, width, rows = site.dtype.itemsize, site.width, len(reach.rows)
         lanes = LANES // rows
@@ -139,9 +145,11 @@ class Rows:
             self._fetch_ahead(self._number(step), places[0], site.size * LANES)
 
     def _fetch_ahead(self, number: int, here: ir.Value, nbytes: int) -> None:
-        """In a loop: bring to the cache what lies as far from here as this is from where the warp
-        was a round ago. The rounds of a grid-stride loop lie too far apart for the processor to
-        guess: 90 % of its time went by waiting for memory."""
+        """Prefetch, in a loop, one stride of the last iteration ahead.
+
+        The iterations of a grid-stride loop lie too far apart for the processor's own prefetcher:
+        90 % of its time went by waiting for memory.
+        """
         build, context = self.build, self.context
         last, now = site_at(number) + LAST, build.ptrtoint(here, I64)
         ahead = build.sub(build.shl(now, I64(1)), context.load(last))
@@ -153,7 +161,7 @@ class Rows:
     # -- pieces --------------------------------------------------------------------------------
 
     def _number(self, step: MemoryAccess) -> int:
-        """The step's site; a place may be written twice."""
+        """Return the number of the step's site; a place may be written twice."""
         if id(step) not in self.numbers:
             self.numbers[id(step)] = len(self.sites)
             self.sites.append((step, self.registers.place))
@@ -170,7 +178,7 @@ class Rows:
             )
 
     def _parts(self, node: ir.Value, width: int) -> list[ir.Value]:
-        """The elements of lanes that have ``width`` of them side by side."""
+        """Return the elements of lanes that have ``width`` of them side by side."""
         return (
             [node]
             if width == 1
@@ -183,7 +191,7 @@ class Rows:
         )
 
     def _joined(self, nodes: list[ir.Value]) -> ir.Value:
-        """The elements of one vector after those of the other; one, two or four of them."""
+        """Concatenate the elements of one, two or four vectors."""
 
         def pair(a: ir.Value, b: ir.Value) -> ir.Value:
             return self.build.shuffle_vector(a, b, constant_vector(range(2 * a.type.count)))

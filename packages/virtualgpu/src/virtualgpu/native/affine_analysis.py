@@ -36,9 +36,12 @@ def row_length(steps: list[list[Step]]) -> int:
 
 
 def rule(step: Step, strides: list[int]) -> tuple[int, str] | None:
-    """The stride of a step's result by those of its operands, and what has to hold for it at the
-    first operand: nothing, that a row of it does not wrap (``extends``), that it has one sign
-    (``sign``), or that all rows choose the same (``yes``, ``no``). None: nothing is known."""
+    """Return the stride of a step's result from the strides of its operands.
+
+    Also returns the condition on the first operand: none, that a row of it does not wrap
+    (``extends``), that it has one sign (``sign``), or that all rows choose the same (``yes``,
+    ``no``). None where nothing is known.
+    """
     name = step.instruction.opcode
     if isinstance(step, Data):
         sources = (*step.operation.sources, *step.operation.destinations)
@@ -94,7 +97,7 @@ def rule(step: Step, strides: list[int]) -> tuple[int, str] | None:
 
 
 class Strides:
-    """What is known of a kernel before it runs.
+    """Result of the affine analysis of a kernel, before it runs.
 
     Attributes
     ----------
@@ -188,7 +191,7 @@ class Strides:
         return 1 if name == "%laneid" else THREAD.get(name, 0 if name in SPECIALS else None)
 
     def to_look(self, steps: list[Step], slots: set[int]) -> set[int]:
-        """Of these registers, whose lanes nothing tells to be alike, those where they may be."""
+        """Return those of the registers whose lanes may be affine although no rule proves it."""
         last = {slot: step for step in steps for slot in step.writes}
         return {
             slot

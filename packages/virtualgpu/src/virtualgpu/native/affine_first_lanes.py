@@ -28,7 +28,7 @@ MOST = 64  # registers: a bit of a word for each
 
 
 class FirstLanes:
-    """Which registers may be stale, and code that finds out which are.
+    """Registers that may be stale, and the code that determines which are.
 
     Attributes
     ----------
@@ -46,13 +46,15 @@ class FirstLanes:
             self.reset()
 
     def reset(self) -> None:
-        """Nothing is stale."""
+        """Mark every register as not stale."""
         if self.bits:
             self.build.store(I64(0), self.word)
 
     def settle(self, slots: set[int], rarely: bool = False) -> None:
-        """Write out those of the registers that are stale; where that is ``rarely`` so, by a
-        function that all kernels share."""
+        """Write out those of the registers that are stale.
+
+        Where that is ``rarely`` so, it is done by a function that all kernels share.
+        """
         build, known = self.build, sorted(slots & self.bits.keys())
         if not known:
             return
@@ -88,8 +90,11 @@ class FirstLanes:
     # -- the code of full warps ------------------------------------------------------------------
 
     def begin(self, slots: frozenset[int], known: dict[ir.Value, None]) -> None:
-        """A place begins where the flags ``known`` hold; lanes of what is affine by them, or
-        stale, are written out where ``slots`` are read."""
+        """Begin a place in which the flags ``known`` hold.
+
+        Lanes of registers that are affine by them, or stale, are written out where ``slots`` are
+        read.
+        """
         affine, self.known = self.affine, known
         for slot in sorted(slots & affine.homes.keys()):
             built = affine.entries.get(slot)
@@ -102,12 +107,14 @@ class FirstLanes:
         return self._value(slot), self.registers.program.dtypes[slot]
 
     def _follows(self, built: Built) -> bool:
-        """Whether a value is affine here without a look."""
+        """Return True if a value is known to be affine here without looking at its lanes."""
         return all(flag in self.known for flag in built.flags)
 
     def result(self, step: Step, term: Term | None) -> bool:
-        """Whether a step's result is affine here: then its lanes are written out where they are
-        read."""
+        """Return True if a step's result is affine here.
+
+        Its lanes are then written out only where they are read.
+        """
         if term is None or not self._follows(term.built):
             return False
         (slot,) = step.writes
@@ -122,7 +129,7 @@ class FirstLanes:
         self.registers.current.pop(slot, None)
 
     def leave(self, after: dict[int, Built]) -> None:
-        """The place ends, and what is affine ``after`` it has been remembered."""
+        """End the place; what is affine ``after`` it has been stored."""
         build, stale, written = self.build, 0, 0
         for slot in sorted(self.registers.written & self.bits.keys()):
             written |= self.bits[slot]
@@ -136,8 +143,11 @@ class FirstLanes:
 
 @cache
 def write_out(kind: str, rows: int | None) -> str:
-    """``(home, start, stride, stale)``: all lanes of a register that is ``stale`` (else nothing is
-    done), from the first lane of each of its rows; None: the warp is one."""
+    """Return the function that writes out all lanes of a register that is ``stale``.
+
+    ``(home, start, stride, stale)``; it starts from the first lane of each of its rows, and does
+    nothing for a register that is not stale. None: the warp is one row.
+    """
     name = f"native_write_out_{kind}_{rows}"
     build, (home, start, stride, stale) = function(name, [POINTER, llvm_type(kind, rows), I64, I64])
     with build.if_then(build.icmp_unsigned("!=", stale, I64(0))):

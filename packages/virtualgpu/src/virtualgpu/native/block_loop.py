@@ -42,8 +42,11 @@ def run_blocks(context: ContextWords, first: int, count: int) -> int:
 
 @compiled
 def _run_block(context: ContextWords) -> int:
-    """All warps up to their barriers, until all have ended: DONE or STOPPED. A warp's state begins
-    with the number of the barrier at which it stands: 0 at its start, -1 when it has ended."""
+    """Run all warps up to their barriers until all have ended: DONE or STOPPED.
+
+    A warp's state begins with the number of the barrier at which it waits: 0 at its start, -1 when
+    it has ended.
+    """
     for warp in range(context.warps):
         state: I32 = context.states + warp * context.state_size
         state[0] = 0
@@ -76,7 +79,7 @@ def _run_block(context: ContextWords) -> int:
 
 @compiled
 def lanes_of(threads: int, warp: int) -> int:
-    """The mask of a warp's lanes that are threads of the block."""
+    """Return the mask of a warp's lanes that are threads of the block."""
     left = threads - (warp << 5)
     if left >= 32:
         return RESULT
@@ -85,7 +88,7 @@ def lanes_of(threads: int, warp: int) -> int:
 
 @compiled(inline=False)
 def _all_stand_at(context: ContextWords, barrier: int) -> int:
-    """Whether all threads of all warps stand at one barrier."""
+    """Return True if all threads of all warps wait at one barrier."""
     for warp in range(context.warps):
         state: I32 = context.states + warp * context.state_size
         if state[0] != barrier or (state[1] & RESULT) != lanes_of(context.threads, warp):

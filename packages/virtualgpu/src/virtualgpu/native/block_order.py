@@ -19,12 +19,12 @@ COMMUTATIVE = {"add", "and", "or", "xor", "min", "max"}
 
 
 def is_commutative(site: Site) -> bool:
-    """Whether the order of such atomics cannot be told from what memory holds in the end."""
+    """Return True if the final memory does not show the order of such atomics."""
     return site.operation in COMMUTATIVE and site.dtype.kind in "iu"
 
 
 def is_ordered(places: list[Place], steps: list[list[Step]]) -> bool:
-    """Whether a kernel's blocks have to run in their order."""
+    """Return True if a kernel's blocks have to run in order."""
     used = spin_loops.used_registers(places, steps)
     if any(isinstance(step, Provided) for some in steps for step in some):
         return True

@@ -54,8 +54,11 @@ MOST = 64  # barriers of a kernel: the code after a warp's turn knows each
 
 
 class Resident:
-    """Writes ``name(context, first, count)``, which runs blocks ``first`` to ``first + count``, or
-    goes on with them; it answers ENDED, WAITING, STOPPED or DEADLOCK."""
+    """Code generator for the scheduler of resident blocks.
+
+    It writes ``name(context, first, count)``, which runs blocks ``first`` to ``first + count``, or
+    goes on with them, and returns ENDED, WAITING, STOPPED or DEADLOCK.
+    """
 
     def __init__(self, name: str, warp: ir.Function, apart: Apart, sites: int):
         if len(apart.arrivals) > MOST:
@@ -297,7 +300,7 @@ class Resident:
                         build.store(I32(0), self._came(table, barrier, warp))
 
     def _came(self, table: ir.Value, barrier: ir.Value, warp: ir.Value) -> ir.Value:
-        """Where the lanes of a warp are that have come to a barrier."""
+        """Return where the lanes of a warp are that have arrived at a barrier."""
         build = self.build
         at = build.add(build.mul(barrier, I64(WARPS)), build.add(warp, I64(2 * CAME)))
         return build.gep(table, [at], source_etype=I32)

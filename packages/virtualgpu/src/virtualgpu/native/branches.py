@@ -1,4 +1,4 @@
-"""Where the lanes of a warp go from a place, and who runs next.
+"""Branches of a warp: where its lanes go from a place, and which run next.
 
 Lanes that part wait at the higher of the two places, in that place's own word, until the lower
 ones have come there or are done. Which words can be other than zero at which place is known
@@ -83,8 +83,10 @@ class Ways:
     timed: bool
 
     def _stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
-        """A block that leaves the kernel for good: site ``number``, or a place as -1 - index.
-        ``why`` is the index or address that leads nowhere."""
+        """Return a block that leaves the kernel for good at site ``number``.
+
+        A place has the number -1 - index. ``why`` is the index or address that leads nowhere.
+        """
         block = self.function.append_basic_block("stop")
         with self.build.goto_block(block):
             if why is not None:
@@ -173,7 +175,7 @@ class Ways:
         self._go(place, place.after, mask, pending)
 
     def _choose(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
-        """Where the entry of a table, or the function at an address, says."""
+        """Branch to the entry of a table, or to the function at an address."""
         build, program, block = self.build, self.program, place.block
         if block.kind == "indexed":
             keys = list(range(len(block.targets)))
@@ -255,7 +257,7 @@ class Ways:
         build.branch(self.enter[target])
 
     def _go_apart(self, place: Place, target: int, mask: ir.Value) -> None:
-        """As :meth:`_go`, where who waits is known only now."""
+        """Branch as :meth:`_go` does, where the waiting lanes are known only at run time."""
         build = self.build
         assert self.apart is not None
         self.apart.tire(place, target, mask)
@@ -271,7 +273,7 @@ class Ways:
         build.branch(self.enter[target])
 
     def to_the_next(self, place: Place) -> None:
-        """The lanes that ran are parked: on with the lowest that wait, or out of the warp."""
+        """Park the lanes that ran and go on with the lowest that wait, or leave the warp."""
         self._rest(self.waiting[place.index])
 
     def _wait(self, target: int, lanes: ir.Value) -> None:
@@ -283,7 +285,7 @@ class Ways:
         self.build.store(self.build.or_(self.build.load(word), lanes), word)
 
     def _rest(self, pending: int) -> None:
-        """Those who ran are gone: on with the lowest that wait, or the end."""
+        """Go on with the lowest waiting lanes once those that ran have ended, or end."""
         if self.apart is not None and pending:
             first: int | None = self.chain[0]
         else:
@@ -338,8 +340,10 @@ class Ways:
         build.position_at_end(done)
 
     def _provided(self, place: Place, step: Provided, mask: ir.Value) -> None:
-        """A function that the device provides: the lanes' arguments and results lie in the context,
-        64 bits each."""
+        """Call a function that the device provides.
+
+        The lanes' arguments and results lie in the context, 64 bits each.
+        """
         build, registers, dtypes = self.build, self.registers, self.program.dtypes
         slots = place.block.function.slots
         rows = [self.context.at(VALUES + LANES * i) for i in range(max(len(step.sources), 1))]

@@ -68,7 +68,7 @@ class NativeKernel:
 
     @cached_property
     def places(self) -> list[Place]:
-        """Where it may stop, by number."""
+        """Return the places where the kernel may stop, by number."""
         from virtualgpu.native import control_flow
 
         return control_flow.places(self.program)
@@ -86,7 +86,7 @@ class NativeKernel:
 
     @cached_property
     def kept(self) -> Kept | None:
-        """What warps that wait have kept, where blocks run side by side."""
+        """Return the layout of what waiting warps keep, where blocks run side by side."""
         from virtualgpu.native.state_layout import kept
 
         parked = self.record.parked

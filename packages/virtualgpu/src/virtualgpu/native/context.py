@@ -1,4 +1,4 @@
-"""What a native kernel is handed: one array of 64-bit words, and where each thing lies in it.
+"""Context of a native kernel: one array of 64-bit words, and the offset of each field.
 
 The array belongs to one run of a kernel on one processor core. After the fixed words come room
 for the lanes' addresses and values where an access is not a plain one; then, for each memory
@@ -166,7 +166,7 @@ TABLE = CAME + BARRIERS * WARPS // 2
 
 
 def site_at(number: int) -> int:
-    """Where the words of a memory instruction begin."""
+    """Return the offset of a memory instruction's words."""
     return SITES + SITE_WORDS * number
 
 

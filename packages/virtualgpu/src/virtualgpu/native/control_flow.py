@@ -1,4 +1,4 @@
-"""Where the lanes of a warp may stand, in which order they run, and who may wait meanwhile.
+"""Control flow of a warp: places, the order in which they run, and which lanes may wait.
 
 The lanes of a warp that stand at the lowest place run first, and lanes that meet at a place run
 on together: that is the order of :class:`~virtualgpu.lanes.schedule.Lockstep`, and native code
@@ -28,7 +28,7 @@ Stand = tuple[tuple[int, ...], int]  # calling blocks, block
 
 @dataclass(slots=True)
 class Passing:
-    """What a call or a return hands over.
+    """Values that a call or a return passes.
 
     ``registers`` has those that are written, each with the one that is read (None: zero);
     ``memory`` pieces of a thread's local memory: from which byte, to which, how many.
@@ -110,7 +110,7 @@ def places(program: Program) -> list[Place]:
 
 
 def _leads(program: Program, place: Place) -> tuple[Stand | None, list[Stand]]:
-    """Where lanes go on from a place: after it, and where it jumps."""
+    """Return where lanes continue from a place: after it, and where it jumps."""
     block, stack = place.block, place.stack
     after: Stand | None = (stack, block.index + 1)
     targets: list[Stand] = []
@@ -131,8 +131,11 @@ def _leads(program: Program, place: Place) -> tuple[Stand | None, list[Stand]]:
 
 
 def callees(program: Program, block: Block) -> list[FunctionCode]:
-    """The functions that a call may enter; of one through a register, all that take as many
-    arguments and whose address is taken."""
+    """Return the functions that a call may enter.
+
+    For a call through a register these are all functions that take as many arguments and whose
+    address is taken.
+    """
     site = block.call
     assert site is not None
     if site.target is not None:
@@ -153,7 +156,7 @@ def callees(program: Program, block: Block) -> list[FunctionCode]:
 
 
 def chosen(place: Place) -> Operand | None:
-    """The index or address that says which of several ways the lanes of a place go."""
+    """Return the index or address that selects one of several successors of a place."""
     block = place.block
     if block.kind == "indexed" and block.last is not None:
         return block.last.operands[0]
@@ -207,7 +210,7 @@ def _handed_over(
     target: tuple[FunctionCode, int, Sequence[str]],
     sizes: list[int],
 ) -> Passing:
-    """From variables of one function, whose frame begins at a byte, to those of another."""
+    """Return the copy from variables of one function's frame to those of another."""
     (giver, from_frame, given), (taker, to_frame, taken) = origin, target
     passing = Passing({}, [])
     for one, other, size in zip(given, taken, sizes, strict=True):
@@ -223,14 +226,14 @@ def _handed_over(
 
 
 def ends_others(place: Place) -> bool:
-    """Whether lanes wait here for all others of their warp that have not ended."""
+    """Return True if lanes wait here for all other live lanes of their warp."""
     mask = place.block.warp_mask
     everyone = isinstance(mask, np.ndarray) and int(mask[0]) == 0xFFFF_FFFF
     return place.block.kind == "barrier" or everyone
 
 
 def members(numbers: int) -> Iterable[int]:
-    """The numbers in a set, lowest first."""
+    """Yield the numbers in a set, lowest first."""
     while numbers:
         lowest = numbers & -numbers
         yield lowest.bit_length() - 1
@@ -243,8 +246,10 @@ def above(index: int) -> int:
 
 
 def endings(places: list[Place]) -> set[int]:
-    """Places that only end the thread, or jump to such a one: nothing can tell when a lane comes
-    there."""
+    """Return the places that only end the thread, or jump to such a place.
+
+    Nothing can tell when a lane arrives there.
+    """
     gone: set[int] = set()
     while True:
         more = {place.index for place in places if _only_ends(place, gone)}
@@ -310,8 +315,11 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set
 def anywhere(
     places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
 ) -> list[int]:
-    """As :func:`waiting`, where lanes may also be held back: once they may have parted, some can
-    wait at every place that can still be reached."""
+    """Return where lanes can wait once they may have parted.
+
+    It is like :func:`waiting`, but lanes may also be held back, so some can wait at every place
+    that can still be reached.
+    """
     stirred = set(guarded)
     todo = [*parting, *guarded]
     while todo:

@@ -60,8 +60,9 @@ def given(launch: Launch, names: list[str]) -> dict[str, int]:
 
 
 class Common:
-    """What the contexts of all cores of a launch have in common, and later launches with the same
-    dimensions too.
+    """State that the contexts of all cores of a launch share.
+
+    Later launches with the same dimensions share it too.
 
     Attributes
     ----------
@@ -116,12 +117,14 @@ class Common:
 
     @property
     def nbytes(self) -> int:
-        """Of a context's shared and local memory and states."""
+        """Return the bytes of a context's shared and local memory and states."""
         return self.blocks * sum(self.rooms.values())
 
     def _side_by_side(self, launch: Launch) -> int:
-        """How many blocks that may wait for each other share a context: as many as fit a core's
-        cache, of a cooperative launch all."""
+        """Return how many blocks that may wait for each other share a context.
+
+        These are as many as fit a core's cache, and all blocks of a cooperative launch.
+        """
         own = sum(self.rooms.values())
         blocks = (
             launch.blocks
@@ -132,7 +135,7 @@ class Common:
         return blocks
 
     def allocations(self, launch: Launch) -> dict[str, int]:
-        """The fields that say which global memory there is."""
+        """Return the fields that describe global memory."""
         memory, self._allocations = launch.memory, HostArrays()
         self.version = memory.version
         return {
@@ -154,11 +157,12 @@ class Common:
 
 @contextmanager
 def hearing_signals(launch: Launch) -> Iterator[None]:
-    """Keep what Ctrl-C raises where no Python code can take it, in ``launch.lost``, and raise
-    it if the launch has not.
+    """Keep what Ctrl-C raises where no Python code can take it, and raise it later.
+
+    It is kept in ``launch.lost`` and raised if the launch has not raised it.
 
     A signal's handler runs as a function of Python begins: before any ``try`` in
-    :meth:`Core._tick`, or in the ``__del__`` of an object, as the compiler's are let go. What
+    :meth:`Core._tick`, or in the ``__del__`` of an object, as the compiler's are released. What
     leaves these goes to ``sys.unraisablehook`` alone. Only the main thread runs handlers.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -280,7 +284,7 @@ class Core:
     # -- running -------------------------------------------------------------------------------
 
     def start_clock(self) -> None:
-        """From its own thread, before the first block, or before a turn."""
+        """Start the core's clock, from its own thread, before the first block or a slice."""
         self._began = time.thread_time() - self.spent
 
     def read_clock(self) -> None:
@@ -292,8 +296,10 @@ class Core:
         self.set({"started": 0})
 
     def run(self, first: int, count: int) -> int:
-        """Run blocks: ENDED or STOPPED; side by side also WAITING or DEADLOCK. Other threads go on
-        meanwhile."""
+        """Run blocks: ENDED or STOPPED; side by side also WAITING or DEADLOCK.
+
+        Other threads go on meanwhile.
+        """
         result = self.kernel.run(pointer(self.context), first, count)
         self.loop_watch.leave()
         if result == STOPPED:
@@ -302,8 +308,10 @@ class Core:
         return result
 
     def _tick(self, context: int, number: int) -> None:
-        """From within a loop, or for a function that the device provides, by its number. Native
-        code stops unless this comes to its end."""
+        """Handle a call from within a loop, or to a function that the device provides.
+
+        ``number`` is the function's. Native code stops unless this returns normally.
+        """
         try:
             self._note()
             if number != TICK:
@@ -331,7 +339,7 @@ class Core:
         return int(self.context[AT[field]])
 
     def ended(self) -> int:
-        """How many of the blocks that lie side by side have ended."""
+        """Return how many of the side-by-side blocks have ended."""
         return int(np.count_nonzero(self._exited() == self.launch.threads))
 
     def end(self) -> None:
@@ -370,7 +378,7 @@ class Core:
         return Location(self.launch.kernel, block=block)
 
     def addresses(self, lanes: np.ndarray) -> np.ndarray:
-        """What an access that was refused had asked for."""
+        """Return the addresses that a refused access had asked for."""
         of_all = self.context[ADDRESSES : ADDRESSES + LANES].view(np.uint64)
         asked: np.ndarray = of_all[lanes % LANES]
         return asked

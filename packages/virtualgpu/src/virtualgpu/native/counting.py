@@ -75,8 +75,11 @@ class Counts:
 
 
 def _is_silent(site: Site) -> bool:
-    """Whether an access is not counted. ``ld.const`` may be told an address of any memory, and is
-    counted where that is not constant: the interpreter looks, each time."""
+    """Return True if an access is not counted.
+
+    ``ld.const`` may be given an address of any memory, and is counted where that is not constant:
+    the interpreter looks, each time.
+    """
     if site.quiet and site.space == "global":
         raise Refused("ld.const, under profile()")
     return site.quiet
@@ -103,7 +106,7 @@ class Counting:
         return self.build.zext(self.build.ctpop(mask), I64)
 
     def executed(self, place: Place, mask: ir.Value) -> None:
-        """A warp runs a place."""
+        """Count a warp that runs a place."""
         build, context = self.build, self.context
         count = len(place.block.instructions)
         if not count:
@@ -153,7 +156,10 @@ class Counting:
             self._add("site_counts", self.build.add(at, I64(8 * word)), more)
 
     def line(self, step: MemoryAccess, number: int, first: ir.Value) -> None:
-        """A whole warp reaches neighbouring elements from ``first`` on, in one variable."""
+        """Count a whole warp that reaches neighbouring elements from ``first`` on.
+
+        They lie in one variable.
+        """
         build, site = self.build, step.site
         if _is_silent(site):
             return

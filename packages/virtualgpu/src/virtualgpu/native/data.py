@@ -68,7 +68,7 @@ def _data(registers: Registers, step: Data) -> None:
 
 
 def _move(registers: Registers, step: Move) -> None:
-    """A copy, or packing and unpacking of a vector, as :meth:`Emitter.move` does."""
+    """Copy, pack or unpack a vector as :meth:`Emitter.move` does."""
     want, parts = step.dtype, len(step.sources)
     whole = UNSIGNED[want.itemsize]
     if parts > 1:
@@ -93,7 +93,7 @@ def _move(registers: Registers, step: Move) -> None:
 
 
 def _copy(registers: Registers, step: Copy, mask: ir.Value) -> None:
-    """What a call or a return hands over, as :mod:`virtualgpu.lanes.calls` does."""
+    """Copy the values that a call or a return passes, as :mod:`virtualgpu.lanes.calls` does."""
     build, context, dtypes = registers.build, registers.context, registers.program.dtypes
     if step.passing.memory:
         with each_bit(build, mask) as lane:
@@ -120,7 +120,7 @@ def _copy(registers: Registers, step: Copy, mask: ir.Value) -> None:
 
 
 def parameters(registers: Registers, step: Parameter) -> Iterator[tuple[Value, np.dtype]]:
-    """The values that a step loads, and their types."""
+    """Yield the values that a step loads, and their types."""
     build, dtype = registers.build, step.dtype
     for i in range(len(step.targets)):
         at = build.add(registers.context.load("parameters"), I64(step.offset + i * dtype.itemsize))
@@ -134,7 +134,7 @@ def _cvta(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 
 def converted(step: Step, value: Value) -> Value:
-    """What ``cvta`` makes of an address."""
+    """Return the address that ``cvta`` computes."""
     modifiers = step.instruction.modifiers
     space = next((m.split(":")[0] for m in modifiers if m.split(":")[0] in _SPACES), None)
     if space is None:

@@ -1,5 +1,7 @@
-"""Blocks that run side by side, handed over to the interpreter, which knows the words for
-who waits where, and looks whether they can ever end."""
+"""Handover of side-by-side blocks to the interpreter.
+
+The interpreter has the messages for waiting lanes, and decides whether they can ever end.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,11 @@ if TYPE_CHECKING:
 
 
 def take_over(launch: Launch, found: Kept, core: Core) -> Wave:
-    """Blocks of which no lane can go on in native code, where lanes meet at one instruction only.
-    The interpreter knows whether they meet at several, or has the words for who waits."""
+    """Return a wave of blocks of which no lane can go on in native code.
+
+    Native lanes meet at one instruction only. The interpreter knows whether they meet at several,
+    or reports which lanes wait.
+    """
     wave = _Handover(launch, found, core).wave
     parked, wave.parked = wave.parked, {}
     for groups in parked.values():
@@ -57,8 +62,10 @@ def take_over(launch: Launch, found: Kept, core: Core) -> Wave:
 
 def look(launch: Launch, found: Kept, cores: Sequence[Core], seconds: float) -> None:
     """Run copies of all blocks in the interpreter, for some seconds of processor time.
-    Raises EndlessError where it is certain that they never end; else nothing has changed. There
-    must be no blocks that have yet to begin, or no room for them."""
+
+    Raises EndlessError where it is certain that they never end; otherwise nothing has changed.
+    There must be no blocks that have yet to begin, or no room for them.
+    """
     waves = [_Handover(launch, found, core).wave for core in cores]
     before = launch.deadline, launch.look_at, launch.resident, launch.instructions
     printed = launch.lines[:], launch.printed
@@ -129,7 +136,7 @@ class _Handover:
         wave.finished = int(np.count_nonzero(wave.has_exited))
 
     def _running(self, fresh: np.ndarray) -> Iterator[tuple[Place, np.ndarray]]:
-        """Where lanes may go on, and which: ``fresh`` have yet to begin."""
+        """Yield the places where lanes may go on, and their masks: ``fresh`` have yet to begin."""
         yield self.found.first, fresh.astype(np.uint32)
         for place, offset in self.found.heads:
             yield place, self._word(offset)
@@ -137,7 +144,7 @@ class _Handover:
             yield (self.found.places[arrival.place.after], self._word(arrival.offset + 4 * GIVEN))
 
     def _wait(self, arrival: Arrival) -> None:
-        """Those who stand at a barrier."""
+        """Add the lanes that wait at a barrier."""
         wave, place, step = self.wave, arrival.place, arrival.step
         words = [
             self._word(arrival.offset + 4 * field) for field in (PARKED, COUNTED, NUMBER, PREDICATE)
@@ -163,7 +170,9 @@ class _Handover:
                 state.predicates.append(true if step.mode else None)
 
     def _lanes(self, words: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """The lanes in words of each warp, as the wave counts them, and their block, warp, lane."""
+        """Return the lanes in words of each warp as the wave counts them, and their block, warp,
+        lane.
+        """
         where = (words[..., None] >> np.arange(LANES, dtype=np.uint32) & 1).nonzero()
         block, warp, lane = where
         return block * self.wave.threads + warp * LANES + lane, where
@@ -171,7 +180,7 @@ class _Handover:
     def _groups(
         self, place: Place, words: np.ndarray, live: frozenset[int]
     ) -> Iterator[tuple[Group, tuple[np.ndarray, ...]]]:
-        """The lanes at a place as a group, if there are any."""
+        """Yield the lanes at a place as a group, if there are any."""
         lanes, where = self._lanes(words)
         if not len(lanes):
             return
@@ -197,7 +206,7 @@ class _Handover:
         )
 
     def _values(self, slots: frozenset[int], where: tuple[np.ndarray, ...]) -> Values:
-        """Registers as the states have them: each of shape (lanes,)."""
+        """Return the registers from the states, each of shape (lanes,)."""
         block, warp, lane = where
         values: Values = {}
         for slot in slots & set(self.found.registers):

@@ -1,4 +1,7 @@
-"""Which steps of a kernel native code takes, place by place; the others refuse the whole kernel."""
+"""Steps of a kernel that native code accepts, place by place.
+
+Any other step refuses the whole kernel.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ SILENT = ("control", "fence", "idle", "hint", "barrier")
 
 @dataclass(slots=True, kw_only=True)
 class Copy(Step):
-    """What a call or a return hands over."""
+    """Values that a call or a return passes."""
 
     passing: Passing
 
@@ -38,7 +41,10 @@ class Provided(Step):
 
 
 def decode(program: Program, place: Place) -> list[Step]:
-    """The steps of a place's block, its own copies; Refused for what native code does not do."""
+    """Return copies of the steps of a place's block.
+
+    Raises Refused for what native code does not do.
+    """
     if any(dtype == WIDE for dtype in program.dtypes):
         raise Refused("registers of 128 bits")
     steps = [_taken(program, place, step) for step in place.block.steps]

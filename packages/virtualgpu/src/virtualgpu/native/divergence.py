@@ -102,14 +102,17 @@ class Apart:
         self.waiting = [(self._word(), self._word()) for _ in self.arrivals]  # and predicates
 
     def places(self) -> set[int]:
-        """Where lanes may go on after they were parked."""
+        """Return the places where lanes may go on after they were parked."""
         after = {arrival.place.after for arrival in self.arrivals}
         after |= {partner.after for place in self.meets for partner in self._partners(place)}
         return {place.index for place in self.again} | after
 
     def _check_warp_barriers(self) -> None:
-        """Lanes at different ``bar.warp.sync`` meet where they name the same lanes: a comparison
-        that is made here and not while the kernel runs."""
+        """Refuse warp barriers whose meetings are unclear.
+
+        Lanes at different ``bar.warp.sync`` meet where they name the same lanes: a comparison that
+        is made here and not while the kernel runs.
+        """
         here = [p.block.warp_mask for p in self.meets if _is_warp_barrier(p)]
         if len(here) > 1 and not all(isinstance(mask, np.ndarray) for mask in here):
             raise Refused("warp barriers whose lanes are known late")
@@ -144,8 +147,10 @@ class Apart:
     # -- meetings of the warp ------------------------------------------------------------------
 
     def meet(self, place: Place, mask: ir.Value) -> ir.Value:
-        """The lanes that may go on at a meeting, once all whom they name are there or have ended.
-        The others are parked."""
+        """Return the lanes that may go on at a meeting; the others are parked.
+
+        A lane goes on once all lanes that it names are there or have ended.
+        """
         build, low = self.build, self.low
         word = self.parked[place.index]
         lanes = build.or_(mask, build.load(word))
@@ -175,8 +180,10 @@ class Apart:
         ]
 
     def _complete(self, place: Place, lanes: ir.Value) -> ir.Value:
-        """Of ``lanes``, which stand at a meeting, those of one team that is complete; 0 if none
-        is."""
+        """Return the lanes of one complete team among ``lanes``, which wait at a meeting.
+
+        0 if no team is complete.
+        """
         build, low = self.build, self.low
         alive = build.or_(build.load(self.others), self._any(self._all_parked()))
         alive = build.or_(alive, lanes)
@@ -333,7 +340,7 @@ def needed(
     varying: set[int],
     spinning: set[int],
 ) -> bool:
-    """Whether lanes may come to a meeting one by one, or have to be patient."""
+    """Return True if lanes may come to a meeting one by one, or have to be patient."""
     if spinning:
         return True
     for place in places:

@@ -18,7 +18,7 @@ class HostArrays:
         self.kept: list[Any] = []
 
     def array(self, values: ArrayLike, dtype: type[np.generic] = np.int64) -> int:
-        """The address of a new array with these values."""
+        """Return the address of a new array with these values."""
         array = np.array(values, dtype)
         if not array.size:
             array = np.zeros(1, dtype)

@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, Any] = {name: (INTRINSICS | SPECIAL)[name] for name in NAME
 
 @cache
 def takes(name: str) -> int:
-    """How many arguments."""
+    """Return the number of arguments."""
     return len(inspect.signature(FUNCTIONS[name]).parameters) - 1  # the group comes first
 
 

@@ -1,4 +1,4 @@
-"""From a program to a native function that runs blocks of threads.
+"""Compilation of a program to a native function that runs blocks of threads.
 
 The warp's function (:mod:`.lowering`) is called for each warp of each block by :mod:`.block_loop`,
 or by a function of the kernel's own where blocks run side by side (:mod:`.block_scheduler`).
@@ -19,9 +19,11 @@ from virtualgpu.program.program import Program
 
 
 def build(program: Program, name: str) -> Record:
-    """Compile a kernel (``native``), or its variant that counts (``counting``) or is checked
-    (``watching``), and load it. Raises Refused where native code cannot be the same as the
-    machine."""
+    """Compile a kernel and load it.
+
+    The variants are ``native``, ``counting`` and ``watching`` (under ``check()``). Raises Refused
+    where native code cannot be the same as the machine.
+    """
     counts, watches = name == "counting", name == "watching"
     lowering = Lowering(program, name, counts, watches)
     apart, watching, places = lowering.apart, lowering.watching, lowering.places

@@ -25,8 +25,11 @@ Core: TypeAlias = Any  # native.core's, whose module is made of this one
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A loop's head: whether memory decides too, and the registers: ``slots``; and, as a core
-    hands them over, the first byte of each, its type and whether each lane has its own."""
+    """Loop head: the registers in ``slots``, and whether memory decides too.
+
+    As a core passes the registers on, each has its first byte, its type and whether each lane has
+    its own.
+    """
 
     sees: bool
     slots: frozenset[int]
@@ -46,8 +49,9 @@ def heads(program: Program, places: list[Place]) -> dict[int, Head]:
 
 
 class LoopWatch:
-    """What a core has seen, compared with a snapshot of an earlier time: the next one is taken
-    after twice as many times (Brent 1980).
+    """Observation of a core's loops, compared with an earlier snapshot.
+
+    The next snapshot is taken after twice as many observations (Brent 1980).
 
     Attributes
     ----------
@@ -69,7 +73,7 @@ class LoopWatch:
         self.room[:4] = 255
 
     def leave(self) -> None:
-        """The loops have ended, or wait."""
+        """Forget the loops, which have ended or wait."""
         self.head, self.times = None, 0
 
     def look(self, core: Core) -> None:

@@ -1,4 +1,4 @@
-"""Where an address lies: in which variable, and where that is for the host.
+"""Location of an address: its variable, and its address on the host.
 
 Asked for a single lane, by :mod:`.access_helpers` and by kernels, where an address is not in the
 variable that the instruction used last.
@@ -19,8 +19,11 @@ GLOBAL, SHARED, LOCAL, GENERIC = SPACES.values()
 def locate(
     context: ContextWords, site: SiteWords, space: int, lane: int, address: int, size: int
 ) -> int:
-    """The host's address, or 0 for an illegal access of ``size`` bytes. What it finds outside local
-    memory stays in the site. (An address from 2**63 on counts as negative, which none is.)"""
+    """Return the host's address, or 0 for an illegal access of ``size`` bytes.
+
+    A variable found outside local memory is cached in the site. (An address from 2**63 on counts as
+    negative, which none is.)
+    """
     if address & (size - 1):
         return 0
     far = address - site.low
@@ -65,8 +68,10 @@ def locate(
 
 @compiled
 def search(starts: U64, ends: U64, count: int, address: int, size: int) -> int:
-    """The number of the variable in which ``size`` bytes from ``address`` on lie, or -1; ``starts``
-    are sorted."""
+    """Return the number of the variable with ``size`` bytes from ``address`` on, or -1.
+
+    ``starts`` are sorted.
+    """
     low = 0
     high = count
     while low < high:

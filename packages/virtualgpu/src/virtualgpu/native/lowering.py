@@ -196,7 +196,7 @@ class Lowering(Ways):
                 build.ret(I32(DONE))
 
     def _busy(self) -> set[int]:
-        """Registers that are written in loops without a barrier: they had better stay at hand."""
+        """Return the registers written in loops without a barrier, which are best kept at hand."""
         free = {place.index: place.onward for place in self.places if place not in self.barriers}
         return {
             slot
@@ -207,8 +207,10 @@ class Lowering(Ways):
         }
 
     def _dispatch(self) -> None:
-        """From the entry to the first place, or to where a barrier let the warp go on; and from
-        lanes that are done to those that wait."""
+        """Emit the jump from the entry to the first place, or to where a barrier released the warp.
+
+        It also jumps from lanes that are done to those that wait.
+        """
         build = self.build
         build.store(self.function.args[2], self.mask)
         first = self.enter[self.first.index]
@@ -280,10 +282,12 @@ class Lowering(Ways):
         self._rest_of(place, mask, pending)
 
     def _in_rows(self, place: Place, mask: ir.Value, pending: int, affine: AffineRegisters) -> None:
-        """A place twice: where affine addresses lie in variables that are known, and what is
-        affine is left for later (:mod:`.affine_first_lanes`); and for all else. The first is for
-        full warps, but where nothing affine is handed on and no other core sees what is stored,
-        for some of the lanes too: a loop's ``if t < half: shared[t] += shared[t + half]``."""
+        """Emit a place twice: for affine addresses in known variables, and for everything else.
+
+        In the first version, affine results are left for later (:mod:`.affine_first_lanes`). It
+        serves full warps, but where nothing affine is passed on and no other core sees what is
+        stored, also some of the lanes: a loop's ``if t < half: shared[t] += shared[t + half]``.
+        """
         build, steps = self.build, self.steps[place.index]
         terms = affine.terms(place, steps)
         planned, needed = self.accesses.plan(steps, affine, terms.bases)
@@ -348,7 +352,7 @@ class Lowering(Ways):
         finish: Callable[[], None] = lambda: None,
         affine: dict[int, Term] | None = None,
     ) -> None:
-        """The steps of a place, and the way on; some results may be ``affine``."""
+        """Emit the steps of a place and its exit; some results may be ``affine``."""
         build, registers, block = self.build, self.registers, place.block
         for step in self.steps[place.index]:
             if self.watching is not None:
@@ -380,7 +384,7 @@ class Lowering(Ways):
         self._leave(place, mask, taken, pending)
 
     def _count_out(self, pending: int) -> None:
-        """The lanes that wait only to end do so before the others meet."""
+        """End the lanes that wait only to end, before the others meet."""
         build = self.build
         for index in sorted(self.counted_out & set(control_flow.members(pending))):
             place, word = self.places[index], self.words[index]

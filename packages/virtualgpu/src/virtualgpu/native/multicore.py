@@ -154,7 +154,7 @@ class Run:
             self._leave(core)
 
     def _take(self, core: Core) -> tuple[int, int] | None:
-        """The next blocks for a core: the first and how many."""
+        """Return the next blocks for a core: the first and how many."""
         with self._hand:
             left = self.end - self.next
             if left <= 0 or self.halted:
@@ -201,9 +201,12 @@ class Run:
                 self._threads.append(thread)
 
     def _hinders(self, core: Core, spent: float, blocks: int) -> bool:
-        """Whether a core that helps had better leave, now and in later launches of the kernel: with
-        atomics in it, a block takes as many times as long as one core alone takes as there are
-        cores. So it is where all add to the same few elements (100 bins: six times, on two)."""
+        """Return True if a helping core had better leave, now and in later launches of the kernel.
+
+        With atomics in the kernel, a block then takes as many times as long as one core alone takes
+        as there are cores. So it is where all add to the same few elements (100 bins: six times, on
+        two).
+        """
         if (
             core is self.cores[0]
             or not self.kernel.record.atomics
@@ -214,7 +217,7 @@ class Run:
         return True
 
     def _leave(self, core: Core) -> None:
-        """A core runs no more blocks."""
+        """Retire a core, which runs no more blocks."""
         with self._hand:
             core.done = True
             for other in self.cores:
@@ -226,8 +229,10 @@ class Run:
         return not self.halted and core.word("block") <= self.end
 
     def _look(self, core: Core) -> bool:
-        """From a core's own thread: whether it may go on. Raises BudgetExceeded, and what was
-        lost."""
+        """Return True if a core may go on; called from the core's own thread.
+
+        Raises BudgetExceeded, and what was lost.
+        """
         if self.launch.lost is not None:
             raise self.launch.lost
         core.read_clock()
@@ -242,10 +247,12 @@ class Run:
         return True
 
     def _is_endless(self, core: Core, head: Head) -> bool:
-        """Whether lanes that go in a circle will do so for ever. Where memory decides, all cores
-        that work must have been seen to, each twice since any of them was not: so none has changed
-        memory meanwhile, as these loops do not store. A lower block that goes on elsewhere comes
-        first, as it may end with an error."""
+        """Return True if lanes that go in a circle will do so for ever.
+
+        Where memory decides, all working cores must have been seen to do so, each twice since any
+        of them was not: then none has changed memory meanwhile, as these loops do not store. A
+        lower block that goes on elsewhere comes first, because it may end with an error.
+        """
         block = core.word("block")
         if any(not other.done and other.word("block") < block for other in self.cores):
             return False
@@ -260,7 +267,7 @@ class Run:
             )
 
     def _ended(self) -> int:
-        """How many blocks have run to their end."""
+        """Return the number of blocks that have run to their end."""
         begun = sum(
             core.first + core.width - core.word("block") for core in self.cores if core.width
         )

@@ -57,15 +57,21 @@ HOME_ALIGN = 64
 
 
 def stored(own: ir.Type) -> ir.Type:
-    """How registers lie in memory: predicates in a word, or a byte where one serves all lanes."""
+    """Return the type of a register in memory.
+
+    Predicates are a word, or a byte where one serves all lanes.
+    """
     if own == I1:
         return ir.IntType(8)
     return I32 if own == ir.VectorType(I1, LANES) else own
 
 
 def _adapted(value: Value, have: np.dtype, want: np.dtype) -> Value:
-    """As :func:`adapt`; a float64 made of integers is hidden from LLVM, which may know them, and
-    leave out an operation that makes a NaN quiet (:func:`~.formats.passed_on`)."""
+    """Adapt as :func:`adapt` does, and hide a float64 made of integers from LLVM.
+
+    LLVM may know the integers, and leave out an operation that makes a NaN quiet
+    (:func:`~.formats.passed_on`).
+    """
     adapted = adapt(value, have, want)
     return opaque(adapted) if adapted.kind == "f64" != value.kind else adapted
 
@@ -122,8 +128,10 @@ class Registers:
         return self.current[slot]
 
     def write(self, slot: int | None, value: Value, have: np.dtype) -> None:
-        """A register's new value; a narrower one is extended by its own sign, as
-        :meth:`Emitter.write_slot` does."""
+        """Write a register's new value.
+
+        A narrower one is extended by its own sign, as :meth:`Emitter.write_slot` does.
+        """
         if slot is None:
             return
         declared = self.program.dtypes[slot]
@@ -142,8 +150,10 @@ class Registers:
         self.written.add(slot)
 
     def store_back(self, live: frozenset[int], mask: ir.Value | None, needed: set[int]) -> None:
-        """At the end of a block, put what lives on where the next block finds it; lanes that
-        wait keep what they need."""
+        """Store live registers at the end of a block for the next one.
+
+        Lanes that wait keep what they need.
+        """
         for slot in sorted(self.written & live):
             value, have = self.read(slot)
             declared = self.program.dtypes[slot]
@@ -162,7 +172,7 @@ class Registers:
         return llvm_type(kind(self.program.dtypes[slot]), lanes)
 
     def at_home(self, slot: int) -> ir.Value:
-        """What lies in a register's home."""
+        """Return the contents of a register's home."""
         build, own = self.build, self._type(slot)
         if slot not in self.kept:
             return build.load(self.homes[slot])
@@ -181,8 +191,10 @@ class Registers:
         build.store(node, self.homes[slot], align=HOME_ALIGN)
 
     def keep(self, slot: int, home: ir.Value) -> None:
-        """Give a register a home in memory that outlasts the function, aligned to HOME_ALIGN. It
-        holds zero only where :meth:`clear` is called."""
+        """Give a register a home in memory that outlasts the function, aligned to HOME_ALIGN.
+
+        It holds zero only where :meth:`clear` is called.
+        """
         self.homes[slot] = home
         self.kept.add(slot)
 
@@ -195,7 +207,7 @@ class Registers:
     # -- operands ------------------------------------------------------------------------------
 
     def get(self, operand: Operand, want: np.dtype) -> Value:
-        """An operand's bits as ``want``."""
+        """Return an operand's bits as ``want``."""
         if isinstance(operand, Immediate):
             return self._literal(literal(operand, want))
         if isinstance(operand, Symbol):
@@ -274,7 +286,7 @@ class Registers:
         return Value(self.build, self.context.load(field), "u64")
 
     def _environment(self, name: str) -> Value:
-        """The driver's registers, as :mod:`virtualgpu.lanes.special` has them."""
+        """Return a driver register, as :mod:`virtualgpu.lanes.special` defines it."""
         if name not in ("%envreg1", "%envreg2"):
             return self._number(0, 32)
         address = self._given("workspace")

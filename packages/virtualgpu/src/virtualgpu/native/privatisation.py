@@ -21,8 +21,10 @@ from virtualgpu.program.steps import MemoryAccess, Step
 
 
 def width(step: Step, used: set[int]) -> int:
-    """Bytes of an integer that the step adds to global memory, where none of the ``used`` registers
-    takes the old one; 0 for all other steps."""
+    """Return the bytes of an integer that the step adds to global memory.
+
+    0 for all other steps, and where one of the ``used`` registers takes the old value.
+    """
     if not isinstance(step, MemoryAccess) or step.site.kind != "atomic":
         return 0
     site = step.site
@@ -36,8 +38,10 @@ def width(step: Step, used: set[int]) -> int:
 
 @compiled(inline=False)
 def claim(address: Any, site: SiteWords, low: int, nbytes: int) -> None:
-    """With the context's address: an instruction goes over to the allocation at device address
-    ``low``, and gets sums of its own there, or has had them."""
+    """Give an instruction private sums for the allocation at device address ``low``.
+
+    ``address`` is the context's.
+    """
     context: ContextWords = address
     start = low + context.delta
     if context.own_span:

@@ -1,4 +1,4 @@
-"""What a launch has to know of a kernel's machine code: plain numbers, on disk as JSON beside it.
+"""Record of a kernel's machine code: plain numbers, on disk as JSON beside it.
 
 A process that finds a kernel's record loads its code and runs it, without the LLVM text of which
 the code was made: to write that text takes 0.1 s. So the key has to stand for all that decides the
@@ -89,8 +89,10 @@ class Record:
 
 
 def fetch(program: Program, variant: str) -> Record | str | None:
-    """The record that a process has left, its code loaded, or why there is no code; None
-    without."""
+    """Load and return the record that a process has left, or why there is no code.
+
+    None without either.
+    """
     key = _key(program, variant)
     raw = None if key is None else cache.fetch(key)
     if raw is None:
@@ -109,7 +111,7 @@ def fetch(program: Program, variant: str) -> Record | str | None:
 
 
 def is_kept(program: Program, variant: str) -> bool:
-    """Whether there is something for :func:`fetch`."""
+    """Return True if there is something for :func:`fetch`."""
     key = _key(program, variant)
     return key is not None and cache.has(key)
 
@@ -142,8 +144,10 @@ def _key(program: Program, variant: str) -> bytes | None:
 
 @functools.cache
 def _sources() -> str:
-    """Names, sizes and times of the files that decide what code a kernel becomes; "" where they
-    are no files."""
+    """Return names, sizes and times of the files that decide a kernel's code.
+
+    Empty where they are no files.
+    """
     found = []
     package = Path(__file__).parents[1]
     for room in _ROOMS:

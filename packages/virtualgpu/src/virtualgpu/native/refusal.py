@@ -1,4 +1,4 @@
-"""Why a kernel stays on the machine that interprets it."""
+"""Refusal: the reason why a kernel stays on the interpreter."""
 
 from __future__ import annotations
 

@@ -60,8 +60,10 @@ class SideBySide(Run):
             core.error = error
 
     def _may_begin(self, waiting: list[Core]) -> bool:
-        """Whether there are more blocks, and room for them: as many lanes wait as in the
-        interpreter."""
+        """Return True if there are more blocks, and room for them.
+
+        As many lanes may wait as in the interpreter.
+        """
         launch, common = self.launch, self.cores[0].common
         most = min(
             WAITING_WAVES * WAVE_LANES // (common.blocks * launch.threads),

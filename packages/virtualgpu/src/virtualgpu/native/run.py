@@ -29,8 +29,10 @@ _lock = threading.Lock()
 
 
 def natively(launch: Launch, first: int = 0) -> bool:
-    """Run the blocks from ``first`` on in native code if they can be; False where nothing has
-    been done."""
+    """Run the blocks from ``first`` on in native code if possible.
+
+    Returns False where nothing has been done.
+    """
     with hearing_signals(launch):
         return _natively(launch, first)
 
@@ -67,7 +69,10 @@ def _natively(launch: Launch, first: int) -> bool:
 
 
 def _checked(launch: Launch, first: int) -> bool:
-    """The same under the checkers: False, and memory as it was, where one may have to speak."""
+    """Run the blocks under the checkers.
+
+    Returns False, with memory as it was, where a checker may have a finding.
+    """
     from virtualgpu.native.watched_launch import Suspicion, Watch, Watched, space_of
 
     start = time.thread_time()
@@ -101,8 +106,10 @@ def _checked(launch: Launch, first: int) -> bool:
 
 
 def is_on_disk(launch: Launch) -> bool:
-    """Whether an earlier process has left the native code that the launch would run, or why there
-    is none; looked up once for each program."""
+    """Return True if an earlier process has left this launch's native code, or its refusal.
+
+    It is looked up once for each program.
+    """
     variant = _variant(launch.observers)
     known = launch.program.on_disk
     if variant not in known:
@@ -117,12 +124,12 @@ def _variant(observers: list[Observer]) -> str:
 
 
 def _can_be_counted(observers: list[Observer]) -> bool:
-    """Whether native code can count for those who watch, instead of telling them."""
+    """Return True if native code can count for the observers, instead of notifying them."""
     return len(observers) == 1 and type(observers[0]).counts is not Observer.counts
 
 
 def _kernel(program: Program, counts: bool, watches: bool = False) -> NativeKernel | None:
-    """The program's native code, compiled when first asked for; None without."""
+    """Return the program's native code, compiled when first asked for; None without."""
     variant = "counting" if counts else "watching" if watches else "native"
     with _lock:
         if getattr(program, variant) is None:

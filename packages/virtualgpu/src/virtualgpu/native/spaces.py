@@ -14,8 +14,11 @@ from virtualgpu.operations.expression import Value
 def by_space(
     build: ir.IRBuilder, addresses: Value, mask: ir.Value
 ) -> Iterator[tuple[str, Value, ir.Value]]:
-    """For shared, local and global memory: its name, all addresses as addresses within it, and
-    which lanes of ``mask`` reach it, a word with a bit for each."""
+    """Yield the lanes of each space: shared, local and global memory.
+
+    Each has its name, all addresses as addresses within it, and the lanes of ``mask`` that reach
+    it, a word with a bit for each.
+    """
     left = mask
     for space in windows.STARTS:
         inside = build.and_(mask, bits_of_mask(build, windows.reaches(addresses, space).node))

@@ -23,7 +23,7 @@ Cell: TypeAlias = Hashable
 
 
 def spinning(places: list[Place], steps: list[list[Step]]) -> set[int]:
-    """The places of all loops that may wait."""
+    """Return the places of all loops that may wait."""
     used = used_registers(places, steps)
     found: set[int] = set()
     for loop in _loops(places, set(range(len(places)))):
@@ -45,18 +45,18 @@ def spinning(places: list[Place], steps: list[list[Step]]) -> set[int]:
 
 
 def _loops(places: list[Place], within: set[int]) -> list[set[int]]:
-    """The outermost loops among some places."""
+    """Return the outermost loops among some places."""
     return cycles({index: places[index].onward & within for index in sorted(within)})
 
 
 def _heads(places: list[Place], loop: set[int]) -> set[int]:
-    """Where a loop is entered."""
+    """Return the places where a loop is entered."""
     entered = {target for place in places if place.index not in loop for target in place.onward}
     return loop & entered or {min(loop)}
 
 
 def used_registers(places: list[Place], steps: list[list[Step]]) -> set[int]:
-    """Registers that some instruction reads."""
+    """Return the registers that some instruction reads."""
     used = {slot for some in steps for step in some for slot in step.reads}
     return used | {place.block.guard[0] for place in places if place.block.guard is not None}
 
@@ -71,7 +71,7 @@ def _looks(step: Step, used: set[int]) -> bool:
 
 
 def _guards(place: Place) -> set[int]:
-    """The registers that say where lanes go from a place."""
+    """Return the registers that decide where lanes go from a place."""
     block = place.block
     found = set() if block.guard is None else {block.guard[0]}
     if block.kind == "branch" and block.last is not None and block.last.guard is not None:
@@ -80,7 +80,7 @@ def _guards(place: Place) -> set[int]:
 
 
 class _Loop:
-    """What is computed from what in a loop.
+    """Data flow within a loop.
 
     ``loaded`` are the registers that hold what was read, at an address that stays, from memory that
     others may change.
@@ -118,8 +118,11 @@ class _Loop:
             self.sources.setdefault(cell, set()).update(sources)
 
     def waits_plainly(self, own: set[int], heads: set[int]) -> bool:
-        """Whether a branch at one of the places ``own`` depends on memory, and on nothing else
-        that changes from round to round (a counter, an index, a sum) by other than memory."""
+        """Return True if a branch at one of the places ``own`` depends on memory alone.
+
+        Nothing else that it depends on (a counter, an index, a sum) may change from one iteration
+        to the next by other than memory.
+        """
         carried: set[Cell] | None = None
         for index in own:
             made_of = self._made_of(_guards(self.places[index]))

@@ -1,4 +1,4 @@
-"""What a warp keeps while it waits at a barrier: where it stands, its lanes, its registers."""
+"""State of a warp that waits at a barrier: its place, its lanes and its registers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALIGN = HOME_ALIGN
 
 
 class State:
-    """Where each register of ``live`` lies, after ``header`` bytes of other words.
+    """Offsets of the ``live`` registers, after ``header`` bytes of other words.
 
     ``size`` is in bytes.
     """
@@ -37,7 +37,7 @@ class State:
         self.size = offset
 
     def room(self, nbytes: int) -> ir.Value:
-        """A place for more than registers."""
+        """Reserve bytes for something else than registers."""
         self.size, offset = self.size + -(-nbytes // ALIGN) * ALIGN, self.size
         return self.at(offset)
 
@@ -74,5 +74,5 @@ class State:
             self.registers.keep(slot, self.at(self.offsets[slot]))
 
     def at(self, offset: int) -> ir.Value:
-        """A place in the state, by its first byte."""
+        """Return the address in the state of a byte offset."""
         return self.build.gep(self.pointer, [I64(offset)], source_etype=ir.IntType(8))

@@ -1,4 +1,4 @@
-"""Where the states of warps that wait hold what."""
+"""Layout of the states of waiting warps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from virtualgpu.program.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the states of warps hold: where lanes may be parked, with the first byte of their word;
-    of each register its first byte, and whether each lane has its own."""
+    """Layout of the states of warps.
+
+    It has the places where lanes may be parked, with the first byte of their word, and of each
+    register its first byte and whether each lane has its own.
+    """
 
     heads: Sequence[tuple[Place, int]]
     meets: Sequence[tuple[Place, int]]
@@ -26,7 +29,7 @@ class Kept:
 
 
 def parked(apart: Apart) -> dict[str, Any]:
-    """The same in plain numbers."""
+    """Return the layout in plain numbers."""
     low = apart.low
     return {
         "heads": [(place.index, apart.kept[place.index]) for place in apart.heads],
@@ -41,7 +44,7 @@ def parked(apart: Apart) -> dict[str, Any]:
 
 
 def kept(program: Program, places: Sequence[Place], parked: dict[str, Any]) -> Kept:
-    """What the numbers stand for."""
+    """Return the layout that the numbers describe."""
     return Kept(
         [(places[place], offset) for place, offset in parked["heads"]],
         [(places[place], offset) for place, offset in parked["meets"]],

@@ -1,4 +1,4 @@
-"""Which registers hold one value for all lanes of a warp that run together.
+"""Uniformity analysis: registers with one value for all lanes that run together.
 
 A register is uniform if every instruction that writes it computes one value for the warp, and
 none writes it while lanes wait that still need the old value (Coutinho et al., "Divergence
@@ -32,8 +32,10 @@ SPECIALS = {
 
 
 class Uniformity:
-    """The result: ``varying`` registers, and ``waiting`` for each place; with ``apart`` every
-    place that lanes can come to once they may have parted (:mod:`.divergence`)."""
+    """Result of the analysis: ``varying`` registers, and those ``waiting`` at each place.
+
+    ``apart`` has every place that lanes can reach once they may have parted (:mod:`.divergence`).
+    """
 
     def __init__(
         self,
@@ -109,7 +111,7 @@ class Uniformity:
             self.varying |= grown
 
     def needed_by_others(self, index: int) -> set[int]:
-        """Registers that lanes need which wait while this place's block runs."""
+        """Return the registers that waiting lanes need while this place's block runs."""
         needed: set[int] = set()
         for waiting in control_flow.members(self.waiting[index]):
             needed |= self.places[waiting].live_in

@@ -20,14 +20,16 @@ IOTA = np.arange(LANES)
 
 
 def constant_vector(numbers: Iterable[int], bits: int = 32) -> ir.Constant:
-    """Numbers side by side, one for each lane or as many as there are; 32 bits serve for the order
-    of a shuffle."""
+    """Return a constant vector of the numbers, one for each lane or as many as there are.
+
+    32 bits serve for the order of a shuffle.
+    """
     return _constant_vector(tuple(int(n) & ((1 << bits) - 1) for n in numbers), bits)
 
 
 @cache
 def _constant_vector(numbers: tuple[int, ...], bits: int) -> ir.Constant:
-    """The same object each time: to write one out takes 0.1 ms, and it is written out once."""
+    """Return the cached constant: writing one out takes 0.1 ms, and is done once."""
     return ir.Constant(ir.VectorType(ir.IntType(bits), len(numbers)), list(numbers))
 
 
@@ -42,7 +44,7 @@ def splat(build: ir.IRBuilder, node: ir.Value, lanes: int = LANES) -> ir.Value:
 
 
 def spread(value: Value) -> Value:
-    """The value with one element per lane."""
+    """Return the value with one element per lane."""
     if value.lanes is not None:
         return value
     return Value(value.builder, splat(value.builder, value.node), value.kind)
@@ -56,7 +58,7 @@ def together(values: list[Value]) -> list[Value]:
 
 
 def bits_of_mask(build: ir.IRBuilder, predicate: ir.Value) -> ir.Value:
-    """A predicate of 32 lanes as a word, lane 0 the lowest bit."""
+    """Return a predicate of 32 lanes as a word, lane 0 the lowest bit."""
     return build.bitcast(predicate, I32)
 
 
@@ -65,8 +67,11 @@ def mask_of_bits(build: ir.IRBuilder, word: ir.Value) -> ir.Value:
 
 
 def any_bits(build: ir.IRBuilder, node: ir.Value) -> ir.Value:
-    """The bits that are set in some element of a vector of integers. To ask it of all lanes takes
-    half the instructions of making a word with a bit for each, without AVX-512."""
+    """Return the bits that are set in some element of a vector of integers.
+
+    Asking this of all lanes takes half the instructions of making a word with a bit for each,
+    without AVX-512.
+    """
     of = node.type
     return intrinsic(
         build, f"llvm.vector.reduce.or.v{of.count}i{of.element.width}", of.element, [node]
@@ -74,13 +79,13 @@ def any_bits(build: ir.IRBuilder, node: ir.Value) -> ir.Value:
 
 
 def alike(build: ir.IRBuilder, one: ir.Value, other: ir.Value) -> ir.Value:
-    """Whether two vectors of integers are equal in all elements."""
+    """Return the condition that two vectors of integers are equal in all elements."""
     differing = any_bits(build, build.xor(one, other))
     return build.icmp_unsigned("==", differing, differing.type(0))
 
 
 def first_lane(build: ir.IRBuilder, mask: ir.Value) -> ir.Value:
-    """The number of the first lane of ``mask``."""
+    """Return the number of the first lane of ``mask``."""
     return build.zext(build.cttz(mask, I1(0)), I64)
 
 
@@ -113,7 +118,7 @@ class Context:
         self.build.store(value, self.at(field))
 
     def word32(self, field: str) -> Value:
-        """A field as a register of 32 bits."""
+        """Return a field as a register of 32 bits."""
         return Value(self.build, self.build.trunc(self.load(field), I32), "u32")
 
 

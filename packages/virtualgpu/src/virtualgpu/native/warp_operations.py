@@ -1,4 +1,4 @@
-"""What the lanes of a warp tell each other, as LLVM values (:mod:`virtualgpu.lanes.warp_exchange`).
+"""Exchange between the lanes of a warp, as LLVM values (:mod:`virtualgpu.lanes.warp_exchange`).
 
 All lanes that are here take part: a kernel is refused where some may be missing or where lanes
 name other companions.
@@ -53,8 +53,10 @@ def _vote(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 
 def sources(registers: Registers, step: Step) -> tuple[Value, Value]:
-    """Which lane each lane of ``shfl.sync`` reads (s32), and whether that one is in range (pred),
-    as :func:`virtualgpu.lanes.warp_exchange.shuffle` has it."""
+    """Return the lane that each lane of ``shfl.sync`` reads, and whether it is in range.
+
+    Types are s32 and pred, as in :func:`virtualgpu.lanes.warp_exchange.shuffle`.
+    """
     build = registers.build
     b = spread(registers.get(step.sources[1], U32)).view("s32") & 31
     c = spread(registers.get(step.sources[2], U32)).view("s32")
@@ -76,7 +78,7 @@ def sources(registers: Registers, step: Step) -> tuple[Value, Value]:
 
 
 def _shuffle(registers: Registers, step: Step, mask: ir.Value) -> None:
-    """A lane that is not here has the poison pattern to give."""
+    """Shuffle; a lane that is absent gives the poison pattern."""
     build = registers.build
     a = spread(registers.get(step.sources[0], U32))
     source, inside = sources(registers, step)

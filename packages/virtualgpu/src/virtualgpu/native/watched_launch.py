@@ -61,8 +61,10 @@ def _reserve(nbytes: int) -> np.ndarray:
 
 
 def space_of(memory: GlobalMemory) -> Space | None:
-    """The records of a memory, with room for all allocations and for time to pass; None where the
-    system gives no address space."""
+    """Return the records of a memory, with room for all allocations and for time to pass.
+
+    None where the system gives no address space.
+    """
     end = (memory.ends[-1] if memory.ends else BASE) - BASE
     known = memory.records
     if isinstance(known, Space) and known.nbytes >= end and known.now < END // 2:
@@ -134,7 +136,7 @@ class Watch:
         return self.space.records[kind].view(np.uint32)[first : first + count]
 
     def _take_over(self) -> None:
-        """What waves before did, as accesses of other blocks."""
+        """Take over the accesses of earlier waves as those of other blocks."""
         size = 1 << self.grain.global_
         for observer in self.launch.observers:
             for start, granule, touched in observer.touched():
@@ -154,8 +156,11 @@ class Watch:
                     records[here[: len(records)]] = self.floor | MANY
 
     def to_track(self) -> list[int]:
-        """Where the allocation starts, or after some attempts all that there are, whose loads have
-        to be recorded too; none where the run did not stop for that."""
+        """Return the allocations whose loads have to be recorded too.
+
+        It is the one where the run stopped, or after some attempts all that there are; none where
+        the run did not stop for that.
+        """
         again = int(self.words[WORD["again"]])
         if not again:
             return []

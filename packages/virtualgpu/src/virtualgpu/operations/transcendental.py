@@ -80,12 +80,12 @@ def _cut(x: Value, kind: str) -> Value:
 
 
 def _ex2_of_places(x: Value) -> Value:
-    """Round a half's exponent to the 23 binary places that count."""
+    """Return 2 to a half's exponent, of which 23 binary places count."""
     return elementary.exp2(integral(x * 2.0**23, "z") * 2.0**-23)
 
 
 def _tanh_of_few(x: Value) -> Value:
-    """Handle halves so small that tanh(x) is x, and so large that it is 1."""
+    """Return tanh of a half; the smallest are their own tanh, the largest give 1."""
     size = magnitude(x)
     exact = select(size < 2.0**-8, x, elementary.tanh(x))
     return select(size < 8, exact, select(is_nan(x), x, with_sign_of(x.number(1), x)))

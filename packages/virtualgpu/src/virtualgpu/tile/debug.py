@@ -29,7 +29,7 @@ class Lines:
         self.items = table(cursor, 4, section)
 
     def of(self, number: int) -> list[SourceLine | None]:
-        """The line of a function, then of each of its operations; ``number`` counts from 1."""
+        """Return the line of a function and of each of its operations; ``number`` counts from 1."""
         if not 0 < number <= len(self.functions):
             return []
         return [self.line(one) for one in self.functions[number - 1]]

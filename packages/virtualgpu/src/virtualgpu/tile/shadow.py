@@ -79,7 +79,7 @@ class Shadow:
         self.stored, self.loaded, self.again = Touches(size), Touches(size), Touches(size)
 
     def places(self, offsets: np.ndarray, size: int) -> np.ndarray:
-        """The granules of elements of ``size`` bytes; granules become finer where they must."""
+        """Return the granules of elements of ``size`` bytes, refining granules where needed."""
         if self.granule > size or (offsets % self.granule).any():
             for one in (self.stored, self.loaded, self.again):
                 one.finer(self.granule)

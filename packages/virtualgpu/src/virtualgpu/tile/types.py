@@ -44,7 +44,7 @@ class Element:
 
     @property
     def stored(self) -> np.dtype:
-        """What memory holds: the dtype itself, or unsigned integers of the format's bits."""
+        """Return the dtype in memory: the dtype, or unsigned integers of the format's bits."""
         if self.name in _NARROW:
             return np.dtype(f"u{self.size}")
         return np.dtype(np.uint8) if self.name == "i1" else self.dtype
@@ -230,8 +230,7 @@ def _table(name: str) -> np.ndarray:
 
 @cache
 def _ladder(name: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """The finite values from 0 up, what lies midway between each two, and the least that is too
-    large."""
+    """Return the finite values from 0 up, their midpoints, and the least too-large value."""
     steps = _table(name) if name == "f8E8M0FNU" else _table(name)[:128]
     steps = steps[np.isfinite(steps)].astype(np.float64)
     beyond = steps[-1] + (steps[-1] - steps[-2]) / 2

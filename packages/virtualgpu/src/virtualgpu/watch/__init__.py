@@ -1,1 +1,1 @@
-"""What watches a launch: races, barriers, uninitialised reads, counters."""
+"""Observers of a launch: races, barriers, uninitialised reads, counters."""

@@ -26,7 +26,7 @@ class Recorder(Observer):
         self._memory = launch.memory
 
     def launch_began_again(self, launch) -> None:
-        """It is counted already."""
+        """Do nothing: the launch is counted already."""
 
     def close(self) -> None:
         """No launch will follow: give back records of native code that take much memory."""
@@ -60,7 +60,7 @@ class Checker(Observer):
         return bool(self.found)
 
     def again(self, key: tuple, count: int) -> bool:
-        """Whether this finding is known; then it is only counted."""
+        """Return True if this finding is known; it is then only counted."""
         if known := self.found.get(key):
             known[1] += count
         return known is not None
@@ -87,7 +87,10 @@ class Checker(Observer):
             ]
 
     def location(self, wave: Wave, source: SourceLine | None, lane: int) -> Location:
-        """Where a lane of the wave was; ``source`` is an instruction's (None: no line)."""
+        """Return the location of a lane of the wave.
+
+        ``source`` is an instruction's (None: no line).
+        """
         return Location.of(self.launch.kernel, source, *wave.where(lane))
 
 

@@ -1,4 +1,4 @@
-"""What each thread knows of the others: the order that barriers make.
+"""Clocks of threads: the order that barriers make.
 
 Time counts synchronisations: it moves on after one of them if anything was accessed since the
 one before. An access at time *t* comes before whatever a thread does next if the thread knows
@@ -22,14 +22,16 @@ _NONE = np.zeros(1, np.int32)
 
 
 def has_count(groups: list) -> bool:
-    """Whether the barrier at which ``groups`` stand asks for a number of threads (``bar.sync a,
-    b``) and not for all of the block."""
+    """Return True if the barrier of ``groups`` names a number of threads.
+
+    ``bar.sync a, b`` does, in place of all threads of the block.
+    """
     last = [group.basic_block.last for group in groups]
     return any(instruction.opcode != "call" and _has_count(instruction) for instruction in last)
 
 
 def joins_some(instruction) -> bool:
-    """Whether a barrier may join less than a whole warp or block."""
+    """Return True if a barrier may join less than a whole warp or block."""
     if instruction.opcode not in BARRIERS:
         return False
     if "warp" in instruction.modifiers:
@@ -56,7 +58,7 @@ class Time:
         self.generation += 1
 
     def passes(self) -> int:
-        """The time of all accesses so far; later ones come later."""
+        """Advance and return the time; later accesses come later."""
         before = self.now if self.used else self.now - 1
         self.now, self.used = before + 1, False
         return before
@@ -96,7 +98,7 @@ class Knowledge:
         self._find()
 
     def forget(self) -> None:
-        """The clock starts again: nothing is known of what will be recorded."""
+        """Reset the clock: nothing is known of what will be recorded."""
         self.floor = self.all_blocks = 0
         for times in (self.block_time, self.warp_time, self.lane_times, self.warp_times):
             times[...] = 0
@@ -104,9 +106,11 @@ class Knowledge:
     # -- barriers ------------------------------------------------------------------------------
 
     def barrier(self, barrier, lanes: np.ndarray, time: int, counted: bool) -> np.ndarray | None:
-        """A barrier of blocks let ``lanes`` go on. Returns the blocks that all took part in, or
-        None for all of the wave's. Threads that have ended are taken to have come, unless the
-        barrier is one of a number of threads."""
+        """Release ``lanes`` from a barrier of blocks.
+
+        Returns the blocks that took part as a whole, or None for all of the wave's. Threads that
+        have ended count as arrived, unless the barrier names a number of threads.
+        """
         wave = self.wave
         if len(lanes) == wave.lanes:
             self.block_time[:] = self.all_blocks = time
@@ -146,7 +150,7 @@ class Knowledge:
             known[warp] = (count + 1, time, np.maximum(row, self.warp_times[lane]))
 
     def _meet(self, block: int, lanes: np.ndarray, time: int, arrivals: dict) -> None:
-        """Some threads of one block met; those in ``arrivals`` came by and went on."""
+        """Join the clocks of threads of one block; those in ``arrivals`` arrived and went on."""
         wave = self.wave
         row = self.warp_times[lanes].max(0)
         warps = wave.thread_of[lanes] // WARP
@@ -194,7 +198,7 @@ class Knowledge:
     # -- questions -----------------------------------------------------------------------------
 
     def knows(self, lane: int, other: int, time: int) -> bool:
-        """Whether ``lane`` knows lane ``other`` of its own block up to ``time``."""
+        """Return True if ``lane`` knows lane ``other`` of its own block up to ``time``."""
         wave = self.wave
         block = int(wave.block_of[lane])
         if lane == other or time <= self.floor or time <= self.block_time[block]:

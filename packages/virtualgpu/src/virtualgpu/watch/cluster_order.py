@@ -1,5 +1,7 @@
-"""Order that the barriers of clusters make: who has waited knows what all threads of the cluster
-did before they arrived (PTX ISA, "barrier.cluster": the arrival releases, the wait acquires).
+"""Order that the barriers of clusters make.
+
+A thread that has waited knows what all threads of the cluster did before they arrived (PTX ISA,
+"barrier.cluster": the arrival releases, the wait acquires).
 
 A phase keeps the time of each thread's arrival. Since a phase ends only after all have waited for
 the one before, two are enough: the latest, and the one before for those who have not waited yet. A
@@ -18,7 +20,10 @@ from virtualgpu.watch import race_loop
 
 
 class ClusterOrder:
-    """What the lanes of one wave know of their clusters. ``state`` is the race check's."""
+    """Knowledge that the lanes of one wave have of their clusters.
+
+    ``state`` is the race check's.
+    """
 
     def __init__(self, state: Any):
         self.state = state
@@ -48,7 +53,7 @@ class ClusterOrder:
         knowledge.all_blocks = int(knowledge.block_time.min())
 
     def explains(self, lanes: np.ndarray, records: np.ndarray) -> np.ndarray:
-        """Which accesses come before the next one of their lanes after all: bool, shape (n,)."""
+        """Return which accesses come before the next one of their lanes: bool, shape (n,)."""
         wave = self.state.wave
         other = (records & race_loop.MAXIMUM_THREAD) - self.state.first
         here = (other >= 0) & (other < wave.lanes)

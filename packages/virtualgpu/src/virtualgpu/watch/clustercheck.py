@@ -20,8 +20,11 @@ from virtualgpu.wording import many
 
 
 class _Wave:
-    """Of one wave: who knows that the cluster's blocks have begun, and who reached where since the
-    reached block was last told (numbers of sites, -1 for none; shape (lanes, cluster))."""
+    """State of one wave.
+
+    It has the threads that know that the cluster's blocks have begun, and who reached where since
+    the reached block was last told (numbers of sites, -1 for none; shape (lanes, cluster)).
+    """
 
     def __init__(self, wave: Any):
         self.met = np.zeros(wave.lanes, bool)
@@ -89,14 +92,14 @@ class Clustercheck(Checker):
             self._made_sure(group)
 
     def _made_sure(self, group) -> None:
-        """These threads may know of all that their cluster did, and it of them."""
+        """Record that these threads and their cluster know of each other's accesses."""
         state = self._state(group.wave)
         state.met[group.lanes] = True
         self._close(group, state.open)
         self._close(group, state.told)
 
     def _close(self, group, table) -> None:
-        """What the cluster did to the shared memory of the group's blocks is known there."""
+        """Record that the group's blocks know what the cluster did to their shared memory."""
         wave, size = group.wave, self.launch.cluster_size
         for block in np.unique(wave.block_of[group.lanes]).tolist():
             first = block - block % size

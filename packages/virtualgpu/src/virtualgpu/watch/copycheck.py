@@ -63,7 +63,7 @@ class Copycheck(Checker):
             self._look(access)
 
     def _look(self, access: Access) -> None:
-        """A finding where the target of a copy is touched."""
+        """Report an access to the target of a copy."""
         wave = access.group.wave
         touched = self.maps[wave][_bytes(access)].max(1)
         if touched.any():
@@ -101,7 +101,7 @@ class Copycheck(Checker):
 
 
 def _bytes(access: Access) -> np.ndarray:
-    """Where the access lies in the wave's shared memory: int64, shape (n, size)."""
+    """Return the bytes of an access in the wave's shared memory: int64, shape (n, size)."""
     wave = access.group.wave
     first = access.addresses.astype(np.int64) + access.owners() * wave.shared_stride
     return first[:, None] + np.arange(access.size)

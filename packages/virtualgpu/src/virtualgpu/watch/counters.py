@@ -1,4 +1,4 @@
-"""What a launch did, counted: instructions, memory traffic, conflicts, divergence.
+"""Counters of a launch: instructions, memory traffic, conflicts, divergence.
 
 The names and meanings are those of Nsight Compute where it has them (:mod:`.nsight`), counted on
 PTX:
@@ -158,8 +158,10 @@ class Counters:
 
     @property
     def coalescing(self) -> float:
-        """Ideal sectors over sectors of loads and stores: 1 where no byte is moved in vain; nan
-        without global accesses."""
+        """Return ideal sectors over sectors of loads and stores.
+
+        It is 1 where every moved byte is used, and nan without global accesses.
+        """
         ideal = self.global_load_ideal_sectors + self.global_store_ideal_sectors
         return _ratio(ideal, self.global_sectors)
 
@@ -177,7 +179,7 @@ class Counters:
 
     @property
     def bank_conflicts(self) -> int:
-        """Of shared loads and stores."""
+        """Return the bank conflicts of shared loads and stores."""
         return self.shared_load_conflicts + self.shared_store_conflicts
 
     @property
@@ -311,7 +313,7 @@ def add_access(
 
 
 def class_of(instruction) -> str:
-    """The class of a PTX instruction; see :class:`Counters`."""
+    """Return the class of a PTX instruction; see :class:`Counters`."""
     counted = traits(instruction).counted
     if counted == "memory" and "param" in instruction.modifiers:
         return "parameter"
@@ -331,7 +333,7 @@ def flops_of(instruction) -> int:
 
 
 def _product_flops(instruction) -> int:
-    """A lane's part of a product of matrices of floats."""
+    """Return a lane's share of the operations of a float matrix product."""
     shape = next(filter(None, map(Shape.of, instruction.modifiers)), None)
     if shape is None or {"load", "store", "s32"} & set(instruction.modifiers):
         return 0

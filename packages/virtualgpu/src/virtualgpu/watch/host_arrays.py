@@ -140,7 +140,10 @@ _classes: dict[type, type] = {np.ndarray: ReportingArray}
 
 
 def watched(array: np.ndarray) -> np.ndarray:
-    """The same memory, telling who touches it; the array itself where streams are not watched."""
+    """Return the same memory as an array that reports accesses.
+
+    It is the array itself where streams are not watched.
+    """
     if not any(observer.watches_host for observer in instruments.observers()):
         return array
     kind = type(array)

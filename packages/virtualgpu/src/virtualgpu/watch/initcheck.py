@@ -175,7 +175,7 @@ class Initcheck(Checker):
     def _visit(
         self, access: Access, written, addresses, lanes, part_of, base: int, span: int, stride: int
     ) -> tuple[int, int]:
-        """How many lanes lie in the span, and how many bytes they wrote for the first time."""
+        """Return the number of lanes in the span, and of bytes they wrote for the first time."""
         words = access.size % 4 == 0
         arguments = (
             pointer(addresses),

@@ -1,4 +1,4 @@
-"""Who watches a launch: ``check()``, ``profile()``, ``trace()`` and ``schedule()``.
+"""Observers of launches: ``check()``, ``profile()``, ``trace()`` and ``schedule()``.
 
 Each is a context manager and holds for the launches inside it. They nest.
 """
@@ -31,23 +31,25 @@ LONG = 5.0  # seconds after which a launch takes long
 
 
 def observers() -> list[Observer]:
-    """The observers of the next launch."""
+    """Return the observers of the next launch."""
     return list(_observers)
 
 
 def watching() -> bool:
-    """Whether anybody observes the next launch."""
+    """Return True if anything observes the next launch."""
     return bool(_observers)
 
 
 def new_schedule() -> Lockstep | Adversarial:
-    """The schedule of the next launch."""
+    """Return the schedule of the next launch."""
     return _schedules[-1] if _schedules else Lockstep()
 
 
 def next_launch(budget: Budget) -> Conditions:
-    """What the next launch is watched, ordered and limited by, on a device whose launches have
-    ``budget``; :func:`hurried` leaves less of it."""
+    """Return the settings of the next launch on a device with ``budget``.
+
+    :func:`hurried` leaves less of the budget.
+    """
     if _shares:
         budget = replace(budget, seconds=budget.seconds * min(_shares))
     patience = Patience(_listeners[0], LONG) if _listeners else None
@@ -61,7 +63,7 @@ def tell_of_long_launches(listener: Callable[[Location, float], None] | None) ->
 
 @contextmanager
 def hurried(share: float) -> Iterator[None]:
-    """Launches inside the ``with`` may use ``share`` of the time that others may."""
+    """Limit launches inside the context to ``share`` of the usual time."""
     _shares.append(share)
     try:
         yield
@@ -82,7 +84,7 @@ def watch(*added: Observer) -> Iterator[None]:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Launches inside the ``with`` are seen and ordered by nothing that was asked for outside."""
+    """Hide observers and schedules from outside for launches inside the context."""
     observers, schedules = list(_observers), list(_schedules)
     _observers.clear()
     _schedules.clear()
@@ -94,7 +96,7 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
-    """The observers that fill ``report``; they can be used again and again until the end."""
+    """Yield the observers that fill ``report``, reusable until the end of the context."""
     from virtualgpu.watch.checking import Recorder
     from virtualgpu.watch.clustercheck import Clustercheck
     from virtualgpu.watch.copycheck import Copycheck
@@ -119,7 +121,7 @@ def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
 
 @contextmanager
 def check(streams: Callable[[Report, Observer], Observer] | None = None) -> Iterator[Report]:
-    """What ``virtualgpu.check()`` does, for kernels that run here anyway.
+    """Implement ``virtualgpu.check()`` for kernels that run here anyway.
 
     ``streams(report, racecheck)`` makes the observer that looks for missing synchronisation; by
     default there is none.

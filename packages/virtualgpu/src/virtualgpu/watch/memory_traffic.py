@@ -14,7 +14,7 @@ WORD = 4  # bytes of a bank
 
 @compiled
 def is_new(value: int, seen: U64, count: int) -> int:
-    """Whether ``value`` is not among the first ``count`` of ``seen``; then it is added."""
+    """Return True if ``value`` is not among the first ``count`` of ``seen``, and add it."""
     for i in range(count):
         if seen[count - 1 - i] == value:
             return 0
@@ -33,7 +33,7 @@ def sectors(
     elements: U64,
     result: I64,
 ) -> int:
-    """Requests, sectors touched, and sectors that as many bytes would fill side by side.
+    """Count requests, sectors touched, and sectors that as many adjacent bytes would fill.
 
     ``result`` has three elements; ``seen`` and ``elements`` have room for 32 each.
     """
@@ -78,7 +78,7 @@ def banks(
     taken: I64,
     result: I64,
 ) -> int:
-    """Requests, wavefronts, and wavefronts without conflicts, of a shared load or store.
+    """Count requests, wavefronts, and conflict-free wavefronts of a shared load or store.
 
     The hardware takes ``share`` lanes of a warp at a time: 32 for up to 4 bytes, 16 for 8, 8
     for 16. ``words`` has room for 32, ``taken`` for the 32 banks and is zero.
@@ -118,8 +118,11 @@ def banks(
 def contention(
     addresses: U64, lanes: I64, warp_of: I64, count: int, seen: U64, many: I64, result: I64
 ) -> int:
-    """Requests, passes (lanes on the address that most share, summed over requests) and the
-    largest number of lanes of one warp on one address."""
+    """Count requests, passes and the hottest address of an atomic.
+
+    Passes are the lanes on the address that most share, summed over requests; the last is the
+    largest number of lanes of one warp on one address.
+    """
     start = 0
     while start < count:
         warp = warp_of[lanes[start]]
@@ -176,8 +179,10 @@ def tally(
 
 @compiled
 def raise_by(amount: int, lanes: I64, count: int, warp_of: I64, threads: U32, warps: U32) -> int:
-    """Add ``amount`` to each of these lanes' elements of ``threads``, and to each of their warps'
-    of ``warps`` once."""
+    """Add ``amount`` to each of these lanes' elements of ``threads``.
+
+    It is added to each of their warps' elements of ``warps`` once.
+    """
     last = -1
     for i in range(count):
         threads[lanes[i]] += amount

@@ -1,4 +1,4 @@
-"""What ``profile()`` counts where native code runs (:mod:`virtualgpu.native.counting`).
+"""Counts of ``profile()`` from native code (:mod:`virtualgpu.native.counting`).
 
 Accesses that are not plain come here warp by warp, to the loops that count for the interpreting
 machine; at the end the tables become counters, line by line.
@@ -134,7 +134,7 @@ def count_apart(
 
 @compiled
 def most(work: I64, count: int) -> int:
-    """The largest of the first ``count`` numbers, which become 0."""
+    """Return the largest of the first ``count`` numbers, and reset them to 0."""
     largest = 0
     for i in range(count):
         if work[i] > largest:
@@ -145,7 +145,7 @@ def most(work: I64, count: int) -> int:
 
 @compiled
 def end_stretch(instructions: I64, accesses: I64, span: I64, warps: int, ended: int) -> int:
-    """A block passes a barrier, or has ended: as :class:`.work_shares.Shares` counts."""
+    """Count a block that passes a barrier, or has ended, as :class:`.work_shares.Shares` does."""
     done = most(instructions, warps)
     reached = most(accesses, warps)
     if ended == 0:
@@ -168,8 +168,10 @@ def end_stretch(instructions: I64, accesses: I64, span: I64, warps: int, ended: 
 def tables(
     launch: WatchedLaunch, kernel: NativeKernel, first: int, hot: dict[object, np.ndarray]
 ) -> Counts:
-    """What a run of the blocks from ``first`` on counts into; ``hot`` are the updates of each
-    word up to now, by allocation."""
+    """Return the tables for a run of the blocks from ``first`` on.
+
+    ``hot`` are the updates of each word up to now, by allocation.
+    """
     threads = (launch.blocks - first) * launch.threads + LANES
     warps = -(-launch.threads // LANES)
     extents, words = _words_of_memory(launch, kernel, hot)
@@ -196,7 +198,7 @@ def tables(
 def _words_of_memory(
     launch: WatchedLaunch, kernel: NativeKernel, hot: dict[object, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The tables of :func:`updates`."""
+    """Return the tables of :func:`updates`."""
     if not any(step.site.kind == "atomic" for step, _ in kernel.sites):
         return np.zeros(1 + _SHARED_WORDS, np.int64), np.zeros(1, np.uint32)
     starts = np.array(launch.memory.starts, np.int64)

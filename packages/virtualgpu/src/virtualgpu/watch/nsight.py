@@ -1,4 +1,4 @@
-"""What Nsight Compute (``ncu``) calls this package's counters.
+"""Nsight Compute's (``ncu``) names of this package's counters.
 
 The names are those of Nsight Compute 2021 to 2025 (its Profiling Guide explains how they are
 built: unit, quantity, what it is restricted to, roll-up). A counter without an entry has no metric

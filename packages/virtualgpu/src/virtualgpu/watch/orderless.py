@@ -36,7 +36,7 @@ ANYWHERE = frozenset(["relaxed", "gpu", "sys", "global", "shared"])
 
 
 class Orderless(Observer):
-    """Whether every launch so far was of a kernel of this kind: ``holds``."""
+    """Record of whether every launch so far was of an orderless kernel: ``holds``."""
 
     def __init__(self) -> None:
         self.holds = True
@@ -61,8 +61,11 @@ def _known(program: Program) -> bool:
 
 
 def is_orderless(program: Program) -> bool:
-    """Whether a launch of ``program`` in which no race, no barrier that some threads miss and no
-    read of unwritten memory is found gives the same in any order."""
+    """Return True if the order of threads cannot change the result of ``program``.
+
+    That holds for a launch in which no race, no barrier that some threads miss and no read of
+    unwritten memory is found.
+    """
     atomics: set[tuple[str, ...]] = set()
     if any(
         variable.space == "local"
@@ -92,7 +95,7 @@ def _commutes(kind: tuple[str, ...]) -> bool:
 
 
 def _silent(instruction: Instruction, program: Program) -> bool:
-    """Whether a thread learns nothing of others by it but what they have stored."""
+    """Return True if it tells a thread nothing of others but what they have stored."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode in ("ld", "ldu", "st"):
         return not STRONG.intersection(modifiers) and "local" not in modifiers

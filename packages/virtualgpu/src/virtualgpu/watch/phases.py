@@ -1,10 +1,12 @@
-"""Order that barriers in shared memory make: who saw a phase end knows what all did who arrived in
-it (PTX ISA, "mbarrier.arrive": release; "mbarrier.test_wait, mbarrier.try_wait": acquire).
+"""Order that barriers in shared memory make.
 
-A phase knows up to which time it has been told of each thread of the block: a row of times. Who
-arrives adds all that it knows. Who passes takes the row: where it says something of every lane of a
-warp that goes to the thread's own times (:class:`.clocks.Knowledge`), with which accesses are
-compared first; the row itself is kept for the rest, where one lane arrives for others.
+A thread that saw a phase end knows what all threads did that arrived in it (PTX ISA,
+"mbarrier.arrive": release; "mbarrier.test_wait, mbarrier.try_wait": acquire).
+
+A phase has a row of times: up to which time it knows each thread of the block. An arriving thread
+adds all that it knows. A passing thread takes the row: where the row covers every lane of a warp,
+that goes to the thread's own times (:class:`.clocks.Knowledge`), with which accesses are compared
+first; the row itself is kept for the rest, where one lane arrives for others.
 
 Copies arrive with all that their thread did until then, which is more than the ISA promises: a race
 with what it did between the copy and its arrival is passed over. So are races between blocks of a
@@ -63,8 +65,11 @@ class Phases:
                 self._take(lanes[inverse == number], row)
 
     def met(self, lanes: np.ndarray, whole: np.ndarray | None) -> None:
-        """A barrier of the block: in the blocks ``whole`` (None: in all) every thread has come, and
-        each knows what all did; in other blocks, those that have come know it of each other."""
+        """Join the knowledge of threads at a barrier of the block.
+
+        In the blocks ``whole`` (None: in all) every thread has come, and each knows what all did;
+        in other blocks, those that have come know it of each other.
+        """
         wave = self.state.wave
         if whole is None:
             self.taken[:] = 0
@@ -78,7 +83,7 @@ class Phases:
             self._share(lanes, self.state.wave.warp_of[lanes] << 32 | mask)
 
     def explains(self, lanes: np.ndarray, records: np.ndarray) -> np.ndarray:
-        """Which accesses come before the next one of their lanes after all: bool, shape (n,)."""
+        """Return which accesses come before the next one of their lanes: bool, shape (n,)."""
         result, wave = np.zeros(len(lanes), bool), self.state.wave
         if self.remote:
             other = (records & race_loop.MAXIMUM_THREAD) - self.state.first
@@ -107,7 +112,7 @@ class Phases:
     # -- rows ----------------------------------------------------------------------------------
 
     def _view(self, lanes: np.ndarray, time: int) -> np.ndarray:
-        """What lanes of one block know together of each thread: int64, shape (threads,)."""
+        """Return what lanes of one block together know of each thread: int64, shape (threads,)."""
         knowledge, wave = self.state.knowledge, self.state.wave
         knowledge.refine()
         row = np.repeat(knowledge.warp_times[lanes].max(0).astype(np.int64), WARP)[: wave.threads]

@@ -61,7 +61,7 @@ class Profile:
 
 
 class _Block:
-    """How often a basic block ran."""
+    """Execution count of a basic block."""
 
     __slots__ = ("instructions", "lanes", "warps")
 
@@ -70,7 +70,7 @@ class _Block:
 
 
 class _Accesses:
-    """What an instruction did to one memory, in one way, so far: see :func:`.add_access`."""
+    """Accesses of an instruction to one memory, in one way, so far; see :func:`.add_access`."""
 
     __slots__ = ("access", "hottest", "lanes", "least", "moved", "requests")
 
@@ -80,7 +80,7 @@ class _Accesses:
 
 
 class _Places:
-    """Where the arrays of a wave's lanes start."""
+    """Starts of the arrays of a wave's lanes."""
 
     __slots__ = ("blocks", "threads", "warps", "wave")
 
@@ -149,7 +149,7 @@ class Profiler(Observer):
         self.blocks, self.accesses, self.hot, self._places = {}, {}, {}, None
 
     def _issued(self, block: _Block) -> None:
-        """The instructions of a block were issued for so many warps, and lanes of them."""
+        """Count the instructions of a block for so many warps, and lanes of them."""
         known = self.launch.program.kinds
         kinds = known.get(id(block.instructions))
         if kinds is None:
@@ -178,7 +178,7 @@ class Profiler(Observer):
         return counters
 
     def _warps(self, group) -> int:
-        """How many warps have a lane in the group."""
+        """Return the number of warps with a lane in the group."""
         if group.full:
             return group.wave.warps
         if self._last[0] is not group.lanes:
@@ -298,8 +298,10 @@ class Profiler(Observer):
             sums.least += least
 
     def _turns(self, access: Access, addresses, lanes, places: _Places) -> tuple[int, int, int]:
-        """Requests, sectors or wavefronts or passes, and those that would do: see
-        :func:`.add_access`."""
+        """Return requests, actual and ideal sectors, wavefronts or passes.
+
+        See :func:`.add_access`.
+        """
         kind, size, many = access.kind, access.size, len(lanes)
         in_global = access.space == "global"
         if many == 1:  # no other to share with or to wait for
@@ -320,7 +322,7 @@ class Profiler(Observer):
         return requests, moved, least
 
     def _hottest(self, access: Access, addresses, lanes, places: _Places) -> int:
-        """The most updates that a word has had up to now in this launch."""
+        """Return the largest number of updates of one word so far in this launch."""
         wave, done, most = access.group.wave, 0, 0
         while done < len(lanes):
             if access.space == "shared":
@@ -365,5 +367,5 @@ def _line_of(instruction) -> Line:
 
 
 def _kinds(instructions) -> Counter[tuple[Line, str, int]]:
-    """How many instructions of a block have the same line, class and flops."""
+    """Count the instructions of a block by line, class and flops."""
     return Counter((_line_of(one), class_of(one), flops_of(one)) for one in instructions)

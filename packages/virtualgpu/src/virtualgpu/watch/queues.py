@@ -1,4 +1,4 @@
-"""What the host asks of streams, told to those who watch: by every front end, in the same words.
+"""Commands of the host to streams, reported to observers by every front end alike.
 
 Work is done when the call that asks for it returns, so nothing here changes what a program
 computes. Without an observer, each function looks at an empty list and returns.
@@ -66,7 +66,7 @@ def tell(kind: str, stream: int | None = LEGACY, **details) -> None:
 
 
 def handle(stream: int) -> int:
-    """What a program's number of a stream means: 0 may have been made the thread's own."""
+    """Return the stream that a program's number names; 0 may be the thread's own."""
     stream = int(getattr(stream, "value", stream) or 0)
     if stream == LEGACY and os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM") == "1":
         return PER_THREAD
@@ -74,18 +74,18 @@ def handle(stream: int) -> int:
 
 
 def chosen() -> int | None:
-    """The stream of this thread's next launch; None where no command asks for what happens."""
+    """Return the stream of this thread's next launch; None where no command asks for it."""
     stream = getattr(_local, "stream", LEGACY)
     return stream if stream is None else handle(stream)
 
 
 def choose(stream: int | None) -> None:
-    """What this thread asks for from now on is for ``stream``."""
+    """Direct this thread's commands from now on to ``stream``."""
     _local.stream = stream
 
 
 class on:
-    """What is asked for inside the ``with`` is for ``stream``; None: tell nothing of it."""
+    """Context whose commands go to ``stream``; with None, they are not reported."""
 
     __slots__ = ("_before", "_stream")
 
@@ -101,15 +101,17 @@ class on:
 
 
 def wait(stream: int = LEGACY) -> None:
-    """The host waits for what it has just asked for."""
+    """Record that the host waits for its last command."""
     if instruments.watching() and chosen() is not None:
         tell("synchronize", stream)
 
 
 @contextmanager
 def copying(stream: int, target: int, origin: int, nbytes: int) -> Iterator[None]:
-    """Around a copy that is asked for, from any memory to any; ``origin`` is 0 for a fill. The host
-    waits where the copy's kind makes it."""
+    """Report a copy from any memory to any; ``origin`` is 0 for a fill.
+
+    The host waits where the copy's kind makes it.
+    """
     if not instruments.watching() or chosen() is None:
         yield
         return
@@ -141,7 +143,7 @@ _pinned: dict[int, int] = {}  # page-locked memory of the host: where it starts 
 
 
 def pin(host: int, nbytes: int) -> None:
-    """Copies to and from there are asynchronous."""
+    """Mark host memory as pinned: copies to and from it are asynchronous."""
     _pinned[host] = host + nbytes
 
 

@@ -49,7 +49,7 @@ def is_before(
     lane_times: I32,
     warp_times: I32,
 ) -> int:
-    """Whether all accesses of ``record`` come before the next one of thread ``me``.
+    """Return True if all accesses of ``record`` come before the next one of thread ``me``.
 
     ``start`` is the number of the first thread of its block, ``block`` the block's number in
     the wave. ``mask`` tells which lanes or warps a record of several stands for.
@@ -78,7 +78,7 @@ def is_before(
 def is_before_exactly(
     record: int, mask: int, mine: int, lane: int, other: int, lane_times: I32, warp_times: I32
 ) -> int:
-    """The same, where each thread has a row of times of its own."""
+    """Return the same as :func:`is_before`, where each thread has its own row of times."""
     time = record >> TIME
     several = (record >> SCOPE) & 3
     warp = other >> 5
@@ -104,7 +104,7 @@ def is_before_exactly(
 
 @compiled
 def widened(record: int, me: int, start: int, threads: int) -> int:
-    """The group (bits 28-29) that holds those of ``record`` and ``me``."""
+    """Return the group (bits 28-29) that holds those of ``record`` and ``me``."""
     several = (record >> SCOPE) & 3
     other = (record & MAXIMUM_THREAD) - start
     if other < 0 or other >= threads:
@@ -118,7 +118,7 @@ def widened(record: int, me: int, start: int, threads: int) -> int:
 
 @compiled
 def widened_mask(record: int, mask: int, group: int, me: int, start: int) -> int:
-    """The lanes (group 1) or warps (group 2) of ``record`` and ``me`` together."""
+    """Return the lanes (group 1) or warps (group 2) of ``record`` and ``me`` together."""
     several = (record >> SCOPE) & 3
     other = (record & MAXIMUM_THREAD) - start
     mine = me - start
@@ -156,7 +156,7 @@ def quick(
     lane_times: I32,
     warp_times: I32,
 ) -> int:
-    """What :func:`check` does, for plain accesses of one granule that meet no recent write.
+    """Check plain accesses of one granule that meet no recent write, as :func:`check` does.
 
     Stops at the first lane of which that is not true and returns its position. Most accesses of
     most kernels are of this kind, and this loop has few enough variables for a processor's
@@ -212,7 +212,7 @@ def quick(
 
 @compiled
 def stands_for(record: int, me: int, same_block: int, whole_warps: int) -> int:
-    """Whether a record of several, as recent as this access, takes it in as it is."""
+    """Return True if a record of several, as recent as this access, covers it."""
     several = (record >> SCOPE) & 3
     if several == 3 or (several == 2 and same_block):
         return 1

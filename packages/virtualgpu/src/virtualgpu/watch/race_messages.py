@@ -57,7 +57,7 @@ class Party:
         return Location.of(launch.kernel, source, block, thread)
 
     def key(self, older: Access):
-        """What makes two races the same: the two lines, whatever is done there."""
+        """Return the key of a race: the two lines, whatever is done there."""
         return (
             self.access.space,
             *sorted(a.instruction.source or ("", 0) for a in (self.access, older)),
@@ -82,7 +82,7 @@ class Races(Checker):
 
 
 def element(launch, access: Access, address: int) -> str:
-    """Which element of which array an address is, in words."""
+    """Return the array and element of an address, in words."""
     if access.space == "shared":
         inside = [(s, e) for s, e, _ in launch.shared_layout.extents if s <= address < e]
         start, end = inside[0] if inside else (0, launch.shared_bytes)
@@ -172,7 +172,10 @@ def _advice(launch, first: Party, second: Party) -> str:
 
 
 def _tested(launch, one: Access, other: Access) -> bool:
-    """Whether a load and a store are ``if x > a[k]: a[k] = x``: a test of what was read decides."""
+    """Return True if a load and a store are ``if x > a[k]: a[k] = x``.
+
+    The store then depends on a test of the loaded value.
+    """
     load, store = (one, other) if one.kind == "load" else (other, one)
     if store.kind == "load" or not _in_place(load, store):
         return False
@@ -191,7 +194,7 @@ def _tested(launch, one: Access, other: Access) -> bool:
 
 
 def _names(operands: Iterable) -> Iterator[str]:
-    """The registers that operands mention."""
+    """Yield the registers that operands mention."""
     for operand in operands:
         if isinstance(operand, Register):
             yield operand.name
@@ -200,7 +203,9 @@ def _names(operands: Iterable) -> Iterator[str]:
 
 
 def _in_place(one: Access, other: Access) -> bool:
-    """Whether a load and a store of one line are ``a[k] += …``: both at one address of a thread.
+    """Return True if a load and a store of one line are ``a[k] += …``.
+
+    Both are then at one address of a thread.
 
     ``s[t] += s[t + 1]`` has such a load too, but that is not the one that races.
     """
@@ -235,7 +240,7 @@ def _barrier(launch, first: Party, second: Party) -> str:
 
 
 def _uncalled(launch, barrier: str) -> str:
-    """Where the kernel's source names a barrier and does not call it, in words."""
+    """Return a note if the kernel's source names a barrier and does not call it."""
     bare = barrier.removesuffix("()")
     lines: dict[str, list[int]] = {}
     for instruction in launch.program.entry_code.function.body:
@@ -290,7 +295,7 @@ def other_thread(
 def older_party(
     recent: list, older: Access, record: int, me: int | None, area: Shadow, granule: int
 ) -> tuple[Access, int | None]:
-    """The access that a record stands for and the thread that made it, another than ``me``.
+    """Return the access of a record and its thread, one other than ``me``.
 
     ``recent`` has the last access of each instruction with its addresses, ``older`` one of the
     record's instruction.

@@ -1,5 +1,7 @@
-"""What orders the threads of a launch for the race check: barriers of blocks, of warps, of the
-grid, of clusters and in shared memory, and fences.
+"""Order of a launch's threads for the race check.
+
+Barriers of blocks, of warps, of the grid, of clusters and in shared memory make it, and so do
+fences.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class RaceOrder(Observer):
     generation: int
 
     def _forget(self) -> None:
-        """The clock started again: its old times mean nothing."""
+        """Forget all times, because the clock started again."""
         self.generation = _time.generation
         self.floor = 0
         for state in self.states.values():

@@ -289,7 +289,10 @@ class Racecheck(RaceOrder):
         return done
 
     def _site(self, access: Access) -> int:
-        """The instruction's number; beyond the last that fits a record, the last is shared."""
+        """Return the instruction's number.
+
+        Beyond the last that fits a record, the last is shared.
+        """
         instruction = access.instruction
         key = id(instruction) + (access.kind == "store")  # of two ends, where it copies
         number = self.numbers.get(key)
@@ -324,7 +327,7 @@ class Racecheck(RaceOrder):
             self._report(state, access, area, addresses, lanes, chosen)
 
     def _retried(self, access: Access, older: np.ndarray, retried: frozenset[int]) -> np.ndarray:
-        """Where one of the two is an atomic, the other a load that tries a compare-and-swap."""
+        """Return where one access is an atomic, the other the load of a compare-and-swap loop."""
         if access.kind == "load" and id(access.instruction) in retried:
             return np.array([self.sites[one].kind == "atomic" for one in older])
         if access.kind == "atomic":
@@ -347,8 +350,11 @@ class Racecheck(RaceOrder):
 
 
 def _ordering(program: Program) -> tuple[bool, bool]:
-    """Whether barriers may join less than a whole warp or block, and whether fences, releases or
-    acquires order memory: looked up once for all launches of a program."""
+    """Return the barriers and fences that matter for a program's order.
+
+    These are whether barriers may join less than a whole warp or block, and whether fences,
+    releases or acquires order memory: looked up once for all launches of a program.
+    """
     if program.ordering is None:
         instructions = [i for code in program.functions.values() for i in code.function.body]
         program.ordering = any(map(joins_some, instructions)), orders_memory(instructions)

@@ -36,7 +36,7 @@ _RELEASES = {"release", "acq_rel", "sc"}
 
 
 def orders_memory(instructions) -> bool:
-    """Whether a program has fences, releases or acquires, but for those of barriers."""
+    """Return True if a program has fences, releases or acquires, apart from those of barriers."""
     return any(
         i.opcode in FENCES or {"acquire", "release", "acq_rel"} & set(i.modifiers)
         for i in instructions
@@ -94,7 +94,7 @@ class Messages:
         self._note(state, lanes, time, far)
 
     def _note(self, state, lanes: np.ndarray, time: int, far: bool) -> None:
-        """What the lanes know at a fence is what a later atomic releases."""
+        """Record what the lanes know at a fence, which a later atomic releases."""
         fences, knowledge, wave = state.fences, state.knowledge, state.wave
         for reach in (0, 1) if far else (0,):
             fences.last[reach, lanes] = time
@@ -157,7 +157,7 @@ class Messages:
             fences.lanes[lane] = dict(together)
 
     def strong(self, state, access: Access, addresses: np.ndarray) -> None:
-        """A strong access: it may release, see and acquire."""
+        """Handle a strong access: it may release, see and acquire."""
         reads, writes = access.kind != "store", access.kind != "load"
         lanes, fences = access.lanes, state.fences
         releases = np.zeros(len(lanes), bool)
@@ -230,7 +230,7 @@ class Messages:
     def unordered(
         self, state, access, area, addresses, lanes, found: list[np.ndarray]
     ) -> np.ndarray:
-        """Which conflicts no acquire explains: bool, as long as the arrays in ``found``.
+        """Return which conflicts no acquire explains: bool, as long as the arrays in ``found``.
 
         A record of several is taken apart; where one of them is to blame, the record in
         ``found`` becomes its own.
@@ -322,7 +322,7 @@ class Messages:
 
 
 def _key(state, access: Access, lane: int, address: int) -> object:
-    """Of the log of a variable."""
+    """Return the key of a variable's log."""
     if access.space == "shared":
         own = state.wave.launch.cluster_size == 1  # else the address says which block's it is
         return state.wave, int(state.wave.block_of[lane]) if own else -1, address
@@ -330,7 +330,7 @@ def _key(state, access: Access, lane: int, address: int) -> object:
 
 
 def _saw(known: Known, log: Log | None, thread: int, threads: int) -> bool:
-    """Whether the value that was acquired has passed through the thread's latest release there."""
+    """Return True if the acquired value has passed through the thread's latest release there."""
     if log is None:
         return False
     latest = next(
@@ -353,7 +353,7 @@ def _join(known: Known, more: Known) -> None:
 
 
 def _reaches(known: Known, block: int, thread: int, threads: int, time: int) -> bool:
-    """Whether someone who released to ``known``, directly or by others, covers the access."""
+    """Return True if a release to ``known``, direct or through others, covers the access."""
     theirs = thread // threads
     todo = [(known, block)]
     looked: dict = {}

@@ -1,4 +1,4 @@
-"""What is released through an address, and what a wave's fences have seen of it.
+"""Releases through an address, and what a wave's fences have seen of them.
 
 The rules are those of :mod:`virtualgpu.watch.release_acquire`; here is what they remember.
 """
@@ -17,7 +17,7 @@ Known = dict[tuple["Log", int, bool], int]
 
 @dataclass(slots=True, eq=False)
 class Release:
-    """What travels with a released value: whom its reader will know up to which time.
+    """Knowledge that travels with a released value: threads, and up to which time.
 
     Each time is a pair: for readers in the releaser's block, and for those of other blocks.
     """

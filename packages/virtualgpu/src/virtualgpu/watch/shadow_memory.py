@@ -26,7 +26,7 @@ _kept = 0  # records in all of them
 
 
 def _take(count: int) -> np.ndarray:
-    """Records that are empty or too old to matter: time never goes back.
+    """Allocate records that are empty or too old to matter: time never goes back.
 
     An eighth more than ``count`` at most, so that arrays of about one size take turns.
     """
@@ -79,8 +79,9 @@ class Shadow:
         self.mask_pointers = tuple(pointer(self.masks[kind]) for kind in (1, 2, 3))
 
     def seen(self, floor: int, kind: int, now: int) -> int:
-        """Which records are later than ``floor``: 1 for plain writes, 2 for plain reads, 4 for
-        strong accesses.
+        """Return which records are later than ``floor``.
+
+        1 for plain writes, 2 for plain reads, 4 for strong accesses.
 
         ``kind`` of access (0 load, 1 store, others strong) is noted as of ``now``.
         """
@@ -94,7 +95,7 @@ class Shadow:
         return seen
 
     def since(self, floor: int) -> tuple[np.ndarray, ...]:
-        """Which granules were written, read and reached by strong accesses after a time."""
+        """Return the granules written, read and reached by strong accesses after a time."""
         last = floor << race_loop.TIME | race_loop.MAXIMUM_RECORD
         writes, reads, *strong = (records > last for records in self.records)
         return writes, reads, strong[0] | strong[1]
@@ -112,7 +113,7 @@ class Shadow:
         self._find()
 
     def use_strong(self) -> None:
-        """From now on strong accesses are recorded as well."""
+        """Record strong accesses as well, from now on."""
         if not self.has_strong:
             self.has_strong = True
             for kind in (2, 3):
@@ -122,7 +123,7 @@ class Shadow:
             self._find()
 
     def use_masks(self) -> None:
-        """From now on, records of several tell which; those from before stand for all."""
+        """Keep masks in records of several, from now on; earlier records stand for all."""
         if len(self.masks[1]) == 1:
             self.masks = [_all(a) if len(a) > 1 else _NO_MASKS for a in self.records]
             self._find()

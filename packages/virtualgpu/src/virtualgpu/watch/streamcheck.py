@@ -46,7 +46,10 @@ READS, WRITES, UPDATES = "reads", "writes", "updates"  # updates: atomics, which
 
 
 class Work(NamedTuple):
-    """What one command did to memory; ``bytes_``: int64, shape (n, 2), sorted, from and to."""
+    """Effect of one command on memory.
+
+    ``bytes_``: int64, shape (n, 2), sorted, from and to.
+    """
 
     what: str
     verb: str
@@ -154,7 +157,7 @@ class Streamcheck(Observer):
         self._of_the_host(WRITES, command)
 
     def _freed(self, command: Command) -> None:
-        """What lies there from now on is another array."""
+        """Treat what lies in freed memory from now on as another array."""
         start, end = command.target, command.target + command.nbytes
         self.pending = [work for work in self.pending if not (start <= work.bytes_[0, 0] < end)]
 
@@ -181,7 +184,7 @@ class Streamcheck(Observer):
         return key
 
     def _reached(self, key: Key) -> Clock:
-        """What is done before the next command of a stream begins."""
+        """Return what is done before the next command of a stream begins."""
         clock = dict(self.streams.get(key, {}))
         _join(clock, self.host)
         if key[1] not in queues.non_blocking:
@@ -294,13 +297,13 @@ def _span(address: int, nbytes: int) -> np.ndarray:
 
 
 def _spans(which: np.ndarray) -> np.ndarray:
-    """Runs of true elements: int64, shape (n, 2), from and to."""
+    """Return runs of true elements: int64, shape (n, 2), from and to."""
     edges = np.diff(which.astype(np.int8), prepend=0, append=0)
     return np.flatnonzero(edges).astype(np.int64).reshape(-1, 2)
 
 
 def _meet(one: np.ndarray, two: np.ndarray) -> bool:
-    """Whether two sets of spans have a byte in common."""
+    """Return True if two sets of spans have a byte in common."""
     # Of `one` the first span that ends behind the beginning of each of `two`.
     at = np.searchsorted(one[:, 1], two[:, 0], side="right")
     inside = at < len(one)

@@ -1,4 +1,4 @@
-"""What the threads of a small launch did, step by step: for pictures and for reading.
+"""Trace of a small launch, step by step: for pictures and for reading.
 
 >>> with instruments.trace() as trace:
 ...     kernel[1, 8](x)
@@ -30,7 +30,7 @@ LIMIT = 200_000  # threads' steps that are kept of a launch, about 10 MB
 
 
 class ThreadStep(NamedTuple):
-    """What some threads did together.
+    """Step that some threads took together.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class LaunchTrace:
     shared: tuple[tuple[int, int, str], ...] = ()
 
     def of_thread(self, thread: int) -> list[ThreadStep]:
-        """The steps in which a thread took part."""
+        """Return the steps in which a thread took part."""
         return [step for step in self.steps if (step.threads == thread).any()]
 
     def accesses(self, space: str = "global") -> list[ThreadStep]:
@@ -143,7 +143,7 @@ class Tracer(Observer):
         self._unread: list[tuple[int, Access, np.ndarray]] = []  # accesses whose values are to come
 
     def failed(self, launch, error) -> None:
-        """Of the block in which it happened, what follows the line at fault did not run."""
+        """Drop what follows the line at fault in the failed block, which did not run."""
         at = error.location.line if error.location else None
         reached = next(
             (
@@ -161,7 +161,10 @@ class Tracer(Observer):
         self._runner = None
 
     def _add(self, kind: str, source, wave, lanes, keep=None, **more) -> bool:
-        """Whether a step was written; ``keep`` are the positions of the threads asked for."""
+        """Add a step and return True if it was written.
+
+        ``keep`` are the positions of the threads asked for.
+        """
         threads = wave.first * wave.threads + np.asarray(lanes)
         keep = self._kept(threads) if keep is None else keep
         if keep is not Ellipsis:
@@ -241,7 +244,7 @@ class Tracer(Observer):
                 self._read_values()
 
     def _read_values(self) -> None:
-        """A store is told before or after it takes effect; it has by the time of the next event."""
+        """Read the stored values, which are in memory by the time of the next event."""
         for number, access, lanes in self._unread:
             step = self.current.steps[number]
             assert step.addresses is not None

@@ -1,4 +1,4 @@
-"""What the race check keeps for a wave."""
+"""State of the race check for a wave."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from virtualgpu.watch.shadow_memory import Shadow
 
 
 class WaveState:
-    """What the check keeps for a wave."""
+    """State of the check for a wave."""
 
     def __init__(self, wave: Wave, floor: int):
         self.wave = wave

@@ -1,4 +1,4 @@
-"""How the work of a launch is shared: what the busiest thread did, and the longest way through.
+"""Shares of a launch's work: the busiest thread's, and the longest path.
 
 A launch cannot end sooner than its *span*: between two barriers a block waits for the warp that
 has most to do, so these add up. (Work and span: R. P. Brent, "The parallel evaluation of general
@@ -27,7 +27,7 @@ class Shares:
         self._accesses: dict[int, _Counts] = {}
 
     def executed(self, group, instructions: int) -> None:
-        """The lanes of ``group`` run so many instructions."""
+        """Count ``instructions`` for the lanes of ``group``."""
         _counts(self._instructions, group.wave).add(group.wave, group.lanes, instructions)
 
     def accessed(self, wave, lanes: np.ndarray, accesses: int) -> None:
@@ -35,12 +35,12 @@ class Shares:
         _counts(self._accesses, wave).add(wave, lanes, accesses)
 
     def passed(self, wave, blocks: np.ndarray) -> None:
-        """These blocks of ``wave`` (bool, one each) pass a barrier."""
+        """Record that these blocks of ``wave`` (bool, one each) pass a barrier."""
         for counts in (self._instructions, self._accesses):
             _counts(counts, wave).end_stretch(blocks)
 
     def counted(self, counts) -> None:
-        """What native code counted, of threads of blocks that no wave ran."""
+        """Add the counts of native code, of threads of blocks that no wave ran."""
         for number, (mine, threads, warps) in enumerate(
             (
                 (self._instructions, counts.instructions, counts.warp_instructions),

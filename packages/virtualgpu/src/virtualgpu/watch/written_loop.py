@@ -25,8 +25,11 @@ def mark_bytes(
     written: U8,
     result: I64,
 ) -> int:
-    """Mark ``size`` bytes of each lane; adds the bytes that were not written before to
-    ``result[0]``. Returns the position of the first lane outside the span, or ``count``."""
+    """Mark ``size`` bytes of each lane as written.
+
+    Adds the bytes that were not written before to ``result[0]``. Returns the position of the first
+    lane outside the span, or ``count``.
+    """
     for i in range(count):
         at = addresses[i] - base
         if at < 0 or at >= span:
@@ -81,8 +84,11 @@ def find_bytes(
     written: U8,
     result: I64,
 ) -> int:
-    """Count lanes that read an unwritten byte in ``result[0]``, the first one's position in
-    ``result[1]``. Returns as :func:`mark_bytes` does."""
+    """Count lanes that read an unwritten byte.
+
+    The count goes to ``result[0]``, the first one's position to ``result[1]``. Returns as
+    :func:`mark_bytes` does.
+    """
     for i in range(count):
         at = addresses[i] - base
         if at < 0 or at >= span:

@@ -39,8 +39,10 @@ RECORD = 4  # bytes
 
 @contextmanager
 def watching(name: str, arguments: list[ir.Type]) -> Iterator[tuple[Context, list[ir.Value]]]:
-    """``(context, site number, …)``: a function that answers 0 at its end; its own words of the
-    site come first among the values."""
+    """Build a function ``(context, site number, …)`` that returns 0 at its end.
+
+    Its own words of the site come first among the values.
+    """
     build, (pointer, number, *rest) = function(name, [POINTER, I64, *arguments])
     context = Context(build, pointer)
     sites = pointer_to(build, words_of(context).load(WORD["sites"]))
@@ -92,8 +94,11 @@ def _same_part(look: Looker, rules: Rules, granule: ir.Value) -> None:
 
 @cache
 def apart(kind: Kind) -> str:
-    """``(context, site number, mask, the instruction's words of a plain run)``: the lanes'
-    addresses lie in the context, and may be illegal."""
+    """Return the function that checks lanes whose addresses lie apart.
+
+    ``(context, site number, mask, the instruction's words of a plain run)``: the lanes' addresses
+    lie in the context, and may be illegal.
+    """
     name = f"watch_apart_{kind.name}"
     with watching(name, [I32, POINTER]) as (context, (site, mask, plain)):
         build = context.build
@@ -118,7 +123,7 @@ def reached(
     mask: ir.Value,
     plain: ir.Value,
 ) -> None:
-    """The lanes of the mask reach one space."""
+    """Check the lanes of the mask that reach one space."""
     build = context.build
     if space == "local":
         _local(context, kind, addresses, mask, plain)
@@ -180,7 +185,7 @@ def _apart_part(
     crowded: list[Value] = []
 
     def keep(which: str, record: Value, before: Value | None) -> None:
-        """Where lanes share a granule, one record stands for all: of plain writes that is wrong."""
+        """Keep one record for lanes that share a granule; of plain writes that is wrong."""
         if before is None:
             scatter(which, record, mask)
             crowded.append(fetch(which) != record)
@@ -210,7 +215,7 @@ def _apart_part(
 
 
 def _local(context: Context, kind: Kind, addresses: Value, mask: ir.Value, plain: ir.Value) -> None:
-    """A thread's own memory: reads of what it never wrote."""
+    """Check a thread's own memory: reads of what it never wrote."""
     build, shift = context.build, kind.grain.local
     words, limit = words_of(context), Context(build, plain).load(LIMIT)
     now, start = (build.trunc(words.load(WORD[field]), I32) for field in ("now", "start"))

@@ -1,5 +1,7 @@
-"""Which allocation an access reaches, and what has to be done before: bytes kept before the first
-store, loads left unrecorded while there is none."""
+"""Allocations that an access reaches, and preparations before it.
+
+Bytes are kept before the first store; loads are left unrecorded while there is none.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,10 @@ def _leave_free(look: Looker, kind: Kind) -> None:
 
 
 def prepare_all(look: Looker, addresses: Value, mask: ir.Value, kind: Kind) -> ir.Value:
-    """The same for the addresses of all lanes, which may be illegal; whether they lie in several
-    allocations of which not all are written in full."""
+    """Prepare the addresses of all lanes, which may be illegal.
+
+    Returns whether they lie in several allocations of which not all are written in full.
+    """
     build, site = look.build, look.site
 
     def outside() -> ir.Value:
@@ -83,8 +87,10 @@ def _know(look: Looker, address: ir.Value, kind: Kind) -> None:
 def know(
     context: ContextWords, site: WatchedSite, address: int, size: int, may_be_free: int, stores: int
 ) -> int:
-    """Fill the site's words; before the first store to an allocation keep its bytes. 1 for an
-    address outside, and for a store where loads went unrecorded."""
+    """Fill the site's words, and keep an allocation's bytes before the first store to it.
+
+    Returns 1 for an address outside, and for a store where loads went unrecorded.
+    """
     words: WatchWords = context.watch
     starts: U64 = context.global_starts
     ends: U64 = context.global_ends

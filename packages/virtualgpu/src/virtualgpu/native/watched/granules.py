@@ -1,4 +1,4 @@
-"""What is looked at for each granule that an access touches, and what it leaves there."""
+"""Checks and records of each granule that an access touches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Kind:
 
     @property
     def may_be_free(self) -> bool:
-        """Whether it may go unrecorded, of memory that nothing stores to."""
+        """Return True if the access may go unrecorded in memory that nothing stores to."""
         return self.kind == "load" and not self.strong
 
     @property
@@ -75,20 +75,23 @@ class Looker:
         return self.words.load(WORD[f"{self.space}_{which}"])
 
     def several(self, lanes: int | None = None) -> Value:
-        """The code of several lanes of this warp: one number, or one for each of ``lanes``."""
+        """Return the code of several lanes of this warp: one number, or one for each lane."""
         code = self.build.add(self.warp, I32(OF_WARP)) if self.kind.grain.warps else I32(SEVERAL)
         return Value(self.build, code if lanes is None else splat(self.build, code, lanes), "u32")
 
     def at(self, which: str, granule: ir.Value) -> ir.Value:
-        """Where the record of a granule lies."""
+        """Return the address of a granule's record."""
         build = self.build
         return pointer_to(build, build.add(self.records(which), build.shl(granule, I64(2))))
 
     @contextmanager
     def unless_known(self, rules: Rules, reads: Callable[[], list[Value]]) -> Iterator[None]:
-        """What is written inside is left out where one more load changes nothing: it is recorded
-        that several threads have loaded from all these granules, which none of them may do behind
-        a store that is unordered with any other thread; and a later store would have stopped."""
+        """Skip what is written inside where one more load changes nothing.
+
+        It is recorded that several threads have loaded from all these granules, which none of them
+        may do behind a store that is unordered with any other thread; and a later store would have
+        stopped.
+        """
         if not self.kind.may_be_free:
             yield
             return
@@ -109,9 +112,11 @@ class Looker:
         fetch: Callable[[str], Value],
         keep: Callable[[str, Value, Value | None], None],
     ) -> tuple[Value, Value | None]:
-        """Check and record one granule (of each lane): ``keep`` is given the new record, and the
-        one before it where that may stand for both. Whether it is wrong, and of what reads,
-        whether nothing in this launch wrote it."""
+        """Check and record one granule (of each lane).
+
+        ``keep`` receives the new record, and the one before it where that may stand for both.
+        Returns whether it is wrong, and for reads whether nothing in this launch wrote it.
+        """
         kind = self.kind
         writes = fetch("writes")
         wrong = rules.unordered(writes, False)
@@ -139,7 +144,9 @@ class Looker:
         return wrong, unwritten
 
     def read_before(self, granule: ir.Value) -> ir.Value:
-        """Whether the bytes of a granule (its address shifted) were written before the launch."""
+        """Return True if the bytes of a granule (its address shifted) were written before the
+        launch.
+        """
         build = self.build
         kind = ir.IntType(8 << self.shift)
         address = build.shl(granule, I64(self.shift))

@@ -1,7 +1,7 @@
-"""Functions that watched kernels call where a full warp reaches neighbouring elements: all 32 lanes
-or rows of eight.
+"""Functions that watched kernels call where a full warp reaches neighbouring elements.
 
-They are made like those of :mod:`.accesses`; records of neighbours are looked at as one vector.
+All 32 lanes do, or rows of eight. They are made like those of :mod:`.accesses`; records of
+neighbours are looked at as one vector.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from virtualgpu.operations.expression import Value
 
 @cache
 def line(kind: Kind) -> str:
-    """``(context, site number, address)``: all 32 lanes reach neighbouring elements, from
-    ``address`` on, inside one variable."""
+    """Return the function for 32 lanes with neighbouring elements in one variable.
+
+    ``(context, site number, address)``, from ``address`` on.
+    """
     name = f"watch_line_{kind.name}"
     with watching(name, [I64]) as (context, (site, address)):
         build = context.build
@@ -73,7 +75,7 @@ def _line_part(look: Looker, first: ir.Value, part: int, lanes: range | None = N
 
 
 def _side_by_side(look: Looker, rules: Rules, first: ir.Value) -> None:
-    """A granule for each lane of the rules, from ``first`` on."""
+    """Check one granule for each lane of the rules, from ``first`` on."""
     assert rules.lanes is not None
     build, vector = look.build, ir.VectorType(I32, rules.lanes)
     at = {
@@ -98,9 +100,12 @@ def _side_by_side(look: Looker, rules: Rules, first: ir.Value) -> None:
 
 @cache
 def rows(kind: Kind) -> str:
-    """``(context, site number, addresses, how often, stride)``: from each of four addresses on,
-    eight lanes reach neighbouring elements, each a granule; so often, and ``stride`` bytes further
-    each time, in one variable. Rows come one after the other: two may be the same."""
+    """Return the function for rows of eight lanes with neighbouring elements.
+
+    ``(context, site number, addresses, how often, stride)``: from each of four addresses on, eight
+    lanes reach neighbouring elements, each a granule; so often, and ``stride`` bytes further each
+    time, in one variable. Rows come one after the other: two may be the same.
+    """
     name = f"watch_rows_{kind.name}"
     with watching(name, [I64] * (LANES // ROW + 2)) as (context, values):
         site, *addresses, count, stride = values
@@ -130,8 +135,11 @@ def rows(kind: Kind) -> str:
 
 @cache
 def same_rows(kind: Kind, count: int) -> str:
-    """``(context, site number, addresses)``: all eight lanes of each row load ``count``
-    neighbouring granules, from one of four addresses on, in one variable."""
+    """Return the function for rows of eight lanes that load the same granules.
+
+    ``(context, site number, addresses)``: all eight lanes of each row load ``count`` neighbouring
+    granules, from one of four addresses on, in one variable.
+    """
     name = f"watch_same{count}_{kind.name}"
     with watching(name, [I64] * (LANES // ROW)) as (context, (site, *addresses)):
         build = context.build

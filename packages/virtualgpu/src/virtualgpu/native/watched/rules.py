@@ -1,4 +1,4 @@
-"""Which accesses of native code may race: records of who touched memory last, as LLVM values.
+"""Race rules of native code: records of the last accesses to memory, as LLVM values.
 
 A *record* is one word of 32 bits for each granule of memory and kind of access: its time, which
 moves on at each barrier and each block, and below it ``CODE``, who it was. Kept are the last plain
@@ -74,20 +74,20 @@ class WatchWords(Words):
 
 
 class WatchedSite(Words):
-    """Those of a memory instruction."""
+    """Words of a memory instruction."""
 
     at: ClassVar = {"low": LOW, "span": SPAN, "map": MAP, "free": FREE}
 
 
 class AllocationState(Words):
-    """Those of an allocation."""
+    """Words of an allocation."""
 
     at: ClassVar = {"kept": KEPT, "written": WRITTEN, "read": READ, "tracked": TRACKED}
 
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """How finely one kernel's memory is told apart, and what it needs."""
+    """Granularity at which one kernel's memory is watched, and what it needs."""
 
     global_: int  # granules of 1 << so many bytes
     shared: int
@@ -101,15 +101,17 @@ class Grain:
 
 @dataclass(slots=True)
 class Checked:
-    """What a kernel's variant under ``check()`` has beside its code: ``tracked`` is where
-    allocations start that it was seen to load from and to store to."""
+    """Additions of a kernel's variant under ``check()`` to its code.
+
+    ``tracked`` has the starts of allocations that it was seen to load from and to store to.
+    """
 
     grain: Grain
     tracked: set[int] = field(default_factory=set)
 
 
 class Rules:
-    """What an access by ``code`` (one number, or one in each lane) may meet in ``space``.
+    """Rules for an access by ``code`` (one number, or one in each lane) in ``space``.
 
     ``warp`` is the number of the lanes' warp, a word of 32 bits. ``together``: the one number may
     stand for several lanes.
@@ -149,7 +151,7 @@ class Rules:
         return select(who < OF_WARP, who >> 5, who - OF_WARP)
 
     def _beside(self, record: Value) -> Value:
-        """Whether another thread of the block made it, and no barrier came since."""
+        """Return True if another thread of the block made the access, with no barrier since."""
         other = (record & CODE) != self.code
         if self.together:
             other = other | (self.code >= OF_WARP)
@@ -160,7 +162,7 @@ class Rules:
         return beside
 
     def _elsewhere(self, record: Value, several: bool) -> Value | None:
-        """Whether another block made it."""
+        """Return True if another block made the access."""
         if not self.far:
             return None
         other = record - self.floor < self.start - self.floor
@@ -169,7 +171,7 @@ class Rules:
         return other
 
     def unordered(self, record: Value, several: bool) -> Value:
-        """Whether one of those that the record stands for is not ordered before this access."""
+        """Return True if one access of the record is not ordered before this one."""
         beside, elsewhere = self._beside(record), self._elsewhere(record, several)
         return beside if elsewhere is None else beside | elsewhere
 
@@ -177,7 +179,7 @@ class Rules:
         return self.now | self.code
 
     def joined(self, record: Value) -> Value:
-        """The record of this access and of those before it that nothing orders."""
+        """Return the record of this access and of those before it that nothing orders."""
         several = record.number(SEVERAL)
         if self.grain.warps:
             several = select(self._warp_of(record) == self.warp, self.warp + OF_WARP, several)
@@ -188,7 +190,7 @@ class Rules:
         return self.now | who
 
     def holds(self, record: Value) -> Value:
-        """Whether a record of several stands for this access as it is."""
+        """Return True if a record of several already covers this access."""
         who = record & CODE
         holds = (record >= self.barrier) & (who == SEVERAL)
         return holds | ((record >= self.floor) & (who == MANY)) if self.far else holds
@@ -198,10 +200,10 @@ class Rules:
         return self.now | (self.warp + OF_WARP if self.grain.warps else self.now.number(SEVERAL))
 
     def fresh(self, record: Value) -> Value:
-        """Whether the record is of this launch; in shared memory, of this block."""
+        """Return True if the record is of this launch; in shared memory, of this block."""
         return record >= self.floor
 
 
 def lanes_of(part: int, width: int) -> list[int]:
-    """Which lane has each of 32 granules, where each lane has ``width`` side by side."""
+    """Return the lane of each of 32 granules, where each lane has ``width`` side by side."""
     return [(part * LANES + i) // width for i in range(LANES)]

@@ -36,8 +36,10 @@ ALOUD = {"vprintf", "malloc", "free"}
 
 
 def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
-    """How finely a kernel's memory is told apart; Refused where order comes from more than
-    barriers of whole blocks and warps."""
+    """Return the granularity at which a kernel's memory is watched.
+
+    Raises Refused where order comes from more than barriers of whole blocks and warps.
+    """
     sizes: dict[str, int] = dict.fromkeys(("global", "shared", "local"), 1 << LARGEST)
     strong = warps = False
     for step in (step for some in steps for step in some):
@@ -74,8 +76,10 @@ def _is_warp_barrier(instruction: Instruction) -> bool:
 
 
 class Watching:
-    """Writes the calls of one kernel. ``stop(number, mask)`` gives the block to jump to where
-    something may be wrong."""
+    """Code generator for the watched accesses of one kernel.
+
+    ``stop(number, mask)`` gives the block to jump to where something may be wrong.
+    """
 
     def __init__(
         self,
@@ -111,7 +115,10 @@ class Watching:
         return Kind(site.kind, site.strong, site.size, site.space, self.grain)
 
     def line(self, step: MemoryAccess, number: int, first: ir.Value) -> None:
-        """A whole warp reaches neighbouring elements from ``first`` on, in one variable."""
+        """Check a whole warp that reaches neighbouring elements from ``first`` on.
+
+        They lie in one variable.
+        """
         if (kind := self._kind(step)) is not None:
             self._ask(number, EVERYONE, neighbours.line(kind), [I64(number), first])
 
@@ -121,7 +128,7 @@ class Watching:
             self._ask(number, mask, accesses.same(kind), [I64(number), address, mask])
 
     def has_rows(self, step: MemoryAccess) -> bool:
-        """Whether rows of lanes are looked at at once."""
+        """Return True if rows of lanes are checked at once."""
         space, kind = step.site.space, self._kind(step)
         return (
             space in ("global", "shared")
@@ -130,8 +137,10 @@ class Watching:
         )
 
     def rows(self, run: list[MemoryAccess], number: int, bases: list[ir.Value]) -> None:
-        """From each of the addresses ``bases``, and the offset of each access of ``run``, eight
-        lanes reach neighbouring elements."""
+        """Check rows of eight lanes that reach neighbouring elements.
+
+        They start at each of the addresses ``bases`` plus the offset of each access of ``run``.
+        """
         kind, offsets = self._kind(run[0]), sorted({step.site.offset for step in run})
         assert kind is not None
         apart = {later - offset for offset, later in pairwise(offsets)}
@@ -168,7 +177,7 @@ class Watching:
             )
 
     def step(self, place: Place, step: Step, mask: ir.Value, registers: Registers) -> None:
-        """An instruction that is no access."""
+        """Check an instruction that is no access."""
         instruction, number = step.instruction, -1 - place.index
         if _is_warp_barrier(instruction):
             self._ask(number, mask, clock.warp_meets.symbol, [])
