@@ -79,10 +79,9 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
 
 
 def use_standins(names: Collection[str] | None = None) -> list[str]:
-    """Have ``import cupy`` and its like find their stand-ins, unless there is a GPU; of ``names``,
-    or all.
+    """Let ``import cupy`` and its like find their stand-ins, unless there is a GPU.
 
-    Awkward's CUDA backend uses the one for CuPy.
+    Only those of ``names``, or all. Awkward's CUDA backend uses the one for CuPy.
 
     Returns the packages that were imported before and are now replaced in ``sys.modules``.
     """
@@ -138,7 +137,7 @@ def deactivate() -> None:
 
 
 def is_active() -> bool:
-    """Whether ``numba.cuda`` talks to the virtual GPU (or another device of ours)."""
+    """Return True if ``numba.cuda`` talks to the virtual GPU (or another of our devices)."""
     import sys
 
     frontends = map(sys.modules.get, ("virtualgpu.numba.hooks", "virtualgpu.successor.messages"))
@@ -146,7 +145,7 @@ def is_active() -> bool:
 
 
 def answers() -> bool:
-    """Whether launches here come to the virtual GPU.
+    """Return True if launches here come to the virtual GPU.
 
     Where there is no GPU, the stand-ins may be in place alone: ``numba.cuda`` is hooked when it is
     imported, and until then :func:`is_active` says no although CuPy's kernels run here.

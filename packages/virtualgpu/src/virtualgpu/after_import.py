@@ -31,7 +31,7 @@ def after_import(name: str, callback: Callback, before: Callable[[], object] | N
 
 
 def forget(name: str) -> None:
-    """The module ``name`` is awaited no longer; the hook goes with the last one."""
+    """Remove the module ``name`` from those awaited; the hook goes with the last one."""
     _AfterImport.callbacks.pop(name, None)
     if not _AfterImport.callbacks:
         sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, _AfterImport)]

@@ -1,7 +1,9 @@
-"""What programs built upon the virtual GPU import, beside :mod:`virtualgpu` itself, its errors,
-findings, sources and processors: observers, devices, arguments of kernels, compilers.
+"""Public interface for programs built upon the virtual GPU.
 
-A notebook needs none of it. The rooms behind these names may be moved and renamed; the names stay
+It has what they import beside :mod:`virtualgpu` itself, its errors, findings, sources and
+processors: observers, devices, arguments of kernels, compilers.
+
+A notebook needs none of it. The modules behind these names may be moved and renamed; the names stay
 within a minor version. The list is ``api.pyi``.
 """
 

@@ -130,7 +130,7 @@ def run(
 
 
 def seed(text: str) -> int:
-    """A whole number from 0. Raises ValueError."""
+    """Parse a whole number from 0. Raises ValueError."""
     number = int(text)
     if number < 0:
         raise ValueError(text)
@@ -138,7 +138,7 @@ def seed(text: str) -> int:
 
 
 def names(text: str) -> list[str]:
-    """Packages that have a stand-in, with commas between. Raises ArgumentTypeError."""
+    """Parse packages that have a stand-in, separated by commas. Raises ArgumentTypeError."""
     try:
         return chosen(filter(None, re.split(r"[\s,]+", text)))
     except ValueError as error:
@@ -173,7 +173,7 @@ def annotated(ptx: str) -> str:
 
 
 def _beside_the_installed(module: str) -> str:
-    """What is to be said of a package that was not installed: it may lie on ``PYTHONPATH``."""
+    """Return a note on a package that was not installed: it may lie on ``PYTHONPATH``."""
     try:
         found = importlib.util.find_spec(module)
     except ModuleNotFoundError:  # of a package around it
@@ -227,7 +227,7 @@ def kept_code(clear: bool) -> int:
 
 
 def first_kernel() -> bool:
-    """Whether 100 sums on the device at hand come out right."""
+    """Return True if 100 sums on the device at hand come out right."""
     import numpy as np
     from numba import cuda
 

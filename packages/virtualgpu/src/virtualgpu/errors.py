@@ -1,4 +1,4 @@
-"""What can go wrong on the virtual GPU, each with a message that teaches.
+"""Errors of the virtual GPU, each with a message that teaches.
 
 Every error names what happened, where (kernel, source line, block, thread) and what to do
 next. All derive from :class:`VirtualGPUError`, so one ``except`` catches them.
@@ -13,10 +13,10 @@ from virtualgpu import sources
 
 
 class Index(tuple[int, int, int]):
-    """The index ``(x, y, z)`` of a block or a thread, written as its launch counts them: ``5`` in
-    one dimension, ``(5, 1)`` in two.
+    """Index ``(x, y, z)`` of a block or a thread, written as its launch counts them.
 
-    ``size`` is that of the grid or the block; where it is not known, all three are written.
+    It is ``5`` in one dimension, ``(5, 1)`` in two. ``size`` is that of the grid or the block;
+    where it is not known, all three are written.
     """
 
     size: tuple[int, int, int]
@@ -36,7 +36,7 @@ class Index(tuple[int, int, int]):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a thread was: kernel, source line, block and thread index.
+    """Location of a thread: kernel, source line, block and thread index.
 
     ``filename`` and ``line`` are those of the kernel's own source (a notebook cell, a file);
     ``block`` and ``thread`` are ``(x, y, z)`` as ``cuda.blockIdx`` and ``cuda.threadIdx``
@@ -70,7 +70,7 @@ class Location:
         return ", ".join(filter(None, (self.kernel and f"kernel {self.kernel}", place)))
 
     def place(self) -> str:
-        """The line, the thread and, on a line of its own, the code; without the kernel's name."""
+        """Return the line, the thread and, on its own line, the code; without the kernel's name."""
         parts = [f"{sources.name(self.filename)} line {self.line}"] if self.line else []
         if self.thread is not None:
             parts.append(f"thread {self.thread} of block {self.block}")
@@ -149,8 +149,11 @@ class DeadlockError(VirtualGPUError):
 
 
 class BarrierError(VirtualGPUError):
-    """A barrier in shared memory (``mbarrier``) or of a cluster misused, or a copy that arrives
-    there; an instruction of whole warps that a part of a warp runs."""
+    """Barrier of a cluster or in shared memory (``mbarrier``) misused.
+
+    Also raised for a copy that arrives there, and for an instruction of whole warps that a part of
+    a warp runs.
+    """
 
 
 class BudgetExceeded(VirtualGPUError):
@@ -158,8 +161,11 @@ class BudgetExceeded(VirtualGPUError):
 
 
 class EndlessError(DeadlockError, BudgetExceeded):
-    """The kernel can never end: a loop changes nothing that decides whether it goes on, or every
-    live thread waits for what none of them will do."""
+    """The kernel can never end.
+
+    A loop changes nothing that decides whether it goes on, or every live thread waits for what none
+    of them will do.
+    """
 
 
 class TrapError(VirtualGPUError):

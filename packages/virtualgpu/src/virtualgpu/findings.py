@@ -1,4 +1,4 @@
-"""What the checkers found, and the report that collects it."""
+"""Findings of the checkers, and the report that collects them."""
 
 from __future__ import annotations
 
@@ -64,8 +64,11 @@ class Finding:
 
     @property
     def place(self) -> tuple:
-        """Equal for findings of several launches that are the same fault: kind, kernel, lines, and
-        the message without its numbers (which thread, which element)."""
+        """Return a key that is equal for the same fault in several launches.
+
+        It has kind, kernel, lines, and the message without its numbers (which thread, which
+        element).
+        """
         other = (self.other.filename, self.other.line) if self.other else ()
         return (
             self.kind,
@@ -124,8 +127,9 @@ class Findings(list[Finding]):
 
 @dataclass
 class Report:
-    """Findings of all launches inside a ``with virtualgpu.check()``, in the order found, each place
-    of a fault once.
+    """Findings of all launches inside a ``with virtualgpu.check()``.
+
+    They are in the order found, each place of a fault once.
 
     Attributes
     ----------
@@ -142,7 +146,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Nothing was found."""
+        """Return True if nothing was found."""
         return not self.findings
 
     def of_kind(self, kind: str) -> list[Finding]:
@@ -163,12 +167,12 @@ class Report:
         return "\n".join([head, *lines, *self.notes])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Where a cell of a notebook ends with it, its words and not its fields."""
+        """Show the report's words, not its fields, where a notebook cell ends with it."""
         printer.text(str(self))
 
 
 def from_error(error: VirtualGPUError, kernel: str, launch: int) -> Finding:
-    """An error that stopped a launch, as a finding."""
+    """Return an error that stopped a launch as a finding."""
     from virtualgpu.errors import BarrierError, DeadlockError, MemoryAccessError
 
     kind = "other"

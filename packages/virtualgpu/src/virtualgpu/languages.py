@@ -1,4 +1,4 @@
-"""What things are called where a kernel was written: in Numba CUDA, CUDA C++ or Triton."""
+"""Terms of the language in which a kernel was written: Numba CUDA, CUDA C++ or Triton."""
 
 from __future__ import annotations
 

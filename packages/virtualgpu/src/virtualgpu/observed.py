@@ -21,9 +21,11 @@ from virtualgpu.watch.streamcheck import Streamcheck
 
 @contextmanager
 def reroute() -> Iterator[None]:
-    """Launches inside the ``with`` run on the virtual GPU, also beside a real one: those of
-    ``numba.cuda`` (:mod:`virtualgpu.numba.beside_gpu`) and of cuTile
-    (:mod:`virtualgpu.driver.cutile_beside`)."""
+    """Run launches inside the context on the virtual GPU, also beside a real one.
+
+    These are launches of ``numba.cuda`` (:mod:`virtualgpu.numba.beside_gpu`) and of cuTile
+    (:mod:`virtualgpu.driver.cutile_beside`).
+    """
     with of_numba.reroute(), _tiles():
         yield
 
@@ -71,7 +73,10 @@ def check(*, streams: bool = False) -> Iterator[Report]:
 
 
 def streamcheck(report: Report, races: Any) -> Streamcheck:
-    """What looks for missing synchronisation; ``races`` is the Racecheck that fills ``report``."""
+    """Return an observer of missing synchronisation.
+
+    ``races`` is the Racecheck that fills ``report``.
+    """
     return Streamcheck(report, races, devices.number, devices.device_address)
 
 

@@ -1,4 +1,4 @@
-"""How many processor cores this process may use, inside a container too."""
+"""Number of processor cores that this process may use, inside a container too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VARIABLE = "VIRTUALGPU_THREADS"
 
 
 def usable(cgroup: Path = CGROUP, proc: Path = PROC) -> float:
-    """The cores that the system lets this process run on; fractions of a container's quota count.
+    """Return the cores this process may run on; fractions of a container's quota count.
 
     The quotas of all control groups around this process hold (versions 1 and 2).
     """
@@ -66,7 +66,7 @@ def control_groups(controller: str, cgroup: Path, proc: Path) -> list[Path]:
 
 
 def lines(path: Path) -> list[str]:
-    """A file's lines; none where it cannot be read."""
+    """Return a file's lines; none where it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:

@@ -41,12 +41,12 @@ def withdraw() -> None:
 
 
 def in_a_kernel() -> bool:
-    """Whether this process is a Jupyter kernel; IPython in a terminal is none."""
+    """Return True if this process is a Jupyter kernel; IPython in a terminal is none."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
 
 def _others() -> list[str]:
-    """What ``PYTHONPATH`` holds besides; an empty entry, the folder at hand, is kept."""
+    """Return the other entries of ``PYTHONPATH``; an empty one, the current folder, is kept."""
     value = os.environ.get("PYTHONPATH")
     return [one for one in value.split(os.pathsep) if one != FOLDER] if value else []

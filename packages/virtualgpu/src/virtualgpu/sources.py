@@ -45,7 +45,7 @@ def unregister_namer(namer: Callable[[str], str | None]) -> None:
 
 
 def name(filename: str | None) -> str:
-    """The name a reader knows the file by: what a namer says, else the last path component."""
+    """Return the reader's name of the file: a namer's, else the last path component."""
     if not filename:
         return "unknown source"
     for namer in reversed(_namers):
@@ -68,7 +68,7 @@ def quoting(allowed: Callable[[str], bool]) -> Iterator[None]:
 
 
 def text(filename: str | None, line: int | None) -> str:
-    """The stripped source line, or an empty string where it cannot be read or quoted."""
+    """Return the stripped source line, empty where it cannot be read or quoted."""
     if not filename or not line or not all(allowed(filename) for allowed in _may_quote):
         return ""
     # Neither a device, whose first line may have no end, nor a name that no file can have.

@@ -50,7 +50,7 @@ def undo() -> None:
 
 
 def own(whole: TracebackType | None) -> TracebackType | None:
-    """The frames of a program's own code and of what else it uses; None where there are none."""
+    """Return the frames of a program's own code and of its other libraries; None without any."""
     frames, kept = [], None
     while whole is not None:
         frames.append(whole)
@@ -76,8 +76,10 @@ def calling_line() -> tuple[str | None, int | None]:
 
 
 def compiled_lines(frames: Iterable[FrameType]) -> Iterator[tuple[str, int]]:
-    """(file, line) of what Numba's compiler was at, by its own variables, the last first: many of
-    its errors do not say."""
+    """Yield (file, line) that Numba's compiler was at, by its own variables, the last first.
+
+    Many of its errors do not say.
+    """
     for frame in reversed([*frames]):
         if "numba" in frame.f_code.co_filename:
             for value in frame.f_locals.values():

@@ -16,7 +16,7 @@ def many(count: int, one: str, more: str | None = None) -> str:
 
 
 def a_or_an(of: object) -> str:
-    """``an int``, ``a float32``, ``an ndarray``, ``an f32``, ``a ufunc``."""
+    """Return ``an int``, ``a float32``, ``an ndarray``, ``an f32``, ``a ufunc``."""
     noun = str(of)
     spelled = _SPELLED.match(noun)
     vowel = noun[0] in _VOWEL_NAMES if spelled else _LIKE_AN.match(noun)

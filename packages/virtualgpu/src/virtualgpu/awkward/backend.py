@@ -57,17 +57,20 @@ def _import_cupy(name: str = "Awkward Arrays with CUDA") -> ModuleType:
 
 
 def _synchronize(stream: object = None) -> None:
-    """Nothing is ever in flight, and kernels have told their errors."""
+    """Do nothing: nothing is ever in flight, and kernels have reported their errors."""
 
 
 class _CupyOfTheDay:
-    """What Awkward's one Cupy object calls its module, also where an earlier attempt made it."""
+    """Descriptor for the module of Awkward's one Cupy object.
+
+    It covers an object that an earlier attempt made.
+    """
 
     def __get__(self, instance: Any, owner: type) -> ModuleType:
         return _import_cupy()
 
     def __set__(self, instance: Any, module: ModuleType) -> None:
-        """What its constructor finds counts again when this is gone."""
+        """Store what its constructor finds, which counts again when this is gone."""
         vars(instance)["_module"] = module
 
 
@@ -97,7 +100,7 @@ class HostKernel:
         return self._kernel.key
 
     def __call__(self, *arguments: Any) -> Any:
-        """Returns the kernel's error or None, as CPU kernels do."""
+        """Return the kernel's error or None, as CPU kernels do."""
         from awkward._nplikes.array_like import maybe_materialize
         from cupy._core import ndarray, wrote
 

@@ -46,7 +46,7 @@ def _mend_iteration(views: ModuleType) -> None:
 
 
 def is_awkward(value: object) -> bool:
-    """Whether ``value`` is an Awkward Array; false where Awkward was never imported."""
+    """Return True for an Awkward Array; False where Awkward was never imported."""
     awkward = sys.modules.get("awkward")
     return awkward is not None and isinstance(value, awkward.Array)
 
@@ -63,7 +63,7 @@ def as_argument(value: Any, store: Callable[[np.ndarray], int]) -> tuple[Any, li
 
 
 def parameters(array: Any, store: Callable[[np.ndarray], int]) -> list[bytes]:
-    """What a kernel gets for ``array``, an Awkward Array on the CPU.
+    """Return a kernel's parameters for ``array``, an Awkward Array on the CPU.
 
     ``store(values)`` puts an array into device memory and returns its address. Buffers that overlap
     on the host (the starts and the stops of lists are one array, read at two places) overlap there.

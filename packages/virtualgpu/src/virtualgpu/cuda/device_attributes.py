@@ -1,4 +1,4 @@
-"""What the virtual GPU says of itself (CUDA Driver API, ``CUdevice_attribute``)."""
+"""Attributes of the virtual GPU (CUDA Driver API, ``CUdevice_attribute``)."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ class DriverAPI(InterprocessAPI):
         return binding.CUdeviceptr(self._mapped[int(host)][0])
 
     def host_address(self, address: int, nbytes: int) -> int:
-        """Where the host finds the bytes of mapped or managed device memory."""
+        """Return the host address of mapped or managed device memory."""
         reached = devices.shared(self.device)
         if reached is None:
             raise DriverFailure(Result.CUDA_ERROR_NOT_SUPPORTED, "cuMemHostAlloc")

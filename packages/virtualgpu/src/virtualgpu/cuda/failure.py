@@ -1,4 +1,4 @@
-"""What a call of the driver fails with."""
+"""Failure of a call of the driver."""
 
 from __future__ import annotations
 

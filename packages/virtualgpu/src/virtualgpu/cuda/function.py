@@ -43,7 +43,7 @@ class CudaFunction:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """What ``cuFuncGetAttribute`` knows, by the names of ``CU_FUNC_ATTRIBUTE_...``."""
+        """Return what ``cuFuncGetAttribute`` knows, by the names of ``CU_FUNC_ATTRIBUTE_...``."""
         return {
             "max_threads_per_block": self.uses.maximum_threads,
             "shared_size_bytes": self.uses.shared,
@@ -70,8 +70,10 @@ class CudaFunction:
         }
 
     def allow_dynamic(self, nbytes: int) -> None:
-        """Let launches ask for so much dynamic shared memory. Raises LaunchError past what a
-        block can have."""
+        """Let launches ask for ``nbytes`` of dynamic shared memory.
+
+        Raises LaunchError past what a block can have.
+        """
         most = MAX_SHARED - self.uses.shared
         if not 0 <= nbytes <= most:
             raise LaunchError(
@@ -81,8 +83,10 @@ class CudaFunction:
         self.dynamic_limit = int(nbytes)
 
     def look(self, arguments: Sequence[Argument]) -> None:
-        """Inside ``virtualgpu.check()``, report what is not what the kernel declares: findings
-        of the kind ``arguments``."""
+        """Report arguments that are not what the kernel declares, inside ``virtualgpu.check()``.
+
+        They are findings of the kind ``arguments``.
+        """
         if kernel_arguments.is_checking():
             kernel_arguments.report(
                 self.ptx,
@@ -100,8 +104,9 @@ class CudaFunction:
         shared_bytes: int = 0,
         cooperative: bool = False,
     ) -> None:
-        """Look at the arguments (:meth:`look`) and run the kernel to its end, as the driver does:
-        arguments too many are ignored, bytes too many are cut off.
+        """Check the arguments (:meth:`look`) and run the kernel to its end.
+
+        As in the driver, extra arguments are ignored and extra bytes are cut off.
 
         Raises
         ------

@@ -41,7 +41,7 @@ class InterprocessAPI:
 
 
 def _memory(device: devices.Device, function: str) -> GlobalMemory:
-    """A device's memory, where it lies in this process. Raises DriverFailure."""
+    """Return a device's memory, where it lies in this process. Raises DriverFailure."""
     memory = getattr(device, "memory", None)
     if not isinstance(memory, GlobalMemory):
         raise DriverFailure(

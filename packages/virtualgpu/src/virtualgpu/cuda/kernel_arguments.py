@@ -39,19 +39,19 @@ class Argument(NamedTuple):
 
 
 def array_argument(address: int, dtype: np.dtype | str) -> Argument:
-    """A pointer to an array's elements. TypeError for Python objects."""
+    """Return a pointer to an array's elements. Raises TypeError for Python objects."""
     demand_plain(dtype)
     return Argument(int(address).to_bytes(8, "little"), np.dtype(dtype), True)
 
 
 def number_argument(value: np.generic) -> Argument:
-    """A number or a record by value. TypeError for a record with Python objects."""
+    """Return a number or a record by value. Raises TypeError for a record with Python objects."""
     demand_plain(value.dtype, "a record")
     return Argument(value.tobytes(), value.dtype)
 
 
 def misfit(argument: Argument, size: int, declared: ParameterType | None) -> str | None:
-    """Why ``argument`` is not what a parameter of ``size`` bytes takes; None where it fits.
+    """Explain why ``argument`` does not fit a parameter of ``size`` bytes; None where it fits.
 
     ``declared`` is the parameter's C++ type where the compiler was asked. An integer for a
     narrower integer fits where its value does: its low bytes come first, and are read.
@@ -84,7 +84,7 @@ def misfits(
     sizes: Sequence[int],
     signature: Sequence[ParameterType] | None,
 ) -> list[str]:
-    """What is wrong with a launch's arguments, one sentence each; positions count from 0."""
+    """Return one sentence for each wrong argument of a launch; positions count from 0."""
     if len(arguments) != len(sizes):
         return [f"{kernel} takes {many(len(sizes), 'argument')} and was given {len(arguments)}"]
     found = []
@@ -98,7 +98,7 @@ def misfits(
 
 
 def is_checking() -> bool:
-    """Whether the next launch is inside a ``with virtualgpu.check()``."""
+    """Return True if the next launch is inside a ``with virtualgpu.check()``."""
     return any(isinstance(observer, Recorder) for observer in instruments.observers())
 
 
@@ -121,6 +121,9 @@ def report(function: Function, kernel: str, sentences: Sequence[str]) -> None:
 
 
 def fit(raw: bytes, size: int) -> bytes:
-    """``raw`` in ``size`` bytes, as a launch reads it: what is too long is cut, and what is
-    missing is what lies there: poison, which is not taken for a zero."""
+    """Return ``raw`` in ``size`` bytes, as a launch reads it.
+
+    What is too long is cut, and what is missing is what lies there: poison, which is not taken for
+    a zero.
+    """
     return raw[:size].ljust(size, bytes([POISON]))

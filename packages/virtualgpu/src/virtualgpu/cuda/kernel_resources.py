@@ -1,4 +1,4 @@
-"""What a kernel uses, read from its PTX."""
+"""Resources of a kernel, read from its PTX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from virtualgpu.ptx import Function, Module, parse
 
 
 class Resources(NamedTuple):
-    """As ``cuFuncGetAttribute`` reports them; bytes.
+    """Resources as ``cuFuncGetAttribute`` reports them; bytes.
 
     ``registers`` is the number of PTX registers that the kernel names, at most 255: registers are
     given out by the assembler of a real GPU, and PTX has as many as it likes.
@@ -27,7 +27,10 @@ class Resources(NamedTuple):
 
 
 def find_kernel(texts: list[str], name: str) -> tuple[Module, Function]:
-    """The translation unit and the function. Raises VirtualGPUError where there is none."""
+    """Return the translation unit and the function.
+
+    Raises VirtualGPUError where there is none.
+    """
     for text in texts:
         module = parse(text)
         if name in module.functions and not module.functions[name].is_declaration:
@@ -36,7 +39,7 @@ def find_kernel(texts: list[str], name: str) -> tuple[Module, Function]:
 
 
 def resources(texts: list[str], name: str) -> Resources:
-    """What the kernel ``name`` uses.
+    """Return the resources of the kernel ``name``.
 
     Raises VirtualGPUError where there is none, LaunchError where its shared variables are more than
     ``ptxas`` accepts (48 KiB whatever the device: CUDA C++ Programming Guide, "Shared Memory" of

@@ -129,7 +129,7 @@ class Module:
         return list(self._functions)
 
     def function(self, entry: str) -> Function:
-        """A kernel's PTX by its name or name expression. Raises LaunchError for unknown ones."""
+        """Return a kernel by its name or name expression. Raises LaunchError for unknown ones."""
         known = self._functions.get(self.mangled.get(entry, entry))
         if known is None:
             similar = [name for name in self.entries if f"{len(entry)}{entry}" in name]
@@ -151,9 +151,12 @@ class Module:
         return [variable.size for variable in self.function(entry).parameters]
 
     def signature(self, entry: str) -> tuple[ParameterType, ...] | None:
-        """The C++ types of a kernel's parameters; None where only PTX is known, or the compiler
-        cannot tell (:func:`~virtualgpu.compilers.signatures.kernel_signature`). Compiles the
-        source a second time, for all kernels together."""
+        """Return the C++ types of a kernel's parameters.
+
+        None where only PTX is known, or the compiler cannot tell
+        (:func:`~virtualgpu.compilers.signatures.kernel_signature`). Compiles the source a second
+        time, for all kernels together.
+        """
         function = self.function(entry)
         if self._source is None:
             return None
@@ -170,7 +173,7 @@ class Module:
         return found if found is not None and len(found) == len(function.parameters) else None
 
     def resources(self, entry: str) -> Resources:
-        """Registers, memory and threads that a kernel uses."""
+        """Return the registers, memory and threads that a kernel uses."""
         return resources(self.texts, self.function(entry).name)
 
     def launch(
@@ -319,7 +322,7 @@ class Module:
     # -- variables of the module ---------------------------------------------------------------
 
     def symbol(self, name: str) -> tuple[int, int]:
-        """The device address and the bytes of a ``__device__`` or ``__constant__`` variable.
+        """Return the device address and size of a ``__device__`` or ``__constant__`` variable.
 
         ``name`` is its name, or the name expression (``"&weights"``) that was given to
         :meth:`from_cuda`. A ``__constant__`` variable that no kernel reads may have been left
@@ -335,13 +338,15 @@ class Module:
         return self.device.symbol(self.loaded, known)
 
     def read_symbol(self, name: str, dtype: Any) -> np.ndarray:
-        """A copy of a variable of the module as an array of ``dtype``, shape (elements,)."""
+        """Return a copy of a module's variable as an array of ``dtype``, shape (elements,)."""
         address, nbytes = self.symbol(name)
         return self.device.read(address, nbytes).view(np.dtype(dtype))
 
     def write_symbol(self, name: str, values: np.ndarray) -> None:
-        """Overwrite a variable's first bytes with those of ``values``, as
-        ``cudaMemcpyToSymbol`` does. Raises LaunchError for more bytes than it has."""
+        """Overwrite a variable's first bytes with those of ``values``.
+
+        ``cudaMemcpyToSymbol`` does the same. Raises LaunchError for more bytes than it has.
+        """
         values = np.ascontiguousarray(values)
         address, nbytes = self.symbol(name)
         if values.nbytes > nbytes:
@@ -355,7 +360,7 @@ def _unload(device: devices.Device, loaded: Any) -> None:
 
 
 def _number(value: float, variable: Variable, position: int) -> bytes:
-    """A Python number as the type of a kernel's parameter."""
+    """Return a Python number as the type of a kernel's parameter."""
     size, is_float = variable.size, variable.element in ("f16", "f32", "f64")
     misfit = LaunchError(
         f"argument {position} is {str(value)[:40]}, which does not fit the kernel's parameter of "
@@ -374,7 +379,7 @@ def _number(value: float, variable: Variable, position: int) -> bytes:
 
 
 def three(dimensions: int | Sequence[int]) -> tuple[int, int, int]:
-    """A grid or a block as three ints."""
+    """Return a grid or a block as three ints."""
     if isinstance(dimensions, int | np.integer):
         dimensions = (dimensions,)
     x, y, z = (*(int(d) for d in dimensions), 1, 1)[:3]

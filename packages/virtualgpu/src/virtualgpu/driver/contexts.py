@@ -1,5 +1,7 @@
-"""Devices and contexts (CUDA Driver API, sections "Device Management", "Primary Context
-Management", "Context Management")."""
+"""Devices and contexts.
+
+CUDA Driver API, sections "Device Management", "Primary Context Management", "Context Management".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``cuda.core`` needs beside a driver, once it is imported.
+"""Adaptation of ``cuda.core`` beside the driver, once it is imported.
 
 - *Machine code.* ``Program.compile("cubin")`` gives the PTX: the virtual GPU's own code. Line
   information is always generated, and messages quote the lines of the source string.
@@ -32,7 +32,7 @@ _saved: list[tuple[ModuleType, str, Any]] = []
 
 
 class Words:
-    """What the machine has to say of a result code, else cuda.core's own explanation."""
+    """Explanations of result codes: the machine's own message, else cuda.core's."""
 
     def __init__(self, explanations: Any):
         self._explanations = explanations
@@ -160,7 +160,7 @@ def _linker_class(core: Any) -> type:
 
 
 def _of_the_link(options: Any) -> list[str]:
-    """nvJitLink's words for what changes the PTX; what ptxas would be told is left out."""
+    """Return nvJitLink's options that change the PTX, without those meant for ptxas."""
     values = {
         "-ftz": options.ftz,
         "-prec-div": options.prec_div,

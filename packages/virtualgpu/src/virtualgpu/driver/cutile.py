@@ -1,4 +1,4 @@
-"""What cuTile needs beside the driver, which it finds by itself.
+"""Adaptation of cuTile beside the driver, which it finds by itself.
 
 Kernels end as Tile IR bytecode, in place of a real GPU's machine code; what goes wrong in them is
 raised as it is; PyTorch's CPU tensors are copied to the device for a launch, and back.
@@ -67,14 +67,14 @@ def adapt(tile: ModuleType) -> None:
 
 
 def is_adapted() -> bool:
-    """Whether what ``cuda.tile`` launches comes to the virtual GPU."""
+    """Return True if what ``cuda.tile`` launches comes to the virtual GPU."""
     return bool(_before)
 
 
 def bytecode_of(
     kernel: Any, signature: Any, context: Any, compute_capability: tuple[int, int] | None = None
 ) -> tuple[bytes, str, Any]:
-    """A kernel's Tile IR for arguments of a signature, its name in it, and all that was made."""
+    """Return a kernel's Tile IR for arguments of a signature, its name in it, and all results."""
     from cuda.tile import _compile
     from cuda.tile._bytecode.version import BytecodeVersion
 

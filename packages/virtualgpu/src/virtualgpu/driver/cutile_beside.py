@@ -82,8 +82,10 @@ def _launch(
 
 
 def _parameter(value: Any, note: Any) -> tuple[Any, list[bytes]]:
-    """What cuTile is to assume of an argument, as its own launch does (calling convention
-    ``cutile_python_v1``), and the bytes that a launch hands over."""
+    """Return cuTile's assumptions on an argument, and the bytes that a launch passes.
+
+    The assumptions are those of its own launch (calling convention ``cutile_python_v1``).
+    """
     from cuda.tile.compilation import ArrayConstraint, ConstantConstraint, ScalarConstraint
 
     if getattr(note, "constant", False):

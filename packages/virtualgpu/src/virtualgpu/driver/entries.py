@@ -88,26 +88,31 @@ def entry(signature: str) -> Callable[[Callable], Callable]:
 
 
 def forward(**signatures: str) -> None:
-    """Put into the table, by name, what :data:`~virtualgpu.cuda.driver_api.API` does for every
-    front end alike."""
+    """Enter the functions of :data:`~virtualgpu.cuda.driver_api.API` into the table, by name.
+
+    They serve every front end alike.
+    """
     for name, signature in signatures.items():
         _functions[name] = getattr(API, name), signature.split()
 
 
 def switch(on: bool) -> None:
-    """Switched off, every function says that there is no device, but those that give back or look
-    others up."""
+    """Switch the functions on or off.
+
+    Switched off, every function reports that there is no device, except those that free or look up
+    others.
+    """
     global is_on
     is_on = on
 
 
 def names() -> list[str]:
-    """What the library exports: most callers look functions up by the ``_v2`` of later CUDA."""
+    """Return the exported names: most callers look functions up by the ``_v2`` of later CUDA."""
     return [name + suffix for name in [*_functions, "cuGetProcAddress"] for suffix in ("", "_v2")]
 
 
 def address(name: str) -> int:
-    """Where C finds a function; one that is not in the table says so when it is called."""
+    """Return the C address of a function; one that is not in the table reports so when called."""
     if name in exported:
         return exported[name]
     if name not in _pointers:
@@ -122,13 +127,15 @@ def address(name: str) -> int:
 
 
 def words_of(code: int) -> str:
-    """What the machine said when a call of this thread failed with ``code``; empty if nothing."""
+    """Return the machine's message for this thread's failed call with ``code``; empty if none."""
     return getattr(_last, "words", "") if getattr(_last, "code", None) == code else ""
 
 
 def error_of(words: str) -> errors.VirtualGPUError | None:
-    """The machine's own error behind a message of another library that quotes it, if it is what
-    failed last in this thread."""
+    """Return the machine's own error behind a message of another library that quotes it.
+
+    None unless it is what failed last in this thread.
+    """
     error = getattr(_last, "error", None)
     told = isinstance(error, errors.VirtualGPUError) and str(error) in words
     return error if told else None

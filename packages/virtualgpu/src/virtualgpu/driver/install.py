@@ -62,12 +62,12 @@ def _tell_of_another() -> None:
 
 
 def is_loaded() -> bool:
-    """Whether this process has the virtual GPU's driver under the driver's name."""
+    """Return True if this process has the virtual GPU's driver under the driver's name."""
     return bool(_loaded)
 
 
 def remove() -> None:
-    """The driver knows no device any more; those who have loaded it keep it."""
+    """Let the driver report no device any more; programs that have loaded it keep it."""
     entries.switch(False)
     forget("cuda.core")
     forget("cuda.tile")

@@ -1,5 +1,7 @@
-"""Libraries, kernels and launches (CUDA Driver API, sections "Library Management", "Module
-Management", "Execution Control", "Occupancy").
+"""Libraries, kernels and launches.
+
+CUDA Driver API, sections "Library Management", "Module Management", "Execution Control",
+"Occupancy".
 
 An image is PTX or Tile IR: the machine's own code. A cubin or a fatbin is a real GPU's and is
 refused.
@@ -37,8 +39,10 @@ expressions: dict[str, dict[str, str]] = {}
 
 
 class Library:
-    """PTX texts that belong together, or a bytecode of Tile IR, loaded on each device at its first
-    use there."""
+    """Library of PTX texts that belong together, or of one Tile IR bytecode.
+
+    It is loaded on each device at its first use there.
+    """
 
     def __init__(self, image: Sequence[str] | bytes):
         self.image = image
@@ -56,7 +60,7 @@ class Library:
         return self._modules.get_or(lambda: Module(texts, mangled, device), device)
 
     def kernel(self, name: str) -> int:
-        """The handle of a kernel. Raises DriverFailure with the names that there are."""
+        """Return the handle of a kernel. Raises DriverFailure with the existing names."""
         if name not in self.kernels:
             try:
                 self.module(devices.current()).function(name)
@@ -101,7 +105,7 @@ def _library(handle: int) -> Library:
 
 
 def kernel(handle: int) -> CudaFunction | TileFunction:
-    """A kernel on the current device. Raises DriverFailure."""
+    """Return a kernel on the current device. Raises DriverFailure."""
     return _kernel(handle).on(devices.current())
 
 
@@ -127,7 +131,7 @@ def joined(ptx: list[str]) -> str:
 
 
 def texts(image: str) -> list[str]:
-    """The texts of an image."""
+    """Return the texts of an image."""
     return image.split(_NEXT)
 
 
@@ -364,7 +368,7 @@ _deferred = threading.local()  # .failures, inside deferring()
 
 @contextmanager
 def deferring() -> Iterator[None]:
-    """Launches inside the ``with`` fail when it ends, with the machine's own error.
+    """Defer failures of launches inside the context to its end, with the machine's own error.
 
     For C code that cleans up by the driver once an error is set: then no Python can run.
     """
@@ -414,7 +418,7 @@ def _launch(
 
 
 def _parameters(function: CudaFunction | TileFunction, parameters: int, extra: int) -> list[bytes]:
-    """The bytes of each parameter: each behind a pointer of its own, or all in one buffer."""
+    """Return the bytes of each parameter: each behind its own pointer, or all in one buffer."""
     if parameters:
         return [
             ctypes.string_at(ctypes.c_size_t.from_address(parameters + 8 * k).value, size)

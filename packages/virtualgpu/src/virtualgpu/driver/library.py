@@ -28,7 +28,7 @@ _GIVES_NONE = re.compile("CtxGetCurrent")
 
 
 def is_possible() -> bool:
-    """Whether this system loads such a library."""
+    """Return True if this system loads such a library."""
     return (
         sys.platform == "linux" and platform.machine() == "x86_64" and hasattr(os, "memfd_create")
     )
@@ -48,13 +48,15 @@ class Library:
         self._names = list(functions)
 
     def address(self, name: str) -> int:
-        """Where C finds a function of the library."""
+        """Return the C address of a function of the library."""
         return ctypes.cast(self._loaded[name], ctypes.c_void_p).value or 0
 
     def end(self) -> None:
-        """Have every function return 4, CUDA_ERROR_DEINITIALIZED, and call nothing: Python
-        ends, and what is freed after it still calls the driver. To free is right: CUDA_SUCCESS,
-        and so is to ask for the current context, which is none, and to change it."""
+        """Make every function return 4, CUDA_ERROR_DEINITIALIZED, and call nothing.
+
+        Python ends, and what is freed after it still calls the driver. Freeing succeeds with
+        CUDA_SUCCESS, and so does asking for the current context, which is none, and changing it.
+        """
         first, count = self.address(self._names[0]), len(self._names)
         distance = ctypes.c_int32.from_address(first + 2).value
         table = (ctypes.c_uint64 * count).from_address(first + 6 + distance)
@@ -66,7 +68,7 @@ class Library:
 
 
 def image(name: str, functions: dict[str, int]) -> bytes:
-    """The library's bytes (ELF64): symbols and code in a first segment, addresses in a second."""
+    """Return the library's bytes (ELF64): symbols and code in one segment, addresses in another."""
     strings, named = bytearray(b"\0" + name.encode() + b"\0"), []
     for function in functions:
         named.append(len(strings))

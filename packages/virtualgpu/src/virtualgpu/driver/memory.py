@@ -1,5 +1,7 @@
-"""Memory, copies and fills (CUDA Driver API, sections "Memory Management", "Unified
-Addressing")."""
+"""Memory, copies and fills.
+
+CUDA Driver API, sections "Memory Management", "Unified Addressing".
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ forward(
 
 
 def on_device(address: int) -> bool:
-    """Whether an address is one that devices give out, be it freed, and not the host's."""
+    """Return True for an address that devices give out, freed or not, and not the host's."""
     return BASE <= address < END
 
 

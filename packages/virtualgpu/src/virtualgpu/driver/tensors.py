@@ -22,8 +22,10 @@ class _Header(ctypes.Structure):
 
 
 class Tensor:
-    """A CPU tensor that has a copy at ``address``; cuTile asks it by DLPack, and its errors name
-    its class."""
+    """CPU tensor with a copy at ``address``.
+
+    cuTile asks it by DLPack, and its errors name its class.
+    """
 
     def __init__(self, tensor: Any, address: int):
         self._tensor, self._address = tensor.detach(), address
@@ -38,8 +40,10 @@ class Tensor:
 
 
 def on_device(argument: Any, address: Callable[[Any], int]) -> Any:
-    """An argument of a kernel with its CPU tensors replaced, in tuples and lists too, of which
-    cuTile takes no subclasses."""
+    """Return an argument of a kernel with its CPU tensors replaced.
+
+    Tensors in tuples and lists are replaced too; cuTile takes no subclasses of these.
+    """
     if type(argument) in (list, tuple):
         return type(argument)(on_device(one, address) for one in argument)
     return Tensor(argument, address(argument)) if is_host_tensor(argument) else argument

@@ -14,7 +14,7 @@ from virtualgpu.tile import bytecode
 
 
 def image(address: int) -> bytes:
-    """The bytecode at an address; empty where there is none, or its sections do not add up."""
+    """Return the bytecode at an address; empty where there is none, or it is inconsistent."""
     if ctypes.string_at(address, len(bytecode.MAGIC)) != bytecode.MAGIC:
         return b""
     size = bytecode.measured(lambda at: ctypes.c_ubyte.from_address(address + at).value)
@@ -38,7 +38,7 @@ class TileCode:
         return list(self.loaded.kernels)
 
     def function(self, name: str) -> Any:
-        """A kernel. Raises LaunchError for unknown ones."""
+        """Return a kernel. Raises LaunchError for unknown ones."""
         return self.loaded.kernel(name)
 
     def symbol(self, name: str) -> tuple[int, int]:

@@ -1,5 +1,6 @@
-"""Loads, stores and atomics by the lanes of a group (PTX ISA, "Data Movement", "ld", "st",
-"atom", "red").
+"""Loads, stores and atomics by the lanes of a group.
+
+PTX ISA, "Data Movement", "ld", "st", "atom", "red".
 
 Every access is checked before it takes effect: inside a live allocation, aligned to its size.
 Generic addresses are sorted into global, shared and local by the windows they lie in.
@@ -62,7 +63,7 @@ def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) ->
 
 
 def _has(view: np.ndarray, index: np.ndarray, values: tuple[np.ndarray, ...]) -> bool:
-    """Whether memory holds already what is to be stored; a NaN is never there."""
+    """Return True if memory already holds what is to be stored; never for a NaN."""
     return all(bool((view[index + element] == value).all()) for element, value in enumerate(values))
 
 
@@ -129,7 +130,10 @@ def _wrong_space(site: Site, group: Group, space: str) -> NoReturn:
 
 
 def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np.ndarray]:
-    """The space of a generic address (None where lanes differ) and the address within it."""
+    """Return the space of a generic address, and the address within it.
+
+    The space is None where lanes differ.
+    """
     if site.offset:
         address = address + np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF) & np.uint64(site.mask)
     if site.space != "generic":

@@ -1,4 +1,4 @@
-"""What is said of an access that may not be."""
+"""Messages for accesses that are not allowed."""
 
 from __future__ import annotations
 
@@ -71,8 +71,10 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
 
 
 def misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoReturn:
-    """Raise a MisalignedAddressError for the first lane whose address is no multiple of the
-    site's size."""
+    """Raise a MisalignedAddressError for the first misaligned lane.
+
+    Its address is no multiple of the site's size.
+    """
     position = int(np.flatnonzero(address & np.uint64(site.size - 1))[0])
     wrong = int(address[position])
     raise MisalignedAddressError(

@@ -50,7 +50,7 @@ def _sum(old: Value, value: Value, compare: Value) -> Value:
 
 
 def _half_sum(kind: str) -> Body:
-    """Of 16-bit floats, each rounded once: f32 holds the sum well enough."""
+    """Sum 16-bit floats, each rounded once: f32 holds the sum well enough."""
     return lambda old, value, compare: ENCODE[kind](DECODE[kind](old) + DECODE[kind](value))
 
 
@@ -78,7 +78,7 @@ OPERATIONS = ATOMICS.keys() - {"add_ftz"} - HALF_SUMS.keys()
 
 
 def atomic_kind(operation: str, dtype: np.dtype) -> str:
-    """The kind of value that an atomic works on: only sums know floats, all others bits."""
+    """Return the kind of value of an atomic: only sums know floats, all others bits."""
     letter = (
         "f"
         if dtype.kind == "f" and operation in ("add", "add_ftz")

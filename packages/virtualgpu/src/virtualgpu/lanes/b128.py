@@ -26,7 +26,7 @@ def join(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def halves(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The lower and the upper 64 bits: uint64, shape (n,) each."""
+    """Return the lower and the upper 64 bits: uint64, shape (n,) each."""
     both = np.ascontiguousarray(value).view(U64).reshape(-1, 2)
     return both[:, 0].copy(), both[:, 1].copy()
 

@@ -23,7 +23,7 @@ Operands = tuple[str | np.ndarray, np.ndarray | None, np.ndarray | None]
 
 
 class Waiting:
-    """Who waits at one barrier of the wave's blocks."""
+    """Threads that wait at one barrier of the wave's blocks."""
 
     __slots__ = ("arrived", "came", "expected", "groups", "predicates")
 
@@ -35,7 +35,9 @@ class Waiting:
         self.came = np.zeros(wave.lanes, bool)
 
     def filling(self, wave: Wave) -> np.ndarray:
-        """What counts, beside who has arrived, where a number is awaited: int64, shape (blocks,).
+        """Return what counts beside the arrivals where a barrier names a number of threads.
+
+        int64, shape (blocks,).
 
         Barriers count warps, 32 threads each, and a warp has come when its threads that have not
         ended have: ended ones, and those that a partial last warp never had, fill it up.
@@ -49,7 +51,7 @@ class Waiting:
 
 
 def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
-    """The group's lanes reach a barrier; the groups that may go on (placed after it)."""
+    """Let the group's lanes arrive at a barrier; return the groups that may go on."""
     number, threads, predicate = operands
     block = wave.launch.program.blocks[group.block]
     instruction = block.last
@@ -117,7 +119,7 @@ def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
 
 
 def release(wave: Wave, barrier: int | str) -> list[Group]:
-    """The groups whose barrier is complete now, placed after it."""
+    """Return the groups whose barrier is complete now, placed after it."""
     state: Waiting = wave.waiting[barrier]
     if barrier == "grid":
         complete = np.full(wave.blocks, state.arrived.sum() + wave.finished >= wave.lanes)
@@ -221,7 +223,7 @@ def _barrier_of(block: Block) -> str:
 
 
 def held_up(wave: Wave) -> list[tuple[Group, str]]:
-    """Who waits at barriers and meetings of a warp, and what these are called."""
+    """Return the groups that wait at barriers and meetings of a warp, with their names."""
     program = wave.launch.program
     waits = [
         (group, f"barrier {number}" if number else _barrier_of(program.blocks[group.block]))
@@ -239,7 +241,7 @@ def held_up(wave: Wave) -> list[tuple[Group, str]]:
 
 
 def deadlock(wave: Wave) -> DeadlockError:
-    """Everything waits for what will not come: say who waits where."""
+    """Build the deadlock error: which threads wait at which barrier."""
     program = wave.launch.program
     waits = held_up(wave)
     first = int(wave.block_of[waits[0][0].lanes[0]])

@@ -1,5 +1,7 @@
-"""Thread block clusters (PTX ISA, "Cluster of Cooperative Thread Arrays"; CUDA C++ Programming
-Guide, "Thread Block Clusters", "Distributed Shared Memory").
+"""Thread block clusters.
+
+PTX ISA, "Cluster of Cooperative Thread Arrays"; CUDA C++ Programming Guide, "Thread Block
+Clusters", "Distributed Shared Memory".
 
 All blocks of a cluster run in one wave, beside each other: a launch counts its blocks cluster by
 cluster, in the order of their ranks. The window of shared addresses begins with the block's own
@@ -36,7 +38,7 @@ AWAY, ARRIVED, OVER = 0, 1, 2  # of a thread: not at the barrier, arrived, may p
 
 
 def of_launch(function: Function, kernel: str, grid: Triple, wanted: Triple | None) -> Triple:
-    """The cluster's size of a launch, by the kernel's directives and the launch's own wish.
+    """Return a launch's cluster size, from the kernel's directives and the launch's own wish.
 
     Raises LaunchError where they differ, where a device takes no such cluster, and where clusters
     do not fill the grid.
@@ -74,8 +76,11 @@ def of_launch(function: Function, kernel: str, grid: Triple, wanted: Triple | No
 
 
 def split(group: Group, address: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Addresses of the shared window as offsets, the wave's blocks whose they are, and whether
-    there is such a block (where not, the address stays as it is). Shape (n,) each."""
+    """Split addresses of the shared window into offsets, blocks and existence.
+
+    The blocks are the wave's; where there is no such block, the address stays as it is. Shape (n,)
+    each.
+    """
     wave = group.wave
     address = group.spread(address)
     own, size = group.take(wave.block_of), wave.launch.cluster_size
@@ -86,16 +91,18 @@ def split(group: Group, address: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
 
 
 def joined(group: Group, offset: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-    """What :func:`split` takes apart, for blocks of the group's own clusters."""
+    """Join what :func:`split` takes apart, for blocks of the group's own clusters."""
     ranks = (blocks % group.wave.launch.cluster_size + 1).astype(np.uint64)
     address: np.ndarray = offset + (ranks << _SHIFT)
     return address
 
 
 def reach(site: Any, group: Group, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets and blocks that an access may touch, shape (n,) each. Raises MemoryAccessError for
-    another block's shared memory where the instruction names its own (``.shared::cta``), and for
-    that of a block that has ended."""
+    """Return the offsets and blocks that an access may touch, shape (n,) each.
+
+    Raises MemoryAccessError for another block's shared memory where the instruction names its own
+    (``.shared::cta``), and for that of a block that has ended.
+    """
     wave = group.wave
     offset, blocks, _ = split(group, address)
     other = blocks != group.take(wave.block_of)
@@ -179,8 +186,11 @@ def rank_of(
 
 
 def is_shared(whole: bool, group: Group, address: np.ndarray) -> np.ndarray:
-    """``isspacep.shared``: whether generic addresses are of the block's own shared memory, or,
-    with ``whole``, of any block's of the cluster; bool, shape (n,)."""
+    """Return ``isspacep.shared``: bool, shape (n,).
+
+    True where generic addresses are of the block's own shared memory, or, with ``whole``, of any
+    block's of the cluster.
+    """
     _, blocks, known = split(group, address - _SHARED)
     result: np.ndarray = known if whole else known & (blocks == group.take(group.wave.block_of))
     return result
@@ -287,7 +297,7 @@ def release(wave: Wave) -> list[Group]:
 
 
 def _passed(wave: Wave) -> list[Group]:
-    """The waiting groups' lanes whose barrier is over, placed after it."""
+    """Return the waiting groups' lanes whose barrier is complete, placed after it."""
     state = of(wave)
     onward, left = [], []
     for group in state.waiting:

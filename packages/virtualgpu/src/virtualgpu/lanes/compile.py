@@ -1,4 +1,4 @@
-"""From a linked module's entry to a program that runs: the passes, in their order."""
+"""Compiler passes from a linked module's entry to a program that runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from virtualgpu.program.program import Program
 
 
 def compile_program(module: LinkedModule, entry: str, fine: bool = False) -> Program:
-    """The program of ``entry``, each of its blocks compiled.
+    """Return the program of ``entry``, each of its blocks compiled.
 
     Parameters as of :class:`~virtualgpu.program.program.Program`. Raises what it raises, and
     UnsupportedInstruction for an instruction that the machine does not have.

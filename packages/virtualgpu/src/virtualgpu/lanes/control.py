@@ -111,7 +111,7 @@ def _barrier(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def barrier(emitter: Emitter, step: Barrier) -> None:
-    """A barrier of the block or of the grid: the operands; the SIMT loop does the waiting."""
+    """Emit the operands of a barrier of the block or the grid; the SIMT loop waits."""
     if step.grid:
         emitter.result = "('grid', None, None)"
         for slot in step.targets:
@@ -128,7 +128,7 @@ def barrier(emitter: Emitter, step: Barrier) -> None:
 
 
 def _mask(emitter: Emitter, operand: Any) -> int | np.ndarray:
-    """How to read a member mask before the block runs: a slot, or its value."""
+    """Return a member mask's slot or value, so that it can be read before the block runs."""
     if isinstance(operand, Register):
         slot = emitter.program.register(emitter.code, operand)
         if emitter.program.dtypes[slot].itemsize != 4:
@@ -249,14 +249,14 @@ def _breakpoint(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def _call(emitter: Emitter, instruction: Instruction) -> None:
-    """A call of another function: the SIMT loop hands over its parameters."""
+    """Emit a call of another function, to which the SIMT loop passes the parameters."""
     if emitter.block.call.target is None:
         target = next(o for o in instruction.operands if isinstance(o, Register))
         emitter.result = emitter.get(target, U64)
 
 
 def provided(emitter: Emitter, step: Call) -> None:
-    """A call of a function that the device provides."""
+    """Emit a call of a function that the device provides."""
     arguments = [
         emitter.read(emitter.code.slots[one.name])[0]
         for one in step.sources

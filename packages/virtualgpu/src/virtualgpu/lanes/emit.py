@@ -50,7 +50,7 @@ def prepare(program: Program, block: Block) -> None:
 
 
 def literal(value: Immediate, want: np.dtype) -> np.ndarray:
-    """A literal as ``want``: shape (1,)."""
+    """Return a literal as ``want``: shape (1,)."""
     if value.type is None:
         if want.kind == "f":
             raise PTXSyntaxError(f"integer {value.value} where a float is wanted")
@@ -75,7 +75,7 @@ def _address(address: int) -> np.ndarray:
 
 
 def compile_block(block: Block) -> Run:
-    """The block's function, once it is known which registers live on.
+    """Return the block's function, once the registers that live on are known.
 
     Python compiles it when it first runs: 0.3 ms a block, and many never do.
     """
@@ -93,7 +93,7 @@ def compile_block(block: Block) -> Run:
 
 @lru_cache(maxsize=1024)
 def _code(text: str, name: str) -> CodeType:
-    """The same text once: a kernel is often loaded on two devices, or for two schedules."""
+    """Compile equal text once: a kernel is often loaded on two devices, or for two schedules."""
     return compile(text, name, "exec")
 
 
@@ -112,7 +112,10 @@ class Emitter:
         self.constants: dict[tuple[np.dtype, bytes], str] = {}
 
     def text(self, live_out: Set[int]) -> str:
-        """The block's function as Python, where the slots ``live_out`` are needed after it."""
+        """Return the block's function as Python text.
+
+        The slots ``live_out`` are needed after it.
+        """
         loads = [f" r{s} = get({s}, z{s})" for s in sorted(self.reads)]
         for slot in self.reads:
             self.names[f"z{slot}"] = np.zeros(1, self.program.dtypes[slot])
@@ -155,7 +158,10 @@ class Emitter:
         return self.dtype_names[dtype]
 
     def cast(self, name: str, have: np.dtype, want: np.dtype) -> str:
-        """The bits of ``name`` as ``want``: truncated or zero-extended where sizes differ."""
+        """Return the bits of ``name`` as ``want``.
+
+        They are truncated or zero-extended where sizes differ.
+        """
         if have == want:
             return name
         if "V" in (have.kind, want.kind):
@@ -182,7 +188,7 @@ class Emitter:
         return self.constants[key]
 
     def symbol_address(self, symbol: Symbol) -> str:
-        """The address of a variable within its own space, or of a function: u64, shape (1,)."""
+        """Return the address of a variable in its own space, or of a function: u64, shape (1,)."""
         name = symbol.name
         program = self.program
         if name == "WARP_SZ":  # PTX ISA, "Predefined Constants"
@@ -199,7 +205,7 @@ class Emitter:
         return self.constant(np.array([address + symbol.offset & (1 << 64) - 1], U64))
 
     def get(self, operand: Operand, want: np.dtype) -> str:
-        """An expression for an operand's value as ``want``."""
+        """Return an expression for an operand's value as ``want``."""
         if isinstance(operand, Immediate):
             return self.constant(literal(operand, want))
         if isinstance(operand, Symbol):
@@ -317,7 +323,7 @@ class Emitter:
                 self.write_slot(slot, name, dtype)
 
     def parameter(self, step: Parameter) -> None:
-        """A load of the kernel's own parameters."""
+        """Emit a load of the kernel's own parameters."""
         for number, slot in enumerate(step.targets):
             at = step.offset + number * step.dtype.itemsize
             if step.dtype == WIDE:
@@ -331,7 +337,7 @@ class Emitter:
             self.give(slot, value, step.dtype)
 
     def move(self, step: Move) -> None:
-        """A copy, or packing and unpacking of a vector (PTX ISA, "mov")."""
+        """Emit a copy, or packing and unpacking of a vector (PTX ISA, "mov")."""
         want, sources, targets = step.dtype, step.sources, step.targets
         if want == WIDE and len(sources) > 1:
             parts = ", ".join(self.get(item, U64) for item in sources)

@@ -1,4 +1,4 @@
-"""What observers can hear while a kernel runs.
+"""Events that observers receive while a kernel runs.
 
 Events come in batches: one call tells what all lanes of a group did with one instruction.
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class WatchedLaunch(Protocol):
-    """What observers may know of a launch.
+    """Protocol of a launch as observers see it.
 
     Attributes
     ----------
@@ -117,11 +117,11 @@ class Access(NamedTuple):
         )
 
     def owners(self) -> np.ndarray:
-        """Of an access to shared memory, the wave's blocks whose it is: int64, shape (n,)."""
+        """Return the wave's blocks that own the accessed shared memory: int64, shape (n,)."""
         return self.group.wave.block_of[self.lanes] if self.blocks is None else self.blocks
 
     def bytes_at(self, addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
-        """What this access's memory holds now, for some of its lanes: uint8, shape (n, size)."""
+        """Return the bytes that memory holds now, for some lanes: uint8, shape (n, size)."""
         blocks = None if self.blocks is None else self.blocks[np.searchsorted(self.lanes, lanes)]
         return self.group.wave.bytes_at(self.space, addresses, lanes, self.size, blocks)
 
@@ -138,35 +138,44 @@ class Observer:
         """Before the first block runs."""
 
     def counts(self, kernel: Any, first: int) -> Any:
-        """Tables for native code that runs the blocks from ``first`` on and counts
-        (:class:`virtualgpu.native.counting.Counts`); None where the observer must hear events."""
+        """Return tables for native code that runs and counts the blocks from ``first`` on.
+
+        They are :class:`virtualgpu.native.counting.Counts`; None where the observer needs events.
+        """
         return None
 
     def counted(self, kernel: Any, counts: Any) -> None:
         """Native code has counted into the tables."""
 
     def has_found(self) -> bool | None:
-        """Whether there is something to report of this launch so far. None where the observer must
-        hear all events; otherwise native code may run the rest and tell nothing, but stops where
-        there might be something, and the interpreter runs its blocks again."""
+        """Return True if there is something to report of this launch so far.
+
+        None where the observer needs all events; otherwise native code may run the rest without
+        events, but stops where there might be something, and the interpreter runs its blocks again.
+        """
         return None
 
     def launch_began_again(self, launch: WatchedLaunch) -> None:
-        """What it has heard of this launch so far is void. Asked only of those to whom native code
-        need not tell all (:meth:`counts`, :meth:`has_found`)."""
+        """Discard what has been observed of this launch so far.
+
+        Only observers that do not need all events from native code (:meth:`counts`,
+        :meth:`has_found`) receive this.
+        """
         self.launch_started(launch)
 
     def touched(self) -> Iterable[tuple[int, int, tuple[np.ndarray, ...]]]:
-        """What this launch has done in global memory so far: where an allocation starts, bytes of
-        a granule, and for each granule whether it was written, read, or reached by strong
-        accesses (bool, shape (granules,) each)."""
+        """Return what this launch has done in global memory so far.
+
+        Each item has the start of an allocation, the bytes of a granule, and for each granule
+        whether it was written, read, or reached by strong accesses (bool, shape (granules,) each).
+        """
         return ()
 
     def launch_finished(self, launch: WatchedLaunch) -> None:
         """After the last block ran, or an error stopped the launch."""
 
     def failed(self, launch: WatchedLaunch, error: VirtualGPUError) -> None:
-        """An error stopped the launch; it is raised after ``launch_finished``."""
+        """Handle an error that stopped the launch; it is raised after ``launch_finished``."""
 
     def host_wrote(self, address: int, nbytes: int) -> None:
         """Between launches, the host copied or filled ``nbytes`` bytes from ``address``."""
@@ -175,43 +184,52 @@ class Observer:
         """Between launches, ``nbytes`` bytes were copied on the device."""
 
     def commanded(self, command: Any) -> None:
-        """The host asked a stream for something, or waited for one
-        (:class:`virtualgpu.watch.queues.Command`)."""
+        """Handle a command of the host to a stream, or a wait for one.
+
+        See :class:`virtualgpu.watch.queues.Command`.
+        """
 
     def accessed(self, access: Access) -> None:
         """Memory is read or written by one instruction: told just before or just after."""
 
     def executed(self, group: Group, instructions: list[Instruction]) -> None:
-        """The lanes of ``group`` are about to run these instructions, a basic block."""
+        """Handle a basic block that the lanes of ``group`` are about to run."""
 
     def branched(self, group: Group, instruction: Instruction, taken: np.ndarray) -> None:
-        """A conditional branch; ``taken`` is bool, shape (n,)."""
+        """Handle a conditional branch; ``taken`` is bool, shape (n,)."""
 
     def arrived(self, group: Group, instruction: Instruction, barrier: int) -> None:
-        """The group's lanes reached a block-wide barrier."""
+        """Handle the arrival of the group's lanes at a block-wide barrier."""
 
     def released(
         self, barrier: int | str, lanes: np.ndarray, groups: list[Group], missing: np.ndarray | None
     ) -> None:
-        """A barrier (its number, or ``grid``) let ``lanes`` go on.
+        """Handle a barrier (its number, or ``grid``) that let ``lanes`` go on.
 
         ``groups`` are those that waited, each still at its barrier's block. ``missing`` are the
         exited lanes of these blocks that never arrived, or None.
         """
 
     def warp_synchronised(self, group: Group, instruction: Instruction, mask: np.ndarray) -> None:
-        """``bar.warp.sync``, ``shfl.sync`` and the like: the lanes of each warp in ``mask``
-        (uint32, shape (1,) or (n,)) have met."""
+        """Handle ``bar.warp.sync``, ``shfl.sync`` and the like.
+
+        The lanes of each warp in ``mask`` (uint32, shape (1,) or (n,)) have met.
+        """
 
     def shuffled_nothing(
         self, group: Group, instruction: Instruction, positions: np.ndarray
     ) -> None:
-        """``shfl.sync.idx`` or ``.bfly``: those of the group's lanes ask for the value of a lane
-        that does not take part."""
+        """Handle lanes that ask for the value of a lane that does not take part.
+
+        The instruction is ``shfl.sync.idx`` or ``.bfly``.
+        """
 
     def stack_grew(self, group: Group, offsets: np.ndarray, sizes: np.ndarray) -> None:
-        """``alloca``: each lane has new local memory of so many bytes (int64, shape (n,)) from
-        offsets (uint64, shape (n,)) on that count as an :class:`Access`'s addresses do."""
+        """Handle ``alloca``, by which each lane has new local memory.
+
+        It has so many bytes (int64, shape (n,)) from offsets (uint64, shape (n,)) on that count as
+        an :class:`Access`'s addresses do.
+        """
 
     def printed(
         self,
@@ -222,12 +240,14 @@ class Observer:
         size: int,
         conversion: str,
     ) -> None:
-        """``printf`` reads so many bytes of a lane's local memory for a conversion (``%lld``), or
-        a text there; its arguments lie there. ``accessed`` does not hear of it: a GPU prints
-        when the kernel is over."""
+        """Handle ``printf`` that reads bytes of a lane's local memory for a conversion.
+
+        The conversion is such as ``%lld``, or a text there; its arguments lie there. ``accessed``
+        is not called for it: a GPU prints when the kernel is over.
+        """
 
     def copy_began(self, access: Access) -> None:
-        """An asynchronous copy began: the write to shared memory that is to come."""
+        """Handle the start of an asynchronous copy: the write to shared memory that is to come."""
 
     def copy_arrived(self, access: Access) -> None:
         """Lanes' part of such a copy is there now; ``accessed`` is told of the write as well."""
@@ -244,7 +264,7 @@ class Observer:
     def mbarrier_passed(
         self, group: Group, instruction: Instruction, words: np.ndarray, phases: np.ndarray
     ) -> None:
-        """The lanes saw that these phases of the objects at ``words`` are over."""
+        """Handle lanes that saw these phases of the objects at ``words`` end."""
 
     def cluster_arrived(self, group: Group, instruction: Instruction) -> None:
         """``barrier.cluster.arrive``."""
@@ -259,11 +279,14 @@ class Observer:
         """``membar`` or ``fence``; scope is ``cta``, ``gpu`` or ``sys``."""
 
     def exited(self, group: Group) -> None:
-        """The group's lanes ended."""
+        """Handle the end of the group's lanes."""
 
 
 class Listeners(NamedTuple):
-    """Whom to tell of what happens most: the observers' methods that are not this module's own."""
+    """Observers to call for the most frequent events.
+
+    These have methods that are not this module's own.
+    """
 
     executed: list[Callable[[Group, list[Instruction]], None]]
     branched: list[Callable[[Group, Instruction, np.ndarray], None]]

@@ -80,8 +80,10 @@ class Group:
 
     @property
     def basic_block(self) -> Any:
-        """Where the lanes stand: a :class:`~virtualgpu.program.program.Block`, of which observers
-        use ``last`` (its last instruction) and ``source`` (its line)."""
+        """Return the lanes' :class:`~virtualgpu.program.program.Block`.
+
+        Observers use ``last`` (its last instruction) and ``source`` (its line).
+        """
         return self.wave.launch.program.blocks[self.block]
 
     @property
@@ -92,7 +94,7 @@ class Group:
         return (-len(self.stack), self.block, tuple(f[0] for f in self.stack))
 
     def take(self, whole: np.ndarray) -> np.ndarray:
-        """This group's part of an array over all lanes of the wave (or a uniform one)."""
+        """Return this group's part of an array over all lanes of the wave (or a uniform one)."""
         if len(whole) == 1 or self.full:
             return whole
         return whole.take(self.lanes)
@@ -102,7 +104,7 @@ class Group:
         return values if len(values) == self.count else np.broadcast_to(values, (self.count,))
 
     def subset(self, chosen: np.ndarray, block: int, live: Collection[int] | None = None) -> Group:
-        """The lanes at positions ``chosen``, standing at ``block``.
+        """Return the lanes at positions ``chosen``, placed at ``block``.
 
         ``live`` are the register slots that are needed there, if that is known.
         """

@@ -1,5 +1,7 @@
-"""Functions that PTX declares and the device provides (CUDA C++ Programming Guide, "Formatted
-Output", "Dynamic Global Memory Allocation"; cooperative groups' runtime).
+"""Functions that PTX declares and the device provides.
+
+CUDA C++ Programming Guide, "Formatted Output", "Dynamic Global Memory Allocation"; cooperative
+groups' runtime.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def _bytes(group: Group, lane: int, address: int, count: int) -> bytes:
 
 
 def _in_local(group: Group, lane: int, address: int) -> int | None:
-    """Where in the lane's own local memory an address is; None where it is elsewhere."""
+    """Return an address's offset in the lane's local memory; None where it is elsewhere."""
     wave = group.wave
     within = np.array([address - LOCAL_BASE if address >= LOCAL_BASE else 0], np.uint64)
     if LOCAL_BASE <= address < LOCAL_BASE + wave.local_stride or (
@@ -89,7 +91,10 @@ def watched_vprintf(
 def _formatted(
     group: Group, lane: int, format_: str, at: int, read: Callable[[int, int, str], None]
 ) -> str:
-    """The line of a lane, whose arguments lie from address `at` on; `read` is told of each."""
+    """Format the line of a lane, whose arguments lie from address `at` on.
+
+    `read` is called for each argument.
+    """
     conversion = ""
 
     def take(code: str) -> Any:

@@ -44,7 +44,7 @@ def emit(emitter: Emitter, step: MemoryAccess) -> None:
 
 
 def _predicate(emitter: Emitter, condition: Condition) -> str:
-    """An expression for a condition: bool, shape (n,) or (1,)."""
+    """Return an expression for a condition: bool, shape (n,) or (1,)."""
     if isinstance(condition, tuple):
         how = {"and": "&", "or": "|"}[condition[0]]
         return f"({how.join(f' {_predicate(emitter, part)} ' for part in condition[1:])})"
@@ -53,7 +53,7 @@ def _predicate(emitter: Emitter, condition: Condition) -> str:
 
 
 def address_of(emitter: Emitter, site: Site, where: Operand) -> str:
-    """The address operand as u64; a constant offset goes to the site."""
+    """Return the address operand as u64; a constant offset goes to the site."""
     if not isinstance(where, Address):
         raise PTXSyntaxError(f"expected an address, found {where}")
     base = where.base

@@ -35,7 +35,7 @@ class Registers:
 
     @classmethod
     def of(cls, values: Values, lanes: np.ndarray, whole: int) -> Registers:
-        """Registers that hold just ``values``, arrays over ``lanes``."""
+        """Return registers that hold just ``values``, arrays over ``lanes``."""
         if len(lanes) == whole:
             return cls(lanes, whole, values, NOTHING)
         return cls(lanes, whole, NOTHING, values)
@@ -47,7 +47,7 @@ class Registers:
     def get(self, slot: int, default: None = None) -> np.ndarray | None: ...
 
     def get(self, slot: int, default: np.ndarray | None = None) -> np.ndarray | None:
-        """The value in ``lanes``: shape (n,) or (1,)."""
+        """Return the value in ``lanes``: shape (n,) or (1,)."""
         value = self.own.get(slot)
         if value is not None:
             return value
@@ -76,7 +76,7 @@ class Registers:
         return Registers(self.lanes, self.whole, self.base, made)
 
     def updated(self, made: Values) -> Registers:
-        """These registers with some new values over ``lanes``."""
+        """Return these registers with some new values over ``lanes``."""
         if len(self.lanes) == self.whole:
             return Registers(self.lanes, self.whole, {**self.base, **made}, NOTHING)
         return Registers(self.lanes, self.whole, self.base, {**self.own, **made})
@@ -84,7 +84,9 @@ class Registers:
     def pick(
         self, chosen: np.ndarray, lanes: np.ndarray, live: Collection[int] | None = None
     ) -> Registers:
-        """Those of the lanes at positions ``chosen``, which are ``lanes`` of the wave."""
+        """Return the registers of the lanes at positions ``chosen``, which are ``lanes`` of the
+        wave.
+        """
         own = {
             slot: value if len(value) == 1 else value.take(chosen)
             for slot, value in self.own.items()
@@ -94,7 +96,7 @@ class Registers:
 
 
 def places(parts: list[np.ndarray], wave: Wave) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The union of disjoint sorted lanes, and each part's positions in it."""
+    """Return the union of disjoint sorted lanes, and each part's positions in it."""
     if sum(map(len, parts)) == wave.lanes:
         return wave.all_lanes, parts
     here = np.zeros(wave.lanes, bool)
@@ -113,7 +115,7 @@ def join(
     live: Collection[int] | None,
     dtypes: Sequence[np.dtype],
 ) -> Registers:
-    """The registers of groups that have met, for ``lanes``; ``live`` None means all of them."""
+    """Join the registers of groups that have met, for ``lanes``; ``live`` None means all."""
     first = parts[0]
     base, whole = first.base, first.whole
     slots: set[int] = set().union(*(p.own for p in parts))

@@ -1,4 +1,4 @@
-"""Which lanes run next.
+"""Schedules: the order in which lanes run.
 
 A schedule takes groups from a wave's ``pending`` table, whose keys sort deeper calls first and
 then the lowest program counter. Any order that a schedule picks is one that independent thread
@@ -22,18 +22,18 @@ MEAN = (2, 5, 15)  # blocks that a lane runs before it is held back
 
 
 class Schedule(Protocol):
-    """What a launch asks of a schedule."""
+    """Protocol of a schedule."""
 
     fine: bool  # lanes may part between any two accesses to memory
 
     def waves(self, count: int) -> Iterable[int]:
-        """The order in which waves of blocks start."""
+        """Return the order in which waves of blocks start."""
 
     def take(self, wave: Wave, program: Program) -> Group:
         """Remove the group to run next from ``wave.pending``, which is not empty."""
 
     def goes_on(self, wave: Wave, group: Group) -> bool:
-        """Whether ``group`` may run its next block before anything else is looked at."""
+        """Return True if ``group`` may run its next block before anything else is looked at."""
 
 
 class Lockstep:
@@ -45,7 +45,7 @@ class Lockstep:
     fine = False
 
     def waves(self, count: int) -> Iterable[int]:
-        """The order in which waves of blocks start."""
+        """Return the order in which waves of blocks start."""
         return range(count)
 
     def take(self, wave: Wave, program: Program) -> Group:
@@ -54,18 +54,20 @@ class Lockstep:
         return _merged(groups, program)
 
     def goes_on(self, wave: Wave, group: Group) -> bool:
-        """Whether ``group`` may run its next block before anything else is looked at."""
+        """Return True if ``group`` may run its next block before anything else is looked at."""
         return not wave.pending or group.key < min(wave.pending)
 
 
 class Adversarial:
-    """Warps in random order, and lanes of a warp apart wherever they may part: at branches and
-    between any two accesses to memory that others can reach. Each lane or warp is held back after
-    a random number of steps, until all others have ended, wait or are held back too: whatever can
-    happen between two of its instructions then has the time to happen. Most often that is just
-    after an atomic, where the protocols of several threads go wrong.
+    """Adversarial schedule: warps in random order, and lanes of a warp apart.
 
-    Repeatable: the same seed and launch give the same order.
+    Lanes part wherever they may: at branches and between any two accesses to memory that others can
+    reach. Each lane or warp is held back after a random number of steps, until all others have
+    ended, wait or are held back too: whatever can happen between two of its instructions then has
+    the time to happen. Most often that is just after an atomic, where the protocols of several
+    threads go wrong.
+
+    The order is repeatable: the same seed and launch give the same order.
     """
 
     fine = True
@@ -122,8 +124,11 @@ class Adversarial:
         return self.take(wave, program)
 
     def _patience(self, wave: Wave) -> np.ndarray:
-        """How many blocks each lane may run: int64, shape (lanes,). Most lanes, or warps, are not
-        held back in a round: one that waits for such a lane could not go far ahead of another."""
+        """Return how many blocks each lane may run: int64, shape (lanes,).
+
+        Most lanes, or warps, are not held back in a round: one that waits for such a lane could not
+        go far ahead of another.
+        """
         whole_warps = self.random.integers(2)
         count = wave.warps if whole_warps else wave.lanes
         patience = self.random.geometric(1 / MEAN[self.random.integers(len(MEAN))], count)
@@ -132,7 +137,7 @@ class Adversarial:
         return patience[wave.warp_of] if whole_warps else patience
 
     def _some(self, warps: np.ndarray) -> np.ndarray:
-        """A random part of lanes, given their sorted warp numbers: bool, shape (n,).
+        """Return a random part of lanes, given their sorted warp numbers: bool, shape (n,).
 
         Two times in three warps stay whole: barriers that are missing between warps and inside
         one are both found.

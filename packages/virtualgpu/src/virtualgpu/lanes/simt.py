@@ -93,7 +93,7 @@ def run(wave: Wave) -> bool:
 
 
 def interrupted(stop: BaseException) -> Location | None:
-    """Where a thread of the kernel was when ``stop`` came, from the frame of :func:`run`."""
+    """Return where a thread of the kernel was when ``stop`` came, from the frame of :func:`run`."""
     place = None
     for frame, _ in traceback.walk_tb(stop.__traceback__):
         if frame.f_code is run.__code__ and (group := frame.f_locals.get("group")) is not None:
@@ -119,7 +119,7 @@ def _spins(group: Group, head: int) -> bool:
 
 
 def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Group | None:
-    """Where the lanes go; the group itself where they stay together, else None."""
+    """Send the lanes on; return the group where its lanes stay together, else None."""
     if told := wave.launch.listeners.branched:
         taken = group.spread(~predicate if block.negated else predicate)
         for tell in told:
@@ -151,7 +151,7 @@ def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Gr
 
 
 def _guard(wave: Wave, group: Group, block: Block) -> Group | None:
-    """An instruction under ``@p``: lanes whose predicate is false skip it."""
+    """Let lanes skip an instruction under ``@p`` whose predicate is false."""
     assert block.guard is not None
     slot, negated = block.guard
     value = group.registers.get(slot)

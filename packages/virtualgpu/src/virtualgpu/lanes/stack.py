@@ -1,5 +1,6 @@
-"""A thread's stack: ``alloca``, ``stacksave``, ``stackrestore`` (PTX ISA, "Stack Manipulation
-Instructions").
+"""Stack of a thread: ``alloca``, ``stacksave``, ``stackrestore``.
+
+PTX ISA, "Stack Manipulation Instructions".
 
 The stack grows down from :data:`~virtualgpu.lanes.wave.STACK_TOP` in the thread's local memory,
 the frames of its functions grow up from 0; a thread has MAX_LOCAL bytes for both. Memory of

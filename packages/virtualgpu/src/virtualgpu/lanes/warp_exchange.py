@@ -1,9 +1,10 @@
-"""Instructions by which the lanes of a warp speak with each other (PTX ISA, "Parallel
-Synchronization and Communication Instructions").
+"""Exchange between the lanes of a warp.
 
-A group's lanes are sorted, so the lanes of one warp stand next to each other and reductions
-over warps are reductions over segments. Lanes of a warp that name different member masks, as
-tiles of cooperative groups do, run together but do not speak with each other.
+PTX ISA, "Parallel Synchronization and Communication Instructions".
+
+A group's lanes are sorted, so the lanes of one warp are next to each other and reductions over
+warps are reductions over segments. Lanes of a warp that name different member masks, as tiles of
+cooperative groups do, run together but exchange nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _per_team(group: Group, mask: np.ndarray, values: np.ndarray, reduce: np.ufu
 
 
 def activemask(group: Group) -> np.ndarray:
-    """The lanes of each warp that run this instruction together: uint32, shape (n,)."""
+    """Return the lanes of each warp that run this instruction together: uint32, shape (n,)."""
     return _per_team(group, _EVERYONE, ONE << lane_ids(group), np.bitwise_or)
 
 
@@ -105,8 +106,10 @@ def _square(
 def shuffle(
     mode: str, group: Group, mask: np.ndarray, values: np.ndarray, b: np.ndarray, c: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``shfl.sync``: each lane's value from another lane, whether that lane was in range, and
-    whether it takes part.
+    """Run ``shfl.sync``.
+
+    Returns each lane's value from another lane, whether that lane was in range, and whether it
+    takes part.
 
     ``b`` is the lane or offset, ``c`` packs the clamp (bits 0-4) and segment mask (bits 8-12).
     A source lane that does not take part has no value to give: the result is poison, as the

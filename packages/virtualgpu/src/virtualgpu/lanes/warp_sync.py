@@ -1,5 +1,6 @@
-"""Lanes of a warp that wait for each other: ``bar.warp.sync``, ``shfl.sync`` and the like (PTX
-ISA, "Parallel Synchronization and Communication Instructions").
+"""Lanes of a warp that wait for each other: ``bar.warp.sync``, ``shfl.sync`` and the like.
+
+PTX ISA, "Parallel Synchronization and Communication Instructions".
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ class _Asked(Exception):
 
 
 def exchange(function: Callable[..., Any], group: Group, *operands: np.ndarray) -> Any:
-    """Lanes tell each other something: ``function(group, mask, ...)`` of
-    :mod:`virtualgpu.lanes.warp_exchange`, an array of shape (n,) or a tuple of such.
+    """Exchange values between lanes by ``function(group, mask, ...)``.
+
+    The function is one of :mod:`virtualgpu.lanes.warp_exchange`; it returns an array of shape (n,)
+    or a tuple of such.
 
     Lanes that met others at another instruction have it from :func:`_exchange_apart`.
     """
@@ -36,10 +39,11 @@ def exchange(function: Callable[..., Any], group: Group, *operands: np.ndarray) 
 
 
 def meet(wave: Wave, group: Group, block: Block) -> Group | None:
-    """Wait until all lanes that a warp-synchronous instruction names stand at it, or at another
-    one with the same qualifiers and mask: compilers copy the bodies of loops, and PTX asks for no
-    more ("shfl.sync", "vote.sync": "... have executed shfl.sync with the same qualifiers and same
-    membermask value").
+    """Wait until all lanes that a warp-synchronous instruction names have arrived.
+
+    They may arrive at another instruction with the same qualifiers and mask: compilers copy the
+    bodies of loops, and PTX asks for no more ("shfl.sync", "vote.sync": "... have executed
+    shfl.sync with the same qualifiers and same membermask value").
 
     Lanes that have ended are not waited for. Returns the lanes that may go on.
     """
@@ -95,7 +99,7 @@ def _elsewhere(wave: Wave, block: Block) -> list[Group]:
 
 
 def _all_complete(wave: Wave, waiting: list[Group]) -> list[np.ndarray]:
-    """Which lanes of each group have all that they name in one of the groups."""
+    """Return which lanes of each group have all that they name in one of the groups."""
     group, blocks = waiting[-1], wave.launch.program.blocks
     if len(waiting) == 1:
         if group.full:
@@ -122,8 +126,10 @@ def _tell(wave: Wave, going: list[Group], block: Block) -> None:
 
 
 def _exchange_apart(going: list[Group]) -> None:
-    """Make the exchange of lanes that stand at several instructions, and leave each group's part
-    of it where :func:`exchange` finds it. Nothing in a block comes before its exchange."""
+    """Make the exchange of lanes at several instructions, for :func:`exchange` to find.
+
+    Each group's part of the result is kept. Nothing in a block comes before its exchange.
+    """
     wave = going[0].wave
     given: list[tuple[np.ndarray, ...]] = []
     function: Callable[..., Any] | None = None
@@ -155,7 +161,7 @@ def _member_mask(group: Group, block: Block) -> np.ndarray:
 
 
 def _complete(wave: Wave, lanes: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Which of ``lanes`` have all that their mask names beside them: bool, shape (n,).
+    """Return which of ``lanes`` have all that their mask names beside them: bool, shape (n,).
 
     ``mask`` is uint32, shape (1,) or (n,). Lanes of a warp that name different masks wait for
     their own company only.

@@ -24,7 +24,7 @@ STACK_TOP = 1 << 23
 
 
 class Geometry:
-    """Which thread, warp and block each lane of a wave is: the same for all full waves.
+    """Thread, warp and block of each lane of a wave: the same for all full waves.
 
     Arrays are int64, shape (lanes,), and made when first asked for.
     """
@@ -187,7 +187,7 @@ class Wave:
         size: int,
         blocks: np.ndarray | None = None,
     ) -> np.ndarray:
-        """What memory holds now.
+        """Return what memory holds now.
 
         Parameters
         ----------
@@ -223,13 +223,16 @@ class Wave:
         return np.zeros(self.lanes, np.int64)
 
     def on_stack(self, addresses: np.ndarray, lanes: np.ndarray, size: int) -> np.ndarray:
-        """Which local addresses (uint64, shape (n,)) have ``size`` bytes of their lane's stack."""
+        """Return which local addresses have ``size`` bytes of their lane's stack.
+
+        Addresses are uint64, shape (n,).
+        """
         low = (STACK_TOP - self.stack_used[lanes]).astype(np.uint64)
         inside: np.ndarray = (addresses >= low) & (addresses <= np.uint64(STACK_TOP - size))
         return inside
 
     def local_offset(self, addresses: np.ndarray) -> np.ndarray:
-        """Where local addresses (uint64) are in a lane's part of ``local``."""
+        """Return the offsets of local addresses (uint64) in a lane's part of ``local``."""
         if not self.stack_bytes:
             return addresses
         # No frame reaches half of STACK_TOP: it is eight times MAX_LOCAL.
@@ -246,7 +249,10 @@ class Wave:
 
     def grow_local(self, nbytes: int, stack: int = 0) -> None:
         """Make at least ``nbytes`` of local memory for each lane's frames and ``stack`` for its
-        stack; what is there stays."""
+        stack.
+
+        What is there stays.
+        """
         if nbytes <= self.frame_bytes and stack <= self.stack_bytes:
             return
         frames, top = self.frame_bytes, self.stack_bytes

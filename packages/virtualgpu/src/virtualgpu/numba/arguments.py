@@ -22,7 +22,7 @@ from virtualgpu.memory.plain_dtypes import demand_plain
 
 
 class ArrayLayout(NamedTuple):
-    """How a compiler hands an array over: ``fixed`` parameters and two for each dimension.
+    """Layout of an array argument: ``fixed`` parameters and two for each dimension.
 
     ``address`` is the number of the one that holds element 0's address. Where an offset follows it
     and strides count elements, ``item_size`` tells how many bytes an element of a type has; None
@@ -41,7 +41,7 @@ NUMBA_CUDA = ArrayLayout(fixed=5, address=4)
 def array_parameters(
     py_func, argument_types: Iterable, layout: ArrayLayout = NUMBA_CUDA, types: Any = None
 ) -> tuple[ArrayParameter, ...]:
-    """Where the arrays among a kernel's arguments lie in its parameters.
+    """Return the positions of array arguments in a kernel's parameters.
 
     ``types`` are Numba's, or those of its successor. None are told from the first argument on
     whose parameters only an extension knows, and no array of elements that only one knows.
@@ -74,7 +74,7 @@ def array_parameters(
 
 
 def view_class(devicearray):
-    """A strided view of device memory that frees what it owns when it is gone."""
+    """Return a class of strided device views that free what they own when they are gone."""
 
     class DeviceView(devicearray._StridedMemoryViewShim):
         __slots__ = ("__weakref__", "base", "host", "nbytes")
@@ -83,7 +83,7 @@ def view_class(devicearray):
 
 
 def to_strided_memory_view(devicearray, DeviceView):
-    """Replacement for numba-cuda's function of that name."""
+    """Return the replacement for numba-cuda's function of that name."""
     from cuda.core.utils import StridedMemoryView
     from numba.cuda.cudadrv import driver
 
@@ -163,7 +163,7 @@ def to_strided_memory_view(devicearray, DeviceView):
 
 
 def _outside() -> int:
-    """How many frames above the caller's code lies that is neither Numba's nor ours."""
+    """Return the number of frames above that belong to Numba or to this package."""
     inside = tuple(
         os.path.join(os.path.dirname(module.__file__ or ""), "")
         for module in (sys.modules["virtualgpu"], sys.modules["numba.cuda"])
@@ -175,7 +175,10 @@ def _outside() -> int:
 
 
 def out_to_device(convert):
-    """Replacement for ``Out.to_device`` and ``InOut.to_device``: copies back after the launch."""
+    """Return the replacement for ``Out.to_device`` and ``InOut.to_device``.
+
+    It copies back after the launch.
+    """
 
     def to_device(self, retr, stream=0):
         view, copied = convert(self.value, stream, copy=self.__class__.copy_input)

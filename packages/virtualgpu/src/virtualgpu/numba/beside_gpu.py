@@ -34,7 +34,7 @@ _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
 @contextmanager
 def reroute() -> Iterator[None]:
-    """Launches of ``numba.cuda`` kernels inside the ``with`` run on the virtual GPU.
+    """Run launches of ``numba.cuda`` kernels inside the context on the virtual GPU.
 
     Arguments are arrays of NumPy, numba.cuda, CuPy, JAX and Awkward, numbers and tuples of them;
     raises :class:`TypeError` for others. Two views of one array are copied apart.
@@ -157,7 +157,7 @@ class _Arguments:
 
 
 def _number(value: Any) -> np.generic | None:
-    """A number in the type that numba gives it."""
+    """Return a number in the type that numba gives it."""
     if isinstance(value, np.generic):
         return value
     kinds: tuple[tuple[type, Any], ...] = (
@@ -173,8 +173,10 @@ def _number(value: Any) -> np.generic | None:
 
 
 def _load(dispatcher, signature: tuple, machine: Device) -> tuple[Any, str, bool]:
-    """The kernel's module and entry on the machine, compiled for these types, and whether its
-    blocks wait for each other."""
+    """Return the kernel's module and entry on the machine, compiled for these types.
+
+    The last result is whether its blocks wait for each other.
+    """
     from numba import cuda
 
     from virtualgpu.ptx import parse

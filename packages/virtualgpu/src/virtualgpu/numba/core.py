@@ -111,7 +111,7 @@ class ObjectCode:
         return _from_cache, (self.texts, names, arrays)
 
     def loaded(self, device: devices.Device | None = None):
-        """What ``device`` (the current one) holds of it: its module, loaded once."""
+        """Return the module that ``device`` (the current one) holds of it, loaded once."""
         device = device or devices.current()
         return self._loaded.get_or(lambda: device.load(self.texts, kernel_names), device)
 

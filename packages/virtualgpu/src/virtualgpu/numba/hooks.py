@@ -130,7 +130,7 @@ def activate() -> None:
 
 
 def _with(module, **others):
-    """A module whose attributes are those of ``module``, ``others`` apart."""
+    """Return a module with the attributes of ``module``, except for ``others``."""
     made = ModuleType(module.__name__)
     made.__getattr__ = lambda name: getattr(module, name)
     made.__dict__.update(others)
@@ -161,8 +161,10 @@ def _plain_init(init):
 
 
 def _let_go(driver) -> None:
-    """Close the library that numba-cuda opened when it was imported, and which has no device: its
-    calls go through cuda.bindings."""
+    """Close the library that numba-cuda opened on import, and which has no device.
+
+    Its calls go through cuda.bindings.
+    """
     import _ctypes
 
     if (library := vars(driver).pop("lib", None)) is not None:
@@ -207,7 +209,7 @@ def _forget_devices(driver, devices) -> None:
 
 
 def _while_active(make):
-    """Finalizers that do nothing after :func:`deactivate`."""
+    """Wrap finalizers so that they do nothing after :func:`deactivate`."""
 
     def make_finalizer(*arguments):
         core = make(*arguments)
@@ -347,7 +349,7 @@ def _three(dimensions) -> tuple[int, int, int]:
 
 
 def _bytes(value, size: int) -> bytes:
-    """A kernel argument as the bytes of a parameter of ``size`` bytes."""
+    """Return a kernel argument as the bytes of a parameter of ``size`` bytes."""
     if isinstance(value, np.generic):
         raw = value.tobytes()
     elif isinstance(value, float):

@@ -21,7 +21,7 @@ class CompiledKernel(NamedTuple):
 
 
 def is_kernel(value: object) -> bool:
-    """Whether ``value`` came out of ``@cuda.jit`` and can be launched."""
+    """Return True if ``value`` came out of ``@cuda.jit`` and can be launched."""
     from numba.cuda.dispatcher import CUDADispatcher
 
     return isinstance(value, (CUDADispatcher, *classes)) and not value.targetoptions.get("device")  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ _LIBRARIES = {"numba", "awkward", "virtualgpu"}
 
 
 class _Now(threading.local):
-    """What this thread compiles: a kernel, soon; a function with lines alone."""
+    """Compilation of this thread: a kernel, soon; a function with lines alone."""
 
     kernel = False
     alone = False
@@ -95,7 +95,7 @@ def _with_lines(compile_cuda: Callable) -> Callable:
 
 
 def _of_descriptions(error: Exception) -> bool:
-    """Whether a kernel may have failed for what was to be told of its variables alone."""
+    """Return True if a kernel may have failed only because of debug information on variables."""
     return any(
         frame.f_globals.get("__name__") == "numba.cuda.debuginfo"
         for frame, _ in traceback.walk_tb(error.__traceback__)
@@ -103,7 +103,7 @@ def _of_descriptions(error: Exception) -> bool:
 
 
 def _lines_alone() -> type:
-    """A builder of debug information that writes lines alone where :data:`now` says so."""
+    """Return a builder of debug information that writes lines alone where :data:`now` says so."""
     from numba.cuda.debuginfo import CUDADIBuilder
 
     class Lines(CUDADIBuilder):

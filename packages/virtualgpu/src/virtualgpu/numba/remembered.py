@@ -1,4 +1,4 @@
-"""What numba-cuda works out many times while it compiles one kernel, worked out once.
+"""Cache of what numba-cuda computes repeatedly while it compiles one kernel.
 
 None of it changes a kernel's IR or PTX. Of the time that Numba takes for a kernel, a seventh:
 
@@ -53,7 +53,7 @@ def _kept(original: Callable[[Any], int]) -> Callable[[Any], int]:
 
 
 def _values(self: Any) -> dict[str, Any]:
-    """As the original: every option, in their order, with its value or its default."""
+    """Return every option, in order, with its value or default, as the original does."""
     given = self._values
     return {
         name: given[name] if name in given else option.default

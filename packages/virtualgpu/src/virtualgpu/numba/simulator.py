@@ -33,7 +33,7 @@ def take_its_place() -> None:
 
 
 def switch_off() -> str:
-    """As :func:`take_its_place`, without a warning: its words, "" where the simulator was off."""
+    """Switch the simulator off without a warning; return the message, "" where it was off."""
     asked = _asked()
     read = [sys.modules[name] for name in _CONFIGURATIONS if name in sys.modules]
     if not asked and not any(getattr(one, "ENABLE_CUDASIM", 0) for one in read):
@@ -61,7 +61,7 @@ def switch_off() -> str:
 
 
 def _asked() -> str:
-    """What asks for the simulator: the variable, the file, or "" for neither."""
+    """Return what asks for the simulator: the variable, the file, or "" for neither."""
     value = os.environ.get(VARIABLE)
     if value is not None:
         return VARIABLE if value.strip() not in ("", "0") else ""

@@ -1,5 +1,6 @@
-"""The body of one PTX function: scopes, registers, labels, instructions (PTX ISA, "Directives",
-"Instructions").
+"""Parser of one PTX function body: scopes, registers, labels, instructions.
+
+PTX ISA, "Directives", "Instructions".
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
 
 class Declarations(Tokens):
-    """What a body asks of its parser: the variables it declares, and where results go."""
+    """Protocol of a body's parser: the variables it declares, and where results go."""
 
     result: Module
     locations: list[tuple[Instruction | Function, tuple[tuple[int, int], ...]]]
@@ -112,7 +113,7 @@ class Body:
         self.find_labels()
 
     def variable(self, variable: Variable) -> None:
-        """A variable under a name that no other scope or function uses."""
+        """Add a variable under a name that no other scope or function uses."""
         name, function = variable.name, self.function
         unique = name + self.scopes[-1].get("", "")
         if variable.space == "shared":
@@ -224,7 +225,7 @@ class Body:
         p.expect(";")
 
     def resolve(self, name: str) -> str | None:
-        """The unique name of a register, or None where no register of that name is declared."""
+        """Return the unique name of a register, or None where none of that name is declared."""
         try:
             return self.resolved[name]
         except KeyError:

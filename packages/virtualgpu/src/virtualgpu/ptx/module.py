@@ -1,4 +1,4 @@
-"""What a parsed PTX module is made of: plain records, no behaviour.
+"""Records of a parsed PTX module, without behaviour.
 
 Names follow the PTX ISA, "State Spaces, Types, and Variables" and "Instruction Operands".
 """

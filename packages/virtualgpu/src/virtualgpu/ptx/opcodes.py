@@ -1,4 +1,4 @@
-"""What each opcode of PTX is, in one table: what decodes it, what it counts as, what it can do.
+"""Opcodes of PTX in one table: decoder, class, and possible effects.
 
 Everything that asks "is this a load?", "does it end a basic block?", "what class is it counted
 in?" asks here: the decoder, both back ends, the analyses of loops and of order, the counters and
@@ -60,7 +60,7 @@ class Opcode:
 
     @property
     def pure(self) -> bool:
-        """Whether its result depends on its operands alone."""
+        """Return True if its result depends on its operands alone."""
         return self.family in ("data", "move", "address")
 
 
@@ -168,7 +168,7 @@ OPCODES = _table()
 
 
 def of_family(*families: str) -> frozenset[str]:
-    """The names of the opcodes of some families."""
+    """Return the names of the opcodes of some families."""
     return frozenset(name for name, opcode in OPCODES.items() if opcode.family in families)
 
 
@@ -183,20 +183,27 @@ _UNKNOWN = Opcode("", "", "", "other")
 
 
 def traits(instruction: Instruction) -> Opcode:
-    """The traits of an instruction's opcode; of an unknown one, that it does nothing but write its
-    first operand."""
+    """Return the traits of an instruction's opcode.
+
+    An unknown one only writes its first operand.
+    """
     return OPCODES.get(instruction.opcode, _UNKNOWN)
 
 
 def has_result(instruction: Instruction) -> bool:
-    """Whether the first operand is written: ``bar.red`` gives a result, ``bar.sync`` none."""
+    """Return True if the first operand is written.
+
+    ``bar.red`` gives a result, ``bar.sync`` none.
+    """
     opcode = traits(instruction)
     return opcode.result or (opcode.family == "barrier" and "red" in instruction.modifiers)
 
 
 def waits_for_warp(instruction: Instruction) -> bool:
-    """Whether it runs once the lanes of its mask have met: ``.sync`` forms of warp operations and
-    of matrix instructions, and ``bar.warp.sync``."""
+    """Return True if it runs once the lanes of its mask have met.
+
+    These are ``.sync`` forms of warp operations and of matrix instructions, and ``bar.warp.sync``.
+    """
     opcode = traits(instruction)
     if opcode.family == "barrier":
         return "warp" in instruction.modifiers

@@ -59,12 +59,15 @@ def parse(text: str) -> Module:
 
 @lru_cache(maxsize=1024)
 def _is_librarys(filename: str) -> bool:
-    """The toolkit's or Triton's: what is inlined from it counts as the line that calls it."""
+    """Return True for a file of the toolkit or of Triton.
+
+    What is inlined from it counts as the line that calls it.
+    """
     return _LIBRARIES.search(filename) is not None
 
 
 def source_name(path: str) -> str:
-    """What Python calls the file that ``.file`` names.
+    """Return Python's name of the file that ``.file`` names.
 
     IPython and ``exec`` compile under names such as ``<ipython-input-2-9b43365d>``, by which
     Python's linecache has the lines; the compiler puts the working directory before them.
@@ -312,8 +315,10 @@ class Parser(Declarations):
         return tuple(found)
 
     def register_parameter(self) -> Variable:
-        """``.reg .u32 name``: the body's own register (PTX ISA, "Kernel and Function Directives:
-        .func")."""
+        """Parse ``.reg .u32 name``, the body's own register.
+
+        PTX ISA, "Kernel and Function Directives: .func".
+        """
         element = self.next()[1:]
         if element not in TYPE_SIZES:
             self.fail(f"unknown register type .{element}")

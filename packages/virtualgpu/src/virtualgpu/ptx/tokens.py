@@ -117,7 +117,7 @@ class Tokens:
 
 
 def integer_literal(token: str) -> int:
-    """The value of an integer literal. Raises ValueError where it has more than 64 bits."""
+    """Return the value of an integer literal. Raises ValueError where it has more than 64 bits."""
     token = token.rstrip("U")
     if token[:2] in ("0x", "0X"):
         value = int(token, 16)

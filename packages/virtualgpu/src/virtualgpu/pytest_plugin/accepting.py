@@ -20,8 +20,10 @@ FORM = "file.py:LINE: reason, or kernel: reason"
 
 @dataclass(frozen=True)
 class Acceptance:
-    """A kernel, or a file (its name, or more of its path) and a line, and why what is found there
-    is accepted."""
+    """Accepted finding: a kernel, or a file and a line, and the reason.
+
+    The file is given by its name, or more of its path.
+    """
 
     place: str
     line: int | None
@@ -31,7 +33,7 @@ class Acceptance:
         return self.place if self.line is None else f"{self.place}:{self.line}"
 
     def covers(self, finding: Finding) -> bool:
-        """Whether ``finding`` is at this place."""
+        """Return True if ``finding`` is at this place."""
         if self.line is None:
             return finding.kernel == self.place
         places = [(finding.filename, finding.line)]
@@ -47,7 +49,10 @@ class Acceptance:
 
 
 def read(entries: Iterable[str]) -> tuple[Acceptance, ...]:
-    """Acceptances from their texts. Raises ValueError with the text that has another form."""
+    """Return acceptances from their texts.
+
+    Raises ValueError with a text that has another form.
+    """
     found = []
     for text in filter(None, map(str.strip, entries)):
         match = _ENTRY.fullmatch(text)
@@ -65,7 +70,7 @@ def read(entries: Iterable[str]) -> tuple[Acceptance, ...]:
 def split(
     findings: Iterable[Finding], accepted: Iterable[Acceptance]
 ) -> tuple[list[Finding], dict[Acceptance, int]]:
-    """(what is not accepted, how often each acceptance was needed)."""
+    """Split findings: those not accepted, and how often each acceptance was needed."""
     left: list[Finding] = []
     needed: dict[Acceptance, int] = {}
     for finding in findings:

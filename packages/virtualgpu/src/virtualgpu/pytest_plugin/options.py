@@ -1,4 +1,4 @@
-"""What a run of ``pytest --virtual-gpu`` is told: options, entries in its file, markers."""
+"""Settings of a run of ``pytest --virtual-gpu``: options, configuration, markers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SEED = "virtualgpu_seed"
 
 @dataclass(frozen=True)
 class Settings:
-    """How a test's kernels run. Without seeds threads run in lockstep."""
+    """Settings for a test's kernels. Without seeds threads run in lockstep."""
 
     seeds: tuple[int, ...] = ()
     time_limit: float = TIME_LIMIT  # seconds
@@ -118,7 +118,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def known_options(config: pytest.Config) -> argparse.Namespace:
-    """The options' values, also before all plugins have said which options there are."""
+    """Return the options' values, even before all plugins have added theirs."""
     known = config.known_args_namespace
     return known if hasattr(known, "virtual_gpu") else config.option
 
@@ -133,7 +133,7 @@ def refuse_without_switch(config: pytest.Config) -> None:
 
 
 def of_run(config: pytest.Config) -> Settings:
-    """What options say, and where they are silent the configuration file and the environment.
+    """Return the settings of options, else of the configuration file and the environment.
 
     Raises pytest.UsageError for values that mean nothing.
     """
@@ -199,7 +199,7 @@ def _standins(config: pytest.Config, options: argparse.Namespace) -> tuple[str, 
 
 
 def of_test(node: pytest.Item, run: Settings) -> Settings:
-    """What a test's markers say, and where they are silent ``run``.
+    """Return the settings of a test's markers, else those of ``run``.
 
     Raises pytest.UsageError for values that mean nothing.
     """
@@ -239,7 +239,7 @@ def of_test(node: pytest.Item, run: Settings) -> Settings:
 
 
 def seed(value: Any) -> int:
-    """A whole number from 0. Raises ValueError."""
+    """Parse a whole number from 0. Raises ValueError."""
     number = int(value)
     if number < 0 or isinstance(value, float):
         raise ValueError(value)
@@ -247,7 +247,7 @@ def seed(value: Any) -> int:
 
 
 def several(value: Any) -> int:
-    """A whole number from 1. Raises ValueError."""
+    """Parse a whole number from 1. Raises ValueError."""
     number = seed(value)
     if not number:
         raise ValueError(value)
@@ -255,7 +255,7 @@ def several(value: Any) -> int:
 
 
 def seconds(value: Any) -> float:
-    """A positive number. Raises ValueError."""
+    """Parse a positive number. Raises ValueError."""
     number = float(value)
     if not 0 < number < math.inf:
         raise ValueError(value)

@@ -1,4 +1,4 @@
-"""Which stand-ins a project's own metadata asks for.
+"""Stand-ins that a project's own metadata asks for.
 
 Many libraries ask whether cuDF or CuPy is there (``try: import cudf``) and take other ways if it
 is: a stand-in that answers a project that never asked for the package changes its tests.
@@ -23,7 +23,7 @@ _WRITTEN = re.compile(
 
 
 def standins_of(root: Path) -> list[str] | None:
-    """The stand-ins for packages that the project in ``root`` lists or that are installed.
+    """Return the stand-ins for packages that the project lists or that are installed.
 
     None, which means all, where nothing there says what the project needs.
     """
@@ -36,7 +36,7 @@ def standins_of(root: Path) -> list[str] | None:
 
 
 def _metadata(root: Path) -> Iterator[str]:
-    """The names of what a project needs, "" for a file that lists nothing of it."""
+    """Yield the names of what a project needs, "" for a file that lists nothing of it."""
     if (file := root / "pyproject.toml").is_file():
         tables = tomllib.loads(file.read_text(encoding="utf-8", errors="replace"))
         if "project" in tables or "poetry" in tables.get("tool", {}):
@@ -57,7 +57,7 @@ def _metadata(root: Path) -> Iterator[str]:
 
 
 def _requirements(listed: Any) -> Iterator[str]:
-    """The packages' names in lists of requirements, and in tables of such lists."""
+    """Yield the packages' names in lists of requirements, and in tables of such lists."""
     if isinstance(listed, dict):
         for group in listed.values():
             yield from _requirements(group)

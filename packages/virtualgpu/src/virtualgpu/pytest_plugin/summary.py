@@ -1,4 +1,4 @@
-"""What a run of ``pytest --virtual-gpu`` says: headings, the last lines, GitHub's annotations."""
+"""Summary of a run of ``pytest --virtual-gpu``: headings, last lines, GitHub's annotations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def note(report: Any, found: Report, wrong: Report, needed: Mapping[Acceptance, 
 
 
 def _path(finding: Finding, config: pytest.Config) -> str:
-    """A file of the project by its path there, any other by its name."""
+    """Return the path of a file relative to the project, or the name of any other."""
     path = Path(finding.filename or "")
     if path.is_relative_to(config.rootpath):
         return path.relative_to(config.rootpath).as_posix()
@@ -117,7 +117,7 @@ class Summary:
         return result
 
     def _of_accepted(self) -> Iterator[str]:
-        """What was accepted and why; what the run's own entries accept and did not come."""
+        """Yield what was accepted and why, and unused acceptances of the run."""
         for (place, reason), count in self._accepted.items():
             yield f"accepted at {place}, {many(count, 'time')}: {reason}"
         if not self._chosen.unchecked:

@@ -1,4 +1,4 @@
-"""What watches a run of ``pytest --virtual-gpu``: conftest files, collection, and each test."""
+"""Observers of a run of ``pytest --virtual-gpu``: conftest files, collection, and each test."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Watching:
         return report
 
     def _told_of(self, item: pytest.Item, found: Report) -> Report:
-        """What there is to tell of a phase; what was accepted is noted with the test."""
+        """Return what there is to report of a phase; what was accepted is noted with the test."""
         wrong, needed = _to_tell(found, item.stash.get(_CHOSEN, self._run))
         known = item.stash.setdefault(_NEEDED, {})
         for one, count in needed.items():
@@ -171,7 +171,7 @@ class Watching:
         return f"{heading(wrong.findings, self._config)}\nvirtual GPU, {wrong}"
 
     def _streams(self, chosen: Settings) -> tuple[Observer, ...]:
-        """What looks for missing synchronisation, if that was chosen; it remembers all work."""
+        """Return the observer of missing synchronisation, if chosen; it remembers all work."""
         if not chosen.streams:
             return ()
         from virtualgpu.observed import streamcheck
@@ -180,7 +180,7 @@ class Watching:
 
     @contextmanager
     def _watched(self, chosen: Settings, streams: tuple[Observer, ...]) -> Iterator[None]:
-        """Launches inside the ``with`` run as it was chosen."""
+        """Run launches inside the context as chosen."""
         with ExitStack() as stack:
             stack.enter_context(_time_limit(chosen.time_limit))
             for seed in chosen.seeds:
@@ -190,7 +190,7 @@ class Watching:
             yield
 
     def _take(self) -> Report:
-        """What was found since this was last asked."""
+        """Return what was found since the last call."""
         report = self._report
         taken = Report(list(report.findings), report.launches, list(report.notes))
         report.findings.clear()
@@ -200,21 +200,27 @@ class Watching:
 
 
 def _to_tell(found: Report, chosen: Settings) -> tuple[Report, dict[Acceptance, int]]:
-    """A report without what an exception told already, which the test may have expected, and
-    without what is accepted; and how often each acceptance was needed."""
+    """Return a report without what is known or accepted.
+
+    An exception may have reported a finding already, which the test may have expected. Also returns
+    how often each acceptance was needed.
+    """
     left, needed = split((one for one in found.findings if one.kind not in RAISED), chosen.accepted)
     return replace(found, findings=left), needed
 
 
 def _as_finding(error: VirtualGPUError) -> Finding:
-    """An error that stopped a launch; its name where there is no kind for it."""
+    """Return an error that stopped a launch as a finding.
+
+    It keeps the error's name where there is no kind for it.
+    """
     finding = from_error(error, "", 0)
     return finding if finding.kind != "other" else replace(finding, kind=type(error).__name__)
 
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Launches on the current device may use so much processor time."""
+    """Limit the processor time of launches on the current device."""
     device = devices.current()
     if not isinstance(device, VirtualDevice):  # one in another process keeps its own
         yield

@@ -1,4 +1,4 @@
-"""Which package answers to ``numba.cuda``: numba-cuda, or its successor numba-cuda-mlir.
+"""Choice of the package that answers to ``numba.cuda``: numba-cuda or numba-cuda-mlir.
 
 ``VIRTUALGPU_NUMBA`` names one; by default numba-cuda answers where it is installed, else the
 successor. Where the successor is chosen, ``from numba import cuda`` gives ``numba_cuda_mlir.cuda``,
@@ -44,8 +44,10 @@ def _is_installed(package: str) -> bool:
 
 
 def said() -> str:
-    """Which package answers, its version where it is known, and why. Raises ValueError as
-    :func:`chosen` does."""
+    """Return the chosen package, its version where it is known, and the reason.
+
+    Raises ValueError as :func:`chosen` does.
+    """
     package = chosen()
     why = (
         f"by {VARIABLE}"
@@ -89,7 +91,7 @@ def give_back() -> None:
 
 
 def is_taken() -> bool:
-    """Whether ``numba.cuda`` is the successor's."""
+    """Return True if ``numba.cuda`` is the successor's."""
     return any(isinstance(one, _Finder) for one in sys.meta_path)
 
 

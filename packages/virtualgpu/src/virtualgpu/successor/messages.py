@@ -62,7 +62,7 @@ def activate() -> None:
 
 
 def is_active() -> bool:
-    """Whether its launches come to a device of ours."""
+    """Return True if its launches come to a device of this package."""
     return _on
 
 
@@ -138,7 +138,7 @@ def _raised(raise_error):
 
 
 def _both(error: VirtualGPUError) -> Exception:
-    """The machine's error as one of cuda.core too, which a program written for a GPU catches."""
+    """Return the machine's error as one of cuda.core too, which GPU programs catch."""
     from cuda.core._utils.cuda_utils import CUDAError
 
     if type(error) is LaunchError:  # as for numba-cuda

@@ -45,7 +45,7 @@ def accept() -> None:
 
 
 def successors(kind: Any) -> Any:
-    """The successor's type that means what ``kind``, a type of Numba's, does; others as they are.
+    """Return the successor's type for Numba's type ``kind``; others as they are.
 
     Raises TypeError for a type that the successor has not.
     """

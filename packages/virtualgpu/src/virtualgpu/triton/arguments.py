@@ -29,7 +29,7 @@ FORMATS = {
 
 
 def on_device(argument: Any, address: Callable[[Any], int]) -> Any:
-    """An argument with ``address(tensor)`` in place of each CPU tensor of PyTorch."""
+    """Return an argument with ``address(tensor)`` in place of each CPU tensor of PyTorch."""
     if isinstance(argument, tuple):
         return tuple(on_device(one, address) for one in argument)
     return address(argument) if is_host_tensor(argument) else argument

@@ -1,4 +1,4 @@
-"""What Triton asks of a GPU's driver, answered by the current device of :mod:`virtualgpu.devices`.
+"""Driver interface of Triton, implemented by the current device of :mod:`virtualgpu.devices`.
 
 The names are those of Triton's ``DriverBase`` and of its driver for NVIDIA's GPUs.
 """
@@ -41,7 +41,7 @@ class VirtualUtils:
     """In place of ``CudaUtils``, which is built by a C compiler."""
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int):
-        """``(module, function, registers, spills, most threads of a block)`` from PTX.
+        """Return ``(module, function, registers, spills, most threads of a block)`` from PTX.
 
         Raises LinkError, PTXSyntaxError, UnsupportedInstruction.
         """
@@ -138,7 +138,7 @@ class VirtualLauncher:
 
 
 def _allocate(allocator, nbytes: int, alignment: int, stream):
-    """What a kernel needs beside its arguments, from the allocator that the user has set."""
+    """Allocate what a kernel needs beside its arguments, by the user's allocator."""
     return allocator.get()(nbytes, alignment, stream) if nbytes else None
 
 
@@ -172,7 +172,7 @@ class VirtualDriver(DriverBase):
         raise NotImplementedError("no launcher is compiled for the virtual GPU")
 
     def get_active_torch_device(self):
-        """Where to make tensors: on the CPU, from which each launch copies them and back."""
+        """Return the CPU as the place for tensors, from which launches copy them and back."""
         import torch
 
         return torch.device("cpu")

@@ -48,7 +48,7 @@ def _adapt(triton: ModuleType) -> None:
     _before.append((driver, driver._active, knobs.runtime, theirs))
 
     def end_at_ptx(backend=None, stages=None, options=None, language=None, capability=None):
-        """As the last stage, hand on the PTX in place of the machine code of a GPU.
+        """Return the PTX, as the last stage, in place of the machine code of a GPU.
 
         Called with nothing: ``(key, hash)``, which tell what comes from these stages.
         """

@@ -1,5 +1,6 @@
-"""Decoding of asynchronous copies, of barriers in shared memory and of what launches depend on
-(PTX ISA, "cp.async", "mbarrier", "griddepcontrol", "setmaxnreg").
+"""Decoding of asynchronous copies, barriers in shared memory and dependent launches.
+
+PTX ISA, "cp.async", "mbarrier", "griddepcontrol", "setmaxnreg".
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NO_BULK = (
 def _options(
     instruction: Instruction, modifiers: Collection[str], *groups: Collection[str]
 ) -> list[str | None]:
-    """Of each group of modifiers the one that is there, in the order of the grammar."""
+    """Return the present modifier of each group, in the order of the grammar."""
     left, found = list(modifiers), []
     for group in groups:
         found.append(left.pop(0) if left and left[0] in group else None)
@@ -142,7 +143,7 @@ def _arrival(emitter: Emitter, instruction: Instruction, rest: list[str]) -> Non
 
 
 def _bulk(emitter: Emitter, instruction: Instruction, rest: list[str]) -> None:
-    """From global to the block's own shared memory, as an mbarrier's bytes."""
+    """Emit a bulk copy from global to the block's own shared memory, as an mbarrier's bytes."""
     known = (_SHARED[1:], ("global",), ("mbarrier:complete_tx:bytes",), ("L2:cache_hint",))
     if len(rest) < 3 or any(word not in group for word, group in zip(rest, known, strict=False)):
         raise UnsupportedInstruction(f"{instruction.name}: {_NO_BULK}")
@@ -170,7 +171,7 @@ def barrier(emitter: Emitter, instruction: Instruction) -> None:
 def _object(
     emitter: Emitter, instruction: Instruction, kind: str, space: str | None, at: int
 ) -> str:
-    """The first arguments: site, group, address."""
+    """Return the first arguments: site, group, address."""
     site = Site(instruction, emitter.program.display, kind, "shared" if space else "generic", U64)
     site.cluster = space == "shared:cluster"
     if kind != "store":  # what waits and arrives does not race

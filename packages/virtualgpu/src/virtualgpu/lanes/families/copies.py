@@ -1,10 +1,11 @@
-"""Asynchronous copies from global to shared memory (PTX ISA, "Data Movement and Conversion
-Instructions: Asynchronous copy").
+"""Asynchronous copies from global to shared memory.
+
+PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy".
 
 A copy's data arrive at the latest moment that the ISA allows: at the wait of the thread that began
-it, or when a thread waits for an ``mbarrier`` that only copies have yet to arrive at. Who reads
-sooner sees what was there before; observers hear when copies begin and arrive. Source and target
-are checked where the copy begins. Copies that no thread waits for never arrive.
+it, or when a thread waits for an ``mbarrier`` that only copies have yet to arrive at. A thread that
+reads sooner sees what was there before; observers are notified when copies begin and arrive. Source
+and target are checked where the copy begins. Copies that no thread waits for never arrive.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PIECES = {16: ("u4", 4), 8: ("u4", 2), 4: ("u4", 1), 2: ("u2", 1), 1: ("u1", 1)
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """What one instruction copies: one element per lane (per 16 bytes, of a bulk copy).
+    """Copy by one instruction: one element per lane (per 16 bytes, of a bulk copy).
 
     ``targets`` are addresses in the block's shared memory, ``read`` how many of the bytes come from
     ``sources``; zeros follow. ``number`` says which of the lane's groups of copies it belongs to,
@@ -113,8 +114,11 @@ def commit(group: Group) -> None:
 
 
 def wait(most: int | None, group: Group) -> None:
-    """``cp.async.wait_group``: at most the ``most`` latest groups of a lane may still be under
-    way; None (``wait_all``): nothing at all."""
+    """Run ``cp.async.wait_group``.
+
+    At most the ``most`` latest groups of a lane may still be in flight; with None (``wait_all``),
+    nothing at all.
+    """
     copies = of(group.wave)
     limit = np.full(group.wave.lanes, -1)
     limit[group.lanes] = (
@@ -126,8 +130,10 @@ def wait(most: int | None, group: Group) -> None:
 
 
 def arrive(more: bool, site: Site, group: Group, address: np.ndarray) -> None:
-    """``cp.async.mbarrier.arrive``: an arrival at an object when all copies that the lane has begun
-    so far are there."""
+    """Run ``cp.async.mbarrier.arrive``.
+
+    It arrives at an object when all copies that the lane has begun so far have arrived.
+    """
     copies, lanes = of(group.wave), group.lanes
     begun = [(copy, np.isin(copy.lanes, lanes)) for copy in copies.pending]
 
@@ -195,7 +201,7 @@ def _places(
 
 
 def _begin(source: Site, group: Group, copy: Copy) -> Copy:
-    """The copy, once its addresses are good; observers hear of it."""
+    """Return the copy, once its addresses are checked, and notify observers."""
     wave, to = group.wave, replace(copy.site, offset=0)
     group.changed = True
     for row in _rows(copy.lanes):
@@ -228,7 +234,7 @@ def _rows(lanes: np.ndarray) -> list[np.ndarray]:
 
 
 def _arrive(group: Group, copy: Copy, now: np.ndarray) -> None:
-    """Those of a copy's lanes that are still under way arrive."""
+    """Deliver those of a copy's lanes that are still in flight."""
     chosen = np.flatnonzero(now & copy.waiting)
     if not len(chosen):
         return

@@ -1,5 +1,6 @@
-"""Matrices spread over the registers of a warp (PTX ISA, "Warp Level Matrix Multiply-Accumulate
-Instructions").
+"""Matrices spread over the registers of a warp.
+
+PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions".
 
 A *fragment* is a lane's part of a matrix. For ``mma`` the ISA says which lane holds which element;
 for ``wmma`` it leaves that open, and here a matrix of more rows or columns is the fragments of
@@ -49,7 +50,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Fragment:
-    """How a warp holds the matrix ``role`` (a, b or c) with elements of a PTX type.
+    """Distribution of the matrix ``role`` (a, b or c) of a PTX type over a warp.
 
     ``registers`` says how many a lane has: of 64 bits for f64, else of 32.
     """
@@ -77,16 +78,19 @@ class Fragment:
 
     @property
     def nbytes(self) -> int:
-        """Of a lane's registers."""
+        """Return the bytes of a lane's registers."""
         return self.registers * self.word.itemsize
 
     @property
     def places(self) -> np.ndarray:
-        """Which element of the matrix, in row-major order, each lane holds in each place."""
+        """Return the element, in row-major order, that each lane holds in each place."""
         return _places(self.role, self.shape, self.word.itemsize // self.element.itemsize)
 
     def gather(self, words: np.ndarray) -> np.ndarray:
-        """The matrices of warps from their lanes' registers, shape (warps · 32, registers)."""
+        """Return the matrices of warps from their lanes' registers.
+
+        Registers have shape (warps · 32, registers).
+        """
         places = self.places
         elements = np.ascontiguousarray(words).view(self.element)[:, : places.shape[1]]
         matrices = np.empty((len(words) // WARP, places.size), self.element)
@@ -94,8 +98,10 @@ class Fragment:
         return matrices.reshape(-1, *self.size)
 
     def scatter(self, matrices: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The lanes' registers, one array each, from the matrices of warps, shape (warps, rows,
-        columns)."""
+        """Return the lanes' registers, one array each.
+
+        They come from the matrices of warps, shape (warps, rows, columns).
+        """
         places = self.places
         elements = matrices.reshape(len(matrices), -1)[:, places.ravel()]
         words = elements.reshape(-1, places.shape[1]).view(self.word).T
@@ -103,7 +109,7 @@ class Fragment:
 
 
 def registers_of(role: str, shape: Shape, type_: str) -> int:
-    """How many registers of a lane hold its part, each element once."""
+    """Return how many registers of a lane hold its part, each element once."""
     fragment = Fragment(role, shape, type_, 0)
     rows, columns = fragment.size
     return rows * columns * fragment.element.itemsize // (WARP * fragment.word.itemsize)

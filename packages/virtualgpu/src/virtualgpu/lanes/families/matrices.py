@@ -1,5 +1,6 @@
-"""Warps that load, store and multiply matrices (PTX ISA, "Warp Level Matrix Multiply-Accumulate
-Instructions").
+"""Warps that load, store and multiply matrices.
+
+PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions".
 
 The ISA leaves open how sums are made; here they are an H200's (``tests/operations/h200``). Of f16,
 bf16 and tf32 an element of D is one sum (:func:`_aligned_sum`), of f64 it begins as that of C and
@@ -40,7 +41,7 @@ _KEPT = 25  # places behind the point that a term of a sum keeps, beside the lar
 
 @dataclass(frozen=True)
 class Product:
-    """What one ``mma`` computes: D = A · B + C. ``site`` says where it stands."""
+    """Computation of one ``mma``: D = A · B + C. ``site`` is its place."""
 
     site: Site
     a: Fragment
@@ -111,7 +112,7 @@ def multiply(product: Product, group: Group, *words: np.ndarray) -> tuple[np.nda
 
 
 def _aligned_sum(product: Product, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """A · B + C of f16, bf16 or tf32 before it is rounded, in float64, which has it exactly.
+    """Return the unrounded A · B + C of f16, bf16 or tf32, exact in float64.
 
     An H200 adds the products of all of k and C at once: each is brought to the largest exponent
     among them, that of a product being the sum of its factors', and cut towards zero after
@@ -136,8 +137,10 @@ def _aligned_sum(product: Product, a: np.ndarray, b: np.ndarray, c: np.ndarray) 
 
 
 def _powers(fragment: Fragment, values: np.ndarray) -> np.ndarray:
-    """Two to the exponent of each number as its format has it; 0 of a zero, 1 of what is not
-    finite."""
+    """Return two to the exponent of each number as its format has it.
+
+    It is 0 for a zero and 1 for what is not finite.
+    """
     exponents = np.maximum(np.frexp(values)[1] - 1, _SMALLEST_EXPONENT[fragment.type])
     return np.where(values == 0, 0.0, np.where(np.isfinite(values), np.ldexp(1.0, exponents), 1.0))
 
@@ -206,7 +209,7 @@ def store_tile(
 
 
 def _rows(site: Site, count: int, group: Group, address: np.ndarray) -> tuple[Group, np.ndarray]:
-    """The lanes that give a row's address: eight for each matrix."""
+    """Return the lanes that give a row's address: eight for each matrix."""
     check_warps(site, group)
     where = group.spread(address)
     if site.space == "generic":
@@ -284,7 +287,7 @@ def _pieces(
 
 
 def _turned(words: np.ndarray, warps: int) -> np.ndarray:
-    """The words of lanes, shape (lanes, words), as those of pieces, or back: shape (warps, …)."""
+    """Exchange the words of lanes, shape (lanes, words), and of pieces, shape (warps, …)."""
     return words.reshape(warps, -1, words.shape[1])[:, ::-1].reshape(warps, -1)
 
 

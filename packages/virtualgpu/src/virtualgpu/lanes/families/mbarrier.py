@@ -1,5 +1,6 @@
-"""Barriers that lie in shared memory (PTX ISA, "Parallel Synchronization and Communication
-Instructions: mbarrier").
+"""Barriers that lie in shared memory.
+
+PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
 
 An object counts down the arrivals, and the bytes of bulk copies, that its current phase still waits
 for; at zero the next phase begins. Its 64 bits are opaque to programs. Here they hold, from the low
@@ -33,7 +34,7 @@ U64 = np.dtype("u8")
 
 @dataclass(slots=True, eq=False)
 class Deferred:
-    """What copies will do to barriers once a thread waits: one element per lane."""
+    """Pending effects of copies on barriers, until a thread waits: one element per lane."""
 
     lanes: np.ndarray
     words: np.ndarray
@@ -270,8 +271,11 @@ def defer(
     deliver: Callable[[np.ndarray], None],
     more: bool = False,
 ) -> None:
-    """Copies of these lanes will arrive at barriers; with ``more``, as arrivals that the phase did
-    not count (``cp.async.mbarrier.arrive`` without ``.noinc``)."""
+    """Defer the arrivals of copies of these lanes at barriers.
+
+    With ``more`` they are arrivals that the phase did not count (``cp.async.mbarrier.arrive``
+    without ``.noinc``).
+    """
     barriers, view, words = _live(site, group, address)
     if more:
         unique, counts = np.unique(words, return_counts=True)
@@ -290,7 +294,7 @@ def fault(site: Site, group: Group, position: int, message: str) -> NoReturn:
 
 
 def _find(site: Site, group: Group, address: np.ndarray) -> tuple[Barriers, np.ndarray, np.ndarray]:
-    """The barriers of the wave, shared memory as words, and each lane's word in it."""
+    """Return the barriers of the wave, shared memory as words, and each lane's word in it."""
     space, place = access.place(site, group, address)
     if space != "shared":
         fault(

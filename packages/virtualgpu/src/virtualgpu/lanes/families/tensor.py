@@ -1,5 +1,6 @@
-"""Decoding of what tensor cores do: ``mma``, ``wmma``, ``ldmatrix`` and ``stmatrix`` (PTX ISA,
-"Warp Level Matrix Multiply-Accumulate Instructions").
+"""Decoding of tensor core instructions: ``mma``, ``wmma``, ``ldmatrix`` and ``stmatrix``.
+
+PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions".
 """
 
 from __future__ import annotations
@@ -223,7 +224,7 @@ def _tile(emitter: Emitter, instruction: Instruction, what: str) -> None:
 
 
 def _options(instruction: Instruction) -> tuple[list[str], bool, str]:
-    """The modifiers without ``.satfinite`` and without a rounding, and these two."""
+    """Return the modifiers without ``.satfinite`` and without a rounding, and these two."""
     words = list(instruction.modifiers)
     rounding = next((word for word in words if word in _ROUNDINGS), "")
     left = [word for word in words if word not in ("satfinite", rounding)]
@@ -238,7 +239,7 @@ def _shape(instruction: Instruction, name: str) -> Shape:
 
 
 def _fragment(instruction: Instruction, role: str, shape: Shape, type_: str) -> Fragment:
-    """Of ``wmma`` A and B of f16 have eight registers, whatever their size."""
+    """Return the fragment; A and B of f16 ``wmma`` have eight registers, whatever their size."""
     eight = instruction.opcode == "wmma" and type_ == "f16" and role != "c"
     return Fragment(role, shape, type_, 8 if eight else registers_of(role, shape, type_))
 
@@ -246,7 +247,7 @@ def _fragment(instruction: Instruction, role: str, shape: Shape, type_: str) -> 
 def _items(
     emitter: Emitter, instruction: Instruction, operand: Any, count: int, word: np.dtype
 ) -> tuple[Any, ...]:
-    """The registers of a fragment, of which there must be as many as it has."""
+    """Return the registers of a fragment, of which there must be as many as it has."""
     items: tuple[Any, ...] = operand.items if isinstance(operand, Vector) else (operand,)
     if len(items) != count:
         raise PTXSyntaxError(

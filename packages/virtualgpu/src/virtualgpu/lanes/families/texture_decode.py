@@ -1,5 +1,6 @@
-"""Decoding of ``tex``, ``suld.b`` and ``sust.b`` by handle (PTX ISA, "Texture Instructions",
-"Surface Instructions"; the unified mode, as NVRTC writes it).
+"""Decoding of ``tex``, ``suld.b`` and ``sust.b`` by handle.
+
+PTX ISA, "Texture Instructions", "Surface Instructions"; the unified mode, as NVRTC writes it.
 """
 
 from __future__ import annotations
@@ -119,6 +120,6 @@ def _call(
 
 
 def _refuse(instruction: Instruction) -> NoReturn:
-    """As the table does of what it lacks."""
+    """Refuse an instruction as the table refuses what it lacks."""
     operations.lookup(instruction.opcode, instruction.modifiers, 1, 1)
     raise AssertionError(instruction.name)  # the table has no such opcode

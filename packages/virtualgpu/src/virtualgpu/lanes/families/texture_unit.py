@@ -1,9 +1,11 @@
-"""What texture and surface instructions do (CUDA C++ Programming Guide, "Texture Fetching"; PTX
-ISA, "Texture Instructions", "Surface Instructions").
+"""Texture and surface instructions.
 
-Elements are read and written by ordinary accesses, so observers hear them, also of CUDA arrays.
-What NVIDIA's texts leave open: a fraction is rounded to the nearest 1/256, as a GPU was seen to do
-(its developer forum, "tex1D accuracy"); the weighted sum is computed in double precision and
+CUDA C++ Programming Guide, "Texture Fetching"; PTX ISA, "Texture Instructions", "Surface
+Instructions".
+
+Elements are read and written by ordinary accesses, so observers are notified, also of CUDA arrays.
+NVIDIA's texts leave some things open: a fraction is rounded to the nearest 1/256, as a GPU was seen
+to do (its developer forum, "tex1D accuracy"); the weighted sum is computed in double precision and
 rounded once; a coordinate that is NaN counts as 0; channels that a texture lacks read as poison.
 """
 
@@ -185,7 +187,7 @@ def _fetch(use: Use, texture: Texture, group: Group, *place: np.ndarray) -> tupl
 def _sample(
     x: np.ndarray, count: int, mode: str, linear: bool, normalized: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Which elements along an axis a coordinate takes, and their weights (of 256 if two).
+    """Return the elements along an axis that a coordinate takes, and their weights (of 256 if two).
 
     -1 stands for the border.
     """
@@ -227,7 +229,7 @@ def _within(index: np.ndarray, count: int, mode: str, neighbour: bool) -> np.nda
 def _texel(
     use: Use, texture: Texture, group: Group, index: list[np.ndarray], wanted: np.ndarray
 ) -> list[np.ndarray]:
-    """The channels of elements, as doubles or as integers of 64 bits."""
+    """Return the channels of elements, as doubles or as integers of 64 bits."""
     texels = texture.texels
     inside = wanted
     for one in index:
@@ -268,7 +270,7 @@ def _values(texture: Texture, got: Any) -> list[np.ndarray]:
 
 
 def _element(use: Use, texels: Texels, group: Group, index: np.ndarray) -> np.ndarray:
-    """An index into linear memory, for which the Runtime API has no address mode."""
+    """Return an index into linear memory, for which the Runtime API has no address mode."""
     if (bad := (index < 0) | (index >= texels.extents[0])).any():
         at = int(np.argmax(bad))
         use.fail(
@@ -332,7 +334,10 @@ def _store(use: Use, surface: Surface, group: Group, *given: np.ndarray) -> tupl
 def _surface(
     use: Use, texels: Texels, group: Group, place: tuple[np.ndarray, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which lanes are inside, and addresses. x counts bytes (PTX ISA, "suld", "sust")."""
+    """Return the mask of lanes inside, and addresses.
+
+    x counts bytes (PTX ISA, "suld", "sust").
+    """
     if texels.layered:
         place = (*place[1:], _layer(use, texels, group, place[0]))
     size = use.dtype.itemsize * use.width
@@ -372,7 +377,10 @@ def _surface(
 
 
 def _address(texels: Texels, at: list[np.ndarray]) -> np.ndarray:
-    """Where elements lie whose x counts bytes; y, z and layers count rows and planes."""
+    """Return the addresses of elements whose x counts bytes.
+
+    y, z and layers count rows and planes.
+    """
     offset, rows = at[0], 1
     for one, extent in zip(at[1:], texels.extents[1:], strict=True):
         offset = offset + one * (rows * texels.pitch)
@@ -383,7 +391,7 @@ def _address(texels: Texels, at: list[np.ndarray]) -> np.ndarray:
 def _part(
     group: Group, chosen: np.ndarray, function: Callable[..., Any], *given: np.ndarray
 ) -> Any:
-    """What ``function`` gives for some of the lanes."""
+    """Return what ``function`` gives for some of the lanes."""
     part = group.subset(chosen, group.block, ())
     got = function(part, *given)
     group.changed |= part.changed
