@@ -15,14 +15,17 @@ __version__ = "0.1.0"
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Called by ``%load_ext gpucourse``; the work is in :mod:`gpucourse.notebook.extension`."""
+    """Load the extension for ``%load_ext gpucourse``.
+
+    The work is in :mod:`gpucourse.notebook.extension`.
+    """
     from gpucourse.notebook import extension
 
     extension.load_ipython_extension(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Called by ``%unload_ext gpucourse``."""
+    """Unload the extension for ``%unload_ext gpucourse``."""
     from gpucourse.notebook import extension
 
     extension.unload_ipython_extension(shell)

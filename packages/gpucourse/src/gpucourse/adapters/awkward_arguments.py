@@ -23,7 +23,7 @@ EXTENSIONS = (
 
 
 def describe_form(array: Any) -> dict:
-    """The form of `array` as JSON has it."""
+    """Return the form of `array` as JSON."""
     return array.layout.form.to_dict(verbose=False)
 
 
@@ -43,7 +43,10 @@ def take_apart(array: Any) -> tuple[dict, dict[str, np.ndarray]]:
 
 
 def put_together(described: dict, buffers: dict[str, np.ndarray]) -> Any:
-    """The array that :func:`take_apart` took apart. For the worker alone: buffers are trusted."""
+    """Rebuild the array that :func:`take_apart` took apart.
+
+    For the worker alone: buffers are trusted.
+    """
     import awkward as ak
 
     return ak.from_buffers(ak.forms.from_dict(described["form"]), described["length"], buffers)

@@ -1,1 +1,1 @@
-"""What the course consists of: its lessons, the marked regions of a cell, its locks."""
+"""Contents of the course: its lessons, the marked regions of a cell, its locks."""

@@ -1,5 +1,7 @@
-"""Where the course lies: the checkout around a place, the one that this package is imported from,
-and what an installation carries of it.
+"""Location of the course.
+
+It is the checkout around a place, the one that this package is imported from, and what an
+installation carries of it.
 
 A checkout is a folder with ``course/course.toml``. A learner's folder may be a handout, which has
 ``welcome.ipynb`` and ``lectures/`` and no sources.
@@ -32,7 +34,7 @@ class NotInTheCourse(CourseError, LookupError):
 
 
 def own_checkout() -> Path | None:
-    """The checkout that this package is imported from; None where it was installed from a wheel."""
+    """Return the checkout of this package; None where it was installed from a wheel."""
     root = PACKAGE.parents[3]
     return root if (root / REGISTRY).is_file() else None
 
@@ -50,7 +52,9 @@ def checkouts(*starts: Path) -> list[Path]:
 
 
 def course_folder(start: Path | None = None) -> Path:
-    """The folder with ``welcome.ipynb`` and ``lectures/``, at or above ``start`` (default: here).
+    """Return the folder with ``welcome.ipynb`` and ``lectures/``.
+
+    It is at or above ``start`` (default: here).
 
     Raises :class:`NotInTheCourse`.
     """
@@ -67,14 +71,14 @@ def course_folder(start: Path | None = None) -> Path:
 
 
 def registry(root: Path) -> Course:
-    """The lessons, from the course's folder, our checkout, or the copy in the package."""
+    """Return the lessons, from the course's folder, the checkout, or the package's copy."""
     known = [folder / REGISTRY for folder in (root, own_checkout()) if folder]
     path = next((path for path in known if path.is_file()), None)
     return load_course(root, path or PACKAGE / "lessons" / "course.toml")
 
 
 def check_files(id: str) -> Iterator[Path]:
-    """Where the checks of a lesson may lie, the likeliest first."""
+    """Yield where the checks of a lesson may lie, the likeliest first."""
     for folder in checkouts(Path.cwd()):
         for kind in ("lectures", "projects"):
             yield folder / "course" / kind / id / CHECKS
@@ -82,21 +86,23 @@ def check_files(id: str) -> Iterator[Path]:
 
 
 def prediction_files(id: str) -> Iterator[Path]:
-    """Where the predictions of a lesson may lie: beside its checks."""
+    """Yield where the predictions of a lesson may lie: beside its checks."""
     for path in check_files(id):
         yield path.with_name(PREDICTIONS)
 
 
 def result_files(name: str) -> Iterator[Path]:
-    """Where a recorded result may lie, the likeliest first."""
+    """Yield where a recorded result may lie, the likeliest first."""
     for folder in checkouts(Path.cwd()):
         yield folder / "lab" / "results" / name
     yield PACKAGE / "recorded" / name
 
 
 def solution_path(id: str) -> Path | None:
-    """Where the answers to a lesson lie, seen from the course's folder; None where they are not,
-    as in a handout."""
+    """Return the path of a lesson's answers, relative to the course's folder.
+
+    None where there are none, as in a handout.
+    """
     path = Path("solutions") / f"{id}.ipynb"
     with suppress(NotInTheCourse):
         return path if (course_folder() / path).is_file() else None
@@ -104,7 +110,7 @@ def solution_path(id: str) -> Path | None:
 
 
 def work_meant(given: Path) -> Path:
-    """The project notebook, or nbgrader's course directory, that somebody means by ``given``.
+    """Return the project notebook, or nbgrader's course directory, meant by ``given``.
 
     A name without ``.ipynb``, a project's folder and a project's id mean its notebook. Raises
     :class:`NotInTheCourse` with what was looked for, and the nearest project.
@@ -133,7 +139,7 @@ def work_meant(given: Path) -> Path:
 
 
 def notebook_path(lesson: Lesson) -> Path:
-    """Where a lesson's notebook lies, seen from the course's folder."""
+    """Return the path of a lesson's notebook, relative to the course's folder."""
     if isinstance(lesson, Lecture):
         return Path("lectures") / f"{lesson.id}.ipynb"
     return Path("projects") / lesson.id / f"{lesson.id}.ipynb"

@@ -45,7 +45,7 @@ class Pin:
 
 
 def read_lock(text: str) -> list[Pin]:
-    """The pins of a file that ``uv pip compile --generate-hashes`` wrote."""
+    """Return the pins of a file that ``uv pip compile --generate-hashes`` wrote."""
     pins: list[Pin] = []
     for line in text.splitlines():
         if re.match(r"\w", line):
@@ -59,7 +59,7 @@ def read_lock(text: str) -> list[Pin]:
 
 
 def reachable(roots: Iterable[str], pins: Iterable[Pin]) -> set[str]:
-    """The names that ``roots`` need, directly or through other pins."""
+    """Return the names that ``roots`` need, directly or through other pins."""
     needs: dict[str, set[str]] = {}
     for pin in pins:
         for parent in pin.wanted_by:
@@ -75,13 +75,13 @@ def reachable(roots: Iterable[str], pins: Iterable[Pin]) -> set[str]:
 
 
 def course_lock(project: Projects, lock: str) -> str:
-    """What a learner installs, on whatever machine: the lock without tests and linters."""
+    """Return the lock without tests and linters, which learners install on any machine."""
     pins = course_pins(project, lock)
     return "\n".join(locked(pin, marker=True) for pin in pins) + "\n"
 
 
 def course_pins(project: Projects, lock: str) -> list[Pin]:
-    """The pins of the lock that the two packages need."""
+    """Return the pins of the lock that the packages need."""
     # An extra that the lock flattened keeps its parent's name, so names alone lead the way.
     pins = read_lock(lock)
     wanted = reachable((Requirement(root).name for root in project.dependencies), pins)
@@ -89,7 +89,7 @@ def course_pins(project: Projects, lock: str) -> list[Pin]:
 
 
 def locked(pin: Pin, marker: bool) -> str:
-    """A pin as a line of a requirements file, with its hashes."""
+    """Return a pin as a line of a requirements file, with its hashes."""
     condition = f" ; {pin.requirement.marker}" if marker and pin.requirement.marker else ""
     hashes = "".join(f" \\\n    --hash={value}" for value in pin.hashes)
     return f"{pin.name}{pin.requirement.specifier}{condition}{hashes}"

@@ -46,22 +46,22 @@ class Prediction:
     shown: dict[str, str] = field(default_factory=dict)
 
     def worded(self, say: Callable[[str], str]) -> Prediction:
-        """The same in the words that ``say`` has for each text."""
+        """Translate the prediction by ``say``."""
         shown = {choice: say(choice) for choice in (self.right, *self.wrong)}
         wrong = {shown[choice]: say(reason) for choice, reason in self.wrong.items()}
         return Prediction(self.name, shown[self.right], wrong, shown)
 
     def recorded(self, choice: str) -> str:
-        """The English words of a choice."""
+        """Return the English words of a choice."""
         return next((english for english, shown in self.shown.items() if shown == choice), choice)
 
     @property
     def choices(self) -> frozenset[str]:
-        """Everything that may be answered, in no order."""
+        """Return everything that may be answered, in no order."""
         return frozenset({self.right, *self.wrong})
 
     def mistakes(self, choices: Collection[str]) -> Iterator[str]:
-        """What is amiss where a cell offers ``choices``; nothing, if all is well."""
+        """Yield what is wrong where a cell offers ``choices``; nothing if all is well."""
         if set(choices) != self.choices or len(choices) != len(self.choices):
             yield (
                 f"offers {', '.join(map(repr, choices))}, and the reasons are for "
@@ -77,8 +77,9 @@ class Prediction:
 
 
 def read_predictions(path: Path) -> dict[str, Prediction]:
-    """A lesson's predictions by name, those of its puzzles first, in the learner's language; none
-    where there is no file.
+    """Return a lesson's predictions by name, those of its puzzles first.
+
+    They are in the learner's language; none where there is no file.
 
     Raises :class:`ValueError` naming the file and the entry that has another form.
     """
@@ -103,7 +104,7 @@ def read_predictions(path: Path) -> dict[str, Prediction]:
 
 
 def find_predictions(id: str) -> dict[str, Prediction]:
-    """The predictions of the lesson ``id``, wherever its checks are found; none if it has none."""
+    """Return the predictions of the lesson ``id``, found beside its checks; none without."""
     path = next(
         (path for path in prediction_files(id) if path.is_file() or puzzle_folder(path).is_dir()),
         None,

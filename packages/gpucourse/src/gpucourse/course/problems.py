@@ -1,4 +1,4 @@
-"""What is wrong with the course's source, told so that it can be mended at once."""
+"""Problems in the course's source, with enough detail to fix them at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workspace's three ``pyproject.toml`` declare, read as one."""
+"""Declarations of the workspace's ``pyproject.toml`` files, read as one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def read_projects(root: Path) -> Projects:
 
 
 def repository_url(root: Path) -> str | None:
-    """The repository's address; None where ``pyproject.toml`` is missing or tells none."""
+    """Return the repository's address.
+
+    None where ``pyproject.toml`` is missing or has none.
+    """
     try:
         return _table(root / COURSE)["project"]["urls"]["Repository"]
     except (FileNotFoundError, KeyError):
@@ -61,7 +64,7 @@ def repository_url(root: Path) -> str | None:
 
 
 def editable(root: Path) -> list[str]:
-    """pip's options that install both packages from the checkout."""
+    """Return pip's options that install the packages from the checkout."""
     return [word for package in PACKAGES for word in ("--editable", str(root / package))]
 
 

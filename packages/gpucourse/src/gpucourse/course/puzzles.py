@@ -50,15 +50,18 @@ class PuzzleError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The solution with ``edit``s, or a ``kernel`` of its own: a plausible mistake with a pattern
-    for what the check ``says`` of it, or a right answer in another style."""
+    """Answer to a puzzle: the solution with ``edit``s, or its own ``kernel``.
+
+    It is a plausible mistake with a pattern for what the check ``says`` of it, or a right answer in
+    another style.
+    """
 
     says: str = ""
     edit: tuple[str, ...] = ()
     kernel: str = ""
 
     def text(self, solution: str) -> str:
-        """The kernel. Raises :class:`PuzzleError` if an edit changes nothing."""
+        """Return the kernel. Raises :class:`PuzzleError` if an edit changes nothing."""
         text = self.kernel or solution
         for old, new in zip(self.edit[::2], self.edit[1::2], strict=True):
             if old not in text:
@@ -157,11 +160,11 @@ class Puzzle:
 
     @property
     def heading(self) -> str:
-        """What it is called in its notebook and on the board."""
+        """Return its name in the notebook and on the board."""
         return _("Broken: {title}").format(title=self.title) if self.broken else self.title
 
     def worded(self, say: Callable[[str], str]) -> Puzzle:
-        """The same in the words that ``say`` has for each text; code stays as it is."""
+        """Translate the puzzle's texts by ``say``; code stays as it is."""
 
         def says(bounds: tuple) -> tuple:
             return tuple((counter, bound, say(words)) for counter, bound, words in bounds)
@@ -183,7 +186,7 @@ class Puzzle:
 
     @property
     def solved(self) -> bool:
-        """Whether the file holds the solution; what a wheel brings along does not."""
+        """Return True if the file holds the solution; a wheel's copy does not."""
         return self.solution != unwrap_regions(
             replace_regions(self.kernel, SOLUTION, ["pass"]), SOLUTION
         )
@@ -207,7 +210,7 @@ class Puzzle:
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
-        """What the spec's line assigns to."""
+        """Return the names that the spec's line assigns to."""
         return tuple(
             node.id
             for node in ast.walk(ast.parse(self.spec))
@@ -218,13 +221,14 @@ class Puzzle:
 
 
 def puzzle_folder(checks: Path) -> Path:
-    """Where the puzzles of a lesson lie: beside the file of its checks, or of its predictions."""
+    """Return the folder of a lesson's puzzles: beside its checks, or its predictions."""
     return checks.with_name("puzzles")
 
 
 def read_puzzles(where: Path) -> dict[str, Puzzle]:
-    """The puzzles of a folder by name, in order, in the learner's language; none where there is no
-    folder.
+    """Return the puzzles of a folder by name, in order, in the learner's language.
+
+    Empty where there is no folder.
 
     Raises :class:`PuzzleError` naming the file that has another form.
     """
@@ -285,12 +289,12 @@ def _frozen(value: Any) -> Any:
 
 
 def is_marker(line: str) -> bool:
-    """Whether a line of a lesson's text is the place of a puzzle."""
+    """Return True if a line of a lesson's text is the place of a puzzle."""
     return _MARKER.match(line) is not None
 
 
 def expanded(text: str, puzzles: dict[str, Puzzle]) -> tuple[list[str], list[int]]:
-    """A lesson's lines with its puzzles' cells in their places, and the line that each is from.
+    """Return a lesson's lines with its puzzles' cells inserted, and each line's origin.
 
     Raises :class:`PuzzleError` for a puzzle that is placed twice, never, or that is not there.
     """
@@ -317,7 +321,7 @@ def expanded(text: str, puzzles: dict[str, Puzzle]) -> tuple[list[str], list[int
 
 
 def cells(puzzle: Puzzle, number: int) -> str:
-    """The cells of a puzzle as a lesson's source has them."""
+    """Return the cells of a puzzle in the form of a lesson's source."""
     return "\n".join(_broken(puzzle, number) if puzzle.broken else _whole(puzzle, number))
 
 
@@ -356,7 +360,7 @@ def _broken(puzzle: Puzzle, number: int) -> Iterator[str]:
 
 
 def _asked(puzzle: Puzzle) -> Iterator[str]:
-    """The call that asks, in one line where it fits."""
+    """Yield the call that asks, in one line where it fits."""
     name, *choices = map(_quoted, (puzzle.name, *puzzle.choices))
     line = f"predict({', '.join((name, *choices))})"
     if len(line) <= _WIDEST:

@@ -22,8 +22,11 @@ _VAGUE = ("understand", "know", "learn", "appreciate", "be aware", "be familiar"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lecture:
-    """One lecture; ``minutes`` is the time it takes in a room, exercises included, and ``why``
-    what it is taken for, told by the lesson before it."""
+    """Entry of one lecture.
+
+    ``minutes`` is the time it takes in a room, exercises included, and ``why`` the reason to take
+    it, told by the lesson before it.
+    """
 
     id: str
     title: str
@@ -74,7 +77,10 @@ class Course:
         return [lesson for lesson in self.lessons if isinstance(lesson, Project)]
 
     def lesson(self, id: str) -> Lesson:
-        """The lecture or project of this id; a :class:`LookupError` names those there are."""
+        """Return the lecture or project of this id.
+
+        Raises :class:`LookupError` naming those there are.
+        """
         for lesson in self.lessons:
             if lesson.id == id:
                 return lesson
@@ -82,24 +88,27 @@ class Course:
         raise LookupError(f"course/course.toml lists no {id!r}; it lists: {known}")
 
     def folder(self, lesson: Lesson) -> Path:
-        """The folder with everything that is written for a lesson."""
+        """Return the folder with everything that is written for a lesson."""
         kind = "lectures" if isinstance(lesson, Lecture) else "projects"
         return self.root / "course" / kind / lesson.id
 
     def source(self, lesson: Lesson) -> Path:
-        """The jupytext source of a lesson."""
+        """Return the jupytext source of a lesson."""
         return self.folder(lesson) / SOURCE
 
     def checks(self, lesson: Lesson) -> Path:
-        """The file with a lesson's checks and hints."""
+        """Return the file with a lesson's checks and hints."""
         return self.folder(lesson) / CHECKS
 
     def predictions(self, lesson: Lesson) -> Path:
-        """The file with the reasons of a lesson's predictions; not every lesson has one."""
+        """Return the file with the reasons of a lesson's predictions; not every lesson has one."""
         return self.folder(lesson) / PREDICTIONS
 
     def puzzles(self, lesson: Lesson) -> dict[str, Puzzle]:
-        """A lesson's puzzles by name, in order; most have none. Raises :class:`PuzzleError`."""
+        """Return a lesson's puzzles by name, in order; most have none.
+
+        Raises :class:`PuzzleError`.
+        """
         return read_puzzles(puzzle_folder(self.checks(lesson)))
 
 
@@ -154,7 +163,7 @@ def load_course(root: Path, path: Path | None = None) -> Course:
 
 
 def _worded(course: Course, lesson: Lesson, registry: Path) -> Lesson:
-    """The lesson's entry in the learner's language; a wheel's registry has lessons beside it."""
+    """Translate the lesson's entry; a wheel's registry has lessons beside it."""
     folder = course.folder(lesson)
     words = catalogue(folder if folder.is_dir() else registry / lesson.id)
 
@@ -171,7 +180,10 @@ def _worded(course: Course, lesson: Lesson, registry: Path) -> Lesson:
 
 
 def find_root(start: Path | None = None) -> Path:
-    """The nearest folder at or above ``start`` (default: here) with a ``course/course.toml``."""
+    """Return the nearest folder at or above ``start`` with a ``course/course.toml``.
+
+    ``start`` is the current folder by default.
+    """
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         if (folder / "course" / "course.toml").is_file():

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 
 def cell_texts(notebook: Mapping) -> list[str]:
-    """The text of each cell, which in a file may be one string or a list of lines."""
+    """Return the text of each cell, which a file holds as one string or a list of lines."""
     return [
         text if isinstance(text := cell["source"], str) else "".join(text)
         for cell in notebook["cells"]
@@ -27,20 +27,20 @@ def digest(notebook: Mapping) -> str:
 
 
 def release_of(notebook: Mapping) -> str | None:
-    """The digest that the notebook had when it was released; None for one of the learner's own."""
+    """Return the notebook's digest at its release; None for the learner's own notebooks."""
     mark = notebook.get("metadata", {}).get("gpucourse", {})
     return mark.get("released") if isinstance(mark, Mapping) else None
 
 
 def is_untouched(notebook: Mapping) -> bool:
-    """Whether the notebook has been neither written in nor run."""
+    """Return True if the notebook has been neither edited nor run."""
     if release_of(notebook) != digest(notebook):
         return False
     return not any(cell.get("outputs") or cell.get("execution_count") for cell in notebook["cells"])
 
 
 def parse(data: bytes) -> dict | None:
-    """A notebook's bytes as nbformat's JSON of version 4, or None where they are none."""
+    """Parse a notebook's bytes as nbformat's JSON of version 4; None where they are none."""
     try:
         notebook = json.loads(data)
         digest(notebook)

@@ -54,7 +54,7 @@ SPLIT = {
 
 
 def today(id: str, part: str = "") -> str:
-    """The name that a lesson, or the one which has this exercise or prediction, has today."""
+    """Return the present name of a lesson, or of the one with this exercise or prediction."""
     second, parts = SPLIT.get(id, ("", frozenset()))
     return second if part in parts else LESSONS.get(id, id)
 
@@ -65,7 +65,7 @@ def lessons(id: str) -> list[str]:
 
 
 def path(name: str) -> str:
-    """Where a notebook under an earlier name lies today, seen from the course's folder."""
+    """Return the present path of a notebook under an earlier name."""
     known = PurePosixPath(name)
     if known.parent.name not in ("lectures", "solutions"):
         return name

@@ -25,13 +25,13 @@ FILENAME = "dimuons.root"
 
 
 def load() -> ak.Array:
-    """The bundled events, ``50000 * {muons: var * {pt, eta, phi, charge}}``; no network."""
+    """Load the bundled events, ``50000 * {muons: var * {pt, eta, phi, charge}}``; no network."""
     with as_file(files("gpucourse.data") / FILENAME) as path:
         return read(path)
 
 
 def make() -> ak.Array:
-    """The events that the bundled file must hold, fresh from the generator."""
+    """Generate the events that the bundled file must hold."""
     return generate(EVENTS, SEED)
 
 

@@ -48,12 +48,12 @@ class Refused(FetchError):
 
 
 class Damaged(FetchError):
-    """What arrived, or what the server offers, is not the file that was published."""
+    """Raised when what arrived, or what the server offers, is not the published file."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """What the publisher says of a file: `size` in bytes, `adler32` checksum, `url`."""
+    """Published facts of a file: `size` in bytes, `adler32` checksum, `url`."""
 
     name: str
     size: int
@@ -62,7 +62,10 @@ class Published:
 
 
 def session(attempts: int, pause: float) -> requests.Session:
-    """A requests session that tries busy servers `attempts` times, `pause` [s] growing."""
+    """Return a requests session that retries busy servers.
+
+    It tries `attempts` times, with `pause` [s] growing.
+    """
     retry = Retry(
         total=attempts,
         connect=1,
@@ -80,7 +83,7 @@ def session(attempts: int, pause: float) -> requests.Session:
 
 
 def is_verified(directory: Path, file: Published, report: Report) -> bool:
-    """Whether `file` is there, whole, with the published checksum."""
+    """Return True if `file` is there, whole, with the published checksum."""
     path = directory / file.name
     return _size(path) == file.size and adler32(path, report) == file.adler32
 
@@ -127,7 +130,7 @@ def download(
 
 
 def adler32(path: Path, report: Report) -> int:
-    """The Adler-32 checksum (RFC 1950) of a file, read from the disk."""
+    """Return the Adler-32 checksum (RFC 1950) of a file, read from the disk."""
     value, done = 1, 0
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):
@@ -237,7 +240,7 @@ def _size(path: Path) -> int:
 
 
 def cause(error: BaseException) -> str:
-    """The cause at the bottom of a chain of library errors, in one line."""
+    """Return the cause at the bottom of a chain of library errors, in one line."""
     while below := error.__cause__ or error.__context__:
         error = below
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

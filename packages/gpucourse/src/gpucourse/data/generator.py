@@ -165,7 +165,7 @@ def generate(
 def jagged_muons(
     offsets: np.ndarray, pt: np.ndarray, eta: np.ndarray, phi: np.ndarray, charge: np.ndarray
 ) -> ak.contents.Content:
-    """The layout of ``events.muons``: one list per event over flat columns.
+    """Return the layout of ``events.muons``: one list per event over flat columns.
 
     offsets: int64, one more than there are events; the columns are as long as offsets[-1].
     Kept in one place because a compiled kernel's type depends on the layout, not just on the
@@ -184,7 +184,7 @@ def _chunk(
     background: float,
     resolution: float,
 ) -> dict[str, np.ndarray]:
-    """The next `n` events as flat columns: per event (count and truth) and per muon."""
+    """Return the next `n` events as flat columns: per event (count and truth) and per muon."""
     u = kinematics.uniforms(hard_stream, n, 12)
     process, mass, parent_pt, rapidity = _hard_processes(u[0:4], shares)
     hard = np.flatnonzero(process != NO_PROCESS)
@@ -250,7 +250,7 @@ def _draw_mass(process: Process, u: np.ndarray) -> np.ndarray:
 
 
 def _shares(fractions: Mapping[str, float] | None) -> np.ndarray:
-    """The share of each of PROCESSES, in their order."""
+    """Return the share of each of PROCESSES, in their order."""
     if fractions is None:
         return np.array([process.fraction for process in PROCESSES])
     names = [process.name for process in PROCESSES]

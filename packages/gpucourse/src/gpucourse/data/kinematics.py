@@ -1,4 +1,4 @@
-"""From uniform random numbers to masses, momenta and decays: the formulas of the toy.
+"""Formulas of the toy: from uniform random numbers to masses, momenta and decays.
 
 Every distribution is inverted by hand from the integer stream of a bit generator, because
 NumPy promises to keep that stream but not what ``Generator.normal`` and its kin make of it

@@ -68,7 +68,7 @@ def massless_pair_mass(pt1: Any, eta1: Any, phi1: Any, pt2: Any, eta2: Any, phi2
 
 
 def delta_phi(phi1: Any, phi2: Any) -> Any:
-    """The angle phi1 - phi2 [rad], brought into [-pi, pi], in float64.
+    """Return the angle phi1 - phi2 [rad], moved into [-pi, pi], in float64.
 
     Correct to the last bit or two for phi in [-pi, pi], also where the two angles lie on
     either side of +-pi and the difference of the numbers is nearly 2 pi.
@@ -99,7 +99,7 @@ def pair_masses(muons: ak.Array, charges: str = "opposite", *, mass: float = MUO
 
 
 def four_vectors(muons: ak.Array, *, mass: float = MUON_MASS) -> ak.Array:
-    """The muons as four-vectors of the vector library: records "Momentum4D" in float64.
+    """Return the muons as vector's four-vectors: records "Momentum4D" in float64.
 
     Fields pt [GeV], eta, phi [rad], mass [GeV] and charge.  ``(a + b).mass`` then works on
     arrays of them.  That sum goes through E and p and so loses digits for close muons, which

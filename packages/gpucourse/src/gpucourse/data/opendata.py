@@ -62,7 +62,7 @@ _UNNEEDED = (
 
 
 def default_directory() -> Path:
-    """Where fetched data goes: $GPUCOURSE_DATA, else the user's cache directory."""
+    """Return the folder of fetched data: $GPUCOURSE_DATA, else the user's cache directory."""
     chosen = os.environ.get("GPUCOURSE_DATA")
     return Path(chosen) if chosen else platformdirs.user_cache_path("gpucourse")
 
@@ -70,7 +70,9 @@ def default_directory() -> Path:
 def first(
     count: int = 100_000, directory: Path | None = None, *, file: Published = FILE
 ) -> ak.Array:
-    """The first `count` of 61,540,413 real events: ``N * {muons: var * {pt, eta, phi, charge}}``.
+    """Return the first `count` of 61,540,413 real events.
+
+    Their type is ``N * {muons: var * {pt, eta, phi, charge}}``.
 
     Read from the file where `fetch` has put it, else from what an earlier call has kept, else
     over the network: only the parts of the file that hold these events (for millions, `fetch`

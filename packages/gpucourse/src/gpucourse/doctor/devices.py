@@ -34,7 +34,7 @@ _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
 
 def device_and_compilers() -> Iterator[Finding]:
-    """Which device answers, whether each compiler is found, and whether a kernel really runs."""
+    """Check which device answers, whether each compiler is found, and whether a kernel runs."""
     from gpucourse.doctor.probes import run_kernel
     from gpucourse.system.device import device
 
@@ -126,7 +126,7 @@ def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
 
 
 def _cuda_of(place: Path) -> int | None:
-    """The CUDA version, such as 13, that a library belongs to, or None where nothing says so.
+    """Return the CUDA version of a library, such as 13, or None where it is unknown.
 
     Wheels of CUDA 13 lie in nvidia/cu13, those of CUDA 12 each in a folder of its own.
     """
@@ -141,7 +141,7 @@ def _cuda_of(place: Path) -> int | None:
 
 
 def driver() -> Iterator[Finding]:
-    """Whether a GPU that is here can be used, and by these compilers."""
+    """Check whether a GPU that is here can be used, and by these compilers."""
     from gpucourse.doctor.probes import compiler_version
     from gpucourse.system.device import device
 
@@ -257,7 +257,7 @@ def _for_gpu(lock: str = "gpu") -> str:
 
 
 def _trace_of_a_gpu() -> str | None:
-    """What shows that this machine has an NVIDIA GPU, or None."""
+    """Return the evidence that this machine has an NVIDIA GPU, or None."""
     for path in _DEVICE_FILES:
         if path.exists():
             return f"there is {path}"

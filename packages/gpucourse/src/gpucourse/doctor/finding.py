@@ -1,4 +1,4 @@
-"""What the doctor's parts hand back."""
+"""Findings of the doctor's checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Finding:
 
 
 def install(*words: str) -> str:
-    """The command that installs ``words`` into this environment, and into no other.
+    """Return the command that installs ``words`` into this environment, and no other.
 
     What `make setup` makes has no pip of its own: a bare `pip` would be another environment's.
     """
@@ -34,13 +34,13 @@ def install(*words: str) -> str:
 
 
 def uninstall(*names: str) -> str:
-    """The command that takes packages out of this environment."""
+    """Return the command that removes packages from this environment."""
     command = _installer("uninstall")
     return shlex.join([*command, *(["--yes"] if "-m" in command else []), *names])
 
 
 def reinstall() -> str:
-    """What installs all that the course needs anew, whatever is broken in the environment."""
+    """Return the command that reinstalls all that the course needs, whatever is broken."""
     try:
         root = course_folder()
     except NotInTheCourse:
@@ -53,7 +53,7 @@ def reinstall() -> str:
 
 
 def has_pip() -> bool:
-    """Whether this environment has a pip of its own."""
+    """Return True if this environment has its own pip."""
     # Not importlib.util.find_spec: that asks setuptools too, which warns where distutils has been
     # imported before it.
     return PathFinder.find_spec("pip") is not None

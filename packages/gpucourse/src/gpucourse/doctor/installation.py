@@ -1,4 +1,4 @@
-"""How the packages came here: by which installer, and whether they are the checkout's."""
+"""Installation of the packages: the installer, and whether they are the checkout's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from virtualgpu.api import many
 
 
 def installers() -> Iterator[Finding]:
-    """Packages whose files two installers, or two versions, have put over each other."""
+    """Check for packages whose files two installers, or two versions, have mixed."""
     from packaging.utils import canonicalize_name
 
     group, clean = "packages", True
@@ -72,7 +72,7 @@ def _by_conda() -> Iterator[tuple[str, str]]:
 
 
 def checkout() -> Iterator[Finding]:
-    """Whether what an editable install has copied is still that of the checkout.
+    """Check whether what an editable install has copied is still the checkout's.
 
     Python's files are read where they are; the list of requirements, the version and Jupyter's
     settings are those of the day of the install.

@@ -15,7 +15,7 @@ _PORT = 8888
 
 
 def jupyter() -> Iterator[Finding]:
-    """The kernel that notebooks start, and nbgrader's extensions of server and lab."""
+    """Check the kernel that notebooks start, and nbgrader's extensions of server and lab."""
     from gpucourse.doctor.probes import kernel, lab_extension, server_extension
 
     group = "Jupyter"
@@ -52,7 +52,7 @@ def jupyter() -> Iterator[Finding]:
 
 
 def port() -> Iterator[Finding]:
-    """Whether the address that browsers remember leads to a server of another folder."""
+    """Check whether browsers' usual address leads to a server of another folder."""
     from jupyter_server.serverapp import list_running_servers
 
     group, name = "Jupyter", f"port {_PORT}"
@@ -86,7 +86,7 @@ def port() -> Iterator[Finding]:
 
 
 def course_files() -> Iterator[Finding]:
-    """Whether the generated notebooks are those of the source, where this is a checkout."""
+    """Check whether the generated notebooks match the source, where this is a checkout."""
     from gpucourse.course.problems import CourseError
     from gpucourse.course.registry import find_root
     from gpucourse.publish.outputs import plan
@@ -120,7 +120,7 @@ def course_files() -> Iterator[Finding]:
 
 
 def progress() -> Iterator[Finding]:
-    """Whether what a learner has done can be recorded."""
+    """Check whether a learner's progress can be recorded."""
     from gpucourse.learner import records
 
     group, name = "course", "progress"
@@ -139,6 +139,6 @@ def progress() -> Iterator[Finding]:
 
 
 def is_this_python(program: str) -> bool:
-    """Whether a command belongs to this environment (bare names: by PATH)."""
+    """Return True if a command belongs to this environment (bare names: by PATH)."""
     found = shutil.which(program) or program
     return Path(found).absolute().parent == Path(sys.executable).absolute().parent

@@ -34,7 +34,7 @@ def compiler_version() -> tuple[int, int] | None:
 
 
 def toolkit_version(folder: Path) -> tuple[int, int] | None:
-    """The version of the CUDA toolkit in a folder, by its header, or None."""
+    """Return the version of the CUDA toolkit in a folder, by its header, or None."""
     try:
         text = (folder / "include" / "cuda.h").read_text(errors="replace")
     except OSError:
@@ -52,7 +52,7 @@ class Kernel:
 
 
 def kernel() -> Kernel | None:
-    """The kernel ``python3``, or None without such a kernel."""
+    """Return the kernel ``python3``, or None without such a kernel."""
     import sys
 
     from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel

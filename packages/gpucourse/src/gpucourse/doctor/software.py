@@ -43,7 +43,7 @@ VARIABLES = {
 
 
 def python_and_system() -> Iterator[Finding]:
-    """The interpreter, and the operating system."""
+    """Check the interpreter and the operating system."""
     group = "Python"
     supported = (3, 11) <= sys.version_info < (3, 14)
     yield Finding(
@@ -135,7 +135,7 @@ def variables() -> Iterator[Finding]:
 
 
 def _origin(name: str) -> Path | None:
-    """The file that ``import name`` would read; nothing is imported."""
+    """Return the file that ``import name`` would read; nothing is imported."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -144,7 +144,7 @@ def _origin(name: str) -> Path | None:
 
 
 def _is_at_home(origin: Path) -> bool:
-    """Whether a file lies in this environment, or in one that it was told to see."""
+    """Return True if a file lies in this environment, or in one that it includes."""
     homes = {sys.prefix}
     settings = Path(sys.prefix, "pyvenv.cfg")
     if settings.is_file() and "system-site-packages = true" in settings.read_text():

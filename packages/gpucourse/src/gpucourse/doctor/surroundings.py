@@ -1,4 +1,4 @@
-"""What the machine, or its container, leaves to the course: memory, disk, isolation."""
+"""Resources that the machine or container leaves: memory, disk, isolation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMESPACE_SWITCHES = (
 
 
 def memory_and_processors() -> Iterator[Finding]:
-    """What a container or the machine leaves to this process."""
+    """Check what a container or the machine leaves to this process."""
     group = "machine"
     have = resources()
     found = f"{gigabytes(have.free)} free of {gigabytes(have.memory)}"
@@ -50,7 +50,7 @@ def memory_and_processors() -> Iterator[Finding]:
 
 
 def disk() -> Iterator[Finding]:
-    """Whether notebooks, Jupyter's own files and temporary files can be written."""
+    """Check whether notebooks, Jupyter's own files and temporary files can be written."""
     places = {
         "this folder": Path.cwd(),
         "home folder": Path.home(),
@@ -61,7 +61,7 @@ def disk() -> Iterator[Finding]:
 
 
 def _writes(name: str, folder: Path) -> Finding:
-    """A quota shows only when something is written, so something is."""
+    """Write a file, because a quota shows only then."""
     group = "machine"
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -110,7 +110,7 @@ def sandbox() -> Iterator[Finding]:
 
 
 def oracles() -> Iterator[Finding]:
-    """What keeps a process that grades from the files and processes of this user."""
+    """Check what keeps a process that grades from this user's files and processes."""
     group, name = "grading", "oracles"
     if sys.platform != "linux":
         return
@@ -130,7 +130,7 @@ def oracles() -> Iterator[Finding]:
 
 
 def _allow_namespaces() -> str:
-    """What allows user namespaces here, by the switch that forbids them."""
+    """Return how to allow user namespaces here, by the switch that forbids them."""
     for name, forbids, mend in NAMESPACE_SWITCHES:
         try:
             if (_SYSCTL / name).read_text().strip() == forbids:

@@ -1,1 +1,1 @@
-"""What a learner has done: records, map, saved work and earlier versions."""
+"""Progress of a learner: records, map, saved work and earlier versions."""

@@ -61,7 +61,7 @@ class Saved:
         return {"text/plain": str(self), "text/html": self.html()}
 
     def html(self) -> str:
-        """The link, and what is in the bundle."""
+        """Return the link, and a list of what is in the bundle."""
         target = quote(Path(os.path.relpath(self.path, Path.cwd())).as_posix())
         names = "".join(f"<li>{html.escape(name)}</li>" for name in self.notebooks)
         what = (
@@ -120,7 +120,7 @@ def changed_notebooks(root: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a notebook's path from the course's folder stays in it, on every system."""
+    """Return True if a notebook's path stays in the course's folder, on every system."""
     return (
         name.endswith(".ipynb")
         and name.isprintable()
@@ -131,7 +131,7 @@ def is_plain(name: str) -> bool:
 
 
 def _zipped(work: dict[str, bytes]) -> bytes:
-    """The bundle."""
+    """Return the bundle."""
     about = {"format": FORMAT, "saved": datetime.now().astimezone().isoformat(timespec="seconds")}
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w", zipfile.ZIP_DEFLATED) as bundle:

@@ -41,7 +41,7 @@ class LessonProgress:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do; a lesson without exercises never is."""
+        """Return True if nothing is left to do; a lesson without exercises is never finished."""
         if self.points is not None and self.points[0] == self.points[1]:
             return True
         return 0 < self.parts == self.done
@@ -80,7 +80,7 @@ class CourseMap:
 
     @property
     def next(self) -> LessonProgress | None:
-        """What to go on with: what is begun, else a first step, else what comes first."""
+        """Return the lesson to go on with: one begun, else a first step, else the first."""
         open_ = [lesson for lesson in (*self.first, *self.lessons) if not lesson.finished]
         begun = [lesson for lesson in open_ if lesson.sign == "◐"]
         return next(iter([*begun, *open_]), None)
@@ -97,7 +97,7 @@ class CourseMap:
         return {"text/plain": str(self), "text/html": self.html()}
 
     def html(self) -> str:
-        """A table; its links lead from the running notebook's folder to the lessons."""
+        """Return a table; its links lead from the running notebook's folder to the lessons."""
         rows = [
             f'<tr><td>{s.sign}</td><td style="text-align: left">{self._link(s)}</td>'
             f'<td style="text-align: left">{html.escape(str(s)).replace("`", "")}</td></tr>'
@@ -134,7 +134,7 @@ class CourseMap:
 
 
 def progress() -> CourseMap:
-    """The map of the course with what you have done so far.
+    """Return the map of the course with your progress so far.
 
     An exercise counts once its check has passed in a notebook, a project's test likewise.
     Raises :class:`~gpucourse.course.checkout.NotInTheCourse`.
@@ -174,7 +174,7 @@ def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgre
 
 
 def _exercises(id: str) -> Iterator[str]:
-    """The names of a lecture's checked exercises, read without running its checks."""
+    """Yield the names of a lecture's checked exercises, read without running its checks."""
     path = next((path for path in check_files(id) if path.is_file()), None)
     tree = ast.parse(path.read_text(encoding="utf-8")) if path else ast.Module([], [])
     for node in tree.body:
@@ -186,7 +186,7 @@ def _exercises(id: str) -> Iterator[str]:
 
 
 def _tests(notebook: Path) -> Iterator[str]:
-    """The ids of a project's test cells, from the notebook that the learner works in."""
+    """Yield the ids of a project's test cells, from the notebook that the learner works in."""
     try:
         cells = json.loads(notebook.read_bytes())["cells"]
         for cell in cells:

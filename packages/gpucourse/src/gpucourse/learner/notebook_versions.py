@@ -42,7 +42,10 @@ class Version:
     replaced: datetime
 
     def notebook(self) -> dict[str, Any]:
-        """The notebook, without outputs. Raises OSError or ValueError where it cannot be read."""
+        """Return the notebook, without outputs.
+
+        Raises OSError or ValueError where it cannot be read.
+        """
         return json.loads(gzip.decompress(self.path.read_bytes()))
 
 
@@ -98,7 +101,7 @@ def keep(path: Path, new: dict[str, Any]) -> Path | None:
 
 
 def versions(path: Path) -> list[Version]:
-    """The kept versions of the notebook at ``path``, the oldest first."""
+    """Return the kept versions of the notebook at ``path``, the oldest first."""
     return [
         Version(kept, datetime.strptime(kept.name.split(".")[0], _STAMP))
         for kept in sorted(_folder(path).glob("????-??-??T??-??-??.*.ipynb.gz"))
@@ -113,7 +116,7 @@ def bring_back(path: Path, version: Version) -> Path:
 
 
 def lost(version: Version, path: Path) -> list[str]:
-    """The cells of a version that the notebook at ``path`` does not have now."""
+    """Return the cells of a version that the notebook at ``path`` no longer has."""
     now = _texts_now(path)
     return [cell for cell in cell_texts(version.notebook()) if cell.strip() and cell not in now]
 
@@ -155,7 +158,7 @@ def command(path: Path, take: int) -> int:
 
 
 def _summary(cells: list[str], path: Path) -> str:
-    """What a version has and the notebook has not, on one line: the first such line of it."""
+    """Return on one line what a version has and the notebook lacks: the first such line."""
     if not cells:
         return "nothing that the notebook does not have"
     now = {line.strip() for cell in _texts_now(path) for line in cell.splitlines()}
@@ -170,7 +173,7 @@ def _folder(path: Path) -> Path:
 
 
 def _texts_now(path: Path) -> list[str]:
-    """The cells' text of the notebook that lies there now; none where it cannot be read."""
+    """Return the cells' text of the present notebook; none where it cannot be read."""
     try:
         return cell_texts(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, *_DAMAGED):

@@ -1,4 +1,4 @@
-"""What a learner has done: a small file on this machine, which checks and the grader add to.
+"""Records of a learner's progress: a small file that checks and the grader extend.
 
 One JSON object a line, added at the end, so two kernels that write at once lose nothing and a line
 that a full disk has cut off spoils no other. Each line names what is done, the first time it is::
@@ -43,7 +43,7 @@ class Records:
     points: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __contains__(self, record: dict) -> bool:
-        """Whether the file says so already; points are news unless they are the latest."""
+        """Return True if the file already has the record; points are new unless the latest."""
         if "done" in record:
             return record["done"] in self.exercises.get(record["lesson"], ())
         if "asked" in record:
@@ -66,14 +66,17 @@ class Records:
 
 
 def place() -> Path:
-    """Where the records lie (``~/.local/share/gpucourse/progress.jsonl`` on Linux)."""
+    """Return the path of the records.
+
+    It is ``~/.local/share/gpucourse/progress.jsonl`` on Linux.
+    """
     import platformdirs
 
     return platformdirs.user_data_path("gpucourse") / "progress.jsonl"
 
 
 def read(path: Path | None = None) -> Records:
-    """What the file says; a line that cannot be read counts for nothing. Raises nothing."""
+    """Return the records; a line that cannot be read counts for nothing. Raises nothing."""
     return collect(lines(path))
 
 
@@ -87,7 +90,7 @@ def lines(path: Path | None = None) -> list[dict]:
 
 
 def parse(data: bytes) -> list[dict]:
-    """The records in the bytes of a file of them; what is none is left out."""
+    """Return the records in a file's bytes, leaving out what is none."""
     found = []
     for line in data.splitlines():
         try:
@@ -100,7 +103,7 @@ def parse(data: bytes) -> list[dict]:
 
 
 def collect(records: Iterable[dict]) -> Records:
-    """The records together."""
+    """Combine the records."""
     found = Records()
     for record in records:
         found.take(record)
@@ -136,7 +139,7 @@ def add(records: Iterable[dict], path: Path | None = None) -> int:
 
 
 def trouble(path: Path | None = None) -> str | None:
-    """Why nothing can be recorded here, or None where it can."""
+    """Return why nothing can be recorded here, or None where it can."""
     try:
         path = path or place()
         _append(path, b"\n")  # no record, and shows whether there is room for one
@@ -158,7 +161,7 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def asked_by_a_learner() -> bool:
-    """Whether the code that runs now is a cell that a person ran in a notebook's front end.
+    """Return True if a person ran the present cell in a notebook's front end.
 
     JupyterLab and its kin say which cell they send. Tests, the build and the grader do not; nor do
     scripts. Running the solutions does not count either.
@@ -174,7 +177,7 @@ def asked_by_a_learner() -> bool:
 
 
 def _of_today(record: dict) -> dict:
-    """The record, with the name that its lesson has today."""
+    """Return the record with its lesson's present name."""
     if "lesson" not in record:
         return record
     part = record.get("done", record.get("asked", ""))

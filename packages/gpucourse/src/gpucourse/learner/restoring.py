@@ -25,7 +25,7 @@ from gpucourse.system.atomic import free_path, write_atomically
 
 @dataclass(slots=True)
 class Restored:
-    """What happened to each notebook of a bundle; paths start from the course's folder."""
+    """Result for each notebook of a bundle; paths start from the course's folder."""
 
     path: Path
     back: list[str] = field(default_factory=list)
@@ -80,7 +80,9 @@ def restore(path: str | Path | None = None) -> Restored:
 
 
 def read_bundle(path: Path) -> tuple[dict[str, bytes], bytes]:
-    """A bundle's notebooks by name, and its records. Raises :class:`BundleError`; writes nothing.
+    """Return a bundle's notebooks by name, and its records.
+
+    Raises :class:`BundleError`; writes nothing.
 
     Refused are names that lead out of a folder, and encrypted or damaged members.
     """
@@ -140,7 +142,7 @@ def _put(root: Path, name: str, data: bytes, result: Restored) -> None:
 
 
 def _same_work(here: bytes, data: bytes) -> bool:
-    """Whether both hold the same cells: outputs can be made again."""
+    """Return True if both hold the same cells: outputs can be made again."""
     one, other = released.parse(here), released.parse(data)
     if one is None or other is None:
         return here == data
@@ -148,7 +150,7 @@ def _same_work(here: bytes, data: bytes) -> bool:
 
 
 def _may_give_way(here: bytes, data: bytes) -> bool:
-    """Whether the notebook here is as released, and the bundle's grew out of that release."""
+    """Return True if the notebook is as released, and the bundle's grew out of it."""
     one, other = released.parse(here), released.parse(data)
     if one is None or other is None or not released.is_untouched(one):
         return False

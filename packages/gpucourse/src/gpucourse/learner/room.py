@@ -43,7 +43,7 @@ class NoRoom(CourseError, OSError):
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
-    """How often each choice of one prediction was taken."""
+    """Counts of the choices of one prediction."""
 
     lesson: str
     asked: Prediction
@@ -60,7 +60,7 @@ class Guesses:
 
 
 def joined() -> Path | None:
-    """The file in a room's folder that this learner's guesses go to; None who has not joined."""
+    """Return the file for this learner's guesses in a room's folder; None without a room."""
     try:
         said = json.loads(_place().read_bytes())
         return Path(said["folder"]) / f"{said['name']}.jsonl"
@@ -111,7 +111,9 @@ def share(lesson: str, asked: str, guess: str) -> None:
 
 
 def counts(folder: Path) -> list[Guesses]:
-    """The guesses in a room's folder, in the course's order; no question without an answer.
+    """Return the guesses in a room's folder, in the course's order.
+
+    Questions without an answer are left out.
 
     Makes the folder, for all to write to, where there is none. Of each file the first guess at a
     question counts; what is no guess at a question of this course counts for nothing.
@@ -143,7 +145,7 @@ def counts(folder: Path) -> list[Guesses]:
 
 
 def _read(path: Path) -> bytes:
-    """What a learner wrote; nothing from a link, a pipe, or a file of another size than ours."""
+    """Return a learner's file; empty for a link, a pipe, or a file of unexpected size."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(handle, "rb") as file:

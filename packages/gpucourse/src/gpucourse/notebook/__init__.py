@@ -1,1 +1,1 @@
-"""What ``%load_ext gpucourse`` sets up: magics, errors that teach, notes, Colab."""
+"""Notebook extension (``%load_ext gpucourse``): magics, errors that teach, notes, Colab."""

@@ -85,12 +85,12 @@ def set_up() -> None:
 
 
 def on_colab() -> bool:
-    """Whether this kernel is one of Colab's: they have imported their package."""
+    """Return True if this kernel is one of Colab's: they have imported their package."""
     return "google.colab" in sys.modules
 
 
 def missing(root: Path) -> dict[str, str]:
-    """What to install, by name: the requirement with the lock's version.
+    """Return what to install, by name: the requirement with the lock's version.
 
     That is every requirement of the course, less what Colab keeps and what is not needed there,
     whose installed version does not fit; and the compilers where their libraries are not found.
@@ -118,7 +118,7 @@ def missing(root: Path) -> dict[str, str]:
 
 
 def constraints(root: Path, wanted: Iterable[str]) -> list[str]:
-    """pip's constraints: what is installed stays, what comes along has the lock's version."""
+    """Return pip's constraints: installed versions stay, new ones are the lock's."""
     from packaging.utils import canonicalize_name
 
     free = {*wanted, *COMPANIONS}
@@ -136,7 +136,7 @@ def constraints(root: Path, wanted: Iterable[str]) -> list[str]:
 
 
 def imported(wanted: Iterable[str]) -> list[str]:
-    """Of the packages that will be replaced, those that this kernel has imported already."""
+    """Return the packages to be replaced that this kernel has imported already."""
     modules = {"numba": "numba", "numba-cuda": "numba.cuda", "cuda-bindings": "cuda.bindings"}
     return [
         name for name in sorted(wanted) if modules.get(name, name) in sys.modules and version(name)
@@ -166,7 +166,7 @@ def name_cells(compiler: Any) -> None:
 
 
 def _requirements(root: Path) -> Iterator:
-    """The requirements of the two packages that hold on this machine."""
+    """Yield the requirements of the packages that hold on this machine."""
     from packaging.requirements import Requirement
 
     from gpucourse.course.projects import read_projects
@@ -178,7 +178,7 @@ def _requirements(root: Path) -> Iterator:
 
 
 def _pins(root: Path) -> dict[str, str]:
-    """name → version in the lock of the course, for this machine."""
+    """Return name → version in the course's lock, for this machine."""
     from gpucourse.course.locks import read_lock
 
     pins = {}
@@ -197,7 +197,7 @@ def _install(wanted: dict[str, str], lines: list[str]) -> None:
 
 
 def _pip(*words: str) -> None:
-    """pip's complaints about packages that the course does not import are left out."""
+    """Run pip, leaving out its complaints about packages that the course does not import."""
     command = [
         sys.executable,
         "-m",

@@ -51,7 +51,7 @@ def _warning(
     lineno: int,
     line: str | None = None,
 ) -> str:
-    """As Python writes it, but for a cell: its number in place of a temporary file's name.
+    """Format a warning as Python does, with a cell's number in place of a temporary file.
 
     Numba's advice on speed comes once; IPython forgets in each cell what it has shown.
     """

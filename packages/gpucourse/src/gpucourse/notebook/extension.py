@@ -140,7 +140,7 @@ MAGICS = (gpu_report, needs)
 
 
 def message(found: DeviceInfo) -> str:
-    """The line that ``%load_ext gpucourse`` prints."""
+    """Return the line that ``%load_ext gpucourse`` prints."""
     if found.virtual and sys.platform == "darwin":
         # There are no CUDA compilers for macOS at all, so nothing could run a kernel.
         return (
@@ -151,7 +151,7 @@ def message(found: DeviceInfo) -> str:
 
 
 def full_disk() -> str | None:
-    """What to say where notebooks can hardly be saved any more: they and their outputs are MBs."""
+    """Return a warning where the disk is nearly full: notebooks and outputs take MBs."""
     from gpucourse.system.resources import gigabytes
 
     try:
@@ -218,8 +218,11 @@ def name_cells(shell: InteractiveShell) -> None:
 
 
 def quiet_commands(shell: InteractiveShell) -> None:
-    """Have ``!command`` start without JAX's warning that forks deadlock: its child is another
-    program at once. ``!nvidia-smi`` tells which device answers where there is no driver."""
+    """Let ``!command`` start without JAX's warning that forks deadlock.
+
+    Its child becomes another program at once. ``!nvidia-smi`` tells which device answers where
+    there is no driver.
+    """
     if "system" in shell.__dict__:
         return
     system = shell.system
@@ -268,7 +271,7 @@ def still_running(location: Location, seconds: float) -> None:
 
 
 def defined(shell: InteractiveShell, result: ExecutionResult) -> bool:
-    """Whether a cell that failed got beyond each function, class and value that it defines."""
+    """Return True if a failed cell got beyond each name that it defines."""
     last = 0  # of a cell that Python can't read, no line ran
     if result.error_in_exec is not None:
         last = next(

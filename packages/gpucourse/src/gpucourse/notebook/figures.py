@@ -64,7 +64,7 @@ def undo() -> None:
 
 
 def is_dark() -> bool:
-    """Whether the user has chosen a dark theme in JupyterLab."""
+    """Return True if the user has chosen a dark theme in JupyterLab."""
     from jupyter_core.paths import jupyter_config_dir
 
     folder = Path(

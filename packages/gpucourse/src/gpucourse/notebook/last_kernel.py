@@ -70,8 +70,11 @@ def watch(shell: InteractiveShell) -> str | None:
 
 
 def read(path: Path) -> dict | None:
-    """The note at ``path``, if there is one that can be read: the kernel's process and when that
-    was born, the kills counted when it began, how the cell begun last starts, and when it was."""
+    """Return the note at ``path``, if there is one that can be read.
+
+    It has the kernel's process and its birth, the kills counted when it began, the start of the
+    cell begun last, and its time.
+    """
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
         return note if note.keys() == {"kernel", "kills", "cell", "when"} else None
@@ -80,7 +83,7 @@ def read(path: Path) -> dict | None:
 
 
 def _kernel(pid: int) -> list | None:
-    """That process and when it was born, if it runs: numbers of processes are used again."""
+    """Return that process and its birth, if it runs: process numbers are used again."""
     import psutil
 
     try:

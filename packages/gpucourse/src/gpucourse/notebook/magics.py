@@ -1,4 +1,6 @@
-"""``%%gpu_report``: run a cell and show a card for each launch in it; ``%%needs``: run a cell that
+"""Magics of the notebook: ``%%gpu_report`` and ``%%needs``.
+
+``%%gpu_report`` runs a cell and shows a card for each launch in it; ``%%needs`` runs a cell that
 needs a package which may be missing.
 
 >>> %%gpu_report

@@ -1,5 +1,4 @@
-"""What the course adds to a Jupyter server: *Validate* that reads checks, saves that keep files as
-they are.
+"""Jupyter server extension: *Validate* that reads checks, saves that keep files as they are.
 
 Checks of lectures are no tests of nbgrader's: its button *Validate* (the class is
 ``nbgrader.validator.Validator``) told an untouched lecture "Success! Your notebook passes all the
@@ -56,7 +55,7 @@ class ChecksToo(Validator):
 
 
 def said(cell: NotebookNode) -> list[str]:
-    """What the checks of a cell that did not pass say."""
+    """Return the messages of a cell's checks that did not pass."""
     return [
         str(output.data["text/plain"])
         for output in cell.get("outputs", ())

@@ -25,7 +25,7 @@ FOLDER = Path("languages")
 
 
 def derive(root: Path, language: str) -> dict[Path, str]:
-    """The released notebooks of all lessons that have a catalogue: relative path to text.
+    """Return the translated notebooks of all lessons with a catalogue: relative path to text.
 
     Raises :class:`CourseError`, also where no lesson has one.
     """
@@ -51,7 +51,7 @@ def derive(root: Path, language: str) -> dict[Path, str]:
 
 
 def _moved(notebook: NotebookNode, path: Path, folder: Path, there: set[Path]) -> NotebookNode:
-    """The notebook in ``folder``; its links lead to notebooks there, else to the English ones."""
+    """Move a notebook to ``folder``; its links lead to notebooks there, else to English ones."""
 
     def moved(target: str) -> str:
         if re.match(r"[a-z][a-z+.-]*:|#", target):

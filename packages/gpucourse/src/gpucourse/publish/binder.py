@@ -37,5 +37,5 @@ def requirements(project: Projects, lock: str) -> str:
 
 
 def on_binder(requirement: Requirement) -> bool:
-    """Whether the requirement's marker holds on Binder's machine."""
+    """Return True if the requirement's marker holds on Binder's machine."""
     return requirement.marker is None or requirement.marker.evaluate(_MACHINE)

@@ -82,13 +82,13 @@ def write(tree: Path, found: Mapping[str, bytes], message: str) -> str:
 
 
 def _listed(tree: Path) -> set[str]:
-    """What an earlier run wrote."""
+    """Return the files that an earlier run wrote."""
     path = tree / LIST
     return set(path.read_text(encoding="utf-8").splitlines()) if path.is_file() else set()
 
 
 def _known(tree: Path, names: Iterable[str]) -> list[str]:
-    """Those of ``names`` that git knows: it refuses to stage what it does not find."""
+    """Return those of ``names`` that git knows; it refuses to stage others."""
     known = set(_git(tree, "ls-files", "-z").split("\0"))
     return [name for name in names if name in known]
 
@@ -133,7 +133,7 @@ def make(root: Path, wheels: Path, folder: Path) -> list[str]:
 
 
 def main() -> int:
-    """The command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.class_tree")
     parser.add_argument("wheels", type=Path, help="where `make release` put the packages")
     parser.add_argument("folder", type=Path, help="where the repository and the zip go")

@@ -49,7 +49,7 @@ _PICTURES = (".svg", ".png", ".jpg", ".gif")
 
 
 def colab_copies(released: dict[Path, NotebookNode], repository: str) -> dict[Path, NotebookNode]:
-    """The copies of the notebooks in ``lectures/`` and ``projects/``: path → notebook.
+    """Return the copies of the notebooks in ``lectures/`` and ``projects/``: path → notebook.
 
     ``released`` maps paths from the repository's root to notebooks; ``repository`` is its address
     on GitHub.
@@ -70,7 +70,7 @@ def copy_path(path: Path) -> Path:
 
 
 def colab_link(repository: str, path: Path) -> str:
-    """The address at which Colab opens a notebook of the repository."""
+    """Return the address at which Colab opens a notebook of the repository."""
     slug = repository.removeprefix("https://github.com/")
     return f"https://colab.research.google.com/github/{slug}/blob/main/{quote(path.as_posix())}"
 

@@ -1,4 +1,7 @@
-"""What ``gpucourse build`` and ``gpucourse check`` do. Each returns the command's exit code."""
+"""Implementation of ``gpucourse build`` and ``gpucourse check``.
+
+Each function returns the command's exit code.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +46,10 @@ def _tells_mistakes(command: Callable[..., int]) -> Callable[..., int]:
 
 @_tells_mistakes
 def build(*, force: bool = False, language: str = "") -> int:
-    """Bring the generated notebooks in step with ``course/``: English ones, or another language's,
-    as far as it is translated."""
+    """Generate the notebooks from ``course/``.
+
+    English ones, or another language's, as far as it is translated.
+    """
     with speaking(""):
         state = plan(find_root(), language)
     if state.used and not force:
@@ -169,7 +174,7 @@ def _check(ids: list[str]) -> int:
 
 
 def _rehearsed(course: Course, sources: Sequence[Source]) -> Iterator[list[Problem]]:
-    """What the rehearsal of each lesson finds, in their order; the terminal shows which run."""
+    """Yield the findings of each lesson's rehearsal, in order; the terminal shows which run."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)

@@ -42,7 +42,7 @@ CONDA_BUILDS: dict[str, str] = {"jaxlib": "*cuda*"}
 
 
 def expected(root: Path) -> dict[str, str]:
-    """What each generated file should hold: path relative to ``root`` → text.
+    """Return the content of each generated file: path relative to ``root`` → text.
 
     Raises :class:`FileNotFoundError` where ``root`` is not the repository,
     :class:`~gpucourse.course.problems.CourseError` where the registry of lessons has mistakes, and
@@ -65,7 +65,7 @@ def expected(root: Path) -> dict[str, str]:
 
 
 def stale(root: Path) -> list[str]:
-    """The generated files that are missing or out of date."""
+    """Return the generated files that are missing or out of date."""
     return [
         name
         for name, text in expected(root).items()
@@ -129,7 +129,7 @@ def interval(bounds: Iterable[str]) -> str:
 
 
 def version(root: Path, package: Path = COURSE.parent) -> str:
-    """A package's version, read without importing it; the course's unless told otherwise."""
+    """Return a package's version, read without importing it; the course's by default."""
     module = root / package / "src" / package.name / "__init__.py"
     found = re.search(r'^__version__ = "(.+)"$', module.read_text(encoding="utf-8"), re.MULTILINE)
     if found is None:
@@ -138,7 +138,7 @@ def version(root: Path, package: Path = COURSE.parent) -> str:
 
 
 def readme_blocks(root: Path, url: str) -> dict[str, str]:
-    """The texts between ``<!-- name -->`` and ``<!-- /name -->`` in README.md."""
+    """Return the texts between ``<!-- name -->`` and ``<!-- /name -->`` in README.md."""
     slug = url.removeprefix("https://github.com/")
     folder = slug.rsplit("/", 1)[-1]
     workflow = f"{url}/actions/workflows/test.yml"
@@ -175,7 +175,7 @@ def fill_blocks(text: str, blocks: Mapping[str, str]) -> str:
 
 
 def issue_links(url: str) -> str:
-    """What stands beside the issue templates: where a hole in the wall is reported instead."""
+    """Return the links beside the issue templates, such as where to report a security hole."""
     return (
         f"# {binder.GENERATED}\n"
         "blank_issues_enabled: true\n"
@@ -187,8 +187,10 @@ def issue_links(url: str) -> str:
 
 
 def package_pages(root: Path, url: str) -> dict[str, str]:
-    """What the package index shows of each package, with the repository's address set: its README,
-    whose links must lead somewhere from there, and the addresses in its metadata.
+    """Return the package pages of the index, with the repository's address set.
+
+    A page is the README, whose links must lead somewhere from there, and the addresses in the
+    metadata.
 
     The course's own metadata are where the address comes from.
     """
@@ -221,7 +223,7 @@ def fill_citation(text: str, url: str, number: str) -> str:
 
 
 def main() -> int:
-    """The command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.environments")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if stale")
     options = parser.parse_args()

@@ -49,7 +49,7 @@ class KernelLost(RuntimeError):
 def execute(
     notebook: NotebookNode, folder: Path, timeout: int = CELL_TIMEOUT, hidden_gpu: bool = False
 ) -> NotebookNode:
-    """A copy of ``notebook`` with its outputs, from a fresh kernel that starts in ``folder``.
+    """Return an executed copy of ``notebook``, from a fresh kernel that starts in ``folder``.
 
     A cell that raises stops nothing. Where ``folder`` does not exist, the nearest above it serves.
     With ``hidden_gpu`` the virtual GPU answers, whatever the machine has. Raises KernelLost where
@@ -93,7 +93,7 @@ def solved(
     judge: Callable[[NotebookNode], None],
     notice: Callable[[str], object] = str,
 ) -> NotebookNode:
-    """The executed solution of a lesson, from the cache where nothing has changed.
+    """Return the executed solution of a lesson, cached where nothing has changed.
 
     It runs on the virtual GPU: the site shows no output that only a GPU gives.
 
@@ -133,7 +133,7 @@ def _forget_machine(notebook: NotebookNode, root: Path) -> None:
 
 
 def fingerprint(course: Course, source: Source) -> str:
-    """Changes whenever something changes that may change the outputs of a lesson."""
+    """Return a digest that changes with anything that may change a lesson's outputs."""
     digest = hashlib.sha256(notebooks.notebook_text(notebooks.solution(course, source)).encode())
     digest.update(sys.version.encode())
     files = [

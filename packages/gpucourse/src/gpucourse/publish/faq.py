@@ -31,7 +31,7 @@ def questions(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def page(sources: Iterable[Source]) -> str | None:
-    """The page, Markdown; None where no lecture's notes have a question."""
+    """Return the page, Markdown; None where no lecture's notes have a question."""
     lectures = [one for one in sources if isinstance(one.lesson, Lecture)]
     found = [(one.lesson, list(questions(one))) for one in lectures]
     if not any(asked for _, asked in found):

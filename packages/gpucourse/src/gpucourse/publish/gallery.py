@@ -26,6 +26,6 @@ NOTEBOOK = Path("lectures") / "gallery.ipynb"
 
 
 def read_gallery(course: Course) -> Source | None:
-    """The gallery's source; None where the course has none. Raises CourseError as lessons do."""
+    """Return the gallery's source; None without one. Raises CourseError as lessons do."""
     path = course.root / "course" / "gallery.py"
     return read_source(course, LESSON, path) if path.is_file() else None

@@ -40,8 +40,10 @@ What they have written in their notebooks stays. For your hub:
 
 
 def files(root: Path, url: str) -> dict[str, str]:
-    """``hub/links.md``, and the settings of both hubs with the repository's address in them:
-    path → text."""
+    """Return ``hub/links.md`` and the settings of both hubs: path → text.
+
+    They have the repository's address in them.
+    """
     values = (root / "hub" / "values.yaml").read_text(encoding="utf-8")
     littlest = (root / "hub" / "tljh.py").read_text(encoding="utf-8")
     table = links_table(load_course(root), url, EXAMPLE)
@@ -53,7 +55,7 @@ def files(root: Path, url: str) -> dict[str, str]:
 
 
 def link(hub: str, url: str, path: Path, branch: str = BRANCH) -> str:
-    """The address on ``hub`` that gets the repository ``url`` and opens ``path`` of it."""
+    """Return the address on ``hub`` that gets the repository ``url`` and opens ``path``."""
     query = urlencode(
         {
             "repo": url,
@@ -66,7 +68,7 @@ def link(hub: str, url: str, path: Path, branch: str = BRANCH) -> str:
 
 
 def links_table(course: Course, url: str, hub: str, branch: str = BRANCH) -> str:
-    """The welcome page and every lesson, each with its link; Markdown."""
+    """Return the welcome page and every lesson, each with its link; Markdown."""
     rows = [
         "| | minutes | |",
         "|---|---|---|",
@@ -80,7 +82,7 @@ def links_table(course: Course, url: str, hub: str, branch: str = BRANCH) -> str
 
 
 def main() -> None:
-    """The command line: the table for one's own hub."""
+    """Run the command line: print the table for a hub."""
     parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.hub")
     parser.add_argument("hub", help="its address, as https://hub.my-university.edu")
     parser.add_argument("--repository", help="a copy of the course; default: the course's own")

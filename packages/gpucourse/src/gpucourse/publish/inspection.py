@@ -1,4 +1,4 @@
-"""What can be seen of a lesson without running it.
+"""Inspection of a lesson without running it.
 
 - every picture in its text has words for those who cannot see it, and its file is there;
 - no name in its code is unknown, in branches and kernels that a rehearsal may never enter too;
@@ -64,7 +64,7 @@ def _prose(source: Source) -> Iterator[tuple[Cell, str]]:
 
 
 def _folder(course: Course, source: Source) -> Path:
-    """Where the lesson's notebook lies, from which its links start."""
+    """Return the folder of the lesson's notebook, from which its links start."""
     return (course.root / notebook_path(source.lesson)).parent
 
 
@@ -106,7 +106,7 @@ def _links(course: Course, source: Source) -> Mistakes:
 
 
 def _generated(course: Course, path: Path) -> bool:
-    """Whether `make build` will write this notebook."""
+    """Return True if `make build` will write this notebook."""
     return path.suffix == ".ipynb" and path.stem in {lesson.id for lesson in course.lessons}
 
 
@@ -157,7 +157,7 @@ def _names(course: Course, source: Source) -> Mistakes:
 
 
 def code_of(cell: Cell, solved: bool) -> str:
-    """The cell's Python, with its answer or with its starter; magics left out."""
+    """Return the cell's Python, with its answer or its starter; magics left out."""
     text = unwrap_regions(cell.source, HIDDEN_TESTS)
     text = unwrap_regions(text, SOLUTION) if solved else starter_source(text)
     lines = text.split("\n")
@@ -197,7 +197,7 @@ def unknown_names(cells: list[tuple[Cell, str]]) -> Iterator[tuple[Cell, str]]:
 
 
 def global_names(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
-    """The module's names that this scope and those in it bind, and those that they use."""
+    """Return the module's names that this scope and inner ones bind, and those they use."""
     bound, used = set(), set()
     top = table.get_type() == "module"
     for symbol in table.get_symbols():

@@ -24,13 +24,13 @@ _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
 
 
 def slug(heading: str) -> str:
-    """The name of a heading's place, as GitHub and MyST give it."""
+    """Return the anchor of a heading, as GitHub and MyST give it."""
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
 def texts(path: Path) -> list[str]:
-    """The Markdown of a document, or of each text cell of a notebook."""
+    """Return the Markdown of a document, or of each text cell of a notebook."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".ipynb":
         return [text]
@@ -39,7 +39,7 @@ def texts(path: Path) -> list[str]:
 
 
 def places(path: Path) -> set[str]:
-    """What ``#…`` behind a link to this document or notebook may say."""
+    """Return the anchors that links to this document or notebook may use after ``#``."""
     return _places(path, path.stat().st_mtime_ns)
 
 
@@ -57,17 +57,17 @@ def _places(path: Path, _changed: int) -> set[str]:
 
 
 def without_code(text: str) -> str:
-    """A text without its code, in which nothing is a link or a picture."""
+    """Return a text without its code, in which nothing is a link or a picture."""
     return _CODE.sub("", text)
 
 
 def links(text: str) -> Iterator[str]:
-    """The targets of a text's links and pictures, code left out."""
+    """Yield the targets of a text's links and pictures, code left out."""
     return (found["target"] for found in _TARGET.finditer(text) if found["target"])
 
 
 def relinked(text: str, moved: Callable[[str], str]) -> str:
-    """The text with what ``moved`` makes of the target of each link and picture."""
+    """Return the text with the targets of links and pictures changed by ``moved``."""
     return _TARGET.sub(
         lambda found: found["before"] + moved(found["target"]) if found["target"] else found[0],
         text,

@@ -1,4 +1,4 @@
-"""Which earlier cells of a lesson a part needs: those whose names it reads before it binds them.
+"""Earlier cells that a part of a lesson needs: those whose names it reads first.
 
 A cell that happens to bind ``figure`` or ``t``, as the part does by itself, is not needed: else a
 tutorial would run half a project for its loop variables, answers included.
@@ -39,7 +39,7 @@ def set_up(source: Source, chosen: list[Cell]) -> list[Cell]:
 
 
 def quiet(text: str) -> str:
-    """A cell's Python without what only shows something; a semicolon hides a last value."""
+    """Return a cell's Python without what only displays; a semicolon hides a last value."""
     lines = text.split("\n")
     plain = "\n".join("" if line.startswith(("%", "!")) else line for line in lines)
     left = []
@@ -64,7 +64,9 @@ def _only_shows(node: ast.stmt) -> bool:
 
 
 def names(cell: Cell) -> tuple[set[str], set[str], set[str]]:
-    """The module's names that a cell, its answer in, may bind; surely binds; reads from others.
+    """Return the module's names that a cell may bind, surely binds, and reads from others.
+
+    The cell includes its answer.
 
     A cell that is to fail surely binds nothing.
     """
@@ -80,7 +82,7 @@ def names(cell: Cell) -> tuple[set[str], set[str], set[str]]:
 
 
 def _flow(body: Iterable[ast.stmt], before: set[str], used: set[str]) -> set[str]:
-    """What is bound after these statements, if ``before`` was; adds to ``used`` what was not."""
+    """Return what is bound after these statements, if ``before`` was; add others to ``used``."""
     bound = set(before)
     for node in body:
         match node:
@@ -114,7 +116,7 @@ def _flow(body: Iterable[ast.stmt], before: set[str], used: set[str]) -> set[str
 
 
 def _read(node: ast.AST, bound: set[str], used: set[str]) -> set[str]:
-    """The names that a simple statement, a definition or an expression binds; adds those it reads.
+    """Return the names that a statement or expression binds; add those it reads to ``used``.
 
     What a function's body reads counts where the function is made, but for the function itself.
     """
@@ -126,7 +128,7 @@ def _read(node: ast.AST, bound: set[str], used: set[str]) -> set[str]:
 
 
 def _stored(node: ast.AST) -> set[str]:
-    """The names in a loop's target, or after ``as``."""
+    """Return the names in a loop's target, or after ``as``."""
     return {
         name.id
         for name in ast.walk(node)

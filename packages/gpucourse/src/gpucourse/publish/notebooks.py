@@ -1,4 +1,4 @@
-"""From a source to the notebooks derived from it, always from full to empty.
+"""Derivation of notebooks from a source, always from full to empty.
 
 Four notebooks come out of one source, and nothing goes back:
 
@@ -47,7 +47,7 @@ RAISES = "raises-exception"
 
 
 def lecture_notebook(course: Course, source: Source) -> NotebookNode:
-    """What a learner opens: starters in place of the answers."""
+    """Return the learner's notebook: starters in place of the answers."""
     cells = [_starter_cell(source, cell) for cell in source.cells if "room" not in cell.tags]
     return _notebook(course, source.lesson, cells)
 
@@ -57,7 +57,7 @@ _SOLUTIONS = Path("solutions")
 
 
 def lecture_solution(course: Course, source: Source) -> NotebookNode:
-    """The lecture with its answers, and the notes for the room."""
+    """Return the lecture with its answers, and the notes for the room."""
     cells = [
         _cell(source, cell, unwrap_regions(cell.source, SOLUTION), _tags(cell))
         for cell in source.cells
@@ -66,7 +66,7 @@ def lecture_solution(course: Course, source: Source) -> NotebookNode:
 
 
 def project_source(course: Course, source: Source) -> NotebookNode:
-    """The instructor's notebook that nbgrader starts from: answers and hidden tests in it."""
+    """Return nbgrader's source notebook for instructors, with answers and hidden tests."""
     cells = []
     for cell in source.cells:
         metadata = _tags(cell)
@@ -82,7 +82,7 @@ def project_source(course: Course, source: Source) -> NotebookNode:
 
 
 def project_release(course: Course, source: Source) -> NotebookNode:
-    """What students get: the result of ``nbgrader generate_assignment`` on the source.
+    """Return what students get: ``nbgrader generate_assignment`` applied to the source.
 
     nbgrader takes seconds to import and writes a gradebook; its steps are few, so they are done
     here, and a test holds this equal to what nbgrader itself releases.
@@ -91,7 +91,7 @@ def project_release(course: Course, source: Source) -> NotebookNode:
 
 
 def _released(notebook: NotebookNode) -> NotebookNode:
-    """nbgrader's steps, in place."""
+    """Apply nbgrader's steps, in place."""
     for cell in notebook.cells:
         nbgrader = cell.metadata.get("nbgrader")
         if nbgrader is None:
@@ -108,7 +108,7 @@ def _released(notebook: NotebookNode) -> NotebookNode:
 
 
 def project_solution(course: Course, source: Source) -> NotebookNode:
-    """What a student who solved everything would hand in: the release with the answers filled in.
+    """Return the release with all answers filled in, as a student would hand it in.
 
     Test cells do not carry the tag that lets errors pass: here no check may fail.
     """
@@ -129,19 +129,19 @@ def project_solution(course: Course, source: Source) -> NotebookNode:
 
 
 def released(course: Course, source: Source) -> NotebookNode:
-    """What a learner opens, lecture or project."""
+    """Return what a learner opens, lecture or project."""
     lecture = isinstance(source.lesson, Lecture)
     return (lecture_notebook if lecture else project_release)(course, source)
 
 
 def solution(course: Course, source: Source) -> NotebookNode:
-    """The lesson with its answers in, lecture or project, without outputs."""
+    """Return the lesson with its answers, lecture or project, without outputs."""
     lecture = isinstance(source.lesson, Lecture)
     return (lecture_solution if lecture else project_solution)(course, source)
 
 
 def notebook_text(notebook: NotebookNode) -> str:
-    """The one way a notebook is written: byte for byte as Jupyter saves it.
+    """Return a notebook's text, byte for byte as Jupyter saves it.
 
     A learner's save then changes the lines that they changed and no others, and git can merge a
     newer release into their copy (nbgitpuller on a hub).
@@ -151,7 +151,9 @@ def notebook_text(notebook: NotebookNode) -> str:
 
 
 def cell_id(notebook_id: str, name: str) -> str:
-    """A cell's id in a generated notebook (nbformat 4.5: at most 64 of letters, digits, - and _).
+    """Return a cell's id in a generated notebook.
+
+    nbformat 4.5 allows at most 64 of letters, digits, - and _.
 
     It depends on the notebook and on the cell's own name alone, so a cell that is inserted
     shifts no other, and a copy of a cell in another notebook is another cell.
@@ -160,7 +162,7 @@ def cell_id(notebook_id: str, name: str) -> str:
 
 
 def nbgrader_checksum(cell: NotebookNode) -> str:
-    """The checksum of nbgrader's cell metadata, as ``nbgrader.utils.compute_checksum`` has it."""
+    """Return the checksum of ``nbgrader.utils.compute_checksum``."""
     meta = cell.metadata["nbgrader"]
     locked = meta["grade"] or meta["locked"]
     parts = [cell.source, cell.cell_type, meta["grade"], meta["solution"]]
@@ -171,7 +173,7 @@ def nbgrader_checksum(cell: NotebookNode) -> str:
 
 
 def starter_source(source: str) -> str:
-    """An exercise's code with every solution region replaced by a starter that Python accepts.
+    """Replace every solution region by a starter that Python accepts.
 
     In a string of CUDA C++ the starter is a comment of C++.
     """
@@ -194,7 +196,7 @@ def _starter_cell(source: Source, cell: Cell) -> NotebookNode:
 
 
 def starter(cell: Cell) -> str | None:
-    """What a learner finds where an answer belongs; None for any other cell."""
+    """Return what a learner finds in place of an answer; None for any other cell."""
     if cell.role in ANSWERS:
         return released_source(cell.source, code=cell.kind == "code")
     return starter_source(cell.source) if "exercise" in cell.tags else None
@@ -208,7 +210,7 @@ def _tags(cell: Cell) -> dict:
 
 
 def _nbgrader_metadata(cell: Cell) -> dict:
-    """nbgrader's cell metadata, schema version 3."""
+    """Return nbgrader's cell metadata, schema version 3."""
     metadata = {
         "schema_version": 3,
         "grade_id": cell.name,
@@ -238,7 +240,7 @@ def _cell(source: Source, cell: Cell, text: str, metadata: dict) -> NotebookNode
 def new_cell(
     kind: str, text: str, id: str, metadata: Mapping = MappingProxyType({})
 ) -> NotebookNode:
-    """A cell of a generated notebook, which :func:`notebook_text` validates as a whole.
+    """Return a cell; :func:`notebook_text` validates the notebook as a whole.
 
     nbformat's own makers validate each cell by itself, which took half the time of a build.
     """
@@ -249,7 +251,7 @@ def new_cell(
 
 
 def page(id: str, cells: list[tuple[str, str, str]]) -> NotebookNode:
-    """A generated notebook that belongs to no lesson: (kind, name, text) of each cell."""
+    """Return a generated notebook without a lesson: (kind, name, text) of each cell."""
     return new_notebook_of(
         id, [new_cell(kind, text, cell_id(id, name)) for kind, name, text in cells]
     )
@@ -269,8 +271,9 @@ def _notebook(
 
 
 def strip(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
-    """Where the lesson stands on the way, and what comes before and after it; Markdown. Nothing
-    for a notebook that is not on it.
+    """Return the lesson's place in the course, with its neighbours; Markdown.
+
+    Empty for a notebook that is not in the course's order.
 
     Its links lead from the notebook's own folder, or from ``folder``, where all notebooks lie.
     """
@@ -323,7 +326,7 @@ def mark(notebook: NotebookNode, released: str) -> NotebookNode:
 
 
 def _title(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
-    """The first cell: title, time, needs and objectives, all from the registry."""
+    """Return the first cell: title, time, needs and objectives, all from the registry."""
     needs = [_need(course, need) for need in lesson.prerequisites]
     facts = [_("**{minutes} minutes**").format(minutes=lesson.minutes)]
     if isinstance(lesson, Project):
@@ -340,7 +343,7 @@ def _title(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
 
 
 def _need(course: Course, need: str) -> str:
-    """A prerequisite as a reader sees it: a listed lesson by its title, prose as it stands."""
+    """Return a prerequisite for a reader: a listed lesson's title, or the prose itself."""
     if not re.match(r"\d\d_", need):
         return need
     lesson = course.lesson(need)
@@ -350,7 +353,7 @@ def _need(course: Course, need: str) -> str:
 
 
 def _is_python(source: str) -> bool:
-    """Whether a cell's code parses; IPython's magics and shell lines count as ``pass``."""
+    """Return True if a cell's code parses; magics and shell lines count as ``pass``."""
     plain = re.sub(r"^(\s*)[%!?].*$", r"\1pass", source, flags=re.MULTILINE)
     try:
         ast.parse(plain)

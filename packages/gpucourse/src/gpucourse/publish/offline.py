@@ -1,4 +1,4 @@
-"""What is wrong with a folder of HTML that is to work alone: dead links, loads from the network."""
+"""Faults of a folder of HTML that must work alone: dead links, network loads."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _Page(HTMLParser):
 
 
 def css_targets(css: str) -> list[str]:
-    """What a style sheet loads."""
+    """Return what a style sheet loads."""
     css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     return [(url or sheet).strip() for url, sheet in _CSS_URL.findall(css)]
 
@@ -112,7 +112,7 @@ def mistakes(folder: Path) -> list[Problem]:
 
 
 def _dead(page: Path, target: str, folder: Path, read: dict[Path, _Page]) -> Iterator[str]:
-    """Why a link within the folder leads nowhere, if it does."""
+    """Yield why a link within the folder is dead, if it is."""
     if re.match(r"[a-z]+:", target):  # data:, mailto:, javascript:
         return
     name, _, fragment = target.partition("#")

@@ -32,7 +32,7 @@ GENERATED = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the generated folders should hold, and how they differ from it.
+    """Expected contents of the generated folders, and how they differ from it.
 
     Paths are relative to the course's root. ``texts`` holds every generated file; ``changed`` those
     that are missing or differ; ``superfluous`` generated files that nothing generates any more;
@@ -47,7 +47,7 @@ class Plan:
 
     @property
     def current(self) -> bool:
-        """Whether there is nothing to do."""
+        """Return True if there is nothing to do."""
         return not self.changed and not self.superfluous
 
 
@@ -109,7 +109,7 @@ def _read(path: Path) -> str | None:
 
 
 def _has_been_run(path: Path) -> bool:
-    """Whether the notebook holds outputs or execution counts, which the build never writes."""
+    """Return True if the notebook has outputs or execution counts, which the build never writes."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         return any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
@@ -118,7 +118,7 @@ def _has_been_run(path: Path) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the build wrote this notebook: its lesson's id is its file name."""
+    """Return True if the build wrote this notebook: its lesson's id is its file name."""
     try:
         metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
         # A project's copy for Colab stands beside those of lectures.

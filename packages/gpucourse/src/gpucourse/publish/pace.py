@@ -1,4 +1,4 @@
-"""How long a lesson takes, counted: one rule for lectures, projects, their sections, and syllabi.
+"""Minutes of a lesson, by one rule for lectures, projects, sections and syllabi.
 
 A learner reads so many words and lines of code, runs cells, weighs predictions, writes answers.
 What each takes is an assumption, chosen so that the sums agreed with what the lectures had been
@@ -53,19 +53,19 @@ def minutes(source: Source, cells: Iterable[Cell] | None = None, *, answers: boo
 
 
 def words(cell: Cell) -> int:
-    """How many words of prose a cell has; a link's address and a picture's words are not read."""
+    """Count a cell's words of prose, without link addresses and pictures."""
     if cell.kind != "markdown":
         return 0
     return len(re.findall(r"\w+", _NOT_READ.sub(" ", cell.source)))
 
 
 def rounded(counted: float) -> int:
-    """What to write where ``counted`` minutes were counted."""
+    """Round a count of minutes to what is written."""
     return max(GRAIN, GRAIN * round(counted / GRAIN))
 
 
 def sections(source: Source) -> dict[str, list[Cell]]:
-    """The cells below each ``##`` heading, by the heading's place in a link."""
+    """Return the cells below each ``##`` heading, by the heading's anchor."""
     found: dict[str, list[Cell]] = {}
     current = found.setdefault("", [])
     for cell in source.cells:

@@ -42,7 +42,7 @@ ROOM_NOTES = Path("docs") / "room_notes.md"
 
 
 def documents(root: Path) -> list[Path]:
-    """The documents that are pages, relative to ``root``."""
+    """Return the documents that are pages, relative to ``root``."""
     return sorted(path.relative_to(root) for glob in DOCUMENTS for path in root.glob(glob))
 
 
@@ -56,7 +56,7 @@ def lesson_page(
     *,
     answers: bool = True,
 ) -> NotebookNode:
-    """A lesson as it is read: starters, each answer behind a fold, outputs of the solved lesson.
+    """Return a lesson as it is read: starters, folded answers, outputs of the solved lesson.
 
     Notes for the room are left out. ``run_line``, Markdown, goes below the title. The hints of
     ``exercises`` stand behind folds too. Without ``answers`` there is the starter alone, and not
@@ -126,7 +126,7 @@ def _parts(origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
 
 
 def exercise_of(source: Source, cell: Cell, exercises: Mapping[str, Exercise]) -> str | None:
-    """The name that an exercise's cell has in the lesson's checks, which hints go by."""
+    """Return the name of an exercise's cell in the lesson's checks, by which hints are found."""
     if cell.role in ANSWERS:
         name = cell.name.rpartition("/")[2]
         return name if name in exercises else None
@@ -141,7 +141,7 @@ def exercise_of(source: Source, cell: Cell, exercises: Mapping[str, Exercise]) -
 
 
 def hints(exercise: Exercise) -> str:
-    """An exercise's hints, each opened by a click of its own."""
+    """Return an exercise's hints, each opened by its own click."""
     return "\n\n".join(
         f"<details>\n<summary>Hint {number}</summary>\n<p>{marked_up(hint)}</p>\n</details>"
         for number, hint in enumerate(exercise.hints, start=1)
@@ -149,7 +149,7 @@ def hints(exercise: Exercise) -> str:
 
 
 def _readable(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Outputs without the forms that are for machines alone."""
+    """Return outputs without the forms that are for machines alone."""
     for output in outputs:
         if CHECK_MIME in output.get("data", {}):
             del output.data[CHECK_MIME]
@@ -157,8 +157,10 @@ def _readable(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 
 def room_notes(lessons: list[Shown], *, answers: bool = True) -> str:
-    """One page with the notes for the room of every lesson that has some; without ``answers``, of
-    lectures alone."""
+    """Return one page with every lesson's notes for the room.
+
+    Without ``answers``, it has those of lectures alone.
+    """
     lines = [
         "# Notes for the room",
         "",

@@ -43,7 +43,7 @@ def _module(name: str) -> ModuleType:
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     public = [getattr(virtualgpu, name) for name in virtualgpu.__all__]
     parts = [
         f"# Reference of `virtualgpu`\n\nVersion {virtualgpu.__version__}, by its docstrings. "
@@ -83,12 +83,12 @@ def page() -> str:
 
 
 def introduction(module: str) -> str:
-    """A module's docstring; a first line that is empty keeps the others' indentation."""
+    """Return a module's docstring; an empty first line keeps the others' indentation."""
     return markdown(f"\n{_module(module).__doc__}")
 
 
 def entry(one: type | Callable) -> str:
-    """A function; or a class with its public methods and properties."""
+    """Return a function, or a class with its public methods and properties."""
     if not inspect.isclass(one):
         return f"### {one.__name__}\n\n{_signature(one)}\n\n{markdown(one.__doc__)}"
     bases = ", ".join(f"`{base.__name__}`" for base in one.__bases__ if base is not object)
@@ -107,7 +107,7 @@ def _members(one: type) -> Iterator[tuple[str, str | None]]:
 
 
 def _signature(function: Callable) -> str:
-    """How a function is called; of a context manager, what ``with`` gives."""
+    """Return how a function is called; for a context manager, what ``with`` gives."""
     plain = inspect.signature(function)
     shown = plain.replace(
         parameters=[
@@ -125,7 +125,7 @@ def _signature(function: Callable) -> str:
 
 
 def options() -> str:
-    """The options and entries of the configuration that the pytest plugin adds, with their help."""
+    """Return the options and configuration that the pytest plugin adds, with their help."""
     found: list[str] = []
 
     def add(name: str, help: str, metavar: str = "", **_: object) -> None:
@@ -138,7 +138,7 @@ def options() -> str:
 
 
 def markdown(docstring: str | None) -> str:
-    """A docstring, its roles, examples and NumPy's sections, as Markdown."""
+    """Return a docstring, its roles, examples and NumPy's sections, as Markdown."""
     text = inspect.cleandoc(docstring or "")
     text = _ROLE.sub(lambda role: f"`{role[2].rsplit('.', 1)[-1] if role[1] else role[2]}`", text)
     text = _EXAMPLE.sub(lambda example: f"```pycon\n{example[0]}\n```", text)

@@ -33,7 +33,7 @@ from gpucourse.publish.source import Cell, Source
 
 @dataclass(frozen=True, slots=True)
 class RanCell:
-    """What came out of one cell: its error if it raised, its checks' outcomes, its warnings.
+    """Result of one cell: its error if it raised, its checks' outcomes, its warnings.
 
     ``wordless`` says that it shows a picture without a description.
     """
@@ -72,7 +72,7 @@ def run(notebook: NotebookNode, source: Source, folder: Path) -> list[RanCell]:
 
 
 def what_ran(executed: NotebookNode, source: Source) -> list[RanCell]:
-    """What came out of each code cell of an executed notebook of ``source``."""
+    """Return the result of each code cell of an executed notebook of ``source``."""
     ids = {notebooks.cell_id(source.lesson.id, cell.name): cell for cell in source.cells}
     ran = [cell for cell in executed.cells if cell.cell_type == "code"]
     return [_ran(ids[cell.id], cell.outputs) for cell in ran]
@@ -99,7 +99,7 @@ def _ran(cell: Cell, outputs: list[NotebookNode]) -> RanCell:
 
 
 def _is_wordless(data: dict) -> bool:
-    """Whether an output is a picture, and nothing says in words what it shows."""
+    """Return True for an output that is a picture without a description in words."""
     shown = data.get("text/html", "")
     if not shown:
         # Neither JupyterLab nor nbconvert gives such a picture an alt text.

@@ -56,8 +56,11 @@ _DATE = (2020, 2, 2, 0, 0, 0)
 
 
 def files(root: Path, wheels: Iterable[Path], *, graded: bool = False) -> dict[str, bytes]:
-    """Everything in the handout: path in it → bytes; where it is `graded`, its README does not say
-    where the answers are. Raises CourseError, FileNotFoundError."""
+    """Return everything in the handout: path in it → bytes.
+
+    Where it is `graded`, its README does not tell where the answers are. Raises CourseError,
+    FileNotFoundError.
+    """
     project = read_projects(root)
     found: dict[str, bytes] = {wheel.name: wheel.read_bytes() for wheel in wheels}
     for path, text in derive(root).items():
@@ -102,8 +105,11 @@ class Secret:
 
 
 def secrets(sources: Iterable[Source]) -> list[Secret]:
-    """Every three lines in a row of a solution or hidden test (all of it, where it is shorter),
-    unless the course itself shows them elsewhere: what is taught gives nothing away."""
+    """Return every three adjacent lines of a solution or hidden test.
+
+    Shorter ones count as a whole. Lines that the course itself shows elsewhere are left out: what
+    is taught gives nothing away.
+    """
     hidden: list[Secret] = []
     shown: list[str] = []
     for source in sources:
@@ -141,7 +147,7 @@ def leaks(found: Mapping[str, bytes], hidden: Iterable[Secret]) -> list[Problem]
 
 
 def texts(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """The squeezed text of each file, of each cell of a notebook together, and of wheels' files."""
+    """Yield the squeezed text of each file, of each whole notebook, and of wheels' files."""
     for name, content in found.items():
         if name.endswith(".whl"):
             with zipfile.ZipFile(io.BytesIO(content)) as wheel:
@@ -168,7 +174,10 @@ def dead(found: Mapping[str, bytes]) -> list[Problem]:
 
 
 def pack(found: Mapping[str, bytes], folder: str) -> bytes:
-    """A zip file of the handout in ``folder``: no clock, no owner, no order of a file system."""
+    """Return a zip file of the handout in ``folder``.
+
+    It is independent of clock, owner and the order of a file system.
+    """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name in sorted(found):
@@ -201,8 +210,10 @@ def checked(root: Path, folder: Path, *, graded: bool = False) -> dict[str, byte
 
 
 def release(root: Path, folder: Path) -> Path:
-    """Write the handout beside the wheels in ``folder``; returns where. Raises CourseError as
-    :func:`checked`."""
+    """Write the handout beside the wheels in ``folder``; return its path.
+
+    Raises CourseError as :func:`checked`.
+    """
     found = checked(root, folder)
     name = f"gpu-course-{version(root)}"
     target = folder / f"{name}.zip"
@@ -211,7 +222,7 @@ def release(root: Path, folder: Path) -> Path:
 
 
 def main() -> int:
-    """The command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.release")
     parser.add_argument("folder", type=Path, help="where the wheels are and the handout goes")
     try:

@@ -137,7 +137,7 @@ def build(
     answers: bool = True,
     notice: Callable[[str], object] = str,
 ) -> int:
-    """The whole site in ``target``; returns its number of pages.
+    """Build the whole site in ``target``; return its number of pages.
 
     ``python`` is the one that has Sphinx; ``work`` a folder for what Sphinx reads and remembers;
     without ``run`` the lessons have no outputs, without ``answers`` the projects no answers.
@@ -162,7 +162,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def main() -> int:
-    """The command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.site")
     parser.add_argument("--sphinx", type=Path, required=True, help="the Python that has Sphinx")
     parser.add_argument("--slides", action="store_true", help="the decks alone")

@@ -49,7 +49,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def assets(python: Path) -> Path:
-    """The folder of installed packages of the environment whose Python this is."""
+    """Return the folder of installed packages of the environment with this Python."""
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     done = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
     return Path(done.stdout.strip())
@@ -136,7 +136,7 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
 
 
 def _code_blocks(cell: NotebookNode, unsolved: str | None, predicting: bool) -> list[str]:
-    """A code cell's pieces and outputs; before an answer, what a learner starts from."""
+    """Return a code cell's pieces and outputs; before an answer, the learner's starter."""
     blocks = []
     if unsolved is not None:
         blocks += [_block(piece, "code", starts=n == 0) for n, piece in enumerate(code(unsolved))]
@@ -155,7 +155,10 @@ def _code_blocks(cell: NotebookNode, unsolved: str | None, predicting: bool) -> 
 def _block(
     inside: str, kind: str, *, starts: bool = False, breaks: bool = False, fragment: bool = False
 ) -> str:
-    """What stays together. ``starts``: a cell begins here; ``breaks``: a slide does."""
+    """Return what stays together.
+
+    ``starts``: a cell begins here; ``breaks``: a slide does.
+    """
     classes = [
         "block",
         kind,
@@ -207,7 +210,7 @@ def output(shown: NotebookNode) -> str:
 
 
 def _ends(traceback: str, error: str) -> str:
-    """A long traceback without its middle: where it began, and the message."""
+    """Shorten a long traceback to its start and its message."""
     lines = traceback.split("\n")
     if len(lines) <= _ERROR_LINES:
         return traceback

@@ -85,8 +85,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One lesson's source: its registry entry, its file and its cells in order; and the lessons
-    that it is put together from, where it is."""
+    """Source of one lesson: its registry entry, its file and its cells in order.
+
+    A lesson that is put together from others names them.
+    """
 
     lesson: Lesson
     path: Path
@@ -153,7 +155,10 @@ def read_source(course: Course, lesson: Lesson, path: Path | None = None) -> Sou
 
 
 def _worded(cells: list[Cell], path: Path, written: list[str]) -> list[Cell]:
-    """The cells in the learner's language, after one that sets it. A puzzle's have it already."""
+    """Translate the cells, after one that sets the language.
+
+    Puzzle cells are translated already.
+    """
     words, predictions = catalogue(path.parent), read_predictions(path.with_name(PREDICTIONS))
     worded = [Cell("language", "code", wording.setting(), 1)]
     for cell in cells:
@@ -169,12 +174,12 @@ def _worded(cells: list[Cell], path: Path, written: list[str]) -> list[Cell]:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> NotebookNode:
-    """What jupytext reads, in 0.1 s a lesson, kept for the next time: change nothing in it."""
+    """Return what jupytext reads, in 0.1 s a lesson, cached: change nothing in it."""
     return jupytext.reads(text, fmt="py:percent")
 
 
 def _files_out_of_step(course: Course) -> Iterator[Problem]:
-    """Listed files that are missing, and files that nothing lists."""
+    """Yield listed files that are missing, and files that nothing lists."""
     registry = Path("course") / "course.toml"
     listed = {course.source(lesson) for lesson in course.lessons}
     checks = {course.checks(lesson) for lesson in course.lessons}

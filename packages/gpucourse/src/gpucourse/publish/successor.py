@@ -16,8 +16,10 @@ def lessons(root: Path) -> list[str]:
 
 
 def unexpected(root: Path, lesson: str, found: list[Problem]) -> list[Problem]:
-    """What a lesson's rehearsal on the successor found, without what is known to come out
-    otherwise there, and with that of it which was not found."""
+    """Return the unexpected findings of a lesson's rehearsal on the successor.
+
+    Known differences are left out; known differences that were not found are reported.
+    """
     known = _registry(root).get("otherwise", {}).get(lesson, [])
     missing = [
         Problem(

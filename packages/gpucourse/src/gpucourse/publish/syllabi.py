@@ -48,17 +48,17 @@ class Row:
 
     @property
     def written(self) -> bool:
-        """Whether learners write answers here."""
+        """Return True if learners write answers here."""
         return bool(_WRITTEN.search(self.text))
 
     @property
     def review(self) -> bool:
-        """Whether answers that were written before are talked about."""
+        """Return True if earlier answers are discussed."""
         return self.text.startswith("Review")
 
 
 def read(path: Path) -> list[Row]:
-    """The timetable of a syllabus."""
+    """Return the timetable of a syllabus."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if (cells := _ROW.fullmatch(line)) is None:
@@ -70,12 +70,12 @@ def read(path: Path) -> list[Row]:
 
 
 def part(source: Source, section: str) -> list[Cell]:
-    """The cells of a section by its place in a link; none where there is no such section."""
+    """Return the cells of a section by its anchor; none where there is no such section."""
     return pace.sections(source).get(section, [])
 
 
 def taken(row: Row, before: Iterable[Row], source: Source) -> list[Cell]:
-    """The cells of a lesson that a line of the timetable takes, those ``before`` it known.
+    """Return the cells that a timetable line takes from a lesson, ``before`` being known.
 
     No notes, nothing that is true of the whole lesson only, no exercise that is not done. A review
     shows the answers below the headings of steps whose text has been worked on.
@@ -100,7 +100,7 @@ def taken(row: Row, before: Iterable[Row], source: Source) -> list[Cell]:
 
 
 def mistakes(rows: list[Row], course: Course, sources: Iterable[Source]) -> Iterator[str]:
-    """What does not agree: with the clock, with ``course.toml``, or with the rule of pace."""
+    """Yield disagreements with the clock, with ``course.toml``, or with the rule of pace."""
     known = {lesson.id: lesson for lesson in course.lessons}
     texts = {source.lesson.id: source for source in sources}
     timed = [row for row in rows if row.start is not None]
@@ -130,7 +130,7 @@ def mistakes(rows: list[Row], course: Course, sources: Iterable[Source]) -> Iter
 
 
 def problems(course: Course, sources: list[Source]) -> list[Problem]:
-    """The mistakes of all syllabi of a course that has some."""
+    """Return the mistakes of all syllabi of a course that has some."""
     return [
         Problem(path.relative_to(course.root), None, text)
         for path in sorted((course.root / FOLDER).glob("*.md"))

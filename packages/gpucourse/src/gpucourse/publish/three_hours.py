@@ -61,7 +61,7 @@ tells you how far you are. What the three hours left out is in
 
 
 def read_tutorial(course: Course, sources: list[Source]) -> Source | None:
-    """The tutorial as the source of a lesson; None for a course without that syllabus."""
+    """Return the tutorial as a lesson's source; None for a course without that syllabus."""
     path = course.root / syllabi.FOLDER / f"{LESSON.id}.md"
     if not path.is_file():
         return None
@@ -80,7 +80,7 @@ def read_tutorial(course: Course, sources: list[Source]) -> Source | None:
 
 
 def _part(row: Row, before: list[Row], lessons: dict[str, Source]) -> Iterator[Cell]:
-    """The cells of one line of the timetable."""
+    """Yield the cells of one line of the timetable."""
     place = _clock(row)
     text = f"# {place} · {_plain(row.text).partition(':')[0]}\n"
     if row.text.startswith("Work"):
@@ -116,7 +116,7 @@ def _set_up_cell(cells: list[Cell], place: str) -> Cell:
 
 
 def _cell(cell: Cell, source: Source, place: str, *, solved: bool) -> Cell:
-    """A lesson's cell in its place; ``solved`` where an answer stands for all to see."""
+    """Return a lesson's cell in its place; ``solved`` where the answer is shown."""
     text = cell.source
     if cell.kind == "markdown" and isinstance(source.lesson, Project):
         text = text.replace("](../../", "](../")  # a project's folder is one deeper
@@ -142,5 +142,5 @@ def _clock(row: Row) -> str:
 
 
 def _plain(text: str) -> str:
-    """A line of the timetable without its links."""
+    """Return a line of the timetable without its links."""
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)

@@ -64,7 +64,7 @@ def lesson_messages(root: Path, id: str) -> list[Message]:
 
 
 def _told(source: str) -> Iterator[str]:
-    """What tests or checks may say; not what holds values, which no catalogue has."""
+    """Yield what tests or checks may say, except values, which no catalogue has."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Name(id=name)) if _TELLING.match(name):
@@ -99,7 +99,7 @@ def fixed_messages() -> list[Message]:
 
 
 def read(path: Path) -> Known:
-    """A catalogue's messages; none where there is no file."""
+    """Return a catalogue's messages; none where there is no file."""
     if not path.is_file():
         return {}
     with path.open("rb") as file:
@@ -110,7 +110,7 @@ def read(path: Path) -> Known:
 
 
 def updated(known: Known, wanted: Iterable[Message], language: str) -> str:
-    """The catalogue of the messages ``wanted``, with what is known of them.
+    """Return the catalogue of the messages ``wanted``, with their known translations.
 
     Where the English text has changed since, the translation of the text that stood there stays,
     marked as fuzzy, with that text beside it: it is not used until somebody has looked at it.
@@ -137,8 +137,10 @@ def updated(known: Known, wanted: Iterable[Message], language: str) -> str:
 
 
 def state(known: Known, wanted: list[Message]) -> dict[str, list[Message]]:
-    """Messages that are ``untranslated``, ``changed since`` they were, or ``unknown``: of a place
-    that there is no more."""
+    """Return messages that are ``untranslated``, ``changed since``, or ``unknown``.
+
+    An unknown message belongs to a place that no longer exists.
+    """
     gone = [key for key in known if key not in wanted]
     moved = {place for place, _ in gone if place}
     found: dict[str, list[Message]] = {"untranslated": [], "changed since": []}
@@ -153,7 +155,7 @@ def state(known: Known, wanted: list[Message]) -> dict[str, list[Message]]:
 
 
 def mistakes(known: Known) -> Iterator[str]:
-    """Translations with other ``{…}``, links or code blocks than their English message has."""
+    """Yield translations with other ``{…}``, links or code blocks than their English message."""
     for (place, message), (said, fuzzy) in known.items():
         kept: list[tuple[str, Callable]] = [("{…}", _FILLED.findall)]
         if place:
@@ -171,12 +173,12 @@ _BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def languages(course: Course, lesson: Lesson) -> list[Path]:
-    """The catalogues of a lesson, in its folder."""
+    """Return the catalogues of a lesson, in its folder."""
     return sorted(course.folder(lesson).glob("*.po"))
 
 
 def remarks(root: Path, ids: Iterable[str]) -> Iterator[str]:
-    """What the catalogues of lessons lack or have wrong, a line each: no reason to stop."""
+    """Yield remarks on gaps and mistakes in the lessons' catalogues; none is a reason to stop."""
     course = load_course(root)
     for id in ids:
         for path in languages(course, course.lesson(id)):

@@ -1,8 +1,7 @@
-"""``welcome.ipynb``: the page that JupyterLab opens on, made from ``course/welcome.py`` and
-``course/course.toml``.
+"""Welcome page (``welcome.ipynb``), which JupyterLab opens on.
 
-Its text lists the course, for those who read; its cells show the learner's own progress, and save
-and restore work.
+It is made from ``course/welcome.py`` and ``course/course.toml``. Its text lists the course; its
+cells show the learner's own progress, and save and restore work.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _MORE = """ Syllabi:
 
 
 def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
-    """The page, without outputs; the first of its code cells is as in every notebook.
+    """Return the page without outputs; its first code cell is as in every notebook.
 
     ``handout``: as `make release` hands it to learners, who have no solutions.
     """
@@ -87,7 +86,7 @@ GOALS = {
 
 
 def first_steps(course: Course, handout: bool = False) -> dict[str, str]:
-    """Where to begin, and what to take for which goal; empty without those lessons."""
+    """Return where to begin, and what to take for each goal; empty without those lessons."""
     lessons = {lesson.id: lesson for lesson in course.lessons}
     if not course.first or not lessons.keys() >= {id for _, ids in GOALS.values() for id in ids}:
         return {}
@@ -113,7 +112,7 @@ def first_steps(course: Course, handout: bool = False) -> dict[str, str]:
 
 
 def lessons_table(course: Course, repository: str | None = None) -> str:
-    """The lectures and projects in order, with links from the course's folder; Markdown.
+    """Return the lectures and projects in order, linked from the course's folder; Markdown.
 
     With the repository's address, each has a link that opens its copy in Google Colab too.
     """

@@ -21,13 +21,13 @@ UNTRANSLATED = "*This part has not been translated yet.*"
 
 
 def setting() -> str:
-    """The first code of a notebook in another language: what follows speaks it."""
+    """Return the first code of a translated notebook, which sets its language."""
     comment = _("the language of checks, hints and messages")
     return f'import os\n\nos.environ["{SETTING}"] = "{language()}"  # {comment}'
 
 
 def markdown(source: str, say: Say) -> str:
-    """A text cell; where it is still English, it says so."""
+    """Translate a text cell; where it is still English, it says so."""
     told = say(source)
     if told != source or not language():
         return told
@@ -39,7 +39,7 @@ def markdown(source: str, say: Say) -> str:
 
 
 def code(source: str, say: Say, predictions: dict[str, Prediction]) -> str:
-    """A code cell: its comments, and the choices of ``predict``, which are the learner's."""
+    """Translate a code cell: its comments, and the choices of ``predict``."""
     lines = source.split("\n")
     closed = {
         number

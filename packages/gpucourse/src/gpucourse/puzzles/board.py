@@ -38,24 +38,24 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """Of one puzzle: the fewest bytes and the shortest time, which may be one kernel or two."""
+    """Winners of one puzzle: fewest bytes and shortest time, by one kernel or two."""
 
     fewest: Entry
     shortest: Entry | None = None
 
     @property
     def parted(self) -> bool:
-        """Whether the kernel with the fewest bytes is not the quickest."""
+        """Return True if the kernel with the fewest bytes is not the quickest."""
         return self.shortest is not None and self.shortest.code != self.fewest.code
 
 
 def place() -> Path:
-    """Where the board lies."""
+    """Return the path of the board."""
     return records.place().with_name("puzzles.json")
 
 
 def read(path: Path | None = None) -> dict[str, Winners]:
-    """The winners by ``lesson/puzzle``; what cannot be read is left out. Raises nothing."""
+    """Return the winners by ``lesson/puzzle``, leaving out what is unreadable. Raises nothing."""
     found: dict[str, Winners] = {}
     try:
         known = json.loads((path or place()).read_text(encoding="utf-8"))
@@ -92,7 +92,7 @@ def enter(name: str, entry: Entry, path: Path | None = None) -> Winners:
 
 
 def entry(kernel: Any, moved: int, ms: float | None, gpu: str | None) -> Entry:
-    """What the board keeps of a kernel."""
+    """Return what the board keeps of a kernel."""
     try:
         code = textwrap.dedent(inspect.getsource(kernel.py_func))[:MOST_LETTERS]
     except (OSError, TypeError):
@@ -112,7 +112,10 @@ def _is_timed(one: Entry) -> bool:
 
 
 def view(lesson: str, puzzles: Iterable[Puzzle], ours: dict[str, int]) -> View:
-    """The board of a lesson; ``ours`` are the bytes that a solution moved, where it was counted."""
+    """Return the board of a lesson.
+
+    ``ours`` are the bytes that a solution moved, where it was counted.
+    """
     board = read()
     lines, cells = [], []
     solved = 0
@@ -158,7 +161,7 @@ def _row(winners: Winners | None, ours: int | None) -> tuple[str, str, str]:
 
 
 def parting(puzzle: Puzzle, winners: Winners) -> str:
-    """The last question, where the fewest bytes and the shortest time are two kernels'."""
+    """Return the last question where fewest bytes and shortest time are two kernels'."""
     if not winners.parted:
         return ""
     asked = _(

@@ -1,4 +1,4 @@
-"""How long a puzzle's kernel takes on a GPU, and CuPy's lines beside it; without one, no time.
+"""Times of a puzzle's kernel on a GPU, beside CuPy's lines; without a GPU, no time.
 
 Not tried on a GPU yet; what was tried is the order of these steps, with the virtual GPU in the
 part of the real one.
@@ -23,7 +23,7 @@ from virtualgpu.api import without_reroute
 
 
 def gpu() -> str | None:
-    """The name of the GPU whose time counts; a processor's time never does."""
+    """Return the name of the GPU whose time counts; a processor's time never does."""
     here = device()
     return None if here.virtual else here.name
 
@@ -52,7 +52,7 @@ def kernel_ms(puzzle: Puzzle, kernel: Any) -> float | None:
 
 
 def library_ms(puzzle: Puzzle) -> float | None:
-    """The same of CuPy's lines, where the puzzle has them."""
+    """Return the time of CuPy's lines, where the puzzle has them."""
     if gpu() is None or not puzzle.library:
         return None
     import cupy
@@ -67,7 +67,7 @@ def library_ms(puzzle: Puzzle) -> float | None:
 
 
 def timed(puzzle: Puzzle) -> Case:
-    """A case whose launch is timed: its numbers are drawn anew, so that no kernel knows them."""
+    """Return a case for timing, with numbers drawn anew, so that no kernel knows them."""
     return draw(puzzle, puzzle.clock[:-1], puzzle.clock[-1], np.random.default_rng())
 
 

@@ -1,4 +1,4 @@
-"""What a right kernel cost, in a small table: reads, writes, sectors, atomics, barriers, bytes."""
+"""Costs of a right kernel: reads, writes, sectors, atomics, barriers, bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def view(
     library_ms: float | None,
     gpu: str | None,
 ) -> View:
-    """The counts beside the solution's, the time beside the library's, and the last question."""
+    """Return the counts beside the solution's, the time beside the library's, and the last
+    question.
+    """
     named = _rows()
     heads = ["", _("yours"), *([_("ours")] if judged.ours else [])]
     table = [

@@ -1,4 +1,4 @@
-"""What a puzzle's kernel is given, and what its line of NumPy makes of it.
+"""Inputs of a puzzle's kernel, and the result of its line of NumPy.
 
 Numbers are whole, drawn anew for each trial: sums of them are exact in any order of addition.
 """
@@ -57,7 +57,7 @@ def draw(
     random: np.random.Generator,
     known: dict[str, Any] | None = None,
 ) -> Case:
-    """A case with fresh numbers, but for the inputs that are ``known``."""
+    """Return a case with fresh numbers, except for the inputs that are ``known``."""
     named = dict(zip(_names(sizes), sizes, strict=True)) | {"T": threads}
     scope = _scope(random) | named
     values: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def draw(
 
 
 def alike(case: Case, random: np.random.Generator) -> Case:
-    """The case with other numbers in its arrays, whose shapes stay, as do single numbers."""
+    """Return the case with other numbers in its arrays; shapes and single numbers stay."""
     inputs = {name: case.values[name] for name in case.puzzle.inputs}
     known = {name: one for name, one in inputs.items() if not isinstance(one, np.ndarray)}
     *sizes, threads = case.sizes.values()
@@ -88,20 +88,20 @@ def alike(case: Case, random: np.random.Generator) -> Case:
 
 
 def arrays_of(case: Case) -> list[str]:
-    """The parameters of the kernel that are arrays, in its order."""
+    """Return the parameters of the kernel that are arrays, in its order."""
     arguments = zip(case.puzzle.parameters, case.arguments(), strict=True)
     return [name for name, value in arguments if isinstance(value, np.ndarray)]
 
 
 def differing(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
-    """The places where a result is another than it should be."""
+    """Return the positions where a result differs from the expected one."""
     if tolerance:
         return np.argwhere(~np.isclose(got, expected, rtol=tolerance, atol=tolerance))
     return np.argwhere(got != expected)
 
 
 def redrawn(case: Case, name: str, random: np.random.Generator) -> Case | None:
-    """The case with another value of one input; None where the expected answer stays the same."""
+    """Return the case with another value of one input; None if the answer stays the same."""
     for _trial in range(20):
         scope = _scope(random) | case.sizes
         for other, expression in case.puzzle.inputs.items():
@@ -117,7 +117,7 @@ def redrawn(case: Case, name: str, random: np.random.Generator) -> Case | None:
 
 
 def spec(puzzle: Puzzle, scope: dict[str, Any]) -> dict[str, np.ndarray]:
-    """What the puzzle's line of NumPy gives, as the kernel's outputs hold it: float32 and int32."""
+    """Return the results of the puzzle's line of NumPy as outputs: float32 and int32."""
     names = {
         "np": np,
         **{
@@ -130,7 +130,7 @@ def spec(puzzle: Puzzle, scope: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def evaluate(expression: str, scope: dict[str, Any]) -> Any:
-    """An expression of a puzzle's file in its sizes and what was drawn."""
+    """Evaluate an expression of a puzzle's file in its sizes and what was drawn."""
     return eval(expression, {"np": np, "min": min, "max": max, "int": int, **scope})
 
 
@@ -148,7 +148,7 @@ def _triple(given: Any) -> tuple[int, ...]:
 
 
 def _scope(random: np.random.Generator) -> dict[str, Any]:
-    """The functions that a puzzle's inputs are written in."""
+    """Return the functions in which a puzzle's inputs are written."""
     return {
         "random": random,
         "whole": partial(_whole, random, 99),

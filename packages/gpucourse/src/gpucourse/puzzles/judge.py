@@ -1,4 +1,4 @@
-"""Whether a kernel solves its puzzle, and what it costs.
+"""Judgement of a kernel that solves a puzzle, and its cost.
 
 It is launched on the virtual GPU, on a machine with a GPU too: in several sizes and shapes of the
 launch, with numbers drawn anew, under every checker and in several orders of its threads. Then once
@@ -67,7 +67,7 @@ latest: dict[str, Judged] = {}
 
 
 def exercises(checks: str) -> list[Exercise]:
-    """The exercises of a lesson whose puzzles lie beside ``checks``, the file of its checks."""
+    """Return the exercises of a lesson whose puzzles lie beside ``checks``."""
     return [_exercise(puzzle) for puzzle in read_puzzles(puzzle_folder(Path(checks))).values()]
 
 
@@ -94,7 +94,10 @@ def moved(counters: Counters) -> int:
 
 
 def judge(puzzle: Puzzle, kernel: Any) -> Judged:
-    """Raises :class:`gpucourse.exercises.checks.CheckFailed` for a kernel that is wrong."""
+    """Judge a kernel.
+
+    Raises :class:`gpucourse.exercises.checks.CheckFailed` for one that is wrong.
+    """
     _demand_kernel(kernel, puzzle)
     random = np.random.default_rng()  # other numbers each time
     for at, sizes in enumerate(puzzle.sizes):
@@ -117,12 +120,12 @@ def judge(puzzle: Puzzle, kernel: Any) -> Judged:
 
 
 def measured(puzzle: Puzzle) -> Case:
-    """The case whose launch is counted."""
+    """Return the case whose launch is counted."""
     return draw(puzzle, puzzle.measured[:-1], puzzle.measured[-1], np.random.default_rng(_COUNTED))
 
 
 def pictured(puzzle: Puzzle) -> Case:
-    """The case that is drawn."""
+    """Return the case that is drawn."""
     return draw(puzzle, puzzle.picture[:-1], puzzle.picture[-1], np.random.default_rng(_COUNTED))
 
 
@@ -181,7 +184,7 @@ def _is_leftover(case: Case, name: str) -> bool:
 
 
 def counted(kernel: Any, case: Case) -> tuple[list[np.ndarray], Counters]:
-    """What the arrays hold after a launch, and what it did."""
+    """Return what the arrays hold after a launch, and its counters."""
     with virtualgpu.check(), virtualgpu.profile() as profile:
         after = launch(kernel, case)
     return after, profile.counters
@@ -199,7 +202,7 @@ _known: dict[str, Counters] = {}
 
 
 def compiled(text: str, name: str) -> Any:
-    """The kernel that a text defines last, in the names that the notebooks have."""
+    """Return the kernel that a text defines last, with the names of the notebooks."""
     from numba import cuda, float32, int32
 
     filename = f"<puzzle {name} {hash(text):x}>"
@@ -277,7 +280,7 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
 
 
 def _renames(kernel: Any, name: str) -> bool:
-    """Whether a line of the kernel assigns to the parameter itself, not to an element of it."""
+    """Return True if a line of the kernel assigns to the parameter, not to an element of it."""
     code = dis.get_instructions(kernel.py_func)
     return any(step.opname.startswith("STORE_FAST") and name in step.argrepr for step in code)
 
@@ -285,7 +288,7 @@ def _renames(kernel: Any, name: str) -> bool:
 def _ignored(
     kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.random.Generator
 ) -> str:
-    """An input that the answer does not depend on, though it should."""
+    """Return an input that the answer should depend on but does not."""
     for name in case.puzzle.inputs:
         other = redrawn(case, name, random) if name not in case.expected else None
         if other is None:
@@ -313,7 +316,10 @@ def _scope(case: Case) -> dict[str, Any]:
 def _demand_no_knowledge(
     kernel: Any, case: Case, mine: Counters, random: np.random.Generator
 ) -> None:
-    """The counted numbers are the same each time: who knows them could leave reads out."""
+    """Check that the kernel does not know the counted numbers and leave out reads.
+
+    They are the same each time.
+    """
     other = alike(case, random)
     after, counters = counted(kernel, other)
     _compare(kernel, other, after, random)
@@ -392,12 +398,12 @@ def _demand_budget(puzzle: Puzzle, case: Case, mine: Counters) -> None:
 
 
 def amount(counter: str, counters: Counters) -> int:
-    """A count by the name that puzzles give it."""
+    """Return a count by the name that puzzles give it."""
     return moved(counters) if counter == "bytes" else getattr(counters, counter)
 
 
 def spoken(counter: str) -> str:
-    """A count in words."""
+    """Return a count in words."""
     words = {
         "bytes": _("bytes of global memory moved"),
         "global_sectors": _("sectors of global memory"),
@@ -410,7 +416,7 @@ def spoken(counter: str) -> str:
 
 
 def rows(judged: Judged) -> Iterator[tuple[str, int, int | None]]:
-    """(what, of this kernel, of the solution if it is known) of all that is counted."""
+    """Yield (name, this kernel's count, the solution's if it is known)."""
     for counter in (
         "global_loads",
         "global_stores",

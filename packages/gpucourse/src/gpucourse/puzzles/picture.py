@@ -1,4 +1,4 @@
-"""What a puzzle asks for, drawn: arrays in, arrays out, and which numbers make which.
+"""Picture of a puzzle: arrays in, arrays out, and which numbers make which.
 
 One function draws them all. Where a result comes from is not told to it: each number of the inputs
 is changed in turn, and the line of NumPy says which results change with it.
@@ -28,7 +28,7 @@ Sources = dict[tuple[str, Index], list[tuple[str, Index]]]
 
 
 def draw_spec(puzzle: Puzzle) -> View:
-    """The puzzle's example: its arrays, two of the results in colour, and what they come from."""
+    """Draw the puzzle's example: its arrays, two coloured results, and their sources."""
     case = pictured(puzzle)
     sources = _sources(case)
     chosen = _chosen(case, sources)
@@ -52,7 +52,7 @@ def draw_spec(puzzle: Puzzle) -> View:
 
 
 def _sources(case: Case) -> Sources:
-    """Of each result, the numbers of the inputs that it changes with."""
+    """Return, for each result, the numbers of the inputs that it changes with."""
     base = {name: case.values[name] for name in case.puzzle.inputs}
     found: Sources = {
         (name, place): []
@@ -91,7 +91,7 @@ def _others(array: np.ndarray, place: Index) -> Iterator[Any]:
 
 
 def _chosen(case: Case, sources: Sources) -> list[tuple[str, Index]]:
-    """A result in the middle, and another that shares no number with it, if there is one."""
+    """Return a result in the middle, and another that shares no number with it, if any."""
     results = [one for one in sources if sources[one]] or list(sources)
     if not results:
         return []

@@ -30,7 +30,7 @@ class Shelf(NamedTuple):
 
 
 def find_puzzles(id: str) -> dict[str, Puzzle]:
-    """The puzzles of a lesson by name, wherever the course lies."""
+    """Return the puzzles of a lesson by name, wherever the course lies."""
     for path in prediction_files(id):
         if found := read_puzzles(puzzle_folder(path)):
             return found
@@ -58,7 +58,7 @@ def puzzles(id: str) -> Shelf:
         return replayed(_known(known, name), kernel)
 
     def show_board() -> View:
-        """The winners of this notebook's puzzles."""
+        """Return the winners of this notebook's puzzles."""
         return board.view(
             id,
             known.values(),
@@ -73,7 +73,7 @@ def puzzles(id: str) -> Shelf:
 
 
 def replayed(puzzle: Puzzle, kernel: Any) -> View:
-    """The race of a broken kernel, replayed; where it ends in an error, that is raised."""
+    """Replay the race of a broken kernel; if it ends in an error, that is raised."""
     case = judge.pictured(puzzle)
     if puzzle.raises:
         import virtualgpu

@@ -1,1 +1,1 @@
-"""What the operating system gives: files, memory, processors, and the device that answers."""
+"""Resources of the operating system: files, memory, processors, and the device."""

@@ -1,4 +1,4 @@
-"""Which device answers: the GPU of this machine, or the virtual one."""
+"""Device that answers: the GPU of this machine, or the virtual one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """What answers a kernel launch.
+    """Device that answers a kernel launch.
 
     ``memory`` is in bytes. ``driver`` (as ``570.86.15``) and ``cuda`` (the newest CUDA version the
     driver knows, as ``12.8``) are None for the virtual GPU; ``reason`` says why it answers.
@@ -52,7 +52,7 @@ class NoGPU(Exception):
 
 
 def device() -> DeviceInfo:
-    """The device that kernels of this process run on: a GPU if there is one, else the virtual."""
+    """Return the device of this process's kernels: a GPU if there is one, else the virtual."""
     virtualgpu = sys.modules.get("virtualgpu")
     forced = virtualgpu is not None and virtualgpu.answers()
     try:
@@ -63,13 +63,13 @@ def device() -> DeviceInfo:
 
 
 def pick(*, gpu: T, virtual: T) -> T:
-    """One value per device: ``n = pick(gpu=100_000_000, virtual=1_000_000)``."""
+    """Return one value per device: ``n = pick(gpu=100_000_000, virtual=1_000_000)``."""
     return virtual if device().virtual else gpu
 
 
 @cache
 def find_gpu() -> DeviceInfo:
-    """The first GPU that CUDA shows this process. Raises :class:`NoGPU`.
+    """Return the first GPU that CUDA shows this process. Raises :class:`NoGPU`.
 
     Asks the driver for facts only: no context is made, so no memory is taken. The virtual GPU's own
     driver, which is there once it was switched on where no other was, does not count.
@@ -127,7 +127,7 @@ def _virtual(reason: str) -> DeviceInfo:
 
 
 def _explain(status: str) -> str:
-    """A CUDA status as the part of a sentence that says why there is no GPU."""
+    """Return a CUDA status as part of a sentence on why there is no GPU."""
     if status == "CUDA_ERROR_NO_DEVICE":
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
         return "no GPU found" if hidden is None else f"CUDA_VISIBLE_DEVICES={hidden!r} hides it"

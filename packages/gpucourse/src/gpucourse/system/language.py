@@ -70,7 +70,7 @@ def recording(folder: Path) -> Iterator[Recorder]:
 
 
 def catalogue(folder: Path) -> gettext.NullTranslations:
-    """What of a folder's messages is translated; one that is empty where there is none."""
+    """Return the translations of a folder's messages; empty where there are none."""
     if not (code := language()):
         return gettext.NullTranslations()
     if folder in _recorders:
@@ -95,17 +95,17 @@ def _read(path: Path, _changed: int) -> gettext.GNUTranslations:
 
 
 def _(message: str) -> str:
-    """A fixed word or message in the learner's language; its ``{…}`` are filled in afterwards."""
+    """Translate a fixed word or message; its ``{…}`` are filled in afterwards."""
     return catalogue(FIXED).gettext(message) if message and language() else message
 
 
 def opened(folder: Path) -> None:
-    """The notebook that runs in this process is of the lesson in ``folder``."""
+    """Note that the notebook in this process is of the lesson in ``folder``."""
     _opened[folder] = None
 
 
 def said(message: str, *lessons: Path) -> str:
-    """What a test or check says, as one of ``lessons`` or the opened ones has it translated."""
+    """Translate a message of a test or check, by ``lessons`` or the opened ones."""
     for folder in (*lessons, *_opened) if message and language() else ():
         for context in ("check", "test", "hidden test"):
             if (found := catalogue(folder).pgettext(context, message)) != message:

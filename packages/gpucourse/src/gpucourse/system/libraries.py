@@ -1,4 +1,4 @@
-"""Which packages are installed, and where CUDA's libraries are."""
+"""Installed packages, and the places of CUDA's libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OPTIONAL = {"torch": ("PyTorch", "pip install torch")}
 
 
 def absent(package: str) -> str | None:
-    """What to say of a cell that needs one of :data:`OPTIONAL`, or None where it is installed.
+    """Return the note on a cell that needs one of :data:`OPTIONAL`; None if installed.
 
     Raises :class:`ValueError` for another package.
     """
@@ -29,7 +29,7 @@ def absent(package: str) -> str | None:
 
 
 def version(package: str) -> str | None:
-    """The version of an installed package, or None."""
+    """Return the version of an installed package, or None."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -37,7 +37,7 @@ def version(package: str) -> str | None:
 
 
 def find_compiler(name: str) -> str | None:
-    """Where the CUDA library ``name`` (nvvm, nvrtc, cudart) is loaded from, or None."""
+    """Return where the CUDA library ``name`` (nvvm, nvrtc, cudart) is loaded from, or None."""
     try:
         from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
     except ImportError:

@@ -1,4 +1,4 @@
-"""How much memory and how many processors this process may use, inside a container too."""
+"""Memory and processors that this process may use, inside a container too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Resources:
 
 
 def resources(cgroup: Path = CGROUP, proc: Path = PROC) -> Resources:
-    """What is left after the limits of the machine and of every control group around this process.
+    """Return what the machine and every control group around this process leave to it.
 
     Control groups of versions 1 and 2 are read.
     """
@@ -42,7 +42,7 @@ def resources(cgroup: Path = CGROUP, proc: Path = PROC) -> Resources:
 
 
 def memory_kills(cgroup: Path = CGROUP, proc: Path = PROC) -> int | None:
-    """How many processes the system has killed for memory, where this process lives.
+    """Return how many processes the system has killed for memory around this process.
 
     Counted for this process's own control group, else for the whole machine; None where it is not
     counted.
@@ -72,7 +72,7 @@ def _number(*paths: Path) -> int | None:
 
 
 def _count(path: Path, *keys: str) -> int | None:
-    """The number behind the first of these words in a file of words and numbers."""
+    """Return the number behind the first of these words in a file of words and numbers."""
     for line in lines(path):
         word, _, value = line.partition(" ")
         if word in keys and value.isdigit():

@@ -38,7 +38,7 @@ _KINDS = {
 
 
 def card(observed: Observed, timing: str = "") -> View:
-    """The card of a launch that was watched; ``timing`` is a sentence about its time."""
+    """Return the card of a watched launch; ``timing`` is a sentence about its time."""
     profile = observed.profile
     findings, source = observed.findings, timing or COUNTED
     title, of_tiles = observed.kernel, isinstance(profile, TileProfile)
@@ -86,7 +86,7 @@ def card(observed: Observed, timing: str = "") -> View:
 
 
 def cards(observed: Sequence[Observed], most: int) -> View:
-    """The cards of several launches, one below the other.
+    """Return the cards of several launches, one below the other.
 
     Launches that are alike in every count share one; after ``most`` cards the rest is named.
     """
@@ -122,7 +122,7 @@ def _alike(one: Observed, other: Observed) -> bool:
 
 
 def from_profile(profile: LaunchProfile, findings: list[Finding]) -> Observed:
-    """A launch that was watched from outside, as ``%%gpu_report`` does."""
+    """Return a launch that was watched from outside, as ``%%gpu_report`` does."""
     return Observed(profile.kernel, profile.grid, profile.block, findings=findings, profile=profile)
 
 
@@ -187,7 +187,7 @@ def _findings_text(findings: list[Finding]) -> str:
 
 
 def _message(found: Finding) -> str:
-    """The message without its first word where the tag says it already."""
+    """Return the message without its first word where the tag already says it."""
     text = found.message.removeprefix(f"{found.kind}: ")
     return text[:1].upper() + text[1:]
 

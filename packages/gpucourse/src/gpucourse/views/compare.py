@@ -1,4 +1,4 @@
-"""One problem, many implementations: do they agree, and what does each cost?
+"""Comparison of several implementations of one problem: agreement and cost.
 
 Costs are never mixed. What runs on this machine's processor, or on its GPU, has a time; what runs
 on the virtual GPU has counts and no time; what was recorded on another machine says which and when.
@@ -104,7 +104,7 @@ def _seconds(function: Callable, arguments: tuple) -> float:
 
 
 def _call(function: Callable, arguments: tuple) -> tuple[list, float]:
-    """The answer as NumPy arrays, and the seconds until it was there."""
+    """Return the answer as NumPy arrays, and the seconds that it took."""
     copies = copy.deepcopy(arguments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -127,7 +127,7 @@ def _synchronise() -> None:
 
 
 def _difference(answer: list, expected: list, rtol: float, atol: float) -> str:
-    """How two answers differ, in words; nothing where they agree."""
+    """Describe how two answers differ; empty where they agree."""
     if len(answer) != len(expected):
         return f"returns {many(len(answer), 'value')}, not {len(expected)}"
     for got, right in zip(answer, expected, strict=True):

@@ -1,4 +1,4 @@
-"""What came of a comparison, and how it is shown: a table, bars, and where each figure is from."""
+"""Results of a comparison: a table, bars, and the source of each figure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGES = ("numpy", "numba", "numba-cuda", "cupy", "jax", "awkward")
 
 @dataclass
 class Result:
-    """What came of one implementation.
+    """Result of one implementation.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Recorded:
 
     @classmethod
     def read(cls, path: str | Path) -> Recorded:
-        """From a file that :meth:`Comparison.save` wrote."""
+        """Read a file that :meth:`Comparison.save` wrote."""
         return cls(**json.loads(Path(path).read_text(encoding="utf-8")))
 
 

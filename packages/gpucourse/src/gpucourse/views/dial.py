@@ -21,7 +21,7 @@ class Dial(View):
 
 
 def dial(parameter: str, pictures: Mapping[object, Picture]) -> Dial:
-    """A slider over ``pictures``, which are shown in their order by the value of ``parameter``."""
+    """Return a slider over ``pictures``, in their order, by the value of ``parameter``."""
     names = [f"{parameter}: {value}" for value in pictures]
     frames = [
         f"<p><b>{escape(name)}</b></p>{picture._repr_mimebundle_()['text/html']}"

@@ -87,8 +87,10 @@ def tree(
 
 
 def _nodes(observed: Observed, place: Place | None, dtype: object) -> Iterator[Node]:
-    """Every value that was written to the array, in the order of writing; an input that is only
-    read counts as written before the launch."""
+    """Yield every value that was written to the array, in the order of writing.
+
+    An input that is only read counts as written before the launch.
+    """
     steps = [
         step
         for step in observed.trace.accesses("shared" if place is None else "global")
@@ -190,7 +192,7 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
 
 
 def _is_filling(node: Node) -> bool:
-    """A zero of the input: what fills up a block, and is not missed in the sum."""
+    """Return True for a zero of the input, which pads a block and is not missed in the sum."""
     return node.level == 0 and node.value == 0
 
 

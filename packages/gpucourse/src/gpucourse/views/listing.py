@@ -48,7 +48,7 @@ class Column:
 
 
 def cost(counters: Counters) -> int:
-    """What a line takes from its warps: instructions issued, and what memory adds to them.
+    """Return the cost of a line to its warps: instructions issued, and what memory adds.
 
     Added are each further sector of a request to global memory, each further wavefront of one to
     shared memory and each further pass of an atomic; the first is the instruction itself.
@@ -67,7 +67,7 @@ def cost(counters: Counters) -> int:
 
 
 def parts(counters: Counters, kernel: str) -> list[Part]:
-    """The functions that a launch ran through, the kernel first."""
+    """Return the functions that a launch ran through, the kernel first."""
     total = sum(map(cost, counters.by_line.values())) or 1
     by_file: dict[str | None, dict[int | None, Counters]] = {}
     for (filename, line), counted in counters.by_line.items():
@@ -118,7 +118,7 @@ def parts(counters: Counters, kernel: str) -> list[Part]:
 
 
 def columns(counters: Counters) -> list[Column]:
-    """Those that have anything to say about this launch; of one over tiles no warp is known."""
+    """Return the columns with something to show; a launch over tiles has no warps."""
     who = "warp's" if counters.warp_instructions else "block's"
     return [
         Column(title, explained.replace("warp's", who))
@@ -128,7 +128,7 @@ def columns(counters: Counters) -> list[Column]:
 
 
 def _functions(text: list[str], lines: dict) -> Iterator[tuple[str, range]]:
-    """The functions in which counted lines lie, with their first and last line."""
+    """Yield the functions that contain counted lines, with their first and last line."""
     left = sorted(lines)
     for node in _definitions("".join(text)):
         first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
@@ -151,7 +151,7 @@ def _definitions(text: str) -> list[ast.FunctionDef]:
 
 
 def _lines(text: list[str], span: range, lines: dict, total: int) -> Iterator[Line]:
-    """Counted lines and what stands between them; long stretches that cost nothing are left out."""
+    """Yield counted lines and those between them; long stretches without cost are left out."""
     idle: list[Line] = []
     shown = 0
     dent = _indent(text[span.start - 1 : span.stop - 1])

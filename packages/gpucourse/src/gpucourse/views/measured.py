@@ -31,7 +31,7 @@ MARKERS = "osD^vP*X"
 
 
 def _from_the_record(draw: Callable) -> Callable:
-    """The decorated function gets the recorded run first; without one, words come back."""
+    """Pass the recorded run to the decorated function; without one, a sentence is returned."""
 
     @functools.wraps(draw)
     def drawn(*arguments, **options) -> Picture | View:
@@ -51,7 +51,7 @@ def _from_the_record(draw: Callable) -> Callable:
 def recorded_times(
     found: Results, group: str, contenders: Sequence[str] = (), size: int | None = None
 ) -> Picture:
-    """Times of a group's contenders as bars, the shortest first, with quartiles.
+    """Draw times of a group's contenders as bars, the shortest first, with quartiles.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def recorded(*drawn: Picture | View) -> None:
 
 
 def _told(found: Results, row: Row, clock: str) -> str:
-    """A bar in words: its time, and its share of what a copy moves where it has bytes."""
+    """Describe a bar: its time, and its share of a copy's bandwidth where it has bytes."""
     words = duration(1e-3 * row.median(clock))
     if row.bytes and clock != "call":
         share = row.bytes / (1e-3 * row.median(clock)) / found.copy_bandwidth()
@@ -129,7 +129,7 @@ def _told(found: Results, row: Row, clock: str) -> str:
 
 @_from_the_record
 def recorded_scaling(found: Results, group: str, clock: str = "call") -> Picture:
-    """Times against sizes, both logarithmic, a line for each contender.
+    """Draw times against sizes, both logarithmic, with a line for each contender.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def recorded_scaling(found: Results, group: str, clock: str = "call") -> Picture
 
 
 def _crossings(lines: dict[str, list[Row]], clock: str) -> list[str]:
-    """From which size on each contender beats the CPU's, in words."""
+    """Return the sizes from which each contender beats the CPU's, in words."""
     cpu = {
         row.size: row.median(clock)
         for rows in lines.values()

@@ -1,4 +1,4 @@
-"""Which thread touched which element of an array, request by request.
+"""View of the threads that touched each element of an array, request by request.
 
 An array in global memory is drawn in the pieces that move: sectors of 32 bytes, four of them in a
 line. Shared memory is drawn by its 32 banks, a row for each wavefront that a request takes. What
@@ -103,7 +103,7 @@ def memory(
 
 
 def requests(observed: Observed, place: Place | None) -> Iterator[Request]:
-    """The requests to one array (to shared memory where ``place`` is None), warp by warp."""
+    """Yield the requests to one array, warp by warp (shared memory where ``place`` is None)."""
     in_block = int(np.prod(observed.block))
     for step in observed.trace.accesses("shared" if place is None else "global"):
         offsets = step.addresses.astype(np.int64)
@@ -205,7 +205,7 @@ _PER_ROW, _SECTOR_WIDTH, _CELL, _GAP = 4, 102, 17, 6
 
 
 def sectors(request: Request, place: Place) -> tuple[str, str]:
-    """The sectors that a request touches, drawn whole, and what that means in words."""
+    """Draw the whole sectors that a request touches, and describe them."""
     item = min(place.dtype.itemsize, SECTOR)
     base = place.address % SECTOR  # arrays start at a sector; views of them need not
     first, last = ((request.offsets + base + more) // SECTOR for more in (0, request.size - 1))
@@ -288,7 +288,7 @@ _BANK = 18
 
 
 def banks(request: Request) -> tuple[str, str]:
-    """The banks that a request needs, a row for each wavefront, and what that means in words."""
+    """Draw the banks that a request needs, a row for each wavefront, and describe them."""
     wavefronts: list[dict[int, tuple[int, list[int]]]] = []  # of each: bank → (word, threads)
     lanes_at_once = WARP if request.size <= WORD else BANKS * WORD // request.size
     least = 0

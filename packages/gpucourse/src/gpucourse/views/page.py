@@ -1,4 +1,4 @@
-"""What the views of a launch are made of: HTML that follows the notebook's theme, and plain text.
+"""Building blocks of the views: HTML that follows the notebook's theme, and plain text.
 
 No script and nothing from the network: a saved notebook and its export show the same. Where a page
 takes styles and SVG out, there are words.
@@ -72,7 +72,7 @@ def _wrapped(text: str) -> str:
 
 
 def beside(*views: View) -> View:
-    """Views side by side where the page is wide enough, one below the other where it is not."""
+    """Place views side by side where the page is wide enough, else one below the other."""
     for view in views:
         if not isinstance(view, View):
             raise TypeError(
@@ -86,20 +86,22 @@ def beside(*views: View) -> View:
 
 
 def box(*parts: str, label: str = "") -> str:
-    """The outermost element of a view."""
+    """Return the outermost element of a view."""
     named = f' role="group" aria-label="{escape(label)}"' if label else ""
     return f'<div class="gpuc"{named}>{"".join(parts)}</div>'
 
 
 def head(title: str, *facts: str) -> str:
-    """The first line of a view: its name and facts beside it."""
+    """Return the first line of a view: its name, with facts beside it."""
     beside = "".join(f'<span class="faint">{escape(fact)}</span>' for fact in facts if fact)
     return f'<div class="head"><b>{escape(title)}</b>{beside}</div>'
 
 
 def wide(markup: str, name: str) -> str:
-    """What may be wider than the page: it scrolls by itself, with the arrow keys too once Tab has
-    reached it. `name` is what a screen reader calls it."""
+    """Wrap what may be wider than the page, so that it scrolls by itself.
+
+    The arrow keys scroll it too once Tab has reached it. `name` is what a screen reader calls it.
+    """
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">{markup}</div>'
     )
@@ -128,7 +130,7 @@ def escape(text: object) -> str:
 
 
 def svg(width: float, height: float, parts: Iterable[str], alt: str) -> str:
-    """A picture with its description; lengths are pixels."""
+    """Return a picture with its description; lengths are pixels."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" role="img" aria-label="{escape(alt)}">{"".join(parts)}</svg>'
@@ -153,7 +155,7 @@ def label(
 
 
 def stepper(frames: Sequence[str], names: Sequence[str], marks: Sequence[object] = ()) -> str:
-    """A slider over frames that needs no script: one radio button for each, drawn as a scale.
+    """Return a slider over frames without a script: one radio button each, drawn as a scale.
 
     ``marks`` stand on the scale, in place of 1, 2, …; a frame's name is what a pointer is told.
     The arrow keys move it once it has been clicked; in JupyterLab, whose own they are in a

@@ -60,12 +60,12 @@ class PaperGPU:
         self._host_waited_for: list[Task] = []
 
     def stream(self) -> Stream:
-        """A new stream."""
+        """Return a new stream."""
         self._streams.append(Stream(self, len(self._streams)))
         return self._streams[-1]
 
     def event(self) -> Event:
-        """A new event, recorded nowhere."""
+        """Return a new event, recorded nowhere."""
         return Event()
 
     def buffer(self, size: int) -> np.ndarray:
@@ -74,7 +74,7 @@ class PaperGPU:
         return self.buffers[-1]
 
     def synchronize(self) -> None:
-        """The host waits for all that was queued."""
+        """Wait for all that was queued."""
         self._host_waited_for = list(self.tasks)
 
     def run(self, seed: int) -> list[Task]:
@@ -140,7 +140,7 @@ class Stream:
             raise ValueError(f"{what} needs memory of the device there: gpu.buffer(size) gives it")
 
     def synchronize(self) -> None:
-        """The host waits for all that was queued in this stream."""
+        """Wait for all that was queued in this stream."""
         if self.last is not None:
             self.gpu._host_waited_for = [*self.gpu._host_waited_for, self.last]
 
@@ -157,12 +157,12 @@ class Event:
         self._marks = [*stream.waits, *([stream.last] if stream.last is not None else [])]
 
     def wait(self, stream: Stream) -> None:
-        """What is queued in the stream from now on begins when the mark is reached."""
+        """Let what is queued in the stream from now on begin when the event is reached."""
         stream.waits = [*stream.waits, *self._marks]
 
 
 def draw(gpu: PaperGPU, title: str):
-    """The timetable as a picture: a row for each engine, a colour for each stream."""
+    """Draw the timetable: a row for each engine, a colour for each stream."""
     from gpucourse.views.picture import COLOURS, INK, Picture, canvas
 
     end = gpu.timetable()

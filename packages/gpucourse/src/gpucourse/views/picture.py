@@ -68,7 +68,7 @@ def show_figure(alt: str) -> None:
 
 
 def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
-    """A figure of ``width`` by ``height`` inches and its axes: an array of them for columns.
+    """Return a figure of ``width`` by ``height`` inches and its axes, an array for columns.
 
     Not made by pyplot, which would show it a second time and keep it for the session.
     """
@@ -81,8 +81,10 @@ def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
 
 
 def themed_svg(figure: Figure, alt: str) -> str:
-    """A figure as SVG to stand in a page: what is drawn in the default colour, black or for dark
-    pages, becomes the page's own colour of text."""
+    """Return a figure as SVG in the page's own colours.
+
+    What is drawn in the default colour, black or for dark pages, takes the page's text colour.
+    """
     import matplotlib as mpl
 
     drawn = io.StringIO()

@@ -181,12 +181,12 @@ def _rows(replay: Replay) -> list[_Row]:
 
 
 def _written(replay: Replay) -> str:
-    """What two threads bring that write at once: an update of what they read, or a value."""
+    """Describe what two threads write at once: an update of what they read, or a value."""
     return "update" if any(event.kind == "load" for event in replay.events) else "value"
 
 
 def _by_chance(replay: Replay, names: tuple[str, str], found: Finding) -> str:
-    """Which of two accesses came first that the check names and no barrier parts."""
+    """Describe which of two named accesses came first without a barrier between them."""
     lines = found.line, found.other.line if found.other else None
     raced = [event for event in replay.events if event.who != 2 and event.line == lines[event.who]]
     for one, other in pairwise(raced):
@@ -210,7 +210,7 @@ def _alike(replays: Sequence[Replay]) -> int:
 
 
 def _moral(replay: Replay, names: tuple[str, str], alike: int) -> str:
-    """What an order shows; where another begins like it, what is different after these events."""
+    """Describe what an order shows, and how a similar one differs after these events."""
     lost = replay.lost()
     if lost is not None and lost[0] == lost[1] and _written(replay) == "value":
         return f"Both threads write {replay.cell} in one step, and nothing says whose value stays."

@@ -25,7 +25,7 @@ REPEATS = 21
 
 
 def sentence(launch: Launch, observed: Observed) -> str:
-    """The time of a kernel on the GPU in words, and where the counts come from."""
+    """Return the kernel's time on the GPU in words, and where the counts come from."""
     counted = "Counts are from the virtual GPU, which measures no time."
     if observed.error is not None:
         return f"Not run on the {device().name}, because the launch fails. {counted}"

@@ -25,7 +25,7 @@ MOST_STEPS = 24
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What one of the two threads (0 or 1), or both at once (2), did at the place they share."""
+    """Action of one of the two threads (0 or 1), or both at once (2), at their shared place."""
 
     who: int
     kind: str
@@ -44,8 +44,10 @@ class Replay:
     cell: str
 
     def lost(self) -> tuple[int, int] | None:
-        """(the event that overwrites, the event that is lost): a thread writes what it computed
-        from a value that the other has replaced meanwhile."""
+        """Return (the event that overwrites, the event that is lost).
+
+        A thread then writes what it computed from a value that the other has replaced meanwhile.
+        """
         read = {}
         for at, event in enumerate(self.events):
             if event.kind == "load":
@@ -60,7 +62,7 @@ class Replay:
         return None
 
     def order(self) -> tuple:
-        """What tells one order from another: who did what first, where threads ran apart.
+        """Return the key of an order: who did what first, and where threads ran apart.
 
         Reads with no write between them change nothing, whichever comes first.
         """
@@ -103,14 +105,17 @@ def record(launch: Launch, observed: Observed, found: Finding) -> list[Replay]:
 
 
 def _number(observed: Observed, block: tuple, thread: tuple) -> int:
-    """A thread's number in the grid."""
+    """Return a thread's number in the grid."""
     (gx, gy, _), (bx, by, bz) = observed.grid, observed.block
     in_grid = block[0] + gx * (block[1] + gy * block[2])
     return in_grid * bx * by * bz + thread[0] + bx * (thread[1] + by * thread[2])
 
 
 def _replay(run: Observed, pair: np.ndarray, found: Finding, seed: int | None) -> Replay | None:
-    """What both threads did at the first place that both touch and one writes, at these lines."""
+    """Return both threads' actions at the first place that both touch and one writes.
+
+    Only accesses at these lines count.
+    """
     lines = {found.line, found.other.line}
     accesses = [step for step in run.trace.steps if step.space in ("global", "shared")]
     touched: dict[tuple, dict[int, set]] = {}

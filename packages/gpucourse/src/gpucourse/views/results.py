@@ -1,4 +1,4 @@
-"""What was measured on a real GPU: the rows of ``gpu_bench.json``, and their ratios.
+"""Measurements on a real GPU: the rows of ``gpu_bench.json``, and their ratios.
 
 ``make bench-gpu`` writes the file; the lectures draw from it (:mod:`gpucourse.views.measured`). It
 is looked for in the course's checkout around the working directory, in the checkout that this
@@ -61,13 +61,13 @@ class Row:
 
     @classmethod
     def of(cls, record: dict) -> Row:
-        """From what the benchmark wrote; keys that it does not know are left alone."""
+        """Return a row from the benchmark's record; unknown keys are ignored."""
         known = {k: v for k, v in record.items() if k in cls.__dataclass_fields__}
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
 
     @property
     def measured(self) -> bool:
-        """Whether there are times."""
+        """Return True if there are times."""
         return not self.error and bool(self.call_ms)
 
     @property
@@ -80,11 +80,11 @@ class Row:
         return getattr(self, f"{clock}_ms")
 
     def median(self, clock: str) -> float:
-        """The median by one clock [ms]."""
+        """Return the median by one clock [ms]."""
         return statistics.median(self.samples(clock))
 
     def quartiles(self, clock: str) -> tuple[float, float]:
-        """A quarter of the samples lie below the first and above the second [ms]."""
+        """Return the lower and upper quartile of the samples [ms]."""
         values = self.samples(clock)
         if len(values) < 2:
             return values[0], values[0]
@@ -97,7 +97,7 @@ class Row:
 
 
 def common_clock(*rows: Row) -> str:
-    """The most exact clock that all of these were timed by."""
+    """Return the most exact clock that timed all of these."""
     for clock in CLOCKS:
         if all(row.samples(clock) for row in rows):
             return clock
@@ -125,7 +125,7 @@ class Results:
         return f"EXAMPLE, NOT MEASURED ({self.example})" if self.example else told
 
     def of(self, group: str, size: int | None = None) -> list[Row]:
-        """The measured rows of a group, in one size (by default its largest)."""
+        """Return the measured rows of a group, in one size (by default its largest)."""
         rows = [row for row in self.rows.values() if row.group == group and row.measured]
         if not rows:
             raise NotMeasured(f"the recorded run has no times of {group!r}")
@@ -150,18 +150,18 @@ class Results:
         return max(row.bandwidth("device") for row in self.of("copy"))
 
     def times_as_fast(self, one: Row, other: Row) -> float:
-        """How many times as fast ``one`` is as ``other``, by their most exact common clock."""
+        """Return how many times as fast ``one`` is as ``other``, by their best common clock."""
         clock = common_clock(one, other)
         return other.median(clock) / one.median(clock)
 
 
 def read(path: Path) -> Results | None:
-    """A recorded run, or None where there is no such file."""
+    """Read a recorded run, or None where there is no such file."""
     if not path.is_file():
         return None
     return Results(json.loads(path.read_text(encoding="utf-8")))
 
 
 def recorded() -> Results | None:
-    """The run that comes with the course, or None as long as there is none."""
+    """Return the run that comes with the course, or None as long as there is none."""
     return next((found for path in result_files(NAME) if (found := read(path))), None)

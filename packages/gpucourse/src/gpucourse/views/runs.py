@@ -56,13 +56,13 @@ class Place:
         return self.address + last + self.dtype.itemsize
 
     def holds(self, addresses: np.ndarray) -> np.ndarray:
-        """Which of the addresses lie in it."""
+        """Return the mask of the addresses that lie in it."""
         return (self.address <= addresses) & (addresses < self.end)
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What to launch: a kernel, what stands in its brackets, and its arguments."""
+    """Launch to make: a kernel, its configuration in brackets, and its arguments."""
 
     kernel: Any
     grid: Triple
@@ -117,8 +117,10 @@ class Observed:
     after: list = field(default_factory=list)  # the arguments, as the kernel left them
 
     def dtype(self, place: Place | None, size: int) -> np.dtype | None:
-        """The type of an array's values; of shared memory's that of the first array whose elements
-        are ``size`` bytes wide."""
+        """Return the dtype of an array's values.
+
+        For shared memory it is that of the first array whose elements are ``size`` bytes wide.
+        """
         return (
             place.dtype
             if place
@@ -138,8 +140,10 @@ def observe(launch: Launch) -> Observed:
 
 
 def traced(launch: Launch, *, seed: int | None = None, **options) -> Observed:
-    """Launch once and write down the steps; ``options`` are those of
-    :func:`virtualgpu.api.trace`."""
+    """Launch once and record the steps.
+
+    ``options`` are those of :func:`virtualgpu.api.trace`.
+    """
     with trace(**options) as written:
         if seed is None:
             observed = _run(launch)
@@ -154,7 +158,7 @@ def traced(launch: Launch, *, seed: int | None = None, **options) -> Observed:
 
 
 def findings_of(report: Report, observed: Observed) -> list[Finding]:
-    """The report's findings, and the error of a launch that no device would take."""
+    """Return the report's findings, and the error of a launch that no device would take."""
     findings = list(report.findings)
     if observed.error is not None and not any(
         found.message == observed.error.message for found in findings
@@ -186,7 +190,10 @@ def _run(launch: Launch) -> Observed:
 
 
 def check_kernel(kernel: Any) -> str:
-    """The kernel's name. Raises TypeError that says what was given instead of a kernel."""
+    """Return the kernel's name.
+
+    Raises TypeError that names what was given instead of a kernel.
+    """
     if _is_numba(kernel):
         return kernel.py_func.__name__
     if _is_raw(kernel):
@@ -215,7 +222,10 @@ def check_kernel(kernel: Any) -> str:
 
 
 def dimensions(given: Any, what: str) -> Triple:
-    """A grid or a block as three ints. Raises TypeError that says how it is written."""
+    """Return a grid or a block as three ints.
+
+    Raises TypeError that shows how it is written.
+    """
     parts = given if isinstance(given, tuple | list) else (given,)
     whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in parts]
     if not all(whole) or not 1 <= len(parts) <= 3:
@@ -236,7 +246,7 @@ def dimensions(given: Any, what: str) -> Triple:
 
 
 def parameter_names(kernel: Any) -> list[str]:
-    """The names of a Numba kernel's parameters; of other kernels nothing is known."""
+    """Return the names of a Numba kernel's parameters; of other kernels nothing is known."""
     return list(inspect.signature(kernel.py_func).parameters) if _is_numba(kernel) else []
 
 
@@ -249,13 +259,13 @@ def _is_raw(kernel: Any) -> bool:
 
 
 def is_tiled(kernel: Any) -> bool:
-    """Whether it is a kernel over tiles (``@ct.kernel``)."""
+    """Return True for a kernel over tiles (``@ct.kernel``)."""
     return type(kernel).__module__.startswith("cuda.tile.") and hasattr(kernel, "_pyfunc")
 
 
 @contextmanager
 def on_virtual_gpu(kernel: Any) -> Iterator[object]:
-    """The kernel in a form that runs on the virtual GPU, also beside a real one.
+    """Yield the kernel in a form that runs on the virtual GPU, also beside a real one.
 
     Beside a real GPU the kernel is compiled anew, for the virtual GPU's compute capability, and
     the libraries that drive the real one are left alone.
@@ -270,7 +280,7 @@ def on_virtual_gpu(kernel: Any) -> Iterator[object]:
 
 
 def _compiled_anew(kernel: Any):
-    """A CuPy RawKernel of a real GPU, as one of the virtual GPU."""
+    """Compile a CuPy RawKernel of a real GPU for the virtual GPU."""
     module = virtualgpu.Module.from_cuda(kernel.code, options=tuple(kernel.options or ()))
 
     def launch(grid: Triple, block: Triple, arguments: tuple, shared_mem: int = 0) -> None:
@@ -283,7 +293,7 @@ def _compiled_anew(kernel: Any):
 
 
 def copy_arguments(arguments: tuple, copy: Callable[[object], object] | None = None) -> list:
-    """The arguments with every array copied to the device; the same array twice is one copy.
+    """Copy every array among the arguments to the device; the same array twice is one copy.
 
     Layouts stay as they are, because they decide what an access costs: a strided view is copied
     with what lies between its elements. Numbers and objects without arrays are passed on. ``copy``
@@ -307,8 +317,10 @@ def copy_arguments(arguments: tuple, copy: Callable[[object], object] | None = N
 
 
 def copies_for(kernel: Any, arguments: tuple) -> list:
-    """Copies on the device as the kernel takes them: a RawKernel refuses all arrays but CuPy's,
-    and one over tiles those of Numba."""
+    """Return copies on the device in the form that the kernel takes.
+
+    A RawKernel refuses all arrays but CuPy's, and a kernel over tiles those of Numba.
+    """
     copies = copy_arguments(arguments)
     if not _is_raw(kernel) and not is_tiled(kernel):
         return copies
@@ -318,8 +330,10 @@ def copies_for(kernel: Any, arguments: tuple) -> list:
 
 
 def to_host(value: object) -> object:
-    """An array of Numba's, CuPy's or JAX's as NumPy's, an Awkward Array as one on the CPU;
-    anything else as it is."""
+    """Return an array of Numba, CuPy or JAX as NumPy's, an Awkward Array on the CPU.
+
+    Anything else is returned as it is.
+    """
     if is_awkward(value):
         return sys.modules["awkward"].to_backend(value, "cpu")
     for method in ("copy_to_host", "get"):
@@ -329,7 +343,7 @@ def to_host(value: object) -> object:
 
 
 def _copy_beside(value: object) -> object:
-    """A copy in the virtual GPU's memory, while numba.cuda and CuPy drive a real one."""
+    """Copy to the virtual GPU's memory, while numba.cuda and CuPy drive a real one."""
     host = host_copy(value)
     return value if host is None else MachineArray(host, current_device())
 

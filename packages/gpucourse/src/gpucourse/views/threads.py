@@ -1,4 +1,4 @@
-"""Which thread did what: drawn from the arrays in which a kernel's threads signed."""
+"""Pictures of threads, drawn from the arrays in which a kernel's threads signed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WARP = 32
 
 
 def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None) -> Picture:
-    """The threads of a launch in the order of ``cuda.grid(1)``, coloured by block.
+    """Draw the threads of a launch in the order of ``cuda.grid(1)``, coloured by block.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None)
 
 
 def draw_visits(turn: np.ndarray) -> Picture:
-    """Which thread visited which element, and in which iteration of its loop.
+    """Draw which thread visited which element, and in which iteration of its loop.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def draw_visits(turn: np.ndarray) -> Picture:
 
 
 def draw_lanes(work: np.ndarray, per: str = "iteration", first: int = 0) -> Picture:
-    """What the lanes of each warp do, and how long they wait for the busiest of them.
+    """Draw the work of each warp's lanes, and their wait for the busiest of them.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ def geometry(grid: Sequence[int]) -> str:
 
 
 def remarks(profile: TileProfile) -> list[Remark]:
-    """What a launch's counts say, in the order in which a reader should look."""
+    """Return remarks on a launch's counts, in the order in which a reader should look."""
     counts, found = profile.counters, []
     if profile.tiles:
         found.append(Remark("tiles", "; ".join(_of(panel) for panel in _panels(profile))))
@@ -68,8 +68,10 @@ def remarks(profile: TileProfile) -> list[Remark]:
 
 
 def picture(profile: TileProfile) -> tuple[str, str]:
-    """SVG of the arrays with their tiles, each with its blocks; and the same in words. Both empty
-    where no tile of an array of one or two dimensions was reached."""
+    """Return SVG of the arrays with their tiles, each with its blocks, and a description.
+
+    Both are empty where no tile of an array of one or two dimensions was reached.
+    """
     panels = [
         panel for panel in _panels(profile) if len(panel[0].sizes) in (1, 2) and all(panel[0].sizes)
     ][:MOST_PANELS]
@@ -87,7 +89,7 @@ def picture(profile: TileProfile) -> tuple[str, str]:
 
 
 def _panels(profile: TileProfile) -> list[list]:
-    """The tiles by what reached them: a line that loads or stores, and an array."""
+    """Return the tiles by what reached them: a line that loads or stores, and an array."""
     found: dict[tuple, list] = {}
     for one in profile.tiles:
         found.setdefault((one.kind, one.line, one.base, one.sizes), []).append(one)
@@ -104,7 +106,7 @@ def _of(panel: list) -> str:
 
 
 def _told(panel: list, grid: Sequence[int]) -> str:
-    """``Line 7 loads 4 tiles …. By first element: (0, 0) by blocks 0, 1; …``"""
+    """Return ``Line 7 loads 4 tiles …. By first element: (0, 0) by blocks 0, 1; …``."""
     found = _blocks(panel)
     tiles = [
         f"{_index(first)} by {'blocks' if len(blocks) > 1 else 'block'} "
@@ -119,7 +121,7 @@ def _told(panel: list, grid: Sequence[int]) -> str:
 
 
 def _blocks(panel: list) -> dict[tuple, list[int]]:
-    """Of each tile, by first element and shape, the blocks that reach it."""
+    """Return the blocks that reach each tile, by first element and shape."""
     found: dict[tuple, list[int]] = {}
     for one in panel:
         found.setdefault((one.first, one.shape), []).append(one.block)

@@ -66,7 +66,7 @@ class Column:
     taken: np.ndarray | None = None  # of a branch
 
     def parted(self, lanes: slice) -> bool:
-        """Whether lanes of one warp go different ways here."""
+        """Return True if lanes of one warp go different ways here."""
         if self.taken is None:
             return False
         ways = self.taken[lanes][self.active[lanes]]
@@ -106,7 +106,7 @@ def timeline(
 
 
 def warp_starts(in_block: int, blocks: int, warps: int) -> np.ndarray:
-    """The number of the first thread of each of the first warps, and the one after the last."""
+    """Return the first thread of each of the first warps, and the one after the last."""
     per_block = max(1, -(-in_block // WARP))  # an empty block is refused where it is launched
     number = np.arange(min(warps, per_block * max(0, blocks)) + 1)
     starts = number // per_block * in_block + number % per_block * WARP
@@ -136,7 +136,7 @@ def _columns(steps: list[ThreadStep], threads: int):
 
 
 def _is_heading(step: ThreadStep) -> bool:
-    """The line of ``def``: there the compiler puts the loading of parameters."""
+    """Return True for the line of ``def``, where the compiler puts the loading of parameters."""
     return sources.text(step.filename, step.line).startswith(("def ", "@"))
 
 

@@ -13,7 +13,7 @@ WIDEST = 32
 
 
 def draw_levels(levels: Sequence[np.ndarray], form: str = "{:g}") -> Picture:
-    """A tree of values: which two became which one.
+    """Draw a tree of values, with the two that became each one.
 
     Parameters
     ----------

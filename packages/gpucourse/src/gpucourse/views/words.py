@@ -24,7 +24,7 @@ class Remark:
 
 
 def remarks(counters: Counters, grid: tuple[int, ...], block: tuple[int, ...]) -> list[Remark]:
-    """What a launch's counters say, in the order in which a reader should look."""
+    """Return remarks on a launch's counters, in the order in which a reader should look."""
     blocks = math.prod(grid)
     found = [_work(counters, math.prod(block))]
     found += _memory(counters)
@@ -176,7 +176,7 @@ def number(value: float) -> str:
 
 
 def share(part: float) -> str:
-    """A part of one as a percentage."""
+    """Return a part of one as a percentage."""
     percent = 100 * part
     return "<1 %" if 0 < percent < 1 else f"{percent:.0f} %"
 

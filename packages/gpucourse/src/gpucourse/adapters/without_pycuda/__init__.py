@@ -35,8 +35,10 @@ class _PyCUDAFinder(MetaPathFinder):
 
 
 def offer() -> None:
-    """Have ``import pycuda`` find this package where there is no PyCUDA; call it where there is a
-    GPU. Doing it twice changes nothing."""
+    """Let ``import pycuda`` find this package where there is no PyCUDA.
+
+    Call it where there is a GPU. Doing it twice changes nothing.
+    """
     if not any(isinstance(finder, _PyCUDAFinder) for finder in sys.meta_path):
         sys.meta_path.append(_PyCUDAFinder())  # last: an installed PyCUDA is found before
 

@@ -38,9 +38,12 @@ class SourceModule:
             raise CompileError(str(error)) from None
 
     def get_function(self, name: str) -> Function:
-        """The kernel of that name."""
+        """Return the kernel of that name."""
         return Function(self._module.get_function(name), name)
 
     def get_global(self, name: str) -> tuple:
-        """A module's variable, for copies, and its bytes, which CuPy does not tell: None."""
+        """Return a module's variable, for copies.
+
+        Its size is None, because CuPy does not tell it.
+        """
         return Variable(self._module.get_global(name)), None

@@ -106,7 +106,10 @@ class Function:
 
 
 def _argument(at: int, argument):
-    """What CuPy takes; as in PyCUDA, numbers must have a width (np.int32(n), not n)."""
+    """Return what CuPy takes.
+
+    As in PyCUDA, numbers must have a width (np.int32(n), not n).
+    """
     # By what it does and not by its name: a lesson that counts copies replaces In and Out.
     if isinstance(argument, ArgumentHandler):
         if argument.copies_in:
@@ -144,7 +147,7 @@ def memcpy_dtod(target: DeviceAllocation, source: DeviceAllocation, nbytes: int)
 
 
 def to_device(array: np.ndarray) -> DeviceAllocation:
-    """The bytes of an array on the GPU."""
+    """Copy an array's bytes to the GPU."""
     allocation = mem_alloc(array.nbytes)
     memcpy_htod(allocation, array)
     return allocation
