@@ -1,4 +1,4 @@
-"""What to do about the errors that beginners meet, in a line each."""
+"""Advice on the errors that beginners meet, in a line each."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
 
 
 def advise(error: BaseException) -> str | None:
-    """What to do about ``error``, where that is known."""
+    """Return what to do about ``error``, where that is known."""
     text = str(error)
     if isinstance(error, NotImplementedError) and not text:
         return "no answer stands here yet: write yours in place of `raise NotImplementedError`"

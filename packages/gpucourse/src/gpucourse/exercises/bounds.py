@@ -34,7 +34,7 @@ class NeverEnds(BaseException):
 
 
 def progress() -> None:
-    """The check goes on: the learner's code has come back."""
+    """Extend the check's time: the learner's code has returned."""
     global _last
     _last = time.monotonic()
 
@@ -101,7 +101,7 @@ class _Bounded(io.TextIOBase):
 
 @contextlib.contextmanager
 def printing_little() -> Iterator[None]:
-    """Of what is printed inside the ``with``, hand on the beginning; say how much is left out."""
+    """Pass on the beginning of what is printed inside the context, and count the rest."""
     out = _Bounded(sys.stdout)
     try:
         with contextlib.redirect_stdout(out):
@@ -113,7 +113,9 @@ def printing_little() -> Iterator[None]:
 
 
 def raised_on_purpose(error: BaseException) -> bool:
-    """Whether a ``raise`` raised it, and not a signal: who interrupts a check means it.
+    """Return True if a ``raise`` raised it, and not a signal.
+
+    An interrupt of a check is meant for the check.
 
     Python's own handler of SIGINT has no ``raise``; asyncio's and others' do.
     """

@@ -84,7 +84,7 @@ class Exercise:
 
     @property
     def praise(self) -> str:
-        """What a passed check shows: the first line of the check's docstring."""
+        """Return what a passed check shows: the first line of the check's docstring."""
         return (self.function.__doc__ or _("Right.")).strip().split("\n")[0]
 
 
@@ -100,7 +100,7 @@ def exercise(name: str, *, hints: tuple[str, ...]) -> Callable[[Check], Exercise
 
 
 def hints(name: str, *texts: str) -> Exercise:
-    """The hints for the solution cell ``name`` of a project: the idea first, then the shape."""
+    """Return the hints for a project's solution cell: the idea first, then the shape."""
     _demand_two(name, texts)
     return Exercise(name, texts)
 
@@ -117,7 +117,10 @@ def require(condition: object, message: str, *, look: str | None = None) -> None
 
 
 def pair(answer: Any, what: str, look: str | None = None) -> tuple:
-    """The two parts of an answer, a tuple, a list or an array; ``what`` they are, if it is not."""
+    """Return an answer's two parts from a tuple, a list or an array.
+
+    ``what`` names them if the answer is none of these.
+    """
     require(
         (isinstance(answer, tuple | list) or type(answer).__name__ == "ndarray")
         and len(answer) == 2
@@ -179,7 +182,7 @@ class Lesson:
         wait.end(outcome)
 
     def outcome(self, name: str, *answers: object) -> Outcome:
-        """What ``check`` shows."""
+        """Return what ``check`` shows."""
         exercise = self._find(name)
         if exercise.function is None:
             raise UnknownExercise(f"{name!r} has hints but no check: the test cells check it")
@@ -227,8 +230,10 @@ class Lesson:
 
 
 def _judged(function: Check, answers: tuple) -> str | None:
-    """What a check says of the answers. Raises what it raises, or :class:`CheckFailed` where it
-    cannot use what they give."""
+    """Return a check's message about the answers.
+
+    Raises what the check raises, or :class:`CheckFailed` where it cannot use what they give.
+    """
     # A wrong kernel must not reach a real GPU: no check could free it from an endless one.
     with reroute(), hurried(OF_A_LAUNCH):
         try:
@@ -265,8 +270,10 @@ def load_lesson(id: str) -> Lesson:
 
 
 def read_exercises(path: Path) -> dict[str, Exercise]:
-    """The exercises that a file of checks defines, each or in a list, by name; hints in the
-    learner's language."""
+    """Return the exercises that a file of checks defines, by name.
+
+    They may be in lists; hints are in the learner's language.
+    """
     module = _load(path, f"course_checks_{path.parent.name}")
     lists = [value if isinstance(value, list) else [value] for value in vars(module).values()]
     found = [one for values in lists for one in values if isinstance(one, Exercise)]

@@ -20,7 +20,7 @@ MOST = 10_000
 
 
 def ended(function: Any, *arguments: Any) -> Any:
-    """What a function that Numba compiled returns, a ufunc too; see above."""
+    """Return what a function that Numba compiled returns, a ufunc too; see above."""
     with contextlib.suppress(Exception), np.errstate(all="ignore"):  # the compiled one will tell
         plain = as_python(function)
         if hasattr(function, "nin"):
@@ -31,8 +31,10 @@ def ended(function: Any, *arguments: Any) -> Any:
 
 @contextlib.contextmanager
 def while_loops_end() -> Iterator[None]:
-    """No ``jax.lax.while_loop`` that is traced inside the ``with`` makes more than :data:`MOST`
-    steps; what it has by then, a check calls wrong."""
+    """Bound every ``jax.lax.while_loop`` that is traced inside the context.
+
+    It makes at most :data:`MOST` steps; what it has by then, a check calls wrong.
+    """
     import jax
 
     loop = jax.lax.while_loop

@@ -1,5 +1,7 @@
-"""Trial launches of a learner's CUDA C++, for the checks of lectures: :mod:`.trials` for
-kernels in strings."""
+"""Trial launches of a learner's CUDA C++, for the checks of lectures.
+
+It is :mod:`.trials` for kernels in strings.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def _parameter(source: object, name: str, place: int) -> str:
 def counted_cpp(
     source: object, name: str, blocks: int, threads: int, *arguments: object
 ) -> Counters:
-    """What one launch on copies does, counted."""
+    """Return the counters of one launch on copies."""
     module = _compiled(source, name)
     with virtualgpu.profile() as profile:
         _launch(module, name, blocks, threads, arguments)

@@ -1,4 +1,4 @@
-"""Whether the device worked out an answer, or the host did: for checks of host functions.
+"""Check of host functions: the device has to compute an answer, not the host.
 
 A function that gets arrays of the host has to carry them to the device, which then gets others
 (:func:`with_other_values`): what kernels computed becomes that of the others. A function that gets
@@ -36,7 +36,7 @@ def with_other_values(
     look: str,
     by_any_way: bool = False,
 ) -> Any:
-    """What ``call`` returns while the device gets, of each pair, the second for the first.
+    """Return what ``call`` returns while the device gets the second value of each pair.
 
     It is called twice, once as it is: see :class:`ToTheLastLaunch`. Fails the check where nothing
     was exchanged. Elements are recognised by their values: random numbers. Where the virtual GPU
@@ -71,8 +71,10 @@ def with_other_values(
 
 
 class ToTheLastLaunch(Exchange):
-    """An exchange in which the host reads what stands on the device after its last launch: no
-    kernel gets that any more, and what the host makes of it follows the device."""
+    """Exchange in which the host reads what is on the device after its last launch.
+
+    No kernel gets that any more, and what the host makes of it follows the device.
+    """
 
     _before_last_launch = 0
 
@@ -87,11 +89,11 @@ class ToTheLastLaunch(Exchange):
 
     @property
     def before(self) -> list[np.ndarray]:
-        """What the host has read before its last launch."""
+        """Return what the host has read before its last launch."""
         return self.heard[: self._before_last_launch]
 
     def launched(self) -> None:
-        """A kernel starts. Raises Diverged."""
+        """Handle the start of a kernel. Raises Diverged."""
         self._before_last_launch = self._reads
         if self._shown is not None and self._reads > len(self._shown):
             raise Diverged
@@ -103,8 +105,7 @@ class ToTheLastLaunch(Exchange):
         return super().to_host(data)
 
     def _as_known(self, data: np.ndarray) -> np.ndarray:
-        """Values that come back as they went there are those that the host has: no kernel made
-        them."""
+        """Return values that come back unchanged as the host has them: no kernel made them."""
         same = (known for known, other in self._pairs if np.array_equal(data, _raw(other)))
         return next(map(_raw, same), data)
 
@@ -131,7 +132,7 @@ def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
         return call
 
     def exchanged(values: Any) -> Any:
-        """What CuPy gets, whose copies do not pass through the device's own."""
+        """Return what CuPy gets, whose copies do not pass through the device's own."""
         if not isinstance(values, np.ndarray) or values.dtype.kind not in CASTS:
             return values
         return exchange.to_device(_raw(values)).view(values.dtype).reshape(values.shape)
@@ -143,7 +144,7 @@ def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
         return call
 
     def fetched(way: Callable, name: str, get: Callable) -> Callable:
-        """A way to the host, to which what the exchange gives goes."""
+        """Wrap a way to the host so that it returns what the exchange gives."""
 
         def call(array: Any, *arguments: Any, **options: Any) -> Any:
             if _of_a_library(sys._getframe(1)):
@@ -192,7 +193,7 @@ def _raw(values: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Left:
-    """What was taken from the device: the calls, and their bytes together."""
+    """Copies from the device: the number of calls, and their bytes together."""
 
     calls: list[tuple[int, str]] = field(default_factory=list)
     nbytes: int = 0
@@ -226,14 +227,17 @@ _OUT_OF_CUPY = (
 
 
 def _of_a_library(caller: FrameType) -> bool:
-    """Whether a library takes for itself: asnumpy takes for whoever calls it, by any name."""
+    """Return True if a library copies for itself; asnumpy copies for its caller, by any name."""
     library = caller.f_globals.get("__name__", "").split(".")[0] in _LIBRARIES
     return library and caller.f_code.co_name != "asnumpy"
 
 
 @contextmanager
 def leaving() -> Iterator[Left]:
-    """What others than the libraries take to the host, of arrays of CuPy, Numba and cuDF."""
+    """Yield the copies to the host by others than the libraries.
+
+    They are of arrays of CuPy, Numba and cuDF.
+    """
     left = Left()
 
     def watched(name: str, original: Callable) -> Callable:

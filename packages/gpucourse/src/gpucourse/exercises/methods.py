@@ -1,4 +1,4 @@
-"""How an answer goes about its work, where a method is what the exercise is about.
+"""Method of an answer, for exercises about a method.
 
 Asked of what runs, and not of the words of the source: of the lines of Python that run, of the
 program that JAX makes of the function, or of what is called on the way.
@@ -18,8 +18,10 @@ from gpucourse.exercises.checks import require
 
 
 def lines_run(function: Callable, *arguments: Any) -> int:
-    """How many lines run, of what stands in the same file or cell as the function or one that it
-    calls by name."""
+    """Count the lines that run in the function's own file or cell.
+
+    Lines of functions that it calls by name count too.
+    """
     files = {code.co_filename for code in _codes(function)}
     count = 0
 
@@ -40,7 +42,7 @@ def lines_run(function: Callable, *arguments: Any) -> int:
 
 
 def as_python(function: Any) -> Callable:
-    """The Python function that Numba compiled, in which those that it calls are Python's too."""
+    """Return the Python function that Numba compiled; those that it calls are Python's too."""
     made: dict[int, Callable] = {}
 
     def plain(one: Any) -> Callable:
@@ -61,7 +63,7 @@ def as_python(function: Any) -> Callable:
 
 
 def _codes(function: Any) -> Iterator[CodeType]:
-    """The code of the function, and of those that it calls by name, and they."""
+    """Yield the code of the function, and of those that it calls by name, directly or not."""
     waiting, seen = [function], set()
     while waiting:
         one = waiting.pop()
@@ -76,7 +78,7 @@ def _codes(function: Any) -> Iterator[CodeType]:
 
 
 def inner_codes(code: CodeType | None) -> Iterator[CodeType]:
-    """The code of a function, and of the functions that it defines; of None, none."""
+    """Yield the code of the function, and of the functions that it defines; of None, none."""
     if code is None:
         return
     yield code
@@ -105,7 +107,7 @@ def equations(jaxpr: Any, into: Callable[[Any], bool] = lambda equation: True) -
 
 
 def primitives(function: Callable, *arguments: Any, static: tuple[int, ...] = ()) -> Counter[str]:
-    """How often each primitive stands in the program that JAX makes of the function."""
+    """Count each primitive in the program that JAX makes of the function."""
     import jax
 
     closed = jax.make_jaxpr(function, static_argnums=static)(*arguments)
@@ -113,16 +115,20 @@ def primitives(function: Callable, *arguments: Any, static: tuple[int, ...] = ()
 
 
 def _is_own(equation: Any) -> bool:
-    """Whether no function of JAX's library that takes all elements at once is called here:
-    ``jnp.searchsorted`` halves in a loop."""
+    """Return True if no whole-array function of JAX's library is called here.
+
+    ``jnp.searchsorted`` halves in a loop, for example.
+    """
     return equation.params.get("name") != "searchsorted"
 
 
 def require_all_at_once(
     function: Callable, *arguments: Any, look: str, static: tuple[int, ...] = (), allowed: int = 0
 ) -> Counter[str]:
-    """Require a program of JAX without loops, or with no more than are allowed, in which Python is
-    not called back; its primitives."""
+    """Return a JAX program's primitives, and require one without more loops than allowed.
+
+    It must not call back into Python either.
+    """
     found = primitives(function, *arguments, static=static)
     require_no_callback(found, look)
     require(

@@ -1,4 +1,4 @@
-"""How a check's outcome and an exercise's hints look, in a notebook and in a terminal."""
+"""Display of a check's outcome and of hints, in a notebook and in a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EMPHASIS = re.compile(r"(?<![\w*)\]])\*(\w(?:[^*\n]*\w)?)\*(?![\w*])")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check found; ``next_step`` is a call the learner can make for help."""
+    """Outcome of a check; ``next_step`` is a call the learner can make for help."""
 
     name: str
     passed: bool
@@ -45,7 +45,7 @@ class Outcome:
         return {"text/plain": str(self), "text/html": self.html(), CHECK_MIME: asdict(self)}
 
     def html(self) -> str:
-        """The outcome as a box with a coloured edge."""
+        """Return the outcome as a box with a coloured edge."""
         sign = "✓" if self.passed else "✗"
         body = f"<b>{sign} {html.escape(self.name)}:</b> {marked_up(self.message)}"
         if self.look:
@@ -104,7 +104,7 @@ def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | N
 
 
 def describe_error(error: BaseException) -> tuple[str, str | None]:
-    """An exception out of the learner's code as (what is wrong, where to look)."""
+    """Return the learner's exception as (what is wrong, where to look)."""
     where = places(error)[-1:]
     look = str(where[0]) if where else None
     if isinstance(error, bounds.NeverEnds):
@@ -123,6 +123,6 @@ def marked_up(text: str) -> str:
 
 
 def edged(body: str, colour: str) -> str:
-    """A box with a coloured edge around HTML."""
+    """Return a box with a coloured edge around HTML."""
     style = f"border-left: 4px solid {colour}; padding: 0.3em 0.8em; margin: 0.3em 0"
     return f'<div style="{style}">{body}</div>'

@@ -146,7 +146,7 @@ class Answered:
         return {"text/plain": str(self), "text/html": self.html()}
 
     def html(self) -> str:
-        """The guess, and behind a fold what to say to it."""
+        """Return the guess, and the response to it behind a fold."""
         folded = _fold(_("Was it right?"), _verdict(self.asked, self.guess))
         return edged(
             f"<b>{_('Your guess:')}</b> {marked_up(_sentence(self.guess))} "
@@ -198,7 +198,7 @@ def _ask(question: Question, keep: Callable[[str], None], *, live: bool) -> None
 
 
 def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | None:
-    """(the widget, what sets whom a press tells): a choice, or None for *show me*."""
+    """Return (the widget, what sets the handler of a press): a choice, or None for *show me*."""
     try:
         import ipywidgets
     except ImportError:
@@ -226,7 +226,7 @@ def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | Non
 
 
 def _verdict(asked: Prediction, choice: str) -> str:
-    """What there is to say to a choice; HTML."""
+    """Return the response to a choice; HTML."""
     if choice in asked.wrong:
         return f"{_against(asked, choice)} {_answer(asked)}"
     return (
@@ -236,12 +236,12 @@ def _verdict(asked: Prediction, choice: str) -> str:
 
 
 def _against(asked: Prediction, choice: str) -> str:
-    """A wrong choice, then its reason, whose *it* or *that* means the choice; HTML."""
+    """Return a wrong choice, then its reason, whose *it* or *that* means the choice; HTML."""
     return f"<b>{marked_up(choice)}?</b> {marked_up(asked.wrong[choice])}"
 
 
 def _answer(asked: Prediction) -> str:
-    """The right choice; HTML. Its words may be *yes*, *no* or *right, wrong, right*."""
+    """Return the right choice; HTML. Its words may be *yes*, *no* or *right, wrong, right*."""
     return f"<b>{_('The answer:')}</b> {marked_up(_sentence(asked.right))}"
 
 

@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 
 def explained(error: BaseException) -> list[str]:
-    """Where, why and what to do, one line fewer than :data:`MOST_LINES` at most."""
+    """Return where, why and what to do, in fewer than :data:`MOST_LINES` lines."""
     found = places(error)
     if len(found) > _MOST_PLACES:
         found = [found[0], *found[1 - _MOST_PLACES :]]
@@ -72,7 +72,7 @@ def explained(error: BaseException) -> list[str]:
 
 
 def told(error: BaseException, most: int = _MOST_REASON) -> list[str]:
-    """The kind of error, its reason in ``most`` lines, and the advice."""
+    """Return the kind of error, its reason in ``most`` lines, and the advice."""
     notes = [note for note in getattr(error, "__notes__", ()) if not _JAX_ON_ITSELF.search(note)]
     lines = [reason(error), *notes]
     lines = [line for text in lines for line in text.split("\n") if line.strip()]
@@ -83,13 +83,13 @@ def told(error: BaseException, most: int = _MOST_REASON) -> list[str]:
 
 
 def advised(error: BaseException) -> list[str]:
-    """The advice on a line of its own; none where it is not known."""
+    """Return the advice on its own line; none where it is not known."""
     advice = advise(error)
     return [f"→ {advice}"] if advice else []
 
 
 def reason(error: BaseException) -> str:
-    """What ``error`` says, less what a compiler adds about itself."""
+    """Return the message of ``error`` without what a compiler adds about itself."""
     text = _IRRELEVANT.sub("", str(error))
     text = _CELL.sub(lambda found: f"{sources.name(found[1])} line {found[2]}", text)
     if _CALLBACK.search(text):
@@ -104,7 +104,7 @@ def reason(error: BaseException) -> str:
 
 
 def is_compilers(error: BaseException) -> bool:
-    """Whether Numba's compiler raises ``error`` about the code that it compiles."""
+    """Return True if Numba's compiler raises ``error`` about the code that it compiles."""
     return type(error).__module__.endswith("core.errors")
 
 
@@ -113,7 +113,7 @@ def shortened(text: str) -> str:
 
 
 def places(error: BaseException) -> list[Place]:
-    """The learner's lines on the way to ``error``: those that called, then the compiled one."""
+    """Return the learner's lines on the way to ``error``: callers, then the compiled one."""
     frames = [*traceback.walk_tb(error.__traceback__)]
     called = [
         Place(frame.f_code.co_filename, line)
@@ -126,8 +126,10 @@ def places(error: BaseException) -> list[Place]:
 
 
 def _named(message: str) -> Iterator[Place]:
-    """The learner's places that a compiler's message names, the cause last: Numba's, or the
-    innermost in a callback of JAX's."""
+    """Yield the learner's places that a compiler's message names, the cause last.
+
+    They are Numba's, or the innermost in a JAX callback.
+    """
     if _CALLBACK.search(message):
         *_, inside = re.split(r"jax/_src/callback\.py", message)
         places = [_place(path, int(line)) for path, line, *_ in _FRAME.findall(inside)]
@@ -140,7 +142,7 @@ def _named(message: str) -> Iterator[Place]:
 
 
 def _place(path: str, line: int) -> Place | None:
-    """A line that a compiler names, where the learner wrote it."""
+    """Return a line that a compiler names, where the learner wrote it."""
     filename = path if path.startswith("<") else os.path.abspath(path)
     theirs = sources.text(filename, line) and _is_theirs(filename)
     return Place(filename, line) if theirs else None

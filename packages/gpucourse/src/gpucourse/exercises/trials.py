@@ -87,7 +87,7 @@ def require_kernel(kernel: object) -> None:
 def watched(
     launch: Callable[[], list], seeds: Sequence[int] = (1, 2), what: str = "a launch"
 ) -> list:
-    """What ``launch`` gives, which is called under every checker and in the order of each seed.
+    """Return the results of ``launch`` under every checker and in the order of each seed.
 
     For launches by other libraries than Numba: see :func:`launched`, and
     :mod:`gpucourse.exercises.cpp_trials`. A learner who waits long is told ``what`` it is.
@@ -111,7 +111,7 @@ def watched(
 
 
 def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Counters:
-    """What one launch on copies does, counted; up to the error if it fails."""
+    """Return the counters of one launch on copies, up to the error if it fails."""
     trial(_("a launch whose work is counted"))
     with virtualgpu.profile() as profile:
         try:
@@ -149,7 +149,7 @@ def require_shared(
     look: str,
     **asked: Any,
 ) -> None:
-    """The same of a launch that was counted; `asked` as of :func:`gpucourse.expect_parallel`."""
+    """Require shared work of a counted launch; `asked` as in :func:`gpucourse.expect_parallel`."""
     if found := uneven(counters, grid, block, items, **asked):
         require(
             False,
@@ -161,7 +161,7 @@ def require_shared(
 
 
 def in_words(name: str, blocks: object, threads: object, arguments: Sequence) -> str:
-    """A launch for those who wait for it."""
+    """Describe a launch for a learner who waits for it."""
     sizes = [
         f"{getattr(one, 'size', len(one)):,}"
         for one in arguments
@@ -192,7 +192,7 @@ def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -
 
 
 def held(value: float, expected: float, digits: int = 6) -> str:
-    """What was found in an output array that held :data:`LEFTOVER` before the launch."""
+    """Describe an output array that held :data:`LEFTOVER` before the launch."""
     if value == LEFTOVER:
         return "was never written"
     # Where a kernel adds to what stands there, 457 comes out as -542.
@@ -211,7 +211,7 @@ def _launch(kernel, blocks: int, threads: int, arguments: Sequence) -> list:
 
 
 def _on_device(argument: object) -> object:
-    """A copy on the device of a NumPy or Awkward Array; anything else as it is."""
+    """Copy a NumPy or Awkward Array to the device; return anything else as it is."""
     from numba import cuda
 
     if isinstance(argument, np.ndarray):
@@ -226,7 +226,7 @@ def _same(one: list, other: list) -> bool:
 
 
 def _place(location: Location) -> str:
-    """Where a thread was, in a line: its cell, line and code, its block and its number in it."""
+    """Describe a thread's location in a line: cell, line and code, block and number in it."""
     code = sources.text(location.filename, location.line)
     where = f"{sources.name(location.filename)} line {location.line}: `{code}`"
     if location.block is None or location.thread is None:

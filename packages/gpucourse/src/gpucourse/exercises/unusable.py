@@ -1,4 +1,4 @@
-"""What a check says of an answer that it cannot use: what the answer is, or gives.
+"""Messages for an answer that a check cannot use: what the answer is, or returns.
 
 A check goes on with what the learner's function returns. Where that is None, a text or an array of
 another shape, NumPy or the check's own lines fail on it, far from anything that the learner wrote.
@@ -35,7 +35,7 @@ _LENGTH = 200
 def said(
     error: BaseException, check: Callable[..., object], answers: tuple
 ) -> tuple[str, str | None] | None:
-    """(what is wrong, where to look), or None where ``error`` comes out of the learner's code."""
+    """Return (what is wrong, where to look); None where the learner's code raised ``error``."""
     if not isinstance(error, _ABOUT_VALUES) or is_compilers(error) or places(error):
         return None
     why = reason(error)
@@ -72,7 +72,7 @@ def said(
 
 
 def described(value: object) -> str:
-    """A value in a few words: its type, its shape, itself where it is short."""
+    """Describe a value in a few words: its type, its shape, itself where it is short."""
     if value is None:
         return "None"
     kind = type(value).__name__
@@ -84,7 +84,7 @@ def described(value: object) -> str:
 
 
 def _given(check: Callable[..., object], answers: tuple, codes: set[CodeType]) -> list:
-    """What the learner's functions return while the check runs again."""
+    """Return what the learner's functions return while the check runs again."""
     found: list = []
 
     def heard(frame: FrameType, event: str, argument: Any) -> None:
@@ -107,7 +107,7 @@ def _given(check: Callable[..., object], answers: tuple, codes: set[CodeType]) -
 
 
 def _returns(frame: FrameType) -> bool:
-    """Whether it returns there, and is not left by an exception."""
+    """Return True if it returns there, and is not left by an exception."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")
 
 

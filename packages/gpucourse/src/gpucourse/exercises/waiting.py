@@ -26,7 +26,7 @@ class Waiting:
         self.place: object = None
 
     def trial(self, what: str) -> None:
-        """The check comes to its next trial, ``what`` in words."""
+        """Note that the check begins its next trial, ``what`` in words."""
         self.trials += 1
         self.now = _("; trial {number}: {what}").format(number=self.trials, what=what)
         self.going_on()
@@ -74,22 +74,24 @@ def waiting(name: str) -> Iterator[Waiting]:
 
 
 def trial(what: str) -> None:
-    """Called before each trial of an answer; says nothing while no learner waits."""
+    """Announce a trial of an answer; silent while no learner waits."""
     progress()
     if _now is not None:
         _now.trial(what)
 
 
 def going_on() -> None:
-    """Called wherever a check has found something in order: checks without trials speak too."""
+    """Announce that a check has found something in order, also in checks without trials."""
     progress()
     if _now is not None:
         _now.going_on()
 
 
 def launches_on_a_gpu() -> None:
-    """Called before a check launches an answer by CuPy or PyCUDA: beside a real GPU they launch on
-    that, where nothing ends a kernel, nor says so afterwards."""
+    """Announce that a check is about to launch an answer by CuPy or PyCUDA.
+
+    Beside a real GPU they launch on that, where nothing ends a kernel, nor says so afterwards.
+    """
     if _now is not None and not virtualgpu.answers():
         _now.say(
             _(

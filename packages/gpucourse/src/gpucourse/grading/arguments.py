@@ -44,7 +44,7 @@ def _arrays(value: object, name: str, depth: int = 1) -> Iterator[np.ndarray | n
 
 
 def describe_type(value: object) -> dict:
-    """What the worker is told of an argument: type and dimensions, never values."""
+    """Describe an argument for the worker: type and dimensions, never values."""
     if is_awkward(value):
         return {"form": describe_form(value)}
     if isinstance(value, np.ndarray):
@@ -60,14 +60,14 @@ def describe_dtype(dtype: np.dtype) -> str | list:
 
 
 def read_dtype(described: str | list) -> np.dtype:
-    """What :func:`describe_dtype` described; records are laid out as C lays them out."""
+    """Return the dtype that :func:`describe_dtype` described; records use C's layout."""
     if isinstance(described, str):
         return np.dtype(described)
     return np.dtype([(name, read_dtype(part)) for name, part in described], align=True)
 
 
 def scalar(value: object) -> np.generic:
-    """A Python or NumPy number as numba types it: int is int64, float is float64."""
+    """Return a number as numba types it: int is int64, float is float64."""
     if isinstance(value, np.generic | complex | float | int):
         number = np.asarray(value)
         if number.dtype.kind not in NUMBERS:

@@ -1,4 +1,4 @@
-"""What both sides of a judgement speak of: a property that failed, a launch, whose fault it is."""
+"""Terms of a judgement that both sides share: a failed property, a launch, a fault."""
 
 from __future__ import annotations
 

@@ -12,8 +12,10 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use. Times are seconds that it is charged with, whatever else the
-    machine does (:mod:`gpucourse.grading.oracle.clocks`), unless they say otherwise.
+    """Limits of one submission.
+
+    Times are seconds that it is charged with, whatever else the machine does
+    (:mod:`gpucourse.grading.oracle.clocks`), unless they say otherwise.
 
     The defaults leave an honest answer to a course project a factor of ten on a two-core
     machine: the slowest reference solution compiles its kernels in about 5 s and runs in 3 s.
@@ -63,7 +65,7 @@ class Limits:
 
 
 def limits_from(settings: Mapping[str, Any]) -> Limits:
-    """The limits with those of `settings` changed, as ``nbgrader_config.py`` has them.
+    """Return the limits with those of `settings` changed, as ``nbgrader_config.py`` sets them.
 
     Raises ValueError, in words for the teacher, for a name that is none or a value that cannot be.
     """

@@ -44,7 +44,7 @@ FORMAT = 1
 
 
 def clamp(score: object, points: float) -> float:
-    """A finite number of points in [0, `points`]; anything that is not one earns nothing.
+    """Return a finite number of points in [0, `points`]; anything else earns nothing.
 
     Stock nbgrader gives full marks for NaN and for a repr such as ``np.float64(0.0)``.
     """
@@ -96,7 +96,7 @@ class _Recorded:
 
 @dataclass
 class TestOutcome(_Recorded):
-    """What one test cell gave."""
+    """Result of one test cell."""
 
     # pytest collects classes by this prefix otherwise.
     __test__ = False
@@ -155,7 +155,7 @@ class Verdict(_Recorded):
         return float(sum(outcome.points for outcome in self.tests))
 
     def first_reason(self) -> str:
-        """The reason to show where there is room for one line."""
+        """Return the reason to show where there is room for one line."""
         if self.reason:
             return self.reason
         return next((outcome.reason for outcome in self.tests if outcome.reason), "")
@@ -188,7 +188,7 @@ class Verdict(_Recorded):
 
     @classmethod
     def read(cls, path: Path) -> Verdict | None:
-        """The verdict at `path`, or None where there is none that this grader can use."""
+        """Return the verdict at `path`; None where this grader can use none."""
         try:
             return cls.from_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):

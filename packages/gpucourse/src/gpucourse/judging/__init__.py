@@ -1,4 +1,4 @@
-"""What lessons, puzzles and the grader judge an answer by, beside what it returns.
+"""Criteria of lessons, puzzles and the grader, beside what an answer returns.
 
 Whether the order of threads matters (``orders``), whether the work is shared among threads
 (``parallel``), and whether the device computed the result (``exchange``).

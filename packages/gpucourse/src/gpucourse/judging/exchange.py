@@ -32,7 +32,9 @@ class Diverged(Exception):
 
 
 class Exchange:
-    """One call of a host function: exchanges the first of each pair for the second; see
+    """Exchange of values in one call of a host function.
+
+    It replaces the first of each pair by the second; see
     :func:`gpucourse.grading.testing.verbs.call`.
 
     Elements are recognised by their values, which should occur nowhere else: random numbers.
@@ -86,11 +88,11 @@ class Exchange:
 
     @property
     def replays(self) -> bool:
-        """Whether the host reads what it read before, so that no answer waits for the device."""
+        """Return True if the host reads what it read before, so that no answer needs the device."""
         return self._shown is not None
 
     def to_host(self, data: np.ndarray) -> np.ndarray:
-        """What the host gets for bytes that it reads. Raises MemoryError, Diverged."""
+        """Return what the host gets for bytes that it reads. Raises MemoryError, Diverged."""
         if self._shown is not None:
             return self.again(len(data))
         self._reads += 1
@@ -101,7 +103,7 @@ class Exchange:
         return data
 
     def again(self, nbytes: int) -> np.ndarray:
-        """What the host gets for so many bytes in a call that :attr:`replays`. Raises Diverged."""
+        """Return what the host gets in a call that :attr:`replays`. Raises Diverged."""
         assert self._shown is not None
         number = self._reads
         self._reads += 1
@@ -110,7 +112,7 @@ class Exchange:
         return self._shown[number]
 
     def parameter(self, raw: bytes) -> bytes:
-        """The same as :meth:`to_device` for an argument of a launch."""
+        """Exchange an argument of a launch as :meth:`to_device` does."""
         return self.to_device(np.frombuffer(raw, np.uint8)).tobytes() if self._tables else raw
 
 
@@ -126,8 +128,11 @@ class _Table:
 
     @cached_property
     def _chance(self) -> float:
-        """How probable it is, at most, that a number between those of `known` is one of them: 5%
-        for 400,000 of float32, where the second half of the float64 8.0 is the float32 2.5."""
+        """Return an upper bound of a chance match between numbers and those of `known`.
+
+        It is 5% for 400,000 of float32, where the second half of the float64 8.0 is the float32
+        2.5.
+        """
         known = self.known[np.isfinite(self.known)]
         if known.size < 2:
             return 0.0
@@ -136,8 +141,11 @@ class _Table:
         return min(known.size * float(step) / max(float(high) - float(low), float(step)), 1 / 8)
 
     def exchanged(self, data: np.ndarray) -> np.ndarray | None:
-        """`data`, uint8, with known elements exchanged; None if fewer than half of those that are
-        not zero are known, or so few that it may be chance."""
+        """Return `data`, uint8, with known elements exchanged.
+
+        None if fewer than half of those that are not zero are known, or so few that it may be
+        chance.
+        """
         known = self.known
         if not len(data) or len(data) % known.itemsize or not known.size or not data.any():
             return None
@@ -153,7 +161,7 @@ class _Table:
         return _bytes(np.where(found, self._by[place], values))
 
     def _places(self, values: np.ndarray) -> np.ndarray:
-        """Where in `known` each value stands, if it does."""
+        """Return each value's position in `known`, if it is there."""
         if len(values) <= FEW:
             return np.array([np.argmax(self.known == value) for value in values])
         after = np.searchsorted(self.known, values, sorter=self._order)
@@ -165,7 +173,7 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _tables(what: np.ndarray, by: np.ndarray) -> list[_Table]:
-    """A pair in each type that its elements may be cast to."""
+    """Return a pair in each type that its elements may be cast to."""
     return [
         _Table(what.reshape(-1).astype(code), by.reshape(-1).astype(code))
         for code in CASTS[what.dtype.kind]

@@ -21,8 +21,11 @@ OF_A_LAUNCH = 1 / 12
 
 
 def checked(run: Callable[[], T]) -> tuple[T, Finding | None, bool]:
-    """What ``run`` returns under every checker, the first thing that they found, and whether that
-    answers for every order of threads (:mod:`virtualgpu.watch.orderless`)."""
+    """Run ``run`` under every checker.
+
+    Returns its result, their first finding, and whether that answers for every order of threads
+    (:mod:`virtualgpu.watch.orderless`).
+    """
     __tracebackhide__ = True
     orders = Orderless()
     with virtualgpu.check() as report, watch(orders):
@@ -37,7 +40,7 @@ def order_matters(
     agree: Callable[[T, T], bool],
     orderless: bool = False,
 ) -> bool:
-    """Whether ``run`` gives something else than ``result`` with threads in the order of a seed.
+    """Return True if threads in a seed's order give another result than ``result``.
 
     ``orderless``: no order can, but the host, or what an earlier launch left, may: it is run as
     often in the order of always, which takes a tenth of the time.

@@ -1,4 +1,4 @@
-"""Whether the threads of a launch share its work, by what the busiest of them did.
+"""Sharing of a launch's work among its threads, by what the busiest of them did.
 
 A right sum tells nothing of who added it up. What threads and warps did is counted in the launch
 that is judged (:mod:`virtualgpu.watch.work_shares`), and held against an even share. One element a
@@ -39,8 +39,11 @@ SHUFFLES = 14
 
 
 class Uneven(NamedTuple):
-    """What speaks against a launch: a reason that may be told to anybody, a detail with numbers
-    for whoever marks the work, and one for whoever wrote it."""
+    """Objection to a launch.
+
+    It has a reason that may be told to anybody, a detail with numbers for whoever marks the work,
+    and one for its author.
+    """
 
     reason: str
     detail: str
@@ -67,7 +70,7 @@ def uneven(
     tree: bool = False,
     alone: tuple[Counters, int] | None = None,
 ) -> Uneven | None:
-    """What speaks against a launch whose threads share the work on `items` elements, or None.
+    """Return the objection to a launch whose threads share `items` elements, or None.
 
     Arguments as of :func:`gpucourse.grading.testing.verbs.expect_parallel`.
     """
@@ -175,7 +178,7 @@ def _shuffles(counters: Counters) -> int:
 def nearly(
     counters: Counters, grid: Dimensions, block: Dimensions, items: int, **asked: Any
 ) -> Uneven | None:
-    """What :func:`uneven` would say had the busiest done a quarter more."""
+    """Return what :func:`uneven` would return had the busiest done a quarter more."""
     more = {name: math.ceil(getattr(counters, name) / NEAR) for name in LARGEST}
     shuffles = {"warp": math.ceil(_shuffles(counters) / NEAR)}
     return uneven(

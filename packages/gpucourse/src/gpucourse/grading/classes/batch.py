@@ -39,7 +39,7 @@ LONGEST_VERDICT = 1 << 24
 
 
 def new_seed() -> str:
-    """A secret seed for a grading run: 128 random bits as hexadecimal text."""
+    """Return a secret seed for a grading run: 128 random bits as hexadecimal text."""
     return secrets.token_hex(16)
 
 
@@ -51,7 +51,7 @@ def grade_in_child(
     seed: str,
     last_attempt: bool = False,
 ) -> None:
-    """What an oracle process does. The verdict goes back as JSON text."""
+    """Grade in an oracle process. The verdict goes back as JSON text."""
     from gpucourse.grading.oracle.grader import grade
     from virtualgpu.api import keep_no_code_on_disk
 
@@ -88,7 +88,10 @@ def confined(connection: Connection, server: ForkServer) -> tuple[ForkServer, st
 
 
 def default_workers() -> int:
-    """As many submissions at a time as this process may use cores, by a container's quota too."""
+    """Return the number of submissions to grade at a time: the cores this process may use.
+
+    A container's quota counts too.
+    """
     return max(1, int(processors.usable()))
 
 
@@ -117,7 +120,7 @@ class Job:
 
 
 def identical(jobs: list[Job]) -> list[list[int]]:
-    """The numbers of all jobs, those together whose verdict must be the same."""
+    """Return the numbers of all jobs, grouping those whose verdict must be the same."""
     groups: dict[tuple, list[int]] = {}
     for number, job in enumerate(jobs):
         key = job.source, job.digest, job.seed, job.detailed
@@ -126,7 +129,7 @@ def identical(jobs: list[Job]) -> list[list[int]]:
 
 
 def copied(verdict: Verdict, original: Job, job: Job) -> Verdict:
-    """The verdict of identical work: what was said of the file itself stays each one's own."""
+    """Copy the verdict of identical work; remarks on the file itself stay each one's own."""
     if job is original:
         return verdict
     own = [
@@ -137,7 +140,7 @@ def copied(verdict: Verdict, original: Job, job: Job) -> Verdict:
 
 
 def fault(job: Job, reason: str, seed: str, isolation: str = "") -> Verdict:
-    """What is said where the grader failed, or something below it."""
+    """Return the verdict where the grader failed, or something below it."""
     return Verdict(
         INFRASTRUCTURE_FAULT,
         job.assignment.name,
@@ -151,8 +154,10 @@ def fault(job: Job, reason: str, seed: str, isolation: str = "") -> Verdict:
 
 
 def vouched(verdict: Verdict, job: Job, seed: str, isolation: str) -> Verdict:
-    """What an oracle says of a job, as far as it is its to say: whose work it was and what could be
-    earned is known here. Raises ValueError for a verdict on something else.
+    """Copy a verdict, taking student, seed and points to earn from our own records.
+
+    An oracle has no say in whose work it was and what could be earned. Raises ValueError for a
+    verdict on something else.
     """
     assignment = job.assignment
     tests = [(cell.grade_id, cell.points) for cell in assignment.tests]
@@ -191,7 +196,7 @@ class _Running:
 
 
 class FloorError(RuntimeError):
-    """This machine cannot isolate other people's code well enough."""
+    """Raised where this machine cannot isolate other people's code well enough."""
 
 
 class Grader:
@@ -326,7 +331,10 @@ class Grader:
         return _Running(job, process, ours, deadline, attempt, sandbox)
 
     def _collect(self, entry: _Running) -> Verdict | None:
-        """The verdict of an oracle that has finished, failed or run out of time, else None."""
+        """Return the verdict of an oracle that has finished, failed or run out of time.
+
+        None while it runs.
+        """
         if entry.connection.poll(0):
             try:
                 text = entry.connection.recv_bytes(LONGEST_VERDICT).decode()

@@ -53,15 +53,15 @@ class Classroom:
     root: Path
 
     def sources(self, assignment: str) -> list[Path]:
-        """The instructor's notebooks of an assignment."""
+        """Return the instructor's notebooks of an assignment."""
         return sorted((self.root / "source" / assignment).glob("*.ipynb"))
 
     def students(self, assignment: str) -> list[str]:
-        """Who has handed in anything for the assignment, under a name that can be shown."""
+        """Return the students with work for the assignment, under names that can be shown."""
         return [name for name in self._folders(assignment) if STUDENT.fullmatch(name)]
 
     def misnamed(self, assignment: str) -> list[str]:
-        """A sentence for each submission that is left out because of its folder's name."""
+        """Return a sentence for each submission left out because of its folder's name."""
         return [
             f"submitted/{name!a}: not graded. nbgrader would take the name for HTML or for a "
             "pattern of names, or cannot show it: rename it (no < > & \" ' ` \\ [ * ?)."
@@ -70,8 +70,10 @@ class Classroom:
         ]
 
     def left_alone(self) -> list[str]:
-        """A sentence for each kind of thing in ``submitted/`` that is graded for no assignment, and
-        for students who may be one."""
+        """Return sentences on what in ``submitted/`` is graded for no assignment.
+
+        There is one for each kind of thing, and one for students who may be one.
+        """
         known = {path.name for path in (self.root / "source").glob("*/")}
         place = "put it into submitted/STUDENT/ASSIGNMENT/"
         found: dict[str, list[str]] = {}
@@ -109,12 +111,12 @@ class Classroom:
         return self.root / "verdicts" / student / assignment / f"{notebook}.json"
 
     def stamp(self, student: str, assignment: str) -> Stamp:
-        """When a submission was handed in, or why that is not known."""
+        """Return when a submission was handed in, or why that is unknown."""
         folder = self.root / "submitted" / student / assignment
         return stamp(folder, self._refused(student, assignment))
 
     def untimed(self, assignment: str, students: Iterable[str], *, due: bool) -> list[str]:
-        """A sentence for each reason why the time of handing in is not known, with its students.
+        """Return a sentence for each reason for an unknown hand-in time, with its students.
 
         That there is no time at all matters only where work can be late: `due`.
         """
@@ -134,7 +136,7 @@ class Classroom:
         return self.root / "verdicts" / student / assignment / "refused_time.txt"
 
     def verdict(self, assignment: str, job: Job) -> Verdict | None:
-        """The stored verdict, if it is of this very work and these very tests.
+        """Return the stored verdict, if it is of this very work and these very tests.
 
         The same answers may come in another file: what is said of that is today's.
         """
@@ -179,8 +181,11 @@ class Classroom:
         return jobs
 
     def remember_released(self, assignment: str) -> None:
-        """Keep what is handed out today, in ``versions/``: what nbgrader has generated, and what
-        the source gives, which learners may get by another way."""
+        """Keep what is handed out today in ``versions/``.
+
+        It is what nbgrader has generated, and what the source gives, which learners may get by
+        another way.
+        """
         for path in self.sources(assignment):
             generated = self.root / "release" / assignment / path.name
             remember(
@@ -252,7 +257,7 @@ class Classroom:
         verdict.write(self.verdict_path(job.student, assignment, verdict.notebook))
 
     def stored(self, assignment: str, job: Job) -> Verdict | None:
-        """The verdict on file of a job, of whatever work and tests."""
+        """Return a job's verdict on file, whatever work and tests it is of."""
         return Verdict.read(self.verdict_path(job.student, assignment, job.source.stem))
 
     def missing(self, assignment: str, jobs: list[Job]) -> list[Job]:

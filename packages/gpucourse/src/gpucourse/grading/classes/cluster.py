@@ -40,7 +40,7 @@ _idle: queue.LifoQueue = queue.LifoQueue()
 
 
 def grade_text(source: str, described: str) -> str:
-    """What a worker of the cluster does: a job as text in, a verdict as text out.
+    """Grade in a worker of the cluster: a job as text in, a verdict as text out.
 
     Raises RuntimeError where the station died; Dask then tries again elsewhere.
     """
@@ -72,7 +72,10 @@ def grade_text(source: str, described: str) -> str:
 
 
 def as_text(source: str) -> str:
-    """A task that holds the instructor's notebook, so that Dask can make it again if it is lost."""
+    """Return a task that holds the instructor's notebook.
+
+    Dask can make it again if it is lost.
+    """
     return source
 
 
@@ -185,11 +188,11 @@ class ClusterGrader:
         )
 
     def _workers(self) -> list[dict]:
-        """What the scheduler knows of each of its workers."""
+        """Return what the scheduler knows of each of its workers."""
         return list(self._connected.scheduler_info(n_workers=-1)["workers"].values())
 
     def _verdict(self, future: Future, job: Job) -> Verdict:
-        """The verdict that came, or an infrastructure fault that says what came instead."""
+        """Return the verdict, or an infrastructure fault that tells what came instead."""
         try:
             return Verdict.from_json(future.result())
         except Exception as error:

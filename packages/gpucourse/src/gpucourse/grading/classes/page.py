@@ -1,5 +1,7 @@
-"""A class on one page, for its teacher: what went wrong and how often, how long it took, whose
-counts came near a bound, and, if asked for, which submissions resemble each other.
+"""Page of a class, for its teacher.
+
+It shows what went wrong and how often, how long it took, whose counts came near a bound, and, if
+asked for, which submissions resemble each other.
 
 Everything on it that a student may have chosen is escaped text of bounded length, and the page's
 own policy lets nothing run.
@@ -42,7 +44,7 @@ th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
 
 
 def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | None = None) -> str:
-    """The page as HTML; `pairs` None where nobody asked who resembles whom."""
+    """Return the page as HTML; `pairs` is None where no similarity was asked for."""
     graded = [verdict for verdict in verdicts if verdict.earned is not None]
     parts = [HEAD.format(title=_text(assignment)), _paragraph(_summary(verdicts, graded))]
     if graded:
@@ -64,7 +66,10 @@ def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | N
 
 
 def reasons(graded: Sequence[Verdict], test: str) -> Counter[str]:
-    """Why ``test`` failed, how often; what kept a whole file from running says nothing of it."""
+    """Count the reasons why ``test`` failed.
+
+    What kept a whole file from running is not counted.
+    """
     return Counter(
         outcome.reason
         for verdict in graded
@@ -171,7 +176,7 @@ def _pairs(pairs: Sequence[Pair]) -> list[str]:
 
 
 def _names(students: Sequence[str], room: int) -> tuple[str, int]:
-    """The names that fit into so many characters, and how many are left after them."""
+    """Return the names that fit into so many characters, and how many remain."""
     shown: list[str] = []
     for student in students:
         room -= len(_short(student)) + 2

@@ -27,7 +27,7 @@ from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, digest
 
 
 def describe(job: Job, seed: str, limits: Limits, unsafe: bool) -> str:
-    """A job as one line of text, without the instructor's notebook (see :func:`order`)."""
+    """Return a job as one line, without the instructor's notebook (see :func:`order`)."""
     return json.dumps(
         {
             "student": job.student,
@@ -42,7 +42,7 @@ def describe(job: Job, seed: str, limits: Limits, unsafe: bool) -> str:
 
 
 def order(source: str, described: str) -> str:
-    """The line that a station reads: the instructor's notebook and a job."""
+    """Return the line that a station reads: the instructor's notebook and a job."""
     return json.dumps({"source": source, "job": described})
 
 
@@ -54,7 +54,7 @@ class Station:
         self._graders: dict[tuple, Grader] = {}
 
     def grade(self, line: str) -> str:
-        """A verdict for each line, whatever is in it."""
+        """Return a verdict for each line, whatever is in it."""
         given = json.loads(line)
         job = json.loads(given["job"])
         source = self._source(job["name"], given["source"])
@@ -75,7 +75,7 @@ class Station:
             grader.__exit__(None, None, None)
 
     def _source(self, name: str, text: str) -> Path:
-        """The notebook as a file, because an oracle reads it from there."""
+        """Return the notebook as a file, because an oracle reads it from there."""
         path = self.folder / digest(text) / f"{name}.ipynb"
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
@@ -90,7 +90,7 @@ class Station:
 
 
 def read_orders(orders: queue.SimpleQueue) -> None:
-    """Standard input into `orders`; the end of it is the end of this process."""
+    """Read standard input into `orders`; its end is the end of this process."""
     for line in sys.stdin:
         orders.put(line)
     # The asking process is gone. The fork servers end when this process does, workers with them.

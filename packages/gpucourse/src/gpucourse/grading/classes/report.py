@@ -1,5 +1,4 @@
-"""What an instructor sees of a class: a summary, a page, a plot of the scores, a CSV, one
-explanation."""
+"""Report of a class for an instructor: summary, page, plot, CSV, one explanation."""
 
 from __future__ import annotations
 
@@ -62,7 +61,7 @@ def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None
 
 
 def _tests(graded: Sequence[Verdict], most: int | None) -> Table:
-    """How each test came out, hardest to see from single scores."""
+    """Return a table of each test's results, which single scores hide."""
     table = Table(title="tests", title_justify="left")
     table.add_column("test")
     table.add_column("all points", justify="right")
@@ -77,7 +76,7 @@ def _tests(graded: Sequence[Verdict], most: int | None) -> Table:
 
 
 def one_line(verdict: Verdict, most: int | None = REASON_LENGTH) -> str:
-    """The reason to show where there is room for one line of `most` characters; None for all."""
+    """Return a reason of at most `most` characters in one line; None for all of it."""
     return shortened(verdict.first_reason() or next(iter(verdict.notices), ""), most)
 
 
@@ -89,8 +88,10 @@ def shortened(text: str, most: int | None = REASON_LENGTH) -> str:
 def write(
     folder: Path, assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | None = None
 ) -> list[Path]:
-    """``class.html``, ``scores.csv``, ``scores.png`` and, of `pairs`, ``similar.csv`` in `folder`;
-    their paths."""
+    """Write the class's report into `folder`; return the paths.
+
+    The files are ``class.html``, ``scores.csv``, ``scores.png`` and, of `pairs`, ``similar.csv``.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "class.html", folder / "scores.csv"]
     write_atomically(paths[0], page(assignment, verdicts, pairs))
@@ -160,7 +161,7 @@ def plain(text: str) -> str:
 
 
 def plot(assignment: str, graded: Sequence[Verdict], path: Path) -> None:
-    """How many have how many points, and how many have all of each test's."""
+    """Plot how many students have how many points, in all and in each test."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -186,7 +187,7 @@ def plot(assignment: str, graded: Sequence[Verdict], path: Path) -> None:
 
 
 def explain(stored: Verdict | None, now: Verdict, console: Console) -> None:
-    """Why a submission came out as it did, hidden values included: for the instructor's eyes."""
+    """Explain a submission's result, hidden values included: for the instructor's eyes."""
     if now.earned is None:
         console.print(
             f"{now.student}: {now.notebook}: the grader failed: {now.reason}",
@@ -224,7 +225,7 @@ def explain(stored: Verdict | None, now: Verdict, console: Console) -> None:
 
 
 def compared(stored: Verdict | None, now: Verdict) -> str:
-    """What the verdict on file says, in comparison."""
+    """Compare with the verdict on file, in words."""
     if stored is None:
         return "There is no verdict on file."
     if stored.submission_digest != now.submission_digest:

@@ -1,4 +1,4 @@
-"""Which submissions of a class resemble each other, or a published solution: that, and no more.
+"""Similarity of submissions, with each other or with a published solution.
 
 Answers are compared as sequences of tokens, names and signs, without comments and blanks. Who
 copied, from whom and whether at all, no number tells: short exercises have few right answers.
@@ -38,7 +38,7 @@ class Pair:
 
 
 def changed(job: Job) -> list[str]:
-    """The code cells that are not as released, by grade_id."""
+    """Return the code cells that are not as released, by grade_id."""
     unchanged = set(job.ingested.unchanged(job.assignment))
     return [
         cell.grade_id
@@ -48,7 +48,7 @@ def changed(job: Job) -> list[str]:
 
 
 def tokens(job: Job) -> tuple[str, ...]:
-    """What was written into the code cells that are not as released."""
+    """Return the tokens of the code cells that are not as released."""
     return _tokens(job.ingested.sources[name] for name in changed(job))
 
 
@@ -60,7 +60,7 @@ def _tokens(texts: Iterable[str]) -> tuple[str, ...]:
 def alike(
     jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 ) -> list[Pair]:
-    """The pairs that have most in common, most first; those with equal tokens stand together.
+    """Return the pairs with most in common, most first; equal tokens are grouped.
 
     `published` has, by name, sources by grade_id that anybody can read; each submission is held
     against those of the cells that it answers, so half a solution is found as well.
@@ -90,7 +90,7 @@ def alike(
 
 
 def _published(jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]]) -> list[Pair]:
-    """Who resembles which of `published`, those with an equal share together."""
+    """Return who resembles which of `published`, grouping equal shares."""
     from rapidfuzz.distance import Indel
 
     found: dict[tuple[str, float], set[str]] = {}

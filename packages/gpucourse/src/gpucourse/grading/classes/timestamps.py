@@ -1,4 +1,4 @@
-"""When a submission was handed in, and nbgrader's two files that stand beside it.
+"""Time of a submission, and nbgrader's two files beside it.
 
 A time that is not known is no time, never a guess: from a guess nbgrader would compute lateness,
 and its late penalty would take points. nbgrader reads an empty ``timestamp.txt`` as no time.
@@ -30,15 +30,17 @@ APART = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class Stamp:
-    """When a submission was handed in, as nbgrader writes it; empty where that is not known, and
-    then `why`."""
+    """Time at which a submission was handed in, as nbgrader writes it.
+
+    It is empty where unknown; `why` then has the reason.
+    """
 
     time: str
     why: str = ""
 
 
 def stamp(folder: Path, refused: Path | None = None) -> Stamp:
-    """The time that a submission's ``timestamp.txt`` tells, if it is one that can be.
+    """Return the time in a submission's ``timestamp.txt``, if it is a possible one.
 
     It is written on the student's machine. A time that is still to come says that the machine's
     clock is wrong; `refused` is a file that remembers such a one, which stays refused when its

@@ -1,1 +1,1 @@
-"""What ``gpucourse grade``, ``regrade`` and ``demo`` do."""
+"""Commands ``gpucourse grade``, ``regrade`` and ``demo``."""

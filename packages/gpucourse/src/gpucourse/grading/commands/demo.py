@@ -66,7 +66,7 @@ class Expected:
 
 
 def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dict:
-    """The released notebook as JSON with the reference answers, some of them replaced."""
+    """Return the released notebook with the reference answers, some replaced, as JSON."""
     notebook: dict = json.loads(json.dumps(assignment.released))
     answers = {
         cell.grade_id: unwrap_regions(cell.source, SOLUTION) for cell in assignment.solutions
@@ -79,7 +79,7 @@ def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dic
 
 
 def right_answers(assignment: Assignment, path: Path) -> list[Expected]:
-    """The entries of a project's ``right.py``."""
+    """Return the entries of a project's ``right.py``."""
     return [
         Expected(entry["name"], json.dumps(solved(assignment, entry["cells"])), (), "")
         for entry in runpy.run_path(str(path))["RIGHT"]
@@ -87,7 +87,10 @@ def right_answers(assignment: Assignment, path: Path) -> list[Expected]:
 
 
 def wrong_answers(assignment: Assignment, path: Path) -> list[Expected]:
-    """The entries of a project's ``wrong.py``. Raises ValueError for one that cannot be right."""
+    """Return the entries of a project's ``wrong.py``.
+
+    Raises ValueError for one that is inconsistent.
+    """
     tests = {cell.grade_id for cell in assignment.tests}
     answers = {cell.grade_id for cell in assignment.solutions}
     found = []
@@ -101,7 +104,7 @@ def wrong_answers(assignment: Assignment, path: Path) -> list[Expected]:
 
 
 def damaged(assignment: Assignment, path: Path) -> list[Expected]:
-    """What happens to files: every kind of damage that a class hands in sooner or later.
+    """Return every kind of damage to files that a class hands in sooner or later.
 
     Without the last code answer all tests fail that come after it, or those that the project's
     ``wrong.py``, at `path`, names as ``WITHOUT_LAST``.
@@ -157,7 +160,7 @@ def damaged(assignment: Assignment, path: Path) -> list[Expected]:
 def mismatch(
     expected: Expected, assignment: Assignment, verdict: Verdict | None, score: float | None
 ) -> str:
-    """What of an outcome is not as expected, in words; empty if all is."""
+    """Describe how a result differs from the expected one; empty if it does not."""
     if verdict is None or verdict.earned is None:
         return f"not graded: {verdict.reason if verdict else 'no verdict'}"
     if score != verdict.earned:
@@ -267,7 +270,7 @@ class Demo:
                 self._grade_project(name, progress, pool)
 
     def _grade_project(self, name: str, progress: Progress, pool: ThreadPoolExecutor) -> None:
-        """nbgrader is serial: what of its work is independent runs beside something else."""
+        """Grade a project; independent parts run beside nbgrader, which is serial."""
         students = self.classes[name][1]
 
         def bar(what: str) -> Callable:
@@ -355,7 +358,10 @@ def run(
     roots: Iterable[Path] | None = None,
     quick: bool = False,
 ) -> int:
-    """The demo, of all projects or `quick`; 0 if every score and reason was the expected one."""
+    """Run the demo, of all projects or `quick`.
+
+    Returns 0 if every score and reason was the expected one.
+    """
     console = console or Console()
     if not console.is_terminal:
         console.width = max(console.width, LOG_WIDTH)

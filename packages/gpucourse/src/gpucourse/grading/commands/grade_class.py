@@ -87,7 +87,7 @@ class Class:
             raise NotReady(f"nbgrader_config.py: {wrong}") from None
 
     def grader(self) -> GraderLike:
-        """What the jobs are given to."""
+        """Return the grader for the jobs."""
         from gpucourse.grading.nbgrader.steps import hidden_folders
 
         unsafe = self.unsafe or bool(self.config.GradeWithOracle.get("unsafe", False))
@@ -107,7 +107,7 @@ class Class:
         )
 
     def assignments(self) -> list[str]:
-        """Those with at least one submission. Raises NotReady where there is none."""
+        """Return the assignments with a submission. Raises NotReady where there is none."""
         names = sorted(path.name for path in (self.root / "source").glob("*") if path.is_dir())
         if not names:
             raise NotReady(
@@ -233,7 +233,7 @@ class Class:
 
 
 def lacking(jobs: list[Job]) -> list[str]:
-    """A sentence for each set of answer cells that students never had, with those students."""
+    """Return a sentence for each set of missing answer cells, with the students."""
     found: dict[tuple[str, ...], list[str]] = {}
     for job in jobs:
         if job.ingested.lacks:
@@ -279,8 +279,11 @@ def grade_class(
 
 
 def published(root: Path, jobs: list[Job]) -> dict[str, dict[str, str]]:
-    """Answers that anybody can read, by name: the solution, and those in other styles of
-    ``right.py`` where the course's source is beside the course directory."""
+    """Return public answers by name.
+
+    They are the solution, and those in other styles of ``right.py`` where the course's source is
+    beside the course directory.
+    """
     found: dict[str, dict[str, str]] = {}
     for source in dict.fromkeys(job.source for job in jobs):
         assignment = Assignment.load(source)
@@ -339,7 +342,7 @@ def regrade(
 
 
 def repeated(job: Job, stored: Verdict | None) -> Job:
-    """The job with the seed of its verdict on file, if that is of the same work.
+    """Return the job with the seed of its verdict on file, if that is of the same work.
 
     Changed work gets a seed of its own: what its author was told of the old inputs is no help.
     """

@@ -63,7 +63,7 @@ def grade(notebook: Path, console: Console | None = None) -> int:
 
 
 def _waiting(console: Console, words: str) -> AbstractContextManager:
-    """The words while it takes: with a sign that turns, where the screen can take it back."""
+    """Show the words while it takes, with a spinner where the screen can remove it."""
     # `!` in a notebook's cell has a terminal, but its page keeps what a sign that turns leaves.
     if "JPY_PARENT_PID" not in os.environ:
         return console.status(words)
@@ -72,13 +72,15 @@ def _waiting(console: Console, words: str) -> AbstractContextManager:
 
 
 def _texts(source: Path) -> list[Path]:
-    """Where the project's own words lie, which may be there in the learner's language."""
+    """Return the folders of the project's own words, perhaps in the learner's language."""
     return [folder / "course" / "projects" / source.stem for folder in checkouts(source)]
 
 
 def show(verdict: Verdict, console: Console, *texts: Path) -> None:
-    """The verdict as a table, one line for each test cell; reasons in the learner's language, as
-    far as a catalogue, of those in the folders ``texts`` among them, has them."""
+    """Show the verdict as a table, with one line for each test cell.
+
+    Reasons are in the learner's language, as far as a catalogue in the folders ``texts`` has them.
+    """
     if verdict.kind == INFRASTRUCTURE_FAULT:
         console.print("The grader failed, not your notebook:", style="red")
         console.print(verdict.reason, markup=False)
@@ -116,7 +118,7 @@ def show(verdict: Verdict, console: Console, *texts: Path) -> None:
 
 
 def find_source(notebook: Path) -> Path:
-    """The instructor's copy of the project that `notebook` is an answer to.
+    """Return the instructor's copy of the project that `notebook` answers.
 
     By the file's name, else by the cells in it. Raises LookupError with advice.
     """

@@ -34,7 +34,7 @@ DONE, NOT_DONE = 0, 1
 
 @dataclass(frozen=True)
 class Platform:
-    """How a platform names files, and where its table has students and marks."""
+    """Naming of files on a platform, and its table's columns of students and marks."""
 
     title: str
     # A path in its zip; groups id and file.
@@ -69,7 +69,7 @@ PLATFORMS: Mapping[str, Platform] = {
 
 
 class Wrong(RuntimeError):
-    """It cannot be done; the message says why, and what to do."""
+    """Raised where it cannot be done; the message tells why, and what to do."""
 
 
 def collect(
@@ -176,7 +176,7 @@ def _collect(
 def _files(
     packed: zipfile.ZipFile, platform: Platform
 ) -> tuple[dict[str, dict[str, zipfile.ZipInfo]], list[str]]:
-    """Of each student, by number, what to write by name; and the paths that say no student.
+    """Return each student's files to write, by name, and the paths that name no student.
 
     Names are cut down to their last part: nothing leaves a student's folder. A file too large to be
     graded is not unpacked, but an empty one stands for it.
@@ -273,7 +273,7 @@ def _only_grade(heads: list[str]) -> str:
 
 
 def _number(platform: Platform, text: str, whole: bool) -> str:
-    """The student that a cell names; all of it where the teacher chose the column."""
+    """Return the student that a cell names; all of it where the teacher chose the column."""
     if whole:
         return text.strip()
     found = platform.number.search(text.strip())
@@ -281,8 +281,10 @@ def _number(platform: Platform, text: str, whole: bool) -> str:
 
 
 def _marks(classroom: Classroom, assignment: str) -> tuple[dict[str, float], float, list[str]]:
-    """Points of each student less the late penalty, the most there are, and who waits for a
-    person."""
+    """Return each student's points less the late penalty, their maximum, and pending students.
+
+    Pending work waits for marks by a person.
+    """
     with GradebookWriter(classroom, configuration(classroom.root)) as book:
         if not book.knows(assignment):
             raise Wrong(f"The gradebook knows nothing of {assignment}: run gpucourse grade first")

@@ -40,7 +40,7 @@ class Cells:
 
 
 def wanted(source: Assignment, config: Config) -> Cells:
-    """What ``generate_assignment`` would write: answers out, hidden tests in."""
+    """Return what ``generate_assignment`` would write: answers out, hidden tests in."""
     notebook = copy.deepcopy(source.notebook)
     for step in (LockCells, ClearSolutions, ClearOutput, ComputeChecksums):
         notebook, _ = step(config=config).preprocess(notebook, {})
@@ -66,7 +66,7 @@ def wanted(source: Assignment, config: Config) -> Cells:
 
 
 def recorded(notebook: Notebook) -> Cells:
-    """What the gradebook has."""
+    """Return what the gradebook has."""
     return Cells(
         {
             cell.name: {"max_score": cell.max_score, "cell_type": cell.cell_type}
@@ -86,7 +86,7 @@ def recorded(notebook: Notebook) -> Cells:
 
 
 def differences(old: Cells, new: Cells) -> Iterator[str]:
-    """What has changed, in words for the teacher; a checksum alone is nothing to tell."""
+    """Yield what has changed, in words for the teacher; a checksum alone tells nothing."""
     for name in old.sources.keys() | new.sources.keys():
         graded = name in (old.graded if name in old.sources else new.graded)
         if name not in new.sources:
@@ -155,21 +155,24 @@ def follow(book: Gradebook, assignment: str, source: Assignment, config: Config)
 def _for_each(
     book: Gradebook, notebook: Notebook, row: type[Grade] | type[Comment], cell: BaseCell
 ) -> None:
-    """A row of a new cell for each submission that there is."""
+    """Add a row of a new cell for each existing submission."""
     for submission in notebook.submissions:
         book.db.add(row(cell_id=cell.id, notebook=submission))
     book.db.flush()
 
 
 def _given(cell: BaseCell) -> bool:
-    """Whether a person gave anything for it."""
+    """Return True if a person gave anything for it."""
     return any(
         grade.manual_score is not None or grade.extra_credit for grade in cell.grades
     ) or any(comment.manual_comment for comment in cell.comments)
 
 
 def copied(url: str) -> str:
-    """A copy of the gradebook before it is changed: its name, or nothing where it is no file."""
+    """Copy the gradebook before it is changed.
+
+    Returns the copy's name, empty where the gradebook is no file.
+    """
     if not url.startswith(URL):
         return ""
     path = Path(url.removeprefix(URL))
@@ -179,7 +182,7 @@ def copied(url: str) -> str:
 
 
 def advice(assignment: str, source: Assignment, released: Version | None) -> str:
-    """Whether a changed notebook has to be released again, in words for the teacher.
+    """Tell the teacher whether a changed notebook has to be released again.
 
     `released` is what students were given last, or None where nbgrader has generated nothing.
     """

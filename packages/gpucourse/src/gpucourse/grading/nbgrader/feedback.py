@@ -27,7 +27,7 @@ _STYLE = (
 
 
 def visible_part(source: str) -> str:
-    """The source of a test cell without its hidden regions; nothing after an unclosed one."""
+    """Return a test cell's source without hidden regions, or beyond an unclosed one."""
     lines: list[str] = []
     hidden = False
     for line in source.split("\n"):
@@ -47,7 +47,7 @@ def as_plain_text(source: str) -> str:
 
 
 def results(nb: NotebookNode, late_penalty: float) -> str:
-    """The table of what is graded, as HTML: test, points, and which property fails.
+    """Return the table of results as HTML: test, points, and which property fails.
 
     ``nb`` has the scores and comments that nbgrader's GetGrades writes into its cells. Why nothing
     of a file could be run, every test's reason, stands once, above the table.
@@ -83,7 +83,7 @@ def results(nb: NotebookNode, late_penalty: float) -> str:
 
 
 def reason(cell: NotebookNode) -> str:
-    """What the grader says of a test that has not all its points, as HTML."""
+    """Return the grader's reason for a test without full points, as HTML."""
     lines = [
         output.evalue if output.output_type == "error" else output.get("text", "")
         for output in cell.get("outputs", ())
@@ -132,7 +132,10 @@ class HideTests(NbGraderPreprocessor):
 
     @staticmethod
     def _is_inert(cell: NotebookNode, nb: NotebookNode) -> bool:
-        """Whether ingest made the text so; metadata are the grader's own, never a student's."""
+        """Return True if ingest made the text inert.
+
+        The metadata are the grader's own, never a student's.
+        """
         written = (nb.metadata.get("gpucourse") or {}).get("written", {})
         return cell.metadata.nbgrader.grade_id in written
 

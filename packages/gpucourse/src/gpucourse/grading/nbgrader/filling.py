@@ -10,7 +10,7 @@ from gpucourse.grading.verdict import STUDENT_FAULT, TestOutcome, Verdict
 
 
 def outputs_for(outcome: TestOutcome) -> list[NotebookNode]:
-    """Outputs from which :func:`nbgrader.utils.determine_grade` reads exactly our points.
+    """Return outputs from which :func:`nbgrader.utils.determine_grade` reads our points.
 
     An error output earns 0, an ``execute_result`` the number in it, no such output everything.
     """
@@ -28,7 +28,7 @@ def outputs_for(outcome: TestOutcome) -> list[NotebookNode]:
 
 
 def fill_in(notebook: NotebookNode, verdict: Verdict) -> None:
-    """Outputs of the test cells, and what feedback shows besides; the seed stays where it is."""
+    """Fill in the test cells' outputs and feedback; the seed stays out of the notebook."""
     outcomes = {outcome.test: outcome for outcome in verdict.tests}
     for cell in notebook.cells:
         if role_of(cell) == TEST:

@@ -45,7 +45,7 @@ PERMISSIONS = 0o444
 
 
 def configuration(root: Path) -> Config:
-    """What ``nbgrader_config.py`` in the course directory sets; empty without one.
+    """Return the settings of the course directory's ``nbgrader_config.py``; empty without one.
 
     It may name plug-ins that lie beside it: they can be imported afterwards, last of all.
     """
@@ -58,7 +58,7 @@ def configuration(root: Path) -> Config:
 
 @contextlib.contextmanager
 def one_transaction(gradebook: Gradebook) -> Iterator[None]:
-    """What nbgrader would commit one by one inside is committed together at the end, or not at all.
+    """Commit what nbgrader does inside the context together at the end, or not at all.
 
     Its calls commit for themselves, at 20 ms each on a disk that is told to keep it.
     """
@@ -98,14 +98,14 @@ class GradebookWriter:
         self.gradebook.close()
 
     def knows(self, assignment: str) -> bool:
-        """Whether ``nbgrader generate_assignment`` has been run for it."""
+        """Return True if ``nbgrader generate_assignment`` has been run for it."""
         try:
             return bool(self.gradebook.find_assignment(assignment).notebooks)
         except MissingEntry:
             return False
 
     def due(self, assignment: str) -> bool:
-        """Whether the assignment has a due date, so that work can be late."""
+        """Return True if the assignment has a due date, so that work can be late."""
         return self.gradebook.find_assignment(assignment).duedate is not None
 
     def follow(self, assignment: str) -> list[str]:
@@ -226,7 +226,7 @@ class GradebookWriter:
     def _as_nbgrader_keeps_it(
         self, assignment: str, source: Assignment, notebook: NotebookNode
     ) -> None:
-        """What nbgrader's OverwriteCells does: locked cells with their hidden tests, checksums."""
+        """Restore locked cells, hidden tests and checksums, as nbgrader's OverwriteCells does."""
         key = assignment, source.name
         if key not in self._kept:
             found = self.gradebook.find_notebook(source.name, assignment)

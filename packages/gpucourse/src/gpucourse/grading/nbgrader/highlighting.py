@@ -13,8 +13,11 @@ from gpucourse.grading.submission.bounded import Bounded
 
 
 def highlighted(source: str, language: str | None = None, metadata: Any = None) -> str:
-    """nbconvert's filter ``highlight_code``: Python as HTML, without colours where they would take
-    too long. What a notebook says of its language is not asked."""
+    """Return Python as HTML: nbconvert's filter ``highlight_code``.
+
+    It has no colours where they would take too long. What a notebook says of its language is
+    ignored.
+    """
     shown = _coloured(source)
     return (
         f'<div class="highlight"><pre>{html.escape(source)}</pre></div>'

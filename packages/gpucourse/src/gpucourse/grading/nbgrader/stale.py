@@ -1,4 +1,4 @@
-"""Which feedback is no longer what the gradebook says.
+"""Feedback that is out of date with the gradebook.
 
 ``nbgrader generate_feedback`` makes what is missing and leaves what is there, whatever has been
 graded since: a page said 34 points where the gradebook said 33. So each page is known by what it
@@ -22,7 +22,7 @@ RECORD = "feedback.txt"
 
 
 def made_of(book: GradebookWriter, root: Path, assignment: str, student: str) -> str:
-    """A digest of all that the feedback on a submission shows."""
+    """Return a digest of all that the feedback on a submission shows."""
     graded = root / "autograded" / student / assignment
     parts = [path.name.encode() + path.read_bytes() for path in sorted(graded.glob("*.ipynb"))]
     try:
@@ -33,7 +33,7 @@ def made_of(book: GradebookWriter, root: Path, assignment: str, student: str) ->
 
 
 def _rows(submission: SubmittedAssignment) -> list[object]:
-    """Everything of a submission in the gradebook that a page can show."""
+    """Return everything of a submission in the gradebook that a page can show."""
     return [(submission.student.first_name, submission.student.last_name, submission.timestamp)] + [
         (
             one.name,

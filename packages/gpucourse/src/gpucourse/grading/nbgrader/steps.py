@@ -1,4 +1,4 @@
-"""What nbgrader is given: traits, and two preprocessors. nbgrader itself is not changed.
+"""Traits and two preprocessors for nbgrader, which itself is not changed.
 
 ``grading/nbgrader_config.py`` calls :func:`configure`. Under ``nbgrader autograde`` that first
 ingests and grades what was submitted, in parallel; nbgrader then goes through the rebuilt
@@ -142,7 +142,7 @@ def _make_room(root: Path, assignment: str, student: str, c: Config) -> None:
 
 
 def _tell_times(classroom: Classroom, assignment: str, students: list[str], c: Config) -> None:
-    """Whose time of handing in is not known, in words and in the gradebook."""
+    """Report students whose hand-in time is unknown, in words and in the gradebook."""
     with GradebookWriter(classroom, c) as book:
         if not book.knows(assignment):
             return
@@ -154,7 +154,7 @@ def _tell_times(classroom: Classroom, assignment: str, students: list[str], c: C
 
 
 def hidden_folders(root: Path, c: Config) -> list[Path]:
-    """What student code must not see: the course, and the exchange with others' work."""
+    """Return the folders to hide from student code: the course, and the exchange."""
     exchange = c.Exchange.get("root") if "Exchange" in c else None
     return [root] + ([Path(exchange)] if exchange else [])
 
@@ -168,8 +168,10 @@ def report(job: Job, verdict: Verdict) -> None:
 
 
 class NotHere(NotebookExporter):
-    """In the place of ``Autograde``'s exporter where the command ``nbgrader autograde`` is not
-    running: as when formgrader's button is pressed. It refuses, before anything is deleted."""
+    """Replacement of ``Autograde``'s exporter outside the command ``nbgrader autograde``.
+
+    Formgrader's button gets here, for example. It refuses, before anything is deleted.
+    """
 
     def __init__(self, **options: object) -> None:
         raise RuntimeError(

@@ -47,7 +47,7 @@ _processes: dict[int, GPUProcess] = {}
 
 
 def gpu_process() -> GPUProcess:
-    """The GPU of this process; oracles are forked, and each has its own."""
+    """Return the GPU of this process; oracles are forked, and each has its own."""
     process = _processes.get(os.getpid())
     if process is None:
         _processes.clear()
@@ -57,7 +57,10 @@ def gpu_process() -> GPUProcess:
 
 
 def name() -> str:
-    """What the device is called in a verdict. Raises InfrastructureFault where there is no GPU."""
+    """Return the device's name for a verdict.
+
+    Raises InfrastructureFault where there is no GPU.
+    """
     try:
         gpu_process().start()
     except GPUFault as fault:
@@ -130,7 +133,7 @@ class CheckedDevice(UntrustingDevice):
 
 
 def read_record(folder: Path) -> list[dict]:
-    """What :data:`RECORD` collected; a line that was cut off is left out."""
+    """Return what :data:`RECORD` collected; a truncated line is left out."""
     lines = []
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text(encoding="utf-8").splitlines():

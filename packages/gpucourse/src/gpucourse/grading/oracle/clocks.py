@@ -1,4 +1,4 @@
-"""What a submission's time is: the seconds that it used, not those that the machine was busy.
+"""Time of a submission: the seconds that it used, not those the machine was busy.
 
 On a machine that grades many at once a right answer waits for a processor, now and then for long.
 A submission is therefore charged with
@@ -48,7 +48,7 @@ PRESSURE = "/proc/pressure"
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """What the system says of a thread.
+    """Facts from the system about a thread.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the system says of a process at one moment.
+    """Facts from the system about a process at one moment.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Usage:
 
 
 def usage(pid: int) -> Usage | None:
-    """The usage of a process; None where the system does not tell, or the process has ended."""
+    """Return the usage of a process; None if the system does not tell, or it has ended."""
     threads = {}
     try:
         for number in os.listdir(f"/proc/{pid}/task"):
@@ -105,8 +105,9 @@ def usage(pid: int) -> Usage | None:
 
 
 def stalled(*resources: str) -> float | None:
-    """Seconds in which some process stood still for want of these, added up since the machine
-    started (Documentation/accounting/psi.rst); None where the system does not tell.
+    """Return the seconds since boot in which some process waited for these resources.
+
+    See Documentation/accounting/psi.rst; None where the system does not tell.
     """
     seconds = 0.0
     for resource in resources:
@@ -128,13 +129,16 @@ def resident_bytes(process: int | str = "self") -> int:
 
 
 def _fields(path: str) -> list[str]:
-    """What stands in a file ``stat`` behind the name, which may hold blanks and parentheses."""
+    """Return the fields of a ``stat`` file behind the name.
+
+    The name may hold blanks and parentheses.
+    """
     with open(path) as file:
         return file.read().rpartition(")")[2].split()
 
 
 def charged(passed: float, before: Usage | None, after: Usage | None) -> float:
-    """Of `passed` seconds, those that a process with this usage before and after answers for."""
+    """Return the part of `passed` seconds to charge to a process with this usage."""
     if before is None or after is None:
         return passed
     ran = min(passed, after.processor - before.processor)
@@ -149,7 +153,7 @@ def charged(passed: float, before: Usage | None, after: Usage | None) -> float:
 
 
 def _waited(passed: float, then: Thread | None, now: Thread, before: Usage, after: Usage) -> float:
-    """How long one thread was kept from running."""
+    """Return how long one thread was kept from running."""
     if now.state in STOPPED:
         return passed
     if now.state == DISK:
@@ -180,8 +184,10 @@ class Moment:
         return time.monotonic() - self.at
 
     def held_up(self) -> bool:
-        """Whether processes stood still for much of the time since then; yes where the system does
-        not tell."""
+        """Return True if processes were stalled for much of the time since then.
+
+        Also True where the system does not tell.
+        """
         now = Moment.now()
         if now.stalled is None or self.stalled is None:
             return True
@@ -223,7 +229,7 @@ class SubmissionClock:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """What this process does meanwhile is charged to another clock."""
+        """Charge what this process does inside the context to another clock."""
         self._aside = began = time.process_time()
         try:
             yield
@@ -237,8 +243,11 @@ class SubmissionClock:
         return self.limits.total_seconds - self.spent()
 
     def overrun(self, since: Moment, seconds: float) -> None:
-        """A bound by the clock on the wall is passed. Raises InfrastructureFault if the machine was
-        held up since then and the submission can be graded once more."""
+        """Handle an exceeded wall-clock bound.
+
+        Raises InfrastructureFault if the machine was held up since then and the submission can be
+        graded once more.
+        """
         if not self.last_attempt and since.held_up():
             raise InfrastructureFault(
                 f"{seconds:g} s were not enough on this machine, of which the submission used "
@@ -315,11 +324,11 @@ class WorkerClock:
             self.stop()
 
     def run(self) -> None:
-        """The oracle waits for the worker from now on."""
+        """Start: the oracle waits for the worker from now on."""
         self._since = time.monotonic()
 
     def stop(self) -> None:
-        """The worker waits for the oracle from now on."""
+        """Stop: the worker waits for the oracle from now on."""
         if self._since is not None:
             passed = time.monotonic() - self._since
             self._passed += passed

@@ -1,4 +1,4 @@
-"""How an oracle gives up its rights, before it sees anything of a submission.
+"""Confinement of an oracle, before it sees anything of a submission.
 
 It reads what a student's process says. Should that ever take it over, it is still a process that
 opens no file but the installation, knows one submission, reaches no network, starts no program,
@@ -68,7 +68,7 @@ PREFIXES = (
 
 
 def is_needed(variable: str) -> bool:
-    """Whether an oracle keeps a variable of the environment."""
+    """Return True if an oracle keeps a variable of the environment."""
     return variable in VARIABLES or variable.startswith(PREFIXES)
 
 
@@ -133,19 +133,21 @@ def confine(
 
 
 def missing(had: str) -> list[str]:
-    """Which of what matters most an oracle did not have, of a verdict's words."""
+    """Return which of the most important protections an oracle lacked, by a verdict's words."""
     return [name for name in (FILES, NETWORK, CALLS) if name not in had.split(", ")]
 
 
 def lacking(oracles: Iterable[str]) -> str:
-    """What some oracle of a class did not have, to be said behind the level of isolation."""
+    """Return what some oracle of a class lacked, to follow the level of isolation."""
     without = {name for had in oracles if had for name in missing(had)}
     return f" (oracles without: {', '.join(sorted(without))})" if without else ""
 
 
 def _close_others(keep: tuple[int, ...]) -> None:
-    """Have inherited descriptors lead to /dev/null: their numbers stay taken, as their owners in
-    this process believe."""
+    """Redirect inherited descriptors to /dev/null.
+
+    Their numbers stay taken, as their owners in this process believe.
+    """
     nowhere = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
         number = int(name)

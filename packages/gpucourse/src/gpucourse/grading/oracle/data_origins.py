@@ -1,4 +1,4 @@
-"""Where the data in the student's device memory came from: a kernel, or the host?"""
+"""Origin of the data in the student's device memory: a kernel, or the host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from virtualgpu.api import Access, Observer
 
 
 class Origins(Observer):
-    """Which bytes of the student's device memory a kernel has written."""
+    """Bytes of the student's device memory that a kernel has written."""
 
     def __init__(self) -> None:
         # start of an allocation → one bool per byte

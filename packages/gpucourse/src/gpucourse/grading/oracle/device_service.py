@@ -173,7 +173,7 @@ class DeviceService:
         return {}, [shown]
 
     def _look(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """A read that was answered before."""
+        """Answer a read that was answered before."""
         data, made = self.read(_count(request["address"]), _count(request["nbytes"]))
         self._remember(Copied(arrays[0], made, data))
         return {}, []
@@ -186,7 +186,7 @@ class DeviceService:
         return data, self.origins.from_launch(address, data)
 
     def _remember(self, copied: Copied) -> None:
-        """The latest copies, as many as there is room for."""
+        """Keep the latest copies, as many as there is room for."""
         self.reads.insert(0, copied)
         del self.reads[MAX_READS:]
         room = self.limits.array_bytes
@@ -247,7 +247,7 @@ class DeviceService:
         return {}, []
 
     def device_array(self, described: Any) -> np.ndarray:
-        """The content of an array in device memory that a result refers to.
+        """Return an array in device memory that a result refers to.
 
         All of a result's together are bounded before anything is taken for them.
         """
@@ -297,7 +297,7 @@ class DeviceService:
             )
 
     def left_by_kernels(self, value: object) -> object:
-        """A result with what stands on the device in place of what the host was shown.
+        """Return a result with the device's data in place of what the host was shown.
 
         Raises NotMade unless every array and number in it is data that a launch left there.
         """

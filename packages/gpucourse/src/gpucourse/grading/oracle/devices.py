@@ -9,7 +9,10 @@ from virtualgpu.api import Budget, VirtualDevice
 
 
 def new_device(limits: Limits) -> VirtualDevice:
-    """A virtual GPU with bounded memory and time; with ``limits.gpu`` a real one behind it."""
+    """Return a virtual GPU with bounded memory and time.
+
+    With ``limits.gpu`` there is a real one behind it.
+    """
     budget = Budget(seconds=limits.launch_seconds)
     kind = CheckedDevice if limits.gpu else UntrustingDevice
     return kind(limits.device_bytes, budget)

@@ -1,4 +1,4 @@
-"""What may be told of a fault, once the student's code has seen hidden inputs.
+"""Reasons of faults that may be told after the code has seen hidden inputs.
 
 Then any text that it chooses may be an input: a name in PTX, the words of an assertion, the type
 of an exception. What is told is made of words that stood in the submission before it ran, and of
@@ -107,8 +107,9 @@ def quietly(secret: Callable[[], bool]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def naming(known: frozenset[str]) -> Iterator[None]:
-    """Messages call a source by its cell, quote lines of the cells in `known`, and say no other
-    name: line tables come from the worker.
+    """Let messages name a source by its cell and quote only cells in `known`.
+
+    Other names are not shown, because line tables come from the worker.
     """
 
     def name(filename: str) -> str:

@@ -18,7 +18,7 @@ HEAVY = ("jax", "awkward", "vector", "hist", "matplotlib.pyplot")
 
 
 def heavy_imports(notebooks: Iterable[Path]) -> list[str]:
-    """Which of HEAVY the notebooks import somewhere; a file that cannot be read imports nothing."""
+    """Return which of HEAVY the notebooks import; an unreadable file imports nothing."""
     text = ""
     for path in notebooks:
         try:
@@ -44,8 +44,10 @@ def warm_up(imports: Iterable[str] = ()) -> None:
 
 @contextlib.contextmanager
 def _needed_variables() -> Iterator[None]:
-    """What is started meanwhile inherits no keys of this session: a process can read for good what
-    its first program was given."""
+    """Hide this session's keys from what is started inside the context.
+
+    A process can read for good what its first program was given.
+    """
     aside = {name: os.environ.pop(name) for name in list(os.environ) if not is_needed(name)}
     try:
         yield

@@ -33,7 +33,9 @@ class Refused(Exception):
 def value(
     tree: object, arrays: list[np.ndarray], device_array: Callable[[Any], np.ndarray] | None = None
 ) -> Any:
-    """The value that a worker describes. Raises ProtocolError, and Refused for what is not plain.
+    """Return the value that a worker describes.
+
+    Raises ProtocolError, and Refused for what is not plain.
 
     `device_array(description)` fetches an array in device memory; without it there may be none.
     """
@@ -71,7 +73,7 @@ def _admit(found: object, count: list[int], depth: int) -> None:
 
 
 def counts(told: object) -> dict[str, int]:
-    """How often something occurs, by name. Raises ProtocolError for what are no counts."""
+    """Return counts by name. Raises ProtocolError for what are no counts."""
     if (
         not isinstance(told, dict)
         or len(told) > MAX_ITEMS

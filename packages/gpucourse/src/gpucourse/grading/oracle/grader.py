@@ -117,7 +117,7 @@ def grade(
 
 
 def nothing_to_grade(assignment: Assignment, ingested: Ingested) -> str | None:
-    """Why a submission needs no run, in words for the student; None if it needs one."""
+    """Return why a submission needs no run, in words for the student; None if it needs one."""
     if ingested.fault:
         return ingested.fault
     code = [cell for cell in assignment.solutions if cell.cell_type == "code"]
@@ -130,7 +130,7 @@ def nothing_to_grade(assignment: Assignment, ingested: Ingested) -> str | None:
 
 
 def run_setup(assignment: Assignment) -> dict:
-    """The namespace that every test cell starts from."""
+    """Return the namespace that every test cell starts from."""
     namespace: dict = {"__name__": "__main__"}
     for cell in assignment.having(SETUP):
         try:
@@ -210,7 +210,9 @@ def run_test(
 def reference_passes(
     cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits, error: Exception
 ) -> bool:
-    """Whether a test that an answer made to fail with `error` accepts the reference solution.
+    """Return True if a failed test accepts the reference solution.
+
+    An answer made it fail with `error`.
 
     Then the answer is at fault, a text where the test computes with a number, or too large. Any
     other error that rose in the grader's own code is the grader's whatever the reference does.
@@ -238,7 +240,7 @@ def reference_passes(
 
 
 def detail_of(error: BaseException, cell: AssignmentCell) -> str:
-    """Which line of the hidden test failed and on what values."""
+    """Return which line of the hidden test failed, and on what values."""
     place = cells.line_of(error)
     lines = cell.source.splitlines()
     where = ""
@@ -251,7 +253,7 @@ def detail_of(error: BaseException, cell: AssignmentCell) -> str:
 
 
 def assertion_text(error: AssertionError) -> str:
-    """The text of a plain ``assert``. numpy.testing's, which show values, are not passed on."""
+    """Return the text of a plain ``assert``, never of numpy.testing's, which show values."""
     text = str(error).strip()
     if not text or "\n" in text or len(text) > 300:
         return "a check of this test does not hold"

@@ -45,7 +45,7 @@ class Program:
 
 
 def program_of(name: str, done: Any, arrays: list[np.ndarray]) -> Program:
-    """What a worker's reply holds. Raises PropertyFailed for what is none."""
+    """Return the program in a worker's reply. Raises PropertyFailed for anything else."""
     try:
         return Program(
             name, done["program"], arrays, gate.value(done["structure"], []), done["wide"] is True
@@ -55,7 +55,7 @@ def program_of(name: str, done: Any, arrays: list[np.ndarray]) -> Program:
 
 
 def blank(value: object) -> object:
-    """A value of the same type and shape that says nothing."""
+    """Return a value of the same type and shape that tells nothing."""
     if isinstance(value, np.ndarray | np.generic):
         return np.zeros_like(value)[()]
     return type(value)() if isinstance(value, int | float | complex) else value
@@ -71,7 +71,7 @@ class JaxRunner:
         self.conversation.close()
 
     def operations(self, program: Program, elements: str = "") -> dict[str, int]:
-        """How often each primitive occurs in it, or how many elements it gives.
+        """Count each primitive in it, or the elements that it gives.
 
         Raises PropertyFailed.
         """

@@ -1,4 +1,4 @@
-"""What stands behind the verbs in the grader: the student in a worker, the device here."""
+"""Judge behind the verbs in the grader: the student in a worker, the device here."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ class OracleJudge:
 
     @property
     def student(self) -> Student:
-        """Whom the verbs ask: the student, or for a while the reference solution."""
+        """Return the one asked by the verbs: the student, or for a while the reference solution."""
         return self._side.student
 
     def begin(self, cell: str) -> None:
-        """The next test cell: its own randomness."""
+        """Begin the next test cell, with its own randomness."""
         self.cell = cell
         self.student.begin(cell)
         self._draws = 0
@@ -120,7 +120,7 @@ class OracleJudge:
 
     @contextlib.contextmanager
     def reference(self) -> Iterator[None]:
-        """The verbs ask the reference solution instead of the student.
+        """Let the verbs ask the reference solution instead of the student.
 
         It has workers, a device and seconds of its own, so that nothing of what an answer has used
         up can make it fail.
@@ -205,7 +205,7 @@ class OracleJudge:
             return self.student.call(name, args, exchange)
 
         def left_by_kernels(result: object) -> object:
-            """The result as it stands on the device, see :mod:`.provenance`."""
+            """Return the result as it is on the device; see :mod:`.provenance`."""
             if where == "host":
                 return result
             assert self.student.service is not None
@@ -242,7 +242,10 @@ class OracleJudge:
         return self._side.runner.operations(self._program(name, args, static), elements)
 
     def _program(self, name: str, args: tuple, static: tuple) -> Program:
-        """What JAX records, once in a test for the same types: what is counted is what is run."""
+        """Return JAX's program, traced once in a test for the same types.
+
+        So what is counted is what is run.
+        """
         types = [
             repr(value) if number in static else (np.shape(value), np.asarray(value).dtype.str)
             for number, value in enumerate(args)
@@ -321,7 +324,7 @@ class OracleJudge:
         return module
 
     def _kernel(self, name: str, args: tuple) -> tuple:
-        """The student's kernel, compiled for `args` and loaded; refused unless it fits them."""
+        """Compile and load the student's kernel for `args`; refuse it unless it fits them."""
         types = [describe_type(value) for value in args]
         key = (name, json.dumps(types))
         if key not in self._side.kernels:

@@ -1,4 +1,4 @@
-"""What the fork server of the oracles has done before it forks: imports, and a first launch.
+"""Preparation of the oracles' fork server: imports, and a first launch.
 
 An oracle that began from nothing would spend 3 s on imports and 1 s on what the virtual GPU makes
 at its first use.

@@ -1,4 +1,4 @@
-"""Which of what the host read from the device is what a function returned?
+"""Provenance of results: which of the host's reads a function returned.
 
 A result counts as a kernel's if its numbers stand in copies to the host where a kernel wrote them.
 In a call with exchange (:mod:`gpucourse.judging.exchange`) the host never sees the device's own
@@ -52,7 +52,7 @@ class NotMade(Exception):
 
 
 def made_by_kernels(value: Any, copies: Sequence[Copied]) -> Any:
-    """The result `value` with what stands on the device in place of what the host was shown.
+    """Return the result `value` with the device's data in place of what the host was shown.
 
     Parameters
     ----------
@@ -174,12 +174,12 @@ class _Stream:
         self._longest: dict[int, int] = {}
 
     def in_one_copy(self) -> np.ndarray | None:
-        """The numbers where they stand together, in the latest copy that has them."""
+        """Return the numbers where they are adjacent, in the latest copy that has them."""
         at = self.text.rfind(self.wanted)
         return None if at < 0 else self._at(at, len(self.wanted))
 
     def in_whole_copies(self) -> np.ndarray | None:
-        """The numbers of whole copies one after the other, with others between them."""
+        """Return the numbers of whole copies in sequence, with others between them."""
         parts: list[np.ndarray] = []
         end, at = len(self.wanted), len(self.text)
         for length in reversed(self.lengths):
@@ -190,7 +190,7 @@ class _Stream:
         return np.concatenate(parts) if parts and not end else None
 
     def longest(self, end: int) -> int:
-        """How many of the numbers before `end` stand together somewhere."""
+        """Return how many of the numbers before `end` are adjacent somewhere."""
         if end not in self._longest:
 
             def lacking(length: int) -> bool:
@@ -204,7 +204,7 @@ class _Stream:
         return self._longest[end]
 
     def take(self, start: int, end: int) -> np.ndarray:
-        """These numbers as they stand on the device: the last before what was taken already."""
+        """Return these numbers from the device: the last before what was taken already."""
         part = self.wanted[start:end]
         at = self.text.rfind(part, 0, self.taken)
         if at < 0:
@@ -218,7 +218,7 @@ class _Stream:
 
 
 def _streams(wanted: np.ndarray, copies: Sequence[Copied]) -> Iterator[_Stream]:
-    """The types in which the host may have read: the result's kind first, wide before narrow."""
+    """Yield the types in which the host may have read: the result's kind first, wide first."""
     small: list[Copied] = []
     room = MAX_TOGETHER
     for one in copies:
@@ -253,7 +253,7 @@ def _comparable(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _places(values: np.ndarray, numbers: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Of each value its place among `numbers`, -1 for none."""
+    """Return each value's position among `numbers`, -1 for none."""
     known = numbers.view(f"u{numbers.dtype.itemsize}") if numbers.dtype.kind == "f" else numbers
     place = np.searchsorted(known, values).clip(max=len(known) - 1)
     return np.where(valid & (known[place] == values), place, -1)

@@ -105,7 +105,7 @@ class Student:
 
     @property
     def notices(self) -> list[str]:
-        """What was odd, one sentence each, for the student."""
+        """Return what was odd, one sentence each, for the student."""
         filling = (
             [
                 f"The cell '{self.filling}' fills the memory: the tests above it were graded "
@@ -142,12 +142,12 @@ class Student:
         self._talk.close()
 
     def _tell_inputs(self) -> None:
-        """From now on the worker knows hidden inputs."""
+        """Record that the worker knows hidden inputs from now on."""
         assert self.service is not None
         self.knows_inputs = self.service.secret = True
 
     def call(self, name: str, args: tuple, exchange: Exchange | None = None) -> object:
-        """The result of the student's function `name`. Raises PropertyFailed."""
+        """Return the result of the student's function `name`. Raises PropertyFailed."""
         self.ready()
         arrays: list[np.ndarray] = []
         encoded = encode(list(args), arrays)
@@ -177,7 +177,7 @@ class Student:
         return value
 
     def trace(self, name: str, args: tuple, static: tuple) -> Program:
-        """What JAX records of the student's function `name`. Raises PropertyFailed.
+        """Return JAX's program of the student's function `name`. Raises PropertyFailed.
 
         The worker is told the arguments at the positions `static`, of others type and shape alone.
         """
@@ -237,8 +237,10 @@ class Student:
         return done
 
     def begin(self, test: str) -> None:
-        """The next test. Where a cell fills the memory, each has a worker that has run only the
-        cells above it."""
+        """Begin the next test.
+
+        Where a cell fills the memory, each test has a worker that has run only the cells above it.
+        """
         self._test = test
         if self.filling:
             self.close()
@@ -319,7 +321,7 @@ class Student:
         return reply.get("error")
 
     def _memory(self) -> int:
-        """What the worker holds now."""
+        """Return the bytes that the worker holds now."""
         worker = self._talk.worker
         return 0 if worker is None or worker.pid is None else resident_bytes(worker.pid)
 
@@ -340,7 +342,7 @@ class Student:
         )
 
     def _explain(self, error: object, name: str | None, compiling: bool = False) -> PropertyFailed:
-        """What the worker said of an exception, as a sentence that gives nothing away."""
+        """Explain a worker's exception in a sentence that gives nothing away."""
         if not isinstance(error, dict):
             return PropertyFailed("the answer failed without saying how")
         kind = _clean(str(error.get("type")), 60)
@@ -407,14 +409,14 @@ class Student:
         return PropertyFailed(f"'{name}' raises {kind}{place}{told}{because}")
 
     def _lines(self, cell: object) -> list[str]:
-        """The lines of a set-up or answer cell as it was run; none of anything else."""
+        """Return the lines of a set-up or answer cell as it was run; none of anything else."""
         for known in self.assignment.cells:
             if known.grade_id == cell and known.role in (SETUP, SOLUTION):
                 return self.ingested.sources.get(known.grade_id, known.source).split("\n")
         return []
 
     def _undefined(self, name: str) -> str:
-        """Why `name` is not there: its cell failed, it stands in the wrong cell, or nowhere."""
+        """Explain why `name` is missing: its cell failed, it is in the wrong cell, or nowhere."""
         mentions = re.compile(rf"\b{re.escape(name)}\b")
         for cell, reason in self.broken.items():
             texts = self.ingested.sources.get(cell, ""), self.assignment.starters.get(cell, "")
@@ -430,7 +432,7 @@ class Student:
 
 
 def _unusable(name: str, kind: str) -> str:
-    """Why a kernel cannot use `name`, a value of the type `kind`."""
+    """Explain why a kernel cannot use `name`, a value of the type `kind`."""
     if name in OF_CUDA:
         return (
             f"'{name}' is known to Numba only as a part of its module: write 'cuda.{name}' in "

@@ -1,4 +1,4 @@
-"""What a submission has said since it saw hidden inputs, and what of it a reason may repeat.
+"""Words of a submission since it saw hidden inputs, which a reason must not repeat.
 
 A test's reason may quote what the student's function returned, as the name of an operation that a
 compiler refuses. Any such text may be a hidden input. So every reason passes through
@@ -114,7 +114,7 @@ class Heard:
 
 
 def _common(told: str, at: int, text: str) -> int:
-    """How many characters from `at` on stand in `text` in one piece."""
+    """Return how many characters of `told` from `at` on occur in `text` in one piece."""
     longest = PIECE
     while at + longest < len(told) and told[at : at + longest + 1] in text:
         longest += 1

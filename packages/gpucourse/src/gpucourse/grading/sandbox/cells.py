@@ -29,18 +29,18 @@ TIMED = re.compile(r"%time\s+(?!-)(?=\S)")
 
 
 def filename_of(grade_id: str) -> str:
-    """The file name under which the cell `grade_id` is compiled."""
+    """Return the file name under which the cell `grade_id` is compiled."""
     return str(CELLS / f"{grade_id}.py")
 
 
 def cell_of(filename: str | None) -> str | None:
-    """The grade_id of the cell that `filename` stands for, or None."""
+    """Return the grade_id of the cell that `filename` names, or None."""
     path = PurePosixPath(filename or "")
     return path.stem if path.parent == CELLS else None
 
 
 def namer(filename: str) -> str | None:
-    """How :mod:`virtualgpu.sources` should call a cell in its messages."""
+    """Return the name of a cell for :mod:`virtualgpu.sources`' messages."""
     cell = cell_of(filename)
     return None if cell is None else f"cell '{cell}'"
 
@@ -86,8 +86,10 @@ def without_magics(source: str) -> tuple[str, list[str]]:
 
 
 def _read_on(line: str, opened: list[str]) -> None:
-    """Change `opened`, the quotes, brackets and backslash that are open before a line, into those
-    that are open at its end."""
+    """Update `opened` from the start of a line to its end.
+
+    It has the quotes, brackets and backslash that are open.
+    """
     if opened and opened[-1] == "\\":
         opened.pop()
     for piece in OPENING.findall(line):
@@ -108,7 +110,7 @@ def _read_on(line: str, opened: list[str]) -> None:
 
 
 def wraps(magic: str) -> bool:
-    """Whether a line ``%%magic …`` lets the cell below it run as it would without."""
+    """Return True if a line ``%%magic …`` lets the cell run as it would without."""
     name = magic.removeprefix("%%").split(maxsplit=1)
     return bool(name) and name[0] in WRAPPING
 
@@ -144,7 +146,7 @@ def run(source: str, grade_id: str, namespace: dict) -> object:
 
 
 def _future(namespace: dict) -> int:
-    """The compiler's flags of the features that a cell has imported from ``__future__``."""
+    """Return the compiler's flags of what a cell has imported from ``__future__``."""
     features = (getattr(__future__, name) for name in __future__.all_feature_names)
     return sum(
         feature.compiler_flag
@@ -163,7 +165,7 @@ def _run(code: CodeType, namespace: dict) -> object:
 
 
 def line_of(error: BaseException) -> tuple[str, int] | None:
-    """The innermost cell and line that `error` passed through, or None."""
+    """Return the innermost cell and line that `error` passed through, or None."""
     if isinstance(error, SyntaxError) and (cell := cell_of(error.filename)) is not None:
         return cell, error.lineno or 0
     place = None

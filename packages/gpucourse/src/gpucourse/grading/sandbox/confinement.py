@@ -1,4 +1,4 @@
-"""How a worker process gives up its rights, one function for each kind.
+"""Confinement of a worker process, one function for each kind of right.
 
 All of it is done by the process itself, after the fork and before it reads the first cell. It
 needs Linux; each function returns False where the kernel or the machine refuses, so that the
@@ -284,7 +284,7 @@ PAGE = 4096
 
 
 def own_namespaces(home: str, home_bytes: int, covered: list[str], processes: bool = True) -> bool:
-    """A network, process table, file-system view and temporary folder of one's own.
+    """Enter private namespaces: network, process table, file-system view and temporary folder.
 
     The process table begins with the *next* fork. Everything mounted becomes read-only; `home` is
     an empty file system of `home_bytes`, the paths in `covered` are empty, and /proc is but for
@@ -329,7 +329,10 @@ def own_namespaces(home: str, home_bytes: int, covered: list[str], processes: bo
 
 
 def one_processor() -> str:
-    """What the system says of its first processor, which any program can ask the processor."""
+    """Return the system's description of its first processor.
+
+    Any program can ask the processor for it.
+    """
     with contextlib.suppress(OSError), open(PROCESSORS, encoding="utf-8") as file:
         return file.read().split("\n\n")[0] + "\n\n"
     return ""
@@ -420,7 +423,7 @@ def become_nobody(readable: list[str]) -> bool:
 
 
 def open_to_all(path: str) -> bool:
-    """Whether a user without any rights could read a path, by its mode and its folders'."""
+    """Return True if any user could read a path, by its mode and its folders'."""
     try:
         mode = os.stat(path).st_mode
         above = Path(path).resolve().parents
@@ -430,8 +433,10 @@ def open_to_all(path: str) -> bool:
 
 
 def refuse_system_calls(others: bool = False, allowed: tuple[str, ...] = ()) -> bool:
-    """A seccomp filter: no new processes or programs, no sockets, no memory that is counted
-    nowhere, no signals to or looks into others.
+    """Install a seccomp filter.
+
+    It allows no new processes or programs, no sockets, no memory that is counted nowhere, no
+    signals to or looks into others.
 
     With `others` besides what OF_OTHERS lists; `allowed` are names that are not refused after all.
     Threads can still be started, but none for which the one that starts it waits (CLONE_VFORK):

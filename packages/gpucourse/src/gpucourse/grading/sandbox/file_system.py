@@ -1,4 +1,4 @@
-"""What of the machine's file system a worker sees, and how bubblewrap is told."""
+"""View of the machine's file system for a worker, and bubblewrap's options."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SandboxError(RuntimeError):
 
 
 def import_folders() -> list[str]:
-    """Where this process has the course and its libraries from, for a worker to have the same.
+    """Return this process's import folders of the course and its libraries, for a worker.
 
     A checkout on PYTHONPATH may not be the one that is installed, and libraries installed with
     ``pip install --target`` lie in a folder of their own.
@@ -69,7 +69,7 @@ def import_folders() -> list[str]:
 
 @cache
 def library_folders() -> tuple[str, ...]:
-    """The folders that hold LIBRARIES, which are looked for and not imported."""
+    """Return the folders that hold LIBRARIES, which are looked for and not imported."""
     found = (importlib.util.find_spec(name) for name in LIBRARIES)
     places = (place for spec in found if spec for place in spec.submodule_search_locations or ())
     return tuple(dict.fromkeys(os.path.dirname(place) for place in places))
@@ -104,7 +104,7 @@ def needed_paths() -> list[str]:
 
 
 def coverable(root: str, needed: list[str]) -> list[str]:
-    """The largest paths below `root` that can be hidden without hiding anything needed."""
+    """Return the largest paths below `root` that can be hidden without hiding anything needed."""
     root = os.path.realpath(root)
     if any(root == path or root.startswith(path.rstrip("/") + "/") for path in needed):
         return []
@@ -119,7 +119,7 @@ def coverable(root: str, needed: list[str]) -> list[str]:
 
 
 def home_folder() -> str:
-    """The folder that a worker gets for its own: /tmp, unless the course itself lies there."""
+    """Return a worker's own folder: /tmp, unless the course itself is there."""
     needed = needed_paths()
     for folder in ("/tmp", "/var/tmp", "/mnt", "/media", "/srv"):
         if os.path.isdir(folder) and not any(path.startswith(folder + "/") for path in needed):
@@ -131,7 +131,7 @@ def home_folder() -> str:
 
 
 def bubblewrap_command() -> list[str] | None:
-    """The start of a command line that runs the rest of it inside bubblewrap; None without it."""
+    """Return a command line's start that runs the rest inside bubblewrap; None without it."""
     program = shutil.which("bwrap")
     if program is None:
         return None

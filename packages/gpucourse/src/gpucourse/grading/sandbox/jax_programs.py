@@ -46,7 +46,7 @@ class NotAProgram(TypeError):
 
 
 def describe(closed: Any, arrays: list[np.ndarray]) -> dict:
-    """A closed jaxpr as data; its constants are appended to `arrays`.
+    """Return a closed jaxpr as data; its constants are appended to `arrays`.
 
     Raises NotAProgram, naming the operation.
     """
@@ -99,7 +99,7 @@ def describe(closed: Any, arrays: list[np.ndarray]) -> dict:
 
 
 def operation_in(refusal: str) -> str:
-    """Which operation of JAX's own a :class:`NotAProgram` names; empty for anything else."""
+    """Return the JAX operation that a :class:`NotAProgram` names; empty for anything else."""
     named = re.match(r"the operation '([\w-]+)'", refusal)
     return named[1] if named and named[1] in _primitives() else ""
 
@@ -110,7 +110,7 @@ def _type(aval: Any) -> list:
 
 
 def _array(value: Any, aval: Any, arrays: list[np.ndarray]) -> int:
-    """The number of an array that holds `value`."""
+    """Return the number of an array that holds `value`."""
     import jax
 
     if str(aval.dtype).startswith("key<"):
@@ -124,7 +124,7 @@ def _array(value: Any, aval: Any, arrays: list[np.ndarray]) -> int:
 
 
 def _write(value: Any, arrays: list[np.ndarray]) -> Any:
-    """A parameter as JSON. Raises NotAProgram, naming its type."""
+    """Return a parameter as JSON. Raises NotAProgram, naming its type."""
     if value is None or isinstance(value, bool | str) or type(value) in (int, float):
         return value
     if isinstance(value, np.integer | np.floating | np.bool_):
@@ -150,7 +150,7 @@ def _write(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def rebuild(described: Any, arrays: Sequence[np.ndarray]) -> Any:
-    """The closed jaxpr that :func:`describe` described, made anew.
+    """Rebuild the closed jaxpr that :func:`describe` described.
 
     Raises ProtocolError for more than a program needs, and any other error for what is no
     description or breaks JAX's rules.
@@ -175,7 +175,7 @@ class _Reader:
         return jax.make_jaxpr(self._function(described))(*types)
 
     def _function(self, described: dict) -> Callable:
-        """What does the operations on its arguments, as one flat list."""
+        """Return a function that performs the operations on its arguments, as one flat list."""
         constants = [self._value(kind, number) for kind, number in described["constants"]]
         steps = [
             (self._operation(name, parameters), [self._operand(one) for one in operands])
@@ -211,7 +211,7 @@ class _Reader:
         return array.astype(name).reshape(tuple(shape))
 
     def _operation(self, name: str, parameters: dict) -> Callable[..., Sequence]:
-        """An operation as a function from operands to the list of its results."""
+        """Return an operation as a function from operands to the list of its results."""
         import jax
         import jax.extend
 
@@ -236,7 +236,7 @@ class _Reader:
         return operation
 
     def _read(self, value: Any) -> Any:
-        """A parameter that :func:`_write` wrote."""
+        """Read a parameter that :func:`_write` wrote."""
         import jax
 
         if not isinstance(value, dict):

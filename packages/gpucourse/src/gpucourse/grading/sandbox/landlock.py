@@ -1,4 +1,6 @@
-"""Which files a process may open, by a list of what it needs (Linux 5.13 and later, landlock(7)).
+"""Restriction of files to a list of what a process needs.
+
+Linux 5.13 and later, landlock(7).
 
 Unlike namespaces it needs no rights and works inside of any container that does not refuse it. A
 process under it cannot look into others' memory or files through /proc either.
@@ -30,14 +32,14 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def version() -> int:
-    """The version of the kernel's interface; 0 where there is none."""
+    """Return the version of the kernel's interface; 0 where there is none."""
     if _libc is None:
         return 0
     return max(0, int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), VERSION)))
 
 
 def only_these_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
-    """From now on this process opens nothing but what lies below these paths; for good."""
+    """Let this process open only files below these paths, for good."""
     known = version()
     if not known or _libc is None:
         return False

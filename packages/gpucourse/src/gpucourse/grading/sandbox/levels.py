@@ -1,4 +1,4 @@
-"""Where the student's process runs, in named levels; the verdict records which one.
+"""Levels of isolation for the student's process; the verdict records the level.
 
 ``bubblewrap``
     a file system that holds the system, Python and the course's packages, read-only, and nothing
@@ -58,7 +58,7 @@ CREDENTIALS = struct.Struct("3i")
 
 
 def at_least(level: str, floor: str = FLOOR) -> bool:
-    """Whether `level` isolates as well as `floor` does."""
+    """Return True if `level` isolates as well as `floor` does."""
     return LEVELS.index(level) <= LEVELS.index(floor)
 
 
@@ -105,7 +105,10 @@ class WorkerProcess:
 
 @dataclass(frozen=True)
 class ForkServer:
-    """How any process of the grader gets workers from a running sandbox. Can be pickled."""
+    """Source of workers from a running sandbox, for any process of the grader.
+
+    It can be pickled.
+    """
 
     address: str
     level: str
@@ -116,7 +119,7 @@ class ForkServer:
     channel: socket.socket | None = None
 
     def connected(self) -> ForkServer:
-        """The same with a channel that is open, for a process that soon may open none."""
+        """Return a copy with an open channel, for a process that soon may open none."""
         channel = socket.socket(socket.AF_UNIX)
         try:
             channel.connect(self.address)
@@ -125,7 +128,7 @@ class ForkServer:
         return replace(self, channel=channel)
 
     def spawn(self) -> WorkerProcess:
-        """A fresh, confined worker. Raises SandboxError."""
+        """Return a fresh, confined worker. Raises SandboxError."""
         ours, theirs = socket.socketpair()
         ask_for_sender(ours)
         life_ours, life_theirs = socket.socketpair()
@@ -175,7 +178,7 @@ def ask_for_sender(channel: socket.socket) -> None:
 
 
 def number_of_sender(channel: socket.socket, seconds: float) -> int | None:
-    """Who sent the next message: its number in this process's table; None if unknown.
+    """Return the next sender's number in this process's table; None if unknown.
 
     Waits for the message and leaves it where it is.
     """
@@ -319,7 +322,7 @@ class Sandbox:
         self.server = replace(self.server, level=level)
 
     def _covered(self) -> list[str]:
-        """What is to be hidden from processes that see the machine's own file system."""
+        """Return what to hide from processes that see the machine's own file system."""
         needed = needed_paths()
         roots = [*self.hidden, os.path.expanduser("~"), "/tmp", "/var/tmp"]
         if root := own_checkout():

@@ -1,4 +1,4 @@
-"""What may pass between the oracle and the student's process: JSON, and plain arrays.
+"""Messages between the oracle and the student's process: JSON, and plain arrays.
 
 A message is ``GPC2``, the length of a JSON header, the header, and the bytes of the arrays whose
 type and shape the header announces. Nothing else is ever decoded: no pickle, no classes, no code.
@@ -42,12 +42,12 @@ NUMBER_TYPE = re.compile(r"[<>|](b1|[iu][1248]|f[248]|c(8|16))")
 
 
 def is_number_type(dtype: np.dtype) -> bool:
-    """Whether arrays of this type may be sent: plain numbers, no records, no objects."""
+    """Return True if arrays of this type may be sent: plain numbers, no records, no objects."""
     return NUMBER_TYPE.fullmatch(dtype.str) is not None
 
 
 def describe_array(array: np.ndarray) -> dict:
-    """What the header says of an array: ``{"dtype": "<f8", "shape": [3, 4]}``.
+    """Return an array's description in the header: ``{"dtype": "<f8", "shape": [3, 4]}``.
 
     Raises TypeError for what are not plain numbers.
     """
@@ -93,7 +93,7 @@ def encode(
     device_array: Callable[[object], dict | None] | None = None,
     depth: int = 0,
 ) -> dict:
-    """A value tree for JSON; arrays are appended to `arrays` and referred to by number.
+    """Return a value tree for JSON; arrays are appended to `arrays` and named by number.
 
     `device_array(value)` may return the description of an array in device memory, or None.
     Raises TypeError, naming the type, for what cannot pass.
@@ -137,7 +137,7 @@ def decode(
     awkward_array: Callable[[Any, Any], object] | None = None,
     _depth: int = 0,
 ) -> Any:
-    """The value that :func:`encode` described, or ProtocolError.
+    """Return the value that :func:`encode` described, or raise ProtocolError.
 
     `device_array(description)` turns the description of device memory into a value; without it
     such a description is refused. So is an Awkward Array without `awkward_array(description,
@@ -276,7 +276,7 @@ class Wire:
         return bytes(data)
 
     def _once(self, left: Left | None, act: Callable[..., T], argument: object) -> T:
-        """What a method of the socket returns, as soon as the socket can do it."""
+        """Return a socket method's result, as soon as the socket can do it."""
         while True:
             seconds = None if left is None else left()
             if seconds is not None and seconds <= 0:

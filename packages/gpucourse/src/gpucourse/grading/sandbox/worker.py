@@ -88,7 +88,7 @@ def preload() -> None:
 
 
 def describe_error(error: BaseException) -> dict:
-    """What the oracle is told of an exception: its type, its text, the cell and the line."""
+    """Describe an exception for the oracle: its type, its text, the cell and the line."""
     kind = type(error)
     name = kind.__name__
     if getattr(builtins, name, None) is not kind and not kind.__module__.startswith(
@@ -106,7 +106,7 @@ def describe_error(error: BaseException) -> dict:
 
 
 def numba_type(described: dict) -> Any:
-    """The numba type of ``{"dtype": "float64", "ndim": 1}``; ndim 0 is a scalar.
+    """Return the numba type of ``{"dtype": "float64", "ndim": 1}``; ndim 0 is a scalar.
 
     Of ``{"form": …}`` that of an Awkward Array.
     """
@@ -122,7 +122,7 @@ def numba_type(described: dict) -> Any:
 
 
 class _Shell:
-    """What ``get_ipython()`` returns: magics and shell commands that do nothing, as in lines."""
+    """Shell that ``get_ipython()`` returns: magics and shell commands do nothing, as in lines."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments, **options: None
@@ -146,7 +146,7 @@ class Worker:
         self.programs: dict[tuple, tuple] = {}
 
     def ask(self, fields: dict, arrays: Sequence[np.ndarray] = ()) -> tuple[dict, list[np.ndarray]]:
-        """A request to the device, made while one of the oracle's requests is being served."""
+        """Send a request to the device, while one of the oracle's requests is being served."""
         self.wire.send({"nonce": self.nonce, **fields}, list(arrays))
         return self.wire.receive()
 

@@ -80,7 +80,7 @@ def serve(listener: socket.socket, lifeline: int) -> None:
 
 
 def read_order(channel: socket.socket) -> tuple[dict | None, list[int]]:
-    """The next order and a worker's two descriptors; None where the channel has ended or errs."""
+    """Return the next order and a worker's two descriptors; None at the channel's end or error."""
     handles: list[int] = []
     try:
         length, handles, _, _ = socket.recv_fds(channel, ORDER.size, 2)
@@ -139,7 +139,7 @@ def keep(order: dict, mapped: int, work: int, life: int) -> None:
 
 
 def threads_of(process: int, processes: int) -> int:
-    """How many threads a process has; `processes` is an open /proc."""
+    """Return how many threads a process has; `processes` is an open /proc."""
     try:
         folder = os.open(f"{process}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
         try:
@@ -176,7 +176,9 @@ def start_worker(order: dict, mapped: int, namespaces: bool, work: int, keeper: 
 
 
 def main() -> None:
-    """Standard input is the listening socket, standard output tells when the server is ready.
+    """Serve.
+
+    Standard input is the listening socket, standard output tells when the server is ready.
 
     Arguments: the lifeline's number, and modules that the workers will import.
     """

@@ -1,1 +1,1 @@
-"""From a submitted file to a notebook that is safe to grade."""
+"""Safe notebooks from submitted files."""

@@ -29,7 +29,7 @@ SETUP, SOLUTION, TEST, OTHER = "setup", "solution", "test", "other"
 
 
 def role_of(cell: NotebookNode) -> str:
-    """The role of one cell of the instructor's notebook (table above)."""
+    """Return the role of one cell of the instructor's notebook (table above)."""
     metadata = cell.get("metadata", {}).get("nbgrader") or {}
     if metadata.get("solution"):
         return SOLUTION
@@ -41,7 +41,7 @@ def role_of(cell: NotebookNode) -> str:
 
 
 def without_markers(notebook: NotebookNode) -> NotebookNode:
-    """What the student received: solutions replaced by stubs, hidden tests removed, no outputs.
+    """Return what the student received: stubs for solutions, no hidden tests, no outputs.
 
     The same as nbgrader's ClearSolutions, ClearHiddenTests and ClearOutput (a test compares them),
     without the 2 s that importing nbgrader takes. Raises MarkerError for a region that is not

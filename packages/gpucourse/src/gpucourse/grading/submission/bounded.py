@@ -51,7 +51,7 @@ class Bounded:
         self._lock = threading.Lock()
 
     def __call__(self, text: str) -> str | None:
-        """What the function returns; None if it fails or takes too long."""
+        """Return the function's result; None if it fails or takes too long."""
         with self._lock:
             try:
                 return self._ask(text.encode("utf-8", "replace"))
@@ -102,7 +102,7 @@ def _read(file: int, size: int, end: float) -> bytes:
 
 
 def serve(module: str, function: str) -> None:
-    """What the process does: answer texts on standard input until it ends."""
+    """Answer texts on standard input until it ends."""
     call = getattr(importlib.import_module(module), function)
     call("")  # imports what it imports when it is first called
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")

@@ -1,4 +1,4 @@
-"""Which file of a submission is the notebook: by its name, else by the cells in it.
+"""Search for the notebook in a submission: by its name, else by the cells in it.
 
 Browsers, learning platforms and people rename files. A notebook with this assignment's cells is
 this assignment's, whatever it is called, where there is one such file; which of two counts is for
@@ -32,14 +32,14 @@ class Found:
 
 
 def belongs(cells: Iterable[dict], assignment: Assignment) -> bool:
-    """Whether more than half of the assignment's answer cells are among `cells`."""
+    """Return True if more than half of the assignment's answer cells are among `cells`."""
     wanted = {cell.grade_id for cell in assignment.solutions}
     given = {grade_id_of(cell) for cell in cells}
     return bool(wanted) and len(wanted & given) > len(wanted) / 2
 
 
 def find(folder: Path, assignment: Assignment, names: Collection[str], limits: Limits) -> Found:
-    """The notebook of `assignment` in a submission's folder.
+    """Return the notebook of `assignment` in a submission's folder.
 
     `names` are the files that the whole assignment has: where there are several, one of another's
     name is never taken for this one.
@@ -80,7 +80,7 @@ def find(folder: Path, assignment: Assignment, names: Collection[str], limits: L
 
 
 def _nothing(wanted: str, notebooks: list[Path], others: list[Path], limits: Limits) -> str:
-    """Why there is no notebook to grade, in words for the student."""
+    """Return why there is no notebook to grade, in words for the student."""
     there = [path for path in others if not path.name.startswith(".") and path.suffix != ".txt"]
     said = f"There is no file '{wanted}' in the submission."
     if not there:
@@ -99,7 +99,7 @@ def _nothing(wanted: str, notebooks: list[Path], others: list[Path], limits: Lim
 
 
 def _answers(path: Path, assignment: Assignment, limits: Limits) -> str | None:
-    """A digest of what was written into the assignment's cells, or None for another notebook."""
+    """Return a digest of the answers in the assignment's cells; None for another notebook."""
     try:
         cells = read_cells(path, limits)
     except Unreadable:

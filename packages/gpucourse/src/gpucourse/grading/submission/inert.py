@@ -63,8 +63,10 @@ _BACKSLASH = "\N{REVERSE SOLIDUS OPERATOR}"
 
 
 def inert(markdown: str) -> str:
-    """One line of HTML that shows the Markdown, or its source letter by letter where it is too
-    deeply nested, or takes too long, to be read.
+    """Return one line of HTML that shows the Markdown.
+
+    It shows the source letter by letter where that is too deeply nested, or takes too long, to be
+    read.
 
     A line that begins with ``<div`` reaches the page as it is through every Markdown parser.
     """
@@ -76,8 +78,10 @@ def inert(markdown: str) -> str:
 
 
 def rendered(text: str) -> str:
-    """Markdown as harmless HTML. Parsers take quadratic time on some text: call it through
-    :func:`inert`."""
+    """Return Markdown as harmless HTML.
+
+    Parsers take quadratic time on some text: call it through :func:`inert`.
+    """
     return nh3.clean(_PARSER.render(text), tags=TAGS, attributes={}, url_schemes=set())
 
 

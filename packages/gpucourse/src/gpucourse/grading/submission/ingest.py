@@ -1,4 +1,4 @@
-"""From a submitted file to a notebook that is safe to grade.
+"""Ingest: from a submitted file to a notebook that is safe to grade.
 
 The notebook is rebuilt from the instructor's copy. Only the source of solution cells is taken from
 the student, matched by ``grade_id``; everything else in the file (metadata, outputs, points, tests,
@@ -74,7 +74,7 @@ def names_defined(source: str) -> set[str]:
 
 @dataclass
 class Ingested:
-    """What was taken from one submission."""
+    """Answers taken from one submission."""
 
     # Solution source by grade_id; the released starter where the student's cell is missing.
     sources: dict[str, str]
@@ -182,8 +182,11 @@ def _take(
     handed_out: Sequence[Version],
     lacks: list[str],
 ) -> str:
-    """The student's source for one solution cell; the starter where there is none to take, also
-    where the source is another version's starter."""
+    """Return the student's source for one solution cell.
+
+    It is the starter where there is none to take, also where the source is another version's
+    starter.
+    """
     name = wanted.grade_id
     starter = assignment.starters[name]
     copies = found.get(name, [])
@@ -229,7 +232,7 @@ def _take(
 def _beside(
     name: str, starter: str, strays: dict[str, set[int]], cells: list[dict], notices: list[str]
 ) -> str:
-    """The only cell without identity that defines what an untouched answer cell is to define.
+    """Return the only cell without identity that defines what an untouched answer should.
 
     The starter, with a notice, where several cells define some of it.
     """
@@ -312,8 +315,10 @@ def _changed_tests(
 
 
 def _strays(cells: list[dict], own: set[str], limits: Limits) -> dict[str, set[int]]:
-    """Names defined in cells that are not graded, and the numbers of these, from 1; `own` are the
-    assignment's cells, by grade_id."""
+    """Return names defined in ungraded cells, and the numbers of these cells, from 1.
+
+    `own` are the assignment's cells, by grade_id.
+    """
     strays: dict[str, set[int]] = {}
     left = limits.cell_bytes
     for number, cell in enumerate(cells, start=1):
@@ -330,7 +335,7 @@ def _strays(cells: list[dict], own: set[str], limits: Limits) -> dict[str, set[i
 
 
 def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
-    """The notebook that is graded: the released one with the student's solution cells.
+    """Return the notebook to grade: the released one with the student's solution cells.
 
     A written answer stands in it as inert text (:mod:`.inert`): nbgrader keeps this notebook as
     graded and shows it in formgrader. ``metadata.gpucourse`` carries what :func:`read_back`

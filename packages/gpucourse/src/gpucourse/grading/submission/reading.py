@@ -12,7 +12,7 @@ from gpucourse.grading.submission.without_outputs import without_outputs
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The content of a regular file of at most `limit` bytes that stands at `path` itself.
+    """Return a regular file's content of at most `limit` bytes at `path` itself.
 
     Raises Unreadable, in words for the student, for links, devices, pipes and large files.
     """
@@ -41,12 +41,15 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def read_cells(path: Path, limits: Limits) -> list[dict]:
-    """The cells of the notebook at `path`. Raises Unreadable, in words for the student."""
+    """Return the cells of the notebook at `path`.
+
+    Raises Unreadable, in words for the student.
+    """
     return parse_cells(read_bytes(path, limits.upload_bytes), limits.notebook_bytes)
 
 
 def parse_cells(data: bytes, limit: int) -> list[dict]:
-    """The cells of a version 4 notebook, checked no further than that each is an object.
+    """Return the cells of a version 4 notebook, checked only to be objects.
 
     Of one that is larger than `limit` bytes, without outputs. Raises Unreadable, in words for the
     student, also where the rest is larger.
@@ -94,7 +97,7 @@ def parse_cells(data: bytes, limit: int) -> list[dict]:
 
 
 def source_of(cell: dict) -> str | None:
-    """The text of a submitted cell, with the line ends of notebooks; None where it is not text."""
+    """Return a submitted cell's text, with notebook line ends; None where it is not text."""
     source = cell.get("source")
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         source = "".join(source)

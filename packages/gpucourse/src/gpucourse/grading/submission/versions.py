@@ -53,8 +53,11 @@ class Version:
         )
 
     def likeness(self, found: Mapping[str, list[dict]]) -> tuple[int, int]:
-        """How many cells that are not answers stand in a submission as they do here, and, below
-        zero, how many cells of here it does not have."""
+        """Return how well a submission's cells fit this version.
+
+        The first number counts the cells that are not answers and are as they are here; below zero,
+        the second counts the cells of this version that are missing.
+        """
         kept = sum(
             any(source_of(copy) == cell.source for copy in found.get(name, []))
             for name, cell in self.cells.items()
@@ -64,13 +67,15 @@ class Version:
 
 
 def origin(found: Mapping[str, list[dict]], versions: Sequence[Version]) -> Version:
-    """The version that a submission began from; the first of equally good ones."""
+    """Return the version that a submission began from; the first of equally good ones."""
     return max(versions, key=lambda version: version.likeness(found))
 
 
 def others(folder: Path, name: str, today: NotebookNode) -> list[Version]:
-    """The versions of the notebook `name` that :func:`remember` has kept, beside today's, newest
-    first."""
+    """Return the versions of the notebook `name` that :func:`remember` has kept.
+
+    They are beside today's, newest first.
+    """
     paths = sorted((folder / name).glob("*.ipynb"), key=lambda path: -path.stat().st_mtime)
     return [
         Version.of(nbformat.read(path, as_version=4))

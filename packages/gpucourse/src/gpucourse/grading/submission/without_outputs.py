@@ -1,8 +1,9 @@
-"""A notebook's text without what is not graded and can be large: outputs, attachments, the state of
-widgets.
+"""Notebook text without large parts that are not graded.
 
-Found by its brackets, before anything is parsed: 50 MB of small JSON values take Python a
-gigabyte, and this is the grader's own process. What a picture takes is one string.
+These are outputs, attachments and the state of widgets.
+
+Found by its brackets, before anything is parsed: 50 MB of small JSON values take Python a gigabyte,
+and this is the grader's own process. What a picture takes is one string.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ MOST_PARTS = 5_000_000
 
 
 def without_outputs(text: str) -> str:
-    """`text` with empty brackets in place of what is not graded; ValueError for one that has more
-    than ``MOST_PARTS``. What is not JSON stays what is not JSON."""
+    """Return `text` with empty brackets in place of what is not graded.
+
+    Raises ValueError for one that has more than ``MOST_PARTS``. What is not JSON stays what is not
+    JSON.
+    """
     kept: list[str] = []
     start = depth = 0
     after_key = closes_at = -1

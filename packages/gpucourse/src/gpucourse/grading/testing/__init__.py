@@ -1,1 +1,1 @@
-"""What tests are written in, in a notebook and in the grader, and how a kernel is watched."""
+"""Language of tests, in a notebook and in the grader, and the watching of kernels."""

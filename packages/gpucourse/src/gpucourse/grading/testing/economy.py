@@ -43,7 +43,7 @@ COUNTS: dict[str, Count] = {
 
 
 def share_of(name: str, ratio: float, bound: Bound) -> float:
-    """What a count of `ratio` times the reference's earns, from 0 to 1.
+    """Return what a count of `ratio` times the reference's earns, from 0 to 1.
 
     `bound` is the factor up to which it earns everything; or that and the factor from which it
     earns nothing, in between falling with the logarithm: twice as much costs the same anywhere.
@@ -62,7 +62,7 @@ def share_of(name: str, ratio: float, bound: Bound) -> float:
 def earned_share(
     answer: Sequence[Launched], reference: Sequence[Launched], bounds: dict[str, Bound]
 ) -> tuple[float, str]:
-    """The least share that any count earns, and why it is not 1 (else an empty text).
+    """Return the least share that any count earns, and why it is not 1 (else empty).
 
     Raises KeyError for a count that there is not, PropertyFailed where nothing is earned.
     """

@@ -1,4 +1,4 @@
-"""What a JAX function is made of: the operations that tracing it records.
+"""Programs of JAX functions: the operations that tracing records.
 
 JAX calls a function once with stand-ins for its array arguments and writes down each operation
 that they go through, a *jaxpr*. Loops of Python are unrolled in it, loops of JAX are not.
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def traced(function: Callable, args: Sequence, static: Sequence[int]) -> tuple[Any, Any]:
-    """The closed jaxpr of ``function(*args)``, and its result with shapes in place of arrays.
+    """Return the closed jaxpr of ``function(*args)``, and its result as shapes.
 
     `static` are the positions of arguments that stay Python values, as in
     ``jax.jit(static_argnums=…)``; of the others only type and shape matter.
@@ -27,7 +27,7 @@ def traced(function: Callable, args: Sequence, static: Sequence[int]) -> tuple[A
 
 
 def operations(closed: Any, elements: str = "") -> Counter[str]:
-    """How often each primitive occurs in a closed jaxpr, inner jaxprs included.
+    """Count each primitive in a closed jaxpr, inner jaxprs included.
 
     With `elements`: how many elements it gives, in one "iteration" of a loop or in "all". Of an
     iteration, what is done for all at once counts for all, and what is done for one after the other
@@ -54,7 +54,10 @@ def operations(closed: Any, elements: str = "") -> Counter[str]:
 def run_by_jax(
     function: Callable, args: Sequence, static: Sequence[int], squeezed: float | None
 ) -> Any:
-    """The result of a function by ``jax.jit``, if asked for with :func:`with_squeezed_numbers`."""
+    """Return a function's result by ``jax.jit``.
+
+    Only if asked for with :func:`with_squeezed_numbers`.
+    """
     import jax
     from jax.extend.core import jaxpr_as_fun
 
@@ -85,7 +88,10 @@ BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
 def with_squeezed_numbers(closed: Any, low: float) -> Any:
-    """A closed jaxpr that draws other random numbers: from [low, low + 1/2) in place of [0, 1)."""
+    """Return a closed jaxpr that draws other random numbers.
+
+    They are from [low, low + 1/2) in place of [0, 1).
+    """
     import jax
     from jax.extend.core import Literal
 
@@ -130,7 +136,7 @@ def with_squeezed_numbers(closed: Any, low: float) -> Any:
 
 
 def _inner(value: Any) -> list:
-    """The jaxprs among the parameters of an operation: loops, branches and calls have some."""
+    """Return the jaxprs in an operation's parameters: loops, branches and calls have some."""
     if isinstance(value, (list, tuple)):
         return [jaxpr for item in value for jaxpr in _inner(item)]
     value = getattr(value, "jaxpr", value)  # a closed jaxpr holds one

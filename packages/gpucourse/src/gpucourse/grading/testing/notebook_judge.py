@@ -44,7 +44,7 @@ class NotebookJudge:
         return seed_words(PUBLIC_SEED, name.encode())
 
     def economy(self, work: Callable[[], object], bounds: dict) -> float:
-        """Everything: the learner's notebook has no reference solution to compare with."""
+        """Return 1: the learner's notebook has no reference solution to compare with."""
         work()
         return 1.0
 

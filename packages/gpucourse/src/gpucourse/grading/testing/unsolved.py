@@ -1,4 +1,4 @@
-"""Whether a kernel is still the stub that was released.
+"""Detection of a kernel that is still the released stub.
 
 On the host a stub raises NotImplementedError. Compiled for the GPU it raises nothing: a ``raise``
 in a kernel ends the thread without a word, and a device function that only raises has no type, so
@@ -32,7 +32,7 @@ def unsolved(function: Any, _seen: frozenset[str] = frozenset()) -> str | None:
 
 
 def only_raises(code: CodeType) -> bool:
-    """Whether every call of `code` raises NotImplementedError: no branch comes before it."""
+    """Return True if every call of `code` raises NotImplementedError, before any branch."""
     named = False
     for step in dis.get_instructions(code):
         if step.opname == "RAISE_VARARGS":

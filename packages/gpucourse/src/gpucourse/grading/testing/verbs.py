@@ -136,7 +136,7 @@ def launch_source(
 def operations(
     name: str, *args: object, static: Sequence[int] = (), elements: str = ""
 ) -> Counter[str]:
-    """How often each JAX primitive occurs when the student's function `name` is traced.
+    """Count each JAX primitive in the trace of the student's function `name`.
 
     `static` are the positions of arguments that stay Python values. Inner jaxprs count too. A loop
     of Python counts once for each iteration, a loop of JAX (scan, while, fori_loop, map) once. With
@@ -154,12 +154,12 @@ def operations(
 
 
 def launches() -> list[Launched]:
-    """What the latest :func:`call` or :func:`launch` launched, in order."""
+    """Return what the latest :func:`call` or :func:`launch` launched, in order."""
     return list(current_judge().launched)
 
 
 def economy(work: Callable[[], object], **bounds: float | tuple[float, float]) -> float:
-    """What the counts of the student's answer earn, relative to the reference solution: 0 to 1.
+    """Return what the answer's counts earn relative to the reference solution: 0 to 1.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def economy(work: Callable[[], object], **bounds: float | tuple[float, float]) -
 
 
 def secret_rng(name: str = "") -> np.random.Generator:
-    """A random generator for a test's inputs; the same `name` gives the same numbers again.
+    """Return a random generator for a test's inputs; equal `name`s give equal numbers.
 
     Seeded publicly in a notebook; in the grader from the run's secret, the cell and `name`.
     """
@@ -190,14 +190,14 @@ def secret_rng(name: str = "") -> np.random.Generator:
 
 
 def unwritten(shape: int | Sequence[int], dtype: Any) -> np.ndarray:
-    """An array of garbage, for an output that the kernel has to write completely."""
+    """Return an array of garbage, for an output that the kernel has to write completely."""
     array = np.empty(shape, dtype)
     array.reshape(-1).view(np.uint8)[:] = GARBAGE
     return array
 
 
 def expect(condition: object, otherwise: str) -> None:
-    """The property described by `otherwise` failed unless `condition` is true."""
+    """Require `condition`; else the property described by `otherwise` failed."""
     if not condition:
         raise PropertyFailed(otherwise)
     _met()
@@ -223,7 +223,7 @@ def expect_close(
 def expect_parallel(
     launched: Launched, items: int, *, alone: tuple[Launched, int] | None = None, **asked: Any
 ) -> None:
-    """The threads of a launch must have shared the work on `items` elements.
+    """Require that the threads of a launch shared the work on `items` elements.
 
     With n elements, N threads in the grid and T in a block, a thread's *share* is n / N elements
     and log₂ T + 4 more, for the rounds of a tree and what comes before and after. For each of them
@@ -309,7 +309,7 @@ def dimensions(size: int | Sequence[int]) -> tuple[int, int, int]:
 
 
 class Judge(Protocol):
-    """What stands behind the verbs."""
+    """Protocol behind the verbs."""
 
     launched: list[Launched]
 
@@ -377,7 +377,7 @@ def current_judge() -> Judge:
 
 
 def _learner_namespace() -> dict:
-    """The learner's variables: the notebook's, or those of the script that called a verb."""
+    """Return the learner's variables: the notebook's, or those of the calling script."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is not None:

@@ -79,7 +79,7 @@ def machine_at_work() -> Iterator[None]:
 
 
 def explain(error: errors.VirtualGPUError, name: str) -> PropertyFailed:
-    """The machine's error as a property of the kernel `name`."""
+    """Return the machine's error as a property of the kernel `name`."""
     meaning = next((text for kind, text in MEANING if isinstance(error, kind)), "fails")
     told = ADVICE_ON_LIMITS.sub("", str(error)[:LONGEST_MESSAGE])
     return PropertyFailed(f"the kernel '{name}' {meaning}. {told}")
@@ -128,7 +128,7 @@ def watched(run: Callable[[list], None], name: str, args: tuple, schedules: int,
 
 
 def agree(one: object, other: object) -> bool:
-    """Whether two results are the same up to the rounding of sums in another order."""
+    """Return True if two results agree up to the rounding of sums in another order."""
     if one is other:
         return True  # an Awkward Array, which no kernel can change
     if isinstance(one, (list, tuple)):
