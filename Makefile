@@ -175,13 +175,14 @@ evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, t
 	$(IN_VENV) -m lab.evidence.project_seeds
 	$(if $(CASES),$(IN_VENV) -m lab.evidence.grader_cases $(CASES))
 
-# The locks name no index, so that any index or mirror serves them.
+# The locks name no index, so that any index or mirror serves them. Extras stay in them: pip before 24
+# refuses `coverage==1` with hashes where a package asks for coverage[toml] and a newer one is out.
 # A pin moves only where pyproject.toml asks, unless LOCK_ARGS=--upgrade.
 lock: $(STAMP) ## Resolve the dependencies into requirements/ (needs the network)
 	@$(find_uv); $(IN_VENV) -m gpucourse.course.locks | while read -r name options; do \
 	  echo "requirements/$$name.txt"; \
 	  "$$uv" pip compile -q $(LOCK_ARGS) --no-emit-package virtualgpu --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --custom-compile-command "make lock" \
+	    --no-strip-extras --no-emit-index-url --custom-compile-command "make lock" \
 	    $$options -o requirements/$$name.txt </dev/null || exit; done
 	$(IN_VENV) -m gpucourse.publish.environments
 

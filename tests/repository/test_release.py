@@ -194,23 +194,22 @@ def installed(handout: Path, tmp_path_factory: pytest.TempPathFactory):
         )
 
     text = (handout / "README.md").read_text()
-    commands = re.search(r"```sh\n(python3 -m venv .venv\n.+?)```", text, re.DOTALL)[1].splitlines()
-    assert commands[1] == ". .venv/bin/activate"
-    assert commands[4:] == ["gpucourse doctor", "jupyter lab welcome.ipynb"]
+    block, rest = re.search(
+        r"```sh\n(python3 -c .+?)&&\n(gpucourse doctor\n.+?)```", text, re.DOTALL
+    ).groups()
+    assert rest.splitlines() == ["gpucourse doctor", "jupyter lab welcome.ipynb"]
     # uv does the same as pip, in seconds: it has the packages.
-    uv = f"{sys.executable} -m uv -q"
-    commands = [
-        command.replace("python3 -m venv", f"{uv} venv --python {sys.executable}").replace(
-            "pip install", f"{uv} pip install --python .venv/bin/python"
-        )
-        for command in (commands[0], *commands[2:4])
-    ]
+    for name, other in (
+        ("python3 -c", f"{sys.executable} -c"),
+        ("python3 -m venv", f"{sys.executable} -m uv -q venv --python {sys.executable}"),
+        ("pip install", f"{sys.executable} -m uv -q pip install --python .venv/bin/python"),
+    ):
+        assert name in block
+        block = block.replace(name, other)
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(handout)
         patch.delenv("PYTHONPATH", raising=False)
-        for command in commands:
-            done = subprocess.run(command.split(), capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
+        done = subprocess.run(["sh", "-c", block], cwd=handout, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
     return run
 
 

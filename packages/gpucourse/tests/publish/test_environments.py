@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -150,7 +151,8 @@ def test_a_lost_marker_says_how_to_mend_it(copy: Path) -> None:
 
 
 def test_every_lock_is_known(repository: Path) -> None:
-    assert {path.stem for path in (repository / "requirements").glob("*.txt")} == set(SETS)
+    found = {path.stem for path in (repository / "requirements").glob("*.txt")}
+    assert found == {*SETS, "course"}
     assert set(locks.LOCKS) == set(SETS)
 
 
@@ -175,6 +177,36 @@ def test_lock_has_hashes_and_names_no_index(repository: Path, name: str) -> None
     assert "index-url" not in text
     for pin in locks.read_lock(text):
         assert pin.hashes, f"{pin.requirement} has no hash"
+
+
+@pytest.mark.parametrize("name", ["requirements/base.txt", "requirements/course.txt"])
+def test_a_lock_has_each_extra_that_one_of_its_packages_asks_for(
+    repository: Path, name: str
+) -> None:
+    """pip before 24 looks for name[extra] anew, and refuses it as soon as a newer one is out."""
+    pins = {pin.name: pin for pin in locks.read_lock((repository / name).read_text())}
+    asked = 0
+    for pin in pins.values():
+        try:
+            needs = importlib.metadata.requires(pin.name) or []
+        except importlib.metadata.PackageNotFoundError:  # for another platform or Python
+            continue
+        for need in map(Requirement, needs):
+            extras = pin.requirement.extras or {""}
+            if need.extras and any(
+                need.marker is None or need.marker.evaluate({"extra": extra}) for extra in extras
+            ):
+                asked += 1
+                assert need.extras <= pins[canonicalize_name(need.name)].requirement.extras, need
+    assert asked
+
+
+def test_a_python_that_does_not_fit_is_told_which_do(project: Projects) -> None:
+    check = environments.check_of_version(project).replace("python3 -c", f"{sys.executable} -c")
+    assert subprocess.run(["sh", "-c", check]).returncode == 0
+    newer = check.replace("sys.version_info[:2]", "(3, 99)")
+    refused = subprocess.run(["sh", "-c", newer], capture_output=True, text=True)
+    assert (refused.returncode, refused.stderr) == (1, "Take Python 3.11 to 3.13, as python3.12\n")
 
 
 def test_the_sites_tools_agree_with_the_course_and_stay_out_of_it(repository: Path) -> None:

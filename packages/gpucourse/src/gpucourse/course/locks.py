@@ -92,7 +92,9 @@ def locked(pin: Pin, marker: bool) -> str:
     """Return a pin as a line of a requirements file, with its hashes."""
     condition = f" ; {pin.requirement.marker}" if marker and pin.requirement.marker else ""
     hashes = "".join(f" \\\n    --hash={value}" for value in pin.hashes)
-    return f"{pin.name}{pin.requirement.specifier}{condition}{hashes}"
+    extras = ",".join(sorted(pin.requirement.extras))
+    name = f"{pin.name}[{extras}]" if extras else pin.name
+    return f"{name}{pin.requirement.specifier}{condition}{hashes}"
 
 
 if __name__ == "__main__":

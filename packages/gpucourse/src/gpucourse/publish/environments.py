@@ -1,9 +1,10 @@
-"""Writes what other installers read, from ``pyproject.toml`` and the locks in ``requirements/``.
+"""Files that other installers read, from ``pyproject.toml`` and the locks in ``requirements/``.
 
-Generated: ``binder/requirements.txt``, ``hub/links.md``, ``environment.yml`` (a conda environment
-for a GPU machine), the link to ``SECURITY.md`` where issues are opened, the marked blocks of
-``README.md``, and the repository's address in ``hub/values.yaml`` and ``CITATION.cff``. Nothing
-here needs the network, so a test can prove every file current.
+Generated: ``requirements/course.txt``, ``binder/requirements.txt``, ``hub/links.md``,
+``environment.yml`` (a conda environment for a GPU machine), the link to ``SECURITY.md`` where
+issues are opened, the marked blocks of ``README.md``, and the repository's address in
+``hub/values.yaml`` and ``CITATION.cff``. Nothing here needs the network, so a test can prove every
+file current.
 
     python -m gpucourse.publish.environments            # write them
     python -m gpucourse.publish.environments --check    # say which are stale, change nothing
@@ -18,10 +19,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.specifiers import Specifier
+from packaging.specifiers import Specifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from gpucourse.course.locks import course_lock
 from gpucourse.course.projects import COURSE, VIRTUALGPU, Projects, read_projects
 from gpucourse.course.registry import load_course
 from gpucourse.publish import binder, hub, welcome
@@ -54,11 +56,12 @@ def expected(root: Path) -> dict[str, str]:
     readme = (root / "README.md").read_text(encoding="utf-8")
     citation = (root / "CITATION.cff").read_text(encoding="utf-8")
     return {
+        "requirements/course.txt": f"# {binder.GENERATED}\n{course_lock(project, lock)}",
         "binder/requirements.txt": binder.requirements(project, lock),
         **hub.files(root, url),
         "environment.yml": conda_environment(project),
         ".github/ISSUE_TEMPLATE/config.yml": issue_links(url),
-        "README.md": fill_blocks(readme, readme_blocks(root, url)),
+        "README.md": fill_blocks(readme, readme_blocks(root, project)),
         "CITATION.cff": fill_citation(citation, url, version(root)),
         **package_pages(root, url),
     }
@@ -137,8 +140,9 @@ def version(root: Path, package: Path = COURSE.parent) -> str:
     return found[1]
 
 
-def readme_blocks(root: Path, url: str) -> dict[str, str]:
+def readme_blocks(root: Path, project: Projects) -> dict[str, str]:
     """Return the texts between ``<!-- name -->`` and ``<!-- /name -->`` in README.md."""
+    url = project.url
     slug = url.removeprefix("https://github.com/")
     folder = slug.rsplit("/", 1)[-1]
     workflow = f"{url}/actions/workflows/test.yml"
@@ -154,8 +158,55 @@ def readme_blocks(root: Path, url: str) -> dict[str, str]:
             f'pip install "virtualgpu @ git+{url}#subdirectory={VIRTUALGPU.parent}"'
             "  # not run in CI\n```"
         ),
+        "linux": fenced(linux_commands(project)),
+        "windows": fenced(windows_commands(project)),
         "contents": welcome.lessons_table(load_course(root), url),
     }
+
+
+def linux_commands(project: Projects) -> list[str]:
+    """Return the commands that install the checkout with only Python and pip, and open it.
+
+    They are chained, so that none installs into another environment after one that failed.
+    """
+    return [
+        f"{check_of_version(project)} &&",
+        "python3 -m venv .venv && . .venv/bin/activate &&",
+        "pip install --require-hashes -r requirements/course.txt &&",
+        f"pip install --no-deps {binder.EDITABLE} &&",
+        "binder/start jupyter lab welcome.ipynb",
+    ]
+
+
+def check_of_version(project: Projects) -> str:
+    """Return a command that fails, and says what to do, where ``python3`` does not fit."""
+    versions = supported(project)
+    lowest, highest = (tuple(map(int, versions[end].split("."))) for end in (0, -1))
+    advice = f"Take Python {versions[0]} to {versions[-1]}, as python{versions[-2]}"
+    fits = f"{lowest} <= sys.version_info[:2] <= {highest}"
+    return f"""python3 -c "import sys; {fits} or sys.exit('{advice}')\""""
+
+
+def windows_commands(project: Projects) -> list[str]:
+    """Return the same for Windows, where ``py`` chooses the version."""
+    return [
+        f"py -{supported(project)[-2]} -m venv .venv",
+        r".venv\Scripts\activate",
+        r"pip install --require-hashes -r requirements\course.txt",
+        f"pip install --no-deps {binder.EDITABLE}",
+        "jupyter lab welcome.ipynb",
+    ]
+
+
+def supported(project: Projects) -> list[str]:
+    """Return the versions of Python that the course takes: 3.11 and so on."""
+    taken = SpecifierSet(project.python)
+    return [version for version in (f"3.{minor}" for minor in range(50)) if version in taken]
+
+
+def fenced(commands: Iterable[str]) -> str:
+    """Return ``commands`` as a block of a Markdown page that the rehearsal does not run."""
+    return "\n".join(["```sh", *(f"{command}  # not run in CI" for command in commands), "```"])
 
 
 def fill_blocks(text: str, blocks: Mapping[str, str]) -> str:

@@ -21,13 +21,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucourse.course.locks import course_lock
 from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.projects import PACKAGES, read_projects
 from gpucourse.course.regions import find_regions
 from gpucourse.course.registry import load_course
 from gpucourse.publish import three_hours, welcome
-from gpucourse.publish.environments import version
+from gpucourse.publish.environments import check_of_version, version
 from gpucourse.publish.links import dead_links
 from gpucourse.publish.notebooks import notebook_text
 from gpucourse.publish.outputs import derive
@@ -50,7 +49,7 @@ LICENCES = {
     "course/LICENSE": "LICENSE-teaching",
     "CITATION.cff": "CITATION.cff",
 }
-LOCKS = ("gpu", "gpu12", "pycuda")
+LOCKS = ("course", "gpu", "gpu12", "pycuda")
 #: What build tools write where there is no date, so that no clock is in the result.
 _DATE = (2020, 2, 2, 0, 0, 0)
 
@@ -79,12 +78,11 @@ def files(root: Path, wheels: Iterable[Path], *, graded: bool = False) -> dict[s
         found[f"docs/{page}"] = (root / "docs" / page).read_bytes()
     for name, place in LICENCES.items():
         found[place] = (root / name).read_bytes()
-    lock = (root / "requirements" / "base.txt").read_text(encoding="utf-8")
-    found["requirements/course.txt"] = course_lock(project, lock).encode()
     for name in LOCKS:
         found[f"requirements/{name}.txt"] = (root / "requirements" / f"{name}.txt").read_bytes()
     page = (root / "docs" / "handout" / "README.md").read_text(encoding="utf-8")
     found["README.md"] = page.format(
+        check=check_of_version(project),
         wheels=" ".join(f"./{wheel.name}" for wheel in wheels),
         version=version(root),
         contents=welcome.lessons_table(load_course(root)),
