@@ -1,12 +1,15 @@
-"""Messages for accesses that are not allowed."""
+"""Errors of an access outside its array, or of a misaligned one."""
 
 from __future__ import annotations
 
+import ast
 from typing import NoReturn
 
 import numpy as np
 
+from virtualgpu import sources
 from virtualgpu.errors import MemoryAccessError, MisalignedAddressError
+from virtualgpu.lanes import index_values
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import STACK_TOP
 from virtualgpu.languages import NUMBA, language_of
@@ -32,9 +35,13 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
     if space == "global":
         where = launch.memory.describe(wrong, site.size)
         other = launch.memory.elsewhere(wrong)
-        named = None if other else array_names.element(launch, wrong)
-        numbered = None if named else array_names.argument(launch, wrong, site.size)
+        place = None if other else array_names.nearest(launch, wrong)
+        numbered = None if place else array_names.argument(launch, wrong, site.size)
         help_ = language.guard
+        if place:
+            named = place.words
+            if len(place.shape) > 1 and language is NUMBA:
+                named, help_ = _several_indices(site, group, position, place, wrong)
         if site.instruction.source is None:  # PTX that names no file
             help_ = _GUARD
         elif numbered and language is NUMBA:
@@ -68,6 +75,54 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
         address=wrong,
         space=space,
     )
+
+
+def _several_indices(
+    site: Site, group: Group, position: int, place: array_names.Place, address: int
+) -> tuple[str, str]:
+    """Return the element and the advice where an array has several dimensions."""
+    name, shape = place.array.name, place.shape
+    written = _written_indices(site, name, len(shape))
+    index = index_values.indices(site, group, position, place.array, address)
+    bad = [k for k, i in enumerate(index or ()) if not -shape[k] <= i < shape[k]]
+    if not bad:
+        guards = [f"{one} < {name}.shape[{k}]" for k, one in enumerate(written)]
+        return place.words, f"guard each index by its own dimension ({' and '.join(guards)})"
+    assert index is not None
+    beyond = [
+        f"index {index[k]} of dimension {k}, which has {many(shape[k], 'element')}" for k in bad
+    ]
+    guards = [
+        f"{written[k]} < {name}.shape[{k}]" if index[k] > 0 else f"{written[k]} >= 0" for k in bad
+    ]
+    return (
+        f"{array_names.element_of(name, index, shape)}: {', '.join(beyond)}",
+        f"guard each index by its own dimension (here {' and '.join(guards)})",
+    )
+
+
+def _written_indices(site: Site, name: str, dimensions: int) -> list[str]:
+    """Return the indices of ``name`` as the line writes them, or ``i``, ``j``, ``k``."""
+    source = site.instruction.source
+    found = set()
+    if source is not None:
+        line = (sources.text(source.filename, source.line) or "").strip().rstrip(":")
+        for text in (line, f"{line}: pass"):  # the second is the head of an if or a loop
+            try:
+                tree = ast.parse(text)
+            except SyntaxError:
+                continue
+            for node in ast.walk(tree):
+                if (
+                    isinstance(node, ast.Subscript)
+                    and ast.unparse(node.value) == name
+                    and isinstance(node.slice, ast.Tuple)
+                    and len(node.slice.elts) == dimensions
+                ):
+                    found.add(tuple(map(ast.unparse, node.slice.elts)))
+    if len(found) == 1:
+        return [*found.pop()]
+    return [*"ijkl"[:dimensions]] if dimensions <= 4 else [f"i{k}" for k in range(dimensions)]
 
 
 def misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoReturn:

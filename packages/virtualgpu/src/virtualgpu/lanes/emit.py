@@ -24,6 +24,7 @@ from virtualgpu.lanes.wave import WARP
 from virtualgpu.operations.compiler import Deferred
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.program.decode import decoding
+from virtualgpu.program.literals import literal
 from virtualgpu.program.program import Block, Program
 from virtualgpu.program.steps import WIDE, Barrier, Call, Data, MemoryAccess, Move, Parameter, Step
 from virtualgpu.ptx import Immediate, Register, Symbol
@@ -47,27 +48,6 @@ def prepare(program: Program, block: Block) -> None:
     # Liveness goes by the steps: a register that is read beside them would have been dropped.
     assert emitter.reads <= block.reads, [step.instruction.text for step in block.steps]
     block.run = emitter
-
-
-def literal(value: Immediate, want: np.dtype) -> np.ndarray:
-    """Return a literal as ``want``: shape (1,)."""
-    if value.type is None:
-        if want.kind == "f":
-            raise PTXSyntaxError(f"integer {value.value} where a float is wanted")
-        if want.kind == "b":
-            return np.array([bool(value.value)])
-        if not -(1 << 63) <= value.value < 1 << 64:
-            raise PTXSyntaxError(f"{value.value} does not fit 64 bits")
-        bits = value.value & ((1 << 8 * want.itemsize) - 1)
-        return np.array([bits], UNSIGNED[want.itemsize]).view(want)
-    have = np.dtype("f4" if value.type == "f32" else "f8")
-    array = np.array([value.value], UNSIGNED[have.itemsize]).view(have)
-    if want.kind == "f" and want != have:
-        with np.errstate(all="ignore"):
-            array = array.astype(want)
-    elif want.itemsize != have.itemsize:
-        raise PTXSyntaxError(f"{a_or_an(value.type)} literal where {want} is wanted")
-    return array.view(want)
 
 
 def _address(address: int) -> np.ndarray:

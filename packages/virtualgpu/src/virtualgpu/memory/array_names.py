@@ -8,6 +8,7 @@ Nothing here runs in a launch that goes well.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +68,27 @@ def registered(entry: str) -> tuple[ArrayParameter, ...]:
     return arrays.parameters if arrays else ()
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A registered array, and where an address is with respect to it.
+
+    ``distance`` is 0 inside it. ``words`` are those of :func:`element`.
+    """
+
+    array: ArrayParameter
+    shape: tuple[int, ...]
+    distance: int
+    words: str
+
+
 def element(launch: Any, address: int) -> str | None:
-    """Return the element of a registered array at or near ``address``; None far from all."""
+    """Return the element of a registered array at ``address``; None far from all."""
+    found = nearest(launch, address)
+    return None if found is None else found.words
+
+
+def nearest(launch: Any, address: int) -> Place | None:
+    """Return the registered array that ``address`` is in or next to; None far from all."""
     if launch.memory.freed(address):
         return None
     parameters = _parameters(launch)
@@ -76,12 +96,13 @@ def element(launch: Any, address: int) -> str | None:
         _place(array, parameters, address)
         for array in registered(launch.program.entry_code.function.name)
     ]
-    return _nearest(places)
+    near = [place for place in places if place.distance < GUARD]
+    return min(near, key=lambda place: place.distance, default=None)
 
 
 def argument(launch: Any, address: int, size: int) -> str | None:
-    """Return ``7 of 7 of argument 0`` as :func:`element` does, for elements of ``size`` bytes."""
-    places = []
+    """Return the element by its argument: ``7 of 7 of argument 0``, of ``size`` bytes."""
+    places: list[tuple[int, str]] = []
     for number, pointer in _parameters(launch).items():
         if (extent := launch.memory.extent(pointer)) is not None:
             start, end = extent
@@ -91,7 +112,8 @@ def argument(launch: Any, address: int, size: int) -> str | None:
                     f"{(address - start) // size} of {(end - start) // size} of argument {number}",
                 )
             )
-    return _nearest(places)
+    near = [place for place in places if place[0] < GUARD]
+    return min(near, key=lambda place: place[0])[1] if near else None
 
 
 def _parameters(launch: Any) -> dict[int, int]:
@@ -104,8 +126,7 @@ def _parameters(launch: Any) -> dict[int, int]:
     }
 
 
-def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> tuple[int, str]:
-    """Return the distance of ``address`` from the array, and the element's name."""
+def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> Place:
     n, at, unit = array.dimensions, array.position, array.itemsize or 1
     start, *rest = (parameters[at + k] for k in range(1 + 2 * n + bool(array.itemsize)))
     signed = np.array(rest, np.uint64).view(np.int64).tolist()
@@ -122,17 +143,19 @@ def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> t
             steps, left = divmod(left, abs(strides[axis]))
             index[axis] = steps if strides[axis] > 0 else -steps
     if 0 in shape:
-        return distance, f"{array.name}, which has no elements"
-    if min(index) < 0:
-        return distance, f"{many(distance, 'byte')} before {array.name}"
-    extent = str(shape[0]) if n == 1 else str(tuple(shape))
-    return distance, f"{array.name}[{', '.join(map(str, index))}] of {extent}"
+        words = f"{array.name}, which has no elements"
+    elif min(index) < 0:
+        words = f"{many(distance, 'byte')} before {array.name}"
+    else:
+        words = element_of(array.name, index, shape)
+    return Place(array, tuple(shape), distance, words)
+
+
+def element_of(name: str, index: Sequence[int], shape: Sequence[int]) -> str:
+    """An element in words: ``a[7] of 7``, ``a[3, 14] of (5, 7)``."""
+    extent = str(shape[0]) if len(shape) == 1 else str(tuple(shape))
+    return f"{name}[{', '.join(map(str, index))}] of {extent}"
 
 
 def _outside(address: int, low: int, high: int) -> int:
     return max(low - address, address - high, 0)
-
-
-def _nearest(places: list[tuple[int, str]]) -> str | None:
-    near = [place for place in places if place[0] < GUARD]
-    return min(near, key=lambda place: place[0])[1] if near else None

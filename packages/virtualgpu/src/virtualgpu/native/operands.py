@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 from llvmlite import ir
 
-from virtualgpu.lanes.emit import literal
 from virtualgpu.lanes.wave import WARP
 from virtualgpu.native.context import LANES
 from virtualgpu.native.control_flow import Place
@@ -25,6 +24,7 @@ from virtualgpu.native.values import (
 )
 from virtualgpu.operations.expression import Value, adapt, llvm_type, opaque, select
 from virtualgpu.operations.types import UNSIGNED, kind
+from virtualgpu.program.literals import literal
 from virtualgpu.program.program import Program
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
