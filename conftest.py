@@ -116,8 +116,10 @@ NEEDS = virtualgpu_fixtures.NEEDS | {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     virtualgpu_fixtures.skip_what_cannot_run(items, NEEDS)
+    if config.pluginmanager.hasplugin("randomly"):
+        return
     # Rooms go to the workers in this order; a long one at the end would leave a core idle.
     slow = Counter(_room(item.nodeid) for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[_room(item.nodeid)])

@@ -114,6 +114,8 @@ def run(folder: Path, files: list[str], python: str, cases: int) -> None:
                     "-m",
                     "pytest",
                     "-p",
+                    "no:randomly",
+                    "-p",
                     "lab.evidence.torch_on_host",
                     "-q",
                     "-p",

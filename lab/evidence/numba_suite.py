@@ -129,6 +129,8 @@ def run_in_one(modules: Sequence[str], simulator: bool, devices: int) -> dict[st
             sys.executable,
             "-m",
             "pytest",
+            "-p",
+            "no:randomly",
             "-c",
             os.devnull,
             "--rootdir",

@@ -63,6 +63,8 @@ class Suite:
                     sys.executable,
                     "-m",
                     "pytest",
+                    "-p",
+                    "no:randomly",
                     "-c",
                     os.devnull,
                     "--rootdir",

@@ -237,6 +237,8 @@ def outcomes(folder: Path, path: Path) -> dict[str, tuple[str, str]]:
                     sys.executable,
                     "-m",
                     "pytest",
+                    "-p",
+                    "no:randomly",
                     "-c",
                     os.devnull,
                     "--rootdir",
