@@ -13,9 +13,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import websocket
 
 pytestmark = pytest.mark.slow
 
@@ -139,6 +141,58 @@ def test_make_course_serves_the_notebooks(repository: Path, served: str) -> None
     page = get(f"{served}/lab").decode()
     disabled = json.loads(re.search(r'"disabledExtensions": (\[.*?\])', page).group(1))
     assert {"@jupyter/nbgrader:create-assignment", "@jupyter/nbgrader:formgrader"} <= set(disabled)
+
+
+def connect(served: str, kind: str) -> closing[websocket.WebSocket]:
+    """Start a kernel or a terminal on the server; returns a connection to it."""
+    request = urllib.request.Request(
+        f"{served}/api/{kind}", method="POST", headers={"Authorization": f"token {TOKEN}"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        made = json.load(answer)
+    place = (
+        f"api/kernels/{made['id']}/channels"
+        if kind == "kernels"
+        else (f"terminals/websocket/{made['name']}")
+    )
+    address = served.replace("http://", "ws://")
+    return closing(websocket.create_connection(f"{address}/{place}?token={TOKEN}", timeout=60))
+
+
+def said_by_a_kernel(served: str, code: str) -> str:
+    header = {"msg_id": "1", "msg_type": "execute_request", "username": "", "session": "s"}
+    content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+    request = {"channel": "shell", "header": header, "content": content}
+    said, done = "", False
+    with connect(served, "kernels") as connection:
+        connection.send(json.dumps(request | {"parent_header": {}, "metadata": {}, "buffers": []}))
+        while not done:
+            message = json.loads(connection.recv())
+            said += message["content"].get("text", "")
+            idle = message["content"].get("execution_state") == "idle"
+            done = idle and message["parent_header"].get("msg_id") == header["msg_id"]
+    return said
+
+
+def said_by_a_terminal(served: str, line: str) -> str:
+    said = ""
+    with connect(served, "terminals") as connection:
+        connection.send(json.dumps(["stdin", f"{line}; echo en''d\r"]))
+        while "end" not in said:
+            kind, text = json.loads(connection.recv())
+            said += text if kind == "stdout" else ""
+    return said
+
+
+@pytest.mark.rehearsal
+def test_pip_installs_into_the_environment_of_the_course(served: str) -> None:
+    """Lessons say `pip install torch`: by `%pip`, by `!pip` and in a terminal."""
+    for said in (
+        said_by_a_kernel(served, "%pip --version"),
+        said_by_a_kernel(served, "!pip --version"),
+        said_by_a_terminal(served, "pip --version"),
+    ):
+        assert f"from {sys.prefix}/lib/" in re.sub(r"\s*\n", "", said)
 
 
 def test_what_make_course_starts_finds_the_programs(repository: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ class Finding:
 def install(*words: str) -> str:
     """Return the command that installs ``words`` into this environment, and no other.
 
-    What `make setup` makes has no pip of its own: a bare `pip` would be another environment's.
+    An environment that uv made may have no pip: a bare `pip` would be another environment's.
     """
     return shlex.join([*_installer("install"), *words])
 
