@@ -139,11 +139,8 @@ release: setup ## The handout for learners as one zip file, into build/release
 class: release ## A class's own tree, without answers: a git repository and a zip file, into build/class
 	@$(IN_VENV) -m gpucourse.publish.class_tree build/release build/class
 
-bench: setup ## Measure the virtual GPU, the stand-in for CuPy, the pictures, and jaxpile
-	$(IN_VENV) -m lab.benchmarks.virtualgpu_speed
+bench: setup ## Measure the virtual GPU, the pictures, and jaxpile
 	$(IN_VENV) -m lab.benchmarks.native_speed
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(IN_VENV) -m lab.benchmarks.cupy_arrays
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(IN_VENV) -m lab.benchmarks.tile_speed
 	$(IN_VENV) -m lab.benchmarks.views_speed
 	JAX_PLATFORMS=cpu $(IN_VENV) -m lab.benchmarks.jit_speed --write
 
@@ -170,7 +167,6 @@ evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, t
 	$(IN_VENV) -m lab.evidence.native --kernels 4000
 	$(IN_VENV) -m lab.evidence.grader_threats
 	$(IN_VENV) -m lab.benchmarks.grader_throughput
-	$(IN_VENV) -m lab.evidence.grader_soak
 	$(IN_VENV) -m lab.evidence.grader_kills
 	$(IN_VENV) -m lab.evidence.project_seeds
 	$(if $(CASES),$(IN_VENV) -m lab.evidence.grader_cases $(CASES))

@@ -1,7 +1,6 @@
 """One call or more of every name that CuPy shares with NumPy, to be run on both.
 
-Each line is an expression; ``xp`` is the module, and the arrays are its own. The benchmark
-``lab/benchmarks/cupy_arrays.py`` counts with it, the tests compare with it.
+Each line is an expression; ``xp`` is the module, and the arrays are its own.
 """
 
 from __future__ import annotations
