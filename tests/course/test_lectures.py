@@ -22,45 +22,6 @@ COURSE = load_course(REPOSITORY)
 LECTURES = [lesson.id for lesson in COURSE.lessons if isinstance(lesson, Lecture)]
 
 
-def wrong_answers() -> list:
-    """(lecture, exercise, answers, what the check says) of all lectures' wrong answers.
-
-    `make test` checks the first of each exercise, `make rehearse` the others, and all of a lecture
-    that needs a process of its own.
-    """
-    found = []
-    for id in LECTURES:
-        tried: set[str] = set()
-        for case in answers_of(id).WRONG:
-            later = case.values[0] in tried or id in OWN_PROCESS
-            tried.add(case.values[0])
-            found.append(
-                pytest.param(
-                    id,
-                    *case.values,
-                    id=f"{id[:2]}:{case.id}",
-                    marks=[pytest.mark.rehearsal] if later else [],
-                )
-            )
-    return found
-
-
-def right_answers() -> list:
-    """(lecture, exercise, answers) of all lectures' right answers in other styles."""
-    return [
-        pytest.param(
-            id,
-            *case.values[:2],
-            id=f"{id[:2]}:{case.id}",
-            marks=[pytest.mark.rehearsal] if id in OWN_PROCESS else [],
-        )
-        for id in LECTURES
-        if (REPOSITORY / "course" / "lectures" / id / "right.py").is_file()
-        for case in answers_of(id, "right").RIGHT
-    ]
-
-
-WRONG = wrong_answers()
 # Lectures but these take 5 to 20 s: `make rehearse` runs them whole, and `make check` as all.
 SHORT = {"01", "03", "05", "09"}
 SOLVED = [
@@ -68,25 +29,74 @@ SOLVED = [
 ]
 
 
-@pytest.mark.parametrize(("lecture", "exercise", "answers", "says"), WRONG)
-def test_wrong_answers_hear_what_is_wrong(lecture, exercise, answers, says):
-    heard = outcome(lecture, exercise, answers)
-    assert not heard.passed
-    said = f"{heard.message}\n{heard.look or ''}"
-    assert re.search(says, said, re.DOTALL), said
+# Each lecture's answers are imported by the test that tries them: to make a parameter of each would
+# import all of them in each worker.
+SAMPLED = [
+    pytest.param(id, marks=[pytest.mark.rehearsal] if id in OWN_PROCESS else []) for id in LECTURES
+]
 
 
-@pytest.mark.parametrize(("lecture", "exercise", "answers"), right_answers())
-def test_right_answers_in_other_styles_are_accepted(lecture, exercise, answers):
-    heard = outcome(lecture, exercise, answers)
-    assert heard.passed, f"{heard.message}\n{heard.look or ''}"
+def first_of_each(cases: list) -> list:
+    """Return the first answer to each exercise, which `make test` tries."""
+    return list({case.values[0]: case for case in reversed(cases)}.values())
+
+
+def others(cases: list) -> list:
+    """Return the answers that `make rehearse` tries."""
+    sample = first_of_each(cases)
+    return [case for case in cases if case not in sample]
+
+
+def right_answers(lecture: str) -> list:
+    """Return a lecture's right answers in other styles than its own."""
+    written = (REPOSITORY / "course" / "lectures" / lecture / "right.py").is_file()
+    return answers_of(lecture, "right").RIGHT if written else []
+
+
+def refuse(lecture: str, cases: list, subtests: pytest.Subtests) -> None:
+    """Expect the check to reject each wrong answer for the reason that stands beside it."""
+    for case in cases:
+        with subtests.test(case.id):
+            exercise, answers, says = case.values
+            heard = outcome(lecture, exercise, answers)
+            assert not heard.passed
+            said = f"{heard.message}\n{heard.look or ''}"
+            assert re.search(says, said, re.DOTALL), said
+
+
+def accept(lecture: str, cases: list, subtests: pytest.Subtests) -> None:
+    for case in cases:
+        with subtests.test(case.id):
+            heard = outcome(lecture, *case.values[:2])
+            assert heard.passed, f"{heard.message}\n{heard.look or ''}"
+
+
+@pytest.mark.parametrize("lecture", SAMPLED)
+def test_a_wrong_answer_to_each_exercise_hears_what_is_wrong(lecture, subtests):
+    refuse(lecture, first_of_each(answers_of(lecture).WRONG), subtests)
+
+
+@pytest.mark.rehearsal
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_the_other_wrong_answers_hear_what_is_wrong(lecture, subtests):
+    refuse(lecture, others(answers_of(lecture).WRONG), subtests)
+
+
+@pytest.mark.parametrize("lecture", SAMPLED)
+def test_a_right_answer_in_another_style_to_each_exercise_is_accepted(lecture, subtests):
+    accept(lecture, first_of_each(right_answers(lecture)), subtests)
+
+
+@pytest.mark.rehearsal
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_the_other_right_answers_are_accepted(lecture, subtests):
+    accept(lecture, others(right_answers(lecture)), subtests)
 
 
 @pytest.mark.parametrize("lecture", LECTURES)
 def test_every_exercise_has_two_wrong_answers_or_more(lecture):
-    known = [case.values[1] for case in WRONG if case.values[0] == lecture]
+    known = [case.values[0] for case in answers_of(lecture).WRONG]
     exercises = load_lesson(lecture).exercises
-    assert len(exercises) >= 2
     short = [name for name in exercises if known.count(name) < 2]
     assert short == [], f"write them into course/lectures/{lecture}/wrong.py"
 
@@ -139,18 +149,11 @@ def test_no_answer_to_a_prediction_stands_in_sight(lesson):
     assert [reason for reason in reasons if reason in text] == []
 
 
-READS_EVENTS = [
-    lesson.id
-    for lesson in COURSE.lessons
-    if re.search(r"\bdimuons\b", "".join(c.source for c in read_source(COURSE, lesson).cells))
-]
-
-
-@pytest.mark.parametrize("id", READS_EVENTS)
-def test_events_are_called_simulated_before_their_first_use(id):
+@pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.id)
+def test_events_are_called_simulated_before_their_first_use(lesson):
     before = ""
-    for cell in read_source(COURSE, COURSE.lesson(id)).cells:
+    for cell in read_source(COURSE, lesson).cells:
         if cell.kind == "code" and re.search(r"\bdimuons\b", cell.source):
+            assert re.search(r"\bsimulated\b", before)
             break
         before += cell.source
-    assert re.search(r"\bsimulated\b", before)
