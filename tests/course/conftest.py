@@ -8,8 +8,15 @@ import pytest
 
 from gpucourse.course.registry import load_course
 from gpucourse.exercises.checks import load_lesson
+from gpucourse.publish.source import Source, read_course
 from lecture_cells import solved
 from project_class import ProjectClass
+
+
+@pytest.fixture(scope="session")
+def sources(repository) -> list[Source]:
+    """All lessons of the course, read once: 2 s, which no worker pays that has no use for them."""
+    return read_course(repository)[1]
 
 
 @pytest.fixture(scope="module")

@@ -9,18 +9,14 @@ import nbformat
 import pytest
 
 from conftest import REPOSITORY
-from gpucourse.course.registry import Project
+from gpucourse.course.registry import Project, load_course
 from gpucourse.publish.notebooks import notebook_text
 from gpucourse.publish.outputs import Plan, plan
-from gpucourse.publish.source import Source, read_course
+from gpucourse.publish.source import read_source
 from released_by_nbgrader import nbgrader_release
 
-COURSE, SOURCES = read_course(REPOSITORY)
-PROJECTS = [source for source in SOURCES if isinstance(source.lesson, Project)]
-
-
-def by_id(source: Source) -> str:
-    return source.lesson.id
+COURSE = load_course(REPOSITORY)
+each = pytest.mark.parametrize("project", COURSE.projects, ids=lambda project: project.id)
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +42,9 @@ def test_no_other_notebook_hides_in_the_generated_folders(built):
 
 
 @pytest.mark.rehearsal
-@pytest.mark.parametrize("source", PROJECTS, ids=by_id)
-def test_a_released_project_is_what_nbgrader_releases(source: Source, tmp_path: Path):
-    id = source.lesson.id
+@each
+def test_a_released_project_is_what_nbgrader_releases(project: Project, tmp_path: Path):
+    id = project.id
     released = nbgrader_release(REPOSITORY / "grading" / "source", id, tmp_path / "class")
     ours = (REPOSITORY / "projects" / id / f"{id}.ipynb").read_text(encoding="utf-8")
     assert notebook_text(nbformat.read(released, as_version=4)) == ours
@@ -57,10 +53,10 @@ def test_a_released_project_is_what_nbgrader_releases(source: Source, tmp_path: 
 SAYS = re.compile(r"\b(are|is) counted|[Cc]ounted (is|are)|counts? the\s+(work|busiest)")
 
 
-@pytest.mark.parametrize("source", PROJECTS, ids=by_id)
-def test_the_text_of_each_parallel_step_says_what_is_counted(source: Source):
+@each
+def test_the_text_of_each_parallel_step_says_what_is_counted(project: Project):
     step, silent, tests = "", [], 0
-    for cell in source.cells:
+    for cell in read_source(COURSE, project).cells:
         if cell.kind == "markdown":
             step = cell.source if cell.source.startswith("## ") else step + cell.source
         elif cell.role == "test" and "expect_parallel(" in cell.source:

@@ -9,11 +9,11 @@ import pytest
 
 from conftest import REPOSITORY
 from gpucourse.course.checkout import notebook_path
+from gpucourse.course.registry import load_course
 from gpucourse.publish import syllabi
-from gpucourse.publish.source import read_course
 
 PAGES = ("three_hours", "three_hours_puzzles", "one_day", "self_study")
-COURSE, SOURCES = read_course(REPOSITORY)
+COURSE = load_course(REPOSITORY)
 
 
 def read(page: str) -> list[syllabi.Row]:
@@ -21,10 +21,10 @@ def read(page: str) -> list[syllabi.Row]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_minutes_agree_with_the_course(page: str):
+def test_minutes_agree_with_the_course(page: str, sources):
     rows = read(page)
     assert len(rows) > 5
-    assert list(syllabi.mistakes(rows, COURSE, SOURCES)) == []
+    assert list(syllabi.mistakes(rows, COURSE, sources)) == []
 
 
 @pytest.mark.parametrize("page", ["three_hours", "three_hours_puzzles"])
@@ -48,7 +48,7 @@ def test_self_study_says_how_long_it_takes():
     assert f"about {hours} hours" in text
 
 
-def test_a_wrong_syllabus_is_found(tmp_path: Path):
+def test_a_wrong_syllabus_is_found(tmp_path: Path, sources):
     lesson = COURSE.lectures[0]
     link = f"[x](../../{notebook_path(lesson).as_posix()}"
     (tmp_path / "p.md").write_text(
@@ -57,7 +57,7 @@ def test_a_wrong_syllabus_is_found(tmp_path: Path):
         "| 9:00 | 10 | [y](../../lectures/99_nothing.ipynb) |\n"
         f"| 9:10 | 5 | {link}) and {link}#a) |\n"
     )
-    found = list(syllabi.mistakes(syllabi.read(tmp_path / "p.md"), COURSE, SOURCES))
+    found = list(syllabi.mistakes(syllabi.read(tmp_path / "p.md"), COURSE, sources))
     assert len(found) == 8, found
     assert sum("ends when nothing begins" in text for text in found) == 2
     assert "99_nothing is no lesson" in found
@@ -66,22 +66,22 @@ def test_a_wrong_syllabus_is_found(tmp_path: Path):
     assert sum("one whole lesson to a line" in text for text in found) == 1
 
 
-def test_a_part_that_counts_more_minutes_than_it_has_is_found(tmp_path: Path):
+def test_a_part_that_counts_more_minutes_than_it_has_is_found(tmp_path: Path, sources):
     """As the plan of three hours once had it: two steps of a project in twenty minutes."""
     row = next(row for row in read("three_hours") if row.text.startswith("Work on project 1"))
     line = f"| 0:00 | {{}} | {row.text} |\n"
     for minutes, mistakes in ((20, 1), (row.minutes, 0)):
         (tmp_path / "p.md").write_text(line.format(minutes))
-        found = list(syllabi.mistakes(syllabi.read(tmp_path / "p.md"), COURSE, SOURCES))
+        found = list(syllabi.mistakes(syllabi.read(tmp_path / "p.md"), COURSE, sources))
         assert len(found) == mistakes, found
     assert all("its sections count 3" in text for text in found)
     # Read only, the same sections are quickly done.
     (tmp_path / "p.md").write_text(line.format(20).replace("Work on", "Show"))
-    assert not list(syllabi.mistakes(syllabi.read(tmp_path / "p.md"), COURSE, SOURCES))
+    assert not list(syllabi.mistakes(syllabi.read(tmp_path / "p.md"), COURSE, sources))
 
 
-def test_every_section_that_a_syllabus_links_to_has_cells():
-    lessons = {source.lesson.id: source for source in SOURCES}
+def test_every_section_that_a_syllabus_links_to_has_cells(sources):
+    lessons = {source.lesson.id: source for source in sources}
     for page in PAGES:
         for row in read(page):
             assert all(syllabi.part(lessons[id], section) for id, section in row.links if section)

@@ -8,26 +8,34 @@ import re
 import pytest
 
 from conftest import REPOSITORY
+from gpucourse.course.registry import load_course
 from gpucourse.exercises.checks import read_exercises
 from gpucourse.publish import notebooks, pages, slides, syllabi, three_hours
 from gpucourse.publish.execution import execute
 from gpucourse.publish.needed_cells import set_up
 from gpucourse.publish.questions import asked
 from gpucourse.publish.showcase import Shown
-from gpucourse.publish.source import read_course
 
-COURSE, SOURCES = read_course(REPOSITORY)
-LESSONS = {source.lesson.id: source for source in SOURCES}
-TUTORIAL = three_hours.read_tutorial(COURSE, SOURCES)
+COURSE = load_course(REPOSITORY)
 ROWS = syllabi.read(REPOSITORY / syllabi.FOLDER / "three_hours.md")
 
 
 @pytest.fixture(scope="module")
-def notebook():
-    return notebooks.lecture_notebook(COURSE, TUTORIAL)
+def lessons(sources):
+    return {source.lesson.id: source for source in sources}
 
 
-def test_its_parts_are_those_of_the_timetable_in_their_order(notebook):
+@pytest.fixture(scope="module")
+def tutorial(sources):
+    return three_hours.read_tutorial(COURSE, sources)
+
+
+@pytest.fixture(scope="module")
+def notebook(tutorial):
+    return notebooks.lecture_notebook(COURSE, tutorial)
+
+
+def test_its_parts_are_those_of_the_timetable_in_their_order(notebook, lessons):
     headings = [cell.source for cell in notebook.cells if re.match(r"# \d:\d\d · ", cell.source)]
     assert [heading.split(" · ")[0] for heading in headings] == [
         f"# {row.start // 60}:{row.start % 60:02}" for row in ROWS
@@ -35,7 +43,7 @@ def test_its_parts_are_those_of_the_timetable_in_their_order(notebook):
     text = "\n".join(cell.source for cell in notebook.cells)
     for row in ROWS:
         for id, section in row.links:
-            first = syllabi.part(LESSONS[id], section)[0].source
+            first = syllabi.part(lessons[id], section)[0].source
             assert re.search(r"^## .*", first, re.MULTILINE)[0] in text, (id, section)
     assert "Run All Above" not in text
     page = (REPOSITORY / syllabi.FOLDER / "three_hours.md").read_text(encoding="utf-8")
@@ -51,8 +59,8 @@ def test_hidden_tests_notes_and_answers_to_write_are_not_in_it(notebook):
     assert "NotImplementedError()" not in review
 
 
-def test_set_up_is_what_a_section_needs_and_no_more():
-    lesson = LESSONS["03_numba_cuda"]
+def test_set_up_is_what_a_section_needs_and_no_more(lessons):
+    lesson = lessons["03_numba_cuda"]
     (exercise,) = [cell for cell in lesson.cells if cell.name == "launch-ways"]
     names = [cell.name for cell in set_up(lesson, [exercise])]
     first = next(cell.name for cell in lesson.cells if cell.kind == "code")
@@ -76,9 +84,9 @@ def test_a_review_has_the_answers_and_not_the_tasks_again(notebook):
     assert text.count("## 1. Which slot?") == 2
 
 
-def test_what_is_true_of_the_whole_lesson_only_is_left_out(notebook):
+def test_what_is_true_of_the_whole_lesson_only_is_left_out(notebook, sources):
     text = "\n".join(cell.source for cell in notebook.cells)
-    whole = [cell.source for source in SOURCES for cell in source.cells if "whole" in cell.tags]
+    whole = [cell.source for source in sources for cell in source.cells if "whole" in cell.tags]
     assert len(whole) >= 4 and not any(source in text for source in whole)
     assert "first exercise" not in text and "write kernels of three kinds" not in text
 
@@ -93,7 +101,7 @@ def test_what_a_part_speaks_of_stands_above_it(notebook):
 
 
 @pytest.mark.rehearsal
-def test_it_runs_from_top_to_bottom(notebook):
+def test_it_runs_from_top_to_bottom(notebook, lessons):
     """What fails is what a lecture breaks on purpose, and the tests of steps not written yet."""
     done = execute(notebook, REPOSITORY / "lectures")
     failed = [
@@ -110,16 +118,16 @@ def test_it_runs_from_top_to_bottom(notebook):
         notebooks.cell_id(made, f"{row.start // 60}:{row.start % 60:02}/{id}/{cell.name}")
         for row in ROWS
         for id, section in row.links
-        for cell in syllabi.part(LESSONS[id], section)
+        for cell in syllabi.part(lessons[id], section)
         if asked(cell)
     ]
     assert len(questions) >= 12 and ran >= set(questions)
 
 
-def test_its_slides_have_each_part_and_no_set_up():
+def test_its_slides_have_each_part_and_no_set_up(tutorial):
     """Answers to what the room writes come after their tasks; what folds away is on no slide."""
     template = (REPOSITORY / "docs" / "site" / "deck.html").read_text(encoding="utf-8")
-    shown = Shown(TUTORIAL, notebooks.solution(COURSE, TUTORIAL))
+    shown = Shown(tutorial, notebooks.solution(COURSE, tutorial))
     text = slides.deck(shown, template, COURSE.title, {}, "https://host/repo")
     parts = re.findall(r"<h1>(\d:\d\d) · ", text)
     assert parts == [f"{row.start // 60}:{row.start % 60:02}" for row in ROWS]
@@ -132,12 +140,12 @@ def test_its_slides_have_each_part_and_no_set_up():
     work = words[words.index("1:25 · Work on project 1", words.index("0:00 · ")) :]
     assert work.index("raise NotImplementedError()") < work.index("One answer")
     assert words.count("One answer") == sum(
-        notebooks.starter(cell) is not None for cell in TUTORIAL.cells
+        notebooks.starter(cell) is not None for cell in tutorial.cells
     )
 
 
-def test_its_page_has_answers_and_hints_behind_folds():
-    shown = Shown(TUTORIAL, notebooks.solution(COURSE, TUTORIAL))
+def test_its_page_has_answers_and_hints_behind_folds(tutorial):
+    shown = Shown(tutorial, notebooks.solution(COURSE, tutorial))
     exercises = read_exercises(COURSE.checks(COURSE.lesson("01_fill_a_histogram")))
     cells = pages.lesson_page(shown, "Run it.", exercises).cells
     (task,) = [
