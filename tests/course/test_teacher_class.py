@@ -221,7 +221,7 @@ def made(tmp_path_factory, repository) -> Made:
     made.hand_in("syntax-error", 27.0, made.right(**SYNTAX_ERROR))
     made.hand_in("endless", 22.0, made.right(**ENDLESS))
     made.hand_in("helper-and-import", 25.0, made.right(helped, **HELPED))
-    made.hand_in("stripped", 0.0, made.right(stripped))
+    made.hand_in("stripped", ALL, made.right(stripped))
     made.hand_in("truncated", 0.0, json.dumps(made.right()).encode()[:3000])
     made.hand_in("zip", 0.0, b"PK\x05\x06" + b"\0" * 18, name="work.zip")
     made.hand_in("script", 0.0, b"print(1)\n", name="work.py")
@@ -261,7 +261,7 @@ def test_unknown_times_are_named_and_known_ones_are_not(made):
         ("again", f"'{PROJECT} (1).ipynb' here"),
         ("own-name", "'Hausaufgabe 1.ipynb' here"),
         ("from-colab", f"'project_{PROJECT}.ipynb' here"),
-        ("stripped", "None of the cells of"),
+        ("stripped", "has left out their metadata. 11 of 11 were found"),
         ("truncated", "not valid JSON"),
         ("zip", "'work.zip': hand in the notebook itself"),
         ("script", "'work.py': hand in the notebook itself"),

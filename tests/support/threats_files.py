@@ -177,7 +177,7 @@ ATTEMPTS = [
         "doubled-answer",
         "has an answer cell twice",
         change=double_up("double"),
-        says="occurs 2 times",
+        says="2 times with the same text; it counts once",
     ),
     attempt(
         34,

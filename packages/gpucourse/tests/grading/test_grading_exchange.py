@@ -346,7 +346,7 @@ expect_equal(found, (other * 7919 + np.arange(40) * 104729) % 10007, "does not f
 @pytest.mark.parametrize(
     ("source", "told"), [(MIX, ""), (TIMED, "does not follow the device")], ids=["honest", "timed"]
 )
-def test_threat_101_the_time_of_a_launch_tells_the_host_what_the_device_was_given(
+def test_threat_117_the_time_of_a_launch_tells_the_host_what_the_device_was_given(
     server, source, told
 ):
     verdict = grade(MIXED, submitted(MIXED, mix=source), server, "5eed" * 8)

@@ -113,7 +113,9 @@ def test_threat_34_of_duplicated_cells_the_last_counts(assignment):
     cells.append(copy)
     taken = take(cells, assignment)
     assert "second" in taken.sources["double"]
-    assert any("occurs 2 times" in notice for notice in taken.notices)
+    (notice,) = taken.notices
+    number = len(cells)
+    assert f"cells 3 and {number}. The lower one was graded" in notice
 
 
 @pytest.mark.parametrize("empty", ["", "\n  \n", "the starter"])
@@ -124,7 +126,7 @@ def test_threat_82_an_empty_copy_does_not_win_over_an_answer(assignment, empty):
     cells.append(copy)
     taken = take(cells, assignment)
     assert "mine" in taken.sources["double"]
-    assert any("the last one with an answer in it was graded" in told for told in taken.notices)
+    assert taken.notices == []
 
 
 def test_threat_35_edited_points_are_the_instructors_again(assignment):
@@ -213,7 +215,8 @@ def test_cells_of_impossible_types_are_ignored(assignment):
     taken = take(cells, assignment)
     assert taken.sources["double"] == assignment.starters["double"]
     assert any("'double' holds no text" in notice for notice in taken.notices)
-    assert any("'total' is missing" in notice for notice in taken.notices)
+    # Known by the identity that Jupyter gives each cell.
+    assert "values.sum()" in taken.sources["total"]
 
 
 def test_threat_41_size_is_capped_before_parsing(assignment, tmp_path):
@@ -280,7 +283,7 @@ def test_which_of_two_cells_is_the_answer_is_not_guessed(assignment):
     cells += [own(ANSWER), own(ANSWER.replace("2", "3"))]
     taken = take(cells, assignment)
     assert taken.sources["double"] == assignment.starters["double"]
-    assert f"cell {len(cells) - 1}, {len(cells)}" in taken.notices[0]
+    assert f"cells {len(cells) - 1} and {len(cells)}" in taken.notices[0]
     assert "not graded" in taken.notices[0]
 
 

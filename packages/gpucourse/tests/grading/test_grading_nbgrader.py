@@ -169,7 +169,7 @@ def test_reasons_say_what_to_do(course):
     assert "not valid JSON" in course.feedback("cut")
     assert "mine (2).ipynb" in course.feedback("renamed")
     assert "is a link" in course.feedback("linked")
-    assert "occurs 3 times" in course.feedback("twice")
+    assert "3 times with the same text" in course.feedback("twice")
     # What kept everything from running is said once, above the table of tests.
     above, table = course.feedback("cut").split('<table class="gpuc-results">')
     assert "not valid JSON" in above and "not valid JSON" not in table.split("</table>")[0]

@@ -143,7 +143,7 @@ def damaged(assignment: Assignment, path: Path) -> list[Expected]:
             "duplicated-cell",
             having(lambda cells: cells.insert(last, dict(cells[last]))),
             (),
-            f"'{name}' occurs 2 times",
+            f"'{name}' is in the notebook 2 times",
         ),
         Expected(
             "deleted-test",

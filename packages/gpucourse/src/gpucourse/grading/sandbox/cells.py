@@ -15,14 +15,13 @@ import re
 from pathlib import PurePosixPath
 from types import CodeType
 
+from gpucourse.grading.submission.statements import parts_of, read_on
+
 # A folder that exists nowhere: such a file can only be a cell.
 CELLS = PurePosixPath("/notebook cells")
 ASSIGNED = re.compile(r"\w[\w.\[\], ]*=\s*[%!]")
 # A name, or what lies in it, with a question mark: a comment or a text may end with one too.
 HELP = re.compile(r"%{0,2}[\w*.\[\]]+\?\??")
-# What keeps a statement open at the end of a line: quotes, brackets, a backslash.
-QUOTES = ("'", '"', "'''", '"""')
-OPENING = re.compile(r"""#|'{3}|"{3}|\\.?|['"()\[\]{}]""")
 # Magics that run their cell as it stands, and do something around it.
 WRAPPING = frozenset({"time", "capture", "prun", "debug", "gpu_report"})
 TIMED = re.compile(r"%time\s+(?!-)(?=\S)")
@@ -71,7 +70,7 @@ def without_magics(source: str) -> tuple[str, list[str]]:
     for number, line in enumerate(lines):
         text = line.strip()
         if opened:
-            _read_on(line, opened)
+            read_on(line, opened)
             continue
         indent = line[: len(line) - len(line.lstrip())]
         if TIMED.match(text):
@@ -81,32 +80,13 @@ def without_magics(source: str) -> tuple[str, list[str]]:
             lines[number] = f"{indent}pass  # {text}"
             removed.append(text)
         else:
-            _read_on(line, opened)
+            read_on(line, opened)
     return "\n".join(lines), removed
 
 
-def _read_on(line: str, opened: list[str]) -> None:
-    """Update `opened` from the start of a line to its end.
-
-    It has the quotes, brackets and backslash that are open.
-    """
-    if opened and opened[-1] == "\\":
-        opened.pop()
-    for piece in OPENING.findall(line):
-        last = opened[-1] if opened else ""
-        if last in QUOTES:
-            # Three of the quotes that a text of one ends with: its end and an empty text.
-            if piece == last or piece == 3 * last:
-                opened.pop()
-        elif piece == "#":
-            break
-        elif piece not in ")]}":
-            if not piece.startswith("\\") or piece == "\\":
-                opened.append(piece)
-        elif opened:
-            opened.pop()
-    if opened and opened[-1] in QUOTES[:2] and not line.endswith("\\"):
-        opened.pop()  # an error, which Python names
+def magics(source: str) -> list[str]:
+    """Return the lines of an answer that are not Python, in all its parts."""
+    return [line for _, part in parts_of(source) for line in without_magics(part)[1]]
 
 
 def wraps(magic: str) -> bool:
@@ -125,10 +105,38 @@ def run(source: str, grade_id: str, namespace: dict) -> object:
     """Run a cell in `namespace`; the value of its last line if that is an expression.
 
     As in IPython, ``await`` may stand outside of functions, and ``from __future__ import …`` holds
-    in later cells.
+    in later cells. The parts of an answer run as cells do: one that fails stops no other, and those
+    that lack a name run once more at the end, as a notebook's cells run in any order.
     """
-    source, _ = without_magics(source)
-    remember(grade_id, source)
+    parts = [(above, without_magics(part)[0]) for above, part in parts_of(source)]
+    remember(grade_id, "\n".join(part for _, part in parts))
+    texts = ["\n" * above + part for above, part in parts]
+    if len(texts) == 1:
+        return _run_part(texts[0], grade_id, namespace)
+    value, failed = _run_all(texts, grade_id, namespace)
+    lacking = [text for text, error in failed if isinstance(error, NameError)]
+    if lacking:
+        _, again = _run_all(lacking, grade_id, namespace)
+        failed = [one for one in failed if one[0] not in lacking] + again
+    if failed:
+        raise failed[0][1]
+    return value
+
+
+def _run_all(
+    texts: list[str], grade_id: str, namespace: dict
+) -> tuple[object, list[tuple[str, Exception]]]:
+    """Return the value of the last text, and those that failed."""
+    value, failed = None, []
+    for text in texts:
+        try:
+            value = _run_part(text, grade_id, namespace)
+        except Exception as error:
+            failed.append((text, error))
+    return value, failed
+
+
+def _run_part(source: str, grade_id: str, namespace: dict) -> object:
     filename = filename_of(grade_id)
     tree = ast.parse(source, filename)
     last = None

@@ -193,8 +193,9 @@ class Worker:
 
     def define(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Run one cell; say which of its lines are not Python, whatever becomes of it."""
-        source, magics = cells.without_magics(request["source"])
-        told: dict = {"magics": [line[:MESSAGE_LENGTH] for line in magics[:MAGICS]]}
+        source = request["source"]
+        magics = cells.magics(source)[:MAGICS]
+        told: dict = {"magics": [line[:MESSAGE_LENGTH] for line in magics]}
         try:
             cells.run(source, request["cell"], self.namespace)
         except BaseException as error:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.submission.answers import answers_in
 from gpucourse.grading.submission.assignment import Assignment
-from gpucourse.grading.submission.reading import Unreadable, grade_id_of, read_cells
+from gpucourse.grading.submission.reading import Unreadable, read_cells
 from gpucourse.grading.verdict import as_text, digest
 
 # Notebooks in a submission that are looked into.
@@ -31,11 +32,10 @@ class Found:
     fault: str = ""
 
 
-def belongs(cells: Iterable[dict], assignment: Assignment) -> bool:
-    """Return True if more than half of the assignment's answer cells are among `cells`."""
-    wanted = {cell.grade_id for cell in assignment.solutions}
-    given = {grade_id_of(cell) for cell in cells}
-    return bool(wanted) and len(wanted & given) > len(wanted) / 2
+def belongs(cells: Sequence[dict], assignment: Assignment) -> bool:
+    """Return True if more than half of the assignment's answers are among `cells`."""
+    wanted = len(assignment.solutions)
+    return bool(wanted) and len(answers_in(cells, assignment)) > wanted / 2
 
 
 def find(folder: Path, assignment: Assignment, names: Collection[str], limits: Limits) -> Found:
@@ -106,14 +106,7 @@ def _answers(path: Path, assignment: Assignment, limits: Limits) -> str | None:
         return None
     if not belongs(cells, assignment):
         return None
-    wanted = {cell.grade_id for cell in assignment.solutions}
-    return digest(
-        *(
-            f"{grade_id_of(cell)}\n{cell.get('source')!r}"
-            for cell in cells
-            if grade_id_of(cell) in wanted
-        )
-    )
+    return digest(*(f"{name}\n{text}" for name, text in answers_in(cells, assignment).items()))
 
 
 def _listed(paths: Iterable[Path]) -> str:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +18,11 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.submission.answers import FORGOTTEN, MISSING, Submitted
 from gpucourse.grading.submission.assignment import (
     SOLUTION,
     TEST,
     Assignment,
-    AssignmentCell,
     role_of,
 )
 from gpucourse.grading.submission.inert import inert
@@ -40,36 +38,8 @@ from gpucourse.grading.verdict import digest
 
 # Characters that make text read in another order than it runs (Unicode TR 36, "Trojan Source").
 BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-# Lines that define names at the top level.
-DEFINITION = re.compile(r"(?:async +)?(?:def|class) +(\w{1,100})\b")
-IMPORT = re.compile(r"(?:from +[\w.]+ +)?import +(.+)")
-ASSIGNMENT = re.compile(r"([A-Za-z_][\w, ()\[\]*]*)(?::[^=]*)?=(?!=)")
-WORD = re.compile(r"\b\w{1,100}\b")
-# So much of what is not graded is looked at for them, and so many are remembered.
+# So many names of cells that are not graded are remembered.
 STRAY_NAMES = 1000
-_MISSING = (
-    "The answer cell '{name}' is missing (deleted, or copied without its identity). It was "
-    "graded as released. Write into the original cell of a fresh copy."
-)
-
-
-def names_defined(source: str) -> set[str]:
-    """Names that running `source` would define at the top level, as its lines look.
-
-    Read line by line, without Python's parser: that takes a kilobyte for each two characters, and
-    this is the grader's own process.
-    """
-    names: set[str] = set()
-    for line in source.splitlines():
-        if (found := DEFINITION.match(line)) is not None:
-            names.add(found[1])
-        elif (found := IMPORT.match(line)) is not None:
-            for part in found[1].strip("( )").split(","):
-                name = part.split(" as ")[-1].split(".")[0].strip()
-                names |= {name} if name.isidentifier() else set()
-        elif (found := ASSIGNMENT.match(line)) is not None:
-            names |= {name for name in WORD.findall(found[1]) if name.isidentifier()}
-    return names
 
 
 @dataclass
@@ -133,133 +103,58 @@ def ingest_file(
 def ingest_cells(
     cells: list[dict], assignment: Assignment, limits: Limits, versions: Sequence[Version] = ()
 ) -> Ingested:
-    """Take the solution cells out of `cells` and say in words what else was found."""
+    """Take the answers out of `cells` and say in words what else was found."""
     notices: list[str] = []
-    found: dict[str, list[dict]] = defaultdict(list)
-    for cell in cells:
-        if grade_id := grade_id_of(cell):
-            found[grade_id].append(cell)
-
-    sources: dict[str, str] = {}
     handed_out = [Version.of(assignment.released), *versions]
+    submitted = Submitted(cells, assignment, handed_out, limits.cell_bytes)
+    found = {
+        name: [cells[cell.number - 1] for cell in copies]
+        for name, copies in submitted.named.items()
+    }
     began = origin(found, handed_out)
     lacks = [cell.grade_id for cell in assignment.solutions if cell.grade_id not in began.cells]
+    sources = dict(assignment.starters)
+    taken: set[int] = set()
+    answered = 0
     for wanted in assignment.solutions:
-        sources[wanted.grade_id] = _take(
-            wanted, found, assignment, limits, notices, handed_out, lacks
-        )
-    own = {name for version in handed_out for name in version.cells}
-    strays = _strays(cells, own, limits)
-    for wanted in assignment.solutions:
-        name, starter = wanted.grade_id, assignment.starters[wanted.grade_id]
-        if wanted.cell_type == "code" and sources[name].strip() == starter.strip():
-            sources[name] = _beside(name, starter, strays, cells, notices)
-    notices += _changed_tests(found, assignment, handed_out, began)
+        name = wanted.grade_id
+        answer = submitted.answer(wanted)
+        notices += answer.notices
+        answered += answer.present or answer.source is not None
+        taken |= {*answer.cells}
+        if answer.source is None:
+            if not answer.present and name not in lacks:
+                notices.append(MISSING.format(name=name))
+        elif len(answer.source.encode()) > limits.cell_bytes:
+            notices.append(
+                f"The answer '{name}' is larger than {limits.cell_bytes // 1000} kB; it was graded "
+                "as released."
+            )
+        else:
+            sources[name] = _readable(name, answer.source, notices)
+    if submitted.forgotten and answered:
+        all_of_them = len(assignment.solutions)
+        notices.insert(0, FORGOTTEN.format(found=answered, all=all_of_them))
+    if not submitted.forgotten:
+        notices += _changed_tests(found, assignment, handed_out, began)
+    strays = _strays(submitted, taken)
     ingested = Ingested(
         sources,
         notices,
         lacks=[name for name in lacks if name not in found],
-        strays={name: f"cell {min(places)}" for name, places in strays.items()},
+        strays={name: f"cell {number}" for name, number in strays.items()},
     )
-    if not found:
+    if not found and not answered:
         ingested.fault = (
             f"None of the cells of {assignment.name!r} are in this notebook. Is it the right "
             "file? Start from the released notebook and write into its answer cells."
         )
-    elif assignment.having(SOLUTION) and not any(s.grade_id in found for s in assignment.solutions):
+    elif assignment.having(SOLUTION) and not answered:
         ingested.fault = (
-            "All answer cells were deleted. Copy your answers into a fresh copy of the notebook."
+            "All answer cells were deleted, and no other cell holds an answer. Copy your answers "
+            "into a fresh copy of the notebook."
         )
     return ingested
-
-
-def _take(
-    wanted: AssignmentCell,
-    found: dict[str, list[dict]],
-    assignment: Assignment,
-    limits: Limits,
-    notices: list[str],
-    handed_out: Sequence[Version],
-    lacks: list[str],
-) -> str:
-    """Return the student's source for one solution cell.
-
-    It is the starter where there is none to take, also where the source is another version's
-    starter.
-    """
-    name = wanted.grade_id
-    starter = assignment.starters[name]
-    copies = found.get(name, [])
-    starters = {
-        "",
-        starter.strip(),
-        *(version.cells[name].source.strip() for version in handed_out if name in version.cells),
-    }
-    if not copies and name in lacks:
-        return starter
-    if not copies:
-        notices.append(_MISSING.format(name=name))
-        return starter
-    # A copy without an answer in it, pasted by mistake, does not take the answer's place.
-    written = [cell for cell in copies if (source_of(cell) or "").strip() not in starters]
-    cell = (written or copies)[-1]
-    if len(copies) > 1:
-        which = "last one" if cell is copies[-1] else "last one with an answer in it"
-        notices.append(
-            f"The answer cell '{name}' occurs {len(copies)} times; the {which} was graded. "
-            "Delete the others."
-        )
-    if cell.get("cell_type") != wanted.cell_type:
-        notices.append(
-            f"The cell '{name}' was changed to another type; it was graded as "
-            f"{'code' if wanted.cell_type == 'code' else 'text'}, as released."
-        )
-    source = source_of(cell)
-    if source is None:
-        notices.append(f"The cell '{name}' holds no text; it was graded as released.")
-        return starter
-    if len(source.encode()) > limits.cell_bytes:
-        notices.append(
-            f"The cell '{name}' is larger than {limits.cell_bytes // 1000} kB; it was graded as "
-            "released."
-        )
-        return starter
-    if source.strip() in starters - {""}:
-        return starter
-    return _readable(name, source, notices)
-
-
-def _beside(
-    name: str, starter: str, strays: dict[str, set[int]], cells: list[dict], notices: list[str]
-) -> str:
-    """Return the only cell without identity that defines what an untouched answer should.
-
-    The starter, with a notice, where several cells define some of it.
-    """
-    wanted = [
-        found[1] for line in starter.splitlines() if (found := DEFINITION.match(line)) is not None
-    ]
-    places = set().union(*(strays.get(one, ()) for one in wanted))
-    if not places:
-        return starter
-    if len(places) == 1 and all(one in strays for one in wanted):
-        (number,) = places
-        missing = _MISSING.format(name=name)
-        state = "missing" if missing in notices else "as it was released"
-        notices[:] = [notice for notice in notices if notice != missing]
-        source = source_of(cells[number - 1]) or ""
-        notices.append(
-            f"The answer cell '{name}' is {state}. Its answer was found in cell {number}, a cell "
-            "of your own, and graded. Write into the answer cell itself."
-        )
-        return _readable(name, source, notices)
-    where = ", ".join(map(str, sorted(places)[:5]))
-    notices.append(
-        f"What the answer cell '{name}' is to define stands in cells of your own (cell {where}), "
-        "which are not graded, because which of them is the answer is not clear. Move it into the "
-        "answer cell."
-    )
-    return starter
 
 
 def _readable(name: str, source: str, notices: list[str]) -> str:
@@ -302,6 +197,8 @@ def _changed_tests(
             elif len(copies) > 1:
                 notices.append(f"The {what} cell '{name}' was duplicated; it counts once.")
         for cell in copies:
+            if grade_id_of(cell) != name:
+                continue
             given = cell["metadata"]["nbgrader"]
             if all(
                 any(given.get(key) != one.metadata.nbgrader.get(key) for key in KEYS)
@@ -314,23 +211,15 @@ def _changed_tests(
     return notices
 
 
-def _strays(cells: list[dict], own: set[str], limits: Limits) -> dict[str, set[int]]:
-    """Return names defined in ungraded cells, and the numbers of these cells, from 1.
-
-    `own` are the assignment's cells, by grade_id.
-    """
-    strays: dict[str, set[int]] = {}
-    left = limits.cell_bytes
-    for number, cell in enumerate(cells, start=1):
-        if cell.get("cell_type") != "code" or grade_id_of(cell) in own:
+def _strays(submitted: Submitted, taken: set[int]) -> dict[str, int]:
+    """Return names defined in ungraded cells, and the number of the first of these."""
+    strays: dict[str, int] = {}
+    for cell in submitted.cells:
+        if cell.name or cell.number in taken:
             continue
-        source = source_of(cell) or ""
-        left -= len(source)
-        if left < 0:
-            break
-        for name in sorted(names_defined(source)):
-            if name in strays or len(strays) < STRAY_NAMES:
-                strays.setdefault(name, set()).add(number)
+        for name in sorted(cell.defined):
+            if len(strays) < STRAY_NAMES:
+                strays.setdefault(name, cell.number)
     return strays
 
 

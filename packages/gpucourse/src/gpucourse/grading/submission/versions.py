@@ -24,18 +24,20 @@ KEYS = ("points", "grade", "solution", "locked")
 
 @dataclass(frozen=True)
 class Version:
-    """The cells with a grade_id of one notebook as it was handed out."""
+    """One notebook as it was handed out: cells with a grade_id, and the text of the others."""
 
     cells: Mapping[str, NotebookNode]
+    # Each whole, without blanks around it; and all prose, which some editors cut in pieces.
+    texts: frozenset[str] = frozenset()
+    prose: str = ""
 
     @classmethod
     def of(cls, notebook: NotebookNode) -> Version:
+        others = [cell for cell in notebook.cells if not _grade_id(cell)]
         return cls(
-            {
-                cell.metadata.nbgrader.grade_id: cell
-                for cell in notebook.cells
-                if cell.metadata.get("nbgrader", {}).get("grade_id")
-            }
+            {_grade_id(cell): cell for cell in notebook.cells if _grade_id(cell)},
+            frozenset(cell.source.strip() for cell in others),
+            "\n\n".join(cell.source for cell in others if cell.cell_type != "code"),
         )
 
     @property
@@ -64,6 +66,10 @@ class Version:
             if role_of(cell) != SOLUTION
         )
         return kept, -sum(name not in found for name in self.cells)
+
+
+def _grade_id(cell: NotebookNode) -> str:
+    return str(cell.metadata.get("nbgrader", {}).get("grade_id") or "")
 
 
 def origin(found: Mapping[str, list[dict]], versions: Sequence[Version]) -> Version:

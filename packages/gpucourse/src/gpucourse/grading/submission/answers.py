@@ -1,0 +1,465 @@
+"""Which cells of a submitted notebook are the answer to an answer cell.
+
+Mostly the one cell with its ``grade_id``. But JupyterLab's *Split Cell* copies the ``grade_id`` to
+both halves, other editors give none to one of them, converters leave the metadata out, and people
+merge cells or write into a new one. Whatever defines what an answer cell is to define is found
+here, and its parts become one text in the order of the notebook. Only where two cells hold two
+answers to one question is their author asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.submission.assignment import SOLUTION, Assignment, AssignmentCell
+from gpucourse.grading.submission.reading import grade_id_of, source_of
+from gpucourse.grading.submission.statements import (
+    definitions,
+    is_stub,
+    joined,
+    names_defined,
+    names_used,
+    needed,
+    top_level,
+)
+from gpucourse.grading.submission.versions import Version
+
+# So many cells above and below an answer are looked at for its parts.
+NEAR = 40
+# Prose of the course's in pieces, as some editors keep it, is recognised from this length on.
+PIECE = 20
+MISSING = (
+    "The answer cell '{name}' is missing, and no other cell holds its answer. It was graded as "
+    "released. Write into the original cell of a fresh copy."
+)
+FORGOTTEN = (
+    "The cells of this notebook do not say which answers they are: a converter or another editor "
+    "has left out their metadata. {found} of {all} were found all the same, by what they define "
+    "and where they are, and graded. Hand in the notebook as Jupyter saves it."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a submitted notebook, numbered from 1.
+
+    `name` is the grade_id of the cell of the assignment that it is, by its metadata, its identity
+    or its text; empty for a cell of the student's own, and for prose and plots of the course's,
+    which are `given`.
+    """
+
+    number: int
+    kind: str
+    source: str | None
+    name: str
+    marked: bool
+    given: bool
+
+    @property
+    def own(self) -> bool:
+        """Return True for a cell that the assignment does not have."""
+        return not self.name and not self.given
+
+    @property
+    def text(self) -> str:
+        return self.source or ""
+
+    @cached_property
+    def defined(self) -> set[str]:
+        return names_defined(self.text) if self.kind == "code" else set()
+
+
+@dataclass
+class Answer:
+    """The text of one answer, and what to say of how it was found."""
+
+    source: str | None = None
+    notices: list[str] = field(default_factory=list)
+    # Numbers of the cells that it was taken from.
+    cells: tuple[int, ...] = ()
+    # Its cell is there, as it was handed out or with an answer in it.
+    present: bool = False
+
+
+class Submitted:
+    """The cells of a submitted notebook beside those of its assignment.
+
+    Parameters
+    ----------
+    versions
+        The assignment as it was handed out, today's first.
+    limit
+        So many characters of cells that are not answers are read for the names in them.
+    """
+
+    def __init__(
+        self, cells: Sequence[dict], assignment: Assignment, versions: Sequence[Version], limit: int
+    ) -> None:
+        self.assignment = assignment
+        self.versions = versions
+        names = {name for version in versions for name in version.cells}
+        marked = {grade_id_of(cell) for cell in cells} & names
+        self.forgotten = not marked
+        by_id: dict[str, str] = {}
+        by_text: dict[str, str] = {}
+        prose: list[str] = []
+        given: set[str] = set()
+        for version in versions:
+            for name, released in version.cells.items():
+                if name not in marked:
+                    by_id.setdefault(str(released.get("id")), name)
+                    by_text.setdefault(released.source.strip(), name)
+            given |= version.texts
+            prose.append(version.prose)
+        ids = {cell.get("id") for cell in assignment.released.cells} - {None}
+        left = limit
+        self.cells: list[Cell] = []
+        for number, cell in enumerate(cells, start=1):
+            name, kind, source = grade_id_of(cell), str(cell.get("cell_type")), source_of(cell)
+            text = (source or "").strip()
+            is_marked = name in names
+            if not is_marked:
+                id = cell.get("id")
+                name = by_id.get(id, "") if isinstance(id, str) else ""
+                name = name or by_text.get(text, "")
+            own = not name and not (
+                text in given
+                or (kind != "code" and cell.get("id") in ids)
+                or (kind != "code" and len(text) > PIECE and any(text in one for one in prose))
+            )
+            if own and kind == "code":
+                left -= len(text)
+                if left < 0:
+                    source = None
+            self.cells.append(Cell(number, kind, source, name, is_marked, not own and not name))
+        self.named: dict[str, list[Cell]] = {}
+        for one in self.cells:
+            if one.name:
+                self.named.setdefault(one.name, []).append(one)
+        # What the course's cells define: no cell of the student's is needed for it.
+        self.course = set().union(
+            *(names_defined(cell.source) for cell in assignment.cells if cell.role != SOLUTION),
+        )
+        self.wanted = {
+            cell.grade_id: definitions(assignment.starters[cell.grade_id])
+            for cell in assignment.solutions
+        }
+        self.places: dict[str, list[Cell]] = {}
+        for one in self.cells:
+            if not one.given:
+                for name in one.defined:
+                    self.places.setdefault(name, []).append(one)
+
+    def answer(self, wanted: AssignmentCell) -> Answer:
+        """Return the answer to the answer cell `wanted`; without a source where there is none."""
+        return self._code(wanted) if wanted.cell_type == "code" else self._prose(wanted)
+
+    # --- code -----------------------------------------------------------------------------------
+
+    def _code(self, wanted: AssignmentCell) -> Answer:
+        name = wanted.grade_id
+        copies = self.named.get(name, [])
+        answer = Answer(present=bool(copies))
+        code = [cell for cell in copies if cell.kind == "code"]
+        to_define = self.wanted[name]
+        lacking = to_define - _answered(cell.text for cell in code)
+        if code and lacking:
+            code = [cell for cell in copies if cell in code or definitions(cell.text) & lacking]
+        if copies and not code:
+            code = copies
+            answer.notices.append(
+                f"The cell '{name}' was changed to another type; it was graded as code, as "
+                "released."
+            )
+        parts = {cell.number: cell.text for cell in self._written(code, name)}
+        if copies and all(cell.source is None for cell in copies):
+            answer.notices.append(f"The cell '{name}' holds no text; it was graded as released.")
+        if (times := max(Counter(cell.text for cell in code).values(), default=1)) > 1 and parts:
+            answer.notices.append(
+                f"The answer cell '{name}' is in the notebook {times} times with the same text; it "
+                "counts once."
+            )
+        parts = self._with_lacking(name, parts, copies, answer)
+        if not parts:
+            return answer
+        self._add_helpers(name, parts, copies)
+        asked = self._without_superseded(parts)
+        answer.cells = tuple(sorted(parts.keys() - {0}))
+        answer.source = self._joined(parts)
+        self._say(name, answer, copies, asked)
+        return answer
+
+    def _written(self, copies: Iterable[Cell], name: str) -> list[Cell]:
+        """Return the cells in which the student wrote something, each text once."""
+        starters = self._starters(name)
+        texts: dict[str, Cell] = {}
+        for cell in copies:
+            if cell.text.strip() not in starters:
+                texts[cell.text.strip()] = cell
+        return sorted(texts.values(), key=lambda cell: cell.number)
+
+    def _starters(self, name: str) -> set[str]:
+        texts = {
+            version.cells[name].source.strip() for version in self.versions if name in version.cells
+        }
+        return texts | {"", self.assignment.starters[name].strip()}
+
+    def _with_lacking(
+        self, name: str, parts: dict[int, str], copies: list[Cell], answer: Answer
+    ) -> dict[int, str]:
+        """Return `parts` and the cells that define what they lack of the answer."""
+        lacking = self.wanted[name] - _answered(parts.values())
+        if not lacking:
+            return parts
+        near = {cell.number for cell in self._near(name, copies)}
+        found: dict[int, set[str]] = {}
+        unclear: set[int] = set()
+        for one in sorted(lacking):
+            places = [
+                cell
+                for cell in self.places.get(one, [])
+                if cell.number not in parts
+                and cell.name != name
+                and one in names_defined(cell.text) - _stubs(cell.text)
+            ]
+            places = [cell for cell in places if cell.number in near] or places
+            texts = {cell.text.strip() for cell in places}
+            if len(texts) == 1:
+                found.setdefault(places[-1].number, set()).add(one)
+            elif places:
+                unclear |= {cell.number for cell in places}
+        if unclear:
+            answer.notices.append(
+                f"What the answer cell '{name}' is to define is defined in several cells of your "
+                f"own ({_numbers(sorted(unclear))}), which are not graded, because which of them "
+                "is the answer is not clear. Copy the one that counts into the answer cell."
+            )
+            return parts
+        if not found:
+            return parts
+        more = dict(parts)
+        if not parts and set().union(*found.values()) != lacking:
+            # What was handed out beside the stub is needed too.
+            more[copies[-1].number if copies else 0] = self.assignment.starters[name]
+        for number, names in found.items():
+            cell = self.cells[number - 1]
+            more[number] = self._of(cell, name, names)
+        return more
+
+    def _of(self, cell: Cell, name: str, names: set[str]) -> str:
+        """Return the text of another cell that belongs to the answer."""
+        role = next((one.role for one in self.assignment.cells if one.grade_id == cell.name), "")
+        if role == SOLUTION:
+            return f"# {_quoted(names)}: in the cell '{cell.name}'."
+        others = set().union(*(more for other, more in self.wanted.items() if other != name))
+        if role or others & definitions(cell.text):
+            return needed(cell.text, names, self.course | others)
+        return cell.text
+
+    def _near(self, name: str, copies: Sequence[Cell]) -> list[Cell]:
+        """Return the student's own cells beside the answer cell, or where it was."""
+        if copies:
+            found: dict[int, Cell] = {}
+            for cell in copies[:NEAR]:
+                at = cell.number - 1
+                found |= {one.number: one for one in self._run(range(at - 1, at - 1 - NEAR, -1))}
+                found |= {one.number: one for one in self._run(range(at + 1, at + 1 + NEAR))}
+            return [found[number] for number in sorted(found)]
+        order = [self._at(cell) for cell in self.assignment.released.cells]
+        here = next(
+            n
+            for n, cell in enumerate(self.assignment.released.cells)
+            if cell.metadata.get("nbgrader", {}).get("grade_id") == name
+        )
+        above = next((at for at in reversed(order[:here]) if at is not None), None)
+        below = next((at for at in order[here + 1 :] if at is not None), None)
+        if above is None or below is None or above >= below:
+            return []
+        return [cell for cell in self.cells[above + 1 : min(below, above + NEAR)] if cell.own]
+
+    def _at(self, released: Mapping) -> int | None:
+        """Return the place of a released cell in the submission, or None."""
+        name = released["metadata"].get("nbgrader", {}).get("grade_id")
+        if name:
+            return self.named[name][0].number - 1 if name in self.named else None
+        return self._given_at.get(released["source"].strip())
+
+    @cached_property
+    def _given_at(self) -> dict[str, int]:
+        places: dict[str, int] = {}
+        for cell in self.cells:
+            if cell.given:
+                places.setdefault(cell.text.strip(), cell.number - 1)
+        return places
+
+    def _run(self, places: Iterable[int]) -> Iterable[Cell]:
+        """Return the student's own cells at `places`, up to the first of the assignment's."""
+        for at in places:
+            if not 0 <= at < len(self.cells) or not self.cells[at].own:
+                return
+            yield self.cells[at]
+
+    def _add_helpers(self, name: str, parts: dict[int, str], copies: list[Cell]) -> None:
+        """Add cells beside the answer that define what it uses and no graded cell defines."""
+        near = [
+            cell
+            for cell in self._near(name, copies or [self.cells[n - 1] for n in sorted(parts)])
+            if cell.kind == "code" and cell.number not in parts
+        ]
+        defined = self.course.union(*map(names_defined, parts.values()), *self.wanted.values())
+        while near:
+            used = set().union(*map(names_used, parts.values()))
+            more = [cell for cell in near if cell.defined & used - defined]
+            if not more:
+                return
+            for cell in more:
+                parts[cell.number] = cell.text
+                defined |= cell.defined
+            near = [cell for cell in near if cell.number not in parts]
+
+    @staticmethod
+    def _without_superseded(parts: dict[int, str]) -> list[tuple[int, int]]:
+        """Remove parts that others replace as a whole.
+
+        Return pairs of cells that hold two answers to one question, the earlier first.
+        """
+        answered = {number: names_defined(text) - _stubs(text) for number, text in parts.items()}
+        times = Counter(name for names in answered.values() for name in names)
+        later: dict[str, int] = {}
+        asked: dict[int, int] = {}
+        for number in sorted(parts, reverse=True):
+            names, mine = names_defined(parts[number]), answered[number]
+            for name in definitions(parts[number]) & mine & later.keys():
+                asked[number] = later[name]
+            if definitions(parts[number]) and (
+                names <= later.keys()
+                # What was handed out, and is answered in another part.
+                or (names - mine and all(times[name] > (name in mine) for name in names))
+            ):
+                del parts[number]
+                continue
+            for name in mine:
+                later.setdefault(name, number)
+        return sorted(asked.items())
+
+    @staticmethod
+    def _joined(parts: dict[int, str]) -> str:
+        """Return one text, in the order of the notebook.
+
+        A part that still has a stub of what another answers comes before that.
+        """
+        done = _answered(parts.values())
+        order = sorted(parts, key=lambda number: (not _stubs(parts[number]) & done, number))
+        return joined((number, parts[number]) for number in order)
+
+    def _say(
+        self, name: str, answer: Answer, copies: list[Cell], asked: list[tuple[int, int]]
+    ) -> None:
+        mine = [n for n in answer.cells if self.cells[n - 1].name == name]
+        others = [n for n in answer.cells if self.cells[n - 1].name != name]
+        for earlier, later in asked[:3]:
+            answer.notices.append(
+                f"Two cells answer '{name}' differently: cells {earlier} and {later}. The lower "
+                f"one was graded. If you meant the other, copy its text into cell {later}."
+            )
+        if self.forgotten:
+            return
+        if others and not mine:
+            state = "as it was released" if copies else "missing"
+            cells = _numbers(others)
+            own = "a cell" if len(others) == 1 else "cells"
+            answer.notices.append(
+                f"The answer cell '{name}' is {state}. Its answer was found in {cells}, {own} of "
+                "your own, and graded. Write into the answer cell itself."
+                if all(self.cells[n - 1].own for n in others)
+                else f"The answer cell '{name}' is {state}. Its answer was found in {cells} and "
+                "graded. Write into the answer cell itself."
+            )
+        elif others:
+            answer.notices.append(
+                f"A part of the answer '{name}' is in {_numbers(others)}, beside the answer "
+                "cell, and was graded with it. Move it into the answer cell, which every grader "
+                "reads."
+            )
+        elif len(mine) > 1 and not asked:
+            answer.notices.append(
+                f"The answer '{name}' is in {len(mine)} parts ({_numbers(mine)}), which were "
+                "graded as one. Edit > Merge Selected Cells makes one cell of them."
+            )
+
+    # --- written answers ------------------------------------------------------------------------
+
+    def _prose(self, wanted: AssignmentCell) -> Answer:
+        name = wanted.grade_id
+        copies = self.named.get(name, [])
+        answer = Answer(present=bool(copies))
+        if copies and all(cell.source is None for cell in copies):
+            answer.notices.append(f"The cell '{name}' holds no text; it was graded as released.")
+        if copies and copies[0].kind != wanted.cell_type:
+            answer.notices.append(
+                f"The cell '{name}' was changed to another type; it was graded as text, as "
+                "released."
+            )
+        beside = [
+            cell
+            for cell in self._near(name, copies)
+            if cell.kind != "code" and not cell.text.startswith(("# ", "## "))
+        ]
+        parts = self._written([*copies, *beside], name)
+        if parts:
+            answer.source = "\n\n".join(cell.text for cell in parts)
+            answer.cells = tuple(cell.number for cell in parts)
+            if len(parts) > 1 and not self.forgotten:
+                answer.notices.append(
+                    f"The answer '{name}' is in {len(parts)} parts ({_numbers(answer.cells)}), "
+                    "which are read as one."
+                )
+            elif not parts[0].name and not self.forgotten:
+                answer.notices.append(
+                    f"The answer to '{name}' was found in cell {parts[0].number}, a cell of your "
+                    "own, and is read. Write into the answer cell itself."
+                )
+        return answer
+
+
+def answers_in(cells: Sequence[dict], assignment: Assignment) -> dict[str, str]:
+    """Return the answers among `cells`, by grade_id.
+
+    The released text stands for an answer that nobody has written.
+    """
+    released = [Version.of(assignment.released)]
+    submitted = Submitted(cells, assignment, released, Limits().cell_bytes)
+    answers = {cell.grade_id: submitted.answer(cell) for cell in assignment.solutions}
+    return {
+        name: assignment.starters[name] if answer.source is None else answer.source
+        for name, answer in answers.items()
+        if answer.present or answer.source is not None
+    }
+
+
+def _answered(texts: Iterable[str]) -> set[str]:
+    """Return the names that `texts` define, stubs left out."""
+    return set().union(*(names_defined(text) - _stubs(text) for text in texts))
+
+
+def _stubs(text: str) -> set[str]:
+    """Return the names that `text` defines by a stub."""
+    if not is_stub(text):
+        return set()
+    return set().union(*(definitions(piece) for piece in top_level(text) if is_stub(piece)))
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """Return ``cell 7``, ``cells 7 and 9`` or ``cells 7, 9 and 12``."""
+    if len(numbers) == 1:
+        return f"cell {numbers[0]}"
+    shown = [*map(str, numbers[:8])]
+    return f"cells {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in sorted(names))

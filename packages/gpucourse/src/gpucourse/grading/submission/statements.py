@@ -1,0 +1,147 @@
+"""Python text read line by line: top-level statements, names they define, names they use.
+
+Without Python's parser, which takes a kilobyte for each two characters: this is the grader's own
+process, and the text is a student's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# Lines that define names at the top level.
+DEFINITION = re.compile(r"(?:async +)?(?:def|class) +(\w{1,100})\b")
+IMPORT = re.compile(r"(?:from +[\w.]+ +)?import +(.+)")
+ASSIGNMENT = re.compile(r"([A-Za-z_][\w, ()\[\]*]*)(?::[^=]*)?=(?!=)")
+WORD = re.compile(r"\b\w{1,100}\b")
+# A header of a function, up to the end of its first line; the targets of a loop.
+PARAMETERS = re.compile(r"def +\w+ *\((.*)|lambda +([^:]*):")
+TARGETS = re.compile(r"\b(?:for +(.+?) +in|as +(\w+))\b")
+# What keeps a statement open at the end of a line: quotes, brackets, a backslash.
+QUOTES = ("'", '"', "'''", '"""')
+OPENING = re.compile(r"""#|'{3}|"{3}|\\.?|['"()\[\]{}]""")
+# Lines that go on with the statement above them.
+CONTINUATION = re.compile(r"[\s)\]}]|(?:else|elif|except|finally)\b")
+# The line above each part but the first of an answer that was found in several cells. Parts run
+# one after the other, as cells do.
+PART = re.compile(r"# --- part \d+ of \d+: cell \d+ of the notebook ---")
+
+
+def names_defined(source: str) -> set[str]:
+    """Return the names that running `source` would define at the top level, as its lines look."""
+    names = definitions(source)
+    for line in source.splitlines():
+        if (found := IMPORT.match(line)) is not None:
+            for part in found[1].strip("( )").split(","):
+                name = part.split(" as ")[-1].split(".")[0].strip()
+                names |= {name} if name.isidentifier() else set()
+        elif DEFINITION.match(line) is None and (found := ASSIGNMENT.match(line)) is not None:
+            names |= {name for name in WORD.findall(found[1]) if name.isidentifier()}
+    return names
+
+
+def definitions(source: str) -> set[str]:
+    """Return the names of functions and classes that are defined at the top level."""
+    found = map(DEFINITION.match, source.splitlines())
+    return {match[1] for match in found if match is not None}
+
+
+def names_used(source: str) -> set[str]:
+    """Return the words of `source` that may be global names.
+
+    Left out are parameters, and what a function assigns itself.
+    """
+    own: set[str] = set()
+    for line in source.splitlines():
+        if (found := PARAMETERS.search(line)) is not None:
+            own.update(WORD.findall(found[1] or found[2] or ""))
+        for targets in TARGETS.findall(line):
+            own.update(WORD.findall(" ".join(targets)))
+        if line[:1].isspace() and (found := ASSIGNMENT.match(line.lstrip())) is not None:
+            own.update(WORD.findall(found[1].partition("[")[0]))
+    return {word for word in WORD.findall(source) if word not in own}
+
+
+def is_stub(source: str) -> bool:
+    """Return True if `source` still holds the lines that stand for an answer."""
+    return "raise NotImplementedError" in source and "YOUR CODE HERE" in source
+
+
+def top_level(source: str) -> list[str]:
+    """Return the statements of `source`, each with its decorators and the comments above it."""
+    pieces: list[list[str]] = [[]]
+    opened: list[str] = []
+    # A decorator or a comment belongs to what follows.
+    waiting = False
+    for line in source.split("\n"):
+        if not opened and line and CONTINUATION.match(line) is None and not waiting:
+            pieces.append([])
+        if not opened and line and not line[0].isspace():
+            waiting = line[0] in "@#"
+        read_on(line, opened)
+        pieces[-1].append(line)
+    return ["\n".join(piece) for piece in pieces if piece]
+
+
+def needed(source: str, wanted: set[str], given: set[str]) -> str:
+    """Return the statements of `source` that define `wanted`, and what these use, in their order.
+
+    `given` are names that stand elsewhere.
+    """
+    pieces = [(piece, names_defined(piece)) for piece in top_level(source)]
+    chosen: set[int] = set()
+    asked = set(wanted)
+    while True:
+        more = {n for n, (_, names) in enumerate(pieces) if n not in chosen and names & asked}
+        if not more:
+            return "\n".join(piece for n, (piece, _) in enumerate(pieces) if n in chosen)
+        chosen |= more
+        used = set().union(*(names_used(pieces[n][0]) for n in more))
+        asked |= used - given
+
+
+def joined(parts: Iterable[tuple[int, str]]) -> str:
+    """Return one text of an answer's parts, each with the number of the cell it was found in.
+
+    A part that begins with blanks goes on with the one above it: it was cut within a function.
+    """
+    parts = list(parts)
+    text = parts[0][1]
+    for n, (number, part) in enumerate(parts[1:], start=2):
+        marker = f"# --- part {n} of {len(parts)}: cell {number} of the notebook ---\n"
+        text = text.rstrip("\n") + "\n" + ("" if part[:1] in " \t" else marker) + part
+    return text
+
+
+def parts_of(source: str) -> list[tuple[int, str]]:
+    """Return the parts of a text of :func:`joined`, each with the number of lines above it."""
+    parts: list[tuple[int, list[str]]] = [(0, [])]
+    for number, line in enumerate(source.split("\n")):
+        if PART.fullmatch(line):
+            parts.append((number, []))
+        parts[-1][1].append(line)
+    return [(above, "\n".join(lines)) for above, lines in parts]
+
+
+def read_on(line: str, opened: list[str]) -> None:
+    """Update `opened` from the start of a line to its end.
+
+    It has the quotes, brackets and backslash that are open.
+    """
+    if opened and opened[-1] == "\\":
+        opened.pop()
+    for piece in OPENING.findall(line):
+        last = opened[-1] if opened else ""
+        if last in QUOTES:
+            # Three of the quotes that a text of one ends with: its end and an empty text.
+            if piece == last or piece == 3 * last:
+                opened.pop()
+        elif piece == "#":
+            break
+        elif piece not in ")]}":
+            if not piece.startswith("\\") or piece == "\\":
+                opened.append(piece)
+        elif opened:
+            opened.pop()
+    if opened and opened[-1] in QUOTES[:2] and not line.endswith("\\"):
+        opened.pop()  # an error, which Python names
