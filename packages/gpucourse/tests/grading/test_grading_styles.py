@@ -111,6 +111,26 @@ if "google.colab" in str(get_ipython()):
 def double(values):
     return 2 * values
 """
+# What scripts of nbconvert, and people who read them, import.
+IMPORTED = {
+    "from IPython": "from IPython import get_ipython\nshell = get_ipython()",
+    "import IPython": "import IPython\nshell = IPython.get_ipython()",
+    "from its core": "from IPython.core.getipython import get_ipython as shell_of\n"
+    "shell = shell_of()",
+    "star": "from IPython import *\nfrom IPython.display import *\nshell = get_ipython()",
+}
+USED = r"""
+from IPython.display import HTML, Image, Markdown, clear_output, display, update_display
+shell.run_line_magic("matplotlib", "inline")
+shell.magic("load_ext autoreload")
+shell.run_line_magic("time", "factor = 2")
+files = shell.getoutput("ls")
+assert list(files) == [] and shell.user_ns["factor"] == 2
+clear_output(wait=True)
+display(HTML("<b>ok</b>"), Markdown("**ok**"), display_id="one")
+shell.run_cell_magic("time", "", "def double(values):\n    return factor * values\n")
+shell.run_cell_magic("bash", "", "double() { echo; }")
+"""
 STYLES = {
     "questions": QUESTIONS,
     "goes-on": GOES_ON,
@@ -136,6 +156,12 @@ STYLES = {
 def test_threat_99_styles_of_a_host_function(server, style):
     verdict = grade(toy(), submitted(toy(), double=STYLES[style]), server, SEED)
     assert verdict.kind == GRADED and verdict.earned == verdict.points, verdict.to_json()
+
+
+@pytest.mark.parametrize("way", IMPORTED)
+def test_threat_112_the_shell_that_is_imported_is_the_notebooks(server, way):
+    verdict = grade(toy(), submitted(toy(), double=f"{IMPORTED[way]}\n{USED}"), server, SEED)
+    assert verdict.earned == verdict.points, verdict.to_json()
 
 
 @pytest.mark.parametrize(

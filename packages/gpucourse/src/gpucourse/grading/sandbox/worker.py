@@ -29,7 +29,7 @@ from gpucourse.grading.testing.jaxprs import (
     without_jax,
 )
 from gpucourse.grading.testing.unsolved import unsolved
-from virtualgpu.api import mend_iteration
+from virtualgpu.api import after_import, mend_iteration
 
 # So much of an exception's text says what is wrong.
 MESSAGE_LENGTH = 600
@@ -122,7 +122,24 @@ def numba_type(described: dict) -> Any:
 
 
 class _Shell:
-    """Shell that ``get_ipython()`` returns: magics and shell commands do nothing, as in lines."""
+    """IPython shell of an answer, in which magics and shell commands do nothing.
+
+    Those that only wrap code run it, which is how nbconvert writes ``%%time`` into a script.
+    """
+
+    def __init__(self, namespace: dict) -> None:
+        self.user_ns = namespace
+
+    def run_cell_magic(self, name: str, line: str, cell: str) -> None:
+        if cells.wraps(f"%%{name}"):
+            cells.run(cell, f"in %%{name}", self.user_ns)
+
+    def run_line_magic(self, name: str, line: str, *more: object) -> None:
+        if name == "time":
+            cells.run(line, "in %time", self.user_ns)
+
+    def getoutput(self, command: str, *more: object, **options: object) -> list[str]:
+        return []
 
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments, **options: None
@@ -140,10 +157,20 @@ class Worker:
         self.namespace |= {
             "__builtins__": builtins,
             "display": lambda *objects, **options: None,
-            "get_ipython": _Shell,
+            "get_ipython": self.shell,
         }
+        # The same for those who import it, as scripts of nbconvert do.
+        after_import("IPython", self._be_its_shell)
+        self._shell = _Shell(self.namespace)
         self.nonce = ""
         self.programs: dict[tuple, tuple] = {}
+
+    def shell(self) -> _Shell:
+        """Return the shell, as ``get_ipython()`` does in a notebook."""
+        return self._shell
+
+    def _be_its_shell(self, ipython: Any) -> None:
+        ipython.get_ipython = ipython.core.getipython.get_ipython = self.shell
 
     def ask(self, fields: dict, arrays: Sequence[np.ndarray] = ()) -> tuple[dict, list[np.ndarray]]:
         """Send a request to the device, while one of the oracle's requests is being served."""
