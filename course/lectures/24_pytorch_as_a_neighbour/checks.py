@@ -31,7 +31,7 @@ _numbers = itertools.count()
     ),
 )
 def collect(kernel):
-    """Each hit's slopes from its own two strips, and no atomic."""
+    """Each hit's derivatives come from its own two strips, without an atomic."""
     random = np.random.default_rng(241)
     for n, strips, dtype, threads in zip(LENGTHS, (24, 7, 5, 1, 2, 40, 24, 3, 129, 64, 300),
                                          (np.float64, np.float32) * 6, (64, 32, 128) * 4, strict=False):
@@ -47,7 +47,7 @@ def collect(kernel):
                      look="a thread for each hit")
     atomics = counted(kernel, 8, 128, x, charge, g, np.zeros(n), np.zeros(n)).global_atomics
     require(atomics == 0, f"right, but with {many(atomics, 'atomic')}",
-            look="no other thread writes a hit's slopes: a plain assignment will do")
+            look="no other thread writes a hit's derivatives, so a plain assignment is enough")
 
 
 def _drawn(random: np.random.Generator, n: int, strips: int, dtype: type) -> list[np.ndarray]:
@@ -73,13 +73,13 @@ def _require_slopes(found: tuple, x: np.ndarray, charge: np.ndarray, g: np.ndarr
     for name, got, right, look in zip(("x", "charge"), found, _slopes(x, charge, g), looks,
                                       strict=True):
         got = np.asarray(got)
-        require(got.shape == right.shape, f"{case}, the slope by {name} has the shape {got.shape}, "
+        require(got.shape == right.shape, f"{case}, the derivative with respect to {name} has the shape {got.shape}, "
                 f"not {right.shape}", look=look)
         bad = ~(np.abs(got - right) <= bound)
         if bad.any():
             k = int(np.argmax(bad))
             held = "was never written" if got[k] == LEFTOVER else f"is {got[k]:.6g}, not {right[k]:.6g}"
-            require(False, f"{case}, the slope by {name} of hit {k} at {x[k]:.4g} {held}", look=look)
+            require(False, f"{case}, the derivative with respect to {name} of hit {k} at {x[k]:.4g} {held}", look=look)
 
 
 class Context:
@@ -96,21 +96,21 @@ class Context:
         self.saved_tensors = arrays
 
 
-EACH = "return by_x, by_charge, None: a slope for each input, and None for n, which is a number"
+EACH = "return by_x, by_charge, None: a derivative for each input, and None for n, which is a number"
 OF_COLLECT = "`collect(x, charge, g)` gives both: of what was kept, and of the g that came"
 
 
 @exercise(
     "rule",
     hints=(
-        "The idea: `collect` needs the hits, their charges and `g`. The last comes; the others "
-        "have to be kept when they're there.",
+        "The idea: `collect` needs the hits, their charges and `g`. PyTorch passes `g`; the others "
+        "have to be kept in the forward pass.",
         "The shape: `ctx.save_for_backward(…)` with both arrays; then `x, charge = ctx.saved_tensors` and "
         "`by_x, by_charge = collect(x, charge, g)`.",
     ),
 )
 def rule(setup_context, backward):
-    """A rule that keeps what it needs, and goes back by your kernel."""
+    """The rule keeps what it needs, and calls your kernel in the backward pass."""
     torch = _torch()
     random = np.random.default_rng(242)
     for n, strips, dtype in ((8, 24, np.float64), (129, 40, np.float32), (1, 3, np.float64)):
@@ -125,7 +125,7 @@ def rule(setup_context, backward):
     x, charge, g = _drawn(random, 33, 12, np.float64)
     ones = np.broadcast_to(np.float64(1), 12)
     ctx = _kept(setup_context, x, charge, 12, torch)
-    case = "with the slope of a plain sum"
+    case = "with the gradient of a plain sum"
     _require_slopes(_back(backward, ctx, ones, case, torch), x, charge, ones, case)
     _require_kernel(setup_context, backward, torch)
     if torch is None:
@@ -164,11 +164,11 @@ def _back(backward: Callable, ctx: Context, g: np.ndarray, case: str, torch: Any
     """The two slopes that the rule gives, as NumPy's arrays."""
     slopes = backward(ctx, _given(g, torch))
     count = len(slopes) if isinstance(slopes, tuple) else 1
-    require(count == 3, f"{case}, backward gives {many(count, 'slope')} for 3 inputs", look=EACH)
+    require(count == 3, f"{case}, backward gives {many(count, 'derivative')} for 3 inputs", look=EACH)
     by_x, by_charge, by_n = slopes
-    require(by_n is None, f"{case}, backward gives a slope for n", look=EACH)
+    require(by_n is None, f"{case}, backward gives a derivative for n", look=EACH)
     for name, slope in (("x", by_x), ("charge", by_charge)):
-        require(slope is not None, f"{case}, the slope by {name} is None", look=OF_COLLECT)
+        require(slope is not None, f"{case}, the derivative with respect to {name} is None", look=OF_COLLECT)
     return np.asarray(by_x), np.asarray(by_charge)
 
 
@@ -176,7 +176,7 @@ def _require_kernel(setup_context: Callable, backward: Callable, torch: Any) -> 
     """The slopes follow what the device gets, and one launch is enough."""
     random = np.random.default_rng(243)
     (x, charge, g), (_, _, others) = (_drawn(random, 64, 30, np.float64) for _ in range(2))
-    look = "`collect` launches your kernel: let it work the slopes out"
+    look = "`collect` launches your kernel: let it compute the derivatives"
     with virtualgpu.profile() as profile:
         _back(backward, _kept(setup_context, x, charge, 30, torch), g, "counted", torch)
     require(len(profile.launches) == 1,

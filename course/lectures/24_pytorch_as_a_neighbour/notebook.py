@@ -1,8 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## Where were the hits?
 #
-# A particle crosses a silicon detector between two of its strips, and the two share its charge by the distance. Eight hits make the signal below (simulated, so that
-# we know where they were). To find them, guess, and move the guesses until the signal fits. Run the cell.
+# A particle crosses a silicon detector between two strips, and the strips share its charge according to the distance. Eight hits make the signal below, which is simulated so that
+# we know where they were. To find them, we guess, and then move the guesses until the signal fits. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -35,7 +35,7 @@ def deposit_kernel(x, charge, strips):
 
 
 def deposit_arrays(x, charge, n):
-    """The signal in n strips: NumPy's arrays in and out."""
+    """The signal in n strips: NumPy arrays in and out."""
     d_strips = cuda.to_device(np.zeros(n, x.dtype))
     deposit_kernel[x.size // 128 + 1, 128](cuda.to_device(x), cuda.to_device(charge), d_strips)
     return d_strips.copy_to_host()
@@ -50,21 +50,21 @@ axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 Picture(figure, f"The charge in {STRIPS} strips: eight pairs of bars as measured, and a line for the guess, which is near but fits none of them.")
 
 # %% [markdown] id="the-question-stands"
-# PyTorch could move them: it has optimisers, and whole networks, that follow a slope. But it can't see into your kernel. **What does a
-# kernel need to become a part of PyTorch?**
+# PyTorch could move them, because it has optimisers that follow a gradient, and whole networks. But it cannot see into your kernel. **What does a
+# kernel need to become part of PyTorch?**
 #
-# PyTorch isn't in the course's environment, being larger than all of it: `pip install torch` gets it, and [its own page](https://pytorch.org/get-started/locally/) says how to get the smaller one, for CPUs. Cells that need it begin
-# with `%%needs torch`, and say so where it is missing. The exercises need none.
+# PyTorch isn't in the course's environment, because it is larger than all the rest. `pip install torch` installs it, and [its own page](https://pytorch.org/get-started/locally/) tells you how to get the smaller version for CPUs. Cells that need it begin
+# with `%%needs torch` and tell you when it is missing. The exercises don't need it.
 
 # %% [markdown] id="collect-task"
-# ## 1. The way back is a kernel
+# ## 1. The backward pass is a kernel
 #
-# The misfit depends on the strips; `g[k]` is its slope by strip k. What are its slopes by the hits? A hit changed two strips: its `charge` went to them by 1 - share and share, and when `x`
-# grows by a little, that much of the charge moves from left to right.
+# The misfit depends on the strips. `g[k]` is the derivative of the misfit with respect to strip k; together they are the misfit's **gradient**. What are its derivatives with respect to the hits? A hit changed two strips: it added
+# `charge * (1 - share)` to the left one and `charge * share` to the right one. When `x` grows a little, that fraction of the charge moves from left to right.
 #
 # ### Exercise: collect
 #
-# Write `collect_kernel`: `by_charge[i]` is g_left·(1 - share) + g_right·share, and `by_x[i]` is charge·(g_right - g_left). The `g` of a strip that doesn't exist is 0.
+# Write `collect_kernel`, where `by_charge[i]` is g_left·(1 - share) + g_right·share, and `by_x[i]` is charge·(g_right - g_left). The `g` of a strip that doesn't exist is 0.
 
 # %% id="collect-exercise" tags=["exercise"]
 @cuda.jit
@@ -86,7 +86,7 @@ check("collect", collect_kernel)
 
 # %% id="by-hand"
 def collect_arrays(x, charge, g):
-    """The slopes by x and by charge: NumPy's arrays in and out."""
+    """The derivatives with respect to x and charge: NumPy arrays in and out."""
     d_slopes = [cuda.to_device(np.zeros_like(x)) for _ in range(2)]
     there = [cuda.to_device(np.ascontiguousarray(one)) for one in (x, charge, g)]
     collect_kernel[x.size // 128 + 1, 128](*there, *d_slopes)
@@ -109,8 +109,8 @@ Picture(figure, f"How far each of the eight hits is from its true place, against
                 f"at first, up to {abs(x - true).max():.3f} after 60 steps.")
 
 # %% [markdown] id="by-hand-why"
-# The hits are found, by two kernels and one line. (If yours stay where they are, look at `collect` again. From a guess between *other* strips a hit may get stuck at a strip: a slope knows two strips, and no more.) Forwards, threads meet in the strips, so they add by atomics: a *scatter*. Backwards each thread
-# reads its two strips and writes its own slopes: a *gather*, with no atomic at all. It's often that way round, and a gather's way back is a scatter.
+# Two kernels and one line of Python find the hits. (If yours stay where they are, look at `collect` again. A guess between the *wrong* strips may get stuck at a strip, because a gradient only knows two strips.) In the forward pass, threads meet in the strips, so they add with atomics: a *scatter*. In the backward pass each thread
+# reads its two strips and writes its own results: a *gather*, which needs no atomic at all. This is a common pattern: the backward pass of a scatter is a gather, and that of a gather is a scatter.
 
 # %% id="counts"
 gpucourse.report(collect_kernel, 1, 32, true, charge, measured, np.zeros(8), np.zeros(8))
@@ -118,8 +118,8 @@ gpucourse.report(collect_kernel, 1, 32, true, charge, measured, np.zeros(8), np.
 # %% [markdown] id="borrowed-predict" tags=["predict"]
 # ## 2. Whose memory is it?
 #
-# **DLPack** is how array libraries hand each other memory: `from_dlpack(x)` asks `x.__dlpack__()` where it lies, on which device, in which shape, strides and type. NumPy takes an array of JAX so, and JAX's
-# arrays don't change. *Predict:* what happens to `taken[0] = 7`?
+# Array libraries share memory through **DLPack**: `from_dlpack(x)` calls `x.__dlpack__()` to learn the address, the device, the shape, the strides and the type. NumPy can take a JAX array this way, and JAX
+# arrays never change. *Predict:* what happens to `taken[0] = 7`?
 
 # %% id="borrowed-guess"
 predict("borrowed", "JAX's array changes: it's one memory", "a copy changes, and JAX's array stays", "an error: NumPy was told that it's read-only")
@@ -131,10 +131,10 @@ print("one memory:", taken.ctypes.data == of_jax.unsafe_buffer_pointer())
 taken[0] = 7
 
 # %% [markdown] id="borrowed-why" tags=["why"]
-# An error. It is JAX's memory, JAX tells by DLPack that it's read-only, and NumPy respects that. Who *takes* keeps the owner alive, as long as the view exists.
+# It is an error. The memory belongs to JAX, which declares it read-only through DLPack, and NumPy respects that. The view keeps its owner alive for as long as the view exists.
 
 # %% [markdown] id="jax-changed-text"
-# PyTorch takes JAX's array too, but has no tensors that are read-only:
+# PyTorch takes the JAX array too, but has no read-only tensors:
 
 # %% id="jax-changed"
 # %%needs torch
@@ -144,8 +144,8 @@ torch.from_dlpack(of_jax)[0] = 7
 print("JAX's array, which can't change, is now", of_jax)
 
 # %% [markdown] id="reach-text"
-# It has changed, and what JAX has compiled or saved with the old value is wrong from now on. `torch.from_dlpack(x).clone()` is the copy that you'd want here. Between a tensor and NumPy, the rules are
-# NumPy's own: a view reaches the same memory by other strides, a change of type or of order makes new memory. The picture asks each array for the addresses that it reaches:
+# The array has changed, so whatever JAX has compiled or saved with the old value is now wrong. Use `torch.from_dlpack(x).clone()` here to make a copy. Between a tensor and NumPy, the rules are
+# NumPy's own: a view reaches the same memory by other strides, and a change of type or of order makes new memory. The picture shows which addresses each array reaches:
 
 # %% id="reach"
 table = np.arange(12.0).reshape(3, 4)
@@ -177,22 +177,22 @@ reach({"torch.from_numpy(table)": t, "torch.as_tensor(table)": torch.as_tensor(t
        "t.T.contiguous()": t.T.contiguous(), "t.T.reshape(12)": t.T.reshape(12), "t.to(torch.float64)": t.to(torch.float64), "t.float()": t.float()})
 
 # %% [markdown] id="hidden-copies"
-# | | no copy | a copy, and nothing in the line says so |
+# | | no copy | a copy that the line does not show |
 # |---|---|---|
 # | NumPy → PyTorch | `torch.from_numpy(a)`, `torch.as_tensor(a)`, `torch.from_dlpack(a)` | `torch.tensor(a)`; `as_tensor` with another `dtype` or device |
-# | PyTorch → NumPy | `t.numpy()` of a CPU tensor | none: `t.cpu().numpy()` says it, for a tensor on the GPU |
-# | within PyTorch | `t.T`, `t[:, 1]`, `t.detach()`, `.to()`, `.contiguous()` where nothing changes | `.reshape()` and `.contiguous()` of a transposed one, `.to()` another type |
-# | on a GPU | Numba's kernels, CuPy and PyTorch read each other's `__cuda_array_interface__` | a NumPy array handed to a Numba kernel: there *and back*, for each launch |
+# | PyTorch → NumPy | `t.numpy()` of a CPU tensor | none: `t.cpu().numpy()` shows it, for a tensor on the GPU |
+# | within PyTorch | `t.T`, `t[:, 1]`, `t.detach()`, `.to()`, `.contiguous()` where nothing changes | `.reshape()` and `.contiguous()` of a transposed tensor, `.to()` another type |
+# | on a GPU | Numba's kernels, CuPy and PyTorch read each other's `__cuda_array_interface__` | a NumPy array passed to a Numba kernel: there *and back*, for each launch |
 #
-# A tensor on the CPU has no `__cuda_array_interface__` to give, and says so. Here, where the GPU is virtual, PyTorch has no device, so tensors stay on the CPU and our functions carry them to the kernel and back.
+# A tensor on the CPU has no `__cuda_array_interface__`. Here the GPU is virtual and PyTorch has no device, so tensors stay on the CPU, and our functions copy them to the kernel and back.
 
 # %% [markdown] id="plain-predict" tags=["predict"]
 # ## 3. From a function to an operator
 #
-# Now PyTorch is to move the hits. *Predict:* we call our function on a tensor's memory, and ask for the slopes. What comes?
+# Now PyTorch will move the hits. *Predict:* we call our function on a tensor's memory and ask for the gradient. What do we get?
 
 # %% id="plain-guess"
-predict("plain", "the right slopes: PyTorch follows the memory", "slopes of 0: to PyTorch it's a constant", "an error: the result has no history")
+predict("plain", "the right gradient: PyTorch follows the memory", "a gradient of 0: to PyTorch it's a constant", "an error: the result has no history")
 
 # %% id="plain"
 # %%needs torch
@@ -208,12 +208,12 @@ except RuntimeError as error:
     print("RuntimeError:", error)
 
 # %% [markdown] id="plain-why" tags=["why"]
-# `element 0 of tensors does not require grad and does not have a grad_fn`. PyTorch notes what is *done with tensors*. A kernel that writes into their memory does nothing that it could note, and `.detach()`, without which `.numpy()` is
-# refused, says just that.
+# It is an error: `element 0 of tensors does not require grad and does not have a grad_fn`. PyTorch records what you do *with tensors*. A kernel that writes into their memory does nothing that PyTorch could record, and `.detach()`, which
+# `.numpy()` requires, says exactly that.
 
 # %% [markdown] id="operator-text"
-# `torch.library.custom_op` makes an **operator** of a function: a name with a namespace, and types of arguments and results, which PyTorch reads from the annotations. It promises two things. The results are new memory,
-# no views of the arguments; and it changes none of them, but for those that `mutates_args` names. `register_fake` adds what the result *would* be, its shape and type, for tensors that have no numbers yet.
+# `torch.library.custom_op` turns a function into an **operator**: a name with a namespace, and types of arguments and results, which PyTorch reads from the annotations. An operator makes two promises. Its results are new memory,
+# not views of the arguments, and it changes none of its arguments except for those in `mutates_args`. `register_fake` adds the shape and type that the result *would* have, for tensors that have no numbers yet.
 
 # %% id="operators"
 # %%needs torch
@@ -243,8 +243,8 @@ print("deposit as before:", torch.equal(deposit(position, charges, STRIPS), plai
 # %% [markdown] id="rule-task"
 # ### Exercise: a rule for the operator
 #
-# A rule is two functions. `setup_context(ctx, inputs, output)` is called on the way there: `ctx.save_for_backward(…)` keeps arrays. `backward(ctx, g)` finds them as `ctx.saved_tensors`, gets the slope by each strip, and returns a slope for *each* input: `None` for
-# `n`, which is no array. Complete both; `collect(x, charge, g)` gives both slopes. Without PyTorch, the check calls your rule as PyTorch would, with NumPy's arrays; with it, it also asks `opcheck` and `gradcheck`.
+# A rule is two functions. PyTorch calls `setup_context(ctx, inputs, output)` in the forward pass, where `ctx.save_for_backward(…)` keeps arrays. `backward(ctx, g)` finds them as `ctx.saved_tensors`, receives the derivative with respect to each strip, and returns the derivatives with respect to *each* input, with `None` for
+# `n`, which is not an array. Complete both; `collect(x, charge, g)` gives both results. Without PyTorch, the check calls your rule as PyTorch would, with NumPy arrays. With PyTorch, it also runs `opcheck` and `gradcheck`.
 
 # %% id="rule-exercise" tags=["exercise"]
 def setup_context(ctx, inputs, output):
@@ -267,7 +267,7 @@ def backward(ctx, g):
 check("rule", setup_context, backward)
 
 # %% [markdown] id="opcheck-predict" tags=["predict"]
-# `torch.library.opcheck` tries an operator: is what its schema says so, does the fake agree, does it compile? *Predict:* here a rule has its sign wrong. Who says so?
+# `torch.library.opcheck` tests an operator: does it do what its schema says, does the fake agree, does it compile? *Predict:* this rule has the wrong sign. What notices it?
 
 # %% id="opcheck-guess"
 predict("opcheck", "opcheck", "register_autograd", "gradcheck alone")
@@ -283,7 +283,7 @@ deposit.register_autograd(backward, setup_context=setup_context)  # the right on
 print("gradcheck:", torch.autograd.gradcheck(deposit, arguments, raise_exception=False))
 
 # %% [markdown] id="opcheck-why" tags=["why"]
-# `gradcheck` alone: it compares with differences of the operator's values, in `float64`. `opcheck` says SUCCESS four times: whether a rule is *right* is none of its questions.
+# Only `gradcheck` does, because it compares the rule with differences of the operator's values, in `float64`. `opcheck` reports SUCCESS four times, because it never asks whether a rule is *right*.
 
 # %% id="fit"
 # %%needs torch
@@ -304,9 +304,9 @@ print(f"furthest off: position {abs(fitted.detach().numpy() - true).max():.3f}, 
 Picture(figure, f"The misfit against 300 steps of Adam, from {misfits[0]:.2g} to {misfits[-1]:.1g}.")
 
 # %% [markdown] id="fit-why"
-# Sixteen unknowns, an optimiser that somebody else wrote, and two kernels of yours. Nothing of PyTorch knows what a strip is.
+# There are sixteen unknowns, an optimiser that somebody else wrote, and your two kernels. Nothing in PyTorch knows what a strip is.
 #
-# On a GPU the operator gets a second kernel, for tensors that lie there, and nothing is carried. (Not run by us: none of our machines with a GPU had PyTorch.)
+# On a GPU you would register a second kernel for tensors that are there, and nothing would be copied. (We have not run this, because none of our machines with a GPU had PyTorch.)
 #
 # ```python
 # @deposit.register_kernel("cuda")
@@ -317,10 +317,10 @@ Picture(figure, f"The misfit against 300 steps of Adam, from {misfits[0]:.2g} to
 # ```
 
 # %% [markdown] id="breaks-predict" tags=["predict"]
-# ## 4. What `torch.compile` makes of it
+# ## 4. What `torch.compile` does with it
 #
-# `torch.compile` reads a function's bytecode and collects operations into **graphs**, which a *backend* makes fast. Where it meets what it can't read, it ends the graph, lets Python run that, and begins another: a **graph break**.
-# *Predict:* in between stands our kernel, once in a plain function that PyTorch is told not to look into, once as the operator. How many graphs?
+# `torch.compile` reads a function's bytecode and collects operations into **graphs**, which a *backend* makes fast. When it meets something that it cannot read, it ends the graph, lets Python run that part, and begins another graph. This is a **graph break**.
+# *Predict:* our kernel is in the middle of a function, once as a plain function that PyTorch is told not to look into, and once as the operator. How many graphs does each give?
 
 # %% id="breaks-guess"
 predict("breaks", "two, and one", "one, and one: it's the same kernel", "two each: a kernel is never read")
@@ -357,11 +357,11 @@ except RuntimeError as error:  # torch._dynamo.exc.Unsupported
     print("with fullgraph=True:", type(error).__name__, str(error).splitlines()[0])
 
 # %% [markdown] id="breaks-why" tags=["why"]
-# Two, and one. The operator is one node among others: opaque, but with a known result, thanks to the fake. With `fullgraph=True` a break is an error, which is what you want to hear while you look for the reason.
+# The plain function gives two graphs and the operator gives one. The operator is a single node among others: PyTorch cannot look inside, but it knows the result's shape from the fake. With `fullgraph=True` a break is an error, which is what you want while you look for the reason.
 
 # %% [markdown] id="fused-text"
-# Why does it matter? Each operation reads its arguments from memory and writes its result there. PyTorch's own backend, *inductor*, fuses neighbours in a graph into one kernel, and nothing across a break, or into an operator. It counts the kernels that it makes. (On a CPU
-# it asks for a C++ compiler, and the first time takes a minute.)
+# Why does this matter? Each operation reads its arguments from memory and writes its result there. PyTorch's own backend, *inductor*, fuses neighbouring operations in a graph into one kernel. It cannot fuse across a break, or into an operator. The cell counts the kernels that it makes. (On a CPU
+# it needs a C++ compiler, and the first run takes a minute.)
 
 # %% id="fused"
 # %%needs torch
@@ -379,32 +379,32 @@ else:
     print("There is no C++ compiler here (g++ or clang++), so inductor can't run")
 
 # %% [markdown] id="fused-why"
-# Six operations besides ours, two kernels: three before the operator are one, three after it the other. That is what an own operator *costs*: before and behind it, memory.
+# Besides ours there are six operations and two kernels: the three operations before the operator become one kernel, and the three after it the other. This is what your own operator *costs*: a pass through memory before it and another after it.
 #
-# And the way back is compiled too, with tensors that have no numbers. A `backward` that calls `collect_arrays` in place of `collect` works, passes `gradcheck`, and fails under `torch.compile`: `opcheck` finds that. So the kernel of the way back is an operator as well.
+# The backward pass is compiled too, with tensors that have no numbers. A `backward` that calls `collect_arrays` instead of `collect` works and passes `gradcheck`, but fails under `torch.compile`, and `opcheck` finds that. This is why the kernel of the backward pass is an operator as well.
 
 # %% [markdown] id="when-text"
-# ## 5. When a kernel of your own?
+# ## 5. When should you write your own kernel?
 #
-# | what you need | take | because |
+# | what you need | use | because |
 # |---|---|---|
 # | a formula for each element, in PyTorch | `torch.compile` | it fuses, differentiates, and reads like the formula |
-# | sums, scans, sorts, selections with an operator of your own | [`cuda.compute`](https://nvidia.github.io/cccl/python/compute) | tuned device-wide algorithms, from Python functions; takes CuPy's arrays and PyTorch's tensors |
-# | a reduction or a scan *inside* your kernel | [`cuda.coop`](https://nvidia.github.io/cccl/python/coop) | CUB's algorithms of a block and a warp; experimental, and on the way to Numba's successor |
-# | products, convolutions, attention | PyTorch | cuBLAS and cuDNN are behind it |
-# | tiles, fused with what stands around them | [Triton](https://triton-lang.org), by [`torch.library.triton_op`](https://docs.pytorch.org/docs/stable/library.html) | `torch.compile` sees into it, unlike `custom_op` |
-# | elements that go their own way; scatters; trees; walks | your kernel, as an operator | no library has it, and as array operations it'd be many passes |
+# | sums, scans, sorts, selections with your own operator | [`cuda.compute`](https://nvidia.github.io/cccl/python/compute) | tuned device-wide algorithms, from Python functions; takes CuPy arrays and PyTorch tensors |
+# | a reduction or a scan *inside* your kernel | [`cuda.coop`](https://nvidia.github.io/cccl/python/coop) | CUB's algorithms for a block and a warp; experimental, and moving to Numba's successor |
+# | products, convolutions, attention | PyTorch | it calls cuBLAS and cuDNN |
+# | tiles, fused with the operations around them | [Triton](https://triton-lang.org), by [`torch.library.triton_op`](https://docs.pytorch.org/docs/stable/library.html) | `torch.compile` sees into it, unlike `custom_op` |
+# | elements that take different paths; scatters; trees; random walks | your kernel, as an operator | no library has it, and array operations would need many passes |
 #
-# So write one last, and count first: a kernel pays when it saves passes through memory that nothing else would save. Our scatter is two `index_add_` and some operations in PyTorch, too: fine for eight hits.
+# So a kernel is the last resort. Count first: it pays when it saves passes through memory that nothing else would save. In PyTorch our scatter is also two `index_add_` calls and some operations, which is fine for eight hits.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - The way back of a kernel is a kernel: a scatter's is a gather, a gather's a scatter.
-# - DLPack and `__cuda_array_interface__` hand over memory, not numbers. NumPy respects what is read-only, PyTorch doesn't know it. Other types and other orders are copies.
-# - `custom_op` makes an operator of a function, `register_fake` tells its result's shape, `register_autograd` its way back.
-# - `opcheck` asks whether an operator keeps its promises, `gradcheck` whether the slopes are right. Run both.
-# - A plain function breaks a graph; an operator doesn't, but nothing is fused into it.
+# - The backward pass of a kernel is a kernel. A scatter becomes a gather, and a gather a scatter.
+# - DLPack and `__cuda_array_interface__` share memory, they don't copy numbers. NumPy respects read-only memory; PyTorch doesn't know about it. A change of type or order is a copy.
+# - `custom_op` turns a function into an operator, `register_fake` gives its result's shape, and `register_autograd` its backward pass.
+# - `opcheck` tests whether an operator keeps its promises, `gradcheck` whether the gradient is right. Run both.
+# - A plain function breaks a graph. An operator doesn't, but nothing is fused into it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -421,16 +421,16 @@ else:
 # |---|---|
 # | 0-3 | the question |
 # | 3-11 | section 1; `collect` |
-# | 11-18 | section 2; collect guesses before JAX's array changes |
+# | 11-18 | section 2; collect guesses before the JAX array changes |
 # | 18-29 | section 3; `rule` in pairs |
 # | 29-33 | section 4 |
-# | 33-35 | the table of section 5: who has a kernel that it makes needless? |
+# | 33-35 | the table of section 5: does anybody have a kernel that it makes unnecessary? |
 #
-# *Ten minutes late:* leave out the pictures of section 2, and `fused`. *Ten minutes early:* make `charge` a parameter that all hits share. What becomes of its slope, and where does the sum belong?
+# *Ten minutes late:* leave out the pictures of section 2, and `fused`. *Ten minutes early:* make `charge` a parameter that all hits share. What happens to its derivative, and where does the sum belong?
 #
-# *Before the lesson.* Install PyTorch where the lesson is to show it, or run section 3 from a machine that has it: without it, its cells say one sentence.
+# *Before the lesson.* Install PyTorch where you want to show it, or run section 3 on a machine that has it. Without PyTorch, its cells print one sentence.
 #
-# *Where people stall.* In `collect`, `g[left]` with a left of -1, which is the last strip to Python and Numba. In `rule`, the third `None`, and `g` taken for 1.
+# *Where people stall.* In `collect`, `g[left]` with a left of -1, which is the last strip to Python and Numba. In `rule`, the third `None`, and assuming that `g` is 1.
 #
-# *What someone always asks.* "Why not `torch.autograd.Function`?" It works without `torch.compile`; PyTorch's own documentation prefers `register_autograd`, because some compositions of the other with it have been silently wrong. "Does a rule for the
-# second derivative follow?" No: `collect` would need one. "Can I hand a CPU tensor to a Numba kernel?" By `.numpy()`, and it is carried there and back.
+# *What someone always asks.* "Why not `torch.autograd.Function`?" It works without `torch.compile`, but PyTorch's own documentation prefers `register_autograd`, because some compositions of `Function` with `torch.compile` have been silently wrong. "Does a rule for the
+# second derivative follow?" No: `collect` would need one. "Can I pass a CPU tensor to a Numba kernel?" Yes, by `.numpy()`, and the data are copied there and back.

@@ -17,18 +17,18 @@ collect = partial(wrong, "collect")
 
 collect("illegal address", "no guard")(swap("    if i < x.size:\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left",
                                             "    if True:\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left"))
-collect(r"slope by x of hit .*g_right - g_left", "the sign is lost")(swap("(g_right - g_left)", "(g_left - g_right)"))
-collect(r"slope by x of hit .*charge", "the charge is left out")(swap("charge[i] * (g_right - g_left)", "g_right - g_left"))
-collect(r"slope by charge of hit", "the shares swapped")(
+collect(r"derivative with respect to x of hit .*g_right - g_left", "the sign is lost")(swap("(g_right - g_left)", "(g_left - g_right)"))
+collect(r"derivative with respect to x of hit .*charge", "the charge is left out")(swap("charge[i] * (g_right - g_left)", "g_right - g_left"))
+collect(r"derivative with respect to charge of hit", "the shares swapped")(
     swap("g_left * (1 - share) + g_right * share", "g_left * share + g_right * (1 - share)"))
-collect(r"slope by charge of hit", "the nearest strip alone")(
+collect(r"derivative with respect to charge of hit", "the nearest strip alone")(
     swap("g_left * (1 - share) + g_right * share", "g_left if share < 0.5 else g_right"))
 collect(r"at -\d.*which of them exist|illegal address", "the last strip for the one before the first")(
     swap("g_left = g[left] if 0 <= left < g.size else 0.0", "g_left = g[left] if left < g.size else 0.0"))
-collect(r"slope by .* of hit", "cut for floor")(
+collect(r"derivative with respect to .* of hit", "cut for floor")(
     swap("    if i < x.size:\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left",
          "    if i < x.size:\n        left = int(x[i])\n        share = x[i] - left\n        g_left"))
-collect(r"slope by .* of hit", "the strips of the example")(
+collect(r"derivative with respect to .* of hit", "the strips of the example")(
     swap("g_right = g[left + 1] if 0 <= left + 1 < g.size else 0.0",
          "g_right = g[left + 1] if 0 <= left + 1 < min(24, g.size) else 0.0"))
 collect("was never written", "by charge is forgotten")(
@@ -55,20 +55,20 @@ def on_the_host(x, charge, g, by_x, by_charge):
 
 rule = partial(wrong, "rule")
 
-rule("backward gives 2 slopes for 3 inputs.*None for n", "n has none")(
+rule("backward gives 2 derivatives for 3 inputs.*None for n", "n has none")(
     swap("return by_x, by_charge, None", "return by_x, by_charge"))
 rule("by_x comes first", "the other way round")(
     swap("return by_x, by_charge, None", "return by_charge, by_x, None"))
-rule("backward gives a slope for n", "a slope for n")(
+rule("backward gives a derivative for n", "a slope for n")(
     swap("return by_x, by_charge, None", "return by_x, by_charge, 0.0"))
-rule("the slope by charge is None", "by x alone")(
+rule("the derivative with respect to charge is None", "by x alone")(
     swap("return by_x, by_charge, None", "return by_x, None, None"))
 rule("of the g that came", "g is taken for 1")(
     swap("collect(x, charge, g)", "collect(x, charge, g * 0 + 1)"))
 rule("of the g that came", "g without its sign")(swap("collect(x, charge, g)", "collect(x, charge, abs(g))"))
 rule("of what was kept", "kept the wrong way round")(
     swap("ctx.save_for_backward(x, charge)", "ctx.save_for_backward(charge, x)"))
-rule("the slope by x is|not enough values|ValueError", "keeps nothing")(
+rule("the derivative with respect to x is|not enough values|ValueError", "keeps nothing")(
     swap("    ctx.save_for_backward(x, charge)\n", ""))
 rule("save_for_backward gets .*arrays alone", "keeps n among the arrays")(
     swap("ctx.save_for_backward(x, charge)", "ctx.save_for_backward(x, charge, _n)"),
