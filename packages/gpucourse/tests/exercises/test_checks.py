@@ -113,7 +113,9 @@ def test_the_compilers_words_come_with_the_learners_line_and_the_mend(lesson: Le
         x[0] = inner(x[0])
 
     outcome = lesson.outcome("double", lambda x: outer[1, 1](np.zeros(1)))
-    assert outcome.message == "TypingError: Unknown attribute 'nothing' of type float64"
+    message, advice = outcome.message.splitlines()
+    assert message == "TypingError: Unknown attribute 'nothing' of type float64"
+    assert advice.startswith("→ this is one number, which has no .nothing")
     assert outcome.look is not None and outcome.look.endswith(": return v.nothing")
 
 

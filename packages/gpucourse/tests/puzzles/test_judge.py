@@ -11,7 +11,7 @@ from numba.core.errors import TypingError
 
 import virtualgpu
 from gpucourse.course.puzzles import Answer, Puzzle
-from gpucourse.exercises.checks import CheckFailed
+from gpucourse.exercises.checks import CheckFailed, Lesson
 from gpucourse.exercises.outcomes import describe_error
 from gpucourse.puzzles import judge
 from gpucourse.puzzles.inputs import draw, library_bytes
@@ -69,6 +69,34 @@ def test_the_solution_is_right_and_its_cost_is_counted():
         "barriers": 0,
         "bytes": 3 * 4 * 4096,
     }
+
+
+def test_a_line_that_compares_is_told_from_one_that_writes():
+    puzzle = replace(PUZZLE, name="compared")
+    wrong = kernel("i = cuda.grid(1)\nif i < a.size:\n    out[i] == factor * a[i] + b[i]", puzzle)
+    with pytest.raises(CheckFailed):
+        judge.judge(puzzle, wrong)
+    lesson = Lesson("toy", {"compared": judge._exercise(puzzle)})
+    assert lesson.outcome("compared", wrong).look == (
+        "`out[i] == factor * a[i] + b[i]` compares the two and writes nothing: "
+        "`out[i] = factor * a[i] + b[i]`"
+    )
+    right = judge.compiled(PUZZLE.solution, "axpy")
+    assert lesson.outcome("compared", right).passed
+
+
+def test_a_kernel_with_its_brackets_is_told_to_come_without():
+    said = refused(judge.compiled(PUZZLE.solution, "axpy")[32, 128])
+    assert "with its brackets" in said and "`axpy`, its name alone" in said
+
+
+def test_findings_name_the_array_and_advise_in_the_words_of_a_puzzle():
+    unwritten = refused(kernel("i = cuda.grid(1)\nif i < a.size:\n    out[i] += factor * a[i]"))
+    assert "(out[0] of 129)" in unwritten and "out[i] = … before" in unwritten
+    assert "device_array" not in unwritten
+    race = refused(kernel("for i in range(a.size):\n    out[i] = factor * a[i] + cuda.threadIdx.x"))
+    assert "(out[0] of 129)" in race and "an element of its own" in race
+    assert "atomic" not in race
 
 
 def test_a_case_is_told_in_words():

@@ -44,6 +44,8 @@ class Finding:
         Numbers of all launches within the report in which it happened.
     callers : tuple of (str, int)
         File and line of the calls that ``line`` was inlined at, the innermost first.
+    advice : str
+        The end of ``message`` that says what to do, where it is kept apart.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class Finding:
     launch: int = 0
     launches: set[int] = field(default_factory=set, compare=False, repr=False)
     callers: tuple[tuple[str, int], ...] = ()
+    advice: str = ""
 
     def __post_init__(self) -> None:
         self.launches.add(self.launch)

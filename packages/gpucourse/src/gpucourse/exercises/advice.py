@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import inspect
 import re
 import sys
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 Advice = str | Callable[[re.Match, BaseException], str | None]
 
@@ -18,8 +20,73 @@ def _similar(found: re.Match, error: BaseException) -> str | None:
     return f"did you mean {found[1].rpartition('.')[2]}.{close[0]}?" if close else None
 
 
-def _signature(found: re.Match, error: BaseException) -> str | None:
-    function = next(
+def _not_read(name: str) -> str | None:
+    """Return the advice where the latest cell that was to define ``name`` has a syntax error."""
+    shell = _shell()
+    if shell is None:
+        return None
+    defines = re.compile(rf"^\s*(def|class)\s+{name}\b|^{name}\s*=[^=]", re.MULTILINE)
+    for number, cell in reversed([*enumerate(shell.history_manager.input_hist_parsed)]):
+        if not defines.search(cell):
+            continue
+        try:
+            ast.parse(cell)
+        except SyntaxError as error:
+            return (
+                f"cell In[{number}] defines {name}, and Python cannot read it (line "
+                f"{error.lineno}: {error.msg}), so {name} does not exist yet: correct that line "
+                "and run the cell again"
+            )
+        return None
+    return None
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def _undefined(found: re.Match, error: BaseException) -> str | None:
+    name = found[1]
+    if advice := _not_read(name):
+        return advice
+    cuda = sys.modules.get("numba.cuda")
+    if cuda is not None and name in _NAMES_OF_CUDA and hasattr(cuda, name):
+        return f"did you mean cuda.{name}?"
+    return (
+        f"no cell that has run defines {name}: look at its spelling; after a restart, run the "
+        "cells above again (Run › Run All Above Selected Cell)"
+    )
+
+
+#: Names that are `cuda.…` in a kernel, and are often written without it.
+_NAMES_OF_CUDA = (
+    "atomic blockDim blockIdx grid gridDim gridsize jit shared syncthreads syncwarp threadIdx "
+    "to_device"
+).split()
+
+
+def _undefined_in_kernel(found: re.Match, error: BaseException) -> str | None:
+    name = found[1]
+    cuda = sys.modules.get("numba.cuda")
+    if cuda is not None and name in _NAMES_OF_CUDA and hasattr(cuda, name):
+        return f"did you mean cuda.{name}?"
+    if name in _IMPORTS:
+        return f"{name} comes with `{_IMPORTS[name]}` in a cell above: run that, then this one"
+    if cuda is not None and isinstance(getattr(cuda, name, None), type(cuda.float32)):
+        return f"{name} comes with `from numba import {name}` in a cell above"
+    code = getattr(_compiled_function(error), "__code__", None)
+    close = difflib.get_close_matches(name, code.co_varnames if code else (), n=1)
+    if close:
+        return f"the kernel has no {name}: did you mean {close[0]}?"
+    return (
+        "a kernel sees its parameters, its own variables and the globals that were there when it "
+        f"was first launched: {name} is none of them"
+    )
+
+
+def _compiled_function(error: BaseException) -> Any:
+    return next(
         (
             frame.f_locals["py_func"]
             for frame, _ in traceback.walk_tb(error.__traceback__)
@@ -27,6 +94,37 @@ def _signature(found: re.Match, error: BaseException) -> str | None:
         ),
         None,
     )
+
+
+def _called(found: re.Match, error: BaseException) -> str:
+    """Return the advice for parentheses after a value that is no function."""
+    kind = found[1]
+    if "Tuple(" in kind:
+        return "a shape takes brackets, a.shape[0]: parentheses call a function, and it is none"
+    if kind.startswith("array("):
+        return "an array takes brackets, a[i]: parentheses call a function, and it is none"
+    return (
+        "this is a number, and parentheses call a function: write a.size and cuda.threadIdx.x "
+        "without them"
+    )
+
+
+def _named_first(found: re.Match, error: BaseException) -> str:
+    kernel = ", kernel" if found[1] == "replay" else ", answer" if found[1] == "check" else ""
+    return f'the name of the exercise comes first, in quotes: {found[1]}("…"{kernel})'
+
+
+def _method(found: re.Match, error: BaseException) -> str | None:
+    name, close = found[1], difflib.get_close_matches(found[1], _DEVICE_ARRAY, n=1, cutoff=0.5)
+    return f"an array on the device has no {name}: did you mean .{close[0]}?" if close else None
+
+
+#: What lessons use of an array on the device.
+_DEVICE_ARRAY = ("copy_to_host", "copy_to_device", "shape", "size", "dtype", "reshape")
+
+
+def _signature(found: re.Match, error: BaseException) -> str | None:
+    function = _compiled_function(error)
     if function is None:
         return None
     names = [*inspect.signature(function).parameters]
@@ -91,11 +189,58 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
         "that first (Run › Run All Above Selected Cell)",
     ),
     (rf"^name '({'|'.join(_IMPORTS)})' is not defined", _module),
+    (r"^name '(\w+)' is not defined", _undefined),
+    (r"\b(hint|check|picture|predict|replay)\(\) missing \d .*'name'", _named_first),
     (
-        r"^name '(\w+)' is not defined",
-        r"no cell that has run defines \1: look at its spelling; after a restart, run the "
-        r"cells above "
-        "again (Run › Run All Above Selected Cell)",
+        r"\breplay\(\) missing 1 required positional argument: 'kernel'",
+        'replay takes the name of the puzzle and the kernel: replay("…", kernel)',
+    ),
+    (
+        r"\b(show_)?board\(\) takes 0 positional arguments",
+        "the board shows all puzzles at once: board()",
+    ),
+    (
+        r"\b(grid|gridsize)\(\) missing 1 required positional argument: 'ndim'",
+        r"cuda.\1 needs the number of dimensions of the launch: cuda.\1(1), or (2), or (3)",
+    ),
+    (
+        r"^'Integer' object has no attribute 'dtype'|^'Float' object has no attribute 'dtype'",
+        "an atomic takes an array, an index and a value: cuda.atomic.add(out, 0, x), not out[0]",
+    ),
+    (
+        r"\bInvalid use of ((?:array|UniTuple|Tuple|u?int|float|bool)\S*.*) with parameters "
+        r"(?s:.*)as a callable",
+        _called,
+    ),
+    (
+        r"\bInvalid use of getiter with parameters \((?:Literal\[int\]|u?int|float)",
+        "a number cannot be gone through: for i in range(n)",
+    ),
+    (
+        r"found for signature:\s+>>> range\(array\(",
+        "range takes a number: range(a.size), or range(a.shape[0])",
+    ),
+    (
+        r"found for signature:\s+>>> len\(((u?int|float)\d+|bool)\)",
+        "this is one number, which has no length: len(a) and a.size are the array's",
+    ),
+    (
+        r"Unknown attribute '(\w+)' of type array\(",
+        r"an array in a kernel has elements, a[i], and .size, .shape, .ndim: no .\1",
+    ),
+    (
+        r"Unknown attribute '(\w+)' of type (?:Literal\[int\]|u?int|float|bool)",
+        r"this is one number, which has no .\1: a[i] is an element, a the array",
+    ),
+    (r"^'DeviceNDArray' object has no attribute '(\w+)'", _method),
+    (
+        r"found for signature:\s+>>> i?(?:add|sub|mul|truediv|floordiv|mod|pow|lt|le|gt|ge)\("
+        r"[^\n]*\bnone\b",
+        "one of the two values is None, which no arithmetic takes: where does it come from?",
+    ),
+    (
+        r"^'module' object is not callable",
+        "a module is not called, but what is in it: @cuda.jit, math.sqrt(x), np.zeros(8)",
     ),
     (r"^not enough values to unpack \(expected 3", _atomic),
     (
@@ -132,7 +277,12 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
         r"\1 of a whole array does not exist in kernels: write a loop, or let each thread do one",
     ),
     (
-        r"found for signature:\s+>>> array\(int",
+        r"found for signature:\s+>>> array\((?:shape=)?(?:Literal\[int\]\(\d+\)"
+        r"|(?:Uni)?Tuple\([^)]*(?:\(\d+\)[^)]*)*\))\)\s",
+        "the array needs the type of its elements too: cuda.shared.array(64, np.float32)",
+    ),
+    (
+        r"found for signature:\s+>>> array\((?:shape=)?(?:int|UniTuple\(int|Tuple\()",
         "the size of an array in a kernel is a constant, "
         "known when it is compiled: a number or a global name",
     ),
@@ -141,7 +291,7 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
         "on the way to its end this function returns nothing: write `return` and the number",
     ),
     (
-        r"No conversion from \S+ to none",
+        r"No conversion from .+ to none",
         "a kernel returns nothing: it writes its results into an array that it is given",
     ),
     (
@@ -262,17 +412,14 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
     ),
     (
         r"found for signature:\s+>>> [gs]etitem\((none|u?int\d+|float\d+),",
-        r"the brackets belong to no array but to a value of type \1: what was handed over?",
+        r"the brackets belong to no array but to a value of type \1, which has no "
+        r"elements: write its name alone, or hand over an array",
     ),
     (
         r"found for signature:\s+>>> setitem\(\w*Tuple\(",
         "a tuple cannot be changed: hand over an array, np.array(…)",
     ),
-    (
-        r"NameError: name '(\w+)' is not defined",
-        r"a kernel sees its parameters, its own variables and the globals that were there when it "
-        r"was first launched: \1 is none of them",
-    ),
+    (r"NameError: name '(\w+)' is not defined", _undefined_in_kernel),
     (
         r"Unknown attribute 'random' of type Module",
         "NumPy draws on the host; in kernels numba.cuda.random does",
@@ -291,10 +438,26 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
 
 def advise(error: BaseException) -> str | None:
     """Return what to do about ``error``, where that is known."""
+    if isinstance(error, SyntaxError):
+        return _of_syntax(error)
     text = str(error)
     if isinstance(error, NotImplementedError) and not text:
         return "no answer stands here yet: write yours in place of `raise NotImplementedError`"
     for pattern, advice in _ADVICE:
         if found := re.search(pattern, text):
             return found.expand(advice) if isinstance(advice, str) else advice(found, error)
+    return None
+
+
+def _of_syntax(error: SyntaxError) -> str | None:
+    """Return the advice for a line that Python cannot read, where Python's own word misleads."""
+    line, said = error.text or "", error.msg or ""
+    if "<<<" in line:
+        return "a launch in Python has brackets: kernel[blocks, threads](…)"
+    if said.startswith("cannot assign to function call"):
+        return "an element takes brackets, out[i] = …: parentheses call a function"
+    if said.startswith("expected 'else' after 'if'"):
+        return "a guard stands before its line: if i < a.size: out[i] = …"
+    if re.search(r"\[[^\]]*;", line):
+        return "a comma parts the numbers of a launch: kernel[blocks, threads](…)"
     return None

@@ -198,7 +198,9 @@ class Lesson:
                 return Outcome(name, True, language.said(praise, *self.folders))
         except CheckFailed as failure:
             message = language.said(failure.message, *self.folders)
-            look = language.said(failure.look or "", *self.folders) or None
+            look = unusable.only_compares(answers) or (
+                language.said(failure.look or "", *self.folders) or None
+            )
         except KeyboardInterrupt as error:
             if not bounds.raised_on_purpose(error):
                 raise

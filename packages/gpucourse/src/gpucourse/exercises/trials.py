@@ -22,6 +22,7 @@ from virtualgpu.api import Counters, awkward_to_device
 
 if TYPE_CHECKING:
     from virtualgpu.errors import Location
+    from virtualgpu.findings import Finding
 
 #: Lengths at which guards and reductions go wrong: both sides of a warp and of a block, next to
 #: nothing, a prime, and more than the 1,024 threads that a block can have. Messages mostly name the
@@ -77,6 +78,7 @@ def _parameter(kernel: Any, place: int) -> str:
 
 def require_kernel(kernel: object) -> None:
     """Require a kernel of Numba's."""
+    require_no_launch(kernel)
     require(
         hasattr(kernel, "py_func") and hasattr(kernel, "forall"),
         _("this is of type {type}, not a kernel").format(type=type(kernel).__name__),
@@ -84,13 +86,29 @@ def require_kernel(kernel: object) -> None:
     )
 
 
+def require_no_launch(kernel: object) -> None:
+    """Require that a kernel comes without brackets: the check chooses the launch."""
+    require(
+        type(kernel).__name__ != "_LaunchConfiguration",
+        _("this is a kernel with its brackets, and the check chooses blocks and threads itself"),
+        look=_("`{name}`, its name alone").format(
+            name=getattr(getattr(kernel, "dispatcher", None), "__name__", "kernel")
+        ),
+    )
+
+
 def watched(
-    launch: Callable[[], list], seeds: Sequence[int] = (1, 2), what: str = "a launch"
+    launch: Callable[[], list],
+    seeds: Sequence[int] = (1, 2),
+    what: str = "a launch",
+    *,
+    atomics: bool = True,
 ) -> list:
     """Return the results of ``launch`` under every checker and in the order of each seed.
 
     For launches by other libraries than Numba: see :func:`launched`, and
     :mod:`gpucourse.exercises.cpp_trials`. A learner who waits long is told ``what`` it is.
+    Where ``atomics`` are not known yet, no advice names them.
     """
     trial(
         _("{launch}, under every checker and in {orders} orders").format(
@@ -101,13 +119,30 @@ def watched(
     if found is not None:
         both = (found.location, found.other)
         places = [place for place in both if place is not None and place.filename]
-        require(False, found.message, look=f"\n{_('and')} ".join(map(_place, places)) or None)
+        require(
+            False,
+            _in_a_check(found, atomics),
+            look=f"\n{_('and')} ".join(map(_place, places)) or None,
+        )
     require(
         not order_matters(launch, after, seeds, _same, orderless),
         _("the answer changes with the order in which the threads run"),
         look=_("what must have happened before this line runs, and what makes sure of it?"),
     )
     return after
+
+
+def _in_a_check(found: Finding, atomics: bool) -> str:
+    """Return the message of a finding with advice for a kernel that a check launches."""
+    advice = found.advice
+    if found.kind == "uninitialised" and "cuda.device_array" in advice:
+        advice = _(
+            "an output comes as memory is, not as zeros: write its element before you read it, "
+            "out[i] = … before out[i] += …"
+        )
+    elif found.kind == "race" and "atomic" in advice and not atomics:
+        advice = _("let each thread write an element of its own, and no other thread read it")
+    return found.message.removesuffix(found.advice) + advice if found.advice else found.message
 
 
 def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Counters:

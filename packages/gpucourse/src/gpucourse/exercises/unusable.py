@@ -7,9 +7,12 @@ Then the check runs once more, with what their functions return written down.
 
 from __future__ import annotations
 
+import ast
 import dis
+import inspect
 import reprlib
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -69,6 +72,28 @@ def said(
         ),
         _("its `return`: what does the exercise ask for?"),
     )
+
+
+def only_compares(answers: tuple) -> str | None:
+    """Return where to look in an answer with ``out[i] == …`` as a line, which writes nothing."""
+    for answer in answers:
+        try:
+            text = textwrap.dedent(inspect.getsource(getattr(answer, "py_func", answer)))
+            tree = ast.parse(text)
+        except (OSError, TypeError, SyntaxError):
+            continue
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Compare)
+                and isinstance(node.value.left, ast.Subscript)
+                and isinstance(node.value.ops[0], ast.Eq)
+            ):
+                left, right = map(ast.unparse, (node.value.left, node.value.comparators[0]))
+                return _(
+                    "`{left} == {right}` compares the two and writes nothing: `{left} = {right}`"
+                ).format(left=left, right=right)
+    return None
 
 
 def described(value: object) -> str:

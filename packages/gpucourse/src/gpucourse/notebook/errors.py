@@ -73,7 +73,9 @@ def _show(
 ) -> None:
     sys.last_type, sys.last_value, sys.last_traceback = etype, value, tb  # for %tb
     if isinstance(value, SyntaxError) and not places(value):
-        shell.showsyntaxerror()  # the cell itself cannot be read: its line is in the message
+        # The cell itself cannot be read: its line is in the message.
+        shown = shell.SyntaxTB.structured_traceback(etype, value, None)
+        shell._showtraceback(etype, value, [*shown, *advised(value)])
     elif etype.__name__ == "UsageError":
         shell.show_usage_error(value)  # of a magic: one line
     else:

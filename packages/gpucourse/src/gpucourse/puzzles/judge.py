@@ -21,7 +21,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.course.puzzles import Puzzle, puzzle_folder, read_puzzles
 from gpucourse.exercises.checks import Exercise, exercise, require
-from gpucourse.exercises.trials import watched
+from gpucourse.exercises.trials import require_no_launch, watched
 from gpucourse.exercises.waiting import trial
 from gpucourse.judging.parallel import uneven
 from gpucourse.puzzles import clock
@@ -132,6 +132,7 @@ def pictured(puzzle: Puzzle) -> Case:
 def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
     from numba.cuda.dispatcher import CUDADispatcher
 
+    require_no_launch(kernel)
     require(
         type(kernel) is CUDADispatcher,
         _("this is of type {type}, not a kernel: a function under `@cuda.jit` is asked for").format(
@@ -154,11 +155,17 @@ def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
 
 def _try(kernel: Any, case: Case, random: np.random.Generator, *, first: bool) -> None:
     name = getattr(kernel, "__name__", "kernel")
-    after = watched(lambda: launch(kernel, case), SEEDS if first else SEEDS[:1], f"{name} {case}")
+    puzzle = case.puzzle
+    known = any("atomic" in text for text in (puzzle.solution, puzzle.text, *puzzle.hints))
+    orders = SEEDS if first else SEEDS[:1]
+    after = watched(lambda: launch(kernel, case), orders, f"{name} {case}", atomics=known)
     if first:
         # Once more with outputs in which nothing was ever written: reading them is a finding.
         watched(
-            lambda: launch(kernel, case, bare=True), (), f"{name} {case}, {_('outputs left empty')}"
+            lambda: launch(kernel, case, bare=True),
+            (),
+            f"{name} {case}, {_('outputs left empty')}",
+            atomics=known,
         )
     _compare(kernel, case, after, random)
 

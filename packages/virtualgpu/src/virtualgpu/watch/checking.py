@@ -66,14 +66,23 @@ class Checker(Observer):
         return known is not None
 
     def add(
-        self, key: tuple, message: str, at: Location, other: Location | None, count: int
+        self,
+        key: tuple,
+        message: str,
+        at: Location,
+        other: Location | None,
+        count: int,
+        advice: str = "",
     ) -> None:
-        """Keep a finding under its key; its kind is the message's first word."""
+        """Keep a finding under its key; its kind is the message's first word.
+
+        ``advice`` follows the message after a colon.
+        """
         if not self.again(key, count):
             self.found[key] = [
                 Finding(
                     message.partition(":")[0],
-                    message,
+                    f"{message}: {advice}" if advice else message,
                     at.kernel,
                     at.filename,
                     at.line,
@@ -82,6 +91,7 @@ class Checker(Observer):
                     other,
                     launch=self.report.launches,
                     callers=at.callers,
+                    advice=advice,
                 ),
                 count,
             ]

@@ -218,9 +218,9 @@ class Initcheck(Checker):
         advice = _advice(access.space, language_of(source))
         message = (
             f"uninitialised: thread {at.thread} of block {at.block} {verb} {size} of "
-            f"{access.space} memory{what}{at_line(at)} that nobody has written: {advice}"
+            f"{access.space} memory{what}{at_line(at)} that nobody has written"
         )
-        self.add(key, message, at, None, many)
+        self.add(key, message, at, None, many, advice)
 
 
 def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from virtualgpu.errors import Location
 from virtualgpu.lanes.events import Access
 from virtualgpu.lanes.wave import WARP, indices
 from virtualgpu.languages import language_of
+from virtualgpu.memory import array_names
 from virtualgpu.program.one_value import stores_one_value
 from virtualgpu.ptx import Address, Register, Vector
 from virtualgpu.watch import race_loop
@@ -78,6 +79,7 @@ class Races(Checker):
             first.where(self.launch),
             second.where(self.launch),
             count,
+            _advice(self.launch, first, second),
         )
 
 
@@ -88,6 +90,8 @@ def element(launch, access: Access, address: int) -> str:
         start, end = inside[0] if inside else (0, launch.shared_bytes)
         what = "a shared array"
     else:
+        if named := array_names.element(launch, address):
+            return named
         start, end = launch.memory.extent(address) or (address, address)
         what = "an array"
     offset, nbytes, size = address - start, end - start, access.size
@@ -107,7 +111,7 @@ def _message(launch, first: Party, second: Party, now: Party, area) -> str:
     text += f"{_who(launch, second, first)} {second.verb()} {'it' if size[0:2] == '1 ' else 'them'}"
     same = second.line == first.line
     text += f" {'at the same line' if same else f'at line {second.line}'}" if second.line else ""
-    return f"{text}, and nothing orders the two: {_advice(launch, first, second)}"
+    return f"{text}, and nothing orders the two"
 
 
 def _who(launch, party: Party, besides: Party | None = None) -> str:
