@@ -7,21 +7,22 @@ gpucourse.progress()
 # %% [markdown] id="new-here"
 # ## New here?
 #
-# Begin with a kernel: the first puzzle takes two minutes, and tells you at once what your line did.
-# Then five steps, in this order; take your time with each, and come back to the rest later:
+# Begin with a kernel: the first puzzle takes two minutes, and its check tells you at once what your
+# line did. This is the **core** of the course, about {core_hours} hours with its three projects. Take
+# its lessons in this order:
 #
-# {way}
+# {core}
 #
-# You needn't finish the puzzles first: solve five or six, go on, and come back to the others. Then
-# go by what you came for:
+# You needn't finish the puzzles first: solve five or six, go on, and come back to the others. You can
+# stop after any lesson. After the core, choose by your goal:
 #
 # | you want to | take |
 # |---|---|
 # {goals}
 #
-# - **You have written kernels already?** Take the [shelf of broken ones]({puzzles}#the-shelf-of-broken-kernels),
-#   then the fourth step, and let its race reports surprise you.
-# - **You know C++ and threads?** Take the puzzles, then the third step.
+# - **You have written kernels already?** Take the [broken kernels]({puzzles}#the-shelf-of-broken-kernels),
+#   then the lesson on Numba CUDA with its race reports.
+# - **You know C++ and threads?** Take the puzzles, then the lesson on PyCUDA.
 #
 # In every lesson you're asked what a cell will show before you run it. Press a button, right or
 # wrong: only you see your guess, and the explanation waits, folded, below the cell.

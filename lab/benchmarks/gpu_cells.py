@@ -1,6 +1,6 @@
 """Kernels and functions taken from the course's own sources, so that none is written twice.
 
-``take("05_trees_and_barriers", "sum_all")`` runs the definition of ``sum_all`` as it stands in the
+``take("07_trees_and_barriers", "sum_all")`` runs the definition of ``sum_all`` as it stands in the
 solved lesson, and of whatever it needs, and nothing else of the lesson: no plots, no launches, no
 imports that nothing asks for. It reads ``course/`` itself and needs neither jupytext nor the
 generated notebooks; a test holds its cells equal to those of the build.

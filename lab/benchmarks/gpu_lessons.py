@@ -25,7 +25,7 @@ from lab.benchmarks.gpu_work import (
     on_numba,
 )
 
-WARPS_LECTURE, NUMBA_LECTURE = "07_thinking_in_warps", "03_numba_cuda"
+WARPS_LECTURE, NUMBA_LECTURE = "12_thinking_in_warps", "06_numba_cuda"
 
 
 def adding(work: Work, lesson: str, blocks, threads, given: tuple, fresh, check):

@@ -20,7 +20,7 @@ from lab.benchmarks.gpu_work import (
     on_numba,
 )
 
-LECTURE = "08_cupy"
+LECTURE = "05_cupy"
 #: b², 4a, ·c, the difference, the root, the sum, 2a, the quotient; a change of sign is none.
 FLOPS = 8
 

@@ -24,7 +24,7 @@ from lab.benchmarks.gpu_work import (
     on_numba,
 )
 
-LECTURE, WARPS_LECTURE = "05_trees_and_barriers", "07_thinking_in_warps"
+LECTURE, WARPS_LECTURE = "07_trees_and_barriers", "12_thinking_in_warps"
 THREADS = 128  # as in the lectures
 
 

@@ -18,7 +18,7 @@ from lab.benchmarks.gpu_work import (
     on_numba,
 )
 
-PROJECT, LECTURE = "02_area_by_sampling", "11_random_numbers"
+PROJECT, LECTURE = "02_area_by_sampling", "08_random_numbers"
 BLOCK = 128
 
 

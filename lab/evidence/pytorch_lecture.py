@@ -25,7 +25,7 @@ from lecture_cells import outcome, solved
 from wrong_answers import answers_of
 
 ROOT = Path(__file__).parents[2]
-LECTURE = "24_pytorch_as_a_neighbour"
+LECTURE = "25_pytorch_as_a_neighbour"
 #: Cells whose prints the lesson's text is about.
 TOLD = ("jax-changed", "plain", "operators", "opcheck", "fit", "breaks", "fused")
 

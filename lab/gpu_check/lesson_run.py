@@ -1,6 +1,6 @@
 """A lesson's solution, run cell by cell in this process, with what each cell left.
 
-    python -m lab.gpu_check.lesson_run 03_numba_cuda FOLDER --sizes virtual --record
+    python -m lab.gpu_check.lesson_run 06_numba_cuda FOLDER --sizes virtual --record
 
 Needs no Jupyter: the notebook is read as the JSON that it is. With IPython the cells run in its
 shell, as in a notebook; without, they are executed one after the other. Which device answers is

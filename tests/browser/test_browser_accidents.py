@@ -98,7 +98,7 @@ def tab(request: pytest.FixtureRequest, context: BrowserContext, server: Server)
         ("docmanager-extension:plugin", "autosaveInterval", 30),
         # Else it asks whether to fetch news of the Jupyter project, over the first notebook.
         ("apputils-extension:notification", "fetchNews", "false"),
-        # Else lectures are called "04_thinking_in_…" and "07_thinking_in_…".
+        # Else lectures are called "10_awkward_and_…" and "18_one_problem_…".
         ("filebrowser-extension:browser", "showLastModifiedColumn", False),
     ],
 )

@@ -18,12 +18,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
 FETCH = (
     "from gpucourse.exercises.predictions import predictions\n"
-    'predict = predictions("04_thinking_in_threads")\npredict("who-am-i", "2", "4", "8")'
+    'predict = predictions("06_numba_cuda")\npredict("who-am-i", "2", "4", "8")'
 )
 
 LONG = (
     "from gpucourse.exercises.predictions import predictions\n"
-    'predictions("08_cupy")("differences", "nowhere: CuPy is NumPy",\n'
+    'predictions("05_cupy")("differences", "nowhere: CuPy is NumPy",\n'
     '    "sums, lists of indices, lists, texts; an index out of bounds is quiet", "only in speed")'
 )
 
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cells.append(new_code_cell(LONG))
     about = {
         "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"},
-        "gpucourse": {"lesson": "04_thinking_in_threads"},
+        "gpucourse": {"lesson": "06_numba_cuda"},
     }
     (folder / "lectures" / "asked.ipynb").write_text(
         writes(new_notebook(cells=cells, metadata=about))
@@ -90,10 +90,10 @@ def test_a_guess_by_keyboard_is_recorded_and_its_verdict_folded(tab: Tab):
     expect(output).to_contain_text("The answer: 8.")
     tab.picture("predict-2-answered")
     home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
-    assert records.read(home).guesses == {"04_thinking_in_threads": {"who-am-i": "4"}}
+    assert records.read(home).guesses == {"06_numba_cuda": {"who-am-i": "4"}}
     (file,) = tab.room.glob("*.jsonl")
     assert json.loads(file.read_text()) == {
-        "lesson": "04_thinking_in_threads",
+        "lesson": "06_numba_cuda",
         "asked": "who-am-i",
         "guess": "4",
     }
@@ -104,7 +104,7 @@ def test_show_me_shows_all_and_records_nothing(tab: Tab):
     output.get_by_role("button", name="show me").click()
     expect(output).to_contain_text("The step is all threads: eight.")
     home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
-    assert "stride" not in records.read(home).guesses["04_thinking_in_threads"]
+    assert "stride" not in records.read(home).guesses["06_numba_cuda"]
 
 
 def test_after_a_restart_the_guess_stands_and_the_buttons_say_what_to_do(tab: Tab):

@@ -21,7 +21,7 @@ def sources(repository) -> list[Source]:
 
 @pytest.fixture(scope="module")
 def lecture(request, repository) -> str:
-    """The lecture's id: ``11_random_numbers`` for ``test_lecture_11.py``."""
+    """The lecture's id: ``08_random_numbers`` for ``test_lecture_08.py``."""
     return _with_number(request, load_course(repository).lectures)
 
 

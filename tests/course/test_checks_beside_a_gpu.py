@@ -24,7 +24,7 @@ LECTURES = [
     if isinstance(lesson, Lecture) and not COURSE.puzzles(lesson)
 ]
 #: Its check launches by itself, outside of all trials, with a lock that nobody gives back.
-ALWAYS = "22_kernel_detective"
+ALWAYS = "23_kernel_detective"
 #: Lecture 23's solution needs what the cells before it register: taken by itself it isn't right.
 WHOLE = {"nested"}
 

@@ -108,7 +108,7 @@ def test_links_lead_somewhere_and_to_german_notebooks_where_there_are_some():
                     there = Path(os.path.normpath(path.parent / target.partition("#")[0]))
                     assert there in texts or (REPOSITORY / there).is_file(), target
                     found.append(there)
-    assert Path("lectures/03_numba_cuda.ipynb") in found
+    assert Path("lectures/06_numba_cuda.ipynb") in found
 
 
 # -- the lecture ----------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def test_an_edit_that_no_longer_fits_names_its_answer():
         ("pt", "times in the cell"),
         ("sinh", "swapped for itself"),
     ):
-        edited = Edited("03_numba_cuda", "loop-to-kernel", "my mistake", (swap(old, "sinh"),))
+        edited = Edited("06_numba_cuda", "loop-to-kernel", "my mistake", (swap(old, "sinh"),))
         with pytest.raises(EditError, match=f"wrong answer loop-to-kernel:my mistake: .*{fault}"):
             edited.answers()
 

@@ -14,7 +14,7 @@ from gpucourse.course.registry import load_course
 from gpucourse.publish import successor
 
 ROOT = Path(__file__).parents[2]
-LECTURE = "07_thinking_in_warps"
+LECTURE = "12_thinking_in_warps"
 ITS_OWN = "(solution) the check 'warp-max' refuses the solution: the largest of warp 0 is …"
 
 
@@ -27,7 +27,7 @@ def test_what_is_known_to_come_out_otherwise_is_all_that_may():
     known, new = (Problem(Path("course"), 1, text) for text in (ITS_OWN, "(starter) else"))
     assert successor.unexpected(ROOT, LECTURE, [known]) == []
     assert successor.unexpected(ROOT, LECTURE, [known, new]) == [new]
-    assert successor.unexpected(ROOT, "04_thinking_in_threads", [known]) == [known]
+    assert successor.unexpected(ROOT, "07_trees_and_barriers", [known]) == [known]
     [gone] = successor.unexpected(ROOT, LECTURE, [])
     assert "no longer finds" in str(gone) and "'warp-max'" in str(gone)
 
@@ -59,4 +59,4 @@ def test_one_that_is_not_listed_is_told():
         capture_output=True,
     )
     assert ran.returncode == 1
-    assert ran.stdout.startswith("course/successor.toml does not list 03_z_mass; it lists: 03_")
+    assert ran.stdout.startswith("course/successor.toml does not list 03_z_mass; it lists: 06_")

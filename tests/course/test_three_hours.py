@@ -60,7 +60,7 @@ def test_hidden_tests_notes_and_answers_to_write_are_not_in_it(notebook):
 
 
 def test_set_up_is_what_a_section_needs_and_no_more(lessons):
-    lesson = lessons["03_numba_cuda"]
+    lesson = lessons["06_numba_cuda"]
     (exercise,) = [cell for cell in lesson.cells if cell.name == "launch-ways"]
     names = [cell.name for cell in set_up(lesson, [exercise])]
     first = next(cell.name for cell in lesson.cells if cell.kind == "code")

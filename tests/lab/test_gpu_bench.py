@@ -59,14 +59,14 @@ def test_cells_are_those_of_the_build(repository: Path) -> None:
 
 
 def test_what_is_taken_is_the_answer_and_nothing_else_runs() -> None:
-    got = take("05_trees_and_barriers", "sum_all")
-    assert "cuda.syncthreads()" in code_cells("05_trees_and_barriers")["together"]
+    got = take("07_trees_and_barriers", "sum_all")
+    assert "cuda.syncthreads()" in code_cells("07_trees_and_barriers")["together"]
     scope = got.sum_all.py_func.__globals__
     assert scope["THREADS"] == 128
     assert not {"muons", "check", "d_muon_pt", "report"} & set(scope)
-    assert take("05_trees_and_barriers", "sum_all").sum_all is got.sum_all, "compiled twice"
+    assert take("07_trees_and_barriers", "sum_all").sum_all is got.sum_all, "compiled twice"
     with pytest.raises(Missing, match="defines no 'sum_everything'"):
-        take("05_trees_and_barriers", "sum_everything")
+        take("07_trees_and_barriers", "sum_everything")
 
 
 def test_a_definition_means_the_last_binding_before_it() -> None:
@@ -74,7 +74,7 @@ def test_a_definition_means_the_last_binding_before_it() -> None:
     picture = take("18_one_problem_every_tool", "numba_picture").numba_picture
     assert picture.py_func.__globals__["stays_on_cpu"].py_func.__name__ == "stays"
     assert (
-        take("08_cupy", "time_to_wall", given={"np": math}).time_to_wall(1.0, 2.0, 0.5)
+        take("05_cupy", "time_to_wall", given={"np": math}).time_to_wall(1.0, 2.0, 0.5)
         == (-2.0 + math.sqrt(2.0)) / 2.0
     )
 
@@ -82,7 +82,7 @@ def test_a_definition_means_the_last_binding_before_it() -> None:
 def test_a_function_is_taken_with_its_rule() -> None:
     import jax
 
-    fade = take("13_jax_in_depth", "fade").fade
+    fade = take("17_jax_in_depth", "fade").fade
     assert jax.make_jaxpr(jax.grad(fade, argnums=1))(1.0, 2.0)
 
 

@@ -203,7 +203,7 @@ def test_every_cell_of_the_course_has_its_name_and_its_errors(repository):
         found = lesson_run.cells(repository, id)
         assert not [name for name, _, _ in found if name.startswith("cell ")], id
     raising = {
-        name: raises for name, raises, _ in lesson_run.cells(repository, "03_numba_cuda") if raises
+        name: raises for name, raises, _ in lesson_run.cells(repository, "06_numba_cuda") if raises
     }
     assert raising["kernel-returns"] == ["TypingError"]
     # cuda.core's error, which a GPU gives, is among them.

@@ -164,7 +164,7 @@ def test_times_are_shared_out_and_the_last_gets_the_rest(pretended, monkeypatch)
             "grading, counters",
         ),
         (["--lesson", "99_x"], "There is no lesson 99_x; the lessons: 01_first_steps"),
-        (["--lesson", "08_cupy"], "Some lessons must not stand for all"),
+        (["--lesson", "05_cupy"], "Some lessons must not stand for all"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said(arguments, said, monkeypatch):

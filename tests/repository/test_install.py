@@ -148,7 +148,7 @@ def test_what_is_in_the_distributions(built: Path) -> None:
         } == licences
     lessons = {
         "gpucourse/lessons/course.toml",
-        "gpucourse/lessons/04_thinking_in_threads/checks.py",
+        "gpucourse/lessons/06_numba_cuda/checks.py",
         "gpucourse/lessons/01_fill_a_histogram/predictions.toml",
         "gpucourse/lessons/01_first_steps/puzzles/01_add_ten.toml",
         "gpucourse/lessons/01_first_steps/de.po",

@@ -100,7 +100,7 @@ def test_what_is_in_it(found: dict[str, bytes], repository: Path):
         with zipfile.ZipFile(io.BytesIO(found[wheel])) as inside:
             names += "\n" + "\n".join(inside.namelist())
     assert {
-        "gpucourse/lessons/04_thinking_in_threads/checks.py",
+        "gpucourse/lessons/06_numba_cuda/checks.py",
         "gpucourse/lessons/course.toml",
         "virtualgpu/py.typed",
     } <= set(names.split("\n"))
@@ -116,7 +116,7 @@ def test_no_solution_and_no_hidden_test_is_in_it(found, hidden):
             (1, "fill_a_histogram"),
             (2, "area_by_sampling"),
             (3, "z_mass"),
-            (4, "thinking_in_threads"),
+            (4, "pycuda"),
         )
     }
     assert release.leaks(found, hidden) == []
@@ -130,7 +130,7 @@ def test_a_secret_would_be_found_wherever_it_is(repository: Path, hidden):
     for name in (
         f"grading/source/{source}",
         "solutions/01_fill_a_histogram.ipynb",
-        "solutions/04_thinking_in_threads.ipynb",
+        "solutions/06_numba_cuda.ipynb",
     ):
         content = (repository / name).read_bytes()
         assert len(release.leaks({"lectures/x.ipynb": content}, hidden)) > 5, name
@@ -154,17 +154,17 @@ def test_nothing_is_written_that_gives_something_away(repository: Path, tmp_path
     whole = release.files
 
     def with_more(root: Path, wheels: list[Path], **options: bool) -> dict[str, bytes]:
-        solution = root / "solutions" / "03_numba_cuda.ipynb"
+        solution = root / "solutions" / "06_numba_cuda.ipynb"
         return {
             **whole(root, wheels, **options),
-            "lectures/03_numba_cuda.ipynb": solution.read_bytes(),
+            "lectures/06_numba_cuda.ipynb": solution.read_bytes(),
             "docs/x.md": b"[dead](nowhere.md)",
         }
 
     monkeypatch.setattr(release, "files", with_more)
     with pytest.raises(CourseError) as error:
         release.release(repository, tmp_path)
-    assert "shows the solution of 03_numba_cuda" in str(error.value)
+    assert "shows the solution of 06_numba_cuda" in str(error.value)
     assert "docs/x.md: links to nowhere.md" in str(error.value)
     assert not list(tmp_path.glob("*.zip"))
 
@@ -221,10 +221,10 @@ def test_doctor_is_content_with_the_handout_alone(installed):
 
 def test_a_lecture_runs_from_the_handout_alone(installed, handout: Path):
     done = installed(
-        "../.venv/bin/jupyter", "execute", "--inplace", "03_numba_cuda.ipynb", folder="lectures"
+        "../.venv/bin/jupyter", "execute", "--inplace", "06_numba_cuda.ipynb", folder="lectures"
     )
     assert done.returncode == 0, done.stderr
-    text = (handout / "lectures" / "03_numba_cuda.ipynb").read_text()
+    text = (handout / "lectures" / "06_numba_cuda.ipynb").read_text()
     assert "Virtual GPU (CPU), compute capability" in text
     assert "application/vnd.gpucourse.check+json" in text, "its checks are found and run"
 

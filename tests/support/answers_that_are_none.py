@@ -127,7 +127,7 @@ def _never_ends_in_jax(*arguments, **options):
 
 
 #: Exercises whose solutions have a loop of JAX's that ends when something holds, or might have.
-LOOPS_IN_JAX = {("12_jax", "aim"), ("13_jax_in_depth", "until")}
+LOOPS_IN_JAX = {("09_jax", "aim"), ("17_jax_in_depth", "until")}
 
 
 def made_for(lecture: str, exercise: str, right: tuple) -> Iterator[tuple[str, tuple]]:

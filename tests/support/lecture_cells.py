@@ -39,7 +39,7 @@ from wrong_answers import REPOSITORY, answers_of, made
 
 #: Lectures with a process of their own, and what their cells have set when a check runs.
 OWN_PROCESS = {
-    "20_more_than_one_gpu": {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+    "21_more_than_one_gpu": {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
     "19_a_port_done": {"JAX_ENABLE_X64": "1"},
 }
 

@@ -76,8 +76,8 @@ board()
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - The next puzzles, [Memory and sharing](06_memory_and_sharing.ipynb), or the lecture that explains what you have just
-#   done: [Numba CUDA: kernels in Python](03_numba_cuda.ipynb).
+# - The next puzzles, [Memory and sharing](11_memory_and_sharing.ipynb), or the lecture that explains what you have just
+#   done: [Numba CUDA: kernels in Python](06_numba_cuda.ipynb).
 # - [Numba for CUDA GPUs](https://nvidia.github.io/numba-cuda/): what of Python a kernel may contain.
 # - S. Rush, [GPU Puzzles](https://github.com/srush/GPU-Puzzles): fourteen kernels, in the same spirit.
 

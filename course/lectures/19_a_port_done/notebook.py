@@ -217,7 +217,7 @@ print("np.bincount(seen, …): ", np.bincount(seen, rest, minlength=4))
 
 # %% [markdown] id="lost-why" tags=["why"]
 # 1.0: NumPy loads all four of `sky[seen]`, adds, and stores all four; the last store to pixel 2 wins. It's the lost update from
-# "Thinking in threads", without any threads. `np.bincount` (or `np.add.at`) adds every one. A test with few samples and many
+# "Numba CUDA", without any threads. `np.bincount` (or `np.add.at`) adds every one. A test with few samples and many
 # pixels would never have noticed.
 
 # %% [markdown] id="fit-task"

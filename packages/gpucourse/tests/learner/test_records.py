@@ -245,29 +245,28 @@ def test_to_a_newcomer_the_map_shows_where_to_begin_and_folds_the_rest(course: P
     assert begun.index("Go on with:") < begun.index("<table>") and "<details>" not in begun
 
 
-def test_the_map_goes_on_with_the_first_steps(repository: Path, tmp_path, monkeypatch):
-    """Welcome says "five steps, in this order"; not all lectures of the list are among them."""
+def test_map_goes_on_with_the_core_in_order(repository: Path, tmp_path, monkeypatch):
     monkeypatch.chdir(repository)
     monkeypatch.setattr(records, "place", lambda: tmp_path / "progress.jsonl")
     course = checkout.registry(repository)
-    for number, id in enumerate(course.first):
+    for number, id in enumerate(course.core):
         assert Path(course_map.progress().next.path).stem == id, number
         for exercise in course_map._exercises(id):
             records.note(lesson=id, done=exercise)
         records.note(lesson=id, points=1, of=1)
-    assert Path(course_map.progress().next.path).stem == "06_memory_and_sharing"
-    records.note(lesson="14_cudf", done=next(iter(course_map._exercises("14_cudf"))))
-    assert Path(course_map.progress().next.path).stem == "14_cudf", "what is begun comes before all"
+    assert Path(course_map.progress().next.path).stem == "11_memory_and_sharing"
+    records.note(lesson="15_cudf", done=next(iter(course_map._exercises("15_cudf"))))
+    assert Path(course_map.progress().next.path).stem == "15_cudf", "what is begun comes before all"
 
 
-def test_each_way_through_the_course_has_what_its_lessons_need(repository: Path):
+def test_core_and_goals_need_nothing_outside_of_them(repository: Path):
     course = checkout.registry(repository)
     ids = {lesson.id for lesson in course.lessons}
-    for goal, (first, taken) in welcome.GOALS.items():
-        way = [*(course.first if first else []), *taken]
-        for number, id in enumerate(way):
+    for goal, taken in {"the core": (), **welcome.GOALS}.items():
+        order = [*course.core, *taken]
+        for number, id in enumerate(order):
             needs = ids.intersection(course.lesson(id).prerequisites)
-            assert needs <= set(way[:number]), f"{goal}: {id}"
+            assert needs <= set(order[:number]), f"{goal}: {id}"
 
 
 def test_links_start_where_the_notebook_runs(course: Path, monkeypatch: pytest.MonkeyPatch):

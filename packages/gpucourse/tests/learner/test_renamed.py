@@ -15,7 +15,7 @@ from gpucourse.learner import records
 from gpucourse.puzzles import board
 from gpucourse.puzzles.board import Entry
 
-OLD, FIRST, SECOND = "06_thinking_in_threads", "04_thinking_in_threads", "05_trees_and_barriers"
+OLD, FIRST, SECOND = "06_thinking_in_threads", "06_numba_cuda", "07_trees_and_barriers"
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def test_progress_under_an_earlier_name_counts_and_is_written_once(file: Path):
                 {"lesson": OLD, "done": "bounds-guard"},
                 {"lesson": OLD, "done": "fold"},
                 {"lesson": OLD, "asked": "tree", "guess": "4"},
-                {"lesson": "15_scan", "done": "scan"},
+                {"lesson": "13_scan", "done": "scan"},
             )
         )
     )
     known = records.read()
-    assert known.exercises == {FIRST: {"bounds-guard"}, SECOND: {"fold"}, "15_scan": {"scan"}}
+    assert known.exercises == {FIRST: {"bounds-guard"}, SECOND: {"fold"}, "13_scan": {"scan"}}
     assert known.guesses == {SECOND: {"tree": "4"}}
     before = file.read_bytes()
     records.note(lesson=OLD, done="fold")  # by a notebook that has the old name
@@ -78,9 +78,10 @@ def test_the_board_keeps_what_was_entered_under_an_earlier_name(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("lectures/06_thinking_in_threads.ipynb", "lectures/04_thinking_in_threads.ipynb"),
-        ("solutions/08_jax.ipynb", "solutions/12_jax.ipynb"),
-        ("lectures/15_scan.ipynb", "lectures/15_scan.ipynb"),
+        ("lectures/06_thinking_in_threads.ipynb", "lectures/06_numba_cuda.ipynb"),
+        ("solutions/08_jax.ipynb", "solutions/09_jax.ipynb"),
+        ("solutions/12_jax.ipynb", "solutions/09_jax.ipynb"),
+        ("lectures/13_scan.ipynb", "lectures/13_scan.ipynb"),
         ("notes/08_jax.ipynb", "notes/08_jax.ipynb"),
         ("projects/03_z_mass/03_z_mass.ipynb", "projects/03_z_mass/03_z_mass.ipynb"),
     ],

@@ -154,7 +154,7 @@ import gpucourse
 gpucourse.progress()
 
 # %% [markdown] id="new-here"
-# {way}
+# {core}
 
 # %% [markdown] id="lessons"
 # {table}

@@ -56,15 +56,15 @@ Lesson = Lecture | Project
 class Course:
     """The registry, and the folder (the repository's root) that its paths start from.
 
-    ``first``: the ids of the lessons that someone new takes first, in this order.
+    ``core``: the ids of the lessons that everybody takes; they come first.
     """
 
     root: Path
     title: str
     #: Lectures and projects in the order in which they are taken.
     lessons: list[Lesson]
-    #: The ids of what someone new takes first.
-    first: list[str] = field(default_factory=list)
+    #: The ids of the core, in order.
+    core: list[str] = field(default_factory=list)
 
     @property
     def lectures(self) -> list[Lecture]:
@@ -133,28 +133,31 @@ def load_course(root: Path, path: Path | None = None) -> Course:
     for key in tables.keys() - {"course", "lecture", "project"}:
         report(f"unknown table [{key}]: use [course], [[lecture]] and [[project]]")
     head = tables.get("course", {})
-    if not {"title"} <= set(head) <= {"title", "way", "first"} or not isinstance(
+    if not {"title"} <= set(head) <= {"title", "core", "deeper"} or not isinstance(
         head.get("title"), str
     ):
         report(
-            "[course] must hold a title, may hold the lists of ids way and first, and nothing else"
+            "[course] must hold a title, may hold the lists of ids core and deeper, and "
+            "nothing else"
         )
-    first = list(map(str, head.get("first", [])))
+    core = list(map(str, head.get("core", [])))
     lessons = [
         *_read_entries(tables, "lecture", Lecture, report),
         *_read_entries(tables, "project", Project, report),
     ]
-    if (way := head.get("way")) is not None:
-        if not problems and sorted(way) != sorted(lesson.id for lesson in lessons):
-            differing = set(way) ^ {lesson.id for lesson in lessons} or {"an id that comes twice"}
-            report(f"way must list each lesson once; look at {', '.join(sorted(differing))}")
-        lessons.sort(key=lambda lesson: way.index(lesson.id) if lesson.id in way else len(way))
-    course = Course(root, str(head.get("title", "")), lessons, first)
+    if order := [*core, *map(str, head.get("deeper", []))]:
+        if not problems and sorted(order) != sorted(lesson.id for lesson in lessons):
+            differing = set(order) ^ {lesson.id for lesson in lessons} or {"an id that comes twice"}
+            report(
+                "core and deeper must list each lesson once; look at "
+                + ", ".join(sorted(differing))
+            )
+        lessons.sort(
+            key=lambda lesson: order.index(lesson.id) if lesson.id in order else len(order)
+        )
+    course = Course(root, str(head.get("title", "")), lessons, core)
     for message in _inconsistencies(course.lessons):
         report(message)
-    for id in first:
-        if id not in {lesson.id for lesson in course.lessons}:
-            report(f"[course] first has {id!r}, which is not listed")
     if problems:
         raise CourseError(problems)
     if language():
@@ -235,7 +238,7 @@ def _entry_mistakes(entry: dict, cls: type) -> Iterator[str]:
         elif isinstance(value, int | float) and value <= 0:
             yield f"{key} = {value} must be positive"
     if isinstance(id := entry.get("id"), str) and not _ID.fullmatch(id):
-        yield f"id {id!r} must look like 04_thinking_in_threads: two digits, then lower-case words"
+        yield f"id {id!r} must look like 04_pycuda: two digits, then lower-case words"
     objectives = entry.get("objectives")
     if isinstance(objectives, list) and not objectives:
         yield "objectives is empty: say what the learner can do afterwards"

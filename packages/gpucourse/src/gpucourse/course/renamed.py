@@ -1,4 +1,4 @@
-"""The names that lessons had before their numbers followed the order in which they are taken.
+"""Earlier names of lessons.
 
 A learner's records, board, saved work and notebooks may still have them. What is read under an
 earlier name counts for the lesson of today; what is written has today's.
@@ -12,30 +12,49 @@ from pathlib import PurePosixPath
 LESSONS = {
     "20_first_steps": "01_first_steps",
     "01_why_gpus": "02_why_gpus",
-    "05_numba_cuda": "03_numba_cuda",
-    "06_thinking_in_threads": "04_thinking_in_threads",
-    "21_memory_and_sharing": "06_memory_and_sharing",
-    "18_thinking_in_warps": "07_thinking_in_warps",
-    "03_cupy": "08_cupy",
-    "02_pycuda": "09_pycuda",
-    "04_compiling_python": "10_compiling_python",
-    "07_random_numbers": "11_random_numbers",
-    "08_jax": "12_jax",
-    "19_jax_in_depth": "13_jax_in_depth",
-    "09_cudf": "14_cudf",
-    "22_scans_tiles_atomics": "16_scans_tiles_atomics",
-    "10_awkward_and_the_z": "17_awkward_and_the_z",
+    "05_numba_cuda": "06_numba_cuda",
+    "06_thinking_in_threads": "06_numba_cuda",
+    "21_memory_and_sharing": "11_memory_and_sharing",
+    "18_thinking_in_warps": "12_thinking_in_warps",
+    "03_cupy": "05_cupy",
+    "02_pycuda": "04_pycuda",
+    "04_compiling_python": "16_compiling_python",
+    "07_random_numbers": "08_random_numbers",
+    "08_jax": "09_jax",
+    "19_jax_in_depth": "17_jax_in_depth",
+    "09_cudf": "15_cudf",
+    "22_scans_tiles_atomics": "14_scans_tiles_atomics",
     "11_one_problem_every_tool": "18_one_problem_every_tool",
     "17_a_port_done": "19_a_port_done",
-    "12_more_than_one_gpu": "20_more_than_one_gpu",
-    "16_blocks": "21_blocks",
-    "14_kernel_detective": "22_kernel_detective",
-    "13_write_your_own_jit": "23_write_your_own_jit",
+    "12_more_than_one_gpu": "21_more_than_one_gpu",
+    "16_blocks": "22_blocks",
+    "14_kernel_detective": "23_kernel_detective",
+    "13_write_your_own_jit": "24_write_your_own_jit",
+    "09_pycuda": "04_pycuda",
+    "08_cupy": "05_cupy",
+    "03_numba_cuda": "06_numba_cuda",
+    "04_thinking_in_threads": "06_numba_cuda",
+    "05_trees_and_barriers": "07_trees_and_barriers",
+    "11_random_numbers": "08_random_numbers",
+    "12_jax": "09_jax",
+    "17_awkward_and_the_z": "10_awkward_and_the_z",
+    "06_memory_and_sharing": "11_memory_and_sharing",
+    "07_thinking_in_warps": "12_thinking_in_warps",
+    "15_scan": "13_scan",
+    "16_scans_tiles_atomics": "14_scans_tiles_atomics",
+    "14_cudf": "15_cudf",
+    "10_compiling_python": "16_compiling_python",
+    "13_jax_in_depth": "17_jax_in_depth",
+    "20_more_than_one_gpu": "21_more_than_one_gpu",
+    "21_blocks": "22_blocks",
+    "22_kernel_detective": "23_kernel_detective",
+    "23_write_your_own_jit": "24_write_your_own_jit",
+    "24_pytorch_as_a_neighbour": "25_pytorch_as_a_neighbour",
 }
 #: Of a lesson that became two: the second one, and the exercises and predictions that it took.
 SPLIT = {
     "06_thinking_in_threads": (
-        "05_trees_and_barriers",
+        "07_trees_and_barriers",
         frozenset(
             {
                 "fold",

@@ -15,7 +15,7 @@ A lesson's checks and hints stand in one file, ``course/lectures/ID/checks.py`` 
 and the lecture's first cell fetches two functions from it (:mod:`gpucourse.exercises.lesson`)::
 
     from gpucourse import lesson
-    check, hint, predict = lesson("04_thinking_in_threads")
+    check, hint, predict = lesson("06_numba_cuda")
 
 ``check("bounds-guard", scale)`` runs the function on the learner's answer and shows ✓ or ✗. It
 never raises for a wrong answer, so that *Run All* goes through with exercises open. ``hint(

@@ -1,4 +1,4 @@
-"""``lesson("04_thinking_in_threads")``: what a lecture's first cell fetches."""
+"""``lesson("06_numba_cuda")``: what a lecture's first cell fetches."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def lesson(id: str) -> tuple[Callable[..., None], Callable[[str], None], Callabl
     In its first cell::
 
         from gpucourse import lesson
-        check, hint, predict = lesson("04_thinking_in_threads")
+        check, hint, predict = lesson("06_numba_cuda")
     """
     return (*lecture(id), predictions(id))

@@ -75,13 +75,12 @@ class CourseMap:
     lessons: list[LessonProgress]
     root: Path
     trouble: str | None = None
-    first: list[LessonProgress] = field(default_factory=list)
     when: datetime = field(default_factory=datetime.now, compare=False)
 
     @property
     def next(self) -> LessonProgress | None:
-        """Return the lesson to go on with: one begun, else a first step, else the first."""
-        open_ = [lesson for lesson in (*self.first, *self.lessons) if not lesson.finished]
+        """Return the lesson to go on with: one begun, else the first that is open."""
+        open_ = [lesson for lesson in self.lessons if not lesson.finished]
         begun = [lesson for lesson in open_ if lesson.sign == "◐"]
         return next(iter([*begun, *open_]), None)
 
@@ -142,9 +141,8 @@ def progress() -> CourseMap:
     root = course_folder()
     known = records.read()
     course = registry(root)
-    done = {lesson.id: _lesson_progress(root, lesson, known) for lesson in course.lessons}
-    first = [done[id] for id in course.first]
-    return CourseMap(list(done.values()), root, records.trouble(), first)
+    lessons = [_lesson_progress(root, lesson, known) for lesson in course.lessons]
+    return CourseMap(lessons, root, records.trouble())
 
 
 def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgress:

@@ -3,8 +3,8 @@
 One JSON object a line, added at the end, so two kernels that write at once lose nothing and a line
 that a full disk has cut off spoils no other. Each line names what is done, the first time it is::
 
-    {"lesson": "04_thinking_in_threads", "done": "bounds-guard", "at": "2026-03-02T09:30:00+00:00"}
-    {"lesson": "04_thinking_in_threads", "asked": "who-am-i", "guess": "4", "at": …}
+    {"lesson": "06_numba_cuda", "done": "bounds-guard", "at": "2026-03-02T09:30:00+00:00"}
+    {"lesson": "06_numba_cuda", "asked": "who-am-i", "guess": "4", "at": …}
     {"cell": "3f1c…", "at": …}                                    a project's test cell that passed
     {"lesson": "01_fill_a_histogram", "points": 30, "of": 36, "at": …}     by `gpucourse grade`
 

@@ -257,7 +257,7 @@ def page(id: str, cells: list[tuple[str, str, str]]) -> NotebookNode:
     )
 
 
-#: The name of the last cell, which says where the lesson stands on the way.
+#: The name of the last cell, which says where the lesson is in the order.
 STRIP = "where-next"
 
 

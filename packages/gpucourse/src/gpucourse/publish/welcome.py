@@ -6,6 +6,7 @@ cells show the learner's own progress, and save and restore work.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import jupytext
@@ -41,9 +42,9 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
     fills = {
         "lectures": str(len(course.lectures)),
         "projects": str(len(course.projects)),
-        "hours": str(round(sum(lesson.minutes for lesson in course.lessons) / 60)),
+        "hours": hours(course.lessons),
         "table": lessons_table(course),
-        **first_steps(course, handout),
+        **core_and_goals(course, handout),
     }
     cells = [("markdown", "title", title)]
     source = (course.root / SOURCE).read_text(encoding="utf-8")
@@ -51,74 +52,87 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
         text = cell.source + (_MORE if "{table}" in cell.source and not handout else "")
         for name, fill in fills.items():
             text = text.replace(f"{{{name}}}", fill)
-        if "{way}" not in text:  # a course without the lessons that newcomers are shown
+        if "{core}" not in text:  # a course without the lessons that newcomers are shown
             cells.append((cell.cell_type, cell.metadata["id"], text))
     return notebooks.page(ID, cells)
 
 
-#: What somebody may have come for: whether the first steps lead there, and the lessons, in order.
+#: What somebody may have come for: the lessons to take after the core.
 GOALS = {
-    "work with arrays and tables, without a kernel of your own": (
-        False,
-        ("02_why_gpus", "08_cupy", "10_compiling_python", "12_jax", "14_cudf"),
+    "know why a kernel is slow": (
+        "11_memory_and_sharing",
+        "12_thinking_in_warps",
+        "13_scan",
+        "14_scans_tiles_atomics",
     ),
-    "write kernels, and know why one is slow": (
-        True,
-        ("06_memory_and_sharing", "07_thinking_in_warps", "15_scan", "16_scans_tiles_atomics"),
+    "work with tables": ("15_cudf",),
+    "fit and simulate with JAX, and port a program": (
+        "17_jax_in_depth",
+        "12_thinking_in_warps",
+        "19_a_port_done",
     ),
-    "simulate with random numbers": (True, ("11_random_numbers", "02_area_by_sampling")),
-    "do particle physics: the Z boson": (
-        True,
-        ("07_thinking_in_warps", "15_scan", "17_awkward_and_the_z", "03_z_mass"),
-    ),
+    "use several GPUs": ("21_more_than_one_gpu",),
     "know what a compiler does": (
-        False,
-        (
-            "08_cupy",
-            "09_pycuda",
-            "10_compiling_python",
-            "12_jax",
-            "23_write_your_own_jit",
-            "04_a_compiler",
-        ),
+        "16_compiling_python",
+        "24_write_your_own_jit",
+        "04_a_compiler",
     ),
 }
 
 
-def first_steps(course: Course, handout: bool = False) -> dict[str, str]:
-    """Return where to begin, and what to take for each goal; empty without those lessons."""
+def core_and_goals(course: Course, handout: bool = False) -> dict[str, str]:
+    """Return the core as a list and the goals as rows; nothing without those lessons."""
     lessons = {lesson.id: lesson for lesson in course.lessons}
-    if not course.first or not lessons.keys() >= {id for _, ids in GOALS.values() for id in ids}:
+    if not course.core or not lessons.keys() >= {id for ids in GOALS.values() for id in ids}:
         return {}
 
     def link(lesson: Lesson) -> str:
         return f"[{lesson.title}]({notebook_path(lesson).as_posix()})"
 
+    core = [lessons[id] for id in course.core]
     steps = [
-        f"{number}. {link(lesson)}, {lesson.minutes} minutes"
-        for number, lesson in enumerate(map(course.lesson, course.first), start=1)
+        f"{number}. {link(lesson)}, {lesson.minutes} minutes: {lesson.why}"
+        for number, lesson in enumerate(core, start=1)
     ]
-    rows = []
-    for goal, (first, ids) in GOALS.items():
-        named = ", ".join(link(lessons[id]) for id in ids)
-        rows.append(f"| {goal} | {'the first steps, then ' * first}{named} |")
+    rows = [
+        f"| {goal} | {', '.join(link(lessons[id]) for id in ids)} |" for goal, ids in GOALS.items()
+    ]
     if not handout:
         rows.append("| teach it | [the instructor's guide](docs/instructor_guide.md) |")
     return {
-        "way": "\n".join(steps),
+        "core": "\n".join(steps),
+        "core_hours": hours(core),
         "goals": "\n".join(rows),
-        "puzzles": notebook_path(course.lesson(course.first[0])).as_posix(),
+        "puzzles": notebook_path(core[0]).as_posix(),
     }
 
 
-def lessons_table(course: Course, repository: str | None = None) -> str:
-    """Return the lectures and projects in order, linked from the course's folder; Markdown.
+def hours(lessons: Iterable[Lesson]) -> str:
+    """Return the lessons' length in whole hours."""
+    return str(round(sum(lesson.minutes for lesson in lessons) / 60))
 
-    With the repository's address, each has a link that opens its copy in Google Colab too.
+
+def lessons_table(course: Course, repository: str | None = None) -> str:
+    """Return the lessons in order as Markdown tables: the core, and folded, what goes deeper.
+
+    Links start from the course's folder. With the repository's address, each lesson has a link
+    that opens its copy in Google Colab.
     """
+    core = [lesson for lesson in course.lessons if lesson.id in course.core]
+    deeper = [lesson for lesson in course.lessons if lesson.id not in course.core]
+    if not core:
+        return _table(course, deeper, repository)
+    return (
+        f"**The core, about {hours(core)} hours:**\n\n{_table(course, core, repository)}\n\n"
+        f"<details><summary>Deeper: {len(deeper)} more lessons, about {hours(deeper)} hours"
+        f"</summary>\n\n{_table(course, deeper, repository)}\n\n</details>"
+    )
+
+
+def _table(course: Course, lessons: list[Lesson], repository: str | None) -> str:
     titles = {lesson.id: lesson.title for lesson in course.lessons}
     rows = ["| | minutes | you need |", "|---|---|---|"]
-    for lesson in course.lessons:
+    for lesson in lessons:
         lecture = "puzzles" if course.puzzles(lesson) else "lecture"
         needs = "; ".join(titles.get(need, need) for need in lesson.prerequisites) or "—"
         kind = f"project, {lesson.points:g} points" if isinstance(lesson, Project) else lecture

@@ -1,0 +1,712 @@
+# %% [markdown] id="the-question-asked"
+# ## How much C++ do you need?
+#
+# A muon flies through a magnetic field and its path bends; the smaller its momentum, the more. The cell below
+# follows forty muons for ten metres, one thread for each. Most of it is Python. Sixteen lines are **CUDA C++**, in a
+# string. Run it first, read it afterwards.
+#
+# (The muons are simulated: "Numba CUDA" says why.)
+
+# %% id="the-question"
+# %load_ext gpucourse
+import awkward as ak
+import numpy as np
+import pycuda.autoinit  # picks the GPU
+import pycuda.driver as drv
+import virtualgpu
+from gpucourse import lesson
+from gpucourse.data import dimuons
+from gpucourse.views.picture import Picture, canvas
+from pycuda.compiler import SourceModule
+
+check, hint, predict = lesson("04_pycuda")
+
+follow_source = r"""
+__global__ void follow(const float *pt, const float *phi, const int *charge,
+                       float *x, float *y, int muons, int steps)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < muons) {
+        float angle = phi[i], here_x = 0, here_y = 0;
+        float turn = -0.3f * charge[i] * 3.8f * 0.05f / pt[i];
+        for (int k = 0; k < steps; k++) {
+            x[k * muons + i] = here_x;
+            y[k * muons + i] = here_y;
+            here_x += 0.05f * cosf(angle);
+            here_y += 0.05f * sinf(angle);
+            angle += turn;
+        }
+    }
+}
+"""
+follow = SourceModule(follow_source).get_function("follow")
+
+muons = ak.flatten(dimuons().muons)[:40]
+pt, phi, charge = (ak.to_numpy(muons[name]) for name in ("pt", "phi", "charge"))
+x, y = np.empty((2, 201, 40), np.float32)
+follow(drv.In(pt), drv.In(phi), drv.In(charge), drv.Out(x), drv.Out(y), np.int32(40), np.int32(201),
+       block=(64, 1, 1), grid=(1, 1))
+print(f"PyCUDA {pycuda.VERSION_TEXT}: the first muon ends at x = {x[-1, 0]:.1f} m, y = {y[-1, 0]:.1f} m")
+
+# %% [markdown] id="the-tracks-text"
+# Here are the forty paths, seen along the beam.
+
+# %% id="the-tracks"
+def draw_tracks(x, y, title):
+    figure, axes = canvas(5.6, 5)
+    for sign, colour, style in ((1, "#D55E00", "-"), (-1, "#0072B2", "--")):
+        axes.plot(x[:, charge == sign], y[:, charge == sign], style, color=colour, linewidth=1)
+        axes.plot([], [], style, color=colour, label=f"charge {sign:+}")
+    axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal", title=title)
+    axes.legend(loc="upper right", fontsize=8)
+    farthest = np.hypot(x, y).max(axis=0)
+    return Picture(figure, f"{title}. Paths of {x.shape[1]} muons from the origin: the straightest gets "
+                           f"{farthest.max():.1f} m away, the most bent one {farthest.min():.1f} m. "
+                           "Positive and negative muons bend to opposite sides.")
+
+
+draw_tracks(x, y, "Muons in a field of 3.8 T")
+
+# %% [markdown] id="the-question-stands"
+# [PyCUDA](https://documen.tician.de/pycuda/) has done this since 2008, and the tools of today take the same strings
+# (section 6). **So how much C++ is it, really?** (No GPU? Then a *virtual* one runs what the real compiler makes of your
+# strings.)
+
+# %% [markdown] id="launch-predict" tags=["predict"]
+# ## 1. Compile, launch, copy
+#
+# A **kernel** is a function that many threads run at once, each with numbers of its own. Three steps: `SourceModule`
+# **compiles** the text, `get_function` finds the kernel in it by its name, and calling that **launches** it: `grid` says
+# how many blocks, `block` how many threads in each. `drv.InOut` **copies** the array to the GPU before the launch, and
+# back after it.
+#
+# *Predict:* two blocks of four threads, ten numbers. What is printed?
+
+# %% id="launch-guess"
+predict("launch", "eight ones, two zeros", "ten ones", "four twos, six zeros")
+
+# %% id="launch"
+module = SourceModule(r"""
+__global__ void increment(int *counts)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    counts[i] = counts[i] + 1;
+}
+""")
+increment = module.get_function("increment")
+
+counts = np.zeros(10, np.int32)
+increment(drv.InOut(counts), block=(4, 1, 1), grid=(2, 1))
+print(counts)
+
+# %% [markdown] id="launch-why" tags=["why"]
+# Eight ones: there were eight threads, and each ran the body *once*. The launch is the loop: `i` runs from 0 to 7 over the grid.
+
+# %% [markdown] id="scale-task"
+# ### Exercise: your first lines
+#
+# Change one line of `increment`: write `scale_all`, which multiplies each number by `factor`. The check launches just
+# as many threads as there are numbers. `hint("scale-all")` gives a first hint, and called again, a second one.
+
+# %% id="scale-exercise" tags=["exercise"]
+scale_all_source = r"""
+__global__ void scale_all(float *values, float factor)
+{
+    ### BEGIN SOLUTION
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    values[i] = values[i] * factor;
+    ### END SOLUTION
+}
+"""
+
+# %% id="scale-check"
+check("scale-all", scale_all_source)
+
+# %% [markdown] id="launch-then"
+# `threadIdx.x` is a thread's number in its block, `blockIdx.x` the block's number, `blockDim.x` how many threads a block
+# has. (`block` has always three numbers, for blocks may have three dimensions; a `grid` left out is one block.) What else there is to know of C++ for such a kernel, if you know Python:
+#
+# | C++ | what it says |
+# |---|---|
+# | `int i = 3;` | a variable has one type, for good; a statement ends with a semicolon |
+# | `{ … }` | a block of statements; how you indent it means nothing |
+# | `float *x` | `x` is the address of `float` numbers; `x[2]` is the third of them. *No length comes with it* |
+# | `const float *x` | the same, and the kernel promises not to write |
+# | `void`, `__global__` | gives nothing back; is a kernel, to be launched from the host |
+# | `__device__ float f(float a)` | a function that kernels can call |
+# | `if (i < n) { … } else { … }` | the condition stands in parentheses |
+# | `for (int k = 0; k < n; k++) { … }` | `for k in range(n)`; `k++` adds 1 |
+# | `&&`, `\|\|`, `!`, `true` | `and`, `or`, `not`, `True` |
+# | `a ? b : c` | `b if a else c` |
+# | `3.8f`, `3.8` | a `float` (32 bits), a `double` (64 bits) |
+# | `sqrtf(x)`, `cosf(x)`, `fabsf(x)` | `math.sqrt` and so on, for `float` |
+# | `// why`, `/* why */` | comments |
+
+# %% [markdown] id="guard-predict" tags=["predict"]
+# Eight threads can't cover ten elements, so the last two are still 0. *Predict:* with three blocks there are twelve threads. What do threads 10 and 11
+# do?
+
+# %% id="guard-missing-guess"
+predict("guard-missing",
+        "nothing: the GPU sees that the array has ended",
+        "they write behind the end of the array",
+        "they begin again at element 0")
+
+# %% id="guard-missing" raises="IllegalAddress"
+increment(drv.InOut(counts), block=(4, 1, 1), grid=(3, 1))
+
+# %% [markdown] id="guard-why" tags=["why"]
+# They write behind the end of the array: an address has no length that anyone could check. The virtual GPU
+# knows where each array ends, and stops at the first access outside, with line, block and thread. A real
+# GPU most likely shows *nothing* here: memory is handed out in pieces larger than 40 bytes, and the rest of
+# this one is nobody's. A few thousand bytes further on is another array, which changes without a word; or
+# nothing at all, and then this call and all later ones fail.
+
+# %% [markdown] id="guard-then"
+# So a kernel is told how many elements there are, and its threads look before they leap: `if (i < n)`, the
+# **bounds guard**. Now read the kernel at the top again. Is there a line that you cannot explain?
+# (`x[k * muons + i]` is what NumPy calls `x[k, i]`: row after row lies in memory, `muons` numbers in each. A step
+# is 0.05 metres, and `turn` the angle by which the path bends in one.)
+
+# %% [markdown] id="first-kernel-task"
+# ### Exercise: how strongly does it bend?
+#
+# In a field of B tesla, a muon of momentum pt (in GeV) flies on a circle with a radius of
+#
+# $$ R = \frac{p_T}{0.3\,B} \text{ metres.} $$
+#
+# Write the body of `radius_of`. The check tries it with many lengths, and with more threads than muons.
+#
+
+# %% id="first-kernel-exercise" tags=["exercise"]
+radius_source = r"""
+__global__ void radius_of(const float *pt, float field, float *radius, int n)
+{
+    ### BEGIN SOLUTION
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        radius[i] = pt[i] / (0.3f * field);
+    }
+    ### END SOLUTION
+}
+"""
+
+# %% id="first-kernel-check"
+check("first-kernel", radius_source)
+
+# %% [markdown] id="error-predict" tags=["predict"]
+# ## 2. When the compiler says no
+#
+# *Predict:* one character is missing below. When do you hear of it: at `SourceModule`, at `get_function`
+# or at the launch? And which line will be blamed?
+
+# %% id="error-guess"
+predict("error",
+        "at SourceModule, and the line after the mistake",
+        "at SourceModule, and the line with the mistake",
+        "at the launch")
+
+# %% id="error" raises="CompileError"
+module = SourceModule(r"""
+__global__ void shift(float *phi, float by, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x
+    if (i < n)
+        phi[i] += by;
+}
+""")
+
+# %% [markdown] id="error-why" tags=["why"]
+# At `SourceModule`, before anything ran; and line 5 is blamed, where line 4 lacks its semicolon. (Line 1 is the
+# empty one after the quotes.) The compiler noticed only when the next thing was an `if`.
+
+# %% [markdown] id="false-friends-predict" tags=["predict"]
+# How to read it:
+#
+# - **from the top**: the first error is real, later ones often follow from it;
+# - **the caret** `^` is where the compiler gave up: look there, *and just before*;
+# - `identifier "…" is undefined`: misspelt, or never declared with its type;
+# - `expected a ";"`, `expected a ")"`: something is missing before the caret;
+# - `a value of type "…" cannot be used to initialize an entity of type "…"`: the types do not fit.
+#
+# The message is that of NVRTC, NVIDIA's compiler as a library. An installed PyCUDA calls the program `nvcc`
+# instead, whose words are the same; and since it puts a line above your text, it counts one line more.
+#
+# Some Python is also valid C++, but means something else. *Predict* the four numbers:
+
+# %% id="false-friends-guess"
+predict("false-friends", "0.5 -3.5 -1.0 8.0", "0 -3 -1 1", "0 -4 2 8")
+
+# %% id="false-friends"
+module = SourceModule(r"""
+__global__ void false_friends(float *out)
+{
+    out[0] = 1 / 2;
+    out[1] = -7 / 2;
+    out[2] = -7 % 3;
+    out[3] = 2 ^ 3;
+}
+""")
+out = np.empty(4, np.float32)
+module.get_function("false_friends")(drv.Out(out), block=(1, 1, 1))
+print("C++:   ", *out)
+print("Python:", 1 / 2, -7 // 2, -7 % 3, 2**3)
+
+# %% [markdown] id="false-friends-why" tags=["why"]
+# An `int` divided by an `int` is an `int`, rounded towards 0 (Python's `//` rounds down, and its `%` follows).
+# Write `1.0f / 2` or `0.5f` (not `1f`: there must be a point). And `^` is "exclusive or", bit by bit; `**` does not compile: write `x * x`, or
+# `powf(x, 3.0f)`.
+
+# %% [markdown] id="mend-task"
+# ### Exercise: four mistakes
+#
+# This kernel should give the fraction of the detector's radius (3 metres) at which each muon turns back: the
+# diameter of its circle over 3, and 1 at most. It has three mistakes that the compiler finds, and one that it
+# does not. Mend it, in place; let `check` tell you what the compiler says.
+
+# %% id="mend-exercise" tags=["exercise"]
+reach_source = r"""
+__global__ void reach(const float *radius, float *fraction, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if i < n {
+        scale = 1 / 3;
+        float reached = 2 * radius[i] * scale
+        fraction[i] = fminf(reached, 1.0f);
+    }
+}
+"""
+### BEGIN SOLUTION
+reach_source = r"""
+__global__ void reach(const float *radius, float *fraction, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        float scale = 1.0f / 3;
+        float reached = 2 * radius[i] * scale;
+        fraction[i] = fminf(reached, 1.0f);
+    }
+}
+"""
+### END SOLUTION
+
+# %% id="mend-check"
+check("mend", reach_source)
+
+# %% [markdown] id="types-predict" tags=["predict"]
+# ## 3. Two type systems, and no check between them
+#
+# NumPy knows the type of each array, C++ that of each parameter. Between them, a launch is a row of bytes: an
+# address is 8 of them, an `int` 4, a `float` 4. Neither side checks them against the other.
+#
+# | C++ | bytes | NumPy | |
+# |---|---|---|---|
+# | `int` | 4 | `np.int32` | NumPy's own choice is `int64` |
+# | `unsigned int` | 4 | `np.uint32` | |
+# | `long long` | 8 | `np.int64` | |
+# | `float` | 4 | `np.float32` | NumPy's own choice is `float64` |
+# | `double` | 8 | `np.float64` | |
+# | `bool`, `unsigned char` | 1 | `np.bool_`, `np.uint8` | |
+# | `float *` | 8 | an array of `float32` on the GPU | |
+#
+# *Predict:* this launch hands a Python `10` to `int n`. What happens?
+
+# %% id="python-int-guess"
+predict("python-int",
+        "it is converted: 10 fits into an int",
+        "an error from PyCUDA",
+        "the kernel sees a wrong number")
+
+# %% id="python-int" raises="TypeError"
+scale = SourceModule(r"""
+__global__ void scale(float *values, float by, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) values[i] *= by;
+}
+""").get_function("scale")
+
+values = np.arange(10, dtype=np.float32)
+scale(drv.InOut(values), np.float32(3), 10, block=(32, 1, 1))
+
+# %% [markdown] id="python-int-why" tags=["why"]
+# `invalid type on parameter #2 (0-based)`: a Python `int` has no size, so PyCUDA does not know how many bytes
+# to send. It needs `np.int32(10)`. PyCUDA checks no more than that.
+
+# %% [markdown] id="silence-predict" tags=["predict"]
+# *Predict:* the same launch, done right, but for one thing: `masses` is made as one makes arrays in
+# NumPy, of `float64`. An error? The right numbers? Others?
+
+# %% id="silence-guess"
+predict("silence",
+        "an error: the types do not fit",
+        "the right numbers, converted on the way",
+        "wrong numbers, and no message")
+
+# %% id="silence"
+masses = np.array([1.0, 2.0, 3.0, 91.1876])
+scale(drv.InOut(masses), np.float32(3), np.int32(4), block=(32, 1, 1))
+print(masses)
+
+# %% [markdown] id="silence-why" tags=["why"]
+# You get wrong numbers and no message. The kernel read each `double` as two `float`s, the four lowest bytes
+# first; it multiplied four of these halves by 3, and left the other four alone.
+
+# %% [markdown] id="silence-then"
+# Here are the `float`s that it saw:
+
+# %% id="silence-bytes"
+print("float64:       ", np.array([1.0, 2.0]))
+print("seen as float: ", np.array([1.0, 2.0]).view(np.float32))
+print("times 3:       ", np.array([1.0, 2.0]).view(np.float32) * np.float32(3))
+print("as float64:    ", (np.array([1.0, 2.0]).view(np.float32) * np.float32(3)).view(np.float64))
+
+# %% id="silence-picture"
+masses = np.linspace(80, 100, 41)
+tripled = masses.copy()
+scale(drv.InOut(tripled), np.float32(3), np.int32(41), block=(64, 1, 1))
+figure, axes = canvas(8, 2.2)
+axes.plot(tripled / masses, "o")
+axes.axhline(3, color="#D55E00", label="meant")
+axes.set(xlabel="element", ylabel="times what it was", yscale="log")
+axes.legend()
+first = np.count_nonzero(tripled != masses)
+Picture(figure, f"By what 41 masses of float64 were multiplied where 3 was meant: the first {first} by {(tripled / masses)[:first].min():,.0f} "
+                f"to {(tripled / masses)[:first].max():,.0f}, the other {41 - first} by 1.")
+
+# %% [markdown] id="silence-check-text"
+# Half of them are off by thousands, for the second half of a `double` holds its exponent; the others are untouched. Above,
+# 5,120 stands out. In the mean of a million masses it would not, and the last two numbers look sensible.
+# Integers are no better: `np.arange(8)` is `int64`, and an `int *` kernel sees 0, 0, 1, 0, 2, 0, 3, 0. A number
+# that is too wide (`np.float64(3)` for `float by`) moves all arguments behind it.
+#
+# **Sooner or later it happens to everyone who launches kernels from strings.** The virtual GPU lets it pass as the library
+# does, and tells you if you ask (a real GPU cannot know, and the report stays empty there):
+
+# %% id="silence-check"
+with virtualgpu.check() as report:
+    scale(drv.InOut(masses), np.float32(3), np.int32(4), block=(32, 1, 1))
+print(report)
+
+# %% [markdown] id="fitting-types-task"
+# ### Exercise: types that fit
+#
+# Write `scaled(values, by)`: it returns a *new* array of `float32` with every value times `by`, worked out by
+# the kernel `scale`. `values` has one axis, and may be anything: `float64`, integers, a list, every second
+# element of an array (PyCUDA copies only arrays without gaps; `np.ascontiguousarray` makes one). It is never
+# empty, may be longer than a block, and must not change.
+
+# %% id="fitting-types-exercise" tags=["exercise"]
+def scaled(values, by):
+    result = np.zeros(len(values), np.float32)
+    ### BEGIN SOLUTION
+    result = np.array(values, dtype=np.float32, order="C")
+    blocks = (result.size + 127) // 128
+    scale(drv.InOut(result), np.float32(by), np.int32(result.size), block=(128, 1, 1), grid=(blocks, 1))
+    ### END SOLUTION
+    return result
+
+
+# %% id="fitting-types-check"
+check("fitting-types", scaled)
+
+# %% [markdown] id="in-out-predict" tags=["predict"]
+# ## 4. Who copies, and when
+#
+# `drv.In` copies to the GPU before the launch, `drv.Out` back after it, `drv.InOut` does both. The array on
+# the GPU lives for this one launch.
+#
+# *Predict:* each of these three launches doubles the numbers 1, 2, 3. What is in the array afterwards?
+
+# %% id="in-out-guess"
+predict("in-out", "2, 4, 6 each time", "2, 4, 6 with InOut only", "2, 4, 6 with InOut and Out")
+
+# %% id="in-out"
+for wrap in (drv.InOut, drv.In, drv.Out):
+    numbers = np.array([1, 2, 3], np.float32)
+    scale(wrap(numbers), np.float32(2), np.int32(3), block=(32, 1, 1))
+    print(f"{wrap.__name__:6}", numbers)
+
+# %% [markdown] id="in-out-why" tags=["why"]
+# With `In`, the result never comes back. With `Out`, the kernel doubles what happens to lie in fresh memory:
+# zeros on a lucky day; the virtual GPU fills fresh memory with a pattern, so that luck does not hide it. No
+# error in either case. `In` is for what the kernel only reads, `Out` for what it *entirely* writes.
+
+# %% [markdown] id="by-hand-predict" tags=["predict"]
+# Each launch pays for its copies. For ten launches on the same array, take them into your own hands:
+#
+# ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there
+# and back: most of the time goes into six copies. Below, the array is copied once, the host launches three
+# kernels, which return at once while the device works through them, and waits only when it copies the result
+# back.](../img/host_device_transfers.svg)
+#
+# *Predict*, before you read the cell: 201 numbers of `float32` go there. Which number must `mem_alloc` be given?
+
+# %% id="by-hand-guess"
+predict("by-hand", "201", "804", "1608")
+
+# %% id="by-hand"
+x_half = np.ascontiguousarray(x[:, 0])  # the path of the first muon, 201 numbers
+d_x = drv.mem_alloc(x_half.nbytes)  # d_: on the device
+drv.memcpy_htod(d_x, x_half)  # host to device: first where to, then where from
+for _ in range(10):
+    scale(d_x, np.float32(0.5), np.int32(x_half.size), block=(256, 1, 1))
+drv.memcpy_dtoh(x_half, d_x)  # device to host, and wait for the launches
+print(f"{x_half.nbytes} bytes for {x_half.size} numbers; ten halvings right:",
+      np.allclose(x_half, x[:, 0] / 1024))
+
+# %% [markdown] id="by-hand-why" tags=["why"]
+# Bytes, not elements: `.nbytes`, not `.size`. `d_x` is an address and nothing else: no type, no length, no
+# shape. It goes to the kernel as it is. The memory is given back when Python forgets `d_x`.
+#
+# A launch returns at once, and the GPU works through its launches in order; `memcpy_dtoh` waits for them. So to
+# time a kernel, call `drv.Context.synchronize()` before you look at the clock.
+
+# %% [markdown] id="copy-once-task"
+# ### Exercise: there and back once
+#
+# A muon loses energy on its way. Write `after_layers(pt, factors)`: `pt` is an array of `float32`, and each of
+# the `factors` is one layer of iron that scales every momentum. Launch `scale` once for each layer, and
+# copy the array to the GPU once and back once. Return the result as a new array; leave `pt` as it was.
+
+# %% id="copy-once-exercise" tags=["exercise"]
+def after_layers(pt, factors):
+    result = np.zeros_like(pt)
+    ### BEGIN SOLUTION
+    d_pt = drv.mem_alloc(pt.nbytes)
+    drv.memcpy_htod(d_pt, pt)
+    blocks = (pt.size + 127) // 128
+    for factor in factors:
+        scale(d_pt, np.float32(factor), np.int32(pt.size), block=(128, 1, 1), grid=(blocks, 1))
+    drv.memcpy_dtoh(result, d_pt)
+    ### END SOLUTION
+    return result
+
+
+# %% id="copy-once-check"
+check("copy-once", after_layers)
+
+# %% [markdown] id="arrays-predict" tags=["predict"]
+# ## 5. Less C++, and more
+#
+# An address that knows its type and shape is an array. `gpuarray` has those, with NumPy's operators; each
+# operator is a kernel that PyCUDA wrote and compiled for it. `ElementwiseKernel` takes only the one line that
+# differs from kernel to kernel, and writes the rest: index, guard, loop, launch.
+#
+# *Predict:* `-0.3 * 3.8 * 0.05 / d_pt * d_charge`: `d_pt` is `float32`. Of which type is the result, if
+# `d_charge` is `int32`? And how often does the GPU read or write whole arrays, compared with the
+# `ElementwiseKernel`?
+
+# %% id="arrays-guess"
+predict("arrays", "float32, as much traffic", "float32, more traffic", "float64, more traffic")
+
+# %% id="arrays"
+from pycuda import gpuarray
+from pycuda.elementwise import ElementwiseKernel
+
+d_pt, d_charge = gpuarray.to_gpu(pt), gpuarray.to_gpu(charge)
+by_operators = -0.3 * 3.8 * 0.05 / d_pt * d_charge
+
+turn_of = ElementwiseKernel(
+    "float *pt, int *charge, float field, float *turn",
+    "turn[i] = -0.3f * charge[i] * field * 0.05f / pt[i]",
+    "turn_of",
+)
+d_turn = gpuarray.empty_like(d_pt)
+turn_of(d_pt, d_charge, np.float32(3.8), d_turn)
+print("operators:        ", by_operators.dtype, by_operators.get()[:3])
+print("ElementwiseKernel:", d_turn.dtype, d_turn.get()[:3])
+
+# %% [markdown] id="arrays-why" tags=["why"]
+# Two launches against one. The operators read `d_pt` and write a temporary array, then read that and
+# `d_charge` and write the result: five arrays' worth of traffic, where the `ElementwiseKernel` has three. And the
+# result is `float64`, since to NumPy, whose rules PyCUDA follows here, `float32` times `int32` is that. In C++
+# *you* say what becomes of what. ("CuPy: NumPy on the device" goes on from here.)
+
+# %% [markdown] id="constant-memory-predict" tags=["predict"]
+# Now for more C++ rather than less. Outside of the magnet's coil, at 3 metres, the field of such a detector
+# comes back through the iron, the other way round: roughly -2 T. The kernel needs a small table, the field at
+# each metre from the beam, that all threads read and nobody changes. CUDA has a place for such tables,
+# **constant memory**: 64 kilobytes in all, with a cache that serves a whole warp (32 threads, which run
+# together) at once when they read the same element. `__constant__` declares it, `get_global` tells Python where it lies. And since the source is a
+# string, Python may fill in what Python knows: here the number of rings, by the compiler's option `-D`.
+#
+# *Predict:* what will the paths look like?
+
+# %% id="constant-memory-guess"
+predict("constant-memory",
+        "circles, as before",
+        "they bend one way, then the other",
+        "they bend, then go straight")
+
+# %% id="constant-memory"
+field = np.array([3.8, 3.8, 3.8, -2, -2, -2, -2], np.float32)  # tesla, ring by ring
+
+in_iron = SourceModule(r"""
+__constant__ float field[RINGS];
+
+__device__ float field_at(float x, float y)
+{
+    int ring = (int) sqrtf(x * x + y * y);
+    return ring < RINGS ? field[ring] : 0.0f;
+}
+
+__global__ void follow(const float *pt, const float *phi, const int *charge,
+                       float *x, float *y, int muons, int steps)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < muons) {
+        float angle = phi[i], here_x = 0, here_y = 0;
+        for (int k = 0; k < steps; k++) {
+            x[k * muons + i] = here_x;
+            y[k * muons + i] = here_y;
+            here_x += 0.05f * cosf(angle);
+            here_y += 0.05f * sinf(angle);
+            angle -= 0.3f * charge[i] * field_at(here_x, here_y) * 0.05f / pt[i];
+        }
+    }
+}
+""", options=[f"-DRINGS={field.size}"])
+address, _ = in_iron.get_global("field")
+drv.memcpy_htod(address, field)
+x_iron, y_iron = np.empty((2, 201, 40), np.float32)
+in_iron.get_function("follow")(
+    drv.In(pt), drv.In(phi), drv.In(charge), drv.Out(x_iron), drv.Out(y_iron),
+    np.int32(40), np.int32(201), block=(64, 1, 1), grid=(1, 1))
+draw_tracks(x_iron, y_iron, "Muons through magnet and iron")
+
+# %% [markdown] id="constant-memory-why" tags=["why"]
+# They bend one way, then back: an S, as in the pictures of the CMS detector, which has such a magnet. Constant
+# memory is constant for the *kernel*; between launches, the host may write another table.
+
+# %% [markdown] id="constant-memory-then"
+# A mistake worth knowing: leave out the `memcpy_htod`, and the table holds zeros. All paths are straight lines, and
+# nothing complains. (Global variables of C++ start at zero. Memory from `mem_alloc` does not.)
+
+# %% [markdown] id="field-table-task"
+# ### Exercise: one table, many maps
+#
+# Write `paths_through(field_map)`: it writes `field_map`, a list of seven numbers in tesla, into the constant
+# memory of `in_iron`, launches its `follow` for our forty muons with 201 steps, and returns `x` and `y`, two new
+# arrays of shape (201, 40). Mind the types.
+
+# %% id="field-table-exercise" tags=["exercise"]
+def paths_through(field_map):
+    x, y = np.zeros((2, 201, 40), np.float32)
+    ### BEGIN SOLUTION
+    address, _ = in_iron.get_global("field")
+    drv.memcpy_htod(address, np.array(field_map, np.float32))
+    in_iron.get_function("follow")(
+        drv.In(pt), drv.In(phi), drv.In(charge), drv.Out(x), drv.Out(y),
+        np.int32(40), np.int32(201), block=(64, 1, 1), grid=(1, 1))
+    ### END SOLUTION
+    return x, y
+
+
+# %% id="field-table-check"
+check("field-table", paths_through, pt, phi, charge)
+
+# %% [markdown] id="today-predict" tags=["predict"]
+# ## 6. Its place today
+#
+# PyCUDA was among the first to bring CUDA to Python, and set out to offer the whole of its driver API. It is still
+# released (2026.1, of January 2026), as source: to install it takes a C++ compiler and the CUDA toolkit, and to run it
+# `nvcc`. Two younger tools take the same strings:
+#
+# | | PyCUDA | CuPy's `RawKernel` | `cuda.core` |
+# |---|---|---|---|
+# | by | its community | its community | NVIDIA |
+# | installs as | source, to be compiled | wheels | wheels |
+# | compiles with | `nvcc` | NVRTC | NVRTC |
+# | arrays | `gpuarray`, a part of NumPy's functions | most of NumPy's, and some of SciPy's | none: takes those of others |
+# | reach for it when | you have code in it | you want arrays and a kernel now and then | you build a library, or want all of CUDA |
+#
+# *Predict:* how much of `follow_source` must change for CuPy?
+
+# %% id="raw-kernel-guess"
+predict("raw-kernel", "nothing", "a word or two in front", "each line that touches an array")
+
+# %% id="raw-kernel"
+import cupy as cp
+
+follow_in_cupy = cp.RawKernel('extern "C"' + follow_source, "follow")
+d_pt, d_phi, d_charge = cp.asarray(pt), cp.asarray(phi), cp.asarray(charge)
+d_x, d_y = cp.empty((2, 201, 40), cp.float32)
+follow_in_cupy((1,), (64,), (d_pt, d_phi, d_charge, d_x, d_y, np.int32(40), np.int32(201)))
+print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y))
+
+# %% [markdown] id="today-why" tags=["why"]
+# Only an `extern "C"` in front is new, which keeps the kernel's name as you wrote it (PyCUDA puts it
+# there for you). The launch reads `kernel(grid, block, arguments)`. Arrays know where they live, so there is no `In`
+# and no `Out`. And everything in section 3 holds here too: `RawKernel` does not look at types either.
+
+# %% [markdown] id="today-then"
+# `cuda.core` takes the string too, and runs here as well, on the virtual GPU's driver. It looks
+# like this (see its [first example](https://nvidia.github.io/cuda-python/cuda-core/latest/getting-started.html)):
+#
+# ```python
+# from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
+#
+# device = Device()
+# device.set_current()
+# stream = device.create_stream()
+# program = Program('extern "C"' + follow_source, "c++", ProgramOptions(arch=f"sm_{device.arch}"))
+# kernel = program.compile("cubin").get_kernel("follow")
+# launch(stream, LaunchConfig(grid=1, block=64), kernel, d_pt.data.ptr, …, np.int32(40), np.int32(201))
+# ```
+#
+# And if you would rather not write C++ at all: "Numba CUDA: kernels in Python".
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - Compile a string, find a kernel in it by name, launch it over blocks of threads. Each thread runs the body
+#   once, finds its number, and checks it against `n`.
+# - The compiler names the line at which it gave up. The mistake is there or just before, and the first error
+#   counts.
+# - Nothing compares NumPy's types with the kernel's. `float *` needs `float32`, `int` needs `np.int32`; anything
+#   else gives wrong numbers in silence.
+# - `In`, `Out` and `InOut` copy around one launch. For many launches, copy by hand: there once, back once.
+# - The C++ outlives the tool: the same string runs in PyCUDA, in CuPy and in `cuda.core`.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - PyCUDA: the [tutorial](https://documen.tician.de/pycuda/tutorial.html), the
+#   [driver interface](https://documen.tician.de/pycuda/driver.html) with `In`, `Out` and `memcpy_htod`,
+#   [arrays and `ElementwiseKernel`](https://documen.tician.de/pycuda/array.html), and
+#   [writing programs that write kernels](https://documen.tician.de/pycuda/metaprog.html).
+# - NVIDIA's programming guide on
+#   [kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html), and
+#   [NVRTC](https://docs.nvidia.com/cuda/nvrtc/), the compiler of these strings.
+# - [CuPy's kernels of one's own](https://docs.cupy.dev/en/stable/user_guide/kernel.html), and
+#   [`cuda.core`](https://nvidia.github.io/cuda-python/cuda-core/latest/).
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 65 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-6 | the question; have somebody who knows no C++ read the kernel aloud |
+# | 6-20 | section 1, with `scale-all` and `first-kernel` |
+# | 20-32 | section 2; `mend` in pairs |
+# | 32-46 | section 3; `fitting-types` alone. Take time for the silence |
+# | 46-56 | section 4; `copy-once` |
+# | 56-65 | sections 5 and 6; `field-table` is good homework |
+#
+# *Ten minutes late:* leave out the operators and constant memory in section 5 (show the picture), and `mend`.
+#
+# *Where people stall.* In `first-kernel`, `field` is a number and not an array: no `[i]`. In `mend`, the three
+# errors go away and 1 / 3 is still 0. In `fitting-types`, `astype` leaves an array of the right type alone with
+# `copy=False`, and the kernel then changes the caller's. In `copy-once`, `mem_alloc(pt.size)`.
+#
+# *What someone always asks.* "Why C++ at all?" Because CUDA's documentation, examples and libraries speak it, and
+# a kernel found there runs here as it is. "Does it compile each time?" PyCUDA keeps what it compiled in a
+# folder of the user, CuPy too; only a changed string is compiled again. "Is C++ faster than Numba's Python?" Both end
+# as PTX. The quadratic formula takes the same time (rows `quadratic.float64/numba` and `quadratic.float64/cpp`); of the same text a sum by a tree takes 1.30 times as
+# long in Numba, and a Mandelbrot picture 1.24 times (rows `reduction/tree`, `reduction/cpp`, `mandelbrot.picture/numba`, `mandelbrot.picture/cpp`). Their machine
+# code tells why: Numba counts in 64 bits and asks every index for its sign, and comes to 20 instructions a number in the tree, where C++ has 7.
+#
+# *What goes wrong.* On a GPU machine without PyCUDA, `import pycuda` says so and goes on through CuPy; all cells of
+# this lecture work, other parts of PyCUDA do not. After a bad address on a real GPU, every call fails until
+# the kernel is restarted. A blank line in front counts: line 1 of a message is the first of the string.

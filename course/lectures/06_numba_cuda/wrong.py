@@ -1,0 +1,458 @@
+"""Wrong answers to the exercises of "Numba CUDA", with what the check must say of each."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+from wrong_answers import collection, swap
+
+from numba import cuda, float32  # isort: skip  (after the virtual GPU is active)
+
+WRONG, wrong = collection("06_numba_cuda")
+
+# --- loop-to-kernel -----------------------------------------------------------------------------
+
+wrong("loop-to-kernel", "illegal address", "no guard")(swap("if i < pt.size:\n        ", ""))
+wrong("loop-to-kernel", "race: |stored .* times.*still a loop", "the loop stays")(
+    swap("i = cuda.grid(1)\n    if i < pt.size", "for i in range(pt.size)"))
+wrong("loop-to-kernel", "race: |never written", "thread in the block only")(
+    swap("cuda.grid(1)", "cuda.threadIdx.x"))
+wrong("loop-to-kernel", r"element 0 is .*, not .*loop's body", "the whole momentum")(
+    swap(".sinh(eta", ".cosh(eta"))
+
+
+@wrong("loop-to-kernel", "this is of type function, not a kernel")
+def not_decorated(pt, eta, pz):
+    for i in range(pt.size):
+        pz[i] = pt[i] * math.sinh(eta[i])
+
+
+@wrong("loop-to-kernel", "the work is not shared.*in one thread")
+@cuda.jit
+def the_loop_stays_in_one_thread(pt, eta, pz):
+    if cuda.grid(1) == 0:
+        for i in range(pt.size):
+            pz[i] = pt[i] * math.sinh(eta[i])
+
+
+wrong("loop-to-kernel", "race: |never written|element", "blocks of 64")(
+    swap("cuda.grid(1)", "cuda.blockIdx.x * 64 + cuda.threadIdx.x"))
+
+# --- device-function ----------------------------------------------------------------------------
+
+
+@wrong("device-function", "is 6.20, which is not between")
+@cuda.jit(device=True)
+def does_not_wrap(phi1, phi2):
+    return phi1 - phi2
+
+
+wrong("device-function", "not between .*on both sides", "wraps one side")(
+    swap("elif difference < -math.pi:\n        difference += 2 * math.pi", "pass"))
+
+
+@wrong("device-function", "sign should be the other one")
+@cuda.jit(device=True)
+def loses_the_sign(phi1, phi2):
+    difference = abs(phi1 - phi2)
+    return 2 * math.pi - difference if difference > math.pi else difference
+
+
+wrong("device-function", "a full turn is 2π|which is not between", "half a turn")(
+    swap("-= 2 * math.pi", "-= math.pi"),
+    swap("+= 2 * math.pi", "+= math.pi"))
+
+
+@wrong("device-function", "this is a kernel: other kernels cannot call it")
+@cuda.jit
+def a_kernel(phi1, phi2):
+    pass
+
+
+# --- single-precision ---------------------------------------------------------------------------
+
+wrong("single-precision", r"instructions are in double precision.*`cvt.f64.f32", "plain constants")(
+    swap("np.float32(0.983) * energy[i] + np.float32(0.12)", "0.983 * energy[i] + 0.12"))
+wrong("single-precision", "instructions are in double precision", "rounds at the end")(
+    swap(") * energy[i] + np.float32(", " * energy[i] + "))
+wrong("single-precision", "instructions are in double precision.*of which type is each constant", "the offset is double")(
+    swap("np.float32(0.12)", "0.12"))
+wrong("single-precision", "element 0 is", "offset forgotten")(swap(" + np.float32(0.12)", ""))
+
+
+wrong("single-precision", "the work is not shared.*each thread makes one number", "one thread")(
+    swap("i = cuda.grid(1)\n    if i < energy.size:",
+         "if cuda.grid(1) > 0:\n        return\n    for i in range(energy.size):"))
+wrong("single-precision", "the work is not shared", "every thread walks through all")(
+    swap("i = cuda.grid(1)\n    if i < energy.size:",
+         "me = cuda.grid(1)\n    for i in range(energy.size):\n      if i == me:"))
+
+# --- stencil ------------------------------------------------------------------------------------
+
+
+def smoother(crosswise=False, guard=True, ring=True, below=True, divide=5):
+    """A kernel that smooths, with one thing done wrongly."""
+
+    @cuda.jit
+    def kernel(values, out):
+        rows, columns = values.shape
+        x, y = cuda.grid(2)
+        column, row = (y, x) if crosswise else (x, y)
+        if not guard or (row < rows and column < columns):
+            total = values[row, column]
+            if ring or column + 1 < columns:
+                total += values[row, (column + 1) % columns]
+            if ring or column > 0:
+                total += values[row, (column - 1) % columns]
+            if row > 0 or not below:
+                total += values[row - 1, column]
+            if row + 1 < rows:
+                total += values[row + 1, column]
+            out[row, column] = total / divide
+
+    return kernel
+
+
+wrong("stencil", "never written.*which does cuda.grid", "crosswise")(smoother(crosswise=True))
+wrong("stencil", "illegal address|race: ", "no guard")(smoother(guard=False))
+wrong("stencil", "first and the last column are neighbours|counts as 0", "no ring")(
+    smoother(ring=False)
+)
+wrong("stencil", "counts as 0", "wraps in eta too")(smoother(below=False))
+wrong("stencil", "divided by 5|counts as 0", "divides by 4")(smoother(divide=4))
+
+
+@wrong("stencil", "a warp's threads lie in a column")
+@cuda.jit
+def own_numbering_crosswise(values, out):
+    rows, columns = values.shape
+    threads = cuda.gridsize(1) * cuda.gridDim.y * cuda.blockDim.y
+    x, y = cuda.grid(2)
+    i = y * cuda.gridsize(1) + x
+    while i < rows * columns:
+        row, column = i % rows, i // rows
+        total = values[row, column]
+        total += values[row, (column + 1) % columns] + values[row, (column - 1) % columns]
+        if row > 0:
+            total += values[row - 1, column]
+        if row + 1 < rows:
+            total += values[row + 1, column]
+        out[row, column] = total / 5
+        i += threads
+
+
+@wrong("stencil", "the work is not shared.*each thread makes one cell")
+@cuda.jit
+def one_thread_for_each_row(values, out):
+    rows, columns = values.shape
+    x, row = cuda.grid(2)
+    if x == 0 and row < rows:
+        for column in range(columns):
+            total = values[row, column]
+            total += values[row, (column + 1) % columns] + values[row, (column - 1) % columns]
+            if row > 0:
+                total += values[row - 1, column]
+            if row + 1 < rows:
+                total += values[row + 1, column]
+            out[row, column] = total / 5
+
+
+# --- tiled-matmul -------------------------------------------------------------------------------
+
+TILE = 16
+
+
+def product(guard_a=True, guard_b=True, guard_store=True, first=True, second=True, leave=False):
+    """A tiled product with one thing done wrongly."""
+
+    @cuda.jit
+    def kernel(a, b, out):
+        tile_a = cuda.shared.array((TILE, TILE), float32)
+        tile_b = cuda.shared.array((TILE, TILE), float32)
+        column, row = cuda.grid(2)
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        if leave and (row >= out.shape[0] or column >= out.shape[1]):
+            return
+        total = float32(0)
+        for start in range(0, a.shape[1], TILE):
+            if not guard_a or (row < a.shape[0] and start + x < a.shape[1]):
+                tile_a[y, x] = a[row, start + x]
+            else:
+                tile_a[y, x] = 0
+            if not guard_b or (start + y < b.shape[0] and column < b.shape[1]):
+                tile_b[y, x] = b[start + y, column]
+            else:
+                tile_b[y, x] = 0
+            if first:
+                cuda.syncthreads()
+            for k in range(TILE):
+                total += tile_a[y, k] * tile_b[k, x]
+            if second:
+                cuda.syncthreads()
+        if not guard_store or (row < out.shape[0] and column < out.shape[1]):
+            out[row, column] = total
+
+    return kernel
+
+
+wrong("tiled-matmul", "illegal address", "a without guard")(product(guard_a=False))
+wrong("tiled-matmul", "illegal address", "b without guard")(product(guard_b=False))
+wrong("tiled-matmul", "illegal address|race: ", "store without guard")(product(guard_store=False))
+wrong("tiled-matmul", "race: ", "no first barrier")(product(first=False))
+wrong("tiled-matmul", "race: ", "no second barrier")(product(second=False))
+wrong("tiled-matmul", "barrier|unwritten|wait", "leaves early")(product(leave=True))
+
+
+@wrong("tiled-matmul", "the work is not shared.*each thread loads its number")
+@cuda.jit
+def one_thread_fills_the_tiles(a, b, out):
+    tile_a = cuda.shared.array((TILE, TILE), float32)
+    tile_b = cuda.shared.array((TILE, TILE), float32)
+    column, row = cuda.grid(2)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    total = float32(0)
+    for start in range(0, a.shape[1], TILE):
+        if x == 0 and y == 0:
+            for i in range(TILE):
+                for j in range(TILE):
+                    tile_a[i, j] = tile_b[i, j] = 0
+                    if row + i < a.shape[0] and start + j < a.shape[1]:
+                        tile_a[i, j] = a[row + i, start + j]
+                    if start + i < b.shape[0] and column + j < b.shape[1]:
+                        tile_b[i, j] = b[start + i, column + j]
+        cuda.syncthreads()
+        for k in range(TILE):
+            total += tile_a[y, k] * tile_b[k, x]
+        cuda.syncthreads()
+    if row < out.shape[0] and column < out.shape[1]:
+        out[row, column] = total
+
+
+@wrong("tiled-matmul", "numbers were loaded from global")
+@cuda.jit
+def naive(a, b, out):
+    column, row = cuda.grid(2)
+    if row < out.shape[0] and column < out.shape[1]:
+        total = float32(0)
+        for k in range(a.shape[1]):
+            total += a[row, k] * b[k, column]
+        out[row, column] = total
+
+
+@wrong("tiled-matmul", "never written.*|element .* is .*, not ")
+@cuda.jit
+def whole_tiles_only(a, b, out):
+    column, row = cuda.grid(2)
+    if row < out.shape[0] // TILE * TILE and column < out.shape[1] // TILE * TILE:
+        total = float32(0)
+        for k in range(a.shape[1]):
+            total += a[row, k] * b[k, column]
+        out[row, column] = total
+
+
+@wrong("loop-to-kernel", "the kernel changes pt, which is there to be read")
+@cuda.jit
+def works_in_pt(pt, eta, pz):
+    i = cuda.grid(1)
+    if i < pt.size:
+        pt[i] *= math.sinh(eta[i])
+        pz[i] = pt[i]
+
+
+@wrong("single-precision", "element 0 is")
+@cuda.jit
+def of_energies_that_are_positive(energy, out):
+    i = cuda.grid(1)
+    if i < energy.size:
+        out[i] = np.float32(0.983) * abs(energy[i]) + np.float32(0.12)
+
+
+@wrong("single-precision", "the work is not shared")
+@cuda.jit
+def one_block_of_many(energy, out):
+    if cuda.blockIdx.x == 0:
+        for i in range(cuda.threadIdx.x, energy.size, cuda.blockDim.x):
+            out[i] = np.float32(0.983) * energy[i] + np.float32(0.12)
+
+
+wrong("stencil", r"cell \[0, 1\] is", "rounds to a whole number")(swap("total / 5", "total // 5"))
+
+# --- launch-shape -------------------------------------------------------------------------------
+
+
+@wrong("launch-shape", "elements? without a thread.*round up or down")
+def rounds_down(n, threads):
+    return n // threads, n % threads
+
+
+@wrong("launch-shape", "1 block will do; you have 2.*exact multiple")
+def one_block_more(n, threads):
+    blocks = n // threads + 1
+    return blocks, blocks * threads - n
+
+
+@wrong("launch-shape", "127 loose ones; you have 1")
+def loose_is_the_remainder(n, threads):
+    return -(-n // threads), n % threads
+
+
+@wrong("launch-shape", "neither comes in parts")
+def parts_of_blocks(n, threads):
+    return n / threads, 0
+
+
+@wrong("launch-shape", "not two numbers")
+def blocks_alone(n, threads):
+    return -(-n // threads)
+
+
+# --- bounds-guard -------------------------------------------------------------------------------
+
+wrong("bounds-guard", r"illegal address", "no guard")(swap("if i + 1 < values.size:\n        ", ""))
+wrong("bounds-guard", r"illegal address.*(reads|writes)", "guard of the wrong element")(
+    swap("i + 1 < values", "i < values"))
+wrong("bounds-guard", "with 129 values, element 127 was never written.*last thread", "last gap forgotten")(
+    swap(" + 1 < values", " + 2 < values"))
+wrong("bounds-guard", "every gap has the wrong sign", "the other way round")(
+    swap(" + 1] - values[i", "] - values[i + 1"))
+
+
+@wrong("bounds-guard", "the work is not shared.*each thread makes one gap")
+@cuda.jit
+def one_thread_makes_all_gaps(values, out):
+    if cuda.grid(1) == 0:
+        for i in range(values.size - 1):
+            out[i] = values[i + 1] - values[i]
+
+
+# --- grid-stride --------------------------------------------------------------------------------
+
+wrong("grid-stride", "above the cut: .*; the threads counted.*how far does it step", "strides by a block")(
+    swap("gridsize(1)", "blockDim.x"))
+wrong("grid-stride", "above the cut: .*; the threads counted", "everyone counts all")(
+    swap("me = cuda.grid(1)", "pass"),
+    swap("me, values.size, cuda.gridsize(1)", "values.size"),
+    swap("counts[me] ", "counts[cuda.grid(1)] "))
+
+
+@wrong("grid-stride", "above the cut: .*; the threads counted")
+@cuda.jit
+def one_element_each(values, cut, counts):
+    me = cuda.grid(1)
+    counts[me] = 0
+    if me < values.size and values[me] > cut:
+        counts[me] = 1
+
+
+wrong("grid-stride", r"counts\[\d+\] is -\d+.*do you add to it", "adds to what is there")(
+    swap("mine = 0", "pass"),
+    swap("mine += 1\n    counts[me] = mine", "counts[me] += 1"))
+wrong("grid-stride", "values equal to the cut are counted too.*above is", "counts the cut too")(
+    swap("i] > cut:", "i] >= cut:"))
+wrong("grid-stride", "was never written.*also one that has no values", "idle threads leave")(
+    swap("cuda.grid(1)", "cuda.grid(1)\n    if me >= values.size:\n        return"))
+wrong("grid-stride", "race: ", "one place for all blocks")(
+    swap("me = cuda.grid(1)", "pass"),
+    swap("range(me, ", "range(cuda.grid(1), "),
+    swap("counts[me] ", "counts[cuda.threadIdx.x] "))
+wrong("grid-stride", "above the cut: .*; the threads counted|counted too", "the cut of the example")(
+    swap("> cut", "> 10.0"))
+
+
+@wrong("grid-stride", "the work is not shared.*writes its own count")
+@cuda.jit
+def one_thread_counts_for_all(values, cut, counts):
+    if cuda.grid(1) == 0:
+        for k in range(counts.size):
+            counts[k] = 0
+        for i in range(values.size):
+            if values[i] > cut:
+                counts[i % counts.size] += 1
+
+
+# --- lost-update --------------------------------------------------------------------------------
+
+ALL = {11, 12, 13}
+for name, answers, says in (
+    ("loses A's", ("ABAABB", ALL), "ends at 12, not at 11"),
+    ("loses nothing", ("AAABBB", ALL), "ends at 13, not at 11"),
+    ("too few steps", ("AABB", ALL), "A takes 2 steps.*load, add, store"),
+    ("other letters", ("XYXYXY", ALL), "letters A and B"),
+    ("10 as well", ("BAABBA", ALL | {10}), "no order ends at 10.*has loaded 10, or"),
+    ("11 missing", ("BAABBA", {12, 13}), "1 of the possible totals is missing"),
+    ("right only", ("BAABBA", {13}), "2 of the possible totals are missing"),
+    ("not a set", ("BAABBA", 13), "possible is 13: write a set"),
+):
+    wrong("lost-update", says, name)(*answers)
+
+
+# --- check-then-act -----------------------------------------------------------------------------
+
+wrong("check-then-act", "race: ", "looks then stores")(
+    swap(":\n        cuda.atomic.max(best, 0, values[i])", " and values[i] > best[0]:\n        best[0] = values[i]"))
+wrong("check-then-act", "race: ", "max is no atomic")(
+    swap("cuda.atomic.max(best, 0", "best[0] = max(best[0]"))
+
+
+@wrong("check-then-act", "illegal address")
+@cuda.jit
+def atomic_without_a_guard(values, best):
+    cuda.atomic.max(best, 0, values[cuda.grid(1)])
+
+
+wrong("check-then-act", r"with 1 value between 3 and 500, best\[0\] is -inf", "forgets the last")(
+    swap("i < values", "i + 1 < values"))
+wrong("check-then-act", r"between -90 and -10, best\[0\] is \d", "largest size")(
+    swap("values[i]", "abs(values[i])"))
+
+
+@wrong("check-then-act", r"best\[0\] is \d+\.\d; the largest is 4")
+@cuda.jit
+def sum_instead(values, best):
+    i = cuda.grid(1)
+    if i == 0 and values.size > 0:
+        best[0] = 0.0
+    if i == 0:
+        for k in range(values.size):
+            cuda.atomic.add(best, 0, values[k])
+
+
+@wrong("check-then-act", "no atomic was used: one thread does")
+@cuda.jit
+def one_thread_for_all(values, best):
+    if cuda.grid(1) == 0:
+        for k in range(values.size):
+            best[0] = max(best[0], values[k])
+
+
+@wrong("check-then-act", "the work is not shared.*each thread brings its own value")
+@cuda.jit
+def one_thread_with_an_atomic(values, best):
+    if cuda.grid(1) == 0:
+        for k in range(values.size):
+            cuda.atomic.max(best, 0, values[k])
+
+
+@wrong("grid-stride", "above the cut: .* the threads counted")
+@cuda.jit
+def compares_whole_numbers(values, cut, counts):
+    me = cuda.grid(1)
+    mine = 0
+    for i in range(me, values.size, cuda.gridsize(1)):
+        if int(values[i]) > int(cut):
+            mine += 1
+    counts[me] = mine
+
+
+@wrong("grid-stride", "the kernel changes values, which is there to be read")
+@cuda.jit
+def crosses_out_what_it_has_counted(values, cut, counts):
+    me = cuda.grid(1)
+    mine = 0
+    for i in range(me, values.size, cuda.gridsize(1)):
+        mine += values[i] > cut
+        values[i] = 0
+    counts[me] = mine

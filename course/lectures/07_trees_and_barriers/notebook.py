@@ -1,0 +1,525 @@
+# %% [markdown] id="the-question-asked"
+# ## A right sum, in a queue
+#
+# The 71,009 muons of "Numba CUDA" again, and the sum that came out right: each thread adds its muon's
+# transverse momentum to one total, by an atomic. `virtualgpu.profile()` *counts* what a launch does; the counts are
+# exact, and the same on each run. Run the cell. (The muons are simulated: "Numba CUDA" says why.)
+
+# %% id="the-question"
+# %load_ext gpucourse
+import math
+
+import awkward as ak
+import numpy as np
+import virtualgpu
+from gpucourse import lesson
+from gpucourse.data import dimuons
+from numba import cuda, float64
+
+check, hint, predict = lesson("07_trees_and_barriers")
+
+muons = dimuons().muons
+muon_pt = ak.to_numpy(ak.flatten(muons.pt))
+d_muon_pt = cuda.to_device(muon_pt)  # d_: lives in the memory of the device
+
+
+@cuda.jit
+def add_all_atomic(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(total, 0, values[i])
+
+
+d_total = cuda.to_device(np.zeros(1))
+with virtualgpu.profile() as profile:
+    add_all_atomic[555, 128](d_muon_pt, d_total)
+print(f"{d_total.copy_to_host()[0]:,.1f} GeV, by {profile.counters.global_atomics:,} atomics at one address")
+
+# %% [markdown] id="the-question-stands"
+# One address can take one update at a time. So **71,009 threads stand in a queue, and what was to be done in parallel
+# is done one after the other. How do a thousand threads add up without one?**
+#
+# You will write two trees, break each of them, and end with the sum that libraries are made of: 32 atomics instead of 71,009.
+
+# %% [markdown] id="tree-predict" tags=["predict"]
+# ## 1. A tree of sums
+#
+# A **tree reduction** needs no queue. Fold the array in the middle and add the upper half onto the lower
+# half; then fold the half that is left; go on until one value is left. In each fold, no two threads touch
+# the same element.
+#
+# `half` rounds up, so that with an odd number the one in the middle stays where it is.
+# *Predict:* how many launches does it take to fold 13 numbers?
+
+# %% id="tree-guess"
+predict("tree", "3", "4", "12")
+
+# %% id="tree"
+from gpucourse.views.tree import draw_levels  # it draws what your kernel wrote
+
+
+@cuda.jit
+def fold(values, n):
+    """Add the upper half of the first n values onto the lower half."""
+    i = cuda.grid(1)
+    half = (n + 1) // 2
+    if i + half < n:
+        values[i] += values[i + half]
+
+
+muons_per_event = ak.to_numpy(ak.num(muons.pt))
+d_values = cuda.to_device(muons_per_event[:13])
+levels = [d_values.copy_to_host()]
+n = 13
+while n > 1:
+    fold[1, 32](d_values, n)
+    n = (n + 1) // 2
+    levels.append(d_values[:n].copy_to_host())
+draw_levels(levels)
+
+# %% [markdown] id="tree-why" tags=["why"]
+# Four: 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events, as your kernel
+# left them after each launch. Twice as many values need only one launch more.
+
+# %% [markdown] id="fold-task"
+# ### Exercise: fold towards the Z
+#
+# A tree works for any operation where neither order nor grouping matters. Write a fold that keeps, of the two
+# values, the one closer to `target` (of two equally close ones, either will do). At the end, the first
+# element is the mass closest to that of the Z boson.
+
+# %% id="fold-exercise" tags=["exercise"]
+@cuda.jit
+def fold_closest(values, n, target):
+    """One level: of values[i] and values[i + half], keep the one closer to target."""
+    i = cuda.grid(1)
+    ### BEGIN SOLUTION
+    half = (n + 1) // 2
+    if i + half < n and abs(values[i + half] - target) < abs(values[i] - target):
+        values[i] = values[i + half]
+    ### END SOLUTION
+
+
+# %% id="fold-check"
+check("fold", fold_closest)
+
+# %% [markdown] id="tree-then"
+# The sum of all 71,009 muons, by such a tree:
+
+# %% id="tree-real"
+def tree_sum(values):
+    """The sum of a device array, which it overwrites, and the number of launches."""
+    n, launches = values.size, 0
+    while n > 1:
+        half = (n + 1) // 2
+        fold[(half + 127) // 128, 128](values, n)
+        n, launches = half, launches + 1
+    return values[0], launches
+
+
+total, launches = tree_sum(cuda.to_device(muon_pt))
+print(f"the tree, float32:      {total:,.3f} GeV in {launches} launches")
+print(f"one by one, float32:    {np.cumsum(muon_pt)[-1]:,.3f} GeV")
+print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
+
+# %% [markdown] id="tree-real-why" tags=["predict"]
+# A bonus: the tree adds numbers of similar size, so it loses less to rounding than a long queue does, where small
+# numbers meet a large total. (NumPy's own `sum` works in a similar way.)
+#
+# Now break it, twice. First, a fold that *rounds down*, as many published ones do. *Predict:* for which
+# lengths is it right?
+
+# %% id="tree-broken-guess"
+predict("tree-broken", "for even lengths", "for powers of two", "for all")
+
+# %% id="tree-broken"
+@cuda.jit
+def fold_down(values, n):
+    i = cuda.grid(1)
+    half = n // 2
+    if i < half:
+        values[i] += values[i + half]
+
+
+d_values = cuda.to_device(muons_per_event[:13])
+levels = [d_values.copy_to_host()]
+n = 13
+while n > 1:
+    fold_down[1, 32](d_values, n)
+    n = n // 2
+    levels.append(d_values[:n].copy_to_host())
+draw_levels(levels)
+
+# %% [markdown] id="tree-broken-why" tags=["why"]
+# Only for powers of two: at every odd length, the last value falls off (dashed). Tests with 64, 128 and
+# 1024 elements all pass.
+
+# %% [markdown] id="tree-one-launch-predict" tags=["predict"]
+# Second: 17 launches look like a waste. Put the whole loop into the kernel and launch once.
+# *Predict:* right or wrong?
+
+# %% id="tree-one-launch-guess"
+predict("tree-one-launch", "right: the loop is the same", "wrong")
+
+# %% id="tree-one-launch"
+@cuda.jit
+def fold_all(values):
+    i = cuda.grid(1)
+    n = values.size
+    while n > 1:
+        half = (n + 1) // 2
+        if i + half < n:
+            values[i] += values[i + half]
+        n = half
+
+
+for seed in (1, 2, 3):
+    d_values = cuda.to_device(muon_pt.astype(np.float64))
+    with virtualgpu.schedule(seed):
+        fold_all[278, 128](d_values)
+    print(f"order {seed}: {d_values[0]:,.1f} GeV")
+
+with virtualgpu.check() as report:
+    fold_all[278, 128](cuda.to_device(muon_pt))
+print(report)
+
+# %% [markdown] id="tree-one-launch-why" tags=["why"]
+# Wrong, and another wrong in each order. A thread that has finished its level goes on to the next, and
+# reads values that others have not yet added up. An atomic would not help: no two threads write to the
+# same element at the same level. They must *wait for each other* between levels, and the end of a launch
+# does just that: the next launch begins when every thread of the last one is done, in every block. In an
+# ordinary kernel, nothing else makes the whole grid wait.
+
+# %% [markdown] id="shared-text"
+# ## 2. Shared memory and barriers
+#
+# Threads of *one block* can wait for each other without a new launch: `cuda.syncthreads()` is a
+# **barrier**, where each thread stops until all threads *of its block* have come. And they share a small,
+# fast memory, **shared memory**: `cuda.shared.array(size, type)`, the size fixed when the
+# kernel is compiled.
+#
+# ![A grid with two blocks. Each thread has its own local variables. Each block has a shared memory of its
+# own, which only its threads reach, and syncthreads waits for the threads of that block alone. All
+# blocks reach the one global memory, where arrays live; only the end of the launch waits for the whole
+# grid.](../img/who_sees_what.svg)
+#
+# So each block can fold its own 128 values down to one: no launches, and no trips to the slow global
+# memory in between. With eight values it looks like this:
+#
+# ![Eight values 3, 1, 7, 0, 4, 1, 6, 3 in shared memory. In the first step threads 0 to 3 add what lies four
+# places on: 7, 2, 13, 3. In the second, threads 0 and 1 add what lies two places on: 20, 5. In the third,
+# thread 0 adds its neighbour: 25. A barrier after each step sees to it that a sum is complete before another
+# thread reads it.](../img/tree_reduction.svg)
+
+# %% id="block-sums"
+THREADS = 128
+
+
+@cuda.jit
+def block_sums(values, sums):
+    place = cuda.shared.array(THREADS, float64)  # one for each block
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    place[t] = values[i] if i < values.size else 0.0
+    cuda.syncthreads()  # now every place is filled
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+        cuda.syncthreads()  # now every thread has finished this level
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = place[0]
+
+
+n, d_values = muon_pt.size, d_muon_pt
+while n > 1:
+    blocks = (n + THREADS - 1) // THREADS
+    d_sums = cuda.device_array(blocks)
+    block_sums[blocks, THREADS](d_values, d_sums)
+    print(f"values {n:6,} → block sums {blocks}")
+    n, d_values = blocks, d_sums
+print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
+
+# %% [markdown] id="shared-why"
+# Three launches instead of 17. Note three things in the kernel:
+#
+# - A loose thread does not leave. It puts a 0, which changes no sum, into its place, and goes on: it has
+#   to come to the barriers like all the others.
+# - `if` around the *adding*, never around the barrier.
+# - Only one thread writes the result.
+
+# %% [markdown] id="barrier-predict" tags=["predict"]
+# Let us break it three times. First, without the barrier after the filling. *Predict:* will the sum be
+# wrong?
+
+# %% id="barrier-missing-guess"
+predict("barrier-missing",
+        "wrong, each time",
+        "right as it comes, wrong in another order",
+        "right, always: each thread fills its place first")
+
+# %% id="barrier-missing"
+@cuda.jit
+def block_sums_hasty(values, sums):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    place[t] = values[i] if i < values.size else 0.0
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = place[0]
+
+
+d_sums = cuda.device_array(555)
+block_sums_hasty[555, THREADS](d_muon_pt, d_sums)
+print(f"as it comes: {d_sums.copy_to_host().sum():.7g} GeV")
+for seed in (1, 2, 3):
+    with virtualgpu.schedule(seed):
+        block_sums_hasty[555, THREADS](d_muon_pt, d_sums)
+    print(f"order {seed}:     {d_sums.copy_to_host().sum():.7g} GeV")
+with virtualgpu.check() as report:
+    block_sums_hasty[555, THREADS](d_muon_pt, d_sums)
+print(report)
+
+# %% [markdown] id="barrier-missing-why" tags=["why"]
+# As it comes, the answer is right: on the virtual GPU all warps go at the same pace unless a schedule
+# says otherwise, and on a real one they often do. In another order, a thread adds a place that its owner
+# has not filled yet. What it finds there is left over from something else: **shared memory does not start
+# at zero** (the virtual GPU fills it with absurd numbers, so that you notice). The report names the two
+# lines that a barrier must separate.
+
+# %% [markdown] id="early-return-predict" tags=["predict"]
+# Second, a loose thread that leaves early. *Predict:* 129 values in two blocks. Which block is wrong?
+
+# %% id="early-return-guess"
+predict("early-return", "block 0", "block 1", "both")
+
+# %% id="early-return"
+@cuda.jit
+def block_sums_leaving(values, sums):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    if i >= values.size:
+        return
+    place[t] = values[i]
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = place[0]
+
+
+d_sums = cuda.device_array(2)
+with virtualgpu.check() as report:
+    block_sums_leaving[2, THREADS](d_muon_pt[:129], d_sums)
+print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
+print(report)
+
+# %% [markdown] id="early-return-why" tags=["why"]
+# Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left. The first two findings
+# say so: at both barriers, one thread waits for threads that have ended. Every thread of a block must
+# come to a barrier; a GPU that goes on regardless, as this one does, is being kind. The third finding is
+# where the absurd number comes from: 127 of the places were never filled, and the fold reads them.
+
+# %% [markdown] id="barrier-in-if-predict" tags=["predict"]
+# Third, two lines that look as if they belonged together. *Predict:* will the sum be wrong?
+
+# %% id="barrier-in-if-guess"
+predict("barrier-in-if",
+        "the sum is wrong",
+        "the sum is right, and the program wrong",
+        "the sum is right, and all is well")
+
+# %% id="barrier-in-if"
+@cuda.jit
+def block_sums_divided(values, sums):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    place[t] = values[i] if i < values.size else 0.0
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+            cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = place[0]
+
+
+d_sums = cuda.device_array(555)
+with virtualgpu.check() as report:
+    block_sums_divided[555, THREADS](d_muon_pt, d_sums)
+print(f"{d_sums.copy_to_host().sum():,.1f} GeV")
+print(report)
+
+# %% [markdown] id="barrier-in-if-why" tags=["why"]
+# The sum is right, and the program is wrong. At the first level, half of the threads have no partner:
+# they skip the barrier, go round the loop and end, while the others wait. This is called a *divergent
+# barrier*. CUDA leaves open what happens then: a real GPU may go on, mix up two barriers, or hang. So
+# guard the work, not the barrier.
+
+# %% [markdown] id="block-max-task"
+# ### Exercise: the maximum of a block
+#
+# Write `block_maxima`: `maxima[b]` is the largest of the values of block `b`. Fold in shared memory. The
+# check tries any length, negative values, and blocks of any size up to 128 (so use `cuda.blockDim.x` for
+# the number of places in use). `-math.inf` works in a kernel.
+
+# %% id="block-max-exercise" tags=["exercise"]
+@cuda.jit
+def block_maxima(values, maxima):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    ### BEGIN SOLUTION
+    place[t] = values[i] if i < values.size else -math.inf
+    cuda.syncthreads()
+    n = cuda.blockDim.x
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] = max(place[t], place[t + half])
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        maxima[cuda.blockIdx.x] = place[0]
+    ### END SOLUTION
+
+
+# %% id="block-max-check"
+check("block-max", block_maxima)
+
+# %% [markdown] id="together-text"
+# ## 3. All of it in one kernel
+#
+# Everything so far, in its place: the grid-stride loop gives each thread a share, which it adds up
+# alone; the threads of a block fold their sums in shared memory; and one thread of each block adds the
+# block's sum to the total, with an atomic. One launch, any length, no race: this is how the kernel from the beginning
+# is mended in practice.
+
+# %% id="together"
+@cuda.jit
+def sum_all(values, total):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    mine = 0.0
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        mine += values[i]
+    place[t] = mine
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        cuda.atomic.add(total, 0, place[0])
+
+
+d_total = cuda.to_device(np.zeros(1))
+with virtualgpu.check() as report:
+    sum_all[32, THREADS](d_muon_pt, d_total)
+print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV")
+print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV; no findings: {report.ok}")
+
+# %% [markdown] id="count-predict" tags=["predict"]
+# How much better is it? Not by the clock: the time that a CPU takes to play a GPU says nothing. So by counts.
+#
+# *Predict:* how many atomics does each of the three versions take?
+
+# %% id="count-guess"
+predict("count", "71,009, 0 and 32", "71,009, 17 and 1", "71,009, 0 and 4,096")
+
+# %% id="count"
+def new_total():
+    return cuda.to_device(np.zeros(1))
+
+
+versions = {
+    "an atomic for each muon": lambda: add_all_atomic[555, 128](d_muon_pt, new_total()),
+    "a launch for each level": lambda: tree_sum(cuda.to_device(muon_pt)),
+    "all of it in one kernel": lambda: sum_all[32, THREADS](d_muon_pt, new_total()),
+}
+print(f"{'':26}{'launches':>9}{'atomics':>9}{'kB of global memory':>21}")
+for name, run in versions.items():
+    with virtualgpu.profile() as profile:
+        run()
+    counts = profile.counters
+    traffic = (counts.global_bytes_read + counts.global_bytes_written) / 1000
+    print(f"{name:26}{len(profile.launches):9}{counts.global_atomics:9,}{traffic:21,.0f}")
+
+# %% [markdown] id="count-why" tags=["why"]
+# 32 atomics, one for each block, instead of 71,009; one launch instead of 17; and each muon is read once,
+# which is the least that a sum can do. Such counts often tell you *why* a kernel is slow.
+
+# %% [markdown] id="count-then"
+# And by the clock of a real GPU? Recorded times of these kernels, of one with shuffles ("Thinking in warps" has it), and of
+# libraries, for an array far larger than any cache (rows `reduction`):
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded_times
+
+recorded_times("reduction")
+
+# %% [markdown] id="recorded-why"
+# A launch for each level takes 4.4 times as long as the tree (rows `reduction/launches`, `reduction/tree`), as its traffic and its launches foretold. But the tree itself takes 1.3 times
+# as long as `cupy.sum` (row `reduction/cupy`), though it reads each number once, too. The same tree in C++ takes no longer than the library (row `reduction/cpp`), so it isn't the method.
+# The machine code tells what it is: Numba asks every index for its sign, since `values[-1]` counts from the end, and comes to 20 instructions a number; C++ to 7.
+# Counts told which kernel is slow; how close the best one comes to what memory can do, only the clock did.
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A tree adds up any number of values without a queue: with `half` rounded *up*, it is right for every length.
+# - A barrier makes the threads of one block wait for each other, and all of them must reach it. Only the end of a launch
+#   waits for the grid.
+# - Shared memory belongs to a block, and does not start at zero.
+# - A reduction of any length: each thread adds up its share, a block folds in shared memory, and one thread per block
+#   adds the rest with an atomic.
+# - What a launch does can be counted: launches, atomics, bytes. Counts are the same on each run, on any machine.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - Numba-CUDA: [shared memory and barriers](https://nvidia.github.io/numba-cuda/user/memory.html).
+# - Mark Harris,
+#   [Optimizing Parallel Reduction in CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf):
+#   the classic. It takes powers of two for granted, and warps that never part; compare it with yours.
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 40 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-2 | the question; what else could 71,009 threads do than queue? |
+# | 2-16 | section 1, with the exercise `fold` |
+# | 16-34 | section 2; `block-max` is the exercise that must not be cut |
+# | 34-40 | section 3 |
+#
+# *Ten minutes late:* leave out the exercise `fold`.
+# *Ten minutes early:* ask for the minimum and the maximum of a block in one kernel.
+#
+# *Where people stall.* In `block-max`, they give 0 to the loose threads, and all values are negative. Let them stall:
+# the message says so.
+#
+# *What someone always asks.* "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you can tell what it does. "Is a
+# barrier slow?" Not beside a launch, and a wrong sum is of no use at any speed.

@@ -1,0 +1,555 @@
+# %% [markdown] id="the-question-asked"
+# ## At what angle must I throw?
+#
+# A ball flies through air that slows it down. There is no formula for where it lands, so a function steps
+# through its flight. It is written for *one* ball. Run the cell: it throws a thousand balls, and asks how the
+# distance changes with the angle.
+
+# %% id="the-question"
+# %load_ext gpucourse
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gpucourse import lesson
+from gpucourse.views.picture import COLOURS, Picture, canvas
+
+check, hint, predict = lesson("09_jax")
+DT, DRAG, GRAVITY = 0.02, 0.02, 9.81  # s, 1/m, m/s²
+
+
+def advance(state):
+    """One step of 0.02 s: state is x, y [m] and their speeds [m/s]; on the ground it stays."""
+    x, y, vx, vy = state
+    speed = jnp.sqrt(vx * vx + vy * vy)
+    moved = jnp.array([x + DT * vx, y + DT * vy,
+                       vx - DT * DRAG * speed * vx, vy - DT * (GRAVITY + DRAG * speed * vy)])
+    below = moved[1] < 0
+    part = jnp.where(below, y / jnp.where(below, y - moved[1], 1.0), 1.0)  # stop at the ground
+    landed = (y <= 0) & (vy < 0)
+    return jnp.where(landed, state, state + part * (moved - state))
+
+
+def distance(angle, speed):
+    """Where a ball comes down [m], thrown at an angle [rad] with a speed [m/s]."""
+    start = jnp.array([0.0, 0.0, speed * jnp.cos(angle), speed * jnp.sin(angle)])
+    return jax.lax.fori_loop(0, 300, lambda _, state: advance(state), start)[0]
+
+
+angles = jnp.linspace(0.05, 1.5, 1000)
+metres = jax.jit(jax.vmap(distance, (0, None)))(angles, 30.0)
+slopes = jax.jit(jax.vmap(jax.grad(distance), (0, None)))(angles, 30.0)
+best = int(jnp.argmax(metres))
+print(f"farthest: {metres[best]:.2f} m at {np.degrees(angles[best]):.1f}°;",
+      f"there the slope is {slopes[best]:+.2f} m/rad")
+
+# %% id="the-picture"
+figure, axes = canvas(8, 2.8)
+degrees = np.degrees(angles)
+axes.plot(degrees, metres, color=COLOURS[5], label="distance [m]")
+axes.plot(degrees, slopes, color=COLOURS[6], linestyle="--", label="its derivative [m/rad]")
+axes.axhline(0, color="0.7", linewidth=0.8)
+axes.set(xlabel="angle [degrees]", xlim=(0, 90))
+axes.legend()
+Picture(figure, f"Distance against the angle of the throw: it rises to {metres[best]:.0f} m at "
+                f"{degrees[best]:.0f} degrees and falls to {metres[-1]:.0f} m at 86 degrees. Its "
+                "derivative falls, with wiggles for flat throws, and is zero where the distance is "
+                "largest.")
+
+# %% [markdown] id="the-question-stands"
+# With drag it isn't 45°. But look at what isn't in the code: no loop over the thousand angles, and no formula for
+# the derivative. **`distance` is a function of two numbers. What made it one of arrays, and what made its
+# derivative?**
+
+# %% [markdown] id="trace-predict" tags=["predict"]
+# ## 1. Functions in, functions out
+#
+# `jax.jit`, `jax.vmap` and `jax.grad` take a function and give back another. All three begin alike: they
+# **trace** yours. They call it with stand-ins that have a shape and a type, write down each operation, and
+# work on that list.
+#
+# Here is a function that counts how often it is run. *Predict:* which of these calls make it trace again?
+
+# %% id="trace-guess"
+predict("trace",
+        "all of them: each value is another",
+        "30.0, and each array",
+        "30.0, the whole number, the first array of 3, the array of 4")
+
+# %% id="trace"
+traced = 0
+
+
+@jax.jit
+def energy(mass, speed):
+    global traced
+    traced += 1  # Python runs this line, and so only while tracing
+    return mass * speed**2 / 2
+
+
+for what, speed in {
+    "30.0, a Python number": 30.0,
+    "12.5, another": 12.5,
+    "12, a whole one": 12,
+    "an array of 3": jnp.ones(3),
+    "another array of 3": jnp.zeros(3),
+    "an array of 4": jnp.ones(4),
+    "3 by NumPy, float64": np.ones(3),
+}.items():
+    before = traced
+    energy(0.145, speed)
+    print(f"{what:24}", "traced and compiled" if traced > before else "known already")
+
+# %% [markdown] id="trace-why" tags=["why"]
+# A *new type or a new shape* means a new trace and a new compilation, of a tenth of a second to minutes; a new value
+# does not.
+
+# %% [markdown] id="trace-then"
+# So a program whose arrays have another length each time compiles each time. The cure is to *pad*: give all the
+# same length, and say which elements count.
+
+# %% [markdown] id="pad-task"
+# ### Exercise: one shape for all
+#
+# Here come batches of throws, each of another length. Write `masked_mean(values, n)`: the mean of the first `n`
+# elements of `values`, which has a fixed length; what stands after them is rubbish. `n` is a traced number, so
+# `values[:n]` has no shape; `jnp.arange` and `where` help. (`n` is at least 1.) The check counts how often
+# JAX compiles it. `hint("pad")` gives a hint, and called again, a second one.
+
+# %% id="pad-exercise" tags=["exercise"]
+def masked_mean(values, n):
+    result = None
+    ### BEGIN SOLUTION
+    counts = jnp.arange(values.size) < n
+    result = jnp.sum(values, where=counts) / n
+    ### END SOLUTION
+    return result
+
+
+# %% id="pad-check"
+check("pad", masked_mean)
+
+# %% [markdown] id="tracing-picture"
+# ![Four stages from left to right. Your Python function is traced into a jaxpr, a list of three
+# operations with types and shapes; after that there is no Python any more, and the value of a
+# global is a number in the list. XLA fuses the list into one loop, and a division by 2 is now
+# a product with 0.5. LLVM compiles the loop for a CPU or a GPU. All of it happens at the first
+# call with new types, shapes or static values; every other call goes straight to the machine
+# code.](../img/tracing.svg)
+#
+# (The last array was known: JAX makes `float32` of NumPy's `float64`, unless you set
+# `jax.config.update("jax_enable_x64", True)` at the start. And the wiggles in the first picture are the steps of 0.02 s: a flat
+# throw has few of them, and the derivative is that of the function as it is written.)
+#
+# The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. If you wonder what JAX has made of a function, look there.
+
+# %% [markdown] id="stale-predict" tags=["predict"]
+# In "Compiling Python" a changed global didn't reach a compiled function. *Predict:* what stands in this one's jaxpr, after the change?
+
+# %% id="stale-guess"
+predict("stale", "the name `slowing`: it's looked up at each call", "0.02", "0.5")
+
+# %% id="stale"
+slowing = 0.02
+
+
+@jax.jit
+def slowed(speed):
+    return speed - slowing * speed
+
+
+print("before:", slowed(jnp.ones(3)))
+slowing = 0.5
+print("after: ", slowed(jnp.ones(3)))
+print(jax.make_jaxpr(slowed)(jnp.ones(3)))
+
+# %% [markdown] id="stale-why" tags=["why"]
+# 0.02 (to `float32`'s precision), a number like the 2.0 in the picture. While tracing, Python looked `slowing` up; the list has no place for a name. A new shape would be traced
+# anew and see 0.5. So what may change is an **argument**.
+
+# %% [markdown] id="static-predict" tags=["predict"]
+# Some arguments *should* be built in: a number of steps, a method, a flag that an `if` asks for. These are
+# **static**: JAX compiles once for each of their values. *Predict:* a static list of weights?
+
+# %% id="static-guess"
+predict("static",
+        "fine: it is built in, like a number",
+        "an error",
+        "fine, but it compiles at each call")
+
+# %% id="static" raises="ValueError"
+from functools import partial
+
+
+@partial(jax.jit, static_argnames="weights")
+def weighted(values, weights):
+    return sum(weight * values for weight in weights)
+
+
+print("a tuple:", weighted(jnp.ones(2), (0.25, 0.5)))
+print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
+
+# %% [markdown] id="static-why" tags=["why"]
+# `Non-hashable static arguments are not supported`. JAX looks compiled functions up by their static values, as
+# in a dictionary, and a list cannot be a key: it might change. Give a tuple. And give static arguments
+# few values, because each means another compilation.
+
+# %% [markdown] id="at-predict" tags=["predict"]
+# ## 2. Arrays that do not change
+#
+# A list of operations has no place for "and then change it". *Predict:* what does this do?
+
+# %% id="immutable-guess"
+predict("immutable", "it changes one element", "it makes a new array called landed", "an error")
+
+# %% id="immutable" raises="TypeError"
+landed = jnp.zeros(5)
+landed[2] = 1.0
+
+# %% [markdown] id="immutable-why" tags=["why"]
+# JAX refuses, and says what to write instead: `landed = landed.at[2].set(1.0)` makes a *new* array. (Inside of `jit`,
+# the compiler sees when nobody needs the old one, and writes in place.) Besides `set` there are `add`,
+# `multiply`, `min` and `max`.
+
+# %% [markdown] id="at-index-predict" tags=["predict"]
+# *Predict:* three times the same index: how much is added? And index 100 of an array of five?
+
+# %% id="at-guess"
+predict("at", "once; and an error", "three times; and an error", "three times; and no error")
+
+# %% id="at"
+same = jnp.array([0, 0, 0])
+print("NumPy, +=:        ", end="")
+by_numpy = np.zeros(5)
+by_numpy[np.array([0, 0, 0])] += 1
+print(by_numpy)
+print("JAX, .at[].add(): ", jnp.zeros(5).at[same].add(1))
+print("read beyond the end: ", jnp.arange(5.0)[100])
+print("write beyond the end:", jnp.arange(5.0).at[100].set(-1))
+
+# %% [markdown] id="at-why" tags=["why"]
+# `.at[…].add` counts every index, also one that comes three times (on a GPU by atomics); NumPy's `+=` writes
+# once. And an index out of bounds is **no error**: traced code cannot raise, so reading gives the *last* element
+# and writing does nothing. Both are quiet. `mode="fill"` in `.at[i].get(mode="fill", fill_value=jnp.nan)`
+# makes it show. And negative indices count from the end, as in NumPy.
+
+# %% [markdown] id="at-task"
+# ### Exercise: where they come down
+#
+# Write `landing_counts(metres, bins)`: how many values fall into each of `bins` (static) bins of one metre, from 0
+# on: bin `k` counts `k <= metres < k + 1`. What lies outside is not counted. No loop; `.at[…].add`.
+
+# %% id="at-exercise" tags=["exercise"]
+@partial(jax.jit, static_argnames="bins")
+def landing_counts(metres, bins):
+    counts = jnp.zeros(bins, jnp.int32)
+    ### BEGIN SOLUTION
+    inside = (metres >= 0) & (metres < bins)
+    k = jnp.where(inside, metres, 0).astype(jnp.int32)
+    counts = counts.at[k].add(inside.astype(jnp.int32))
+    ### END SOLUTION
+    return counts
+
+
+# %% id="at-check"
+check("at-add", landing_counts)
+
+# %% id="landed-picture"
+counts = landing_counts(metres, 50)
+figure, axes = canvas(8, 2.2)
+axes.stairs(counts, range(51), fill=True, color=COLOURS[0])
+axes.set(xlabel="where the ball comes down [m]", ylabel="of 1,000 throws")
+Picture(figure, f"How many of the thousand throws of the first cell come down in each metre, counted by your function: "
+                f"{int(counts.sum()):,} in all, and most of them, {int(counts.max())}, in metre {int(counts.argmax())}.")
+
+# %% [markdown] id="landed-why"
+# The thousand angles are spread evenly, the places are not: near the farthest throw the angle hardly matters, so many throws crowd there.
+
+# %% [markdown] id="loops-predict" tags=["predict"]
+# ## 3. Loops and choices
+#
+# Tracing runs a Python `for` and writes down what happens in it. *Predict:* how long is the list of
+# operations for 100 steps of a Python loop, and for 100 steps of `jax.lax.fori_loop`?
+
+# %% id="loops-guess"
+predict("loops",
+        "equally long: both do the same",
+        "100 bodies for Python's, one for fori_loop",
+        "one body for both")
+
+# %% id="loops"
+def with_python_loop(state, steps):
+    for _ in range(steps):
+        state = advance(state)
+    return state
+
+
+def with_fori_loop(state, steps):
+    return jax.lax.fori_loop(0, steps, lambda _, state: advance(state), state)
+
+
+state = jnp.array([0.0, 0.0, 20.0, 20.0])
+for steps in (1, 10, 100):
+    lines = [
+        len(str(jax.make_jaxpr(partial(f, steps=steps))(state)).splitlines())
+        for f in (with_python_loop, with_fori_loop)
+    ]
+    print(f"{steps:4} steps: {lines[0]:6,} lines with a Python loop, {lines[1]} with fori_loop")
+
+# %% [markdown] id="loops-why" tags=["why"]
+# A Python loop is *unrolled*: a hundred steps are a hundred copies of the body to compile, and the time
+# that takes grows with them. Short loops over fixed things are fine. For long ones there are `fori_loop` (a known number of
+# iterations), `scan` (the same, and it collects what each gives) and `while_loop` (until something holds; it has
+# no reverse derivative).
+
+# %% [markdown] id="where-trap-predict" tags=["predict"]
+# For a choice there are `jnp.where`, which computes **both** and picks, and `jax.lax.cond`, which runs one of two
+# functions (under `vmap` it turns into `where`: the lanes of a GPU go the same way anyhow). `where` has a trap.
+# *Predict:* the derivative of this function at 0?
+
+# %% id="where-trap-guess"
+predict("where-trap", "0", "infinite", "nan")
+
+# %% id="where-trap"
+def root(x):
+    return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+
+
+def root_safely(x):
+    positive = x > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
+
+
+for function in (root, root_safely):
+    print(f"{function.__name__:12} at 0: value {function(0.0)}, slope {jax.grad(function)(0.0)}")
+
+# %% [markdown] id="where-trap-why" tags=["why"]
+# `nan`, although the value is right. Both sides are computed, the derivative of the square root at 0 is infinite,
+# and the derivative of "not picked" is 0: infinity times zero. So keep bad values out *before* the operation,
+# with a second `where`, as `root_safely` does, and as `advance` does above for the division: look for it.
+
+# %% [markdown] id="vmap-text"
+# ## 4. One becomes many: vmap
+#
+# `jax.vmap(function, in_axes)` maps a function over an axis of its arguments: `(0, None)` means the first argument
+# along its axis 0, the second the same for all. It does not loop: each operation in the list becomes one on
+# arrays with one more axis.
+#
+# ### Exercise: a table of throws
+#
+# Write `table(angles, speeds)`: the distance for every angle (rows) with every speed (columns), from `distance`
+# alone, without a loop and without reshaping. One `vmap` gives a row or a column. Map that again.
+
+# %% id="vmap-exercise" tags=["exercise"]
+def table(angles, speeds):
+    result = None
+    ### BEGIN SOLUTION
+    over_speeds = jax.vmap(distance, (None, 0))
+    result = jax.vmap(over_speeds, (0, None))(angles, speeds)
+    ### END SOLUTION
+    return result
+
+
+# %% id="vmap-check"
+check("vmap", table, distance)
+
+# %% [markdown] id="keys-predict" tags=["predict"]
+# ## 5. Chance
+#
+# No two throws are exactly alike. *Predict:* are the two numbers on the first line equal?
+
+# %% id="keys-guess"
+predict("keys", "no: each call draws a new number", "yes")
+
+# %% id="keys"
+key = jax.random.key(1)
+print(jax.random.normal(key), jax.random.normal(key))
+for_angle, for_speed = jax.random.split(key)
+print(jax.random.normal(for_angle), jax.random.normal(for_speed))
+
+thrown = 0.6 + 0.05 * jax.random.normal(for_angle, 2000)
+speeds = 30 + jax.random.normal(for_speed, 2000)
+came_down = jax.jit(jax.vmap(distance))(thrown, speeds)
+print(f"{came_down.mean():.2f} m on average, spread {came_down.std():.2f} m")
+
+# %% [markdown] id="keys-why" tags=["why"]
+# They're equal. JAX has no hidden generator whose state moves on; a traced function couldn't have one. All randomness
+# comes from the **key**: the same key gives the same numbers, wherever and whenever. So never use a key twice:
+# `split` it, use the parts, and forget it. ("Random numbers in parallel" tells more.)
+
+# %% [markdown] id="grad-text"
+# ## 6. Derivatives
+#
+# `jax.grad(f)` is the derivative of `f` by its first argument: exact, not by differences, and at the cost of a
+# few calls of `f`, for however many inputs. `f` has to give one number. `jax.value_and_grad` gives both;
+# `jax.jacfwd` and `jax.hessian` give what their names say.
+#
+# ### Exercise: hit the target
+#
+# Write `aim(target, speed)`: the flat angle at which the ball comes down at `target`. Start at 0.3 rad and take
+# twelve Newton steps: `angle - (distance - target) / slope`. The check tries targets between 15 and 38 m, many
+# at a time by `vmap`.
+
+# %% id="grad-exercise" tags=["exercise"]
+def aim(target, speed):
+    angle = jnp.float32(0.3)
+    ### BEGIN SOLUTION
+    value_and_slope = jax.value_and_grad(distance)
+
+    def newton(_, angle):
+        metres, slope = value_and_slope(angle, speed)
+        return angle - (metres - target) / slope
+
+    angle = jax.lax.fori_loop(0, 12, newton, angle)
+    ### END SOLUTION
+    return angle
+
+
+# %% id="grad-check"
+check("aim", aim, distance)
+
+# %% id="flights"
+@jax.jit
+def flight(angle, speed):
+    """Where the ball is after each of 300 steps: two arrays."""
+    start = jnp.array([0.0, 0.0, speed * jnp.cos(angle), speed * jnp.sin(angle)])
+    return jax.lax.scan(lambda state, _: (advance(state), (state[0], state[1])), start, None, length=300)[1]
+
+
+figure, axes = canvas(8, 2.2)
+misses = {}
+for k, target in enumerate((15.0, 25.0, 35.0)):
+    aimed = aim(target, 30.0)
+    axes.plot(*flight(aimed, 30.0), color=COLOURS[k])
+    axes.plot(target, 0, "^", color=COLOURS[k], markersize=9)
+    misses[target] = f"{abs(float(distance(aimed, 30.0)) - target):.2f} m"
+axes.set(xlabel="distance [m]", ylabel="height [m]", ylim=(-0.6, None))
+Picture(figure, "Three flights that begin at the angles which your aim gives, and their targets as triangles on the ground. Missed: " +
+                ", ".join(f"the target at {target:.0f} m by {miss}" for target, miss in misses.items()) + ".")
+
+# %% [markdown] id="donate-predict" tags=["predict"]
+# ## 7. Habits that make it fast
+#
+# A thousand balls, step by step, from Python: each call makes a new array. If the old one is not needed, **donate**
+# it: its memory becomes the result's. *Predict:* what is in `balls` after the call?
+
+# %% id="donate-guess"
+predict("donate",
+        "the balls before the step",
+        "the balls after the step",
+        "nothing: the array is deleted")
+
+# %% id="donate" raises="RuntimeError"
+step_all = jax.jit(jax.vmap(advance), donate_argnums=0)
+
+balls = jnp.tile(state, (1000, 1))
+moved = step_all(balls)
+print("memory of the old array given away:", balls.is_deleted())
+balls + 1
+
+# %% [markdown] id="donate-why" tags=["why"]
+# Nothing: `Array has been deleted`. Write `balls = step_all(balls)`, and no name is left for the old one.
+
+# %% [markdown] id="habits-predict" tags=["predict"]
+# The habits, in order of what they bring:
+#
+# 1. **A large part in one `jit`.** Each call from Python costs some microseconds, and fusing ends where a
+#    compiled function ends.
+# 2. **Few shapes.** Count the traces, as above; `jax.config.update("jax_log_compiles", True)` lists them.
+# 3. **Data stays on the device.** `float(x)`, `np.asarray(x)`, `print(x)` and `if x > 0` each wait for the
+#    result and fetch it.
+# 4. **Loops inside**: `fori_loop` or `scan` in place of a thousand calls.
+# 5. **Measure right.** A call returns before it is done: `block_until_ready()`, and not the first call.
+#
+# Here are ten balls, each step on its own without `jit`, in a call of a compiled step, and inside of one
+# compiled loop. *Predict:* by what factors do they differ?
+
+# %% id="habits-guess"
+predict("habits", "not at all: the steps are the same", "by two or three", "by tens to thousands")
+
+# %% id="habits"
+import time
+
+
+def without_jit(balls, steps):
+    for _ in range(steps):
+        balls = jax.vmap(advance)(balls)
+    return balls
+
+
+def a_call_for_each(balls, steps):
+    for _ in range(steps):
+        balls = step_all(balls)
+    return balls
+
+
+@jax.jit
+def one_call(balls, steps):
+    return jax.lax.fori_loop(0, steps, lambda _, balls: jax.vmap(advance)(balls), balls)
+
+
+per_step = {}
+for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 300)):
+    best = np.inf
+    for _ in range(4):  # the first one compiles
+        balls = jnp.tile(state, (10, 1)).block_until_ready()
+        start = time.perf_counter()
+        function(balls, steps).block_until_ready()
+        best = min(best, time.perf_counter() - start)
+    per_step[function.__name__] = 1e6 * best / steps
+    print(f"{function.__name__:16}{1e6 * best / steps:12,.2f} microseconds a step, on",
+          jax.devices()[0].platform.upper())
+
+# %% [markdown] id="habits-why" tags=["why"]
+# Factors of ten to thousands. Without `jit`, each step runs Python, and each operation by itself; with ten balls, a
+# compiled call is mostly the way in and out. With ten thousand balls the last two come close to each other:
+# then there is work enough in a call.
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - JAX traces a function once for each set of types, shapes and static values, and compiles the list of
+#   operations. A new shape means compiling again, so pad arrays to one length and mask the rest.
+# - Arrays do not change: `.at[…].set` and `.add` give new ones. An index out of bounds is no error.
+# - Python loops are unrolled; `fori_loop`, `scan` and `while_loop` are not. `where` computes both sides, and
+#   a bad value on the unused side spoils the derivative.
+# - `vmap` makes a function of one into one of many, `grad` makes its derivative, and they compose.
+# - Use a random key once. Donate what you no longer need. Wait before you stop the clock.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - JAX: [how to think in it](https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html),
+#   [the sharp bits](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html),
+#   [control flow](https://docs.jax.dev/en/latest/control-flow.html),
+#   [automatic vectorisation](https://docs.jax.dev/en/latest/automatic-vectorization.html),
+#   [derivatives](https://docs.jax.dev/en/latest/automatic-differentiation.html).
+# - The [derivative of `where`](https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where)
+#   in JAX's own questions and answers.
+# - Built on JAX: [Optax](https://optax.readthedocs.io) (optimisers), [Diffrax](https://docs.kidger.site/diffrax/)
+#   (differential equations), [Equinox](https://docs.kidger.site/equinox/) (models).
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 50 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-4 | the question; let people guess the angle |
+# | 4-17 | section 1; `pad` in pairs |
+# | 17-26 | section 2; `at-add` |
+# | 26-36 | sections 3 and 4; `vmap` is short and must not be cut |
+# | 36-44 | sections 5 and 6; `aim` |
+# | 44-50 | section 7 |
+#
+# *Ten minutes late:* leave out section 7 but for its list, and the exercise `pad` after its first hint.
+#
+# *Where people stall.* In `pad`, `values[:n]`: the message says that slices need fixed sizes. In `at-add`,
+# -0.3 becomes 0 when cut to an integer; JAX drops what lies beyond the last bin, but what lies below the
+# first counts from the end. In `aim`, `for` works too, and compiles for a while.
+#
+# *What someone always asks.* "Why not PyTorch?" It has much of the same (`torch.func`, `torch.compile`); JAX is the
+# smaller language, and functions without side effects are easier to reason about. "PyTorch as a neighbour" takes kernels there. "Where does it run?" Wherever
+# `jax.devices()` says; the same text on CPU, GPU and TPU. "Why is the derivative not quite smooth?" The flight
+# is made of steps of 0.02 s.
+#
+# *What goes wrong.* A cell that counts traces prints other numbers when it is run a second time: the function is
+# compiled already. Run the cell that defines it as well.

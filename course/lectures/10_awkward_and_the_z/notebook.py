@@ -1,0 +1,820 @@
+# %% [markdown] id="the-question-asked"
+# ## How do you hand a list of lists to a GPU?
+#
+# A collision of two protons leaves no muon in the detector, or one, or seven. In thousands of the 50,000 events here, a Z
+# boson fell apart into two muons. To find it you need the muons of each event *together*: a list of lists.
+# NumPy has no array for that, and a GPU needs numbers side by side. Run the cell, and look at what a rectangle would cost.
+#
+# (The events are simulated by `gpucourse.data`, because then nothing has to be downloaded and the true mass of the Z is
+# known. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data
+# fetch` brings. Masses, energies and momenta are given in GeV.)
+
+# %% id="the-question"
+# %load_ext gpucourse
+import math
+from importlib.resources import files
+
+import awkward as ak
+import numpy as np
+import uproot
+import virtualgpu
+from gpucourse import lesson
+from gpucourse.views.picture import Picture, canvas
+from numba import cuda, int64
+
+check, hint, predict = lesson("10_awkward_and_the_z")
+ak.numba.register_and_check()  # from here on Numba knows Awkward Arrays
+
+path = files("gpucourse.data") / "dimuons.root"
+tree = uproot.open(path)["Events"]
+muons = ak.zip({name: tree[f"Muon_{name}"].array() for name in ("pt", "eta", "phi", "charge")})
+
+for event in muons.pt[:5].to_list():
+    print("muons of", [round(pt) for pt in event], "GeV")
+events_with = np.bincount(ak.to_numpy(ak.num(muons)))
+places = len(muons) * (events_with.size - 1)
+figure, axes = canvas(8, 2.2)
+axes.bar(range(events_with.size), events_with, color="#0072B2")
+axes.set(xlabel="muons in the event", ylabel="events")
+Picture(figure, f"Bars, events by their muons: {', '.join(f'{k}: {n:,}' for k, n in enumerate(events_with))}. A "
+                f"rectangle of {events_with.size - 1} columns would have {places:,} places for "
+                f"{ak.count(muons.pt):,} muons.")
+
+# %% [markdown] id="the-question-stands"
+# A rectangle for up to seven muons would have 350,000 places for 71,009 muons: four of five would be
+# empty, and each calculation would have to step around them. **So what does a GPU get instead, and which
+# thread does what?**
+
+# %% [markdown] id="layout-text"
+# ## 1. What a jagged array is
+#
+# An **Awkward Array** keeps all muons of all events in one flat column for each field, the **content**, and
+# beside it the **offsets**: event `i` owns the muons from `offsets[i]` up to, not including,
+# `offsets[i + 1]`.
+
+# %% id="layout"
+print(muons.type, "\n")
+print("offsets", muons.layout.offsets.data[:7], "...")
+print("pt     ", muons.pt.layout.content.data[:9].round(1), "...")
+
+
+def draw_lists(lists, label):
+    """A jagged array of numbers as it lies in memory: offsets above, content below."""
+    figure, axes = canvas(10, 1.9)
+    ends = np.cumsum([0, *map(len, lists)])
+    for k, (values, start) in enumerate(zip(lists, ends, strict=False)):
+        for j, value in enumerate(values):
+            axes.add_patch(figure_box((start + j, 0), ("#56B4E9", "#E69F00", "#CC79A7")[k % 3]))
+            axes.text(start + j + 0.5, 0.5, f"{value:.0f}", ha="center", va="center", color="black")
+        axes.text((start + ends[k + 1]) / 2 + (0 if values else 0.12), 1.25,
+                  f"event {k}" if values else f"{k}: none", ha="center", fontsize=9,
+                  rotation=0 if values else 60)
+    for k, end in enumerate(ends):
+        axes.plot([end, end], [-0.35, 1.1], color="0.5", lw=2)
+        near = k > 0 and ends[k - 1] == end  # an empty event: two offsets in one place
+        axes.text(end, -1.25 if near else -0.75, f"{end}", ha="center", weight="bold")
+    axes.set(xlim=(-0.5, ends[-1] + 0.5), ylim=(-1.5, 2.4), title=f"content: {label}; offsets below")
+    axes.axis("off")
+    return Picture(figure, f"{ends[-1]} numbers side by side ({label}), cut into {len(lists)} events by "
+                           f"the offsets {', '.join(map(str, ends))}; equal neighbours among the "
+                           "offsets mean an event without muons.")
+
+
+def figure_box(corner, colour):
+    from matplotlib.patches import Rectangle
+
+    return Rectangle(corner, 1, 1, facecolor=colour, edgecolor="white", lw=2)
+
+
+draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
+
+# %% [markdown] id="owners-task"
+# ### Exercise: whose muon?
+#
+# A kernel that reads muon number `k` has to know whose it is. Write `owners(offsets)`: for each muon between the first
+# offset (of a slice, it need not be 0) and the last, the number of its event, as a NumPy array. `[0, 2, 2, 3]` gives
+# `[0, 0, 2]`: event 1 has none. No loop needed. `hint("owners")` gives a first hint, and called again, a second one.
+
+# %% id="owners-exercise" tags=["exercise"]
+def owners(offsets):
+    event_of_muon = None
+    ### BEGIN SOLUTION
+    counts = np.diff(offsets)
+    event_of_muon = np.repeat(np.arange(counts.size), counts)
+    ### END SOLUTION
+    return event_of_muon
+
+
+# %% id="owners-check"
+check("owners", owners)
+
+# %% [markdown] id="views-predict" tags=["predict"]
+# There is nothing else: 16 bytes for each muon, 8 for each event, no empty places. The objects that
+# `muons[3][0]` seems to give are made when you ask.
+#
+# *Predict:* the whole has 1.54 MB. What do these occupy: events 1000 to 1999? The 22,843 muons
+# above 20 GeV, with their events?
+
+# %% id="views-guess"
+predict("views",
+        "a fiftieth of it, and a third: what is left",
+        "three quarters of it, and more than all",
+        "all of it, and a third")
+
+# %% id="views"
+hard = muons[muons.pt > 20]
+packed = ak.to_packed(hard)
+for name, array in {"all": muons, "events 1000-1999": muons[1000:2000], "pt > 20": hard,
+                    "pt > 20, packed": packed}.items():
+    inside = f"{type(array.layout).__name__} of {type(array.layout.content).__name__}"
+    print(f"{name:18}{len(array):7,} events {ak.count(array.pt):7,} muons {array.nbytes:10,} bytes  {inside}")
+print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4], "...")
+
+# %% [markdown] id="views-why" tags=["why"]
+# A slice copies nothing: it has fewer offsets, which **need not begin at 0**, and *all* of the content. And a cut
+# makes the array *larger*: it writes new offsets, and an index that says which muons of the old content
+# still count (an `IndexedArray`). For the next cut that is cheap. Before you copy an array to a device or
+# read it many times, `ak.to_packed` writes what is left side by side.
+
+# %% [markdown] id="views-then" tags=["whole"]
+# At the end of this lecture stands a peak at 91 GeV. On the way there you'll take the same step twice: with operations on
+# whole arrays, and with a kernel that gives each thread an event. First, where the columns came from.
+
+# %% [markdown] id="file-text"
+# ## 2. From a file to columns
+#
+# Physics keeps its events in **ROOT files**. A file holds *trees*; a tree is a table whose columns, the
+# *branches*, are stored apart from each other, compressed, in pieces called *baskets*.
+# [uproot](https://uproot.readthedocs.io) reads them without ROOT. The file is laid out as CMS lays out its own. Here are our branches (`[]` marks a list
+# for each event):
+
+# %% id="branches"
+print(f"the file has {path.stat().st_size:,} bytes; its tree has {tree.num_entries:,} events\n")
+print(f"{'branch':14}{'type':12}{'compressed':>12}{'bytes':>10}{'baskets':>9}")
+for branch in tree.branches:
+    print(f"{branch.name:14}{branch.typename:12}{branch.compressed_bytes:12,}"
+          f"{branch.uncompressed_bytes:10,}{branch.num_baskets:9}")
+
+# %% [markdown] id="read-predict" tags=["predict"]
+# *Predict:* how many bytes of the file are read for the `pt` of all events? And for the `pt` of the first
+# hundred?
+
+# %% id="what-is-read-guess"
+predict("what-is-read",
+        "all of it, both times",
+        "one branch; a hundredth of it or less",
+        "one branch; and the same again")
+
+# %% id="what-is-read"
+def bytes_read(branches, **limits):
+    with uproot.open(path) as fresh:
+        fresh_tree, source = fresh["Events"], fresh.file.source
+        before = source.num_requested_bytes  # opening it has read the table of contents
+        fresh_tree.arrays(branches, **limits)
+        return source.num_requested_bytes - before
+
+
+print(f"all branches:        {bytes_read(None):10,} bytes")
+print(f"pt:                  {bytes_read(['Muon_pt']):10,} bytes")
+print(f"pt, 100 events:      {bytes_read(['Muon_pt'], entry_stop=100):10,} bytes")
+
+# %% [markdown] id="what-is-read-why" tags=["why"]
+# One branch costs just its own bytes: ask for the columns that you need, and the rest stays on the disk.
+# But 100 events cost as much as all. A basket is compressed as one piece, and this small file has one for
+# each branch; a real file of gigabytes has hundreds, and there `entry_stop`, or `uproot.iterate`, which goes
+# through a file in steps, does save. (Decompressing is work for the CPU; what then goes to the GPU are plain
+# columns.)
+
+# %% [markdown] id="masks-predict" tags=["predict"]
+# ## 3. Whole arrays at a time: cuts
+#
+# Comparisons, arithmetic and NumPy's functions go through to the content, with the lists left as they are.
+# So there are two kinds of masks: one truth value for each *muon*, and one for each *event*.
+#
+# *Predict:* which of these two changes the number of events?
+
+# %% id="masks-guess"
+predict("masks", "the mask of muons", "the mask of events", "both")
+
+# %% id="masks"
+hard = muons[muons.pt > 20]
+pairs_at_least = muons[ak.num(muons) >= 2]
+for name, array in {"all": muons, "muons[muons.pt > 20]": hard,
+                    "muons[ak.num(muons) >= 2]": pairs_at_least}.items():
+    print(f"{name:28}{len(array):7,} events, the first have {ak.num(array)[:8].to_list()} muons")
+print("highest pt of each:", ak.max(muons.pt, axis=1)[11:16].to_list())
+
+# %% [markdown] id="masks-why" tags=["why"]
+# A mask of muons thins the lists and keeps every event, empty ones included; a mask of events drops events
+# whole. Reductions with `axis=1` go along each list; where a list is empty, a largest value does not exist,
+# and Awkward says `None`.
+
+# %% [markdown] id="first-of-none-predict" tags=["predict"]
+# *Predict:* and `muons.pt[:, 0]`, the first muon of each event?
+
+# %% id="first-of-none-guess"
+predict("first-of-none", "a number for each event", "None for the empty events", "an error")
+
+# %% id="first-of-none" raises="IndexError"
+muons.pt[:, 0]
+
+# %% [markdown] id="first-of-none-why" tags=["why"]
+# `index out of range while attempting to get index 0`: some list has no element 0. The message says which
+# of Awkward's compiled loops noticed; what it does not say is that 11,133 events are to blame. Either
+# choose the events first (`pairs_at_least.pt[:, 0]`), or take `ak.firsts(muons.pt)`, which has `None` there.
+
+# %% [markdown] id="first-of-none-then"
+# Remember this error. In section 6 you will ask what a thread does about it.
+
+# %% [markdown] id="select-task"
+# ### Exercise: a clean pair
+#
+# Write `clean_pairs(muons)`: throw away muons with `pt` of 20 GeV or less, or with `eta` beyond ±2.1; then
+# keep the events in which exactly two muons are left, of opposite charge. What it returns has two muons in
+# every event, and `[:, 0]` works. `&` is "and" for arrays; put each comparison in brackets.
+
+# %% id="select-exercise" tags=["exercise"]
+def clean_pairs(muons):
+    good = muons
+    ### BEGIN SOLUTION
+    good = muons[(muons.pt > 20) & (abs(muons.eta) < 2.1)]
+    good = good[(ak.num(good) == 2) & (ak.sum(good.charge, axis=1) == 0)]
+    ### END SOLUTION
+    return good
+
+
+# %% id="select-check"
+check("clean-pairs", clean_pairs)
+
+# %% [markdown] id="combinations-predict" tags=["predict"]
+# ## 4. Pairs and four-momenta
+#
+# `ak.combinations(array, 2)` makes all pairs within each event. *Predict:* how many has the event with seven
+# muons? And one with a single muon?
+
+# %% id="combinations-guess"
+predict("combinations", "49, and 1", "42, and 0", "21, and none")
+
+# %% id="combinations"
+one, other = ak.unzip(ak.combinations(muons.pt, 2))
+print("muons", muons.pt[11:14].to_list())
+print("one  ", one[11:14].to_list())
+print("other", other[11:14].to_list())
+print(f"{ak.count(muons.pt):,} muons make {ak.count(one):,} pairs;",
+      f"seven make {ak.num(one)[np.argmax(ak.num(muons))]}, one makes {ak.num(one)[4]}")
+
+# %% [markdown] id="combinations-why" tags=["why"]
+# 7 × 6 / 2 = 21 pairs, and none: a single muon has nobody to pair with, so its event stays, with an empty list.
+
+# %% [markdown] id="vector-text"
+# A particle's **four-momentum** is its energy and the three components of its momentum, in one. Two of them are added
+# component by component, and the mass of a pair is that of the sum. [vector](https://vector.readthedocs.io)
+# teaches Awkward Arrays to be four-momenta: fields with the right names, and the name `Momentum4D`.
+# `+`, `.mass`, `.pt`, `.deltaR(…)` and more then work on all pairs of all events at once.
+
+# %% id="vector"
+import hist
+import vector
+from gpucourse.data import MUON_MASS
+
+vector.register_awkward()
+
+
+def opposite_pairs(muons, precision=np.float64):
+    """Masses [GeV] of all pairs of opposite charge, event by event."""
+    momenta = ak.with_field(ak.values_astype(muons, precision), precision(MUON_MASS), "mass")
+    one, other = ak.unzip(ak.combinations(ak.with_name(momenta, "Momentum4D"), 2))
+    opposite = one.charge != other.charge
+    return (one[opposite] + other[opposite]).mass
+
+
+masses = opposite_pairs(muons)
+print(masses.type, "with", f"{ak.count(masses):,} masses:", masses[:4].to_list())
+error = ak.max(abs(opposite_pairs(muons, np.float32) - masses))
+print(f"computed in float32, some are off by {1000 * error:.0f} MeV")
+
+# %% [markdown] id="float32-text"
+# The file has float32, with seven digits. The sum of momenta subtracts large numbers that are nearly equal,
+# and of seven digits few stay. So widen *before* the arithmetic.
+#
+# And now look. [hist](https://hist.readthedocs.io) counts into bins that know their edges and their name:
+
+# %% id="spectrum"
+def histogram(masses):
+    counts = hist.Hist.new.Reg(120, 0, 120, name="mass", label="mass of the pair [GeV]").Int64()
+    return counts.fill(mass=masses)
+
+
+def draw_histogram(counts, title):
+    figure, axes = canvas(9, 2.8)
+    values, edges = counts.values(), counts.axes["mass"].edges
+    axes.stairs(values, edges, fill=True, color="#0072B2")
+    axes.set(xlabel=counts.axes["mass"].label, ylabel="pairs per GeV", xlim=(0, 120), title=title)
+    peak = 60 + int(np.argmax(values[60:]))
+    return Picture(figure, f"{title}: {values.sum():,.0f} pairs between 0 and 120 GeV, in peaks at 3, 9 and "
+                           f"{peak} GeV; the last has {values[peak]:,} in its fullest bin.")
+
+
+all_pairs = histogram(ak.flatten(masses))
+draw_histogram(all_pairs, "All pairs of opposite charge")
+
+# %% [markdown] id="spectrum-why"
+# There it is, at 91 GeV, with the J/ψ at 3 and the Υ at 9. Under the peaks lie pairs that don't come
+# from one particle: their two muons have different origins. (In the project you will choose among an event's
+# pairs, and fit the peak.) `all_pairs[85j:97j:sum]` counts between two *masses*: `j` marks a value on the axis
+# where a plain number would mean a bin.
+
+# %% [markdown] id="device-text"
+# ## 5. The same on the device
+#
+# `ak.to_backend(array, "cuda")` copies offsets and columns, and nothing else, to the device; there they are
+# CuPy arrays, and the same expressions go on working, `vector`'s too. Where did the work go?
+
+# %% id="device"
+d_muons = ak.to_backend(muons, "cuda")
+print(f"{d_muons.nbytes:,} bytes on the {ak.backend(d_muons)} backend:", type(d_muons.layout.offsets.data))
+with virtualgpu.launches() as launched:
+    d_masses = opposite_pairs(d_muons)
+print("masses on:", ak.backend(d_masses), "- the same as before:",
+      ak.array_equal(ak.to_backend(d_masses, "cpu"), masses))
+
+# %% [markdown] id="mixing-predict" tags=["predict"]
+# *Predict:* `d_muons.pt / muons.pt`, one on the device, the other on the host: slow, or an error?
+
+# %% id="mixing-guess"
+predict("mixing", "slow: it is copied first", "an error")
+
+# %% id="mixing" raises="ValueError"
+d_muons.pt / muons.pt
+
+# %% [markdown] id="mixing-why" tags=["why"]
+# `incompatible backends`: Awkward never copies between host and device behind your back. You say
+# `ak.to_backend`, once in each direction.
+#
+# What runs where? On a GPU, arithmetic becomes CuPy's kernels, lists are handled by Awkward's own, compiled
+# when they are first needed (which takes a while), and reductions such as `ak.sum` go through NVIDIA's
+# `cuda.compute`. **Without a GPU**, CuPy's stand-in does the arithmetic, and Awkward's own kernels are those
+# for the CPU, working on the virtual GPU's memory: same results, same refusals, but no launch of theirs to look
+# at.
+
+# %% [markdown] id="mixing-then"
+# What CuPy *would* launch, the stand-in has written down:
+
+# %% id="launches"
+def kernels_of(launched):
+    """How many kernels of CuPy's, and how many bytes the elementwise ones among them move."""
+    moved = 0
+    for launch in launched:
+        kinds = launch.details.get("dtypes", ())  # of inputs and outputs; 'int' is a Python number
+        moved += launch.size * sum(np.dtype(k).itemsize for k in kinds if k not in ("int", "float"))
+    return len(launched), moved
+
+
+kernels, moved = kernels_of(launched)
+for launch in list(launched)[38:44]:
+    print(f"{launch.name:42} on {launch.size:6,} elements")
+print(f"... of {kernels} kernels; the elementwise ones alone move {moved / 1e6:.1f} MB")
+print(f"muons and masses together have {(d_muons.nbytes + d_masses.nbytes) / 1e6:.1f} MB")
+
+# %% [markdown] id="launches-why"
+# (On a GPU nobody keeps such a list, and it is empty; Nsight Systems shows the kernels there.)
+#
+# A hundred kernels, each of which reads its inputs from memory and writes its result back, for the next to
+# read: twenty times as much as there is to begin with and to end with. And that is a lower bound, because neither
+# Awkward's own kernels nor the copies (`take`) are in it. That is the price of array-at-a-time: any question, in
+# one line, in many passes.
+
+# %% [markdown] id="kernel-text"
+# ## 6. One thread, one event
+#
+# The other way is to write the loop that a physicist would write for *one* event, and let each thread do
+# its own event. Numba's kernels read Awkward Arrays in place. The question from now on: the mass of an event's
+# **two hardest muons**, those with the highest `pt`, if their charges are opposite. Here is a first part of it:
+
+# %% id="no-extension" raises="NotImplementedError"
+@cuda.jit
+def highest_pt(muons, highest):
+    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
+        highest[i] = 0
+        for muon in muons[i]:
+            highest[i] = max(highest[i], muon.pt)
+
+
+highest = cuda.device_array(len(muons), np.float32)
+highest_pt[391, 128](d_muons[:1000], highest)
+
+# %% [markdown] id="no-extension-why"
+# The message is nothing but a tuple: a *type* that Numba knows (`ak.ArrayView(…)`, see how the offsets
+# and the four columns stand in it) and the array. Numba found the type, and has no way to hand such a thing
+# to a kernel. The decorator has to say who can: `extensions=[ak.numba.cuda]`.
+#
+# Inside, `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate` work, and fields by name.
+# Nothing can be changed; Awkward's and NumPy's functions do not exist there. And an index that isn't there?
+# On the host that's an error; a thread has no way to raise one. Project 3 shows what happens instead.
+
+# %% id="hardest"
+@cuda.jit(device=True)
+def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
+    return math.sqrt(2 * pt1 * pt2 * (math.cosh(eta1 - eta2) - math.cos(phi1 - phi2)))
+
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def hardest_pairs(muons, masses):
+    """The mass of each event's two hardest muons, NaN where there is no such pair."""
+    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
+        event = muons[i]
+        first = second = -1
+        pt1 = pt2 = np.float32(0)
+        for j, muon in enumerate(event):
+            if muon.pt > pt1:
+                second, pt2 = first, pt1  # the hardest so far becomes the second
+                first, pt1 = j, muon.pt
+            elif muon.pt > pt2:
+                second, pt2 = j, muon.pt
+        masses[i] = math.nan
+        if second >= 0:
+            one, other = event[first], event[second]
+            if one.charge != other.charge:
+                masses[i] = pair_mass(pt1, one.eta, one.phi, pt2, other.eta, other.phi)
+
+
+d_hardest = cuda.device_array(len(muons), np.float64)
+hardest_pairs[391, 128](d_muons, d_hardest)
+hardest = d_hardest.copy_to_host()
+print(hardest[:6].round(2), f"... {np.count_nonzero(~np.isnan(hardest)):,} pairs")
+
+# %% [markdown] id="by-arrays-text"
+# The same question to whole arrays. Sort each event by `pt`, take two:
+
+# %% id="by-arrays"
+def hardest_by_arrays(muons):
+    muons = ak.with_field(ak.values_astype(muons, np.float64), MUON_MASS, "mass")
+    muons = ak.with_name(muons, "Momentum4D")
+    muons = muons[ak.num(muons) >= 2]
+    two = muons[ak.argsort(muons.pt, axis=1, ascending=False)][:, :2]
+    one, other = two[:, 0], two[:, 1]
+    opposite = one.charge != other.charge
+    return (one[opposite] + other[opposite]).mass
+
+
+with virtualgpu.launches() as launched:
+    by_arrays = hardest_by_arrays(d_muons)
+by_kernel = hardest[~np.isnan(hardest)]
+difference = abs(by_kernel - ak.to_numpy(ak.to_backend(by_arrays, "cpu")))
+print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max():.0f} MeV at most,",
+      f"by {1000 * np.median(difference):.1f} MeV in the middle")
+
+# %% [markdown] id="traffic-predict" tags=["predict"]
+# (The kernel leaves out the muon's own mass, 0.106 GeV, and computes `cosh - cos` in float32. Both show in
+# the lightest pairs most: above 80 GeV, the two ways agree to a few MeV.)
+#
+# *Predict:* the least that has to move is every muon once, every offset once, every mass once: 1.9 MB. How
+# many times that does the kernel move? And the array expression? (Memory is read in **sectors** of 32 bytes, and
+# those are counted.)
+
+# %% id="traffic-guess"
+predict("traffic",
+        "once, and once",
+        "the kernel 2 to 3 times, the array expression 10 times or more",
+        "the kernel 10 times, the array expression 2 to 3")
+
+# %% id="traffic"
+def counted(muons):
+    """MB in sectors and the share of lanes lost, as the virtual GPU counts them."""
+    with virtualgpu.profile() as profile:
+        hardest_pairs[391, 128](muons, d_hardest)
+    counts = profile.counters
+    return 32 * counts.global_sectors / 1e6, counts.lanes_lost / (32 * counts.warp_instructions)
+
+
+kernel_moved, kernel_lost = counted(d_muons)
+kernels, moved = kernels_of(launched)
+print(f"at least        {(d_muons.nbytes + d_hardest.nbytes) / 1e6:6.1f} MB")
+print(f"kernel          {kernel_moved:6.1f} MB in sectors, 1 launch")
+print(f"whole arrays  > {moved / 1e6:6.1f} MB, {kernels} launches and Awkward's own")
+
+# %% [markdown] id="traffic-why" tags=["why"]
+# Neighbouring events lie side by side, so neighbouring threads read neighbouring sectors; but a
+# warp comes back to the same sectors for the second muon of its events, and for their offsets. That is why
+# it is 2.7 times the least (a GPU's cache takes most of the repeats). The array expression moves six times as
+# much as the kernel, and more, in a hundred launches. This is what a kernel is for: *one* pass, whatever the
+# question.
+
+# %% [markdown] id="turns-predict" tags=["predict"]
+# The kernel pays elsewhere. *Predict:* a warp takes 32 events and loops until the one with the most muons is
+# done. An event has 1.4 muons on average. How many iterations does a warp make, on average?
+
+# %% id="turns-guess"
+predict("turns", "1.4", "7, as in the largest event", "nearly 4")
+
+# %% id="turns"
+per_warp = np.zeros(391 * 4 * 32, int)
+per_warp[: len(muons)] = ak.num(muons)
+per_warp = per_warp.reshape(-1, 32)  # a row for each warp
+turns = per_warp.max(axis=1)
+print(f"muons per event: {ak.mean(ak.num(muons)):.2f}; iterations per warp: {turns.mean():.2f}")
+print(f"busy lanes in the loop: {per_warp.sum() / (32 * turns.sum()):.0%}")
+print(f"lanes lost in the whole kernel: {kernel_lost:.0%}")
+
+# %% id="turns-picture"
+from gpucourse import timeline
+
+timeline(hardest_pairs, 2, 64, d_muons[:128], np.zeros(128), warps=4)
+
+# %% [markdown] id="turns-why" tags=["why"]
+# Nearly four, for 32 events seldom lack one with three muons or more. Pale lanes wait: their events are done,
+# or have no pair. Half of what the warps issue goes to lanes with nothing to do.
+
+# %% [markdown] id="alike-predict" tags=["predict"]
+# *Predict:* how could you give a warp events that are alike, without touching the kernel?
+
+# %% id="alike-guess"
+predict("alike", "larger blocks", "sort the events by their number of muons", "more threads")
+
+# %% id="alike"
+order = ak.argsort(ak.num(muons), ascending=False)
+d_alike = ak.to_backend(ak.to_packed(muons[order]), "cuda")
+alike_moved, alike_lost = counted(d_alike)
+same = np.array_equal(d_hardest.copy_to_host(), hardest[ak.to_numpy(order)], equal_nan=True)
+print("the same masses:", same)
+print(f"as they came:       {kernel_lost:4.0%} of lanes lost, {kernel_moved:.1f} MB in sectors")
+print(f"by number of muons: {alike_lost:4.0%} of lanes lost, {alike_moved:.1f} MB in sectors")
+
+# %% [markdown] id="alike-why" tags=["why"]
+# Sorted by their number of muons, the events of a warp end together: what is still lost goes to the `if`s.
+# And `ak.to_packed` matters: without it, the sorted array points into the old content, and neighbours no
+# longer read neighbours. Sorting costs passes of its
+# own; it pays if the array is used often, or the work for each muon is heavy.
+
+# %% [markdown] id="count-task"
+# ### Exercise: how many pairs?
+#
+# Write the kernel `count_pairs`: `counts[i]` is the number of pairs of opposite charge in event `i`. No loop
+# over pairs is needed: how many partners has each positive muon? The check tries any grid.
+
+# %% id="count-exercise" tags=["exercise"]
+@cuda.jit(extensions=[ak.numba.cuda])
+def count_pairs(muons, counts):
+    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
+        ### BEGIN SOLUTION
+        positive = 0
+        event = muons[i]
+        for muon in event:
+            if muon.charge > 0:
+                positive += 1
+        counts[i] = positive * (len(event) - positive)
+        ### END SOLUTION
+
+
+# %% id="count-check"
+check("count-pairs", count_pairs)
+
+# %% [markdown] id="jagged-out-predict" tags=["predict"]
+# ## 7. Lists as results
+#
+# A kernel writes into arrays whose size is known before the launch. But how many muons will pass a cut?
+# Threads cannot append. *Predict:* thread 7 has three muons to write. What must it know to write them
+# where no other thread does, without asking any?
+
+# %% id="count-pass-guess"
+predict("count-pass",
+        "nothing: it takes the next free place",
+        "how many muons it has itself",
+        "how many those before it have")
+
+# %% id="count-pass"
+@cuda.jit(extensions=[ak.numba.cuda])
+def count_hard(muons, threshold, counts):
+    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
+        kept = 0
+        for muon in muons[i]:
+            if muon.pt > threshold:
+                kept += 1
+        counts[i] = kept
+
+
+d_counts = cuda.device_array(len(muons), np.int64)
+count_hard[391, 128](d_muons, 20, d_counts)
+print("counts", d_counts[:8].copy_to_host())
+
+# %% [markdown] id="count-pass-why" tags=["why"]
+# It must know how many those before it have, and that is what offsets are. So: **two passes**, with a scan between. The
+# first counts, the scan makes offsets of the counts, the second fills. It is how `ak.combinations` does it inside.
+
+# %% [markdown] id="scan-text"
+# This is the scan from "Scan: where does mine go?": every block scans its own counts, the blocks' totals are scanned the same way, and each block
+# adds what those before it have. So 50,000 threads learn their places, and no number leaves the device.
+
+# %% id="scan"
+THREADS = 128
+
+
+@cuda.jit
+def scan_blocks(values, sums, totals):
+    tile = cuda.shared.array(THREADS, int64)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    tile[t] = values[i] if i < values.size else 0
+    cuda.syncthreads()
+    distance = 1
+    while distance < THREADS:
+        left = tile[t - distance] if t >= distance else 0
+        cuda.syncthreads()
+        tile[t] += left
+        cuda.syncthreads()
+        distance *= 2
+    if i < values.size:
+        sums[i] = tile[t]
+    if t == THREADS - 1:
+        totals[cuda.blockIdx.x] = tile[t]
+
+
+@cuda.jit
+def add_blocks_before(sums, totals):
+    i = cuda.grid(1)
+    if cuda.blockIdx.x > 0 and i < sums.size:
+        sums[i] += totals[cuda.blockIdx.x - 1]
+
+
+def scan(d_values, d_sums):
+    """The inclusive scan of int64 numbers on the device."""
+    blocks = (d_values.size + THREADS - 1) // THREADS
+    d_totals = cuda.device_array(blocks, np.int64)
+    scan_blocks[blocks, THREADS](d_values, d_sums, d_totals)
+    if blocks > 1:
+        scan(d_totals, d_totals)
+        add_blocks_before[blocks, THREADS](d_sums, d_totals)
+
+
+# %% id="offsets"
+d_offsets = cuda.to_device(np.zeros(len(muons) + 1, np.int64))
+scan(d_counts, d_offsets[1:])  # the first stays 0
+room = int(d_offsets[len(muons)])
+print("offsets", d_offsets[:8].copy_to_host(), "... the last one says how much room:", room)
+
+# %% [markdown] id="fill-task"
+# ### Exercise: the second pass
+#
+# Write `fill_hard`: the `pt` of event `i`'s muons above the threshold go to `pts`, from `offsets[i]` on,
+# in the order in which they stand in the event.
+
+# %% id="fill-exercise" tags=["exercise"]
+@cuda.jit(extensions=[ak.numba.cuda])
+def fill_hard(muons, threshold, offsets, pts):
+    for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
+        ### BEGIN SOLUTION
+        place = offsets[i]
+        for muon in muons[i]:
+            if muon.pt > threshold:
+                pts[place] = muon.pt
+                place += 1
+        ### END SOLUTION
+
+
+import cupy  # whose arrays Awkward takes
+
+d_pts = cuda.to_device(np.zeros(room, np.float32))
+fill_hard[391, 128](d_muons, 20, d_offsets, d_pts)
+hard_pt = ak.unflatten(cupy.asarray(d_pts), cupy.asarray(d_counts))
+print(hard_pt.type, "on", ak.backend(hard_pt), "- as Awkward makes it:",
+      ak.array_equal(hard_pt, d_muons.pt[d_muons.pt > 20], check_parameters=False))
+
+# %% [markdown] id="compaction-text"
+# Count, scan, fill: that is **stream compaction**, for lists. Each thread writes as many numbers as it likes, no two write to one place,
+# and everything stays in the order of the events. In real work use `cupy.cumsum` for the scan: it moves half the bytes.
+
+# %% id="fill-check"
+check("fill-hard", fill_hard)
+
+# %% [markdown] id="peak-text"
+# ## 8. The peak, and which way to choose
+#
+# One copy to the device, one kernel, one copy back:
+
+# %% id="the-peak"
+by_two_hardest = histogram(hardest[~np.isnan(hardest)])
+near_z = {name: int(counts[85j:97j:sum]) for name, counts in
+          (("all pairs", all_pairs), ("two hardest", by_two_hardest))}
+print("between 85 and 97 GeV:", near_z)
+draw_histogram(by_two_hardest, "The two hardest muons of each event")
+
+# %% [markdown] id="peak-why"
+# Less lies under the peaks than with all pairs of an event, and little of the Z is lost: the muons of so heavy a
+# particle are mostly the two hardest. Which pair is the best choice is a question for project 3.
+#
+# | | whole arrays | one thread per event |
+# |---|---|---|
+# | you write | what should come out | how one event is done |
+# | passes over memory | one for each operation | one |
+# | lists as results | for free | two passes, by hand |
+# | runs on CPU and GPU | the same line | Numba on both, with another decorator |
+# | an index that is not there | an error, with a message | nothing to be seen |
+#
+# Begin with whole arrays, on the CPU: 50,000 events take a fraction of a second there, and a GPU wouldn't save you any
+# time that you'd notice. When events are many, stay on the device for several steps, and the same few steps are run again
+# and again, write those as kernels, and keep the array version: a result that two programs agree on is worth
+# more than a result.
+#
+# How a million events fared on a real GPU, by the project's kernel, with copies and without, against Awkward on one
+# core (rows `zmass`):
+
+# %% id="recorded"
+from gpucourse.views.measured import recorded_times
+
+recorded_times("zmass")
+
+# %% [markdown] id="recorded-why"
+# 0.08 ms, 4.2 ms and 363 ms (rows `zmass`): the kernel is 4,400 times as fast as whole arrays on a core, or 86 times if the events have to be carried there first. "Why GPUs, and when
+# not" in three numbers.
+
+# %% [markdown] id="real-text"
+# ## 9. Now the real Z
+#
+# So far each Z was put there by the simulation. The cell below asks CERN's server for the first 100,000 real events: only
+# the parts of the file that hold them, some megabytes of its 2,244,449,133 bytes, and keeps them for the next time. Without a
+# network it tells you so, and the lesson is complete all the same. (`gpucourse data fetch` brings the whole file, and
+# compares it with the checksum that the record publishes, `adler32:1fa61aca`.)
+#
+# Where is a peak? A parabola through the logarithms of the counts around the fullest bin has its top there; the simulated Z,
+# whose mass is known, shows how good that is.
+
+# %% id="real"
+from gpucourse.data import Z_MASS, opendata
+
+
+def peak_of(masses):
+    """Where the Z's peak has its top, with the error that the counts leave [GeV]."""
+    counts, edges = np.histogram(masses, bins=40, range=(81, 101))
+    near = slice(max(counts.argmax() - 4, 0), counts.argmax() + 5)
+    middle, weights = (edges[:-1] + 0.25)[near] - 91, np.sqrt(counts[near])
+    (a, b, _), errors = np.polyfit(middle, np.log(counts[near]), 2, w=weights, cov="unscaled")
+    slope = np.array([b / (2 * a**2), -1 / (2 * a)])  # of the top, by a and by b
+    return 91 - b / (2 * a), float(np.sqrt(slope @ errors[:2, :2] @ slope))
+
+
+pairs = {"simulated": ak.flatten(masses)}
+try:
+    pairs["real"] = ak.flatten(opposite_pairs(opendata.first(100_000).muons))
+except opendata.FetchError as reason:
+    print("No real Z today.", reason)
+for name, found in pairs.items():
+    top, error = peak_of(ak.to_numpy(found))
+    print(f"{name:9} Z: the peak is at {top:.2f} ± {error:.2f} GeV; published: {Z_MASS:.4f} ± 0.0020")
+draw_histogram(histogram(found), f"All pairs, {name} events")
+
+# %% [markdown] id="real-why"
+# Real muons are measured less well than simulated ones, and lose energy to photons that nobody adds here: that moves
+# and widens a real peak by more than the error beside it, which knows the counts only. Experiments spend years on the
+# difference, and so comes the published mass (Particle Data Group, 2026).
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A jagged array is flat columns and offsets. Slices and cuts keep the old content; `ak.to_packed` writes
+#   what is left side by side.
+# - A mask of muons thins lists, a mask of events drops events; empty lists stay, and every step must cope.
+# - `ak.to_backend(array, "cuda")` copies the columns once; afterwards the same expressions run on the device,
+#   in one pass over memory for each operation, and never mix with arrays of the host.
+# - In a kernel with `extensions=[ak.numba.cuda]`, each thread loops over its own event: one pass, and a warp
+#   waits for its longest event.
+# - Jagged results take two passes: count, scan the counts into offsets, fill.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - Awkward Array: [direct constructors](https://awkward-array.org/doc/main/user-guide/how-to-create-constructors.html),
+#   for the layouts; [combinations](https://awkward-array.org/doc/main/reference/generated/ak.combinations.html);
+#   [on GPUs](https://awkward-array.org/doc/main/user-guide/how-to-math-gpu.html), and in
+#   [Numba's CUDA kernels](https://awkward-array.org/doc/main/user-guide/how-to-use-in-numba-cuda.html).
+# - uproot: [getting started](https://uproot.readthedocs.io/en/latest/basic.html), with `iterate` for files that
+#   do not fit into memory.
+# - [vector](https://vector.readthedocs.io) and [hist](https://hist.readthedocs.io): what four-vectors and
+#   histograms can be asked.
+# - What the stand-ins here do and do not: [docs/standins.md](../docs/standins.md).
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 65 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-13 | the question, and section 1 on the board, with offsets drawn by hand; `owners` in pairs |
+# | 13-22 | section 2; ask who has read a ROOT file, and with what |
+# | 22-36 | sections 3 and 4; `clean-pairs` alone |
+# | 36-43 | section 5; stop at the list of kernels and have someone count |
+# | 43-57 | section 6 and `count-pairs` |
+# | 57-65 | section 7's idea, the peak, and the real one where there is a network; `fill-hard` is good homework |
+#
+# *Ten minutes late:* leave out section 2 after `branches`, and section 7 whole.
+#
+# *Where people stall.* In `owners`, empty events: `np.searchsorted` on the wrong side gives the empty event its
+# neighbour's muon. In `clean-pairs`, the count is taken before the cut on muons, and events with a soft third
+# muon go missing. `and` between arrays raises; the message is long, the cure is `&`. In `fill-hard`, `j` from
+# `enumerate` as the place: it leaves gaps where a muon was thrown away.
+#
+# *What someone always asks.* "Does uproot read straight into the GPU?" The files are decompressed on the CPU; then
+# columns are copied. "Why not just pad?" For at most seven muons one may; for the tracks of a jet, hundreds at
+# most and few mostly, nobody can pay for it. "Is Awkward fast on the GPU?" Each operation is; there are many of
+# them.
+#
+# *What goes wrong.* On a real GPU the first `ak.` operation compiles all of Awkward's CUDA kernels, which may
+# take minutes: run it before the room does. After `vector.register_awkward()`, names matter: a record called
+# `Momentum4D` with the wrong fields raises at once.

@@ -1,0 +1,820 @@
+# %% [markdown] id="the-question-asked"
+# ## Right. And how much of it was of use?
+#
+# The 71,009 muons of "Numba CUDA" again. This time a thread takes one *event* and adds up the `pt` of its muons.
+# Each writes to a place of its own, so there is no race, and the sums are right to the last bit. Run the cell, and look
+# at the last two lines.
+#
+# (The events are simulated: "Numba CUDA" says why.)
+
+# %% id="the-question"
+# %load_ext gpucourse
+import awkward as ak
+import numpy as np
+import virtualgpu
+from gpucourse import lesson
+from gpucourse.data import dimuons
+from numba import cuda, float32, float64
+
+check, hint, predict = lesson("12_thinking_in_warps")
+
+THREADS = 128
+muons = dimuons().muons
+muons_per_event = ak.to_numpy(ak.num(muons))
+columns = [ak.to_numpy(ak.flatten(muons[name])) for name in ("pt", "eta", "phi", "charge")]
+rows = np.column_stack(columns).astype(np.float32)  # a row for each muon
+
+
+@cuda.jit
+def sums_by_event(first, pt, sums):
+    event = cuda.grid(1)
+    if event < sums.size:
+        mine = 0.0
+        for k in range(first[event], first[event + 1]):
+            mine += pt[k]
+        sums[event] = mine
+
+
+def shares_of_use(kernel, *arguments):
+    """What the launch counts: (share of the lanes' iterations with work, of the bytes moved that were read)."""
+    with virtualgpu.profile() as profile:
+        kernel[(muons_per_event.size + THREADS - 1) // THREADS, THREADS](*arguments)
+    counts = profile.counters
+    return (1 - counts.lanes_lost / (32 * counts.warp_instructions),
+            counts.global_bytes_read / (32 * counts.global_load_sectors))
+
+
+first_muon = cuda.to_device(np.concatenate([[0], np.cumsum(muons_per_event)]))
+d_rows = cuda.to_device(rows)
+d_sums = cuda.device_array(muons_per_event.size)
+worked, used = shares_of_use(sums_by_event, first_muon, d_rows[:, 0], d_sums)
+print("right:", np.allclose(d_sums.copy_to_host(), ak.sum(muons.pt, axis=1), rtol=1e-6))
+print(f"of what the lanes were there for, they did {worked:.0%}; of the bytes moved, {used:.0%} were read")
+
+# %% [markdown] id="the-question-stands"
+# The sums are right, but half the work was wasted: lanes sat idle, and bytes were moved that no thread had asked for. **Where did
+# they go?** Both have one cause: threads don't go alone. They go in **warps** of 32, and so does what they fetch.
+
+# %% [markdown] id="divergence-text"
+# ## 1. Divergence: when lanes part
+#
+# The hardware runs threads in **warps** of 32. The threads of a warp, its **lanes**, share one
+# instruction at a time. So a thread is less like a thread of a CPU, which goes its own way, and more like one
+# number in a vector register.
+#
+# In a loop, then, a warp goes round until its *busiest* lane is done. Here are the sums from the beginning, where an event
+# has 0 to 7 muons. Which event a thread takes now stands in `order`, and each thread notes how often it goes round.
+
+# %% id="divergence"
+from gpucourse.views.threads import draw_lanes
+
+
+muon_pt = rows[:, 0].copy()
+d_muon_pt = cuda.to_device(muon_pt)
+
+
+@cuda.jit
+def event_sums(first, pt, order, sums, turns):
+    i = cuda.grid(1)
+    if i < order.size:
+        event = order[i]
+        mine, count = 0.0, 0
+        for k in range(first[event], first[event + 1]):
+            mine += pt[k]
+            count += 1
+        sums[event] = mine
+        turns[i] = count
+
+
+def run_events(order):
+    """Sums of pt per event, and the iterations that each thread made."""
+    d_sums, d_turns = cuda.device_array(order.size), cuda.device_array(order.size, np.int64)
+    blocks = (order.size + 127) // 128
+    event_sums[blocks, 128](first_muon, d_muon_pt, cuda.to_device(order), d_sums, d_turns)
+    return d_sums.copy_to_host(), d_turns.copy_to_host()
+
+
+as_recorded = np.arange(muons_per_event.size)
+sums, turns = run_events(as_recorded)
+draw_lanes(turns[:64], per="muon")
+
+# %% [markdown] id="lanes-task"
+# Blue is work, grey is waiting. A slow lane does not pay alone: all 32 do.
+#
+# ### Exercise: what divergence costs
+#
+# Given the iterations that each thread needs, in the order of the threads, count those that are `useful`
+# (blue) and those that are `paid` for (blue and grey: 32 lanes for every iteration of a warp; a last warp that
+# is not full has 32 lanes all the same).
+
+# %% id="lanes-exercise" tags=["exercise"]
+def lane_turns(work):
+    """(useful, paid) iterations for an array with those that each thread needs."""
+    useful, paid = None, None
+    ### BEGIN SOLUTION
+    useful = int(work.sum())
+    paid = 0
+    for start in range(0, len(work), 32):
+        paid += 32 * int(work[start : start + 32].max())
+    ### END SOLUTION
+    return useful, paid
+
+
+# %% id="lanes-check"
+check("lane-turns", lane_turns)
+
+# %% [markdown] id="divergence-predict" tags=["predict"]
+# An `if` parts the lanes too. *Predict:* half of a warp's lanes go one way and half the other. Does the warp run one of the
+# two ways, or both?
+#
+# In this kernel the ways alternate: with `run = 1` from thread to thread, with `run = 32` from warp to
+# warp.
+
+# %% id="branches-guess"
+predict("branches",
+        "one: the way of the majority",
+        "each lane runs its own way, all at once",
+        "both, one after the other")
+
+# %% id="branches"
+import math
+
+
+@cuda.jit
+def two_ways(values, run, out):
+    i = cuda.grid(1)
+    if i < values.size:
+        if (i // run) % 2 == 0:
+            out[i] = math.sinh(values[i])
+        else:
+            out[i] = math.sqrt(values[i])
+
+
+d_out = cuda.device_array(4096)
+d_values = cuda.to_device(muon_pt[:4096].astype(np.float64))  # 128 warps
+print("run   divergent branches   instructions of warps   lanes that idled")
+for run in (1, 8, 16, 32, 64):
+    with virtualgpu.profile() as profile:
+        two_ways[32, 128](d_values, run, d_out)
+    counts = profile.counters
+    idle = counts.lanes_lost / (32 * counts.warp_instructions)
+    print(f"{run:3}{counts.divergent_branches:18}{counts.warp_instructions:20,}{idle:20.0%}")
+
+# %% [markdown] id="branches-why" tags=["why"]
+# Both: where lanes part, the warp runs one way with the others masked off, then the other way. Where a whole
+# warp goes one way, it runs only that.
+
+# %% [markdown] id="branches-picture-text"
+# Here are two warps of that kernel, step by step: on the left the ways alternate from thread to thread, on the
+# right from warp to warp. Each band is a warp, 32 lanes high; pale lanes are doing nothing.
+
+# %% id="branches-picture"
+import gpucourse
+
+sixty_four = muon_pt[:64].astype(np.float64)
+gpucourse.beside(*(
+    gpucourse.timeline(two_ways, 1, 64, sixty_four, run, np.zeros(64), steps=60) for run in (1, 32)
+))
+
+# %% [markdown] id="divergence-why"
+# The lanes that sit a way out are **masked**, and that is **divergence**. On the right no lane is pale: the same
+# answer with fewer instructions. Divergence is slow but not wrong, as long as no barrier stands in one of the ways.
+
+# %% [markdown] id="short-if-predict" tags=["predict"]
+# Should you avoid every `if`, then? Here is one that sets negative numbers to zero. Half of the values are
+# negative, at random. *Predict:* at how many of the 128 warps' `if`s do the lanes part?
+
+# %% id="short-if-guess"
+predict("short-if", "at nearly all", "at half of them", "at none")
+
+# %% id="short-if"
+@cuda.jit
+def no_negatives(values, out):
+    i = cuda.grid(1)
+    if i < values.size:
+        value = values[i]
+        if value < 0:
+            value = 0.0
+        out[i] = value
+
+
+mixed = cuda.to_device(np.random.default_rng(6).normal(size=4096))
+with virtualgpu.profile() as profile:
+    no_negatives[32, 128](mixed, d_out)
+print("divergent branches:", profile.counters.divergent_branches)
+ptx = next(iter(no_negatives.inspect_asm().values()))
+print(*(line.strip() for line in ptx.splitlines() if "setp" in line or "selp" in line), sep="\n")
+
+# %% [markdown] id="short-if-why" tags=["why"]
+# At none. The compiler saw that both ways are short, and made one instruction of them, `selp`: *select by a
+# predicate*. Every lane computes both values and keeps one, which is what masking comes to, without the
+# branch. Divergence costs where the ways are long.
+
+# %% [markdown] id="sorted-predict" tags=["predict"]
+# The same events, sorted by their number of muons, so that the lanes of a warp get equally long ones.
+# *Predict:* do the sums change? Does the cost?
+
+# %% id="sorted-guess"
+predict("sorted",
+        "the sums change, and the cost",
+        "the sums stay, the cost falls",
+        "neither: it's the same work")
+
+# %% id="sorted"
+by_length = np.argsort(muons_per_event, kind="stable")
+for name, order_of_events in (("as recorded", as_recorded), ("sorted", by_length)):
+    again, turns = run_events(order_of_events)
+    print(f"{name:12} same sums: {np.array_equal(again, sums)}; (useful, paid) =", lane_turns(turns))
+draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
+
+# %% [markdown] id="sorted-why" tags=["why"]
+# The sums are the same to the last bit; what is paid for fell from more than twice the useful iterations to
+# hardly more than those. The picture shows where, in the sorted list, the events with one muon end and
+# those with two begin. Sorting is not free either: it pays where the work of a thread is long and uneven.
+
+# %% [markdown] id="shares-predict" tags=["predict"]
+# ## 2. Coalescing: reading side by side
+#
+# In a grid-stride loop the threads walk through the muons side by side: with 4,096 threads, thread 0 takes elements
+# 0, 4096, 8192 and so on. On a CPU one would rather give each thread a contiguous share: thread 0
+# takes elements 0 to 17, thread 1 takes 18 to 35. Each core then reads its own stretch of memory from front
+# to back.
+#
+# Memory moves in **sectors** of 32 bytes, eight `float32` numbers. *Predict:* which of the two moves more
+# sectors on a GPU, and how many times as many?
+
+# %% id="shares-guess"
+predict("shares",
+        "the same: each number is read once",
+        "side by side, twice as many",
+        "the shares, eight times as many")
+
+# %% id="shares"
+@cuda.jit
+def partial_sums(values, partial):
+    me = cuda.grid(1)
+    mine = 0.0
+    for i in range(me, values.size, cuda.gridsize(1)):
+        mine += values[i]
+    partial[me] = mine
+
+
+@cuda.jit
+def sums_of_shares(values, partial):
+    me = cuda.grid(1)
+    share = (values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)
+    mine = 0.0
+    for i in range(me * share, min((me + 1) * share, values.size)):
+        mine += values[i]
+    partial[me] = mine
+
+
+d_partial = cuda.device_array(32 * 128)
+print(f"{'':16}{'requests':>10}{'sectors moved':>15}{'enough would be':>17}")
+for kernel in (partial_sums, sums_of_shares):
+    with virtualgpu.profile() as profile:
+        kernel[32, 128](d_muon_pt, d_partial)
+    counts = profile.counters
+    print(f"{kernel.py_func.__name__:16}{counts.global_load_requests:10,}"
+          f"{counts.global_load_sectors:15,}{counts.global_load_ideal_sectors:17,}")
+
+# %% id="shares-picture"
+gpucourse.beside(
+    gpucourse.memory(partial_sums, 32, 128, muon_pt, np.zeros(4096), array="values",
+                     steps=8, title="side by side"),
+    gpucourse.memory(sums_of_shares, 32, 128, muon_pt, np.zeros(4096), array="values",
+                     steps=8, title="a share for each"),
+)
+
+# %% [markdown] id="shares-why" tags=["why"]
+# The shares move eight times as much. When a warp loads, its 32 lanes ask at the same moment, and the
+# hardware gathers what they ask for into as few sectors as it can. Side by side, 32 numbers fill 4 sectors, and
+# nothing is moved for nothing: the access is **coalesced**. In shares, each lane asks for a number of its own
+# sector, and seven eighths of what moves is not wanted *now*.
+#
+# ![Two patterns of eight threads that read four-byte numbers. Above, thread i reads element i: all eight lie in
+# one sector of 32 bytes, and one sector moves. Below, thread i reads element 8 i: each lies in a sector of its
+# own, so eight sectors move and seven eighths of the bytes are thrown away.](../img/coalescing.svg)
+#
+# And is there no cache? There is, but a small one for so many. A core of a CPU keeps some
+# tens of kB in its first cache and a megabyte or so in the second, for one thread or two. A multiprocessor of an
+# H100 has 256 kB for up to 2,048 threads: 128 bytes each, if shared memory takes nothing from it. What a lane
+# has fetched may be gone before it comes back. (The counts here know no cache: every sector counts. A real GPU
+# gets some of them from its caches, and a profiler tells how many.)
+#
+# Nor does a GPU guess ahead, as a CPU does when it predicts branches and runs on before it knows. It has
+# something else to do while a warp waits: another warp. So arrange the work for the *warp*: in one
+# instruction, neighbouring lanes, neighbouring addresses. Here is the card of the slow one; look at which line
+# is dark.
+
+# %% id="shares-card"
+gpucourse.report(sums_of_shares, 32, 128, muon_pt, np.zeros(4096))
+
+# %% [markdown] id="records-predict" tags=["predict"]
+# The most common way to lose coalescing is a table. The first cell had the muons as rows of four numbers (`pt`, `eta`,
+# `phi`, charge), as one would write them into a file. Here they are beside the same numbers as four columns.
+#
+# *Predict:* a kernel adds up only `pt`. How many times as many sectors does it move from the rows?
+
+# %% id="records-guess"
+predict("records", "the same: it reads only pt", "four times", "eight times")
+
+# %% id="records"
+d_columns = cuda.to_device(np.ascontiguousarray(rows.T))
+for name, column in (("rows", d_rows[:, 0]), ("columns", d_columns[0])):
+    with virtualgpu.profile() as profile:
+        partial_sums[32, 128](column, d_partial)
+    print(f"from {name:8} {profile.counters.global_load_sectors:7,} sectors,",
+          f"{d_partial.copy_to_host().sum():,.1f} GeV")
+
+# %% [markdown] id="records-why" tags=["why"]
+# Four times: the `eta`, `phi` and charge of each muon come along for nothing. Awkward Arrays, cuDF and Parquet
+# files keep each column by itself, and this is one reason.
+
+# %% [markdown] id="mended-text"
+# So both halves of the first question have an answer, and both can be mended on the host: let a warp have events that are
+# alike, and lay out the `pt` of its muons side by side.
+
+# %% id="mended"
+alike = muons.pt[by_length]
+first_alike = cuda.to_device(np.concatenate([[0], np.cumsum(ak.to_numpy(ak.num(alike)))]))
+d_alike = cuda.to_device(ak.to_numpy(ak.flatten(alike)))
+again = shares_of_use(sums_by_event, first_alike, d_alike, d_sums)
+print("the same sums:", np.array_equal(d_sums.copy_to_host(), sums[by_length]))
+for name, (worked_so, used_so) in {"at first": (worked, used), "mended": again}.items():
+    print(f"{name:9} lanes did {worked_so:4.0%} of what they were there for; {used_so:4.0%} of the bytes moved were read")
+
+# %% [markdown] id="mended-why"
+# The kernel is the same, to the letter. What changed is where its data lie. (Why are not all bytes read at once? A warp
+# whose events have two muons each reads every second number, then the ones between.)
+#
+# That leaves the question how to *transpose* a table, rows into columns, on the device: a warp that reads a row side by side
+# writes down a column, far apart, and the other way round. The way out is shared memory, and shared memory has a trap of its own.
+
+# %% [markdown] id="banks-predict" tags=["predict"]
+# ## 3. Bank conflicts
+#
+# Shared memory has no sectors. It has 32 **banks**: the word of 4 bytes with the number `k` lies in bank
+# `k % 32`, and each bank hands out one word at a time. If two lanes want different words of the same bank,
+# one of them waits: the request takes one *wavefront* more. (If they want the same word, both get it.)
+#
+# Two ways to fold 128 numbers, both right. One adds the far half onto the near half, as "Trees and barriers"
+# does; the other adds neighbours, then neighbours of neighbours. *Predict:* which has bank conflicts?
+
+# %% id="banks-guess"
+predict("banks", "the far half: its words lie far apart", "the neighbours", "both")
+
+# %% id="banks"
+@cuda.jit
+def fold_halves(values, sums):
+    place = cuda.shared.array(THREADS, float32)
+    t = cuda.threadIdx.x
+    place[t] = values[cuda.grid(1)]
+    cuda.syncthreads()
+    half = THREADS // 2
+    while half > 0:
+        if t < half:
+            place[t] += place[t + half]
+        cuda.syncthreads()
+        half //= 2
+    if t == 0:
+        sums[cuda.blockIdx.x] = place[0]
+
+
+@cuda.jit
+def fold_neighbours(values, sums):
+    place = cuda.shared.array(THREADS, float32)
+    t = cuda.threadIdx.x
+    place[t] = values[cuda.grid(1)]
+    cuda.syncthreads()
+    step = 1
+    while step < THREADS:
+        k = 2 * step * t
+        if k < THREADS:
+            place[k] += place[k + step]
+        cuda.syncthreads()
+        step *= 2
+    if t == 0:
+        sums[cuda.blockIdx.x] = place[0]
+
+
+# %% id="banks-counts"
+full = d_muon_pt[: 554 * THREADS]  # whole blocks only: this is about banks, not about guards
+d_sums = cuda.device_array(554, np.float32)
+print(f"{'':18}{'requests':>10}{'wavefronts':>12}{'conflicts':>11}")
+for kernel in (fold_halves, fold_neighbours):
+    with virtualgpu.profile() as profile:
+        kernel[554, THREADS](full, d_sums)
+    counts = profile.counters
+    requests = counts.shared_load_requests + counts.shared_store_requests
+    wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts
+    print(f"{kernel.py_func.__name__:18}{requests:10,}{wavefronts:12,}{wavefronts - requests:11,}")
+
+some = muon_pt[:THREADS]
+gpucourse.beside(*(
+    gpucourse.memory(kernel, 1, THREADS, some, np.zeros(1, np.float32), array="shared", steps=10)
+    for kernel in (fold_halves, fold_neighbours)
+))
+
+# %% [markdown] id="banks-why" tags=["why"]
+# The neighbours. In their first level lane `t` wants word `2t`: lanes 0 and 16 both want bank 0, and so on, so
+# every request takes two wavefronts; in the second level four. Click on requests 3 and 9 to see the rows pile up. In the
+# other fold, lane `t` wants word `t`, and each lane has a bank to itself.
+
+# %% [markdown] id="padding-predict" tags=["predict"]
+# The worst case is the column of a square tile. In an array of 32 × 32 words, `tile[0, 3]`, `tile[1, 3]`,
+# `tile[2, 3]` … lie 32 words apart: all in bank 3. A warp that reads a column takes 32 wavefronts. *Predict:*
+# what becomes of it if the tile is declared with 33 columns, of which the last is never used?
+
+# %% id="padding-guess"
+predict("padding", "still 32 wavefronts: the last column is unused", "2 wavefronts", "1 wavefront")
+
+# %% id="padding"
+bank = np.arange(32 * 32).reshape(32, 32) % 32
+padded = np.arange(32 * 33).reshape(32, 33) % 32
+print("32 columns: the banks of tile[:, 3] are", *bank[:, 3])
+print("33 columns: the banks of tile[:, 3] are", *padded[:, 3])
+
+# %% [markdown] id="padding-why" tags=["why"]
+# One wavefront. 33 is one more than 32, so each row begins one bank further than the row above it: the words of a
+# column lie in 32 different banks.
+
+# %% [markdown] id="turn-task"
+# ### Exercise: transpose a table
+#
+# Write `turn`, which transposes a table: `turned[j, i] = table[i, j]`, for tables of any size. Reading *and* writing must be coalesced,
+# and no bank may be in conflict. Below is the plain way, whose writes are scattered.
+#
+# The way out: a block of 32 × 32 threads reads a tile of the table side by side into shared memory, waits,
+# and writes it as a tile of the transposed table, side by side again. The check counts sectors and conflicts.
+
+# %% id="turn-plain"
+@cuda.jit
+def turn_plainly(table, turned):
+    j, i = cuda.grid(2)  # the first of the two changes from lane to lane
+    if i < table.shape[0] and j < table.shape[1]:
+        turned[j, i] = table[i, j]
+
+
+# How many muons went where: 40 rows in eta, 64 columns in phi.
+where = np.histogram2d(rows[:, 1], rows[:, 2], (40, 64))[0].astype(np.float32)
+gpucourse.memory(turn_plainly, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32),
+                 array="turned", steps=4)
+
+# %% [markdown] id="turn-unguarded-text"
+# Tables are rarely multiples of 32. Leave out the guard, and the blocks at the edge reach too far. In two dimensions the
+# message names a thread by two numbers, x first:
+
+# %% id="turn-unguarded" raises="MemoryAccessError"
+@cuda.jit
+def turn_unguarded(table, turned):
+    j, i = cuda.grid(2)
+    turned[j, i] = table[i, j]
+
+
+with virtualgpu.check():
+    turn_unguarded[(2, 2), (32, 32)](cuda.to_device(where), cuda.to_device(np.zeros((64, 40), np.float32)))
+
+# %% [markdown] id="turn-unguarded-why"
+# It reads row 40 of 40: in block (0, 1), thread (0, 8) is the first whose `i`, 32 + 8, is too large. A tile that is read here and written
+# *there* needs two guards, one for each.
+
+# %% id="turn-exercise" tags=["exercise"]
+@cuda.jit
+def turn(table, turned):
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    first_i, first_j = 32 * cuda.blockIdx.y, 32 * cuda.blockIdx.x  # where this block's tile begins
+    ### BEGIN SOLUTION
+    tile = cuda.shared.array((32, 33), float32)
+    if first_i + y < table.shape[0] and first_j + x < table.shape[1]:
+        tile[y, x] = table[first_i + y, first_j + x]
+    cuda.syncthreads()
+    if first_j + y < table.shape[1] and first_i + x < table.shape[0]:
+        turned[first_j + y, first_i + x] = tile[x, y]
+    ### END SOLUTION
+
+
+# %% id="turn-check"
+check("turn", turn)
+gpucourse.report(turn, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32))
+
+# %% [markdown] id="clock-predict" tags=["predict"]
+# ### What a count can tell, and what it can't
+#
+# Three counts, three promises: the shares move eight times as much; the neighbours' fold takes two wavefronts, four and more for a
+# request where the other takes one; transposing plainly writes eight times the sectors.
+#
+# *Predict:* which of these ratios does the clock of an H200 show in full (rows `lesson.coalescing`, `lesson.banks`, `lesson.turning`)?
+
+# %% id="clock-guess"
+predict("clock", "all three", "the first and the last: banks matter less", "none of them")
+
+# %% id="clock"
+from gpucourse.views.measured import recorded, recorded_times
+
+recorded(*map(recorded_times, ("lesson.coalescing", "lesson.banks", "lesson.turning")))
+
+# %% [markdown] id="clock-why" tags=["why"]
+# None: 1.9, 1.00 and 2.5. The counts are right; what a count can't tell is *who waits for it*.
+#
+# - The shares: this GPU's cache of 60 MB kept much of what a lane came back for. Side by side is still twice as fast (`lesson.coalescing`).
+# - The bank conflicts cost **nothing that can be measured** (1.267 and 1.269 ms: `lesson.banks`). Nearly four times the time of just reading these numbers goes by in both kernels, so
+#   what they wait for is something else, barriers we think, and the further wavefronts pass meanwhile. What 32 of them cost, in a column without padding, no GPU has been asked
+#   yet: `make bench-gpu` asks one, with nothing else to wait for, and your `turn` with a tile of 32 columns.
+# - The plain transposition: only its writes are scattered, and the tile's way is ahead of CuPy's own (`lesson.turning/cupy`).
+
+# %% [markdown] id="clock-then"
+# You'll meet the same parting again, and each time for a reason of its own:
+#
+# - equal bytes, unequal times: CuPy's `fuse` takes 1.57 times as long as an `ElementwiseKernel` (rows `quadratic.float64/cupy-fuse`, `quadratic.float64/cupy-elementwise`);
+# - fewer atomics and sectors, and yet slower: the golf of project 1 takes 1.20 times as long as its plainer kernel (rows `histogram.peaks/golf`, `histogram.peaks/shared`).
+#
+# So: count to find out *what* a kernel does that it needn't do. Then ask the clock whether that's what it waits for, before you mend it.
+
+# %% [markdown] id="shuffle-predict" tags=["predict"]
+# ## 4. Shuffles (if there is time)
+#
+# The 32 lanes of a warp go together, so they can hand each other numbers without any memory between:
+# `cuda.shfl_down_sync(mask, value, k)` gives each lane the `value` of the lane `k` further on. `mask` says which
+# lanes take part, a bit for each: `0xFFFFFFFF` is all 32.
+#
+# The fold of a tree, then, needs neither shared memory nor barriers within a warp. *Predict:* how many shuffles
+# does it take, and which lane has the sum at the end?
+
+# %% id="shuffle-guess"
+predict("shuffle", "31, and every lane", "5, and every lane", "5, and lane 0")
+
+# %% id="shuffle"
+from gpucourse.views.tree import draw_levels
+
+ALL = 0xFFFFFFFF
+
+
+@cuda.jit
+def warp_fold(values, seen):
+    lane = cuda.threadIdx.x
+    mine = values[lane]
+    seen[0, lane] = mine
+    level = 1
+    for k in (16, 8, 4, 2, 1):
+        mine += cuda.shfl_down_sync(ALL, mine, k)
+        seen[level, lane] = mine
+        level += 1
+
+
+d_seen = cuda.to_device(np.zeros((6, 32), np.int64))
+warp_fold[1, 32](cuda.to_device(muons_per_event[:32]), d_seen)
+levels = [d_seen[k].copy_to_host()[: 32 >> k] for k in range(6)]
+draw_levels(levels)
+
+# %% [markdown] id="shuffle-why" tags=["why"]
+# Five, and lane 0. (The picture leaves out the upper lanes: they get sums too, which aren't used. A lane
+# that asks beyond the end of the warp gets its own value back.)
+
+# %% [markdown] id="shuffle-then"
+# Now the sum of all muons. Each thread adds up its share, side by side; each warp folds by shuffles; and one
+# lane of each warp adds to the total. Beside it, the sum that "Trees and barriers" ended with, which folds in shared memory.
+
+# %% id="shuffle-real"
+@cuda.jit
+def sum_all(values, total):
+    place = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    mine = 0.0
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        mine += values[i]
+    place[t] = mine
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            place[t] += place[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        cuda.atomic.add(total, 0, place[0])
+
+
+@cuda.jit
+def sum_by_warps(values, total):
+    mine = 0.0
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        mine += values[i]
+    for k in (16, 8, 4, 2, 1):
+        mine += cuda.shfl_down_sync(ALL, mine, k)
+    if cuda.threadIdx.x % 32 == 0:
+        cuda.atomic.add(total, 0, mine)
+
+
+# %% id="shuffle-counts"
+def new_total():
+    return cuda.to_device(np.zeros(1))
+
+
+print(f"{'':14}{'barriers':>10}{'shared accesses':>17}{'instructions':>14}{'atomics':>9}")
+for kernel in (sum_all, sum_by_warps):
+    d_total = new_total()
+    with virtualgpu.profile() as profile:
+        kernel[32, THREADS](d_muon_pt, d_total)
+    counts = profile.counters
+    assert np.isclose(d_total[0], muon_pt.sum(dtype=np.float64))
+    print(f"{kernel.py_func.__name__:14}{counts.barriers:10,}"
+          f"{counts.shared_loads + counts.shared_stores:17,}{counts.warp_instructions:14,}"
+          f"{counts.global_atomics:9,}")
+
+# %% [markdown] id="shuffle-broken-predict" tags=["predict"]
+# No barrier and no shared memory: no warp ever waits for another. The price is four times as many atomics, one
+# for each warp, and here a few more instructions: each of the four warps folds, and 64 bits travel in two
+# shuffles of 32. On an H200 the price was higher than the gain: for 268 million numbers the shuffles took 4 % *longer* than the tree, and for a
+# million 2.2 times as long, 19.1 µs and 8.7 (rows `reduction/shuffle`, `reduction/tree`, `scaling.reduction/shuffle`): all these
+# atomics go to one place, one after the other. Libraries combine the two: shuffles within the warps, shared memory among them.
+#
+# Now break it: put the bounds guard around everything, as you have done in every kernel so far. *Predict:* 100
+# muons in 128 threads. Is the sum right?
+
+# %% id="shuffle-broken-guess"
+predict("shuffle-broken", "yes: the guard keeps the others out", "no")
+
+# %% id="shuffle-broken"
+@cuda.jit
+def sum_guarded(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        mine = values[i]
+        for k in (16, 8, 4, 2, 1):
+            mine += cuda.shfl_down_sync(ALL, mine, k)
+        if cuda.threadIdx.x % 32 == 0:
+            cuda.atomic.add(total, 0, mine)
+
+
+for n in (96, 100):
+    d_total = new_total()
+    sum_guarded[1, THREADS](d_muon_pt[:n], d_total)
+    print(f"{n} muons: {d_total[0]:,.1f} GeV, should be {muon_pt[:n].sum(dtype=np.float64):,.1f}")
+
+# %% [markdown] id="shuffle-broken-why" tags=["why"]
+# Right for 96, three whole warps. In the fourth warp of 100, four lanes are at work, and `mask` says that all
+# 32 are: lane 3 asks lane 19, which has nothing to give. CUDA leaves open what comes of that. The virtual GPU
+# hands over an absurd number (so absurd here that the sum overflows), so that you notice; a real one may
+# hand over whatever the register holds. So: as for a barrier, guard the *value*, not the shuffle.
+
+# %% [markdown] id="shuffle-broken-then"
+# ### Exercise: the maximum of a warp
+#
+# Write `warp_maxima`: `maxima[w]` is the largest of the values of warp `w` (values `32 w` to `32 w + 31`), minus
+# infinity where there are none. Use shuffles only, in five rounds. The check tries any length; blocks are multiples of 32.
+
+# %% id="warp-max-exercise" tags=["exercise"]
+@cuda.jit
+def warp_maxima(values, maxima):
+    i = cuda.grid(1)
+    ### BEGIN SOLUTION
+    mine = values[i] if i < values.size else -math.inf
+    for k in (16, 8, 4, 2, 1):
+        mine = max(mine, cuda.shfl_down_sync(ALL, mine, k))
+    if i % 32 == 0:
+        maxima[i // 32] = mine
+    ### END SOLUTION
+
+
+# %% id="warp-max-check"
+check("warp-max", warp_maxima)
+
+# %% [markdown] id="occupancy-text"
+# ## 5. Occupancy: warps to wait with (if there is time)
+#
+# A number from global memory takes hundreds of cycles to arrive
+# ([a study of 2023, table 3](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). While a warp waits, its
+# multiprocessor turns to another one; so it needs many warps at hand. How many fit? That is settled when a block starts: its
+# threads get registers, the block gets shared memory, and they keep both to the end. The share of the
+# possible warps that fit is the **occupancy**.
+#
+# How many registers a thread takes is decided by NVIDIA's assembler, `ptxas`, which turns PTX into machine
+# code. It needs no GPU, and it is installed with this course. Let's ask it.
+
+# %% id="registers"
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from cuda.pathfinder import find_nvidia_binary_utility
+from gpucourse.views.picture import Picture, canvas
+
+
+def assembled(kernel):
+    """What a kernel takes: (registers of a thread, bytes of shared memory of a block)."""
+    ptx = next(iter(kernel.inspect_asm().values()))
+    target = re.search(r"\.target (\w+)", ptx)[1]
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx)
+        command = [find_nvidia_binary_utility("ptxas"), "-v", f"-arch={target}", source, "-o", result]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    shared = re.search(r"(\d+) bytes smem", said)
+    return int(re.search(r"Used (\d+) registers", said)[1]), int(shared[1]) if shared else 0
+
+
+kernels = (sums_by_event, two_ways, sum_all, sum_by_warps)
+for kernel in kernels:
+    registers, shared = assembled(kernel)
+    print(f"{kernel.py_func.__name__:16}{registers:4} registers,{shared:6,} bytes of shared memory")
+
+# %% [markdown] id="occupancy-task"
+# ### Exercise: how many warps fit?
+#
+# Here are the limits of a multiprocessor of compute capability 9.0, such as an H100's. (Others have the same
+# kinds of limits, and other numbers.)
+#
+# - It holds at most 64 warps, and at most 32 blocks.
+# - It has four parts, with 16,384 registers each. A warp lives in one part and takes 32 times the registers of
+#   its threads, rounded up to a multiple of 256.
+# - It has 233,472 bytes of shared memory for its blocks. A block takes what its kernel asks for, and
+#   1,024 bytes more.
+# - A block fits whole or not at all.
+#
+# Write the number of warps at work. The starter knows only that there are 64. (`shared` will be a multiple
+# of 128 and `threads` of 32; blocks may be spread over the parts as you like.)
+
+# %% id="occupancy-exercise" tags=["exercise"]
+def resident_warps(threads, registers, shared):
+    """Warps that fit at once, for blocks of `threads`, `registers` a thread, `shared` bytes a block."""
+    warps = threads // 32  # of one block
+    blocks = 64 // warps
+    ### BEGIN SOLUTION
+    of_a_warp = (32 * registers + 255) // 256 * 256
+    blocks = min(blocks, 32)
+    blocks = min(blocks, 4 * (16_384 // of_a_warp) // warps)
+    blocks = min(blocks, 233_472 // (shared + 1024))
+    ### END SOLUTION
+    return blocks * warps
+
+
+# %% id="occupancy-check"
+check("occupancy", resident_warps)
+
+# %% id="occupancy-picture"
+sizes = np.arange(32, 1025, 32)
+heavy = {"32 registers": (32, 0), "64 registers": (64, 0), "128 registers": (128, 0),
+         "32 registers, 32 kB shared": (32, 32_768)}
+figure, axes = canvas(9, 3)
+for (name, need), style in zip(heavy.items(), ("-", "--", "-.", ":"), strict=True):
+    axes.plot(sizes, [resident_warps(int(n), *need) / 64 for n in sizes], style, label=name)
+axes.set(xlabel="threads in a block", ylabel="occupancy", ylim=(0, 1.05), xlim=(0, 1040))
+axes.legend(fontsize=8, loc="lower right")
+best = {name: max(resident_warps(int(n), *need) for n in sizes) for name, need in heavy.items()}
+Picture(figure, "Occupancy against the size of a block, by your function. At best, of 64 warps: "
+                + ", ".join(f"{warps} with {name}" for name, warps in best.items()) + ".")
+
+# %% [markdown] id="occupancy-why"
+# With 32 registers or fewer, all 64 warps fit, if blocks have 64 threads or more and divide 64 warps evenly; 128
+# registers leave room for 16, and a block of more than 512 such threads does not start at all. The teeth are
+# blocks that do not fit whole.
+#
+# Don't chase the last per cent. Occupancy isn't speed. It's how many other warps a multiprocessor can switch to: once
+# there are enough of them to cover the waiting, more do nothing, and a kernel that keeps more in registers at a quarter of the
+# occupancy may well be the faster one. Look at it when a kernel waits for memory and few warps are there; then try
+# smaller blocks, fewer registers (`@cuda.jit(max_registers=…)`) or less shared memory, and measure on the GPU.
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - Threads go in warps of 32 lanes. A warp runs every way that one of its lanes takes, and goes round a loop until its busiest
+#   lane is done; so give a warp work that is alike.
+# - Memory moves in sectors of 32 bytes. In one instruction, neighbouring lanes should read neighbouring addresses: columns, not rows.
+# - Shared memory has 32 banks; lanes that ask one bank for different words wait for each other. A column of padding spreads them.
+# - Lanes can hand each other numbers by shuffles, and all that the mask names must be there.
+# - All of this can be counted, without a clock: idle lanes, sectors, wavefronts of shared memory, warps that fit. Whether anybody waits for it, only a clock tells.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - NVIDIA's best practices guide on
+#   [coalescing, bank conflicts and occupancy](https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/), and the
+#   [tuning guide of the H100](https://docs.nvidia.com/cuda/hopper-tuning-guide/) for the limits in section 5.
+# - [Warp shuffles](https://nvidia.github.io/numba-cuda/user/intrinsics.html) in Numba-CUDA.
+# - NVIDIA's programming guide:
+#   [SIMT kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html).
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 65 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-3 | the question; two columns on the board, "lanes" and "bytes", to be filled in on the way |
+# | 3-17 | section 1, with `lane-turns` |
+# | 17-28 | section 2; come back to the board |
+# | 28-42 | section 3, with `turn` |
+# | 42-65 | sections 4 and 5; they stand by themselves, and are good homework |
+#
+# *Ten minutes late:* leave out section 5. *Ten minutes early:* ask for `turn` with a tile of 16 × 16 and
+# without padding, and what the report says of its banks.
+#
+# *Where people stall.* In `turn`, they move `x` and `y` on both sides, which transposes twice: the *tile* is
+# indexed crosswise, and the rest goes by rows. In `warp-max`, the shuffle stands inside the guard. In `occupancy`,
+# one big register file in place of four parts. Let them stall: the messages say so.
+#
+# *What someone always asks.* "Does sorting pay?" Where the work of a thread is long, or the same order is used again; here
+# it shows what divergence costs. "Do caches not mend the shares?" Some of it: the counts know no cache, and a
+# profiler on a GPU says how much it took. "Which is the best occupancy?" The smallest at which nothing waits.

@@ -1,0 +1,445 @@
+# %% [markdown] id="the-question-asked"
+# ## Where does mine go?
+#
+# Of 71,009 muons, some have more than 40 GeV, and we want just those, side by side. In Python: `pt[pt > 40]`. As a kernel,
+# each thread looks at its own muon, and a thread that keeps it must know *where to write*. Nobody has told it. One way out:
+# draw a ticket, as in "Numba CUDA". Run the cell.
+#
+# (The muons are simulated: "Numba CUDA" says why.)
+
+# %% id="the-question"
+# %load_ext gpucourse
+import awkward as ak
+import gpucourse
+import numpy as np
+import virtualgpu
+from gpucourse import lesson
+from gpucourse.data import dimuons
+from gpucourse.views.picture import COLOURS, INK, Picture, bare, canvas
+from numba import cuda, int64
+
+check, hint, predict = lesson("13_scan")
+
+THREADS = 128
+pt = ak.to_numpy(ak.flatten(dimuons().muons.pt))  # GeV
+d_pt = cuda.to_device(pt)
+expected = pt[pt > 40]
+
+
+@cuda.jit
+def keep_by_ticket(values, cut, next_ticket, kept):
+    i = cuda.grid(1)
+    if i < values.size and values[i] > cut:
+        kept[cuda.atomic.add(next_ticket, 0, 1)] = values[i]
+
+
+for seed in (1, 2):
+    d_kept = cuda.device_array(expected.size, np.float32)
+    with virtualgpu.schedule(seed):
+        keep_by_ticket[555, THREADS](d_pt, 40, cuda.to_device(np.zeros(1, np.int64)), d_kept)
+    kept = d_kept.copy_to_host()
+    print(f"order {seed}: {kept.size:,} muons, the first are {kept[:3]}; the right ones: "
+          f"{np.array_equal(np.sort(kept), np.sort(expected))}, in their order: {np.array_equal(kept, expected)}")
+
+# %% [markdown] id="the-question-stands"
+# The right muons, and each time in another order. That breaks anything that goes by position: which event a muon is from, a test
+# that compares with yesterday. And all threads that keep something queue at *one* address.
+#
+# **How can a thread know its place without asking all the others?** Its place is the number of muons kept *before* it. So what
+# we need is a running sum, at every element: a **scan**. It looks like the most serial loop there is. It isn't.
+
+# %% [markdown] id="places-predict" tags=["predict"]
+# ## 1. Counts in, places out
+#
+# Four threads want to write 2, 0, 3 and 1 numbers. *Predict:* where does each of them begin?
+
+# %% id="places-guess"
+predict("places", "2, 2, 5, 6", "0, 2, 2, 5", "0, 2, 3, 5")
+
+# %% id="places"
+counts = np.array([2, 0, 3, 1])
+print("counts        ", counts)
+print("inclusive scan", np.cumsum(counts))
+print("exclusive scan", np.cumsum(counts) - counts)
+
+# %% [markdown] id="places-why" tags=["why"]
+# At 0, 2, 2 and 5: each begins where those before it end. That is the **exclusive** scan: the sum of all *before* me. The
+# **inclusive** one, which NumPy calls `cumsum`, has me in it: it says where I end. Its last element is the room that all need
+# together. If the counts are 0 and 1 ("keep this one?"), the exclusive scan numbers those that are kept.
+
+# %% [markdown] id="places-task"
+# ### Exercise: offsets
+#
+# An Awkward Array of lists keeps *n* + 1 **offsets**: where each list begins, and at the end where the last one ends. Make them
+# of the counts (in NumPy, for now). No lists at all have one offset, 0.
+
+# %% id="places-exercise" tags=["exercise"]
+def offsets_of(counts):
+    """int64 offsets, one more than counts."""
+    offsets = None
+    ### BEGIN SOLUTION
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    offsets[1:] = np.cumsum(counts)
+    ### END SOLUTION
+    return offsets
+
+
+# %% id="places-check"
+check("offsets", offsets_of)
+
+# %% [markdown] id="block-predict" tags=["predict"]
+# ## 2. A block scans
+#
+# Each thread holds one number. In the first step it adds the number of its neighbour to the left; in the second the one two
+# further; then four, eight, … (W. D. Hillis and G. L. Steele, 1986). After the step with distance *d*, element *i* is the sum of
+# the last 2*d* numbers up to *i*.
+#
+# *Predict:* how many steps do 128 numbers take?
+
+# %% id="block-guess"
+predict("block", "7", "64", "127")
+
+# %% id="block"
+@cuda.jit
+def show_steps(values, seen):
+    tile = cuda.shared.array(32, int64)
+    t = cuda.threadIdx.x
+    tile[t] = values[t]
+    seen[0, t] = values[t]
+    cuda.syncthreads()
+    step, distance = 1, 1
+    while distance < cuda.blockDim.x:
+        left = tile[t - distance] if t >= distance else 0
+        cuda.syncthreads()  # everybody has read …
+        tile[t] += left
+        cuda.syncthreads()  # … and everybody has written
+        seen[step, t] = tile[t]
+        step += 1
+        distance *= 2
+
+
+d_seen = cuda.to_device(np.zeros((4, 8), np.int64))
+show_steps[1, 8](cuda.to_device(np.array([3, 1, 4, 1, 5, 9, 2, 6])), d_seen)
+levels = d_seen.copy_to_host()
+
+figure, axes = canvas(7, 3)
+for step, row in enumerate(levels):
+    for i, value in enumerate(row):
+        for source in (i, i - 2 ** (step - 1)) if step else ():
+            if source >= 0:
+                axes.plot([source, i], [1 - step - 0.2, -step + 0.2], color=COLOURS[0], lw=1)
+        axes.text(i, -step, str(value), ha="center", va="center", color=INK)
+bare(axes)
+axes.set(xlim=(-0.6, 7.6), ylim=(-3.5, 0.5), xlabel="thread", xticks=range(8), yticks=range(0, -4, -1),
+         yticklabels=["as given", *(f"distance {2 ** step}" for step in range(3))])
+Picture(figure, f"A scan of eight numbers in three steps. It begins with {list(map(int, levels[0]))} and ends with "
+                f"{list(map(int, levels[-1]))}; in each step a number is added to one 1, 2, then 4 places to its right.")
+
+# %% [markdown] id="block-why" tags=["why"]
+# Seven: the distance doubles until it reaches 128. A loop on one core takes 127 additions; this takes 7 steps, and in all
+# some 770 additions. More work, and far sooner done: that's the bargain of most parallel algorithms. (G. E. Blelloch's tree, of 1990,
+# needs only twice the additions of the loop, in twice as many steps.)
+
+# %% [markdown] id="one-barrier-predict" tags=["predict"]
+# Two barriers in each step. Reading and writing could be one line, `tile[t] += tile[t - distance]`, with one barrier behind it.
+# *Predict:* what comes of that?
+
+# %% id="one-barrier-guess"
+predict("one-barrier",
+        "the same, and faster",
+        "a race: a neighbour is read before or after it was written",
+        "a deadlock")
+
+# %% id="one-barrier"
+@cuda.jit
+def scan_with_one_barrier(values, sums):
+    tile = cuda.shared.array(THREADS, int64)
+    t = cuda.threadIdx.x
+    tile[t] = values[t]
+    cuda.syncthreads()
+    distance = 1
+    while distance < THREADS:
+        if t >= distance:
+            tile[t] += tile[t - distance]
+        cuda.syncthreads()
+        distance *= 2
+    sums[t] = tile[t]
+
+
+ones = cuda.to_device(np.ones(THREADS, np.int64))
+d_sums = cuda.device_array(THREADS, np.int64)
+for seed in (1, 2, 3):
+    with virtualgpu.schedule(seed):
+        scan_with_one_barrier[1, THREADS](ones, d_sums)
+    print(f"order {seed}: the last of 128 ones is {d_sums[THREADS - 1]}")
+with virtualgpu.check() as report:
+    scan_with_one_barrier[1, THREADS](ones, d_sums)
+print(report)
+
+# %% [markdown] id="one-barrier-why" tags=["why"]
+# A race. A thread may read its neighbour's number before or after the neighbour has added to it, and after means: counted twice. (The checker names two
+# threads of one warp: not even those are promised to go in step.) In a tree that
+# halves, readers and written places are apart. Here every place is read by one thread and written by another, in the same step: so
+# **read, wait, write, wait**.
+
+# %% [markdown] id="block-task"
+# ### Exercise: a scan for every block
+#
+# Write `scan_blocks`: `sums[i]` is the sum of the values of *its block* up to and with `values[i]`, and `totals[b]` is the sum of block
+# *b*. Any length; blocks of 128. The check counts: all threads take part, in steps and not one after the other.
+
+# %% id="block-exercise" tags=["exercise"]
+@cuda.jit
+def scan_blocks(values, sums, totals):
+    tile = cuda.shared.array(THREADS, int64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    ### BEGIN SOLUTION
+    tile[t] = values[i] if i < values.size else 0
+    cuda.syncthreads()
+    distance = 1
+    while distance < THREADS:
+        left = tile[t - distance] if t >= distance else 0
+        cuda.syncthreads()
+        tile[t] += left
+        cuda.syncthreads()
+        distance *= 2
+    if i < values.size:
+        sums[i] = tile[t]
+    if t == THREADS - 1:
+        totals[cuda.blockIdx.x] = tile[t]
+    ### END SOLUTION
+
+
+# %% id="block-check"
+check("scan-blocks", scan_blocks)
+
+# %% [markdown] id="block-picture-text"
+# Here are the four warps of a block at it, step by step. Pale lanes have no neighbour so far to their left; in the last warp, one lane is left
+# to write the total:
+
+# %% id="block-picture"
+gpucourse.timeline(scan_blocks, 1, THREADS, np.arange(THREADS), np.zeros(THREADS, np.int64), np.zeros(1, np.int64))
+
+# %% [markdown] id="grid-predict" tags=["predict"]
+# ## 3. Across blocks
+#
+# Each block has scanned its own 128. What is missing from element *i* is the sum of all *blocks* before its own: an exclusive scan, of
+# the totals. So: scan the blocks, scan the totals, add. No barrier spans the grid, so each is a launch of its own.
+#
+# *Predict:* a million values make 7,813 totals. More than one block can scan. What then?
+
+# %% id="grid-guess"
+predict("grid",
+        "the host adds up the totals",
+        "the same again: blocks scan the totals",
+        "larger blocks, of 7,813 threads")
+
+# %% id="grid"
+n, level = 1_000_000, 0
+while n > 1:
+    blocks = (n + THREADS - 1) // THREADS
+    print(f"level {level}: {n:9,} numbers in {blocks:5,} blocks")
+    n, level = blocks, level + 1
+
+# %% [markdown] id="grid-why" tags=["why"]
+# The same again: the totals are numbers to be scanned, and the scan of the totals makes totals. Three levels for a million, and just
+# five for two billion. (The host could do it, but then everything would wait for a copy there and back.)
+
+# %% [markdown] id="large-block-text"
+# One block for all the totals would be simpler, so ask for it:
+
+# %% id="large-block" raises=["LaunchError", "CUDAError", "CudaAPIError"]
+d_totals = cuda.to_device(np.ones(7813, np.int64))
+scan_blocks[1, 7813](d_totals, d_totals, d_totals)
+
+# %% [markdown] id="large-block-why"
+# A block lives on one multiprocessor, with its shared memory and its barriers, and can't have more than 1,024 threads. The
+# message says what to do: use more blocks.
+
+# %% [markdown] id="grid-task"
+# ### Exercise: scan everything
+#
+# Write `scan(d_values)`: the inclusive scan of a device array of int64, any length but 0, as a new device array. It launches
+# `scan_blocks`, calls itself for the totals if there's more than one, and launches a kernel of yours that adds.
+
+# %% id="grid-exercise" tags=["exercise"]
+def scan(d_values):
+    n = d_values.size
+    blocks = (n + THREADS - 1) // THREADS
+    d_sums, d_totals = cuda.device_array(n, np.int64), cuda.device_array(blocks, np.int64)
+    scan_blocks[blocks, THREADS](d_values, d_sums, d_totals)
+    ### BEGIN SOLUTION
+    if blocks > 1:
+        add_blocks_before[blocks, THREADS](d_sums, scan(d_totals))
+    ### END SOLUTION
+    return d_sums
+
+
+### BEGIN SOLUTION
+@cuda.jit
+def add_blocks_before(sums, totals):
+    i = cuda.grid(1)
+    if cuda.blockIdx.x > 0 and i < sums.size:
+        sums[i] += totals[cuda.blockIdx.x - 1]
+### END SOLUTION
+
+# %% id="grid-check"
+check("scan", scan)
+
+# %% [markdown] id="traffic-predict" tags=["predict"]
+# *Predict:* a scan has to read each number once and write one, so it moves at least twice the size of the array. How much
+# does yours move?
+
+# %% id="traffic-guess"
+predict("traffic", "twice, the least there can be", "about four times", "about fourteen times: each of the seven steps reads and writes")
+
+# %% id="traffic"
+d_counts = cuda.to_device(np.ones(100_000, np.int64))
+with virtualgpu.profile() as profile:
+    scan(d_counts)
+moved = 0
+for launch in profile.launches:
+    counts = launch.counters
+    sectors = counts.global_load_sectors + counts.global_store_sectors
+    moved += 32 * sectors  # bytes
+    print(f"{launch.kernel:18} {counts.global_loads:8,} loads {counts.global_stores:8,} stores: {sectors:7,} sectors")
+print(f"{moved / (8 * 100_000):.2f} times the size of the array")
+
+# %% [markdown] id="traffic-why" tags=["why"]
+# About four times: the blocks' scan reads and writes everything once, and adding the blocks before does it again. (The seven
+# steps stay in shared memory. And when all lanes of a warp load *one* total, that's one sector.) A scan does hardly any
+# arithmetic, so this traffic *is* its time.
+#
+# Libraries get it down to two, in one launch: a block writes its total as soon as it has one, and then **looks back** over the
+# totals of the blocks before it, adding them up until it meets a block that already knows its whole sum
+# ([D. Merrill and M. Garland, 2016](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back)).
+# That works because blocks *start* in order: the one you wait for is already running. It takes flags, fences and care, so use
+# theirs.
+
+# %% id="libraries"
+import cupy
+import jax
+import jax.numpy as jnp
+
+by_us = scan(d_counts).copy_to_host()
+scanned = jax.jit(jax.lax.associative_scan, static_argnums=0)
+print("CuPy agrees:", np.array_equal(by_us, cupy.cumsum(cupy.asarray(d_counts)).get()))
+print("JAX agrees: ", np.array_equal(by_us[:1000], scanned(jnp.add, jnp.ones(1000, jnp.int32))))
+print("pt            ", pt[9:17].round(1))
+print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).round(1))
+
+# %% [markdown] id="libraries-why"
+# The last two lines are a scan with `max` in place of `+`. Any operation will do as long as the brackets don't matter:
+# `(a · b) · c` must equal `a · (b · c)`. That's true of sums of integers, of maxima, of products of matrices. It's nearly true of
+# sums of floats: move the brackets and the rounding changes, so the last digits of a parallel scan aren't those of a loop.
+#
+# With `cuda.compute` (package `cuda-cccl`) you call NVIDIA's own algorithms, and give them operations written in Python. It needs
+# a GPU and isn't among the course's packages, so this one is for reading:
+#
+# ```python
+# import cuda.compute
+#
+# def larger(a, b):  # compiled, as a kernel is
+#     return max(a, b)
+#
+# cuda.compute.inclusive_scan(d_in=d_pt, d_out=d_so_far, op=larger, init_value=np.zeros(1, np.float32), num_items=d_pt.size)
+# ```
+
+# %% [markdown] id="compact-text"
+# ## 4. Compaction
+#
+# Back to the muons: flags, scan, write. Three steps, no ticket, and every thread knows its place.
+
+# %% [markdown] id="compact-task"
+# ### Exercise: the muons above the cut
+#
+# Write the last of the three kernels. `flags[i]` is 1 if value *i* is kept and 0 if not, and `ends` is the *inclusive* scan of the flags.
+
+# %% id="compact-exercise" tags=["exercise"]
+@cuda.jit
+def mark(values, cut, flags):
+    i = cuda.grid(1)
+    if i < values.size:
+        flags[i] = values[i] > cut
+
+
+@cuda.jit
+def write_kept(values, flags, ends, kept):
+    i = cuda.grid(1)
+    ### BEGIN SOLUTION
+    if i < values.size and flags[i]:
+        kept[ends[i] - 1] = values[i]
+    ### END SOLUTION
+
+
+def above(values, cut):
+    """values[values > cut], in their order, by three kernels."""
+    blocks = (values.size + THREADS - 1) // THREADS
+    d_values, d_flags = cuda.to_device(values), cuda.device_array(values.size, np.int64)
+    mark[blocks, THREADS](d_values, cut, d_flags)
+    d_ends = scan(d_flags)
+    d_kept = cuda.device_array(values.size, values.dtype)  # room for all; this many are kept:
+    count = d_ends[values.size - 1]
+    write_kept[blocks, THREADS](d_values, d_flags, d_ends, d_kept)
+    return d_kept.copy_to_host()[:count]
+
+
+# %% id="compact-check"
+check("compact", write_kept)
+
+# %% id="compact-orders"
+for seed in (1, 2):
+    with virtualgpu.schedule(seed):
+        print(f"order {seed}: the same as NumPy's:", np.array_equal(above(pt[:2000], 40), pt[:2000][pt[:2000] > 40]))
+
+# %% id="compact-picture"
+gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.int64), np.cumsum(pt[:1024] > 40),
+                 np.zeros(1024, np.float32), array="kept", steps=8, title="where the kept ones go")
+
+# %% [markdown] id="compact-why"
+# They're the same in every order. And look where a warp writes: its lanes' places lie side by side, so they fall into one or two
+# sectors. Tickets would have scattered them.
+#
+# You've met this before, and you will again: Awkward's two passes (count, *scan*, fill) in "Jagged data", a sort by digits (for
+# each digit: flag, scan, write), sparse matrices, joins of tables, particles that are born and die in each step. Whenever threads
+# have different numbers of results, look for the scan.
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A scan gives every element the sum of those before it. It turns counts into places, so uneven results can be written in order.
+# - In a block it takes log2 steps: read, wait, write, wait. Leave out one of the waits, and it's a race.
+# - Across blocks: scan the blocks, scan their totals the same way, add. Each level is a launch.
+# - An atomic ticket finds a place too, but a different one each time, and everybody queues for it.
+# - In real work, use `cupy.cumsum`, CUB or `jax.lax.associative_scan`: they touch memory half as often.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - M. Harris, S. Sengupta, J. Owens, [Parallel Prefix Sum (Scan) with CUDA](https://developer.nvidia.com/gpugems/gpugems3/part-vi-gpu-computing/chapter-39-parallel-prefix-sum-scan-cuda):
+#   the classic, with bank conflicts and how to avoid them.
+# - D. Merrill and M. Garland, [Single-pass Parallel Prefix Scan with Decoupled Look-back](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back).
+# - JAX: [associative_scan](https://docs.jax.dev/en/latest/_autosummary/jax.lax.associative_scan.html), and what may be scanned with it.
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 45 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-4 | the question; have five people write names into one list, each knowing only the number before them |
+# | 4-12 | section 1 and `offsets` |
+# | 12-24 | section 2; the picture on the board, by hand; `scan-blocks` in pairs |
+# | 24-37 | section 3; `scan` |
+# | 37-45 | section 4 |
+#
+# *Ten minutes late:* give `scan` as homework; section 4 runs with the solution. *Ten minutes early:* ask for the exclusive scan
+# without a subtraction (shift by one place; a 0 comes in from the left).
+#
+# *Where people stall.* In `scan-blocks`, a barrier inside `if t >= distance`. Loose threads that write no 0. `totals` from the
+# thread of the *last value* and not of the block's last thread. In `scan`, a block adds its own total as well, and its numbers come out
+# too large.
+#
+# *What someone always asks.* "Isn't a loop on the CPU faster?" For a thousand numbers, by far. If the numbers are on the device,
+# fetching them costs more than scanning them. "Why not one block that loops?" It works, but all multiprocessors
+# except one have nothing to do.

@@ -1,0 +1,613 @@
+# %% [markdown] id="the-question-asked"
+# ## How much of your pandas would run on a GPU?
+#
+# The data: 50,000 collisions of protons, called *events*, and the muons of each. `pt` is a muon's
+# momentum across the beam in GeV, `phi` its angle around it, `eta` stands for the angle to it, and `charge` is +1 or -1. (The events are
+# simulated: "Numba CUDA" says why.)
+#
+# The function below is ordinary pandas: in which events do two or more muons of high momentum have charges that add
+# up to 0? It is run with `pandas`, and with `cudf` in its place, whose tables lie in the memory of the GPU.
+
+# %% id="the-question"
+# %load_ext gpucourse
+import awkward as ak
+import cudf
+import cupy as cp
+import numpy as np
+import pandas as pd
+from gpucourse import lesson
+from gpucourse.data import dimuons
+from gpucourse.system.device import pick
+from gpucourse.views.picture import Picture, canvas
+
+check, hint, predict = lesson("15_cudf")
+
+muons = dimuons().muons
+columns = {"event": np.repeat(np.arange(len(muons)), ak.to_numpy(ak.num(muons.pt)))}
+columns |= {name: ak.to_numpy(ak.flatten(muons[name])) for name in ("pt", "eta", "phi", "charge")}
+
+
+def hardest_balanced(library):
+    table = library.DataFrame(columns)
+    table["p"] = table["pt"] * np.cosh(table["eta"])
+    hard = table[table["p"] > 50].groupby("event").agg(
+        muons=("p", "count"), charge=("charge", "sum"), leading=("p", "max"))
+    balanced = hard[(hard["muons"] > 1) & (hard["charge"] == 0)]
+    return balanced.sort_values("leading", ascending=False).head(3)
+
+
+for library in (pd, cudf):
+    print(library.__name__, hardest_balanced(library), sep="\n")
+
+# %% [markdown] id="the-question-stands"
+# It's the same answer from the same lines. **So where does it stop? What in your pandas would not run, would run differently, or
+# would run slower?** (Without a GPU, this course's stand-in for cuDF does the table work with pandas. It answers and
+# refuses as cuDF does; it has no times to show.)
+
+# %% [markdown] id="the-table-text"
+# ## 1. The same verbs
+#
+# Here is the table of all 71,009 muons, on the device, one row for each:
+
+# %% id="the-table"
+table = cudf.DataFrame(columns)
+print(table.head(4), table.dtypes, sep="\n")
+
+# %% [markdown] id="groups-predict" tags=["predict"]
+# *Predict:* five muons of three events, in no order. Of the sums by event, which comes first with pandas, and
+# which with cuDF?
+
+# %% id="groups-guess"
+predict("groups",
+        "event 7 with both: it comes first in the table",
+        "event 3 with both: groups are sorted",
+        "event 3 with pandas; with cuDF whatever comes")
+
+# %% id="groups"
+few = cudf.DataFrame({"event": [7, 3, 7, 5, 3], "pt": [20.0, 5.0, 30.0, 8.0, 4.0]})
+print("pandas:", few.to_pandas().groupby("event")["pt"].sum().to_dict())
+print("cuDF:  ", few.groupby("event")["pt"].sum().to_pandas().to_dict())
+print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict())
+
+# %% [markdown] id="groups-why" tags=["why"]
+# pandas sorts the groups. cuDF does not unless asked: thousands of threads throw rows into a hash table, and
+# the groups come out as they happen to lie there. So: never rely on the order; say `sort=True`, or sort afterwards.
+
+# %% [markdown] id="groups-then"
+# ### Exercise: one row for each event
+#
+# Write `events_of(table)`: a DataFrame with one row for each event that occurs, `event` as its index in
+# ascending order, and the columns `muons` (how many), `charge` (their sum) and `leading` (the highest `pt`).
+# `hint("per-event")` gives a first hint, and called again, a second one.
+
+# %% id="per-event-exercise" tags=["exercise"]
+def events_of(table):
+    events = table.groupby("event").sum()
+    ### BEGIN SOLUTION
+    events = table.groupby("event", sort=True).agg(
+        muons=("pt", "count"), charge=("charge", "sum"), leading=("pt", "max"))
+    ### END SOLUTION
+    return events
+
+
+print(events_of(table).head(3))
+
+# %% id="per-event-check"
+check("per-event", events_of)
+
+# %% [markdown] id="order-text"
+# (Without a GPU the groups come in the order in which they first occur: do not count on that either. Nor on the order of a
+# join's rows, or that in which a group's floats are added: the last digit of a sum may change. The table is *columnar*: each column is one
+# array on the device, in [Arrow's](https://arrow.apache.org) layout.)
+
+# %% [markdown] id="joins-predict" tags=["predict"]
+# ## 2. Joins
+#
+# A pair of muons is a row that knows both. A table joined with *itself* by event gives such rows: `merge` makes
+# one for each combination of a left and a right row with the same `event`.
+#
+# *Predict:* an event with three muons gives how many rows? And which of these are pairs?
+
+# %% id="joins-guess"
+predict("joins", "3: one for each pair", "6: each with each other", "9, of which 3 are pairs")
+
+# %% id="joins"
+table["number"] = table.groupby("event").cumcount()  # 0, 1, 2, … within the event
+first = table[table["event"] == 0]
+print(first.merge(first, on="event", suffixes=("1", "2"))[["event", "number1", "number2", "charge1", "charge2"]])
+both = table.merge(table, on="event", suffixes=("1", "2"))
+print(f"{len(table):,} rows joined with themselves: {len(both):,} rows")
+
+# %% [markdown] id="joins-why" tags=["why"]
+# Nine: each muon with each, itself included, and each pair twice. Three of the nine rows are pairs. A join multiplies: where a key occurs *m*
+# times on the left and *n* times on the right, *m × n* rows come out. On a GPU, whose memory is small, the join
+# that explodes is what ends in `MemoryError`. Count before you join.
+
+# %% [markdown] id="joins-picture-text"
+# Which events make all those rows? Those with many muons, out of all proportion:
+
+# %% id="joins-picture"
+muons_in_event = (table.groupby("event")["number"].max() + 1).to_numpy()
+events = np.bincount(muons_in_event)
+sizes = np.arange(events.size)
+figure, axes = canvas(8, 2.6)
+axes.bar(sizes - 0.2, events * sizes, 0.4, color="#56B4E9", label="rows of the table")
+axes.bar(sizes + 0.2, events * sizes**2, 0.4, color="#D55E00", label="rows of the join")
+axes.set(xlabel="muons in the event", ylabel="rows")
+axes.legend()
+Picture(figure, "By muons in the event: " + "; ".join(
+    f"{m}: events {events[m]:,}, rows {events[m] * m:,}, joined {events[m] * m**2:,}" for m in sizes[1:]) + ".")
+
+# %% [markdown] id="pairs-task"
+# ### Exercise: every pair once
+#
+# Write `pairs_of(table)`: one row for each pair of muons of *opposite charge* in the same event, each pair
+# once. `table` has the columns `event`, `number`, `pt`, `eta`, `phi` and `charge`; the result needs `event`, and
+# the others with `1` and `2` behind their names. The cell then adds the mass of each pair, and draws.
+
+# %% id="pairs-exercise" tags=["exercise"]
+def pairs_of(table):
+    pairs = table.merge(table, on="event", suffixes=("1", "2"))
+    ### BEGIN SOLUTION
+    pairs = pairs[(pairs["number1"] < pairs["number2"]) & (pairs["charge1"] != pairs["charge2"])]
+    ### END SOLUTION
+    return pairs
+
+
+def with_mass(pairs):
+    angles = np.cosh(pairs["eta1"] - pairs["eta2"]) - np.cos(pairs["phi1"] - pairs["phi2"])
+    return pairs.assign(mass=np.sqrt(2 * pairs["pt1"] * pairs["pt2"] * angles))
+
+
+pairs = with_mass(pairs_of(table))
+counts, edges = (one.get() for one in cp.histogram(pairs["mass"].values, cp.linspace(1, 121, 121)))
+figure, axes = canvas(9, 2.8)
+axes.stairs(counts, edges, fill=True, color="#0072B2")
+axes.set(xlabel="mass of the pair [GeV]", ylabel="pairs per GeV", xlim=(1, 121))
+Picture(figure, f"Histogram of the masses of {len(pairs):,} muon pairs from 1 to 121 GeV: the highest bin "
+                f"above 60 GeV is at {60 + int(np.argmax(counts[59:]))} GeV with {counts[59:].max()} pairs, the "
+                f"highest of all at {1 + int(np.argmax(counts))} GeV with {counts.max()}.")
+
+# %% id="pairs-check"
+check("pairs", pairs_of)
+
+# %% [markdown] id="left-join-predict" tags=["predict"]
+# Each event belongs to a run, and what was known of the runs stands in another table: a small one, as tables of
+# conditions are. (It is made up for this lecture.) Nothing is known of run 3.
+#
+# *Predict:* a left join keeps all runs. `tried` holds integers. What stands there for run 3, and of what type
+# is the column then: with pandas, and with cuDF?
+
+# %% id="left-join-guess"
+predict("left-join",
+        "0 with both",
+        "NaN and float64 with both",
+        "pandas NaN and float64, cuDF null and int64")
+
+# %% id="left-join"
+conditions = cudf.DataFrame({
+    "run": [0, 1, 2, 4],
+    "tried": [1200, 800, 1000, 0],
+    "passed": [1140, 640, 950, 0],
+    "trigger": ["HLT_Mu8_v3", "HLT_DoubleMu3_v5", "HLT_DoubleMu7_v1", None],
+})
+runs = cudf.DataFrame({"run": [0, 1, 2, 3, 4]})
+known = runs.merge(conditions, on="run", how="left").sort_values("run")
+print(known)
+in_pandas = runs.to_pandas().merge(conditions.to_pandas(), on="run", how="left")
+print("cuDF:", known["tried"].dtype, "  pandas:", in_pandas["tried"].dtype)
+
+# %% [markdown] id="left-join-why" tags=["why"]
+# pandas has no way to leave an integer out: the column becomes `float64`, and the hole `NaN`. A column of
+# cuDF may have a **mask** beside its values, one bit for each row, which says whether the row has a value. So every type
+# can have holes, called **null** and shown as `<NA>`, and integers stay integers.
+
+# %% [markdown] id="left-join-then"
+# Text works too. The characters of a column lie in one long array, a second one says where each string begins,
+# and the methods of `.str` go over all of them at once:
+
+# %% id="strings"
+known["double"] = known["trigger"].str.contains("Double")
+known["version"] = known["trigger"].str.extract(r"_v(\d+)$")[0].astype("int32")
+print(known[["run", "trigger", "double", "version"]])
+
+# %% [markdown] id="missing-predict" tags=["predict"]
+# ## 3. Null is not NaN
+#
+# The efficiency of a trigger is what passed over what was tried. In run 4, nothing was.
+#
+# *Predict:* what is the efficiency of run 3, and what that of run 4? How many of the five does `null_count` count,
+# how many does `isna` find, and how many go into the mean?
+
+# %% id="missing-guess"
+predict("missing",
+        "both null: neither has a value",
+        "null and NaN; one counted, two found, three in the mean",
+        "null and NaN; two counted, two found, three in the mean")
+
+# %% id="missing"
+conditions["efficiency"] = conditions["passed"] / conditions["tried"]
+known = runs.merge(conditions, on="run", how="left").sort_values("run")
+efficiency = known["efficiency"]
+print(efficiency.to_string())
+print("null:", efficiency.null_count, "  isna:", int(efficiency.isna().sum()), "  mean:", efficiency.mean())
+
+# %% [markdown] id="missing-why" tags=["why"]
+# Run 3 has *null*: its value is unknown. Run 4 has `NaN`: it was calculated, and 0/0 isn't a number.
+# `null_count` counts the first, `isna` finds both, and reductions leave both out.
+
+# %% [markdown] id="missing-then"
+# Two more things to know:
+#
+# - A comparison with null is null, and a selection takes only what is true. `efficiency > 0.9` and
+#   `~(efficiency > 0.9)` together do not give all rows: run 3 is in neither.
+# - At the border, the two get mixed up. `cudf.Series` and `from_pandas` turn `NaN` into null, unless told
+#   `nan_as_null=False`; `to_pandas()` turns null into `NaN`, and integers with nulls into floats, unless told
+#   `nullable=True`.
+
+# %% id="missing-border"
+measured = np.array([0.95, np.nan, 0.8])
+print("as it comes:      ", cudf.Series(measured).null_count, "null")
+print("nan_as_null=False:", cudf.Series(measured, nan_as_null=False).null_count, "null")
+sure, unsure = known[efficiency > 0.9], known[~(efficiency > 0.9)]
+print("runs above 0.9:", sure["run"].to_numpy(), "  not above:", unsure["run"].to_numpy())
+print(known["tried"].to_pandas().dtype, "or", known["tried"].to_pandas(nullable=True).dtype)
+
+# %% [markdown] id="missing-task"
+# ### Exercise: unknown, or undefined?
+#
+# Write `holes(series)`: two ints, how many rows are null and how many are `NaN`. It must work for columns of
+# integers and of text too, which cannot hold a `NaN`. The device counts: only the two numbers leave it.
+
+# %% id="missing-exercise" tags=["exercise"]
+def holes(series):
+    unknown = undefined = int(series.isna().sum())
+    ### BEGIN SOLUTION
+    unknown = series.null_count
+    undefined = int(series.isna().sum()) - unknown
+    ### END SOLUTION
+    return unknown, undefined
+
+
+# %% id="missing-check"
+check("missing", holes)
+
+# %% [markdown] id="loop-predict" tags=["predict"]
+# ## 4. What leaves the device
+#
+# *Predict:* what does a `for` over a column do: work, crawl, or refuse?
+
+# %% id="loop-guess"
+predict("loop", "it works", "it crawls", "it refuses")
+
+# %% id="loop" raises="TypeError"
+heaviest = 0
+for mass in pairs["mass"]:
+    heaviest = max(heaviest, mass)
+
+# %% [markdown] id="loop-why" tags=["why"]
+# It refuses. Each iteration of the loop would fetch four bytes over the slowest path of the machine, and there are tens of
+# thousands of pairs; `pairs["mass"].max()` does it in one go and fetches four bytes in all. cuDF makes you say that you want the whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where one can see it. The
+# same goes for `iterrows`, `itertuples`, `tolist`, and for handing a column to a NumPy function that needs an array of
+# the host, such as `np.histogram`.
+
+# %% [markdown] id="sharing-predict" tags=["predict"]
+# CuPy and Numba live on the device as well. *Predict:* which of these share the column's memory?
+
+# %% id="sharing-guess"
+predict("sharing", "all of them", "the first three", "none: each library has arrays of its own")
+
+# %% id="sharing"
+mass = pairs["mass"]
+where = mass.values.data.ptr  # the address of the column's values on the device
+print("mass.values, again:   ", mass.values.data.ptr == where)
+print("cp.asarray(mass):     ", cp.asarray(mass).data.ptr == where)
+print("cudf.Series(cp array):", cudf.Series(mass.values).values.data.ptr == where)
+print("mass + 0:             ", (mass + 0).values.data.ptr == where)
+print("two columns, a matrix:", pairs[["mass", "pt1"]].values.data.ptr == where)
+print("and back from pandas: ", cudf.from_pandas(mass.to_pandas()).values.data.ptr == where)
+
+# %% [markdown] id="sharing-why" tags=["why"]
+# | way | by | copies |
+# |---|---|---|
+# | a column to CuPy, and CuPy to a column | `.values`, `cp.asarray`, `cudf.Series(array)` | nothing; with nulls in it, `.values` makes a copy that has `NaN` for them (of integers, in `float64`), and `cp.asarray` refuses |
+# | a column to a Numba kernel | as it is | nothing |
+# | several columns to a matrix | `.values`, `.to_cupy()` | on the device: they lie apart |
+# | DLPack | `to_dlpack`, `cudf.from_dlpack` | on the device, [both ways](https://docs.rapids.ai/api/cudf/stable/user_guide/api_docs/api/cudf.from_dlpack/) |
+# | Arrow | `to_arrow`, `from_arrow` | between device and host, mask and types as they are |
+# | pandas, NumPy | `to_pandas`, `from_pandas`, `to_numpy` | between device and host; pandas changes types |
+#
+# (Without a GPU there are neither DLPack nor Arrow for columns: the stand-in says so, and what to use.)
+#
+# That nothing is copied cuts both ways: what CuPy writes into `mass.values` stands in the table.
+
+# %% [markdown] id="sharing-then"
+# ### Exercise: no detour
+#
+# Somebody wrote this, and wonders why the GPU does not help:
+#
+# ```python
+# def spectrum(pairs, edges):
+#     return cp.asarray(np.histogram(pairs["mass"].to_numpy(), edges.get())[0])
+# ```
+#
+# The masses go to the host, and the counts come back. Write `spectrum` such that nothing leaves the device. `edges`
+# is a CuPy array, and so is the result: the counts alone. Masses may be missing: those count nowhere.
+
+# %% id="detour-exercise" tags=["exercise"]
+def spectrum(pairs, edges):
+    counts = cp.zeros(edges.size - 1, int)
+    ### BEGIN SOLUTION
+    counts, _ = cp.histogram(pairs["mass"].dropna().values, edges)
+    ### END SOLUTION
+    return counts
+
+
+# %% id="detour-check"
+check("no-detour", spectrum)
+
+# %% [markdown] id="own-predict" tags=["predict"]
+# ## 5. Functions of your own
+#
+# `apply` takes a function of one value, or with `axis=1` of one row, where `row["name"]` is a value. In pandas
+# that is a loop in disguise. cuDF hands the function to Numba, which compiles it into a kernel: one thread for
+# each row. ("Numba CUDA: kernels in Python" shows how.)
+#
+# *Predict:* two functions, both ordinary Python. Which one can be applied?
+
+# %% id="own-guess"
+predict("own",
+        "both: it's Python",
+        "only the one that computes numbers",
+        "none: a GPU can't run Python")
+
+# %% id="own"
+import math
+
+
+def polar_angle(row):
+    """The angle to the beam in degrees, or -1 for muons that nobody measures well."""
+    if abs(row["eta"]) > 2.4 or row["pt"] < 3.5:
+        return -1.0
+    return math.degrees(2 * math.atan(math.exp(-row["eta"])))
+
+
+angle = table.apply(polar_angle, axis=1)
+print(angle.head(4).to_string(), angle.dtype)
+
+# %% id="own-refused" raises="ValueError"
+def label(pt):
+    return f"{pt:.0f} GeV"
+
+
+table["pt"].apply(label)
+
+# %% [markdown] id="own-why" tags=["why"]
+# `user defined function compilation failed.` is the last line, below pages from inside Numba. What Numba cannot
+# compile, cuDF cannot apply: text put together, dicts, lists that grow, calls of libraries. The reason is what
+# the error was raised *from*, its cause.
+
+# %% [markdown] id="own-then"
+# Here it is alone, for another such function:
+
+# %% id="own-cause"
+try:
+    table["pt"].apply(lambda pt: sorted([pt, 20.0])[0])
+except ValueError as error:
+    print(type(error.__cause__).__name__, str(error.__cause__)[:88])
+
+# %% [markdown] id="own-cost"
+# Before you write one, look for whole-column verbs: `where`, `clip`, `between`, arithmetic, `.str`. They are compiled
+# already; yours is compiled at its first use, again for each new type of column, which takes a good part of a
+# second. On the other hand, one function replaces a chain of verbs of which each reads and writes whole columns. A
+# null goes in, too: what is computed with it is null, a comparison with it is false, so that `if` takes the other
+# way; `x is cudf.NA` asks for it.
+#
+# ### Exercise: which part of the detector?
+#
+# Write `region(eta)`, to be applied to the column `eta`: 0 for the barrel (|eta| below 0.9), 1 for the overlap
+# (from 0.9, below 1.2), 2 for the endcap (from 1.2 up to and including 2.4), and -1 beyond.
+
+# %% id="own-exercise" tags=["exercise"]
+def region(eta):
+    ### BEGIN SOLUTION
+    eta = abs(eta)
+    if eta < 0.9:
+        return 0
+    if eta < 1.2:
+        return 1
+    if eta <= 2.4:
+        return 2
+    ### END SOLUTION
+    return -1
+
+
+print(table["eta"].apply(region).value_counts().sort_index().to_string())
+
+# %% id="own-check"
+check("own-function", region)
+
+# %% [markdown] id="fallback-what"
+# ## 6. Without changing a line: `cudf.pandas`
+#
+# You have pandas code and do not want to rewrite it. `%load_ext cudf.pandas` at the top of a notebook, or
+# `python -m cudf.pandas script.py`, puts a proxy in the place of `pandas`, before anybody imports it. Each
+# operation is tried on the GPU; what fails there is done by pandas, on a copy. Nothing changes but the time.
+#
+# In small, that is:
+
+# %% id="fallback"
+def gpu_first(operation, table):
+    """What cudf.pandas does with every operation: where it ran, and the bytes copied for it."""
+    try:
+        operation(table)
+        return "GPU", 0
+    except Exception:  # whatever it is: pandas may be able to do it
+        operation(table.to_pandas())
+        return "CPU", int(table.memory_usage(index=False).sum())
+
+
+small = table.head(2000)
+operations = {
+    'groupby("event").mean()': lambda t: t.groupby("event").mean(),
+    'sort_values("pt")': lambda t: t.sort_values("pt"),
+    'query("pt > 20")': lambda t: t.query("pt > 20"),
+    "apply(polar_angle, axis=1)": lambda t: t.apply(polar_angle, axis=1),
+    'pt.apply(label)': lambda t: t["pt"].apply(label),
+    "apply(list, axis=1)": lambda t: t.apply(list, axis=1),
+    "itertuples()": lambda t: [row.pt for row in t.itertuples()],
+}
+
+# %% [markdown] id="fallback-text" tags=["predict"]
+# *Predict:* which of the seven fall back?
+
+# %% id="fallback-run-guess"
+predict("fallback-run",
+        "none: cuDF does all that pandas does",
+        "the last three",
+        "all that use text")
+
+# %% id="fallback-run"
+for name, operation in operations.items():
+    where, copied = gpu_first(operation, small)
+    print(f"{name:28} {where} {copied:8,} bytes copied")
+
+# %% [markdown] id="fallback-why" tags=["why"]
+# The last three: a function that does not compile, Python's `list`, a loop over rows. Each fallback carries the
+# table to the host; what is done on the GPU next carries the result back. Code that goes back and forth at
+# every step can be slower than pandas alone, and gives no sign of it.
+
+# %% [markdown] id="fallback-then"
+# So ask:
+#
+# ```python
+
+# %%cudf.pandas.profile
+# events = muons.groupby("event").agg(…)
+# rows = muons.apply(list, axis=1)
+# ```
+#
+# prints for each operation how often it ran on the GPU and how often on the CPU, and how long;
+# `%%cudf.pandas.line_profile` does so by lines, `python -m cudf.pandas --profile script.py` for a script. Look for
+# what stands in the column of the CPU, and rewrite that. (Where there is no GPU, all of it runs on the CPU, and the
+# stand-in says so.) In this mode cuDF keeps pandas' promises, such as sorted groups, which costs a little.
+
+# %% [markdown] id="pays-predict" tags=["predict"]
+# ## 7. When it pays
+#
+# Three things are to be paid: the journey of the data, a fixed cost for each operation, and the work itself. For the
+# journey and the work there are published numbers. NVIDIA's data sheet of the H200 (2024) says that it reads its own
+# memory at 4.8 TB/s, and that its PCIe 5 connection carries 128 GB/s, which is 64 GB/s each way.
+#
+# *Predict:* how many times could the GPU go over a whole column in the time that the column takes to get there?
+
+# %% id="pays-guess"
+predict("pays", "once: it has to be read as well", "about ten times", "about 75 times")
+
+# %% id="pays"
+MEMORY, JOURNEY = 4.8e12, 64e9  # bytes per second, at best: NVIDIA's data sheet of the H200, 2024
+column = 8 * 10_000_000  # bytes: ten million float64
+print(f"the journey takes {column / JOURNEY * 1e6:,.0f} µs, one pass over it {column / MEMORY * 1e6:,.0f} µs:"
+      f" {MEMORY / JOURNEY:.0f} passes")
+
+passes = np.arange(1, 301)
+figure, axes = canvas(7, 2.8)
+axes.plot(passes, 1 / (1 + passes * JOURNEY / MEMORY), color="#0072B2", label="copied there")
+axes.plot(passes, 2 / (2 + passes * JOURNEY / MEMORY), "--", color="#D55E00", label="copied there and back")
+axes.axhline(0.5, color="#777777", linewidth=0.8)
+axes.set(xlabel="passes over the data between copies", ylabel="share of time on the way", ylim=(0, 1))
+axes.legend()
+Picture(figure, "Share of the time that goes into copying, worked out from bandwidths: with one pass over the data "
+                "nearly all, half at 75 passes if the data are copied there once, half at 150 if they also come "
+                "back, and still a fifth at 300 passes one way.")
+
+# %% [markdown] id="pays-why" tags=["why"]
+# 75. An analysis that loads a table, adds up one column and ends spends nearly all of its time on the way. One that
+# loads once, then filters, joins, groups and fits, and takes home a histogram of 120 numbers, pays. This is arithmetic
+# with the best case of each; for another GPU, look up its two numbers, and divide. An H200 when it was *measured* made a pass at 4.25 TB/s, and the link gave 55 GB/s to
+# pinned memory, but 8.9 to ordinary arrays such as NumPy's (rows `copy/memcpy`, `link/to-device-pinned`, `link/to-device`): then it's not 75 passes but about 480.
+# (`cudf.read_parquet` carries a compressed file to the device and unpacks it there, so the journey is shorter.)
+
+# %% [markdown] id="pays-then"
+# The fixed cost decides for small tables. Every verb is some Python, then one or several launches of kernels, whether for
+# ten rows or for ten million. The table of conditions with its five rows has nothing to win on a GPU, and neither has
+# a loop over 50,000 small groups. How much it is has to be measured, on the machine in question:
+
+# %% id="measure"
+from time import perf_counter
+
+
+def seconds(library, rows, repeat=5):
+    """The least time of a group-by over so many rows; for cuDF until the device is done."""
+    random = np.random.default_rng(9)
+    table = library.DataFrame({"event": random.integers(0, rows // 2, rows), "pt": random.random(rows)})
+    best = float("inf")
+    for _ in range(repeat + 1):
+        start = perf_counter()
+        table.groupby("event")["pt"].sum()
+        cp.cuda.Device().synchronize()
+        best = min(best, perf_counter() - start)
+    return best
+
+
+sizes = pick(gpu=(1_000, 10_000, 100_000, 1_000_000, 10_000_000), virtual=())
+for rows in sizes:
+    print(f"{rows:12,} rows: pandas {seconds(pd, rows) * 1e3:9.2f} ms, cuDF {seconds(cudf, rows) * 1e3:9.2f} ms")
+if not sizes:
+    print("no GPU here, so there is no crossover to measure: run this cell on a machine that has one")
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - cuDF has pandas' verbs on columns that lie on the device. cuDF promises no order of groups or of
+#   joined rows: sort when it matters.
+# - Every type can have nulls, kept in a mask. Null means unknown, NaN means undefined; at the border to pandas they
+#   are mixed up unless you say otherwise.
+# - Columns, CuPy arrays and Numba kernels share memory. What leaves the device has to be said, and loops over
+#   rows are refused.
+# - `apply` compiles your function with Numba. What a kernel cannot do, it cannot do either.
+# - `cudf.pandas` runs pandas code unchanged and falls back in silence: profile it. A GPU pays for large tables
+#   that stay on it.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - cuDF: [how it differs from pandas](https://docs.rapids.ai/api/cudf/stable/user_guide/pandas-comparison/),
+#   [missing data](https://docs.rapids.ai/api/cudf/stable/user_guide/missing-data/),
+#   [functions of your own](https://docs.rapids.ai/api/cudf/stable/user_guide/guide-to-udfs/),
+#   [cuDF and CuPy](https://docs.rapids.ai/api/cudf/stable/user_guide/cupy-interop/).
+# - `cudf.pandas`: [how it works](https://docs.rapids.ai/api/cudf/stable/cudf_pandas/how-it-works/),
+#   [use and profiling](https://docs.rapids.ai/api/cudf/stable/cudf_pandas/usage/),
+#   [questions and limits](https://docs.rapids.ai/api/cudf/stable/cudf_pandas/faq/).
+# - [Arrow's columnar format](https://arrow.apache.org/docs/format/Columnar.html), masks and strings included.
+# - Beyond: [cudf-polars](https://docs.rapids.ai/api/cudf/stable/cudf_polars/), a GPU engine for Polars, and
+#   [dask-cudf](https://docs.rapids.ai/api/dask-cudf/stable/) for tables larger than one GPU.
+#
+# Tables need flat rows: we had to number the muons to pair them. "Jagged data: Awkward Arrays and the Z" keeps
+# events whole.
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 60 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-5 | the question; collect lines of the room's own pandas, and keep them for section 6 |
+# | 5-14 | section 1; `per-event` |
+# | 14-26 | section 2; `pairs` in pairs |
+# | 26-36 | section 3; `missing` alone |
+# | 36-45 | section 4; `no-detour` |
+# | 45-52 | section 5; `own-function` is good homework |
+# | 52-60 | sections 6 and 7: have the room guess each line of the table, and the 75 |
+#
+# *Ten minutes late:* leave out the strings in section 2, the table in section 4 and the exercise of section 5.
+#
+# *Where people stall.* In `per-event`, the order: it is right by luck on a sorted table, and the check's is not. In
+# `pairs`, `number1 != number2` keeps each pair twice. In `missing`, the habit that `isna` tells all.
+#
+# *What someone always asks.* "How much faster is it?" The last cell measures it on your GPU. Most can be expected of a
+# large group-by or join that is on the device already, and of everything together less than hoped: section 7 says why. "Can I use it for
+# everything?" pandas is right for small tables. "And Polars?" It has cuDF as its GPU engine.
+#
+# *What goes wrong.* `cudf.pandas` loaded after `import pandas` does nothing good: restart the kernel. On a GPU the first
+# cell takes some seconds, since the context and the memory pool are made then. On a shared GPU, a join that explodes takes
+# the memory of the neighbours.

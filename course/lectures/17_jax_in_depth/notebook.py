@@ -1,0 +1,550 @@
+# %% [markdown] id="the-question-asked"
+# ## How sure are you of the period?
+#
+# A torsion pendulum swings out, a mirror on a thin wire: 200 angles in a minute, each with an error of 0.2 mrad. Five numbers describe
+# it: where it rests, how far it swings, how fast that dies away, the period and the phase. (The angles are simulated, so that
+# we know what a fit has to find.) Run the cell.
+
+# %% id="the-question"
+# %load_ext gpucourse
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gpucourse import lesson
+from gpucourse.views.picture import COLOURS, Picture, canvas
+from jax.flatten_util import ravel_pytree
+
+check, hint, predict = lesson("17_jax_in_depth")
+
+NOISE = 0.2  # mrad
+true = {"rest": 0.5, "swing": {"size": 3.0, "decay": 40.0, "period": 7.0, "phase": 0.4}}
+guess = {"rest": 0.0, "swing": {"size": 2.5, "decay": 30.0, "period": 7.05, "phase": 0.2}}
+
+
+def angle(parameters, t):
+    """Of the pendulum [mrad], at time t [s]."""
+    swing = parameters["swing"]
+    fading = swing["size"] * jnp.exp(-t / swing["decay"])
+    return parameters["rest"] + fading * jnp.cos(2 * jnp.pi * t / swing["period"] + swing["phase"])
+
+
+def misfit(parameters, t, angles):
+    """Minus the logarithm of the likelihood, but for a constant."""
+    return jnp.sum(((angles - angle(parameters, t)) / NOISE) ** 2) / 2
+
+
+t = jnp.linspace(0, 60, 200)
+angles = angle(true, t) + NOISE * jax.random.normal(jax.random.key(18), t.shape)
+loss = partial(misfit, t=t, angles=angles)
+
+print(f"misfit of the guess: {loss(guess):,.0f}, of the truth: {loss(true):.0f}")
+print("its derivative:", jax.tree.map(lambda value: f"{value:,.0f}", jax.grad(loss)(guess)))
+
+# %% [markdown] id="the-question-stands"
+# Look at the last line: `parameters` is a dictionary with a dictionary in it, and so is the derivative. From here it's a few lines to the best
+# five numbers and their errors. **What does JAX make of your own data structures, and of loops that
+# don't know when they end?**
+
+# %% [markdown] id="leaves-predict" tags=["predict"]
+# ## 1. Trees
+#
+# Tuples, lists, dictionaries and `None`, nested as you like, are a **pytree**; what is none of these is a **leaf**. Every transformation of
+# JAX takes trees and gives trees. *Predict:* how many leaves has this one, and in what order?
+
+# %% id="leaves-guess"
+predict("leaves",
+        "five: 3.0, None, 0.1, 0.2, 7",
+        "four, in the order in which they're written: 3.0, 0.1, 0.2, 7",
+        "four, by the names of their keys: 0.1, 0.2, 7, 3.0")
+
+# %% id="leaves"
+tree = {"size": 3.0, "note": None, "fit": {"errors": (0.1, 0.2), "steps": 7}}
+leaves, structure = jax.tree.flatten(tree)
+print(leaves)
+print(structure)
+
+# %% [markdown] id="leaves-why" tags=["why"]
+# Four: `None` is a tree without leaves. And dictionaries are taken apart in the order of their keys, so that two with the same keys are the same
+# tree, however they were written. The **structure** counts as a type does: another key, or a list in place of a tuple, and `jit` traces again.
+
+# %% [markdown] id="two-trees-text"
+# `jax.tree.map(f, tree, …)` applies a function leaf by leaf. With several trees, all must have the same structure; if not:
+
+# %% id="two-trees" raises="ValueError"
+jax.tree.map(lambda value, slope: value - 0.1 * slope, guess, {"rest": 1.0, "swing": {"size": 1.0}})
+
+# %% [markdown] id="two-trees-why"
+# Read it from the *key path*: under `['swing']` one tree has four keys, the other one.
+
+# %% [markdown] id="descend-task"
+# ### Exercise: one step downhill
+#
+# Write `descend(loss, parameters, rate)`: the parameters after a step of gradient descent, each leaf less `rate` times its derivative. For any tree, not only
+# ours. `hint("descend")` gives a first hint, and called again, a second one.
+
+# %% id="descend-exercise" tags=["exercise"]
+def descend(loss, parameters, rate):
+    after = parameters
+    ### BEGIN SOLUTION
+    slopes = jax.grad(loss)(parameters)
+    after = jax.tree.map(lambda value, slope: value - rate * slope, parameters, slopes)
+    ### END SOLUTION
+    return after
+
+
+# %% id="descend-check"
+check("descend", descend)
+
+# %% [markdown] id="grow-predict" tags=["predict"]
+# ## 2. Loops that remember: `scan`
+#
+# `fori_loop` gives what is left in the end. To see *how* a descent goes, we need the misfit after each step. So collect it as one would in
+# NumPy: append to an array, which goes round the loop. `jax.lax.scan(body, carry, xs)` calls `carry, y = body(carry, x)` for each `x`. *Predict:* what
+# happens here?
+
+# %% id="grow-guess"
+predict("grow", "an array of 3 numbers", "only the last number: the others are overwritten", "an error: the carry changes its shape")
+
+# %% id="grow" raises="TypeError"
+def collect(seen, x):
+    return jnp.append(seen, x), None
+
+
+jax.lax.scan(collect, jnp.zeros(0), jnp.array([3.0, 1.0, 2.0]))
+
+# %% [markdown] id="grow-why" tags=["why"]
+# `carry input and carry output must have equal types`: `float32[0]` went in, `float32[1]` came out. The body is traced *once*, for all iterations, so what
+# goes round keeps its shape and type. (A sum that starts as `jnp.int32(0)` and adds 0.5 fails for the same reason.) What is to be *collected* goes
+# out as the second result, `y`, and `scan` stacks it.
+
+# %% id="cumsum"
+total, sums = jax.lax.scan(lambda total, x: (total + x, total + x), 0.0, jnp.array([3.0, 1.0, 2.0]))
+print("at the end:", total, "  all of them:", sums)
+
+# %% [markdown] id="history-task"
+# ### Exercise: a descent with its history
+#
+# Write `history(loss, parameters, rate, steps)`: the parameters after `steps` steps, and an array with the misfit *before* each of them. The tree of
+# parameters is what goes round: a carry may be any tree. `xs` may be `None`, with `length=steps`. The check counts how often `loss` is traced.
+
+# %% id="history-exercise" tags=["exercise"]
+def history(loss, parameters, rate, steps):
+    after, losses = parameters, jnp.full(steps, loss(parameters))
+    ### BEGIN SOLUTION
+    def body(parameters, _):
+        value, slopes = jax.value_and_grad(loss)(parameters)
+        return jax.tree.map(lambda old, slope: old - rate * slope, parameters, slopes), value
+
+    after, losses = jax.lax.scan(body, parameters, None, length=steps)
+    ### END SOLUTION
+    return after, losses
+
+
+# %% id="history-check"
+check("history", history)
+
+# %% id="crawl"
+walked, losses = jax.jit(history, static_argnums=(0, 3))(loss, guess, 2e-6, 3000)
+figure, axes = canvas(8, 2.6)
+axes.plot(losses, color=COLOURS[5])
+axes.axhline(loss(true), color="0.5", linestyle=":", label="at the truth")
+axes.set(xlabel="step", ylabel="misfit", yscale="log")
+axes.legend()
+for name, value in walked["swing"].items():
+    print(f"{name:7} guess {guess['swing'][name]:6.3f}   after 3,000 steps {value:6.3f}   true {true['swing'][name]:6.3f}")
+Picture(figure, f"The misfit against the steps of a descent: from {losses[0]:,.0f} it falls to {losses[300]:,.0f} in 300 steps and "
+                f"is at {losses[-1]:,.0f} after 3,000; at the true parameters it is {loss(true):,.0f}.")
+
+# %% [markdown] id="crawl-why"
+# Fast at first, then it crawls: the decay time has hardly moved, for the misfit bends tens of thousands of times less along it than along the period, and a step
+# that suits one is far too small for the other. What is missing is *how the misfit bends*.
+
+# %% [markdown] id="hessian-text" tags=["predict"]
+# ## 3. Second derivatives, and the first of each element
+#
+# The derivative of a derivative is a function like any other: `jax.grad(jax.grad(f))` for one number, `jax.hessian(f)` for all pairs of many. Of a tree it
+# would be a tree of trees, so flatten first: `ravel_pytree(tree)` gives a flat array, and the function that makes a tree of it again.
+#
+# The inverse of the Hessian of `misfit`, at the best fit, is the **covariance** of the parameters; the roots of its diagonal are their errors. And
+# `jax.grad` of `angle` (not of the sum) tells what a *single* measurement knows: `jax.vmap(jax.grad(angle), (None, 0))(parameters, t)` is a tree with an array for
+# each parameter. *Predict:* which of the angles say most about the period?
+
+# %% id="sensitive-guess"
+predict("sensitive",
+        "the first ones: the swings are largest",
+        "those around one decay time, 40 s",
+        "all about equally")
+
+# %% id="sensitive"
+slopes = jax.vmap(jax.grad(angle), (None, 0))(true, t)
+figure, axes = canvas(8, 2.6)
+for k, (name, unit) in enumerate({"size": "1", "period": "mrad/s", "decay": "mrad/s"}.items()):
+    axes.plot(t, slopes["swing"][name], color=COLOURS[k], label=f"by the {name} [{unit}]")
+axes.set(xlabel="time [s]", ylabel="slope of the angle")
+axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+largest = float(t[jnp.argmax(jnp.abs(slopes["swing"]["period"]))])
+Picture(figure, f"Derivatives of the angle against time. By the size: largest at the start. By the period: grows from 0 to its largest "
+                f"at {largest:.0f} s, then falls slowly. By the decay: below {float(jnp.abs(slopes['swing']['decay']).max()):.2f} everywhere.")
+
+# %% [markdown] id="sensitive-why" tags=["why"]
+# Those around 40 s: a wrong period shows the more, the longer it has gone on, and the less, the smaller the swings have become; t·exp(-t/40 s) is
+# largest at 40 s. Here a derivative has told something about an *experiment*: when to look. And no formula was written for it.
+#
+# `vmap(grad(f))` and `grad` of a sum are different questions: a gradient for each element, or one for all.
+
+# %% [markdown] id="errors-task"
+# ### Exercise: the errors of a fit
+#
+# Write `errors(loss, parameters)`: a tree like `parameters`, with the error of each. Flatten, take the Hessian of the flat function, invert, take the roots of the
+# diagonal, make a tree.
+
+# %% id="errors-exercise" tags=["exercise"]
+def errors(loss, parameters):
+    result = parameters
+    ### BEGIN SOLUTION
+    flat, as_tree = ravel_pytree(parameters)
+    bends = jax.hessian(lambda flat: loss(as_tree(flat)))(flat)
+    result = as_tree(jnp.sqrt(jnp.diag(jnp.linalg.inv(bends))))
+    ### END SOLUTION
+    return result
+
+
+# %% id="errors-check"
+check("errors", errors)
+
+# %% [markdown] id="newton-text"
+# ## 4. Until it holds: `while_loop` and `cond`
+#
+# With the Hessian one can step to where the misfit *would* be least if it were a parabola: Newton's step. A few of them do. How many? That depends on the
+# data, so the loop has to end when something holds: `jax.lax.while_loop(goes_on, body, state)`.
+
+# %% [markdown] id="until-task"
+# ### Exercise: until it stands still
+#
+# Write `until(step, x, tolerance=1e-5, most=50)`: `x = step(x)`, until no element changes by more than `tolerance`, or `most` steps are made. Return `x` and the number
+# of steps. The state that goes round is a tuple: the array, the number of steps, the last change (at first `jnp.inf`).
+
+# %% id="until-exercise" tags=["exercise"]
+def until(step, x, tolerance=1e-5, most=50):
+    steps = jnp.int32(0)
+    ### BEGIN SOLUTION
+    def goes_on(state):
+        _, steps, change = state
+        return (change > tolerance) & (steps < most)
+
+    def body(state):
+        x, steps, _ = state
+        after = step(x)
+        return after, steps + 1, jnp.max(jnp.abs(after - x))
+
+    x, steps, _ = jax.lax.while_loop(goes_on, body, (x, jnp.int32(0), jnp.float32(jnp.inf)))
+    ### END SOLUTION
+    return x, steps
+
+
+# %% id="until-check"
+check("until", until)
+
+# %% [markdown] id="slowest-predict" tags=["predict"]
+# Three square roots by Newton's steps need 1, 5 and 16 of them. Now all three at once, by `vmap`. *Predict:* how many steps are computed?
+
+# %% id="slowest-guess"
+predict("slowest", "22: each as many as it needs", "16: the three go together", "48: all go on until the last is done")
+
+# %% id="slowest"
+computed = 0
+
+
+def count(_):
+    global computed
+    computed += 1
+
+
+def square_root(a):
+    def goes_on(state):
+        x, before = state
+        return jnp.abs(x - before) > 1e-6 * a
+
+    def body(state):
+        x, _ = state
+        jax.debug.callback(count, x)  # in compiled code too, for each element
+        return (x + a / x) / 2, x
+
+    return jax.lax.while_loop(goes_on, body, (jnp.float32(1), jnp.float32(jnp.inf)))[0]
+
+
+for inputs in (1.0, 2.0, 1e8, jnp.array([1.0, 2.0, 1e8])):
+    computed = 0
+    roots = jax.vmap(square_root)(inputs) if jnp.ndim(inputs) else square_root(inputs)
+    jax.effects_barrier()  # until all callbacks have been called
+    print(f"the root of {inputs}: {roots}, steps computed: {computed}")
+
+# %% [markdown] id="slowest-why" tags=["why"]
+# 48. A mapped loop goes on until the *slowest* element is done; the others keep their value and compute along. It's a warp with one busy lane, by another
+# name. (So sort what takes long together, or give all the same number of iterations.)
+
+# %% id="cond"
+def safe_root(x):
+    return jax.lax.cond(x > 0, jnp.sqrt, jnp.zeros_like, x)
+
+
+for name, function, example in (("one", safe_root, 2.0), ("mapped", jax.vmap(safe_root), jnp.ones(3))):
+    operations = [equation.primitive.name for equation in jax.make_jaxpr(function)(example).eqns]
+    print(f"{name:7}", *operations)
+print("its slopes at 0 and 4, mapped:", jax.vmap(jax.grad(safe_root))(jnp.array([0.0, 4.0])))
+
+# %% [markdown] id="cond-why"
+# `cond` runs one of two functions; under `vmap` there is no `cond` left, and both sides are computed, with a `select_n` at the end. Its derivative at 0 is right all the same: JAX
+# keeps the bad values out by itself there, which with `where` is up to you ("JAX: arrays, compiled").
+#
+# | | how many iterations | collects | its derivative |
+# |---|---|---|---|
+# | `fori_loop` | known | nothing | backwards only if the number is fixed while tracing |
+# | `scan` | known | yes | forwards and backwards |
+# | `while_loop` | until something holds | nothing | forwards only (`jax.jacfwd`, `jax.jvp`) |
+# | `cond`, `switch` | one branch | | of the branch that was taken |
+#
+# (Backwards, every iteration's values are needed again in reverse, and `while_loop` doesn't know for how many it must keep room.)
+
+# %% [markdown] id="fits-text"
+# Now all of it together. A fit is Newton's steps until nothing changes; and 500 fits, each of data with noise of its own, are `vmap` of one.
+
+# %% id="fits"
+def fit(angles):
+    """(Five parameters as a flat array, the number of steps) for one series of angles."""
+    flat, as_tree = ravel_pytree(guess)
+
+    def newton(flat):
+        def function(flat):
+            return misfit(as_tree(flat), t, angles)
+
+        bends = jax.hessian(function)(flat)
+        return flat - jnp.linalg.solve(bends, jax.grad(function)(flat))
+
+    return until(newton, flat, tolerance=1e-3)
+
+
+_, as_tree = ravel_pytree(guess)
+noise = NOISE * jax.random.normal(jax.random.key(500), (500, t.size))
+found, steps = jax.jit(jax.vmap(fit))(angle(true, t) + noise)
+best = as_tree(fit(angles)[0])
+named = jax.tree_util.tree_leaves_with_path(best)
+sure = jax.tree.leaves(errors(loss, best))
+for (path, value), error, spread in zip(named, sure, found.std(axis=0), strict=True):
+    print(f"{jax.tree_util.keystr(path):20}{value:8.3f} ± {error:.3f}   500 fits spread by {spread:.3f}")
+print("steps of the 500 fits:", np.unique(np.asarray(steps)))
+
+# %% id="fits-picture"
+periods = np.asarray(jax.vmap(as_tree)(found)["swing"]["period"])
+error = float(errors(loss, best)["swing"]["period"])
+figure, axes = canvas(8, 2.4)
+axes.hist(periods, bins=30, color=COLOURS[0])
+axes.axvline(true["swing"]["period"], color=COLOURS[6], label="true")
+axes.axvspan(periods.mean() - error, periods.mean() + error, color="0.5", alpha=0.3, label="± the error from one Hessian")
+axes.set(xlabel="period [s]", ylabel="of 500 fits")
+axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+within = np.mean(abs(periods - periods.mean()) < error)
+Picture(figure, f"Histogram of the periods that 500 fits find, around {periods.mean():.3f} s; the true one is {true['swing']['period']} s. "
+                f"Of the fits, {within:.0%} lie within one error of their mean.")
+
+# %% [markdown] id="fits-why"
+# So that's how sure you may be of the period: to a hundredth of a second, and the decay time to a second or two. The errors from *one* Hessian agree with what 500
+# repetitions of the experiment spread by. (If yours don't, look at `until` and `errors` again.)
+
+# %% [markdown] id="place-text"
+# ## 5. Where it lies
+#
+# An array knows on which devices it lies. `jax.device_put(tree, device)` carries a whole tree there; what's computed from it stays there. With
+# several devices, a *sharding* in place of the device cuts each leaf, and a compiled function then runs on all of them. "More than one GPU" does just that,
+# with eight devices made of your CPU.
+
+# %% id="place"
+there = jax.device_put({"t": t, "angles": angles}, jax.devices()[0])
+print({name: str(array.sharding) for name, array in there.items()})
+print("computed from it:", *misfit(guess, **there).devices())
+
+# %% [markdown] id="own-kernel-text" tags=["predict"]
+# ## 6. A kernel of your own
+#
+# Some things have been written as a kernel already: by you, or in a library, and no line of `jnp` says the same.
+# `jax.pure_callback(function, promised, *arguments)` calls it from a JAX program, compiled or not: `function` gets the arguments, and returns an array
+# of the promised shape and type. The kernel below makes exp(-t/decay), a thread for each t. *Predict:* what does `jax.grad` make of it?
+
+# %% id="own-kernel-guess"
+predict("own-kernel",
+        "the right slope: JAX traces the kernel too",
+        "0: to JAX it's a constant",
+        "an error: JAX can't see what the kernel computes")
+
+# %% id="own-kernel" raises="ValueError"
+import math
+
+from numba import cuda
+
+launches = 0
+
+
+@cuda.jit
+def fade_kernel(t, decay, out):
+    i = cuda.grid(1)
+    if i < t.size:
+        out[i] = math.exp(-t[i] / decay)
+
+
+def launch(t, decay):
+    """exp(-t / decay) of an array of any shape, on the host before and after."""
+    global launches
+    launches += 1
+    t = np.asarray(t)
+    d_out = cuda.device_array(t.size, t.dtype)
+    fade_kernel[-(-t.size // 128), 128](cuda.to_device(t.ravel()), np.asarray(decay)[()], d_out)
+    return d_out.copy_to_host().reshape(t.shape)
+
+
+def by_kernel(t, decay):
+    promised = jax.ShapeDtypeStruct(t.shape, t.dtype)
+    return jax.pure_callback(launch, promised, t, decay, vmap_method="sequential")
+
+
+print("in a compiled program, as jnp:", np.allclose(jax.jit(by_kernel)(t, 40.0), jnp.exp(-t / 40.0)))
+jax.grad(lambda decay: by_kernel(t, decay).sum())(40.0)
+
+# %% [markdown] id="own-kernel-why" tags=["why"]
+# `Pure callbacks do not support JVP`. In the jaxpr stands *one* equation, `pure_callback`: shapes go in, shapes come out. What happens between, JAX can't see, so it
+# can't differentiate it, fuse it, or tell whether it's pure. That it is, *you* promise: JAX may call it twice, or never if nobody uses the result.
+
+# %% [markdown] id="own-kernel-price"
+# The price: the program waits for Python, and the arrays pass through the host. If JAX is on a GPU, they leave it for the call and come back after it, and
+# Numba carries them to the GPU and back once more.
+#
+# JAX's [foreign function interface](https://docs.jax.dev/en/latest/ffi.html) has no such detour: a function in C++ gets JAX's own device pointers and its stream. It takes a compiler, and a library for
+# each platform; this course doesn't run it. In Pallas ("Programming in blocks") the kernel is written in JAX itself. The next step is the same for all three.
+
+# %% [markdown] id="own-rule-text" tags=["predict"]
+# `jax.custom_vjp` lets you say the derivative yourself, in two functions. `forward` gives the value, and whatever the way back will need. `backward(kept, g)` gets that, and `g`: the slope of
+# the final number by *this* value. It returns a tuple, a slope for each argument. *Predict:* here somebody is mistaken, for the slope of x² is 2x. What does `jax.grad` say at 3?
+
+# %% id="own-rule-guess"
+predict("own-rule",
+        "6.0: JAX sees that it's x * x",
+        "9.0: what the rule says",
+        "an error: the rule doesn't fit the function")
+
+# %% id="own-rule" raises="AssertionError"
+from jax.test_util import check_grads
+
+
+@jax.custom_vjp
+def square(x):
+    return x * x
+
+
+square.defvjp(lambda x: (square(x), x), lambda x, g: (3 * x * g,))
+print("the slope at 3:", jax.grad(square)(3.0))
+check_grads(square, (jnp.array(3.0),), order=1, modes=["rev"])
+
+# %% [markdown] id="own-rule-why" tags=["why"]
+# 9.0. JAX takes your word for it, and never compares it with the function. Nothing does, but you: `check_grads` holds the rule against differences of the function's values, and finds it wrong. Run it
+# for each rule that you write.
+
+# %% [markdown] id="own-gradient-task"
+# ### Exercise: a gradient for the kernel
+#
+# Complete the rule of `fade`. The slope by each `t` is -faded/decay, and by `decay` faded·t/decay². `t` has any shape and is `float32` or `float64`; `decay` is one number, which all
+# elements share. The kernel has the only exponential: keep what it made.
+
+# %% id="own-gradient-exercise" tags=["exercise"]
+@jax.custom_vjp
+def fade(t, decay):
+    return by_kernel(t, decay)
+
+
+def forward(t, decay):
+    faded = fade(t, decay)
+    kept = None
+    ### BEGIN SOLUTION
+    kept = t, decay, faded
+    ### END SOLUTION
+    return faded, kept
+
+
+def backward(kept, g):
+    by_t = by_decay = None  # to JAX: zero
+    ### BEGIN SOLUTION
+    t, decay, faded = kept
+    by_t = -g * faded / decay
+    by_decay = jnp.sum(g * faded * t) / decay**2
+    ### END SOLUTION
+    return by_t, by_decay
+
+
+fade.defvjp(forward, backward)
+
+# %% id="own-gradient-check"
+check("own-gradient", fade)
+
+# %% id="own-fit"
+def loss_by_kernel(parameters):
+    swing = parameters["swing"]
+    wave = jnp.cos(2 * jnp.pi * t / swing["period"] + swing["phase"])
+    found = parameters["rest"] + swing["size"] * fade(t, swing["decay"]) * wave
+    return jnp.sum(((angles - found) / NOISE) ** 2) / 2
+
+
+for name, function in (("jnp", loss), ("the kernel", loss_by_kernel)):
+    before = launches
+    slope = float(jax.grad(function)(guess)["swing"]["decay"])
+    print(f"the misfit by {name:11} slope by the decay {slope:8.3f}, launches {launches - before}")
+before = launches
+jax.vmap(fade, (None, 0))(t, jnp.linspace(20, 60, 50)).block_until_ready()
+print("50 decays, mapped: launches", launches - before)
+
+# %% [markdown] id="own-fit-why"
+# The same slope, from one launch: the way back needed none. Mapped, `vmap_method="sequential"` makes a launch for each; a kernel for a whole table, and
+# `"broadcast_all"`, would need one. And `jax.hessian` of this misfit fails: it goes forwards through what went backwards, and your rule knows no forwards (`jax.custom_jvp` would).
+# `jax.jacrev(jax.jacrev(…))` does work, since `forward` calls `fade`, which has a rule, and not `by_kernel`.
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - Nested dictionaries, tuples and lists are trees. JAX takes, gives and differentiates them; `jax.tree.map` works leaf by leaf, and the structure is part of the type.
+# - What goes round a loop keeps its shapes and types. `scan` stacks what you collect.
+# - The inverse Hessian of minus the log-likelihood is the covariance of a fit; `vmap(grad(f))` gives a gradient for each element.
+# - `while_loop` ends when something holds. Mapped, it goes on for the slowest; and it has no reverse derivative. `cond` runs one branch; mapped, both.
+# - What `pure_callback` calls, JAX can't see. `custom_vjp` gives it a derivative: JAX believes the rule, and only `check_grads` checks it.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - JAX: [pytrees](https://docs.jax.dev/en/latest/pytrees.html), [control flow](https://docs.jax.dev/en/latest/control-flow.html),
+#   [advanced derivatives](https://docs.jax.dev/en/latest/advanced-autodiff.html), [sharded computation](https://docs.jax.dev/en/latest/sharded-computation.html).
+# - Own kernels: [callbacks](https://docs.jax.dev/en/latest/external-callbacks.html), [own rules for
+#   derivatives](https://docs.jax.dev/en/latest/notebooks/Custom_derivative_rules_for_Python_code.html),
+#   [`check_grads`](https://docs.jax.dev/en/latest/_autosummary/jax.test_util.check_grads.html).
+# - [The autodiff cookbook](https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html): products of a Hessian and a vector, which need no Hessian.
+# - For real work: [Optimistix](https://docs.kidger.site/optimistix/) (minimisers, roots, least squares), [Optax](https://optax.readthedocs.io) (descents).
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 55 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-3 | the question; let people guess the error of the period |
+# | 3-11 | section 1; `descend` |
+# | 11-20 | section 2; `history` in pairs |
+# | 20-28 | section 3; collect guesses before the picture; `errors` |
+# | 28-39 | section 4; `until`, then the 500 fits |
+# | 39-40 | section 5 |
+# | 40-55 | section 6; collect guesses before both errors; `own-gradient` in pairs |
+#
+# *Ten minutes late:* give `errors` from the solution, and leave out section 5. *Ten minutes early:* fit with a guess of 8 s for the period: Newton's
+# steps run away. Why, and what would help?
+#
+# *Where people stall.* In `descend`, a loop over the dictionary's keys, which ends at the nested one. In `history`, `losses.append`. In `until`, `and` in place of `&`: a
+# traced truth value has no `bool`. In `errors`, 1 over the root of the Hessian's diagonal, which leaves out that parameters are correlated. In
+# `own-gradient`, `g`: take it for 1, and the sum of all elements has the right slope, nothing else has. And who misses the sum is told so by JAX: a slope has its argument's shape.
+#
+# *What someone always asks.* "Why not `scipy.optimize`?" Do use it for one fit; it takes JAX's gradient. It won't do five hundred at once. "Can I use my own class as a
+# tree?" Yes: `jax.tree_util.register_dataclass`. "Is the Hessian expensive?" It costs as many gradients as there are parameters: five are nothing, a million are too many.

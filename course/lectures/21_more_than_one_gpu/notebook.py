@@ -1,0 +1,824 @@
+# %% [markdown] id="the-question-asked"
+# ## Eight GPUs: eight times as fast?
+#
+# A hot spot on a cold plate: 512 × 512 temperatures, and heat that flows from each cell to its four
+# neighbours. Cut the plate into eight strips of rows, and give each strip to a device of its own.
+#
+# You don't need eight GPUs for it. JAX makes **eight devices of one CPU**, if it is told to *before it
+# starts*: the first lines do that. (JAX is imported already? Restart the kernel.) What they must tell
+# each other is the same as on eight GPUs; how long it takes is not, so this lecture counts bytes.
+
+# %% id="the-question"
+# %load_ext gpucourse
+import os
+
+flags = os.environ.get("XLA_FLAGS", "")
+os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count=8"  # JAX reads it once
+
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gpucourse import lesson
+from gpucourse.views.picture import COLOURS, Picture, canvas
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+check, hint, predict = lesson("21_more_than_one_gpu")
+
+devices = (jax.devices() if len(jax.devices()) >= 8 else jax.devices("cpu"))[:8]
+mesh = jax.make_mesh((8,), ("rows",), axis_types=(AxisType.Auto,), devices=devices)
+n = 512
+row, column = np.mgrid[:n, :n]
+spot = 100 * np.exp(-((row - 200) ** 2 + (column - 300) ** 2) / 5000)
+plate = jax.device_put(spot.astype(np.float32), NamedSharding(mesh, P("rows")))
+
+print(f"{plate.nbytes:,} bytes on {len(plate.addressable_shards)} devices")
+print(f"each has {plate.addressable_shards[0].data.shape}: {plate.addressable_shards[0].data.nbytes:,} bytes")
+print(f"mean temperature {jnp.mean(plate):.3f}, of all eight")
+
+# %% [markdown] id="the-question-stands"
+# `jnp.mean(plate)` treated eight pieces as one array. **What
+# do they have to tell each other, how much is it, and when does it eat up the gain?**
+
+# %% [markdown] id="mesh-predict" tags=["predict"]
+# ## 1. One array, eight devices
+#
+# A **mesh** puts the devices in rows and columns and names its axes (`jax.make_mesh`). A **partition spec** says, for each
+# axis of the *array*, along which axis of the mesh it is cut: `P("rows")` cuts axis 0, `P(None, "rows")` axis 1, and `P()`
+# none, so that every device has all of it. A `NamedSharding` is the two together.
+#
+# *Predict:* how many bytes does the plate of 1,048,576 occupy on all devices together, for each of the
+# three?
+
+# %% id="mesh-guess"
+predict("mesh",
+        "an eighth of it, each time",
+        "1,048,576 each time",
+        "1,048,576 twice, then eight times as much")
+
+# %% id="mesh"
+def where(name, array):
+    shards = array.addressable_shards
+    total = sum(shard.data.nbytes for shard in shards)
+    print(f"{name:22}{shards[0].data.shape!s:>12} on each, {total:>9,} bytes in all")
+
+
+for spec in (P("rows"), P(None, "rows"), P()):
+    where(str(spec), jax.device_put(plate, NamedSharding(mesh, spec)))
+grid = jax.make_mesh((4, 2), ("y", "x"), axis_types=(AxisType.Auto,) * 2, devices=devices)
+where("P('y', 'x') on 4 × 2", jax.device_put(plate, NamedSharding(grid, P("y", "x"))))
+
+# %% [markdown] id="mesh-why" tags=["why"]
+# However you cut an array, its pieces together have as many bytes as it has. `P()` *replicates* it: right for a few
+# constants, not for what fills a GPU's memory.
+
+# %% [markdown] id="cut-task"
+# ### Exercise: cut it so
+#
+# Write `cut(array, mesh, axis)`: the array on all devices of the mesh, cut along its axis `axis`. The mesh has one
+# axis, named `mesh.axis_names[0]`. `hint("cut")` gives a hint, and called again, a second one.
+
+# %% id="cut-exercise" tags=["exercise"]
+def cut(array, mesh, axis):
+    ### BEGIN SOLUTION
+    spec = P(*[None] * axis, mesh.axis_names[0])
+    array = jax.device_put(array, NamedSharding(mesh, spec))
+    ### END SOLUTION
+    return array
+
+# %% id="cut-check"
+check("cut", cut)
+
+# %% [markdown] id="indivisible-predict" tags=["predict"]
+# (`AxisType.Auto` above leaves it to the compiler how results are cut. Without it, today's JAX takes `Explicit`, and makes the cuts
+# a part of every array's type.)
+#
+# *Predict:* 500 rows instead of 512, on eight devices?
+
+# %% id="indivisible-guess"
+predict("indivisible", "seven strips of 63 rows and one of 59", "it pads to 504", "an error")
+
+# %% id="indivisible" raises=["IndivisibleError", "ValueError"]
+jax.device_put(plate[:500], NamedSharding(mesh, P("rows")))
+
+# %% [markdown] id="indivisible-why" tags=["why"]
+# `partitioned 8 times, but the dimension size is 500`: JAX cuts evenly or not at all. Pad the array to
+# a multiple (and keep what you padded out of sums), or choose a mesh that fits.
+
+# %% [markdown] id="indivisible-then"
+# By the way: the *number* of devices is fixed when JAX starts. If you change your mind later, JAX says:
+
+# %% id="too-late" raises="RuntimeError"
+jax.config.update("jax_num_cpu_devices", 4)  # another way to say it, as late
+
+# %% [markdown] id="messages-text"
+# ## 2. What the compiler adds
+#
+# JAX traces your function for the whole array; XLA then cuts the program too, and puts in what has to be
+# sent. You can read it there: compile for arrays with a sharding, and look for **collectives**.
+
+# %% id="messages"
+WIDTH = {"pred": 1, "s32": 4, "u32": 4, "f32": 4, "f64": 8, "s64": 8}  # bytes of XLA's types
+COLLECTIVE = re.compile(
+    r"= (.+?) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)(-start)?\("
+)
+
+
+def messages(function, *arrays):
+    """(kind, bytes that each device holds of its result) of each collective in what XLA compiled."""
+    found = []
+    compiled = jax.jit(function).lower(*arrays).compile().as_text()
+    for shapes, kind, start in COLLECTIVE.findall(compiled):
+        parts = [WIDTH[dtype] * math.prod(int(k) for k in sides.split(",") if k)
+                 for dtype, sides in re.findall(r"(\w+)\[([\d,]*)\]", shapes)]
+        found.append((kind, (max if start else sum)(parts)))
+    return found
+
+
+(line,) = [line.strip() for line in jax.jit(jnp.mean).lower(plate).compile().as_text().splitlines()
+           if COLLECTIVE.search(line)]
+print(line[:96], "...")
+print(messages(jnp.mean, plate))
+
+# %% [markdown] id="messages-predict" tags=["predict"]
+# So that was it: each device adds up its strip, and an **all-reduce** of one number (`f32[]`, 4 bytes) adds up
+# the sums and tells everybody. (Counted here and below is the result that each device holds. What goes over
+# the wires depends on how it is done: in a ring, each device sends nearly twice as much for an all-reduce.)
+#
+# *Predict:* which of these need no message at all? Which need *everything* on every device? (The plate is cut
+# along axis 0.)
+
+# %% id="operations-guess"
+predict("operations",
+        "only 2 * plate + 1 needs none; sort needs everything",
+        "all that stays in a row needs none; cumsum needs everything",
+        "sums need everything")
+
+# %% id="operations"
+operations = {
+    "2 * plate + 1": lambda t: 2 * t + 1,
+    "t.sum(axis=1)": lambda t: t.sum(axis=1),
+    "t.sum(axis=0)": lambda t: t.sum(axis=0),
+    "jnp.roll(t, 1, axis=1)": lambda t: jnp.roll(t, 1, axis=1),
+    "jnp.roll(t, 1, axis=0)": lambda t: jnp.roll(t, 1, axis=0),
+    "t.T": lambda t: t.T,
+    "t + t.T": lambda t: t + t.T,
+    "jnp.sort(t, axis=0)": lambda t: jnp.sort(t, axis=0),
+    "jnp.cumsum(t, axis=0)": lambda t: jnp.cumsum(t, axis=0),
+}
+for name, operation in operations.items():
+    sent = messages(operation, plate)
+    print(f"{name:24}", ", ".join(f"{kind} of {size:,} bytes" for kind, size in sent) or "nothing")
+
+# %% [markdown] id="operations-why" tags=["why"]
+# Along a row each device has all it needs. Across the cuts:
+#
+# | collective | what happens | here |
+# |---|---|---|
+# | all-reduce | everybody's arrays are added (or …) and everybody gets the sum | `sum(axis=0)`: 512 numbers |
+# | collective-permute | each sends to one other | `roll`: one row goes to the neighbour |
+# | all-to-all | each sends a part to each, a different one to all | `t + t.T`, `sort` |
+# | all-gather | everybody gets everything | `cumsum`: a megabyte on each device |
+#
+# `t.T` sends nothing: the result is cut along axis 1, because that is where its parts lie. And a running sum
+# needs only the *totals* of the strips before it, yet XLA gathers all. The compiler sends what is right; what
+# is least, it may not find. **Read what was compiled**, above all where an all-gather stands.
+
+# %% [markdown] id="matmul-predict" tags=["predict"]
+# *Predict:* a matrix product `a @ b`, where `a` is cut by rows. How should `b` lie so that nothing needs to
+# be sent? And what does that cost instead?
+
+# %% id="matmul-guess"
+predict("matmul",
+        "by rows, like a; nothing more",
+        "by columns; nothing more",
+        "all of it on every device; that costs memory")
+
+# %% id="matmul"
+by_rows, by_columns, everywhere = (
+    jax.device_put(plate, NamedSharding(mesh, spec)) for spec in (P("rows"), P(None, "rows"), P())
+)
+for name, a, b in (("rows @ everywhere", by_rows, everywhere), ("rows @ rows", by_rows, by_rows),
+                   ("columns @ rows", by_columns, by_rows)):
+    held = (a.addressable_shards[0].data.nbytes + b.addressable_shards[0].data.nbytes) / 1e6
+    print(f"{name:18} {held:.2f} MB of inputs on each device; sends {messages(jnp.matmul, a, b)}")
+
+# %% [markdown] id="matmul-why" tags=["why"]
+# With all of `b` on every device nothing is sent, and every device needs the memory. With `b` by
+# rows, it is gathered for the product. With `a` by columns each device makes a part of *every* element, and an
+# all-reduce adds them. Less memory or fewer messages: the layout decides. Large neural networks are cut in just
+# these ways.
+
+# %% [markdown] id="shard-map-text" tags=["predict"]
+# ## 3. Your own messages: `shard_map`
+#
+# The other way round: write what *one* device does with its part, and say what it sends. `jax.shard_map`
+# hands your function the part (`in_specs` says how arguments are cut) and puts the results together
+# (`out_specs`). Inside, the names of the mesh's axes stand for "all devices along it":
+#
+# - `jax.lax.psum(x, "rows")`: the sum over the devices, on each of them;
+# - `jax.lax.ppermute(x, "rows", [(0, 1), (1, 2)])`: 0 sends to 1, 1 to 2; who gets nothing has zeros;
+# - `jax.lax.axis_index("rows")`, `jax.lax.axis_size("rows")`: which device am I, and of how many?
+#
+# *Predict:* each device returns the sum of its own part, and `out_specs=P()` says that the result is the same
+# on all. Is it?
+
+# %% id="not-the-same-guess"
+predict("not-the-same",
+        "yes: JAX adds them up",
+        "no, and JAX says so",
+        "no, and one of the sums comes back")
+
+# %% id="not-the-same" raises="ValueError"
+def total_of(mine):
+    return mine.sum()
+
+
+jax.shard_map(total_of, mesh=mesh, in_specs=P("rows"), out_specs=P())(plate)
+
+# %% [markdown] id="not-the-same-why" tags=["why"]
+# `out_specs which require replication which can't be statically inferred`: eight devices have eight different
+# sums, and you promised one. JAX follows through the function what is the same everywhere. (Do not take up its
+# offer, `check_vma=False`: then one device's sum is handed out for that of all, without a word.)
+
+# %% [markdown] id="not-the-same-then"
+# A `psum` makes it so:
+
+# %% id="psum"
+def total_of(mine):
+    return jax.lax.psum(mine.sum(), "rows")
+
+
+total = jax.shard_map(total_of, mesh=mesh, in_specs=P("rows"), out_specs=P())
+print(f"{total(plate):,.0f} = {jnp.sum(plate):,.0f};", messages(total, plate))
+
+# %% [markdown] id="spread-task"
+# ### Exercise: mean and spread
+#
+# Write what one device does for the mean and the standard deviation of *all* numbers: `spread(mine)` returns
+# both, the same on every device. (The standard deviation is the root of the mean squared distance from the
+# mean.) The check tries 1, 2, 4 and 8 devices, and counts bytes: numbers may travel, strips may not.
+
+# %% id="spread-exercise" tags=["exercise"]
+def spread(mine):
+    mean = deviation = jax.lax.pmean(0.0 * mine.sum(), "rows")
+    ### BEGIN SOLUTION
+    count = jax.lax.psum(mine.size, "rows")
+    mean = jax.lax.psum(mine.sum(), "rows") / count
+    deviation = jnp.sqrt(jax.lax.psum(((mine - mean) ** 2).sum(), "rows") / count)
+    ### END SOLUTION
+    return mean, deviation
+
+
+both = jax.shard_map(spread, mesh=mesh, in_specs=P("rows"), out_specs=(P(), P()))
+print(*(f"{value:.3f}" for value in both(plate)), "and NumPy:", f"{spot.mean():.3f} {spot.std():.3f}")
+
+# %% id="spread-check"
+check("spread", spread)
+
+# %% [markdown] id="halo-text"
+# ## 4. Neighbours: the halo
+#
+# Now the heat. In a step, a cell goes a fifth of the way towards each of its four neighbours. Outside of the
+# plate it is cold (0). On one device:
+
+# %% id="one-device"
+def flow(padded):
+    """A step for the cells inside of an array that has one more row and column on each side."""
+    middle = padded[1:-1, 1:-1]
+    around = padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:]
+    return middle + 0.2 * (around - 4 * middle)
+
+
+def step(temperature):
+    return flow(jnp.pad(temperature, 1))
+
+
+def repeat(step, plate, steps=200):
+    return jax.jit(lambda t: jax.lax.fori_loop(0, steps, lambda _, t: step(t), t))(plate)
+
+
+expected = repeat(step, jnp.asarray(spot, jnp.float32))
+sent = messages(step, plate)
+print(f"on the sharded plate, XLA adds {len(sent)} messages, {sum(size for _, size in sent):,} bytes to each device")
+
+# %% [markdown] id="seams-predict" tags=["predict"]
+# Over a seam one row has to travel each way: at most 4,096 bytes to each device. XLA sends far more, because it cuts the
+# *padded* plate anew, whose 514 rows do not divide by eight. A case for doing it by hand. First wrongly:
+# each device pads *its own strip*.
+#
+# *Predict:* where will the result be wrong, and how far from there after 200 steps?
+
+# %% id="seams-guess"
+predict("seams",
+        "nowhere: the strips are independent",
+        "at the cuts; up to 200 rows",
+        "at the cuts; one row")
+
+# %% id="seams"
+alone = jax.shard_map(step, mesh=mesh, in_specs=P("rows"), out_specs=P("rows"))
+error = np.asarray(repeat(alone, plate) - expected)
+
+figure, axes = canvas(9, 2.8)
+drawn = axes.imshow(np.abs(error), cmap="viridis", aspect="auto")
+axes.set(xlabel="column", ylabel="row", yticks=range(0, n, n // 8), title="what is wrong after 200 steps")
+figure.colorbar(drawn, label="degrees")
+worst = np.abs(error).max(axis=1)
+Picture(figure, f"Map of the error: bands along the seams between strips, brightest next to the hot spot, "
+                f"with up to {worst.max():.0f} degrees; {np.count_nonzero(worst > 1)} of {n} rows are off "
+                "by more than one degree.")
+
+# %% [markdown] id="seams-why" tags=["why"]
+# At the seams, where each strip took the cold outside for its neighbour; and from there it spreads, a row with
+# each step. No error, no message: a number of devices that changes the answer.
+
+# %% [markdown] id="seams-then"
+# The cure is a **halo**: before each step a device gets its neighbours' outermost rows, and pads with them
+# where it would have padded with zeros.
+
+# %% [markdown] id="halo-task"
+# ### Exercise: a step with a halo
+#
+# Write `step_with_halo(mine)`: what one device does for a step. It sends its last row down to the next device and
+# its first row up to the one before, with `ppermute`; the first device has none above it, the last one none
+# below it, and there it is cold. Columns are padded with zeros as before. The check expects the exact result for
+# 1, 2, 4 and 8 devices, and two rows in flight, not the plate.
+
+# %% id="halo-exercise" tags=["exercise"]
+def step_with_halo(mine):
+    count = jax.lax.axis_size("rows")
+    above = below = jnp.zeros_like(mine[:1])
+    ### BEGIN SOLUTION
+    above = jax.lax.ppermute(mine[-1:], "rows", [(k, k + 1) for k in range(count - 1)])
+    below = jax.lax.ppermute(mine[:1], "rows", [(k + 1, k) for k in range(count - 1)])
+    ### END SOLUTION
+    tall = jnp.concatenate([above, mine, below])
+    return flow(jnp.pad(tall, ((0, 0), (1, 1))))
+
+
+together = jax.shard_map(step_with_halo, mesh=mesh, in_specs=P("rows"), out_specs=P("rows"))
+print("as on one device:", jnp.allclose(repeat(together, plate), expected, atol=1e-3))
+print("sent in a step:", messages(together, plate))
+
+# %% id="halo-check"
+check("halo", step_with_halo)
+
+# %% [markdown] id="halo-why"
+# Of a strip of 131,072 bytes, two rows of 2,048 travel: 3%. With a plate twice as wide and twice as high it is
+# half of that share: **the inside grows faster than the edge**. It is the reason why large problems can be
+# cut at all. (A message also has a price of its own, whatever its length. So some codes send ten rows
+# every ten steps, and compute the rows in the halo twice.)
+
+# %% [markdown] id="scaling-text"
+# ## 5. What it costs as work grows
+#
+# How much faster, then? A model says more than a stopwatch, if its assumptions are stated. Ours, in
+# **round numbers that belong to no machine**: a device reads and writes 2 TB/s of its own memory, and a step
+# needs 8 bytes of it for each cell; a message takes 10 µs, and then 50 GB/s. A step is done when the slowest
+# device is done.
+
+# %% [markdown] id="model-task"
+# ### Exercise: the time of a step
+#
+# Write `step_time(n, devices, memory, link, latency)` in seconds, for a plate of `n` × `n` float32. Three
+# things to think of: a device in the middle sends and receives two rows (count a message for each neighbour;
+# sending and receiving go on at the same time), one at the end only one, a single device none; rows are not
+# always a multiple of devices, and the longest strip counts; a row has `4 * n` bytes.
+
+# %% id="model-exercise" tags=["exercise"]
+def step_time(n, devices, memory=2e12, link=50e9, latency=10e-6):
+    seconds = None
+    ### BEGIN SOLUTION
+    rows = math.ceil(n / devices)  # of the longest strip
+    neighbours = min(devices - 1, 2)
+    seconds = 8 * n * rows / memory + neighbours * (latency + 4 * n / link)
+    ### END SOLUTION
+    return seconds
+
+
+# %% id="model-check"
+check("step-time", step_time)
+
+# %% [markdown] id="strong-predict" tags=["predict"]
+# Two questions that are often mixed up. **Strong scaling:** the same plate on more devices; how much faster?
+# **Weak scaling:** a plate that grows with the devices; how much slower does a step get?
+#
+# *Predict:* a plate of 8192 × 8192. On 64 devices, is a step 64, 30, or 10 times as fast?
+
+# %% id="scaling-guess"
+predict("scaling", "64 times", "30 times", "10 times")
+
+# %% id="scaling"
+def draw_scaling(step_time, side=8192):
+    many = 2 ** np.arange(9)
+    figure, axes = canvas(10, 3, columns=2)
+    for size, colour in ((side, COLOURS[5]), (4 * side, COLOURS[6])):
+        speed_up = [step_time(size, 1) / step_time(size, int(p)) for p in many]
+        axes[0].plot(many, speed_up, "o-", color=colour, label=f"{size} × {size}")
+    axes[0].plot(many, many, ":", color="0.5", label="as many as devices")
+    grown = [round(side * math.sqrt(p)) for p in many]
+    efficiency = [step_time(side, 1) / step_time(size, int(p)) for size, p in zip(grown, many, strict=True)]
+    axes[1].plot(many, efficiency, "o-", color=COLOURS[5], label="as much plate for each device")
+    axes[0].set(yscale="log", xlabel="devices", ylabel="times as fast", title="strong: the same plate")
+    axes[1].set(ylim=(0, 1.05), xlabel="devices", ylabel="efficiency", title="weak: a plate that grows")
+    for one in axes:
+        one.set_xscale("log", base=2)
+        one.legend()
+    at_64 = [step_time(size, 1) / step_time(size, 64) for size in (side, 4 * side)]
+    return Picture(figure, f"A model. Strong scaling on 64 devices: {at_64[0]:.0f} times as fast for "
+                           f"{side} × {side}, {at_64[1]:.0f} times for {4 * side} × {4 * side}. Weak scaling: "
+                           f"efficiency {efficiency[0]:.2f} on one device, {efficiency[-1]:.2f} on 256.")
+
+
+draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
+
+# %% [markdown] id="scaling-why" tags=["why"]
+# Ten and a half times. The strips get thinner, and the messages stay: two of them, with rows as long as ever.
+# Of the 25.5 µs of a step they take 21.3, of which 20 are latency. More devices don't make the latency any
+# shorter, so in the end it decides.
+
+# %% [markdown] id="strips-or-squares-predict" tags=["predict"]
+# Two laws put it in a line each, for a share *s* of the work that does not shrink:
+#
+# - **Amdahl** (1967), the same work: at most 1 / (*s* + (1 − *s*) / *p*) times as fast on *p* devices. With *s* = 5%,
+#   never more than 20 times.
+# - **Gustafson** (1988), as much work as fits: *p* − *s* (*p* − 1) times the work in the same time. With
+#   *s* = 5% and 64 devices, 61 times.
+#
+# No contradiction: they answer the two questions. If you buy GPUs to finish the *same* job sooner, Amdahl's law
+# applies; if you want a finer grid or more events, it's Gustafson's. On the right
+# little is lost: each device's own work is as much as ever.
+#
+# *Predict:* strips or squares? On 64 devices the plate could be cut into 8 × 8 squares: four neighbours
+# instead of two, but shorter edges. Which sends fewer bytes?
+
+# %% id="strips-or-squares-guess"
+predict("strips-or-squares", "strips: two neighbours instead of four", "squares")
+
+# %% id="strips-or-squares"
+def edge_bytes(n, devices, squares):
+    """Bytes that a device in the middle sends in a step."""
+    side = math.isqrt(devices)
+    return 4 * 4 * (n // side) if squares else 2 * 4 * n
+
+
+print(f"{'devices':>8}{'strips':>18}{'squares':>18}")
+for p in (4, 16, 64, 256):
+    print(f"{p:8}{edge_bytes(8192, p, False):10,} bytes, 2{edge_bytes(8192, p, True):9,} bytes, 4")
+
+# %% [markdown] id="squares-why" tags=["why"]
+# On four devices as much; from there on squares send less, and their edges shrink with the root of
+# the number of devices, where those of strips stay. But they send twice as many messages, and 10 µs are the
+# time of half a megabyte here. For our plate, strips win in this model. Count both before you choose.
+
+# %% [markdown] id="streams-text"
+# ## 6. The same on one GPU: streams
+#
+# A single GPU, too, consists of parts that can work at the same time: one that copies in, one that copies out,
+# and one that computes. What you queue goes into a **stream**: within a stream, one after the other, in order;
+# between two streams, in *any* order, or at the same time. An **event** orders them: `event.record(a)` is a mark
+# in stream *a*, and what is queued in *b* after `event.wait(b)` begins when that mark is reached.
+#
+# In Numba, in three streams that take turns (CuPy has the same: `with cupy.cuda.Stream():`):
+
+# %% id="streams"
+import warnings
+
+from numba import cuda
+
+
+@cuda.jit
+def square_all(values):
+    i = cuda.grid(1)
+    if i < values.size:
+        values[i] = values[i] ** 2
+
+
+chunks = cuda.pinned_array((6, 1000), np.float64)  # only pinned memory is copied in the background
+chunks[:] = np.arange(6000).reshape(6, 1000)
+squares = cuda.pinned_array((6, 1000), np.float64)
+streams = [cuda.stream() for _ in range(3)]
+begin, end = cuda.event(), cuda.event()
+begin.record(streams[0])
+for k in range(6):
+    stream = streams[k % 3]
+    d_chunk = cuda.to_device(chunks[k], stream=stream)
+    square_all[8, 128, stream](d_chunk)
+    d_chunk.copy_to_host(squares[k], stream=stream)
+end.record(streams[5 % 3])
+cuda.synchronize()  # the host waits for all streams; before this, squares may hold anything
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    milliseconds = cuda.event_elapsed_time(begin, end)
+print("right:", np.array_equal(squares, chunks**2), f"- after {milliseconds} ms")
+print(*(warning.message for warning in heard), sep="\n")
+
+# %% [markdown] id="streams-why"
+# The virtual GPU does everything when it is called. It takes streams and events, keeps their rules, gives no
+# times (`nan`), and **its results are right even if you forget to wait**. A GPU's may be, too: in all runs but one of a thousand.
+# To be told, `import virtualgpu`, have the lines run inside `with virtualgpu.check(streams=True) as report:`, and print the report: without
+# `cuda.synchronize()` it names the copy and the line that didn't wait for it.
+#
+# To see *why*, queue the work on paper. `PaperGPU` keeps what is queued, and then does it in a random order, out of those
+# that CUDA's rules permit. Here is a pipeline with two streams, one that copies in, and one that computes:
+
+# %% id="paper"
+from gpucourse.views.paper_streams import PaperGPU, draw
+
+
+def square(values):
+    values *= values
+
+
+def hasty(gpu, chunks, results):
+    copying, working = gpu.stream(), gpu.stream()
+    buffer = gpu.buffer(chunks[0].size)
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        copying.copy_in(chunk, buffer, label=f"in {k}")
+        working.launch(square, buffer, label=f"square {k}")
+        working.copy_out(buffer, result, label=f"out {k}")
+
+
+def try_orders(pipeline, orders=100, count=4):
+    """In how many of so many orders, all of them allowed, a pipeline gives the right answer."""
+    right = 0
+    for seed in range(orders):
+        gpu = PaperGPU()
+        chunks = np.arange(2.0, 2 + 3 * count).reshape(count, 3)
+        results = np.zeros_like(chunks)
+        pipeline(gpu, chunks, results)
+        gpu.run(seed)
+        right += np.array_equal(results, chunks**2)
+    return f"right in {right} of {orders} orders"
+
+# %% [markdown] id="race-predict" tags=["predict"]
+# *Predict:* in how many of a hundred allowed orders is `hasty` right? Now wait for the copy, with an event.
+# Enough?
+
+# %% id="race-guess"
+predict("race", "in half of them; enough", "in hardly any; enough", "in hardly any; not enough")
+
+# %% id="race"
+def one_wait(gpu, chunks, results):
+    copying, working, copied = gpu.stream(), gpu.stream(), gpu.event()
+    buffer = gpu.buffer(chunks[0].size)
+    for chunk, result in zip(chunks, results, strict=True):
+        copying.copy_in(chunk, buffer)
+        copied.record(copying)
+        copied.wait(working)  # the launch waits for the copy
+        working.launch(square, buffer)
+        working.copy_out(buffer, result)
+
+
+def two_waits(gpu, chunks, results):
+    copying, working = gpu.stream(), gpu.stream()
+    copied, done = gpu.event(), gpu.event()
+    buffer = gpu.buffer(chunks[0].size)
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        done.wait(copying)  # the next copy waits until the buffer was read
+        copying.copy_in(chunk, buffer, label=f"in {k}")
+        copied.record(copying)
+        copied.wait(working)
+        working.launch(square, buffer, label=f"square {k}")
+        working.copy_out(buffer, result, label=f"out {k}")
+        done.record(working)
+
+
+for pipeline in (hasty, one_wait, two_waits):
+    print(f"{pipeline.__name__:10}", try_orders(pipeline))
+
+# %% [markdown] id="race-why" tags=["why"]
+# It's hardly ever right, and one wait isn't enough. A buffer has *two* hazards: to be read before it is filled, and to be
+# **filled again before it was read**. The second is the one that people forget. With both waits it is right in
+# every order. (In the first iteration `done` has no mark yet: such a wait waits for nothing.) And what has become of
+# the overlap?
+
+# %% id="no-overlap"
+gpu = PaperGPU()
+two_waits(gpu, np.zeros((4, 3)), np.zeros((4, 3)))
+draw(gpu, "Two streams, two waits, one buffer")
+
+# %% [markdown] id="no-overlap-why"
+# It's gone: everything waits for the one buffer, and two streams do what one would. Overlap needs room: while one
+# chunk is worked on, the next must have somewhere to arrive.
+
+# %% [markdown] id="pipeline-task"
+# ### Exercise: a pipeline
+#
+# Write `pipeline(gpu, chunks, results)` that is right in every allowed order and keeps all three engines busy:
+# `n` chunks are to be done after `n + 2` units (a copy or a launch takes one). You have memory for **three** buffers. With a stream of its
+# own for each buffer, do you need events at all?
+
+# %% id="pipeline-exercise" tags=["exercise"]
+def pipeline(gpu, chunks, results):
+    ### BEGIN SOLUTION
+    streams = [gpu.stream() for _ in range(3)]
+    buffers = [gpu.buffer(chunks[0].size) for _ in range(3)]
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        stream, buffer = streams[k % 3], buffers[k % 3]
+        stream.copy_in(chunk, buffer, label=f"in {k}")
+        stream.launch(square, buffer, label=f"square {k}")
+        stream.copy_out(buffer, result, label=f"out {k}")
+    ### END SOLUTION
+
+
+gpu = PaperGPU()
+pipeline(gpu, np.zeros((6, 3)), np.zeros((6, 3)))
+print(try_orders(pipeline))
+draw(gpu, "Your pipeline")
+
+# %% id="pipeline-check"
+check("pipeline", pipeline)
+
+# %% [markdown] id="pipeline-why"
+# Three streams, three buffers, no event: the order within each stream keeps a buffer's copies and launches
+# apart. It is the pattern of the Numba cell above. (That one lets Numba make a buffer for each chunk. In real work,
+# make three before the loop: on a GPU, allocating memory may wait for everything else.) On a real GPU the units
+# are not alike: where copies take longer than kernels, nothing hides them, and the answer is to copy less.
+#
+# Two more rules of order: the **default stream**, which you use when you name none, waits for all other
+# streams and makes them wait, except for those that were made `non_blocking`; and JAX orders everything by what
+# depends on what, and has no streams to forget.
+
+# %% [markdown] id="dask-text"
+# ## 7. Workers and tasks: Dask
+#
+# Not all work is one array. A thousand files, each to be read and filled into a histogram, are a thousand
+# **tasks**. [Dask](https://docs.dask.org) hands tasks to *workers*: processes, each with a GPU of its own if
+# there are several (`dask_cuda.LocalCUDACluster()` starts one for each). Here are two on your CPU, which take
+# some seconds to start.
+
+# %% id="dask"
+from distributed import Client, LocalCluster
+
+cluster = LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="500 MiB",
+                       dashboard_address=":0", silence_logs="CRITICAL")
+client = Client(cluster)
+print(f"{len(client.scheduler_info()['workers'])} workers, in processes of their own:",
+      len({os.getpid(), *client.run(os.getpid).values()}) == 3)
+
+# %% [markdown] id="dask-predict" tags=["predict"]
+# Eight parts of 250,000 masses each are made *on the workers*, and there filled into histograms, which are
+# added in pairs until one is left. *Predict:* how many bytes reach you? How many if you gathered the
+# masses and filled the histogram yourself?
+
+# %% id="dask-histogram-guess"
+predict("dask-histogram", "16 MB, and 16 MB", "about a kB, and 16 MB", "about 8 kB, and 16 MB")
+
+# %% id="dask-histogram"
+def make_masses(seed):
+    return np.random.default_rng(seed).normal(91.2, 3.0, 250_000)
+
+
+def fill(masses):
+    return np.histogram(masses, 120, (60, 120))[0]
+
+
+def add(left, right):
+    return left + right
+
+
+def received(result):
+    return sum(part.nbytes for part in result) if isinstance(result, list) else result.nbytes
+
+
+parts = client.map(make_masses, range(8))  # futures: names of results that stay where they are
+level = client.map(fill, parts)
+while len(level) > 1:
+    level = [client.submit(add, *pair) for pair in zip(level[::2], level[1::2], strict=True)]
+counts, masses = level[0].result(), client.gather(parts)
+print(f"the histogram: {received(counts):10,} bytes to you; the masses: {received(masses):,}")
+print("the same:", np.array_equal(counts, fill(np.concatenate(masses))))
+
+# %% [markdown] id="dask-why" tags=["why"]
+# A thousand bytes instead of sixteen million. **Move the work to the data**, and bring back what is small. (The
+# scheduler tries to: it runs `fill` where its part lies.)
+
+# %% [markdown] id="dask-closure-predict" tags=["predict"]
+# *Predict:* and the other direction? Here a function needs a table of 16 MB, and simply uses it.
+
+# %% id="dask-closure-guess"
+predict("dask-closure",
+        "the workers know it: it's a global",
+        "it travels inside the task, each time",
+        "it travels once")
+
+# %% id="dask-closure"
+table = np.random.default_rng(1).normal(size=2_000_000)
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    client.submit(lambda k: table[k], 7).result()
+print(str(heard[0].message).split("\n")[0])
+there = client.scatter(table, broadcast=True)  # once to each worker
+print("from the scattered table:", client.submit(lambda table, k: table[k], there, 7).result() == table[7])
+client.close()
+cluster.close()
+
+# %% [markdown] id="dask-closure-why" tags=["why"]
+# The table travelled *inside the task*, and would do so with every other task. The warning is worth a search for
+# the variable. `scatter` sends it once, and tasks name it.
+
+# %% [markdown] id="dask-closure-then"
+# With GPUs the rules are the same, and each byte costs more: between workers, an array of CuPy's goes over the host
+# unless the cluster speaks UCX (`protocol="ucx"`, with the package `distributed-ucxx`), which uses NVLink where
+# there is one. And *a worker is a process*: what it makes on its GPU, no other process can reach by itself.
+
+# %% [markdown] id="mpi-text"
+# ## 8. Many computers: MPI
+#
+# In computing centres there is MPI: the same program starts *p* times, as *ranks* 0 to *p* − 1, and they
+# send each other messages. One rank for each GPU. This is not run here; it needs an MPI library and
+# `mpirun -n 8 python heat.py`.
+#
+# **mpi4py** takes CuPy arrays, where the MPI library is "CUDA-aware", straight from GPU to GPU. MPI knows
+# nothing of streams, so the GPU has to be done first:
+#
+# ```python
+# from mpi4py import MPI
+# import cupy
+#
+# ranks = MPI.COMM_WORLD
+# mine = cupy.full((64, 512), float(ranks.rank))
+# local, total = mine.sum(), cupy.empty(())
+# above, below = cupy.zeros(512), cupy.zeros(512)
+# cupy.cuda.get_current_stream().synchronize()   # MPI must not touch what the GPU has yet to write
+# ranks.Allreduce(local, total, op=MPI.SUM)      # psum
+# up, down = ranks.rank - 1 if ranks.rank else MPI.PROC_NULL, (ranks.rank + 1) % ranks.size or MPI.PROC_NULL
+# ranks.Sendrecv(mine[-1], dest=down, recvbuf=above, source=up)    # ppermute, downwards
+# ranks.Sendrecv(mine[0], dest=up, recvbuf=below, source=down)     # and upwards
+# ```
+#
+# **mpi4jax** has the same calls as functions that `jax.jit` compiles: `mpi4jax.allreduce(x, op=MPI.SUM)` and
+# `mpi4jax.sendrecv(mine[-1], above, source=up, dest=down)` return the result, for JAX's arrays cannot be
+# written to. (Older programs hand a *token* from call to call to keep them in order; today JAX does that by
+# itself.) And **JAX itself** goes beyond one computer: each process calls `jax.distributed.initialize()`, and then
+# `jax.devices()` lists the GPUs of all; meshes, `shard_map` and all of this lecture stay as they are, and NVIDIA's
+# NCCL carries the messages.
+#
+# | | you write | who sends | for |
+# |---|---|---|---|
+# | sharded arrays and `jit` | the whole array | XLA | regular arrays, several GPUs, first try |
+# | `shard_map` | one device's part | you | where XLA sends too much |
+# | streams, one process, several GPUs | all of it, `with cuda.gpus[k]:` | you | pipelines; two or three GPUs |
+# | Dask | tasks | the scheduler | many files, tables, uneven work |
+# | MPI | one rank | you | whole computing centres, codes that are there already |
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A mesh, a partition spec and an array: that is a sharded array. XLA adds the messages, and the compiled
+#   program shows them: look for an all-gather.
+# - In `shard_map` you write one device's part; `psum` and `ppermute` send; a stencil needs its
+#   neighbours' edge, the halo.
+# - Fixed work stops gaining where what does not shrink takes over (Amdahl); growing work keeps the
+#   devices busy (Gustafson). Edges grow more slowly than what they enclose.
+# - Within a stream work keeps its order; between streams only an event, or a wait, orders anything. A buffer
+#   must not be read before it is filled, nor filled before it was read.
+# - Move the work to the data, and send what is small.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - JAX: [sharded arrays](https://docs.jax.dev/en/latest/201/sharding.html),
+#   [shard_map](https://docs.jax.dev/en/latest/notebooks/shard_map.html), and
+#   [several processes](https://docs.jax.dev/en/latest/multi_process.html).
+# - NVIDIA's programming guide on
+#   [asynchronous execution](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/asynchronous-execution.html):
+#   streams, events, and the default stream's rules.
+# - [Numba-CUDA: streams and events](https://nvidia.github.io/numba-cuda/reference/host.html),
+#   [CuPy: streams](https://docs.cupy.dev/en/stable/user_guide/basic.html).
+# - Dask: [distributed](https://distributed.dask.org), and [Dask-CUDA](https://docs.rapids.ai/api/dask-cuda/stable/).
+# - [mpi4py](https://mpi4py.readthedocs.io) on GPU-aware MPI, [mpi4jax](https://mpi4jax.readthedocs.io).
+# - G. M. Amdahl, *Validity of the single processor approach* (1967), three pages; J. L. Gustafson,
+#   *Reevaluating Amdahl's law* (1988), two.
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 70 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-13 | the question and section 1, with `cut`; let people place a plate on a 2 × 4 mesh on the board |
+# | 13-24 | section 2: vote on every line of the table before the cell runs |
+# | 24-39 | sections 3 and 4; `spread` alone, `halo` in pairs |
+# | 39-49 | section 5; `step-time`, and the plot |
+# | 49-62 | section 6; `pipeline` in threes, one for each engine |
+# | 62-70 | sections 7 and 8, shown |
+#
+# *Ten minutes late:* leave out the matrix product and section 7.
+#
+# *Where people stall.* JAX was imported before the flag: one device, and the mesh is refused; restart. In
+# `spread`, the mean of eight standard deviations looks reasonable and is too small. In `halo`, the pairs of
+# `ppermute` are (from, to), and the last row is the one that goes *down*. In `pipeline`, a buffer for each
+# chunk overlaps nicely, and is more memory than there is.
+#
+# *What someone always asks.* "Is `pmap` gone?" It is kept for old programs; sharding and `shard_map` took its
+# place, and `xmap` is gone. "Do eight CPU devices make it faster?" No: they share the same cores. "How do I
+# choose a GPU?" `with jax.default_device(…)`, `with cuda.gpus[1]:`, `with cupy.cuda.Device(1):`, or
+# `CUDA_VISIBLE_DEVICES=1` for the whole process. "Does PyTorch do this?" Yes, under other names:
+# `DistributedDataParallel`, `DTensor`.
+#
+# *What goes wrong.* The workers of section 7 are processes: a cell that is interrupted leaves them behind until
+# the kernel ends.

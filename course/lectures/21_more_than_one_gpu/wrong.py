@@ -1,0 +1,392 @@
+"""Wrong answers to the exercises of "More than one GPU", with what the check must say of each.
+
+Those that need eight devices are tried in a process that has them (see ``lecture_cells``).
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from wrong_answers import collection, swap
+
+WRONG, wrong = collection("21_more_than_one_gpu")
+
+# --- cut ----------------------------------------------------------------------------------------
+
+wrong("cut", "each device has .*in which place of the spec", "always along the rows")(
+    swap("P(*[None] * axis, mesh.axis_names[0])", "P(mesh.axis_names[0])"))
+wrong("cut", "is not found in mesh", "the name of the example")(
+    swap("P(*[None] * axis, mesh.axis_names[0])", 'P(*[None] * axis, "rows")'))
+wrong("cut", "each device has", "all of it on each")(
+    swap("P(*[None] * axis, mesh.axis_names[0])", "P()"))
+wrong("cut", "lies on 8 devices", "the mesh of the example")(
+    swap("NamedSharding(mesh, spec)",
+         "NamedSharding(jax.make_mesh((8,), (spec[-1],), axis_types=(AxisType.Auto,)), spec)"))
+
+
+@wrong("cut", "is an ndarray, not an array of JAX")
+def on_the_host(array, mesh, axis):
+    return np.concatenate(np.array_split(array, mesh.size, axis), axis)
+
+
+@wrong("cut", "lies on 1 device")
+def on_one_device(array, mesh, axis):
+    return jnp.asarray(array)
+
+
+@wrong("cut", "the array has changed")
+def turned_over(array, mesh, axis):
+    rows = jax.device_put(np.moveaxis(array, axis, 0), NamedSharding(mesh, P(*mesh.axis_names)))
+    return rows if axis else rows[::-1]
+
+
+@wrong("cut", "the array has changed")
+def as_float32(array, mesh, axis):
+    spec = P(*[None] * axis, mesh.axis_names[0])
+    return jax.device_put(array.astype(np.float32), NamedSharding(mesh, spec))
+
+
+# --- spread -------------------------------------------------------------------------------------
+
+
+@wrong("spread", "leaves out how far the strips' means lie apart")
+def mean_of_spreads(mine):
+    return jax.lax.pmean(mine.mean(), "rows"), jax.lax.pmean(mine.std(), "rows")
+
+
+@wrong("spread", "which require replication.*makes it the same everywhere")
+def own_strip_only(mine):
+    return mine.mean(), mine.std()
+
+
+@wrong("spread", "how many there are on .all. devices")
+def divides_by_its_own_count(mine):
+    mean = jax.lax.psum(mine.sum(), "rows") / mine.size
+    return mean, jnp.sqrt(jax.lax.psum(((mine - mean) ** 2).sum(), "rows") / mine.size)
+
+
+@wrong("spread", "is it the root")
+def variance(mine):
+    mean = jax.lax.pmean(mine.mean(), "rows")
+    return mean, jax.lax.pmean(((mine - mean) ** 2).mean(), "rows")
+
+
+@wrong("spread", "only sums need to travel")
+def gathers_all(mine):
+    everything = jax.lax.all_gather(mine, "rows")
+    return (
+        jax.lax.pmean(everything.mean(), "rows"),
+        jax.lax.pmean(everything.std(), "rows"),
+    )
+
+
+@wrong("spread", 'one axis, and its name is "rows"')
+def wrong_axis(mine):
+    mean = jax.lax.pmean(mine.mean(), "x")
+    return mean, jnp.sqrt(jax.lax.pmean(((mine - mean) ** 2).mean(), "x"))
+
+
+@wrong("spread", "how many there are on .all. devices")
+def thirty_numbers_on_each(mine):
+    count = jax.lax.psum(30.0, "rows")
+    mean = jax.lax.psum(mine.sum(), "rows") / count
+    return mean, jnp.sqrt(jax.lax.psum(((mine - mean) ** 2).sum(), "rows") / count)
+
+
+@wrong("spread", "it sends in a loop, and each turn sends again")
+def number_by_number(mine):
+    def total(values):
+        start = jax.lax.psum(0.0 * values.sum(), "rows")
+        return jax.lax.fori_loop(
+            0, values.size, lambda k, known: known + jax.lax.psum(values.ravel()[k], "rows"), start)
+
+    count = jax.lax.psum(mine.size, "rows")
+    mean = total(mine) / count
+    return mean, jnp.sqrt(total((mine - mean) ** 2) / count)
+
+
+# --- halo ---------------------------------------------------------------------------------------
+
+
+def stepper(down, up, last=slice(-1, None), first=slice(None, 1)):
+    """A step whose rows travel along these pairs, functions of the number of devices."""
+
+    def step(mine):
+        count = jax.lax.axis_size("rows")
+        above = jax.lax.ppermute(mine[last], "rows", down(count))
+        below = jax.lax.ppermute(mine[first], "rows", up(count))
+        return flow(jnp.pad(jnp.concatenate([above, mine, below]), ((0, 0), (1, 1))))
+
+    return step
+
+
+def flow(padded):
+    middle = padded[1:-1, 1:-1]
+    around = padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:]
+    return middle + 0.2 * (around - 4 * middle)
+
+
+def forward(count):
+    return [(k, k + 1) for k in range(count - 1)]
+
+
+def backward(count):
+    return [(k + 1, k) for k in range(count - 1)]
+
+
+def ring(count):
+    return [(k, (k + 1) % count) for k in range(count)]
+
+
+def ring_back(count):
+    return [((k + 1) % count, k) for k in range(count)]
+
+
+wrong("halo", "the first and the last are no neighbours", "a ring")(stepper(ring, ring_back))
+wrong("halo", "from which device|did not come", "to and from swapped")(stepper(backward, forward))
+wrong("halo", "which of its rows|did not come", "first and last row swapped")(
+    stepper(forward, backward, slice(None, 1), slice(-1, None))
+)
+wrong("halo", "neighbour on the other device did not come", "downwards only")(
+    stepper(forward, lambda count: [])
+)
+
+
+@wrong("halo", "neighbour on the other device did not come")
+def no_halo(mine):
+    return flow(jnp.pad(mine, 1))
+
+
+@wrong("halo", "a neighbour needs one row, not a strip")
+def sends_strips(mine):
+    count = jax.lax.axis_size("rows")
+    above = jax.lax.ppermute(mine, "rows", forward(count))[-1:]
+    below = jax.lax.ppermute(mine, "rows", backward(count))[:1]
+    # What keeps XLA from sending only the rows that are used.
+    above = above + 0 * jax.lax.ppermute(mine, "rows", forward(count)).sum()
+    return flow(jnp.pad(jnp.concatenate([above, mine, below]), ((0, 0), (1, 1))))
+
+
+@wrong("halo", "a neighbour needs one row, not a strip")
+def gathers_the_plate(mine):
+    count, k = jax.lax.axis_size("rows"), jax.lax.axis_index("rows")
+    everything = jax.lax.all_gather(mine, "rows", tiled=True)
+    tall = jnp.pad(everything, 1)
+    return jax.lax.dynamic_slice_in_dim(flow(tall), k * mine.shape[0], mine.shape[0]) + 0 * count
+
+
+@wrong("halo", "has the shape")
+def keeps_the_halo(mine):
+    count = jax.lax.axis_size("rows")
+    above = jax.lax.ppermute(mine[-1:], "rows", forward(count))
+    below = jax.lax.ppermute(mine[:1], "rows", backward(count))
+    return flow(jnp.pad(jnp.concatenate([above, mine, below]), 1))
+
+
+wrong("halo", "is wrong: row|incompatible|shape", "strips of four rows")(
+    stepper(forward, backward, slice(3, 4)))
+
+
+@wrong("halo", "is wrong: row")
+def no_frost(mine):
+    count = jax.lax.axis_size("rows")
+    above = jax.lax.ppermute(mine[-1:], "rows", forward(count))
+    below = jax.lax.ppermute(mine[:1], "rows", backward(count))
+    warm = jnp.maximum(jnp.concatenate([above, mine, below]), 0).at[1:-1].set(mine)
+    return flow(jnp.pad(warm, ((0, 0), (1, 1))))
+
+
+@wrong("halo", "it sends in a loop, and each turn sends again.*not a strip")
+def sends_strips_row_by_row(mine):
+    count = jax.lax.axis_size("rows")
+
+    def send(k, come):
+        above, below = come
+        return (above.at[k].set(jax.lax.ppermute(mine[k], "rows", forward(count))),
+                below.at[k].set(jax.lax.ppermute(mine[k], "rows", backward(count))))
+
+    above, below = jax.lax.fori_loop(0, mine.shape[0], send, (0 * mine, 0 * mine))
+    return flow(jnp.pad(jnp.concatenate([above[-1:], mine, below[:1]]), ((0, 0), (1, 1))))
+
+
+# --- step-time ----------------------------------------------------------------------------------
+
+
+@wrong("step-time", "a single device sends nothing")
+def one_device_talks(n, devices, memory, link, latency):
+    return 8 * n * math.ceil(n / devices) / memory + 2 * (latency + 4 * n / link)
+
+
+@wrong("step-time", "the longest strip")
+def parts_of_rows(n, devices, memory, link, latency):
+    return 8 * n * n / devices / memory + min(devices - 1, 2) * (latency + 4 * n / link)
+
+
+@wrong("step-time", "2 neighbours: each costs the latency")
+def one_message(n, devices, memory, link, latency):
+    return 8 * n * math.ceil(n / devices) / memory + (devices > 1) * (latency + 4 * n / link)
+
+
+@wrong("step-time", "all pairs of neighbours talk at the same time")
+def one_seam_after_the_other(n, devices, memory, link, latency):
+    return 8 * n * math.ceil(n / devices) / memory + (devices - 1) * (latency + 4 * n / link)
+
+
+@wrong("step-time", "each costs the latency")
+def no_latency(n, devices, memory, link, latency):
+    return 8 * n * math.ceil(n / devices) / memory + min(devices - 1, 2) * 4 * n / link
+
+
+@wrong("step-time", "each costs the latency|longest strip")
+def rounds_down(n, devices, memory, link, latency):
+    return 8 * n * (n // devices) / memory + min(devices - 1, 2) * (latency + 4 * n / link)
+
+
+@wrong("step-time", "the step takes .*it should be")
+def few_devices_alone(n, devices, memory, link, latency):
+    rows = {1: n, 2: n / 2, 3: math.ceil(n / 3), 4: n / 4, 64: math.ceil(n / 64)}.get(devices, n)
+    return 8 * n * rows / memory + min(devices - 1, 2) * (latency + 4 * n / link)
+
+
+# --- pipeline -----------------------------------------------------------------------------------
+
+
+def square(values):
+    values *= values
+
+
+def lanes(streams=3, buffers=3, launch=True, wait=False, host_waits=False):
+    """A pipeline with so many streams and buffers that take turns."""
+
+    def pipeline(gpu, chunks, results):
+        queues = [gpu.stream() for _ in range(streams)]
+        places = [gpu.buffer(chunks[0].size) for _ in range(buffers or len(chunks))]
+        for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+            stream, place = queues[k % streams], places[k % len(places)]
+            stream.copy_in(chunk, place, label=f"in {k}")
+            if launch:
+                stream.launch(square, place, label=f"square {k}")
+            stream.copy_out(place, result, label=f"out {k}")
+            if host_waits:
+                gpu.synchronize()
+
+    return pipeline
+
+
+wrong("pipeline", "6 chunks are done after 18 units; 8 are enough", "one stream")(lanes(1, 1))
+wrong("pipeline", "chunks are done after .* are enough", "two streams")(lanes(2, 2))
+wrong("pipeline", "filled again before it was", "three streams, one buffer")(lanes(3, 1))
+wrong("pipeline", "memory for three", "a buffer for each chunk")(lanes(3, 0))
+wrong("pipeline", "result 0 is .*, not", "no launch")(lanes(launch=False))
+wrong("pipeline", "chunks are done after", "the host waits each time")(lanes(host_waits=True))
+
+
+@wrong("pipeline", "read before it is filled")
+def a_stream_for_each_engine(gpu, chunks, results):
+    arriving, working, leaving = (gpu.stream() for _ in range(3))
+    buffers = [gpu.buffer(chunks[0].size) for _ in range(3)]
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        arriving.copy_in(chunk, buffers[k % 3], label=f"in {k}")
+        working.launch(square, buffers[k % 3], label=f"square {k}")
+        leaving.copy_out(buffers[k % 3], result, label=f"out {k}")
+
+
+@wrong("pipeline", "filled again before it was")
+def forgets_that_buffers_are_used_again(gpu, chunks, results):
+    arriving, working, leaving = (gpu.stream() for _ in range(3))
+    arrived, done = gpu.event(), gpu.event()
+    buffers = [gpu.buffer(chunks[0].size) for _ in range(3)]
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        arriving.copy_in(chunk, buffers[k % 3], label=f"in {k}")
+        arrived.record(arriving)
+        arrived.wait(working)
+        working.launch(square, buffers[k % 3], label=f"square {k}")
+        done.record(working)
+        done.wait(leaving)
+        leaving.copy_out(buffers[k % 3], result, label=f"out {k}")
+
+
+@wrong("pipeline", "0 are copied in")
+def computes_on_the_host(gpu, chunks, results):
+    np.square(chunks, out=results)
+
+
+def squares_on_the_host(gpu, chunks, results):
+    streams = [gpu.stream() for _ in range(3)]
+    buffers = [gpu.buffer(chunks[0].size) for _ in range(3)]
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        streams[k % 3].copy_in(chunk**2, buffers[k % 3], label=f"in {k}")
+        streams[k % 3].launch(unchanged, buffers[k % 3], label=f"nothing {k}")
+        streams[k % 3].copy_out(buffers[k % 3], result, label=f"out {k}")
+
+
+def unchanged(buffer):
+    pass
+
+
+wrong("pipeline", "in an order that is allowed, result", "squares on the host")(squares_on_the_host)
+
+
+@wrong("pipeline", "with room for 6: there is memory for three")
+def in_one_buffer_for_all(gpu, chunks, results):
+    streams, places = [gpu.stream() for _ in range(3)], gpu.buffer(chunks.size).reshape(chunks.shape)
+    for k, (chunk, place, result) in enumerate(zip(chunks, places, results, strict=True)):
+        streams[k % 3].copy_in(chunk, place)
+        streams[k % 3].launch(square, place)
+        streams[k % 3].copy_out(place, result)
+
+
+@wrong("pipeline", r"copy_in needs memory of the device there: gpu.buffer")
+def in_memory_of_the_host(gpu, chunks, results):
+    streams = [gpu.stream() for _ in range(3)]
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        place = np.empty_like(chunk)
+        streams[k % 3].copy_in(chunk, place)
+        streams[k % 3].launch(square, place)
+        streams[k % 3].copy_out(place, result)
+
+
+def by_launches(kernel):
+    """A pipeline whose launches are handed a buffer, the host's chunk and the host's result."""
+
+    def pipeline(gpu, chunks, results):
+        streams = [gpu.stream() for _ in range(3)]
+        places = [gpu.buffer(chunks[0].size) for _ in range(3)]
+        gone = np.empty_like(chunks[0])
+        for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+            streams[k % 3].copy_in(chunk, places[k % 3])
+            streams[k % 3].launch(kernel, places[k % 3], chunk, result)
+            streams[k % 3].copy_out(places[k % 3], result if kernel is reads_the_host_s else gone)
+
+    return pipeline
+
+
+def reads_the_host_s(place, chunk, result):
+    place[:] = chunk**2
+
+
+def writes_the_host_s(place, chunk, result):
+    result[:] = place**2
+    place[:] = 0
+
+
+wrong("pipeline", "result 0 is garbage.*are the host's", "a kernel reads the host's chunk")(
+    by_launches(reads_the_host_s))
+wrong("pipeline", "result 0 is .*are the host's", "a kernel writes the host's results")(
+    by_launches(writes_the_host_s))
+
+
+@wrong("pipeline", "broadcast|shape")
+def buffers_of_three(gpu, chunks, results):
+    streams, places = [gpu.stream() for _ in range(3)], [gpu.buffer(3) for _ in range(3)]
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        streams[k % 3].copy_in(chunk, places[k % 3])
+        streams[k % 3].launch(square, places[k % 3])
+        streams[k % 3].copy_out(places[k % 3], result)

@@ -1,0 +1,611 @@
+# %% [markdown] id="the-question-asked"
+# ## Do you have to think in threads?
+#
+# 1,000 tracks have crossed a detector, with 64 readings each (random numbers with a fixed seed).
+# First, every reading loses its pedestal, what the detector shows when nothing is there: one
+# subtraction each. Run the cell: it's written twice.
+
+# %% id="the-question"
+# %load_ext gpucourse
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gpucourse import lesson
+from gpucourse.views.picture import COLOURS, PALE, Picture, canvas
+from jax.experimental import pallas as pl
+from numba import cuda
+
+check, hint, predict = lesson("22_blocks")
+
+READINGS, KINDS = 64, 10
+random = np.random.default_rng(16)
+readings = random.normal(5, 2, (1000, READINGS)).astype(np.float32)
+pedestals = np.tile(random.normal(1, 0.2, READINGS).astype(np.float32), 1000)
+weights = random.normal(0, 1, (READINGS, KINDS)).astype(np.float32)
+
+
+@cuda.jit
+def subtract_thread(x, pedestal, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = x[i] - pedestal[i]
+
+
+def subtract_block(x_ref, pedestal_ref, out_ref):
+    out_ref[...] = x_ref[...] - pedestal_ref[...]
+
+
+raw = readings.ravel()
+d_result = cuda.device_array(raw.size, np.float32)
+subtract_thread[250, 256](cuda.to_device(raw), cuda.to_device(pedestals), d_result)
+by_threads = d_result.copy_to_host()
+
+block = pl.BlockSpec((256,), lambda i: (i,))  # 256 elements; program i has block i
+subtract = pl.pallas_call(
+    subtract_block, grid=(250,), in_specs=[block, block], out_specs=block,
+    out_shape=jax.ShapeDtypeStruct(raw.shape, jnp.float32),
+    interpret=True,  # as JAX operations, on any device
+)
+print("the same to the bit:", np.array_equal(subtract(raw, pedestals), by_threads))
+
+# %% [markdown] id="the-question-stands"
+# The second one is **Pallas**, JAX's language for kernels. It has no index, no guard, no thread. Its kernel is written for a
+# whole *block* of 256 elements, and which block that is stands beside it. **How far does one get without threads: to a sum? To
+# a product of matrices? And what does a GPU gain?**
+
+# %% [markdown] id="programs-text"
+# ## 1. A block for each program
+#
+# `grid=(250,)` asks for 250 **programs**. A `BlockSpec` has the shape of a block and an *index map*: from a program's number to
+# the number of its block, counted in blocks, not in elements. The kernel gets **references** to its blocks: `x_ref[...]` reads,
+# `out_ref[...] = …` writes.
+
+# %% [markdown] id="edge-predict" tags=["predict"]
+# 64,000 is a multiple of 256. Most numbers aren't. Let each program add up its block: of 1,000 values, in four blocks of 256.
+# *Predict:* what does the last program find, which has only 232 values?
+
+# %% id="edge-guess"
+predict("edge",
+        "the sum of 232 values: Pallas cuts the block",
+        "nan: whatever stands beyond the end",
+        "an error: the block doesn't fit")
+
+# %% id="edge"
+def careless_sum(x_ref, sum_ref):
+    sum_ref[...] = x_ref[...].sum(keepdims=True)
+
+
+def block_sums(kernel, values, block=256):
+    """The sum of each block, by a kernel for one block."""
+    return pl.pallas_call(
+        kernel, grid=(pl.cdiv(values.size, block),),
+        in_specs=[pl.BlockSpec((block,), lambda i: (i,))], out_specs=pl.BlockSpec((1,), lambda i: (i,)),
+        out_shape=jax.ShapeDtypeStruct((pl.cdiv(values.size, block),), jnp.float32), interpret=True)(values)
+
+
+print(block_sums(careless_sum, raw[:1000]))
+
+# %% [markdown] id="edge-why" tags=["why"]
+# `nan`. All blocks have the same shape, so the last one reaches beyond the end. *Written* there is nothing; a subtraction needs no
+# more of a guard. What is *read* there is unspecified: `nan` here, so that you notice, and on a GPU whatever is there. As soon
+# as elements of a block meet, you need a **mask**.
+
+# %% [markdown] id="edge-task"
+# ### Exercise: sum with a mask
+#
+# Write `masked_sum(x_ref, sum_ref, *, n)`: the sum of those elements of a block that are among the first `n` values of all.
+# `pl.program_id(0)` is the program's number, `x_ref.shape` the block's shape.
+
+# %% id="edge-exercise" tags=["exercise"]
+def masked_sum(x_ref, sum_ref, *, n):
+    ### BEGIN SOLUTION
+    size = x_ref.shape[0]
+    place = pl.program_id(0) * size + jnp.arange(size)
+    ### END SOLUTION
+    values = x_ref[...]
+    ### BEGIN SOLUTION
+    values = jnp.where(place < n, values, 0.0)
+    ### END SOLUTION
+    sum_ref[...] = values.sum(keepdims=True)
+
+
+print(block_sums(partial(masked_sum, n=1000), raw[:1000]))
+
+# %% id="edge-check"
+check("masked-sum", masked_sum)
+
+# %% [markdown] id="edge-then"
+# Look at what isn't in your sum: no tree, no shared memory, no barrier, no `half` rounded up. `.sum()` of a block is *one* operation,
+# and how the threads share it out is the compiler's business.
+#
+# One thing interpret mode won't tell you. It runs the programs one after the other, so a kernel in which all of them add to *one*
+# output block comes out right. On a TPU it would too: there the grid goes in order. On a GPU programs run at the same time, and it's
+# a race. So **give each program an output block of its own.**
+
+# %% [markdown] id="traced-predict" tags=["predict"]
+# The cells above had 250 programs of 256 elements. *Predict:* how often does a kernel's Python text run?
+
+# %% id="traced-guess"
+predict("traced", "250 times, once for each program", "64,000 times", "once")
+
+# %% id="traced"
+times_run = 0
+
+
+def counting_block(x_ref, out_ref):
+    global times_run
+    times_run += 1
+    out_ref[...] = x_ref[...] + 1
+
+
+pl.pallas_call(counting_block, grid=(250,), in_specs=[block], out_specs=block,
+               out_shape=jax.ShapeDtypeStruct(raw.shape, jnp.float32), interpret=True)(raw)
+print("the text ran", times_run, "time(s)")
+
+# %% [markdown] id="traced-why" tags=["why"]
+# Once: it's traced, like everything in JAX, and what was traced is run 250 times. With `interpret=True` it becomes an ordinary JAX
+# program: slow, and right on any machine, so you can develop and test without a GPU. For a GPU you leave that out.
+
+# %% [markdown] id="softmax-text"
+# ## 2. Softmax: a row for each program, or eight
+#
+# A small classifier gives each track ten scores, one for each kind of particle. They become ten probabilities: the exponentials, divided by their sum. Scores of 100 have exponentials beyond `float32`, so one
+# first takes the largest off: it cancels. By threads that is two trees with their barriers, one for the maximum and one for the
+# sum. In blocks it's arithmetic on a table.
+#
+# A GPU's block compilers like sides that are powers of two. So take blocks of 8 rows and 16 columns for our ten kinds. First,
+# wrongly:
+
+# %% id="index-map" raises="ValueError"
+def unchanged(scores_ref, out_ref):
+    out_ref[...] = scores_ref[...]
+
+
+rows = pl.BlockSpec((8, 16), lambda i: (i,))
+pl.pallas_call(unchanged, grid=(125,), in_specs=[rows], out_specs=rows,
+               out_shape=jax.ShapeDtypeStruct((1000, KINDS), jnp.float32), interpret=True)(readings[:, :KINDS])
+
+# %% [markdown] id="index-map-why"
+# The message counts: the block has two axes, and the index map gave one number. A table's block needs two, and there is only one block
+# in a row: `lambda i: (i, 0)`. Index maps are where block programs go wrong, as guards are where thread programs do. They're
+# plain functions: call them, print what they give.
+
+# %% [markdown] id="softmax-task"
+# ### Exercise: softmax
+#
+# Write `softmax_block(scores_ref, out_ref, *, kinds)`. Only the first `kinds` columns of the block exist. Each row sums to 1.
+
+# %% id="softmax-exercise" tags=["exercise"]
+def softmax_block(scores_ref, out_ref, *, kinds):
+    result = jnp.zeros(scores_ref.shape, jnp.float32)
+    ### BEGIN SOLUTION
+    exists = jnp.arange(scores_ref.shape[1]) < kinds
+    scores = jnp.where(exists, scores_ref[...], -jnp.inf)
+    powers = jnp.exp(scores - scores.max(axis=1, keepdims=True))
+    result = powers / powers.sum(axis=1, keepdims=True)
+    ### END SOLUTION
+    out_ref[...] = result
+
+
+rows = pl.BlockSpec((8, 16), lambda i: (i, 0))
+softmax = pl.pallas_call(
+    partial(softmax_block, kinds=KINDS), grid=(125,), in_specs=[rows], out_specs=rows,
+    out_shape=jax.ShapeDtypeStruct((1000, KINDS), jnp.float32), interpret=True)
+
+# %% id="softmax-check"
+check("softmax", softmax_block)
+
+# %% [markdown] id="traffic-predict" tags=["predict"]
+# ## 3. A product by tiles
+#
+# Scores are a product, readings times weights. In "Numba CUDA" you multiplied matrices through tiles in shared memory, with two
+# barriers for each pair of tiles. Here a program makes one *tile* of the result: it needs a strip of rows of A, a strip of columns
+# of B, and walks along both.
+#
+# *Predict:* A and B have 1,024 rows and columns. If tiles grow from 16 × 16 to 64 × 64, what becomes of the bytes that all programs
+# read together?
+
+# %% id="traffic-guess"
+predict("traffic", "they stay the same: each program reads more", "a quarter", "a sixteenth")
+
+# %% id="traffic"
+def product_specs(n, k, m, tile):
+    """(grid, the blocks of A, B and the result) for tiles of one size."""
+    grid = (pl.cdiv(n, tile), pl.cdiv(m, tile))
+    return grid, [pl.BlockSpec((tile, k), lambda i, j: (i, 0)),
+                  pl.BlockSpec((k, tile), lambda i, j: (0, j)),
+                  pl.BlockSpec((tile, tile), lambda i, j: (i, j))]
+
+
+for tile in (1, 16, 64):
+    (down, across), (a, b, _) = product_specs(1024, 1024, 1024, tile)
+    read = 4 * sum(int(np.prod(spec.block_shape)) for spec in (a, b))  # bytes of float32
+    print(f"tiles of {tile:2}: {down * across:9,} programs read {read:9,} bytes each, "
+          f"{down * across * read / 1e6:7,.0f} MB in all")
+
+# %% id="strips"
+grid, specs = product_specs(96, 64, 80, 16)
+figure, axes = canvas(8.5, 2.8, columns=3)
+here = (2, 3)
+for one, spec, name, shape in zip(axes, specs, "ABC", ((96, 64), (64, 80), (96, 80)), strict=True):
+    side = spec.block_shape
+    y, x = (k * s for k, s in zip(spec.index_map(*here), side, strict=True))
+    one.imshow(np.ones(shape), cmap="Greys", vmin=0, vmax=9, extent=(0, shape[1], shape[0], 0))
+    one.fill_between([x, x + side[1]], y, y + side[0], color=COLOURS[1 if name == "C" else 0])
+    one.set(xticks=range(0, shape[1] + 1, 16), yticks=range(0, shape[0] + 1, 16), title=name,
+            xlim=(0, 80), ylim=(96, 0), xlabel="column", ylabel="row")  # one scale for all three
+    one.grid(color=PALE)
+Picture(figure, f"Three matrices, and what program {here} of the grid {grid} has of them by its index maps: of A "
+                "rows 32 to 48 in full width, of B columns 48 to 64 in full height, of C the one tile where they cross.")
+
+# %% [markdown] id="traffic-why" tags=["why"]
+# A quarter. A tile with four times the side makes 16 times as many results of 4 times as much input. That's all that tiling is for,
+# in threads and in blocks: an element that is fetched once and used `tile` times. Why not one tile of 1,024? It has to fit
+# into what a multiprocessor has of its own: up to 227 KB of shared memory on an H100, and a strip of 64 × 1,024 takes 262. So
+# a program doesn't read its strips at once either: it walks along them, a tile at a time.
+
+# %% [markdown] id="product-task"
+# ### Exercise: walk along the strips
+#
+# Write `product_block(a_ref, b_ref, c_ref)`, for strips whose length is a multiple of the tile's side: `jax.lax.fori_loop` over pairs of
+# tiles, with the tile of sums as what goes round. `a_ref[:, pl.ds(start, TILE)]` reads a part of a strip, `jnp.dot(a, b)` multiplies. No value in
+# your kernel may be larger than a tile; the check looks.
+
+# %% id="product-exercise" tags=["exercise"]
+TILE = 16
+
+
+def product_block(a_ref, b_ref, c_ref):
+    sums = jnp.zeros((TILE, TILE), jnp.float32)
+    ### BEGIN SOLUTION
+    def step(turn, sums):
+        part = pl.ds(turn * TILE, TILE)
+        return sums + jnp.dot(a_ref[:, part], b_ref[part, :])
+
+    sums = jax.lax.fori_loop(0, a_ref.shape[1] // TILE, step, sums)
+    ### END SOLUTION
+    c_ref[...] = sums
+
+
+def product(kernel, a, b):
+    """a @ b by a kernel that makes one tile; rows and columns may end within a tile."""
+    grid, (of_a, of_b, of_c) = product_specs(a.shape[0], a.shape[1], b.shape[1], TILE)
+    shape = jax.ShapeDtypeStruct((a.shape[0], b.shape[1]), jnp.float32)
+    return pl.pallas_call(kernel, grid=grid, in_specs=[of_a, of_b], out_specs=of_c, out_shape=shape,
+                          interpret=True)(a, b)
+
+
+# %% id="product-check"
+check("product", product_block)
+
+# %% [markdown] id="tf32-text"
+# A tensor core multiplies `float32` too, but not with all its bits. From Ampere on, JAX may round both factors of `jnp.dot` to **TF32**: the range of `float32`, and 11 significant bits
+# of 24 ([`Precision`](https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision)). On an H200 the check above, which then asked for 24 bits, refused this lesson's own
+# kernel: element (1, 28) was 8.81895 and not 8.82851. Here are both, side by side, and what your kernel makes of it on this machine:
+
+# %% id="tf32"
+def as_tf32(x):
+    """float32 rounded to 11 significant bits: the last 13 of the 24 go."""
+    return ((x.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
+
+
+drawn = np.random.default_rng(163)
+a, b = (drawn.normal(0, 1, shape).astype(np.float32) for shape in ((32, 48), (48, 32)))
+for name, result in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b)),
+                     ("your kernel", np.asarray(product(product_block, a, b)))):
+    off = np.abs(result - a.astype(np.float64) @ b).max()
+    print(f"{name:12} element (1, 28) {result[1, 28]:.5f}   largest error {off:.0e}")
+
+# %% [markdown] id="tf32-why"
+# All three are `float32` by their dtype. Three digits fewer is no mistake but a choice that was made for you; `precision="highest"` in `jnp.dot`, or
+# `jax.default_matmul_precision("highest")` around it, makes the other. And a check that demands what only exact arithmetic gives is wrong on such a machine: ask for as many digits as the
+# *format that multiplies* has.
+
+# %% id="chain"
+clean = subtract(raw, pedestals).reshape(readings.shape) - 4
+probability = softmax(product(product_block, clean, weights))
+print("rows sum to 1:", np.allclose(probability.sum(axis=1), 1, atol=1e-5),
+      "  as XLA's:", np.allclose(probability, jax.nn.softmax(jnp.asarray(clean) @ weights), atol=2e-3))
+
+# %% id="chain-picture"
+figure, axes = canvas(8.5, 2.8, columns=2)
+for one, table, name, colours in ((axes[0], clean[:30], "reading, less its pedestal", "Greys"),
+                                  (axes[1], probability[:30], "kind: probability", "Blues")):
+    one.imshow(table, aspect="auto", cmap=colours, interpolation="nearest")
+    one.set(xlabel=name, ylabel="track")
+sure = float(probability.max(axis=1).mean())
+Picture(figure, "The first 30 tracks: on the left their 64 readings, as subtract leaves them; on the right the probabilities of ten "
+                f"kinds that your kernels make of them. The likeliest kind of a track has {sure:.0%} on average.")
+
+# %% [markdown] id="half-predict" tags=["predict"]
+# ## 4. Half the bits
+#
+# Why did people invent languages of blocks, when threads can do it all? For one piece of hardware. A **tensor core** multiplies two small
+# tiles and adds the result to a third, in one instruction of a whole warp (or of four). No single thread has a tile, so
+# thread languages have hardly a way to say it; for blocks it's `jnp.dot`. And its tiles have few bits: `float16`, `bfloat16`, or fewer.
+#
+# `float16` has 11 significant bits and ends at 65,504. *Predict:* what are 2048 + 1 and 300 × 300 in it?
+
+# %% id="half-guess"
+predict("half", "2049 and 90,000", "2048 and inf", "2050 and 65,504")
+
+# %% id="half"
+half = jnp.float16
+for what, value in {"2048 + 1": half(2048) + half(1), "300 * 300": half(300) * half(300), "1e-8": half(1e-8)}.items():
+    print(f"{what} = {float(value):g}")
+for kind in (jnp.float16, jnp.bfloat16, jnp.float32):
+    about = jnp.finfo(kind)
+    print(f"{about.dtype.name:9} {about.bits} bits, {about.nmant + 1:2} of them significant; "
+          f"largest {float(about.max):.3g}, smallest normal {float(about.smallest_normal):.2g}")
+
+# %% [markdown] id="half-why" tags=["why"]
+# 2048 and `inf`. From 2,048 on, `float16` has at most every second whole number; beyond 65,504 it has none; and its smallest above 0 is 6e-8.
+# `bfloat16` has the range of `float32` and eight significant bits: no overflow, but already 257 isn't in it.
+
+# %% [markdown] id="sums-predict" tags=["predict"]
+# A product of matrices adds up thousands of products. *Predict:* sums of 16,384 products of numbers between 0 and 1. What spoils the result
+# most?
+
+# %% id="sums-guess"
+predict("sums", "the inputs, rounded to 11 bits", "the sum, kept in float16", "both by about as much")
+
+# %% id="sums"
+@partial(jax.jit, static_argnums=(2, 3))
+def running(x, y, kind, kept):
+    """Running sums along axis 0 of x * y: factors rounded to `kind`, the sum kept as `kept`."""
+    products = x.astype(kind).astype(jnp.float32) * y.astype(kind).astype(jnp.float32)
+    return jax.lax.scan(lambda total, one: 2 * ((total.astype(jnp.float32) + one).astype(kept),),
+                        jnp.zeros(x.shape[1], kept), products)[1]
+
+
+x, y = jax.random.uniform(jax.random.key(16), (2, 16384, 32))
+exact = np.cumsum(np.asarray(x, np.float64) * np.asarray(y, np.float64), axis=0)
+lengths = 2 ** np.arange(4, 15)
+figure, axes = canvas(8, 3.2)
+errors = {}
+for name, kind, kept, style in (("float16, sum in float16", half, half, "o-"),
+                                ("bfloat16, sum in float32", jnp.bfloat16, jnp.float32, "^-"),
+                                ("float16, sum in float32", half, jnp.float32, "s-"),
+                                ("float32", jnp.float32, jnp.float32, "v-")):
+    off = np.abs(np.asarray(running(x, y, kind, kept), np.float64) / exact - 1).mean(axis=1)[lengths - 1]
+    axes.plot(lengths, off, style, label=name, color=COLOURS[(0, 1, 2, 5)[len(errors)]])
+    errors[name] = off
+axes.set(xscale="log", yscale="log", xlabel="products added up", ylabel="relative error, mean of 32")
+axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+Picture(figure, "Relative error of a sum of products against their number. At 16,384: " +
+        "; ".join(f"{name} {off[-1]:.1g}" for name, off in errors.items()) + ".")
+
+# %% [markdown] id="sums-why" tags=["why"]
+# The sum. Kept in `float16` it stops at 2,048: the next number is 2,050, so a product below 1 is less than half a step, and is rounded away.
+# Rounded *inputs* cost less the longer the sum is, because their errors cancel. So tensor cores take tiles of 16 bits and **add in
+# `float32`**. In JAX you ask for it: `preferred_element_type=jnp.float32`.
+
+# %% [markdown] id="mixed-task"
+# ### Exercise: halves in, float32 within
+#
+# Write `mixed_block(a_ref, b_ref, c_ref)` once more, for strips of `float16`. The tiles go into `jnp.dot` as they are, in 16 bits (a tensor core takes
+# no others of that kind), and the sums are `float32` all the way: `jnp.dot(a, b, preferred_element_type=…)`.
+
+# %% id="mixed-exercise" tags=["exercise"]
+def mixed_block(a_ref, b_ref, c_ref):
+    sums = jnp.zeros((TILE, TILE), jnp.float16)
+    ### BEGIN SOLUTION
+    sums = jnp.zeros((TILE, TILE), jnp.float32)
+
+    def step(turn, sums):
+        part = pl.ds(turn * TILE, TILE)
+        return sums + jnp.dot(a_ref[:, part], b_ref[part, :], preferred_element_type=jnp.float32)
+
+    sums = jax.lax.fori_loop(0, a_ref.shape[1] // TILE, step, sums)
+    ### END SOLUTION
+    c_ref[...] = sums.astype(c_ref.dtype)
+
+
+# %% id="mixed-check"
+check("mixed", mixed_block)
+
+# %% [markdown] id="scale-task"
+# ### Exercise: into range
+#
+# Energies in eV, up to 10¹²: `astype(float16)` makes `inf` of them. Masses in kg: all 0. So one scales first. Write `to_half(values)`: a `float16`
+# array and a factor, with `values ≈ half * factor`. The factor is a power of two (so scaling itself rounds nothing), and the largest
+# absolute value lands between 1,024 and 65,504. Zeros alone have the factor 1. `np.frexp(x)` gives the exponent of a number.
+
+# %% id="scale-exercise" tags=["exercise"]
+def to_half(values):
+    """(float16 array, factor): NumPy, values of float64."""
+    halves = factor = None
+    ### BEGIN SOLUTION
+    largest = np.abs(values).max(initial=0.0)
+    factor = 2.0 ** (np.frexp(largest)[1] - 12) if largest else 1.0  # largest / factor: 2048 to 4096
+    halves = (values / factor).astype(np.float16)
+    ### END SOLUTION
+    return halves, factor
+
+
+# %% id="scale-check"
+check("to-half", to_half)
+
+# %% [markdown] id="tensor-cores"
+# What a tensor core asks of you, then:
+#
+# - **tiles**: the sides of a block are multiples of 16 (one of its products in 16 bits is 16 × 16 by 16 × 8, PTX's `mma.m16n8k16`); pad what
+#   isn't, as with the ten kinds above;
+# - **types**: `float16`, `bfloat16`, 8 bits and fewer; `float32` only cut to 11 significant bits, which is called *TF32* (JAX:
+#   `precision="default"`, and `"highest"` if you want all 24);
+# - **float32 for the sums**, and scaled inputs;
+# - **enough products for each byte**: large tiles. A softmax has none, and gains nothing.
+#
+# Whether yours was used, the profiler tells. (The virtual GPU runs the instructions of tensor cores in CUDA C++, but has no
+# clock: it can't say what they gain.)
+
+# %% [markdown] id="others-text"
+# ## 5. The same in CUDA Tile
+#
+# [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (`cuda.tile`, called *cuTile*) is NVIDIA's own language of blocks. A block of data is
+# called a *tile*, and blocks are counted as in Pallas. Its compiler makes a code of its own, Tile IR, of which our virtual GPU
+# runs one block after the other ([what it leaves out](../docs/virtualgpu.md#tiles-cutile)).
+
+# %% id="cutile"
+try:
+    import cuda.tile as ct
+except ImportError as missing:
+    raise ImportError("cuda-tile is not installed here: pip install 'virtualgpu[tile]' (Linux alone has it). Without it, "
+                      "read section 5; nothing else in this lecture needs it") from missing
+import cupy as cp
+import virtualgpu
+
+
+def launch(kernel, grid, *arguments):
+    ct.launch(cp.cuda.get_current_stream(), grid, kernel, arguments)
+
+
+@ct.kernel
+def subtract_tile(x, pedestal, out):
+    i = ct.bid(0)
+    value = ct.load(x, index=(i,), shape=(256,)) - ct.load(pedestal, index=(i,), shape=(256,))
+    ct.store(out, index=(i,), tile=value)
+
+
+@ct.kernel
+def careless_sums(x, sums):
+    i = ct.bid(0)
+    ct.store(sums, (i,), ct.sum(ct.load(x, (i,), (256,))).reshape((1,)))
+
+
+result = cp.zeros(raw.size, np.float32)
+launch(subtract_tile, (250,), cp.asarray(raw), cp.asarray(pedestals), result)
+print("the same to the bit:", np.array_equal(result.get(), by_threads))
+
+with virtualgpu.check() as found:
+    launch(careless_sums, (4,), cp.ones(1000, np.float32), cp.zeros(4, np.float32))
+print(found)
+
+# %% [markdown] id="cutile-check"
+# The sums of section 1 once more, and nobody masked them. `ct.load` gives a whole tile, 24 elements of which no array has; `padding_mode=` says
+# what they shall be. A store drops what lies outside, so the subtraction needed none.
+#
+# Inside of `check()` and our exercises' checks, kernels run on the virtual GPU, also where there is a real one. That one wants more: it is from Ampere on, with a
+# driver for CUDA 13 and cuTile's assembler, `pip install 'cuda-tile[tileiras]'`. We have not run this section on one.
+#
+# ### Exercise: sums of tiles
+#
+# Write `tile_sums(x, sums, size)`: block i adds up tile i of `x`, `size` long, and stores it as `sums[i]`. Any number of elements is right.
+
+# %% id="tile-sums-exercise" tags=["exercise"]
+@ct.kernel
+def tile_sums(x, sums, size: ct.Constant[int]):
+    i = ct.bid(0)
+    ### BEGIN SOLUTION
+    tile = ct.load(x, (i,), (size,), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(sums, (i,), ct.sum(tile).reshape((1,)))
+    ### END SOLUTION
+
+
+# %% id="tile-sums-check"
+check("tile-sums", tile_sums)
+
+# %% [markdown] id="tile-product-task"
+# ### Exercise: a product in cuTile
+#
+# Write `tile_product(a, b, c)`: block (i, j) makes one tile of `c`, `TILE` by `TILE`, for `float16` in and `float32` within. `ct.mma(left, right, sums)` is a tensor
+# core's product, added to `sums`; `range(ct.num_tiles(a, axis=1, shape=(TILE, TILE)))` counts the tiles of a strip. Sides need not be multiples of `TILE`.
+
+# %% id="tile-product-exercise" tags=["exercise"]
+@ct.kernel
+def tile_product(a, b, c):
+    i, j = ct.bid(0), ct.bid(1)
+    sums = ct.zeros((TILE, TILE), ct.float32)
+    ### BEGIN SOLUTION
+    for k in range(ct.num_tiles(a, axis=1, shape=(TILE, TILE))):
+        left = ct.load(a, (i, k), (TILE, TILE), padding_mode=ct.PaddingMode.ZERO)
+        right = ct.load(b, (k, j), (TILE, TILE), padding_mode=ct.PaddingMode.ZERO)
+        sums = ct.mma(left, right, sums)
+    ### END SOLUTION
+    ct.store(c, (i, j), sums.astype(c.dtype))
+
+
+# %% id="tile-product-check"
+check("tile-product", tile_product)
+
+# %% [markdown] id="tile-report-text"
+# `report` counts a launch over tiles too, and draws which block reaches which tile. Nine blocks: each tile of `a` goes to three of
+# them, a row of tiles of `c`, and each tile of `b` to three, a column.
+
+# %% id="tile-report"
+from gpucourse import report
+
+report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48), np.float16),
+       cp.zeros((40, 48), np.float32))
+
+# %% [markdown] id="triton-text"
+# **Triton** thinks in blocks too. The course doesn't install it (285 MB); it runs on our virtual GPU ([how](../docs/virtualgpu.md#triton)). Read it for
+# what is the same. [Triton](https://triton-lang.org), as in its first tutorial, has pointers, and the mask is up to you:
+#
+# ```python
+# @triton.jit
+# def subtract(x, pedestal, out, n, BLOCK: tl.constexpr):
+#     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+#     exists = place < n
+#     value = tl.load(x + place, mask=exists) - tl.load(pedestal + place, mask=exists)
+#     tl.store(out + place, value, mask=exists)
+# ```
+#
+# | | threads (Numba, CUDA C++) | Pallas | Triton | CUDA Tile |
+# |---|---|---|---|---|
+# | you write for | one thread | a block | a block | a block (a *tile*) |
+# | where is mine? | `cuda.grid(1)` | the index map | pointer arithmetic | `ct.bid`, `index=` |
+# | beyond the end | your guard | reads unspecified, writes dropped | your mask | reads undetermined, unless `padding_mode=` says what |
+# | a sum of a block | a tree and barriers | `.sum()` | `tl.sum` | `ct.sum` |
+# | shared memory, barriers | yours | the compiler's (in Mosaic GPU: yours if you like) | the compiler's | the compiler's |
+# | runs on | any GPU; our virtual one | NVIDIA's from Hopper on (by Triton from Ampere on, as far as it goes), TPUs; interpreted anywhere | NVIDIA, AMD; our virtual one | NVIDIA, with a recent driver; our virtual one |
+#
+# Blocks aren't the end of threads. What has no regular shape (a histogram's atomics, a walk through a jagged event, a lock) is still
+# easiest said for one thread. And you now know what stands beneath `.sum()`: when a block program is slow, it's sectors, banks
+# and occupancy again.
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A block program says what happens to a block, and an index map says which block. No threads, no barriers; the compiler shares the work out.
+# - The last block reaches beyond the end: writes there are dropped, reads aren't to be used. Before elements meet, mask.
+# - A larger tile uses each element more often: a tile with four times the side reads a quarter. It must fit on the chip.
+# - `float16` has 11 significant bits and ends at 65,504: scale what goes in, and add up in `float32`.
+# - Tensor cores multiply tiles. They want 16 bits or fewer, sides in multiples of 16, and sums in `float32`.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - Pallas: [quickstart](https://docs.jax.dev/en/latest/pallas/quickstart.html), [grids and BlockSpecs](https://docs.jax.dev/en/latest/pallas/grid_blockspec.html),
+#   and what is [special to GPUs](https://docs.jax.dev/en/latest/pallas/gpu/reference.html). It's experimental, and changes.
+# - [Triton's tutorials](https://triton-lang.org/main/getting-started/tutorials/index.html): the vector, the softmax and the product of this lecture, in that order.
+# - [cuTile Python](https://docs.nvidia.com/cuda/cutile-python), and [tile kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-tile-kernels.html)
+#   in NVIDIA's programming guide.
+# - P. Micikevicius and others, [Mixed precision training](https://arxiv.org/abs/1710.03740), 2017: why sums in `float32`, and why scale.
+# - PTX: [the shapes and types](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#warp-level-matrix-instructions) of matrix instructions.
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 65 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-4 | the question; ask which lines of the first kernel are missing in the second |
+# | 4-16 | section 1; `masked-sum` |
+# | 16-23 | section 2; `softmax` in pairs, one of whom wrote the tree in "Trees and barriers" |
+# | 23-33 | section 3; draw the strips on the board |
+# | 33-46 | section 4; `mixed`; `to-half` can be homework |
+# | 46-62 | section 5; `tile-sums` together, `tile-product` in pairs |
+# | 62-65 | the table; read the three kernels side by side, aloud |
+#
+# *Ten minutes late:* leave out `to-half` and `tile-product`. *Ten minutes early:* have people write the softmax of rows that
+# are longer than a block, walking along them as the product does (a running maximum, and sums that are rescaled when it grows: that's the heart
+# of FlashAttention).
+#
+# *Where people stall.* In `masked-sum`, they multiply by the mask, and `nan` times 0 is `nan`. In `softmax`, the maximum over the whole block, not along
+# axis 1. In `product`, `pl.ds(start, size)` taken for `start:stop`.
+#
+# *What someone always asks.* "Is it as fast as threads?" We haven't measured it. The compiler decides what you would decide with threads, for better
+# or worse. "Does `interpret=True` check for races?" No: it runs one program after the other. "Which of the three shall I learn?" The one that your arrays
+# live in: JAX has Pallas, PyTorch has Triton.

@@ -1,0 +1,652 @@
+# %% [markdown] id="the-question-asked"
+# ## Six reports
+#
+# A colleague has written six programs for a GPU, and each of them has been reported. Some give a wrong number, one
+# crashes, one never comes back, one is only slow, and one is right on most days. None of them says what is wrong.
+# Run the cell: it does what the first two reports say.
+#
+# (The energies are made up: draws from a gamma distribution, in GeV, with a fixed seed.)
+
+# %% id="the-question"
+# %load_ext gpucourse
+import math
+
+import gpucourse
+import numpy as np
+import virtualgpu
+from gpucourse import lesson
+from gpucourse.views.paper_streams import PaperGPU, draw
+from numba import cuda, float64
+
+check, hint, predict = lesson("23_kernel_detective")
+
+THREADS = 128
+energies = np.random.default_rng(14).gamma(2.0, 10.0, 128_000)  # GeV
+d_energies = cuda.to_device(energies)
+
+
+@cuda.jit
+def block_sums(values, sums):
+    tile = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    if i < values.size:
+        tile[t] = values[i]
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            tile[t] += tile[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = tile[0]
+
+
+for n in (1024, 1000):
+    d_sums = cuda.device_array(8)
+    block_sums[8, THREADS](d_energies[:n], d_sums)
+    print(f"{n} values: {d_sums.copy_to_host().sum():.6g} GeV; NumPy: {energies[:n].sum():.6g} GeV")
+
+# %% [markdown] id="method"
+# **So how do you find out which line of a kernel is wrong?** Not by looking hard at it: its author did that.
+# A detective goes round in a circle, and so will you, six times:
+#
+# 1. **Reproduce** it, with as little data as you can.
+# 2. **Let a tool name a place.** Guess first which tool will.
+# 3. **Explain** the symptom, all of it, by what stands there.
+# 4. **Mend one thing**, and try what had worked before too.
+
+# %% [markdown] id="sum-predict" tags=["predict"]
+# ## Case 1: the sum of 1,000
+#
+# The tree in `block_sums` is the one from "Trees and barriers", and for 1,024 values it is right. For 1,000 it is
+# not. *Predict:* what does the checker name?
+
+# %% id="sum-guess"
+predict("sum",
+        "a race in the tree",
+        "an index beyond the end of values",
+        "a read of something that was never written")
+
+# %% id="sum"
+with virtualgpu.check() as report:
+    block_sums[8, THREADS](d_energies[:1000], d_sums)
+print(report)
+
+# %% [markdown] id="sum-why" tags=["why"]
+# Places of `tile` that were never written: the last 24 threads have no value, skip the line that fills, and still take part in the
+# tree. That explains the size (1,024 is eight whole blocks) and the number: shared memory doesn't start at zero.
+
+# %% [markdown] id="sum-task"
+# ### Exercise: close case 1
+#
+# Write `mended_sums`: right for every length, and for blocks without a single value. In each case you mend a *copy*: paste the
+# kernel into the exercise's cell, give it the name that stands there, and change what must change. The check runs it under all the tools.
+
+# %% id="sum-exercise" tags=["exercise"]
+mended_sums = block_sums  # a mended copy in its place: @cuda.jit, def mended_sums(values, sums): …
+### BEGIN SOLUTION
+@cuda.jit
+def mended_sums(values, sums):
+    tile = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    tile[t] = values[i] if i < values.size else 0.0
+    cuda.syncthreads()
+    n = THREADS
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            tile[t] += tile[t + half]
+        cuda.syncthreads()
+        n = half
+    if t == 0:
+        sums[cuda.blockIdx.x] = tile[0]
+### END SOLUTION
+
+# %% id="sum-check"
+check("wrong-sum", mended_sums)
+
+# %% [markdown] id="tools"
+# (The virtual GPU fills shared memory with something absurd so that you notice. A real one leaves what the block before left
+# there, and then the sum is wrong by a *little*.) These are the tools of all six cases:
+#
+# | the symptom | the tool | what it tells |
+# |---|---|---|
+# | a wrong number, a crash | `with virtualgpu.check() as report:` | races, bad addresses, memory that was never written, barriers that threads miss |
+# | right on most days | `with virtualgpu.schedule(seed):` | the same launch in another order, one that a GPU may take |
+# | it never comes back | the stop button, a limit of time | the line on which a thread stands |
+# | slow | `gpucourse.report`, `with virtualgpu.profile()` | counts: sectors, instructions, barriers, and whose they are |
+# | wrong between launches | `PaperGPU` and its orders | what was queued, and what nothing orders |
+#
+# All of them work without a GPU. With one, NVIDIA's `compute-sanitizer` and Nsight play these parts; see the end.
+
+# %% [markdown] id="crash-predict" tags=["predict"]
+# ## Case 2: the crash at 129
+#
+# The largest energy of each run of 128. The report: "works for 128, 256 and 128,000 values, crashes at 129". The kernel has
+# its guard. *Predict:* which line is to blame?
+
+# %% id="crash-guess"
+predict("crash",
+        "the guard: it should be i < values.size - 1",
+        "a line of the host, not of the kernel",
+        "the atomic: blockIdx.x is too large for it")
+
+# %% id="crash" raises="MemoryAccessError"
+@cuda.jit
+def keep_maxima(values, maxima):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.max(maxima, cuda.blockIdx.x, values[i])
+
+
+def run_maxima(values):
+    """The largest of each 128 values, and of the rest."""
+    d_maxima = cuda.to_device(np.full(values.size // THREADS, -math.inf))
+    blocks = (values.size + THREADS - 1) // THREADS
+    keep_maxima[blocks, THREADS](cuda.to_device(values), d_maxima)
+    return d_maxima.copy_to_host()
+
+
+with virtualgpu.check():  # on the virtual GPU, on a machine with a real one too
+    print("128:", run_maxima(energies[:128]))
+    print("129:", run_maxima(energies[:129]))
+
+# %% [markdown] id="crash-why" tags=["why"]
+# The message names the *kernel's* line, for that is where the bad address is: `maxima[1] of 1`, from thread 0 of block 1.
+# Now ask why: two blocks are right for 129 values, one place is not. The host rounds the blocks up and the places down. **The
+# line that is named is where it shows, not always where it's wrong**: go back along each number to where it was made.
+
+# %% [markdown] id="crash-task"
+# ### Exercise: close case 2
+#
+# Write `mended_maxima`. It is called with any number of values, none included. (Launches take at least one block.)
+
+# %% id="crash-exercise" tags=["exercise"]
+mended_maxima = run_maxima  # a mended copy in its place: def mended_maxima(values): …
+### BEGIN SOLUTION
+def mended_maxima(values):
+    blocks = (values.size + THREADS - 1) // THREADS
+    maxima = np.full(blocks, -math.inf)
+    if not blocks:
+        return maxima
+    d_maxima = cuda.to_device(maxima)
+    keep_maxima[blocks, THREADS](cuda.to_device(values), d_maxima)
+    return d_maxima.copy_to_host()
+### END SOLUTION
+
+# %% id="crash-check"
+check("crash", mended_maxima)
+
+# %% [markdown] id="hang-predict" tags=["predict"]
+# ## Case 3: it never comes back
+#
+# The largest energy that is above a cut, with a *lock*: the thread that changes `lock[0]` from 0 to 1 has it, the others try
+# again. (An atomic maximum would do, and would be faster. This one stands for whatever no single atomic can do.) The
+# report: "used to work; hangs since we cut at 5 GeV".
+#
+# *Predict:* on which line will the thread stand that we are told of?
+
+# %% id="hang-guess"
+predict("hang",
+        "on the while: it waits for the lock",
+        "on the return: it can't leave",
+        "on the exch: it can't give the lock back")
+
+# %% id="hang" raises="EndlessError"
+@cuda.jit
+def keep_best(values, cut, best, lock):
+    i = cuda.grid(1)
+    if i < values.size:
+        while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+            pass
+        cuda.threadfence()
+        if values[i] < cut:
+            return
+        if values[i] > best[0]:
+            best[0] = values[i]
+        cuda.threadfence()
+        cuda.atomic.exch(lock, 0, 0)
+
+
+for cut in (0.0, 5.0):
+    d_best, d_lock = cuda.to_device(np.zeros(1)), cuda.to_device(np.zeros(1, np.int32))
+    with virtualgpu.check():
+        keep_best[1, 32](d_energies[:32], cut, d_best, d_lock)
+    print(f"cut at {cut} GeV: {d_best[0]:.2f} GeV")
+
+# %% [markdown] id="hang-why" tags=["why"]
+# On the `while`, and there's nothing wrong with that line: it waits for somebody else. **Of a hang you're told who waits.
+# Ask whom for.** The lock is given back on the last line, and a thread whose energy is below the cut never gets
+# there: it leaves with the key in its pocket. Without a cut nobody takes that way, so it used to work.
+#
+# A real GPU would hang just so. A driver may kill the launch after some seconds, and it won't name a line.
+
+# %% [markdown] id="hang-task"
+# ### Exercise: close case 3
+#
+# Write `mended_best`. Keep the lock: `lock[0]` must be 0 again at the end.
+
+# %% id="hang-exercise" tags=["exercise"]
+mended_best = keep_best  # a mended copy in its place
+### BEGIN SOLUTION
+@cuda.jit
+def mended_best(values, cut, best, lock):
+    i = cuda.grid(1)
+    if i < values.size and values[i] >= cut:
+        while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+            pass
+        cuda.threadfence()
+        if values[i] > best[0]:
+            best[0] = values[i]
+        cuda.threadfence()
+        cuda.atomic.exch(lock, 0, 0)
+### END SOLUTION
+
+# %% id="hang-check"
+check("hang", mended_best)
+
+# %% [markdown] id="slow-predict" tags=["predict"]
+# ## Case 4: right, and slow
+#
+# A table has 256 rows of 480 energies, and each thread adds up a row of its own, from its first value to its last: as one
+# would share out work among people. Right for every size. *Predict:* what does the card complain about?
+
+# %% id="slow-guess"
+predict("slow",
+        "lanes that wait for others",
+        "the order in which the lanes of a warp read",
+        "nothing: each thread reads neighbours, one after the other")
+
+# %% id="slow"
+@cuda.jit
+def row_sums(table, sums):
+    row = cuda.grid(1)
+    if row < table.shape[0]:
+        mine = 0.0
+        for column in range(table.shape[1]):
+            mine += table[row, column]
+        sums[row] = mine
+
+
+table = energies[: 256 * 480].reshape(256, 480)
+gpucourse.report(row_sums, 2, THREADS, table, np.zeros(256))
+
+# %% id="slow-picture"
+gpucourse.memory(row_sums, 2, THREADS, table, np.zeros(256), array="table", steps=8,
+                 title="a row for each thread")
+
+# %% [markdown] id="slow-why" tags=["why"]
+# The order. One *thread* reads neighbours, one after the other, which is what a CPU's cache likes. But a warp reads
+# *together*: at any moment its 32 lanes stand in 32 rows, 480 elements apart, and each fetches a sector of 32 bytes for
+# the 8 that it uses. Four times the traffic, for a kernel that does little else.
+
+# %% [markdown] id="slow-task"
+# ### Exercise: close case 4
+#
+# Write `mended_rows`: the same sums, with a block of 32 threads for each row. Its 32 lanes read side by side, so each
+# has a part of the sum; then they put their parts together, by shuffles or in shared memory.
+#
+# The check counts: at most a tenth above the fewest sectors, and all 32 lanes take part.
+
+# %% id="slow-exercise" tags=["exercise"]
+mended_rows = row_sums  # a mended copy in its place; launched as [rows, 32]
+### BEGIN SOLUTION
+@cuda.jit
+def mended_rows(table, sums):
+    row, lane = cuda.blockIdx.x, cuda.threadIdx.x
+    mine = 0.0
+    for column in range(lane, table.shape[1], 32):
+        mine += table[row, column]
+    for k in (16, 8, 4, 2, 1):
+        mine += cuda.shfl_down_sync(0xFFFFFFFF, mine, k)
+    if lane == 0:
+        sums[row] = mine
+### END SOLUTION
+
+# %% id="slow-check"
+check("slow", mended_rows)
+gpucourse.memory(mended_rows, 256, 32, table, np.zeros(256), array="table", steps=8,
+                 title="your way")
+
+# %% [markdown] id="days-predict" tags=["predict"]
+# ## Case 5: right on most days
+#
+# Every energy as a share of the total. All threads add to the total, all wait, all divide. The report: "the shares add up to 1,
+# except when the GPU is busy". *Predict:* of how many blocks may a launch be and still be right in every order?
+
+# %% id="days-guess"
+predict("days", "any number", "as many as run at the same time", "one")
+
+# %% id="days"
+@cuda.jit
+def shares_at_once(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(total, 0, values[i])
+    cuda.syncthreads()  # now the total is complete
+    if i < values.size:
+        values[i] /= total[0]
+
+
+for blocks in (1, 8):
+    sums = []
+    for seed in range(1, 7):
+        d_values = cuda.to_device(energies[: blocks * THREADS])
+        with virtualgpu.schedule(seed):
+            shares_at_once[blocks, THREADS](d_values, cuda.to_device(np.zeros(1)))
+        sums.append(f"{d_values.copy_to_host().sum():.4f}")
+    print(f"blocks: {blocks}, six orders:", *sums)
+
+# %% id="days-found"
+with virtualgpu.check() as report:
+    shares_at_once[8, THREADS](d_values, cuda.to_device(np.zeros(1)))
+print(report)
+
+# %% [markdown] id="days-why" tags=["why"]
+# One. `cuda.syncthreads()` waits for the threads of *one block*; the comment beside it is the bug. When eight blocks happen to
+# go in step, the total is complete all the same, and every test passes. Look at the two places of the finding: two blocks, and
+# the advice is to wait for another launch. **A wrong answer that comes and goes is a missing order: don't repeat it until it
+# passes. Ask the checker, which needs no bad luck.**
+
+# %% [markdown] id="days-task"
+# ### Exercise: close case 5
+#
+# Write `mended_shares(values)`: a function of the host that takes a NumPy array of any length but 0 and returns the shares as
+# a NumPy array. The adding and the dividing belong on the device: write the kernels that this needs.
+
+# %% id="days-exercise" tags=["exercise"]
+def shares(values):
+    """Each value over the sum of all."""
+    d_values, d_total = cuda.to_device(values), cuda.to_device(np.zeros(1))
+    shares_at_once[(values.size + THREADS - 1) // THREADS, THREADS](d_values, d_total)
+    return d_values.copy_to_host()
+
+
+mended_shares = shares  # a mended copy in its place, and its kernels
+### BEGIN SOLUTION
+@cuda.jit
+def add_up(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        cuda.atomic.add(total, 0, values[i])
+
+
+@cuda.jit
+def divide(values, total):
+    i = cuda.grid(1)
+    if i < values.size:
+        values[i] /= total[0]
+
+
+def mended_shares(values):
+    d_values, d_total = cuda.to_device(values), cuda.to_device(np.zeros(1))
+    blocks = (values.size + THREADS - 1) // THREADS
+    add_up[blocks, THREADS](d_values, d_total)
+    divide[blocks, THREADS](d_values, d_total)
+    return d_values.copy_to_host()
+### END SOLUTION
+
+# %% id="days-check"
+check("most-days", mended_shares)
+
+# %% [markdown] id="streams-predict" tags=["predict"]
+# ## Case 6: two streams
+#
+# The same shares for two halves of the data, in two streams, so that one half can be copied while the other is worked on.
+# Each kernel is a launch of its own, so case 5 is closed. Or is it? (`PaperGPU` is from "More than one GPU": it keeps what is
+# queued, and `run(seed)` does it in an order that CUDA permits.)
+#
+# *Predict:* in which stream does a division come too soon?
+
+# %% id="streams-guess"
+predict("streams", "in the first only", "in the second only", "in either")
+
+# %% id="streams"
+def add_half(values, totals, which):
+    totals[which] = values.sum()
+
+
+def divide_half(values, totals):
+    values /= totals[0] + totals[1]
+
+
+def hasty(gpu, halves, results):
+    totals = gpu.buffer(2)
+    for k in (0, 1):
+        stream, buffer = gpu.stream(), gpu.buffer(halves[k].size)
+        stream.copy_in(halves[k], buffer, label=f"in {k}")
+        stream.launch(add_half, buffer, totals, k, label=f"add {k}")
+        stream.launch(divide_half, buffer, totals, label=f"divide {k}")
+        stream.copy_out(buffer, results[k], label=f"out {k}")
+
+
+def try_orders(program, orders=100):
+    """How often each half is right, in so many orders that are allowed."""
+    right = [0, 0]
+    for seed in range(orders):
+        gpu, halves = PaperGPU(), [energies[:50], energies[50:100]]
+        results = [np.zeros(50), np.zeros(50)]
+        program(gpu, halves, results)
+        gpu.run(seed)
+        for k in (0, 1):
+            right[k] += np.allclose(results[k], halves[k] / energies[:100].sum())
+    return f"of {orders} orders, half 0 is right in {right[0]} and half 1 in {right[1]}"
+
+
+print(try_orders(hasty))
+
+# %% [markdown] id="streams-why" tags=["why"]
+# In either. Each division needs *both* totals, and only its own stream's comes before it: the other one may be garbage still.
+# The end of a launch orders what comes after it in **its own stream**. Between streams, only an event does.
+
+# %% [markdown] id="streams-task"
+# ### Exercise: close case 6
+#
+# Write `in_two_streams(gpu, halves, results)`: right in every order, and done after 6 units (one stream for everything takes 8).
+# You have `event = gpu.event()`, `event.record(stream)` and `event.wait(stream)`. An event must be recorded before
+# somebody can wait for it, so think about the order in which you *queue*.
+
+# %% id="streams-exercise" tags=["exercise"]
+def in_two_streams(gpu, halves, results):
+    totals = gpu.buffer(2)
+    streams = [gpu.stream(), gpu.stream()]
+    buffers = [gpu.buffer(half.size) for half in halves]
+    ### BEGIN SOLUTION
+    added = [gpu.event(), gpu.event()]
+    for k in (0, 1):
+        streams[k].copy_in(halves[k], buffers[k], label=f"in {k}")
+        streams[k].launch(add_half, buffers[k], totals, k, label=f"add {k}")
+        added[k].record(streams[k])
+    for k in (0, 1):
+        added[1 - k].wait(streams[k])
+        streams[k].launch(divide_half, buffers[k], totals, label=f"divide {k}")
+        streams[k].copy_out(buffers[k], results[k], label=f"out {k}")
+    ### END SOLUTION
+
+
+gpu = PaperGPU()
+in_two_streams(gpu, [np.ones(4), np.ones(4)], [np.zeros(4), np.zeros(4)])
+print(try_orders(in_two_streams))
+draw(gpu, "Your two streams")
+
+# %% id="streams-check"
+check("two-streams", in_two_streams)
+
+# %% [markdown] id="nsight-text"
+# ## Where the counts stop, and Nsight begins
+#
+# In case 4 counts named the line. They're exact, the same each time, and need no GPU. What they don't know is *time*: which of twenty launches is the slow one,
+# and what its warps wait for. On a GPU, NVIDIA's two profilers do, in this order:
+#
+# - **Nsight Systems** (`nsys`) draws the time line of a *program*: copies, launches, gaps. You look here first: maybe it's no kernel at all.
+# - **Nsight Compute** (`ncu`) takes *one kernel* apart, under hundreds of names. It runs each launch several times over, so name the kernel.
+#
+# Both take a script, not a notebook. Name its parts with **NVTX ranges**, and they stand on the time line: `cupyx.profiler.time_range` is one way, as a `with` or a decorator
+# (where there's no profiler it does nothing).
+
+# %% id="nsight-program"
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cupyx.profiler import time_range
+from gpucourse.system.device import device
+
+PROGRAM = """
+import numpy as np
+from cupyx.profiler import time_range
+from numba import cuda
+
+@cuda.jit
+def row_sums(table, sums):
+    row = cuda.grid(1)
+    if row < table.shape[0]:
+        mine = 0.0
+        for column in range(table.shape[1]):
+            mine += table[row, column]
+        sums[row] = mine
+
+with time_range("copy in"):
+    table = cuda.to_device(np.ones((256, 480)))
+    sums = cuda.device_array(256)
+for _ in range(3):  # the first one compiles
+    with time_range("add up the rows"):
+        row_sums[2, 128](table, sums)
+        cuda.synchronize()
+"""
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+script = Path(tempfile.mkdtemp(), "sums.py")
+script.write_text(PROGRAM)
+for command in (
+    f"nsys profile --trace=cuda,nvtx --stats=true --output={script.with_suffix('')} {sys.executable} {script}",
+    f"ncu --kernel-name regex:row_sums --metrics {SECTORS} {sys.executable} {script}",
+):
+    words = command.split()
+    if device().virtual or not shutil.which(words[0]):
+        shown = command.replace(f"{sys.executable} {script}", "python sums.py").replace(str(script.with_suffix("")), "sums")
+        print(f"not run, for want of a GPU or of {words[0]}:\n  $ {shown}\n")
+    else:
+        print(subprocess.run(words, capture_output=True, text=True, timeout=300).stdout[-4000:])
+
+# %% [markdown] id="nsight-read"
+# With a GPU you've just read your own two reports. Without one, this is what to look for. `nsys` prints tables: of NVTX ranges (`nvtx_sum`: here the first "add up the rows" is the
+# longest, for it compiles), of calls of the driver (`cuda_api_sum`), of kernels (`cuda_gpu_kern_sum`: `row_sums`, three times), of copies (`cuda_gpu_mem_time_sum`). No times
+# stand here, because no recorded run of ours has them.
+
+# %% [markdown] id="nsight-predict" tags=["predict"]
+# `ncu` prints one line for each metric. Those that count the memory system are to agree with the virtual GPU's counts. *Predict:* for `row_sums`, whose lanes read rows of their
+# own: how many sectors for each request of a warp, and how many if its lanes read side by side?
+
+# %% id="nsight-guess"
+predict("nsight", "32, then 8", "32, then 1", "8, then 4")
+
+# %% id="nsight"
+from virtualgpu.api import METRICS
+
+
+@cuda.jit
+def side_by_side(table, sums):  # as mended, each lane's part added by an atomic
+    row, lane = cuda.blockIdx.x, cuda.threadIdx.x
+    mine = 0.0
+    for column in range(lane, table.shape[1], 32):
+        mine += table[row, column]
+    cuda.atomic.add(sums, row, mine)
+
+
+columns = []
+for kernel, launch in ((row_sums, (2, THREADS)), (side_by_side, (256, 32))):
+    d_table, d_sums = cuda.to_device(table), cuda.to_device(np.zeros(256))
+    with virtualgpu.profile() as profile, time_range(kernel.__name__):
+        kernel[launch](d_table, d_sums)
+    columns.append(profile.counters)
+
+print("NOT ncu's output: the virtual GPU's counts, under ncu's names\n")
+print(f"{'':56}{'row_sums':>10}{'side_by_side':>14}")
+for counter in ("global_load_requests", "global_load_sectors", "global_store_sectors", "divergent_branches",
+                "warp_instructions", "thread_instructions"):
+    (name,) = METRICS[counter]
+    print(f"{name:56}{getattr(columns[0], counter):10,}{getattr(columns[1], counter):14,}")
+print("sectors for each request:", *(f"{one.global_load_sectors / one.global_load_requests:.1f}" for one in columns))
+
+# %% [markdown] id="nsight-why" tags=["why"]
+# 32, then 8. The 32 lanes of a warp want 32 × 8 bytes: side by side that's 8 sectors of 32 bytes, and a row apart each lane has a sector to itself.
+
+# %% [markdown] id="nsight-names"
+# | here | in `ncu` |
+# |---|---|
+# | `global_load_sectors`, `…_store_…` | `l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum`, `…_st.sum` |
+# | `global_load_requests`, `…_store_…` | `l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum`, `…_st.sum` |
+# | `global_atomic_requests` | <code>l1tex__t_requests_pipe<wbr>_lsu_mem_global_op_atom.sum</code> + `…_red.sum` |
+# | `shared_load_wavefronts`, `…_store_…` | <code>l1tex__data_pipe_lsu_wavefronts<wbr>_mem_shared_op_ld.sum</code>, `…_st.sum` |
+# | `shared_load_conflicts`, `…_store_…` | <code>l1tex__data_bank_conflicts<wbr>_pipe_lsu_mem_shared_op_ld.sum</code>, `…_st.sum` |
+# | `divergent_branches` | `smsp__sass_branch_targets_threads_divergent.sum` (of machine code) |
+# | `warp_instructions`, `thread_instructions` | `smsp__inst_executed.sum`, `smsp__thread_inst_executed.sum` (of machine code) |
+# | `lanes_lost` | unknown; <code>smsp__thread_inst_executed<wbr>_per_inst_executed.ratio</code> has the lanes at work, 32 at best |
+# | `global_load_ideal_sectors` | unknown; <code>smsp__sass_average_data_bytes<wbr>_per_sector_mem_global_op_ld.pct</code> has the share that is used |
+# | `atomic_passes`, `atomic_hottest`, `barriers`, `busiest_accesses` | unknown |
+# | *not counted here:* time | `gpu__time_duration.sum` |
+# | *not counted here:* how busy the memory is | <code>dram__throughput<wbr>.avg.pct_of_peak_sustained_elapsed</code> |
+# | *not counted here:* what the caches saved | `l1tex__t_sector_hit_rate.pct`, `lts__t_sector_hit_rate.pct` |
+# | *not counted here:* how many warps were there | <code>sm__warps_active<wbr>.avg.pct_of_peak_sustained_active</code> |
+# | *not counted here:* how busy the tensor cores are | <code>sm__pipe_tensor_cycles_active<wbr>.avg.pct_of_peak_sustained_active</code> |
+#
+# So: counts while you write, at home and in tests, because they say *why*. Then the profilers on the GPU, because they say *whether it matters*. (`ncu --query-metrics` lists what your version has;
+# on some machines its counters are kept for administrators, and then it says `ERR_NVGPUCTRPERM`.)
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - Reproduce it small, let a tool name a place, explain the whole symptom, mend one thing, and try again what had worked.
+# - The line that is named is where it shows. Go back to where the number was made, or to whom the thread waits for.
+# - What comes and goes is a missing order: `check()` finds it on a day when the answer is right.
+# - A barrier orders a block, the end of a launch orders its stream, an event orders two streams. (A cooperative
+#   launch has a barrier for its whole grid.)
+# - Slow has a line too: count sectors before you guess. Whether it matters, `nsys` tells first and `ncu` then.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html): `memcheck`, `racecheck`, `initcheck`
+#   and `synccheck` on a real GPU. Case 2 it names as you have seen; case 1 none of them does, for `initcheck` looks at
+#   global memory. `racecheck` looks at shared memory, so it doesn't see case 5.
+# - [Nsight Systems](https://docs.nvidia.com/nsight-systems/UserGuide/index.html) and
+#   [Nsight Compute's profiling guide](https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html), with how its metrics are named.
+# - [Debugging](https://nvidia.github.io/numba-cuda/user/debugging-with-lineinfo.html) in Numba-CUDA: how lines get into a message.
+# - The [memory model](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#memory-consistency-model) of PTX: what
+#   "nothing orders the two" means, exactly.
+#
+# The next case is your own: put `with virtualgpu.check() as report:` around a launch that you trust.
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 60 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-6 | the six reports, the method; ask which of them people have had |
+# | 6-14 | case 1 |
+# | 14-21 | case 2 |
+# | 21-29 | case 3; two people and one key on a string |
+# | 29-38 | case 4 |
+# | 38-46 | case 5; ask for the comment that would have been true |
+# | 46-54 | case 6 |
+# | 54-60 | the profilers; with a GPU at hand, run the two commands on the projector |
+#
+# Each case stands by itself: for half an hour, take 1, 3 and 5. In pairs it's twice the fun: one guesses the line, the other
+# runs the tool.
+#
+# *Ten minutes late:* leave out case 2; it's mended in a minute at home. *Ten minutes early:* have people write a seventh
+# report for their neighbour: a kernel of theirs with one thing broken.
+#
+# *Where people stall.* In case 2 they change the kernel, and then 129 values give one maximum. In case 3 they put an `exch`
+# before the `return`, which is right too, but forget the fence in front of it. In case 6 they wait for both events in
+# one stream only.
+#
+# *What someone always asks.* "Why not just print?" Do: `print` works in kernels. But it shows what happened to happen, in one
+# order; a race may vanish when you print. "Does the checker find everything?" No: it sees the launches that you make, with the
+# data that you give it. A kernel that is wrong at 129 is right at 128.

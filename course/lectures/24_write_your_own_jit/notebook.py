@@ -1,0 +1,878 @@
+# %% [markdown] id="the-question-asked"
+# ## What stands between your Python and a kernel?
+#
+# A float dives to 2,000 m and measures salinity, temperature and pressure on its way. How dense is the
+# water? There is a formula with 41 coefficients, the *equation of state* of sea water of 1980 (TEOS-10, of 2010, is longer).
+# Here it is in `jax.numpy`, with 4,096 simulated measurements: smooth curves with some noise. Run both cells.
+
+# %% id="the-question"
+# %load_ext gpucourse
+import math
+import re
+from collections import Counter, namedtuple
+from functools import cache, partial
+
+import cupy as cp
+import gpucourse
+import jax
+import jax.numpy as jnp
+import numpy as np
+import virtualgpu
+from gpucourse import lesson
+from gpucourse.views.picture import COLOURS, Picture, bare, canvas
+from jax.extend.core import ClosedJaxpr, Literal
+
+check, hint, predict = lesson("24_write_your_own_jit")
+
+
+def poly(x, *coefficients):  # the constant term first
+    total = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        total = total * x + coefficient
+    return total
+
+
+def density(water):
+    """Of sea water [kg/m³], by salinity, temperature [°C] and pressure [bar]: EOS-80."""
+    s, t, p = water["salinity"], water["temperature"], water["pressure"]
+    root = jnp.sqrt(s)
+    surface = (poly(t, 999.842594, 6.793952e-2, -9.09529e-3, 1.001685e-4, -1.120083e-6, 6.536332e-9)
+               + s * (poly(t, 0.824493, -4.0899e-3, 7.6438e-5, -8.2467e-7, 5.3875e-9)
+                      + root * poly(t, -5.72466e-3, 1.0227e-4, -1.6546e-6) + s * 4.8314e-4))
+    bulk = (poly(t, 19652.21, 148.4206, -2.327105, 1.360477e-2, -5.155288e-5)
+            + s * (poly(t, 54.6746, -0.603459, 1.09987e-2, -6.167e-5)
+                   + root * poly(t, 7.944e-2, 1.6483e-2, -5.3009e-4))
+            + p * (poly(t, 3.239908, 1.43713e-3, 1.16092e-4, -5.77905e-7)
+                   + s * (poly(t, 2.2838e-3, -1.0981e-5, -1.6078e-6) + root * 1.91075e-4)
+                   + p * (poly(t, 8.50935e-5, -6.12293e-6, 5.2787e-8)
+                          + s * poly(t, -9.9348e-7, 2.0816e-8, 9.1697e-10))))
+    return surface / (1 - p / bulk)
+
+# %% id="the-dive"
+n = 4096
+random = np.random.default_rng(13)
+depth = np.linspace(0, 200, n)  # as pressure [bar]: 10 m of water are one
+dive = {"salinity": 34.6 + 0.8 * np.exp(-depth / 40) + random.normal(0, 0.02, n),
+        "temperature": 3 + 15 * np.exp(-depth / 30) + random.normal(0, 0.05, n),
+        "pressure": depth}
+dive = {name: values.astype(np.float32) for name, values in dive.items()}
+
+by_jax = jax.jit(density)(dive)
+equations = jax.make_jaxpr(density)(dive).eqns
+print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len(equations)} operations")
+
+# %% [markdown] id="the-question-stands"
+# NumPy would run 82 loops, one for each operation, and write 82 arrays. `jax.jit` makes **one** loop of it. **What does
+# `jax.jit` do between your function and that loop? And could you write it?**
+
+# %% [markdown] id="jaxpr-predict" tags=["predict"]
+# ## 1. A program as a list
+#
+# JAX calls your function with stand-ins and writes down each operation: a **jaxpr**. Here is a shorter
+# formula, the temperature at which sea water freezes. *Predict:* how many equations will it have, and in
+# how many of them is `salinity` an operand?
+
+# %% id="jaxpr-guess"
+predict("jaxpr",
+        "five, and salinity in two",
+        "eight, and salinity in three",
+        "eight, and salinity in all but one",
+        "one: it is one formula")
+
+# %% id="jaxpr"
+def freezing(salinity, pressure):
+    """When sea water freezes [°C]; pressure in bar."""
+    root = jnp.sqrt(salinity)
+    return salinity * (-0.0575 + 1.710523e-3 * root - 2.154996e-4 * salinity) - 7.53e-3 * pressure
+
+
+traced = jax.make_jaxpr(freezing)(dive["salinity"], dive["pressure"])
+print(traced)
+
+# %% id="jaxpr-picture"
+def draw(axes, closed, words):
+    """A jaxpr as a graph, each equation below the deepest of its operands; how deep it is."""
+    level, edges, names = {}, [], dict(zip(closed.jaxpr.invars, words, strict=True))
+    for variable in closed.jaxpr.invars:
+        level[variable] = 0
+    for equation in closed.eqns:
+        (variable,) = equation.outvars
+        operands = [atom for atom in equation.invars if not isinstance(atom, Literal)]
+        edges += [(operand, variable) for operand in operands]
+        level[variable] = 1 + max(level[operand] for operand in operands)
+        names[variable] = equation.primitive.name
+    place = {}
+    for depth in set(level.values()):
+        row = [variable for variable in level if level[variable] == depth]
+        place |= {variable: (k - (len(row) - 1) / 2, -depth) for k, variable in enumerate(row)}
+    for ends in edges:
+        axes.plot(*zip(*(place[end] for end in ends), strict=True), color="0.75", linewidth=0.8, zorder=1)
+    for variable, (x, y) in place.items():
+        colour = COLOURS[0] if level[variable] else COLOURS[1]
+        axes.plot(x, y, "o", color=colour, markersize=4)
+        if len(level) < 20:
+            axes.text(x, y, names[variable], ha="center", va="center", fontsize=9,
+                      bbox={"boxstyle": "round", "facecolor": colour, "edgecolor": "none"})
+    axes.set(xticks=[], yticks=[])
+    axes.margins(0.2, 0.08)
+    bare(axes)
+    return max(level.values())
+
+
+figure, (left, right) = canvas(9, 4.2, columns=2)
+shallow = draw(left, traced, ["salinity", "pressure"])
+deep = draw(right, jax.make_jaxpr(density)(dive), sorted(dive))
+left.set_title(f"freezing: {len(traced.eqns)} equations")
+right.set_title(f"density: {len(equations)} equations")
+Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced.eqns)} boxes in {shallow} "
+                f"levels, from sqrt and mul down to one sub. Density: {len(equations)} dots in {deep} "
+                "levels; many chains run side by side and join at the bottom.")
+
+# %% [markdown] id="jaxpr-why" tags=["why"]
+# Eight equations, and salinity is an operand of three. That is all that a jaxpr is: **equations in an order
+# in which they can be computed**. Each has a *primitive* (`mul`), *operands* in `invars`, *parameters* in
+# `params`, and new variables in `outvars`. An operand is a variable or a `Literal`, a number with its value
+# in `.val`. So a program that reads a jaxpr keeps a dictionary from variables to what they stand for. If they stand for
+# arrays, that is an interpreter.
+
+# %% [markdown] id="walk-task"
+# ### Exercise: an interpreter
+#
+# Write `interpret(closed, *arguments)`: the list of the results. A closed jaxpr has `closed.jaxpr` with
+# `invars`, `outvars`, `eqns` and `constvars`, whose values are in `closed.consts`. `run` computes one
+# equation. An output can be a literal too. `hint("walk")` gives a hint, and called again, another.
+
+# %% id="walk-exercise" tags=["exercise"]
+def run(equation, operands):
+    """The list of an equation's results, computed by JAX itself."""
+    results = equation.primitive.bind(*operands, **equation.params)
+    return results if equation.primitive.multiple_results else [results]
+
+
+def interpret(closed, *arguments):
+    results = []
+    ### BEGIN SOLUTION
+    jaxpr = closed.jaxpr
+    values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    values |= zip(jaxpr.invars, arguments, strict=True)
+
+    def read(atom):
+        return atom.val if isinstance(atom, Literal) else values[atom]
+
+    for equation in jaxpr.eqns:
+        operands = [read(atom) for atom in equation.invars]
+        values |= zip(equation.outvars, run(equation, operands), strict=True)
+    results = [read(atom) for atom in jaxpr.outvars]
+    ### END SOLUTION
+    return results
+
+
+# %% id="walk-check"
+check("walk", interpret)
+
+# %% [markdown] id="the-parts"
+# That was the first of five pieces. This lecture's compiler has six small parts, in about 125 lines of Python, and makes a
+# CUDA C++ kernel, which `cupy.RawKernel` compiles and launches:
+#
+# | part | from | to |
+# |---|---|---|
+# | tracing | your function | a *jaxpr*: JAX does it for us |
+# | templates | one operation | a line of C++ |
+# | the walk | a jaxpr | lines, each value named |
+# | views | slices, broadcasts | arithmetic on the index |
+# | kernel | lines | CUDA C++, compiled and launched |
+# | `my_jit` | a call | a look into the cache, and trees of arrays |
+
+# %% [markdown] id="templates-text"
+# ## 2. The same walk, with text
+#
+# Now let the variables stand for *text*. An element of an array is a function of its **index**: give it
+# `i`, and it names the variable of the kernel that has element `i`. Each primitive becomes a template. (Why
+# are `0.5f` and `max` written as they are? `0.5` alone would be a `double`, and the whole line with it; and
+# C's `fmax` drops a NaN that `jnp.maximum` keeps.)
+
+# %% id="templates"
+TYPES = {"float32": "float", "int32": "int", "bool": "bool"}
+TEMPLATES = {
+    "add": "{0} + {1}", "add_any": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}",
+    "neg": "-{0}", "abs": "abs({0})", "sqrt": "sqrt({0})", "exp": "exp({0})", "log": "log({0})",
+    "sin": "sin({0})", "cos": "cos({0})", "tanh": "tanh({0})", "logistic": "1.0f / (1.0f + exp(-{0}))",
+    "max": "({0} > {1} || {0} != {0}) ? {0} : {1}", "min": "({0} < {1} || {0} != {0}) ? {0} : {1}",
+    "gt": "{0} > {1}", "lt": "{0} < {1}", "ge": "{0} >= {1}", "le": "{0} <= {1}", "eq": "{0} == {1}",
+    "convert_element_type": "({type}) {0}",
+}
+
+
+def constant(value, dtype):
+    """A number as C++ writes it."""
+    if dtype.name != "float32":
+        return f"{int(value)}"
+    value = np.float32(value)
+    return f"({value!s}f)" if np.isfinite(value) else f"__int_as_float({value.view(np.int32)})"
+
+
+# %% id="kernel"
+class Kernel:
+    """The lines of a kernel that is being written."""
+
+    def __init__(self):
+        self.lines, self.names, self.arrays, self.constants = [], {}, [], []
+
+    def name(self, dtype, text):
+        """The variable with this value; the same text again is the same variable."""
+        if (dtype, text) not in self.names:
+            self.names[dtype, text] = f"v{len(self.names)}"
+            self.lines.append(f"const {TYPES[dtype.name]} v{len(self.names) - 1} = {text};")
+        return self.names[dtype, text]
+
+    def array(self, aval):
+        """One more array to read from: a function from an index to the element's name."""
+        self.arrays.append((f"x{len(self.arrays)}", aval))
+        name = self.arrays[-1][0]
+        return lambda index: self.name(aval.dtype, f"{name}[{flat(index, aval.shape)}]")
+
+
+# %% [markdown] id="walk-text"
+# And the walk. It's your interpreter once more, line by line, with `translate` in place of `run`. (`flat`
+# makes one number of an index with several axes, as arrays lie in memory. Arrays that your function has
+# closed over arrive as `consts`, and become arguments of the kernel.)
+
+# %% id="write"
+def steps(shape):
+    """How many elements apart neighbours along each axis lie in memory."""
+    return [math.prod(shape[axis + 1:]) for axis in range(len(shape))]
+
+
+def flat(index, shape):
+    """An index as one number, of an array as it lies in memory."""
+    parts = zip(index, steps(shape), strict=True)
+    return " + ".join(i if step == 1 else f"{i} * {step}" for i, step in parts) or "0"
+
+
+def write(kernel, closed, inputs):
+    """The results of a jaxpr as functions of the index, from its inputs, which are such functions."""
+    jaxpr = closed.jaxpr
+    values = dict(zip(jaxpr.invars, inputs, strict=True))
+    for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
+        values[variable] = kernel.array(variable.aval)
+        kernel.constants.append(value)
+
+    def read(atom):
+        if isinstance(atom, Literal):
+            return lambda index: constant(atom.val, atom.aval.dtype)
+        return values[atom]
+
+    for equation in jaxpr.eqns:
+        operands = [read(atom) for atom in equation.invars]
+        values |= zip(equation.outvars, translate(kernel, equation, operands), strict=True)
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+# %% id="translate"
+CALLS, VIEWS = {}, {}  # for sections 3 and 4
+
+
+def translate(kernel, equation, operands):
+    """The results of one equation, as functions of the index."""
+    primitive, shapes = equation.primitive.name, [atom.aval.shape for atom in equation.invars]
+    if primitive in CALLS:
+        return inlined(kernel, equation.params[CALLS[primitive]], operands)
+    if primitive in VIEWS:
+        return [lambda index: operands[0](VIEWS[primitive](index, shapes[0], equation.params))]
+    if primitive not in TEMPLATES:
+        raise NotImplementedError(f"no template for `{primitive}`: {equation}")
+    template, dtype = TEMPLATES[primitive], equation.outvars[0].aval.dtype
+
+    @cache
+    def element(index):
+        names = [operand(index if shape else ()) for operand, shape in zip(operands, shapes, strict=True)]
+        if callable(template):
+            return kernel.name(dtype, template(partial(kernel.name, dtype), *names, **equation.params))
+        return kernel.name(dtype, template.format(*names, type=TYPES[dtype.name]))
+
+    return [element]
+
+
+# %% [markdown] id="build-predict" tags=["predict"]
+# The last part puts a frame around the lines: one thread for each element. *Predict,* for `freezing` on
+# 4,096 measurements: how many kernels? How many lines begin with `const float`? And how often does a thread
+# load the salinity, which three equations use?
+
+# %% id="build-guess"
+predict("build",
+        "eight kernels, eight lines, one load each",
+        "one kernel, eight lines, three loads of the salinity",
+        "one kernel, eight lines, one load of the salinity")
+
+# %% id="build"
+Built = namedtuple("Built", "source constants results")  # of the results: shapes and types
+
+
+def build(closed, name="fused"):
+    """A jaxpr's kernel: a thread for each element of its results, which must have one shape."""
+    results = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.out_avals]
+    shape = results[0].shape
+    if any(result.shape != shape for result in results):
+        raise NotImplementedError(f"results of several shapes: {results}")
+    kernel, integer = Kernel(), np.dtype(np.int32)
+    inputs = [kernel.array(aval) for aval in closed.in_avals]
+    axes = zip(steps(shape), shape, strict=True)
+    index = ("i",) if len(shape) == 1 else tuple(
+        kernel.name(integer, f"i / {step} % {extent}") for step, extent in axes)
+    for k, value in enumerate(write(kernel, closed, inputs)):
+        kernel.lines.append(f"y{k}[i] = {value(index)};")
+    takes = [f"const {TYPES[aval.dtype.name]} *{array}" for array, aval in kernel.arrays]
+    takes += [f"{TYPES[result.dtype.name]} *y{k}" for k, result in enumerate(results)]
+    source = "\n    ".join([
+        f'extern "C" __global__\nvoid {name}({", ".join(takes)}, int n)\n{{',
+        "int i = blockIdx.x * blockDim.x + threadIdx.x;", "if (i >= n) return;", *kernel.lines])
+    return Built(f"{source}\n}}\n", kernel.constants, results)
+
+
+def launch(kernel, built, arrays):
+    """The results, as CuPy's arrays."""
+    outs = [cp.empty(result.shape, result.dtype) for result in built.results]
+    size = math.prod(built.results[0].shape)
+    inputs = [cp.asarray(np.asarray(array)) for array in (*arrays, *built.constants)]
+    if size:
+        kernel((-(-size // 128),), (128,), (*inputs, *outs, np.int32(size)))
+    return outs
+
+
+built = build(traced)
+print(built.source)
+(ours,) = launch(cp.RawKernel(built.source, "fused"), built, [dive["salinity"], dive["pressure"]])
+print("as JAX:", np.allclose(ours.get(), freezing(dive["salinity"], dive["pressure"]), rtol=1e-5))
+
+# %% [markdown] id="build-why" tags=["why"]
+# One kernel, eight lines of arithmetic, two loads: salinity is `x0[i]` wherever it stands, the same text,
+# and so the same variable, `v0`. Nothing between the operations is ever written to memory. That is
+# **fusion**, and it came by itself: an array that is only a function of its index needs no memory.
+
+# %% [markdown] id="no-template-predict" tags=["predict"]
+# Now for what goes wrong. A cube, `x**3`, is one equation, and its primitive is not in our table. *Predict:* when do we hear of it?
+
+# %% id="no-template-guess"
+predict("no-template",
+        "while it builds, by the primitive's name",
+        "when NVRTC compiles what we wrote",
+        "not at all: the numbers are wrong")
+
+# %% id="no-template" raises="NotImplementedError"
+cube = jax.make_jaxpr(lambda x: x**3)(dive["salinity"])
+build(cube)
+
+# %% [markdown] id="no-template-why" tags=["why"]
+# While it builds: ``no template for `integer_pow` ``, and the equation. A compiler that **refuses by name**
+# is one you can mend; one that guesses is worse than none. Some primitives need more than a template:
+# `cumsum` (an element depends on all before it), `scan`, `sort`. They will be refused for good.
+
+# %% [markdown] id="power-task"
+# ### Exercise: `integer_pow`
+#
+# A template may be a function: it gets `name`, the operands' names, and the equation's parameters, and
+# returns the text. Ours calls `pow`, which takes any exponent, and some sixty instructions. Write
+# `power(name, x, y)` for whole `y`, also 0 and below, with products and at most one division, and few of
+# them: `x**16` needs four products, not fifteen. `name(text)` gives a text a variable in the kernel, which
+# you can use twice.
+
+# %% id="power-exercise" tags=["exercise"]
+def power(name, x, y):
+    text = f"pow({x}, {y})"
+    ### BEGIN SOLUTION
+    if y < 0:
+        return f"1 / ({power(name, x, -y)})"
+    text, square = "1", x
+    while y:
+        if y % 2:
+            text = square if text == "1" else f"{text} * {square}"
+        y //= 2
+        if y:
+            square = name(f"{square} * {square}")
+    ### END SOLUTION
+    return text
+
+
+TEMPLATES["integer_pow"] = power
+print(*[line for line in build(jax.make_jaxpr(lambda x: x**-6)(dive["salinity"])).source.splitlines()
+        if " = " in line], sep="\n")
+
+# %% id="power-check"
+check("power", power)
+
+# %% [markdown] id="views-text"
+# ## 3. Other shapes: arithmetic on the index
+#
+# A slice starts elsewhere, a transpose exchanges axes, a broadcast says the same again. None of them
+# computes anything: element `i` of the result *is* some element of the operand. So a view is a function
+# from an index of the result to one of the operand, and costs no memory.
+
+# %% [markdown] id="broadcast-task"
+# ### Exercise: a broadcast as an index function
+#
+# `broadcast_in_dim` makes a larger array: axis `k` of the operand becomes axis `dimensions[k]` of the
+# result. `index` has a text for each axis of the result; return a tuple with one for each axis of the
+# operand, which has the shape `shape`. An axis of length 1 may have become longer: there, every element is
+# element `"0"`. (As it stands, the function takes element 0 of everything.)
+
+# %% id="broadcast-exercise" tags=["exercise"]
+def broadcast_index(index, shape, dimensions):
+    inner = ("0",) * len(shape)
+    ### BEGIN SOLUTION
+    inner = tuple("0" if extent == 1 else index[axis] for extent, axis in zip(shape, dimensions, strict=True))
+    ### END SOLUTION
+    return inner
+
+
+VIEWS["broadcast_in_dim"] = lambda index, shape, params: broadcast_index(
+    index, shape, params["broadcast_dimensions"])
+VIEWS["transpose"] = lambda index, shape, params: tuple(
+    index[params["permutation"].index(axis)] for axis in range(len(shape)))
+VIEWS["slice"] = lambda index, shape, params: tuple(
+    f"({i} * {step} + {start})" for i, step, start in zip(
+        index, params["strides"] or [1] * len(shape), params["start_indices"], strict=True))
+
+# %% id="broadcast-check"
+check("broadcast", broadcast_index)
+
+# %% [markdown] id="loads-predict" tags=["predict"]
+# A warp of 32 threads loads together, and memory moves in sectors of 32 bytes: eight neighbours of
+# `float32`. *Predict,* for each of the three: how many loads does a thread make, and how many sectors does
+# a warp's load touch, 1, 4 or 32?
+
+# %% id="loads-guess"
+predict("loads",
+        "neighbours 4 or 5 sectors, a row 4, a column 1, a transpose 32",
+        "1 sector each: a load is a load",
+        "neighbours 4 or 5, all others 32")
+
+# %% id="loads"
+def counted(built, *arrays):
+    """What one launch of a kernel does, counted on the virtual GPU; and its results."""
+    outs = [np.empty(result.shape, result.dtype) for result in built.results]
+    size = outs[0].size
+    module = virtualgpu.Module.from_cuda(built.source)
+    inputs = [np.array(array) for array in (*arrays, *built.constants)]
+    with virtualgpu.profile() as profile:
+        module.launch(module.entries[0], -(-size // 128), 128, [*inputs, *outs, np.int32(size)])
+    return profile, outs
+
+
+square = np.arange(4096, dtype=np.float32).reshape(64, 64)
+views = {"x[1:] - x[:-1]": (lambda x: x[1:] - x[:-1], (square.ravel(),)),
+         "row + column": (lambda x, y: x[None, :] + y[:, None], (square[0], square[1])),
+         "x + x.T": (lambda x: x + x.T, (square,))}
+for name, (function, arrays) in views.items():
+    kernel = build(jax.make_jaxpr(function)(*arrays))
+    profile, (out,) = counted(kernel, *arrays)
+    counts = profile.counters
+    print(f"{name:16}{counts.global_loads / out.size:4.0f} loads by each thread,",
+          f"{counts.global_load_sectors / counts.global_load_requests:5.2f} sectors in a warp's load;",
+          f"as JAX: {np.array_equal(out, function(*map(jnp.asarray, arrays)))}")
+
+# %% id="loads-picture"
+transposed = build(jax.make_jaxpr(views["x + x.T"][0])(square))
+gpucourse.memory(cp.RawKernel(transposed.source, "fused"), 32, 128, square, np.empty_like(square),
+                 np.int32(square.size), array="argument 0", steps=4, title="x + x.T reads x")
+
+# %% [markdown] id="loads-why" tags=["why"]
+# Neighbours that are shifted by one lie in up to five sectors, 4.5 on average over both loads. A row takes
+# four; of the column all 32 threads want the same element, one sector. And the transpose takes 32:
+# neighbouring threads read elements 256 bytes apart. Fusing a view is free of *memory*, not of its
+# *pattern*. XLA faces the same choice, and so some of its kernels go through shared memory.
+
+# %% [markdown] id="nested-predict" tags=["predict"]
+# ## 4. Functions in functions
+#
+# A function under `jit` that calls another one under `jit` gives a jaxpr *in* a jaxpr: an equation whose
+# parameter is a program. *Predict:* `smooth` is called twice below. Is it traced twice? Are its variables
+# those of the first call, or new ones?
+
+# %% id="nested-guess"
+predict("nested",
+        "traced twice, with variables of their own",
+        "traced once, with the same variables both times",
+        "traced once, with new variables for each call")
+
+# %% id="nested"
+@jax.jit
+def smooth(x, width):
+    return 1 / (1 + jnp.exp(-x / width))
+
+
+def mixed(x):
+    return smooth(x, 2.0) - smooth(3.0 * x, 0.5)
+
+
+twice = jax.make_jaxpr(mixed)(dive["temperature"])
+first, second = [equation for equation in twice.eqns if "jaxpr" in equation.params]
+print(twice)
+print("one and the same jaxpr:", first.params["jaxpr"] is second.params["jaxpr"])
+
+# %% [markdown] id="nested-why" tags=["why"]
+# One trace, one jaxpr, *the same variables*: a compiler that keeps one dictionary for the whole program, or
+# remembers what a variable has become, gives the second call the first one's numbers. A nested program
+# needs a scope of its own, at each call.
+
+# %% [markdown] id="nested-task"
+# ### Exercise: a nested jaxpr
+#
+# Write `inlined(kernel, closed, operands)`: the list of the results of one call of `closed`, a closed
+# jaxpr, with these operands. It should just become more lines of the same kernel. (Which function makes
+# lines of a jaxpr, with a dictionary of its own? And where do numbers and arrays that the inner function
+# has closed over go?)
+
+# %% id="nested-exercise" tags=["exercise"]
+def inlined(kernel, closed, operands):
+    results = None
+    ### BEGIN SOLUTION
+    results = write(kernel, closed, operands)
+    ### END SOLUTION
+    return results
+
+
+CALLS |= {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr"}
+
+# %% id="nested-check"
+check("nested", build)
+
+# %% [markdown] id="select-predict" tags=["predict"]
+# `scan` has a `jaxpr` among its parameters too. That's why `CALLS` names primitives, and does not take all
+# that have one.
+#
+# With calls comes `jnp.where`, whose jaxpr has `select_n which, a, b`. We take it for C's
+# `which ? a : b`. (`jax.lax.select` is the same without a call.) *Predict:* does anything complain?
+
+# %% id="select-guess"
+predict("select-wrong",
+        "yes: build refuses what it cannot be sure of",
+        "the values differ from NumPy's in some places",
+        "nothing complains, and every value is wrong",
+        "nothing does, for nothing is wrong")
+
+# %% id="select-wrong"
+TEMPLATES["select_n"] = "{0} ? {1} : {2}"
+
+warm = dive["temperature"] > 10
+chosen = jax.make_jaxpr(jax.lax.select)(warm, dive["temperature"], -dive["temperature"])
+_, (ours,) = counted(build(chosen), warm, dive["temperature"], -dive["temperature"])
+theirs = np.where(warm, dive["temperature"], -dive["temperature"])
+print(chosen)
+print("ours:", ours[[0, -1]].round(1), " NumPy:", theirs[[0, -1]].round(1))
+
+# %% [markdown] id="select-why" tags=["why"]
+# Nothing does, and every single number is wrong. `select_n(which, a, b, …)` picks the operand *number*
+# `which`, so False picks the first: look at the jaxpr, where JAX has exchanged the two. It's documented at
+# `jax.lax.select_n`, but a name that looks clear isn't looked up. **Compare each new template with JAX** on
+# values that tell the cases apart.
+
+# %% id="select-right"
+TEMPLATES["select_n"] = "{0} ? {2} : {1}"
+
+_, (ours,) = counted(build(chosen), warm, dive["temperature"], -dive["temperature"])
+print("as NumPy:", np.array_equal(ours, theirs))
+
+# %% [markdown] id="jit-text"
+# ## 5. `my_jit`: compile once, for all sorts of arguments
+#
+# What is missing is the way in. Arguments come as trees (dictionaries, tuples, your own classes): JAX takes
+# them apart, `jax.tree.flatten`, into a list of **leaves** and the tree's structure, and puts results
+# together, `unflatten`. Tracing and building take a tenth of a second or more, so what was built is kept,
+# under a **key**.
+
+# %% [markdown] id="key-task"
+# ### Exercise: the key
+#
+# Write `key_of(tree, leaves)`: what the kernel depends on, and nothing else; `leaves` are JAX arrays, and
+# the key must be hashable. If it says too much, `my_jit` compiles again and again, as it does now; too
+# little, and it runs a kernel made for other arguments. (Besides the obvious: `x * 2.0` and
+# `x * jnp.float32(2)` differ where `x` is `float16`. A Python number is *weakly typed*, and its array says
+# so: `.weak_type`.)
+
+# %% id="key-exercise" tags=["exercise"]
+def key_of(tree, leaves):
+    key = object()  # another one each time
+    ### BEGIN SOLUTION
+    key = tree, tuple((leaf.shape, leaf.dtype, leaf.weak_type) for leaf in leaves)
+    ### END SOLUTION
+    return key
+
+
+# %% id="key-check"
+check("key", key_of)
+
+# %% id="my-jit"
+def my_jit(function):
+    known = {}
+
+    def call(*arguments):
+        leaves, tree = jax.tree.flatten(arguments)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return function(*arguments)  # grad or vmap is tracing: let it
+        leaves = [jnp.asarray(leaf) for leaf in leaves]
+        key = key_of(tree, leaves)
+        if key not in known:
+            # A new function each time, or JAX would give us what it has traced before.
+            trace = jax.make_jaxpr(lambda *given: function(*given), return_shape=True)
+            closed, shape = trace(*jax.tree.unflatten(tree, leaves))
+            built = build(closed)
+            known[key] = built, cp.RawKernel(built.source, "fused"), jax.tree.structure(shape)
+        built, kernel, result_tree = known[key]
+        results = launch(kernel, built, leaves)
+        return jax.tree.unflatten(result_tree, [jnp.asarray(cp.asnumpy(result)) for result in results])
+
+    call.known = known  # to look at
+    return call
+
+
+# %% [markdown] id="traces-predict" tags=["predict"]
+# *Predict:* five calls. Which of them trace, if the key is right? And the last one, after `SALT` has changed?
+
+# %% id="traces-guess"
+predict("traces",
+        "all five",
+        "three, and the last is not among them",
+        "three, and the last is one of them",
+        "one")
+
+# %% id="traces"
+SALT, traces = 35.0, 0
+
+
+@my_jit
+def relative(temperature, water):
+    global traces
+    traces += 1
+    return {"salt": water["salinity"] / SALT, "warmth": temperature - water["temperature"]}
+
+
+few = {name: values[:100] for name, values in dive.items()}
+for what, arguments in {
+    "4,096 measurements": (4.0, dive),
+    "another number": (5.0, dive),
+    "100 measurements": (4.0, few),
+    "an array for a number": (few["temperature"], few),
+    "4,096 once more": (4.0, dive),
+}.items():
+    before = traces
+    relative(*arguments)
+    print(f"{what:24}", "traced" if traces > before else "known already")
+kept = jax.make_jaxpr(lambda salinity: salinity / SALT)(dive["salinity"])
+SALT = 34.0
+print("salt with SALT = 34:", relative(5.0, dive)["salt"][0], "instead of", dive["salinity"][0] / SALT)
+
+# %% id="stale-jaxpr"
+built, *_ = next(iter(relative.known.values()))
+print("traced then:    ", kept.eqns[0])
+print("traced now:     ", jax.make_jaxpr(lambda salinity: salinity / SALT)(dive["salinity"]).eqns[0])
+print("the kernel kept:", next(line.strip() for line in built.source.splitlines() if " / " in line))
+
+# %% [markdown] id="traces-why" tags=["why"]
+# Three traces (if your key is right): new shapes and new structures trace, values do not. And a changed
+# global reaches no kernel that is kept: in the jaxpr it is a *literal*, and so in the kernel. There is no name `SALT` left
+# that could be looked up. That is the stale global of `jax.jit` (in "Compiling Python") seen from inside;
+# if it has to change, make it an argument.
+
+# %% [markdown] id="density-predict" tags=["predict"]
+# ## 6. Sea water, and its derivative
+#
+# Everything is there. *Predict:* how many kernels is `density` with its 82 equations? And its derivative by
+# temperature, for each measurement, `vmap(grad(…))`: more kernels, or more lines?
+
+# %% id="density-guess"
+predict("density",
+        "82 kernels, and more for the derivative",
+        "one kernel each; the derivative has more lines",
+        "one for the density, three for its derivatives")
+
+# %% id="density"
+slopes_of = jax.vmap(jax.grad(density))
+ours, slopes = my_jit(density)(dive), my_jit(slopes_of)(dive)
+print("density: largest difference from jax.jit", f"{np.abs(ours - by_jax).max():.1e} kg/m³")
+for name, theirs in jax.jit(slopes_of)(dive).items():
+    print(f"by {name:12} {slopes[name][0]:+.4f} at the surface; largest relative difference",
+          f"{np.abs(slopes[name] / theirs - 1).max():.0e}")
+for function in (density, slopes_of):
+    closed = jax.make_jaxpr(function)(dive)
+    source = build(closed).source
+    lines = source.count("const float v")
+    print(f"{len(closed.eqns)} equations: {source.count('__global__')} kernel, {lines} lines")
+
+# %% id="expansion-picture"
+celsius = np.linspace(-1, 12, 131, dtype=np.float32)
+by_temperature = my_jit(jax.vmap(jax.grad(lambda t, rest: density({**rest, "temperature": t}))))
+figure, axes = canvas(8, 2.8)
+for salinity, colour, line in ((0, COLOURS[5], "-"), (15, COLOURS[2], "--"), (35, COLOURS[6], ":")):
+    slope = by_temperature(celsius, {"salinity": np.full_like(celsius, salinity),
+                                     "pressure": np.zeros_like(celsius)})
+    axes.plot(celsius, slope, line, color=colour, label=f"salinity {salinity}")
+    if salinity == 0:
+        densest = float(np.interp(0, -np.asarray(slope), celsius))
+axes.axhline(0, color="0.7", linewidth=0.8)
+axes.set(xlabel="temperature [°C]", ylabel="slope of density\n[kg/m³ per °C]")
+axes.legend()
+Picture(figure, "The derivative of density by temperature, for three salinities, falling with temperature. "
+                f"In fresh water it is zero at {densest:.2f} °C, where water is densest; with salinity 15 at "
+                "a lower temperature, with 35 it is negative throughout.")
+
+# %% [markdown] id="density-why" tags=["why"]
+# One kernel each; the derivative has more lines, and no more memory traffic than its three results need.
+# `grad` and `vmap` do their work while JAX traces, so our compiler knows nothing of them: it sees
+# equations. (And the picture shows why ice forms on top: the line for fresh water crosses zero at 4 °C,
+# below which colder water is lighter.)
+
+# %% [markdown] id="plans-predict" tags=["predict"]
+# ## 7. Two plans
+#
+# What if each equation were a kernel of its own, as with `jax.disable_jit()`, or with CuPy? We can build
+# that plan from the same parts. *Predict* for `density` of 4,096 measurements, 128 warps: how many launches
+# and loads (of a warp, a **request**) does each plan have?
+
+# %% id="plans-guess"
+predict("plans",
+        "82 launches against 1, and many times the loads",
+        "82 launches against 1, and the same loads",
+        "1 launch each, but more loads")
+
+# %% id="plans"
+def equation_by_equation(closed, arrays):
+    """What a plan with a kernel for each equation does, counted; and its results."""
+    values, alone = dict(zip(closed.jaxpr.invars, arrays, strict=True)), []
+    for k, equation in enumerate(closed.eqns):
+        inputs = list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, Literal)))
+        jaxpr = closed.jaxpr.replace(invars=inputs, outvars=equation.outvars, eqns=[equation])
+        alone.append((inputs, equation.outvars[0], build(ClosedJaxpr(jaxpr, []), f"step{k}")))
+    module = virtualgpu.Module.from_cuda("".join(built.source for _, _, built in alone))
+    with virtualgpu.profile() as profile:
+        for k, (inputs, variable, built) in enumerate(alone):
+            size = built.results[0].size
+            values[variable] = np.empty(size, np.float32)
+            module.launch(f"step{k}", -(-size // 128), 128,
+                          [*(values[atom] for atom in inputs), values[variable], np.int32(size)])
+    return profile, [values[atom] for atom in closed.jaxpr.outvars]
+
+
+closed, arrays = jax.make_jaxpr(density)(dive), jax.tree.leaves(dive)
+many, (in_steps,) = equation_by_equation(closed, arrays)
+one, (at_once,) = counted(build(closed), *arrays)
+plans = {}
+for name, profile in (("a kernel for each equation", many), ("one kernel", one)):
+    counts = profile.counters
+    moved = counts.global_bytes_read + counts.global_bytes_written
+    plans[name] = {"launches": len(profile.launches), "load requests": counts.global_load_requests,
+                   "bytes a measurement": moved / n}
+    print(f"{name:26}", ", ".join(f"{what}: {amount:,.0f}" for what, amount in plans[name].items()),
+          f"({counts.load_coalescing:.0%} coalesced)")
+print("the same densities:", np.allclose(in_steps, at_once, rtol=1e-6))
+
+# %% id="plans-picture"
+figure, panels = canvas(9, 2.2, columns=3)
+said = []
+for axes, what in zip(panels, plans["one kernel"], strict=True):
+    amounts = [plan[what] for plan in plans.values()]
+    bars = axes.bar([f"{len(closed.eqns)} kernels", "one kernel"], amounts, color=[COLOURS[1], COLOURS[5]])
+    axes.bar_label(bars, [f"{amount:,.0f}" for amount in amounts])
+    axes.set(title=what, ylim=(0, 1.2 * max(amounts)))
+    said.append(f"{what} {amounts[0]:,.0f} against {amounts[1]:,.0f}")
+Picture(figure, f"Three pairs of bars, a kernel for each equation against one kernel: {'; '.join(said)}.")
+
+# %% [markdown] id="plans-why" tags=["why"]
+# 384 requests are 3 arrays × 128 warps: each number is loaded once, by neighbours side by side. That is as
+# little as there can be. And XLA? Its plan is written in **HLO**; here is the part where the program
+# begins, below the end of our kernel:
+
+# %% id="hlo"
+hlo = jax.jit(density).lower(dive).compile().as_text()
+entry = hlo[hlo.index("ENTRY"):]
+print(*build(closed).source.splitlines()[-4:], sep="\n")
+print("... and XLA:")
+for line in entry.splitlines():
+    print(line.partition(", metadata")[0])
+inside = Counter(re.findall(r" = \S+ (\w+)\(", hlo[:hlo.index("ENTRY")]))
+print(f"{entry.count(' fusion(')} fusion; inside of it",
+      ", ".join(f"{k} {name}" for name, k in inside.most_common()))
+
+# %% [markdown] id="hlo-why"
+# The same plan: one `fusion` of `kind=kLoop`, a loop over elements, with our lines inside, and a
+# `broadcast` for each constant. (The names differ from version to version and from machine to machine.)
+# What XLA does beyond ours: several shapes in a program, reductions with the work before them fused in,
+# products by libraries, memory planned and used again, arrays that stay on the device between calls. Ours
+# carries them there and back at each call.
+#
+# **Whose idea is it?** A table with one small translator for each primitive, and a driver that walks the
+# equations and keeps the scope: that is the design of [JaCe](https://github.com/GridTools/jace), which
+# translates jaxprs for [DaCe](https://spcldace.readthedocs.io), a compiler that optimises the flow of data
+# and also targets FPGAs and clusters. We took the design and left out DaCe. For the equation of state of
+# the pyhpc benchmarks, a formula of this kind, its version 2.0.0b1 needed 200 to 260 s to fuse and compile,
+# and what it made was 2.2 to 2.4 times slower than `jax.jit`'s code (jaxpile's README has these figures).
+# Where a person transforms a large program by hand, DaCe does much that ours does not.
+#
+# The compiler that this one grows into is **jaxpile**, in this course's repository: the same parts in
+# `packages/jaxpile`, for more than 150 primitives, and for the CPU by LLVM too. It comes with the course's
+# extra `jit`, and with `make setup`.
+#
+# | here | in jaxpile | what is more there |
+# |---|---|---|
+# | `write`, `translate` | `driver.py`, `registry.py` | translators of your own, refusals with your line |
+# | `Kernel`, `VIEWS` | `expressions.py`, `values.py`, `primitives/views.py` | expressions instead of text |
+# | one shape of results | `fusion.py`, `program.py` | several loops, merged; reductions, scans, scatters |
+# | `build`, `launch` | `cuda/` | a second printer, `llvm/`, and a third, `python_text.py` |
+# | `my_jit`, `key_of` | `jitted.py`, `stages.py` | static arguments, keywords, a bounded cache |
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - A jaxpr is a list of equations; one walk with a dictionary interprets it or compiles it, depending on
+#   what the variables stand for.
+# - If an array is a function of its index, fusing is putting text into text: one kernel, each input loaded
+#   once. Slices, transposes and broadcasts cost no memory, but their pattern of loads stays.
+# - A nested jaxpr has a scope of its own at each call, and the same variables in all of them.
+# - `jit` is a cache. Its key is what the kernel was built for: the tree, shapes, types, weak types; not
+#   values, and not globals.
+# - A primitive that a compiler doesn't know has to be refused by name. One that it has got wrong is found
+#   by comparing numbers only.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - JAX: [jaxprs](https://docs.jax.dev/en/latest/jaxpr.html), [writing an interpreter of
+#   them](https://docs.jax.dev/en/latest/notebooks/Writing_custom_interpreters_in_Jax.html),
+#   [pytrees](https://docs.jax.dev/en/latest/pytrees.html), and
+#   [autodidax](https://docs.jax.dev/en/latest/autodidax.html), which builds all of JAX's core in one
+#   notebook.
+# - XLA: [its architecture](https://openxla.org/xla/architecture), and
+#   [what its operations mean](https://openxla.org/xla/operation_semantics).
+# - CuPy: [raw kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html).
+# - The formulas: Fofonoff and Millard, *Algorithms for computation of fundamental properties of seawater*,
+#   UNESCO technical papers in marine science 44 (1983).
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 70 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-5 | the question; ask who knows what `jax.jit` does, and write down what they say |
+# | 5-18 | section 1; `walk`, in pairs: it is the key to all that follows |
+# | 18-34 | section 2; read the printed kernel aloud, line by line; `power` |
+# | 34-45 | section 3; `broadcast`; guesses of sectors on the board |
+# | 45-53 | section 4; `nested` |
+# | 53-61 | section 5; `key` |
+# | 61-70 | sections 6 and 7; back to what stands on the board |
+#
+# *Ten minutes late:* leave out `power` after its first hint, and show section 7 without its first cell.
+# `walk` and `key` must not be cut.
+#
+# *Where people stall.* In `walk`, on literals among the *outputs*, and on primitives with several results:
+# `run` gives a list always. In `power`, on exponent 0, and on `x**1`. In `broadcast`, they map the result's
+# axes and forget axes of length 1. In `nested`, they look for more to do: it is one line, and the point is
+# why one line is enough. In `key`, on weak types.
+#
+# *What someone always asks.* "Why is the kernel a function of the index, and not of the array?" Because
+# then nothing need be stored: ask them what `x[1:] - x[:-1]` would store. "Why does each line have a name?"
+# Without one the text of a value that is used twice would stand there twice, and twice more at the next
+# level: ten times `x = x * x` would be 1,023 products. "Does XLA generate CUDA C++?" No: LLVM's language,
+# or Triton's. "Why float32?" JAX's default; `TYPES` is where another type would begin.
+#
+# *What goes wrong.* Running the first cells of section 2 again empties the three tables: run what
+# fills them, in sections 2 to 4, again as well. The cell that counts traces prints other numbers the second time, unless
+# its function is defined anew: it is, in the same cell.
