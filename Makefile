@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup course test test-quick rehearse bounds coverage build check demo slides site release class bench gpu-check bench-gpu gpu-all evidence lock clean
+.PHONY: help setup course test test-quick rehearse bounds coverage build lint check demo slides site release class bench gpu-check bench-gpu gpu-all evidence lock clean
 
 UV_VERSION := 0.13.8
 # Where uv is not installed, this is where it goes.
@@ -110,11 +110,13 @@ build: setup ## Make the notebooks from course/, and binder/ and environment.yml
 	$(IN_VENV) -m lab.pages.standins_page docs/standins.md
 	$(IN_VENV) -m lab.pages.docs_notebooks
 
-check: setup ## Lint, and see that what is generated is current and that the course tests itself
+lint: setup ## Lint the code, its imports, and the names that texts mention
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check --quiet
 	$(VENV)/bin/lint-imports
 	$(IN_VENV) -m lab.lint
+
+check: lint ## Lint, and see that what is generated is current and that the course tests itself
 	$(VENV)/bin/mypy
 	$(IN_VENV) -m gpucourse.publish.environments --check
 	$(VENV)/bin/gpucourse check

@@ -24,6 +24,7 @@ import jaxpile
 import virtualgpu
 from gpucourse.course.projects import COURSE, VIRTUALGPU, read_projects
 from gpucourse.learner.bundle import changed_notebooks
+from gpucourse.publish import environments
 
 # What virtualgpu may import beside itself and the standard library.
 FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}
@@ -257,7 +258,12 @@ def test_the_address_stands_once(tracked: list[Path], repository: Path, url: str
     holders = {
         path.relative_to(repository).as_posix() for path, text in texts(tracked) if slug in text
     }
-    generated = ("lectures/colab/", "hub/", ".github/ISSUE_TEMPLATE/config.yml")
+    generated = (
+        "lectures/colab/",
+        "hub/",
+        ".github/ISSUE_TEMPLATE/config.yml",
+        environments.PUBLISH,
+    )
     copies = {name for name in holders if name.startswith(generated)}
     copies |= {
         name for name in holders if re.fullmatch(r"packages/\w+/(README\.md|pyproject\.toml)", name)
@@ -329,6 +335,37 @@ def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) ->
     assert script.rstrip().endswith("\nmake test\nmake rehearse\nmake check")
 
 
+def test_long_jobs_wait_for_the_quick_one(repository: Path) -> None:
+    jobs = workflow(repository)["jobs"]
+    assert {name: job.get("needs") for name, job in jobs.items() if name != "quick"} == {
+        name: "quick" for name in jobs if name != "quick"
+    }
+    assert {"make lint", "make test-quick"} <= {step.get("run") for step in jobs["quick"]["steps"]}
+
+
+def test_nothing_is_published_before_the_tests_are_green_nor_by_a_fork(repository: Path) -> None:
+    """Each job waits for the tests of a tag, or begins after a green run of a push to main."""
+    plan = yaml.safe_load((repository / environments.PUBLISH).read_text())
+    assert plan[True]["workflow_run"]["workflows"] == [workflow(repository)["name"]]
+    jobs = plan["jobs"]
+
+    def begins(name: str) -> str:
+        while needs := jobs[name].get("needs"):
+            name = needs
+        return name
+
+    for name in jobs:
+        first = jobs[begins(name)]
+        assert "github.repository == '" in first["if"], name
+        if "uses" in first:
+            assert first["uses"].endswith("/test.yml")
+        else:
+            assert "workflow_run.conclusion == 'success'" in first["if"], name
+            assert "workflow_run.event == 'push'" in first["if"], name
+            (checkout,) = (s for s in first["steps"] if "/checkout@" in s.get("uses", ""))
+            assert checkout["with"]["ref"] == "${{ github.event.workflow_run.head_sha }}"
+
+
 def test_virtualgpu_is_tested_each_week_at_both_ends_of_what_it_allows(repository: Path) -> None:
     plan = yaml.safe_load((repository / ".github" / "workflows" / "bounds.yml").read_text())
     assert plan[True]["schedule"]  # YAML takes the word "on" for a truth
@@ -381,11 +418,11 @@ def test_actions_are_pinned_by_digest_and_no_token_stays_in_a_checkout(repositor
     used = 0
     for path in (repository / ".github" / "workflows").glob("*.yml"):
         for line in path.read_text().splitlines():
-            if "uses:" in line:
+            if "uses:" in line and "uses: ./" not in line:
                 used += 1
                 assert re.search(r"uses: [\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+$", line), line
         jobs = yaml.safe_load(path.read_text())["jobs"]
-        for step in (step for job in jobs.values() for step in job["steps"]):
+        for step in (step for job in jobs.values() for step in job.get("steps", ())):
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False
     assert used

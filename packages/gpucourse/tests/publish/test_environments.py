@@ -83,6 +83,8 @@ def test_each_generated_file_is_missed_when_it_changes(copy: Path) -> None:
             path.write_text(before.replace("gitpuller https://", "gitpuller https://elsewhere/"))
         elif name == "hub/tljh.py":
             path.write_text(before.replace('REPOSITORY = "https://', 'REPOSITORY = "https://else/'))
+        elif name == environments.PUBLISH:  # only the repository that may publish is
+            path.write_text(before.replace("repository == 'gpu-", "repository == 'else-"))
         elif name == "CITATION.cff":
             path.write_text(re.sub(r"(?m)^version: .*$", "version: 99", before))
         elif name.startswith("packages/"):  # links into the repository, addresses of metadata
@@ -119,6 +121,7 @@ def test_moving_the_repository_is_one_edit(copy: Path) -> None:
         "hub/values.yaml",
         "hub/links.md",
         ".github/ISSUE_TEMPLATE/config.yml",
+        ".github/workflows/publish.yml",
         "README.md",
         "CITATION.cff",
         "packages/virtualgpu/README.md",

@@ -3,8 +3,8 @@
 Generated: ``requirements/course.txt``, ``binder/requirements.txt``, ``hub/links.md``,
 ``environment.yml`` (a conda environment for a GPU machine), the link to ``SECURITY.md`` where
 issues are opened, the marked blocks of ``README.md``, and the repository's address in
-``hub/values.yaml`` and ``CITATION.cff``. Nothing here needs the network, so a test can prove every
-file current.
+``hub/values.yaml``, ``CITATION.cff`` and ``publish.yml``. Nothing here needs the network, so a test
+can prove every file current.
 
     python -m gpucourse.publish.environments            # write them
     python -m gpucourse.publish.environments --check    # say which are stale, change nothing
@@ -41,6 +41,7 @@ CONDA_NAMES: dict[str, str | None] = {
 }
 # conda-forge builds jaxlib for the CPU and for CUDA under one name: the build string chooses.
 CONDA_BUILDS: dict[str, str] = {"jaxlib": "*cuda*"}
+PUBLISH = ".github/workflows/publish.yml"
 
 
 def expected(root: Path) -> dict[str, str]:
@@ -63,6 +64,7 @@ def expected(root: Path) -> dict[str, str]:
         ".github/ISSUE_TEMPLATE/config.yml": issue_links(url),
         "README.md": fill_blocks(readme, readme_blocks(root, project)),
         "CITATION.cff": fill_citation(citation, url, version(root)),
+        PUBLISH: fill_workflow((root / PUBLISH).read_text(encoding="utf-8"), url),
         **package_pages(root, url),
     }
 
@@ -268,6 +270,12 @@ def fill_citation(text: str, url: str, number: str) -> str:
     """``CITATION.cff`` with the repository's address and the version set."""
     text = re.sub(r"(?m)^repository-code:.*$", f'repository-code: "{url}"', text)
     return re.sub(r"(?m)^version:.*$", f"version: {number}", text)
+
+
+def fill_workflow(text: str, url: str) -> str:
+    """Return ``publish.yml`` with the one repository that may publish: no fork does."""
+    slug = url.removeprefix("https://github.com/")
+    return re.sub(r"github\.repository == '[^']*'", f"github.repository == '{slug}'", text)
 
 
 # --- the command ------------------------------------------------------------------------------
