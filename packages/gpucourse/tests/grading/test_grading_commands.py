@@ -6,6 +6,7 @@ import io
 import json
 import re
 import shutil
+import threading
 from pathlib import Path
 
 import nbformat
@@ -13,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from gpucourse.grading.commands import demo, grade_notebook
+from gpucourse.learner import records
 from grading_toy import TEST_DOUBLE, submission, toy, toy_notebook, write_submission
 
 pytestmark = pytest.mark.slow
@@ -84,9 +86,29 @@ def test_what_cannot_be_graded_says_why(checkout, console, tmp_path, monkeypatch
     broken.write_text("{")
     assert grade_notebook.grade(broken, console) == grade_notebook.NOT_GRADED
     assert "not valid JSON" in console.export_text()
+    # Of the project's own name: nothing is recorded of what nobody could read.
+    before = records.read().points
+    for content in ("", '{"cells": [', "[]", "\xff"):
+        mine = checkout / "projects" / "toy.ipynb"
+        mine.write_text(content, encoding="latin-1")
+        assert grade_notebook.grade(mine, console) == grade_notebook.NOT_GRADED
+        text = console.export_text()
+        assert "toy.ipynb was not graded, and your points are as they were" in text
+        assert "test-double" not in text
+    assert records.read().points == before
     monkeypatch.setattr(grade_notebook, "checkouts", lambda *starts: [])
     assert grade_notebook.grade(other, console) == grade_notebook.NOT_GRADED
     assert "In a copy of the whole course, run this inside its folder" in console.export_text()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_notebook_in_the_midst_of_a_save_is_read_again(checkout, console, share):
+    mine = write_submission(checkout / "projects" / "toy.ipynb", submission(toy()))
+    whole = mine.read_bytes()
+    mine.write_bytes(whole[: int(share * len(whole))])
+    threading.Timer(0.3, mine.write_bytes, [whole]).start()
+    assert grade_notebook.grade(mine, console) == grade_notebook.ALL_POINTS
+    assert records.read().points == {"toy": (5.0, 5.0)}
 
 
 @pytest.mark.rehearsal

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from small_course import LECTURE, PROJECT, edit, write_course
 
 LECTURE_NOTEBOOK = f"lectures/{LECTURE}.ipynb"
 PROJECT_NOTEBOOK = f"projects/{PROJECT}/{PROJECT}.ipynb"
+OLD = json.dumps({"nbformat": 3, "metadata": {}, "worksheets": []}).encode()
 MINE = nbformat.writes(new_notebook(cells=[new_code_cell("mine = 1")])).encode()
 
 
@@ -116,7 +118,7 @@ def test_work_and_progress_come_back_on_a_fresh_machine(
 ):
     mine = work_in(course / LECTURE_NOTEBOOK)
     (course / "lectures" / "own ünïcode.ipynb").write_bytes(MINE)
-    (course / "projects" / PROJECT / "broken.ipynb").write_bytes(b"{half of a noteb")
+    (course / "projects" / PROJECT / "older.ipynb").write_bytes(OLD)
     for name in ("build", "grading/submitted/ana", ".ipynb_checkpoints", "lectures/.hidden"):
         (course / name).mkdir(parents=True)
         (course / name / "not_mine.ipynb").write_bytes(MINE)
@@ -128,7 +130,7 @@ def test_work_and_progress_come_back_on_a_fresh_machine(
     assert saved.notebooks == [
         LECTURE_NOTEBOOK,
         "lectures/own ünïcode.ipynb",
-        f"projects/{PROJECT}/broken.ipynb",
+        f"projects/{PROJECT}/older.ipynb",
     ]
     assert f'href="../{saved.path.name}" download' in saved.html()
     assert list(course.rglob(".gpucourse*")) == []
@@ -142,7 +144,7 @@ def test_work_and_progress_come_back_on_a_fresh_machine(
     assert files(there) == before | {
         LECTURE_NOTEBOOK: mine,
         "lectures/own ünïcode.ipynb": MINE,
-        f"projects/{PROJECT}/broken.ipynb": b"{half of a noteb",
+        f"projects/{PROJECT}/older.ipynb": OLD,
     }
     assert records.read().exercises == {LECTURE: {"half"}}
 
@@ -150,6 +152,28 @@ def test_work_and_progress_come_back_on_a_fresh_machine(
     assert (again.back, again.beside, again.progress) == ([], [], 0)
     assert sorted(again.there) == sorted(saved.notebooks)
     assert "here already" in str(again)
+
+
+@pytest.mark.parametrize("content", [b"", b"{half of a noteb", b"\xff\xfe"])
+def test_a_notebook_that_is_not_whole_is_named_and_nothing_saved(course: Path, content):
+    work_in(course / LECTURE_NOTEBOOK)
+    broken = course / "projects" / PROJECT / "broken.ipynb"
+    broken.write_bytes(content)
+    with pytest.raises(BundleError, match=r"broken\.ipynb is not a whole notebook") as told:
+        bundle.save()
+    assert "save it, or rename it" in str(told.value)
+    assert list(course.glob("*.zip")) == [] and broken.read_bytes() == content
+    broken.rename(broken.with_suffix(".txt"))
+    assert bundle.save().notebooks == [LECTURE_NOTEBOOK]
+
+
+def test_a_notebook_in_the_midst_of_a_save_is_read_again(course: Path):
+    whole = work_in(course / LECTURE_NOTEBOOK)
+    (course / LECTURE_NOTEBOOK).write_bytes(b"")
+    threading.Timer(0.3, (course / LECTURE_NOTEBOOK).write_bytes, [whole]).start()
+    saved = bundle.save()
+    with zipfile.ZipFile(saved.path) as packed:
+        assert packed.read(LECTURE_NOTEBOOK) == whole
 
 
 def test_both_are_kept_where_both_hold_work(course: Path, tmp_path: Path, monkeypatch):

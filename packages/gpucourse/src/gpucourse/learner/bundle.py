@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from gpucourse.course.checkout import course_folder
 from gpucourse.learner import records
 from gpucourse.system.atomic import free_path, write_atomically
 from gpucourse.system.errors import CourseError
+from gpucourse.system.settled import settled
 
 #: Names inside a bundle that are no notebooks.
 ABOUT, RECORDS = "gpucourse-work.json", "progress.jsonl"
@@ -107,16 +109,29 @@ def changed_notebooks(root: Path) -> Iterator[tuple[str, bytes]]:
             if not name.endswith(".ipynb") or name.startswith(".") or shown == _WELCOME:
                 continue
             try:
-                data = path.read_bytes()
+                data = settled(path, partial(_whole, path), ValueError)
+            except ValueError:
+                raise BundleError(
+                    f"{shown} is not a whole notebook: it is empty or cut short. Nothing was "
+                    "saved. Open it in JupyterLab and save it, or rename it so that it does not "
+                    "end in .ipynb, and save again"
+                ) from None
             except OSError as error:
                 raise BundleError(
                     f"{shown} cannot be read ({error.strerror}): nothing was saved. "
                     "Move it away or mend its permissions, and save again"
                 ) from None
             notebook = released.parse(data)
-            # What is no notebook any more may be the rest of one.
+            # A notebook in another format is the learner's own.
             if notebook is None or not released.is_untouched(notebook):
                 yield shown, data
+
+
+def _whole(path: Path) -> bytes:
+    """Return the bytes of a notebook; ValueError where they are no JSON."""
+    data = path.read_bytes()
+    json.loads(data)
+    return data
 
 
 def is_plain(name: str) -> bool:

@@ -19,6 +19,7 @@ from gpucourse.course.registry import Lecture, Lesson
 from gpucourse.learner import records
 from gpucourse.learner.records import Records
 from gpucourse.system.language import _
+from gpucourse.system.settled import settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ def _exercises(id: str) -> Iterator[str]:
 def _tests(notebook: Path) -> Iterator[str]:
     """Yield the ids of a project's test cells, from the notebook that the learner works in."""
     try:
-        cells = json.loads(notebook.read_bytes())["cells"]
+        cells = settled(notebook, lambda: json.loads(notebook.read_bytes()), ValueError)["cells"]
         for cell in cells:
             if cell["cell_type"] == "code" and cell["metadata"].get("nbgrader", {}).get("grade"):
                 yield cell["id"]

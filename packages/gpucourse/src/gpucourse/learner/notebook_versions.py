@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpucourse.course.released import cell_texts
 from gpucourse.system.atomic import free_path, write_atomically
+from gpucourse.system.settled import settled
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -175,6 +176,7 @@ def _folder(path: Path) -> Path:
 def _texts_now(path: Path) -> list[str]:
     """Return the cells' text of the present notebook; none where it cannot be read."""
     try:
-        return cell_texts(json.loads(path.read_text(encoding="utf-8")))
+        read = settled(path, lambda: json.loads(path.read_text(encoding="utf-8")), ValueError)
+        return cell_texts(read)
     except (OSError, *_DAMAGED):
         return []

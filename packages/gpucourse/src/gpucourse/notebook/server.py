@@ -23,6 +23,7 @@ from nbgrader.validator import Validator
 
 from gpucourse.exercises.outcomes import CHECK_MIME
 from gpucourse.exercises.predictions import WIDGET
+from gpucourse.notebook.whole_files import written_whole
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -40,7 +41,14 @@ def _load_jupyter_server_extension(app: ServerApp) -> None:
     # Which validator the button asks is no trait of nbgrader's.
     handlers.Validator = ChecksToo
     # Not now: Jupytext's extension, loaded after this one, puts another contents manager in place.
-    app.io_loop.add_callback(lambda: app.contents_manager.register_pre_save_hook(keep_as_it_was))
+    app.io_loop.add_callback(lambda: _prepare(app.contents_manager))
+
+
+def _prepare(manager: ContentsManager) -> None:
+    """Have the server's saves leave files whole, and notebooks as they were released."""
+    manager.register_pre_save_hook(keep_as_it_was)
+    if hasattr(manager, "atomic_writing"):
+        manager.atomic_writing = written_whole(manager.atomic_writing)
 
 
 class ChecksToo(Validator):

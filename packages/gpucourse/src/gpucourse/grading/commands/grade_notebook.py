@@ -38,6 +38,15 @@ def grade(notebook: Path, console: Console | None = None) -> int:
         return NOT_GRADED
     assignment = Assignment.load(source)
     job = Job("", source, ingest_file(notebook, assignment))
+    if not job.ingested.read:
+        # Nothing is known of the work, so nothing is recorded of it.
+        console.print(
+            f"{notebook.name} was not graded, and your points are as they were. "
+            f"{job.ingested.fault}",
+            style="red",
+            markup=False,
+        )
+        return NOT_GRADED
     try:
         with (
             _waiting(console, f"grading {notebook.name}"),

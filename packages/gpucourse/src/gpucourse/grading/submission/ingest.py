@@ -29,8 +29,7 @@ from gpucourse.grading.submission.inert import inert
 from gpucourse.grading.submission.reading import (
     Unreadable,
     grade_id_of,
-    parse_cells,
-    read_bytes,
+    read_notebook,
     source_of,
 )
 from gpucourse.grading.submission.versions import KEYS, Version, origin
@@ -58,6 +57,8 @@ class Ingested:
     raw_digest: str = ""
     # Answer cells that were not in the version which the student was given.
     lacks: list[str] = field(default_factory=list)
+    # There is a notebook in the file.
+    read: bool = field(default=True, compare=False)
     # What the grader itself could not do with it, or None: no fault of the student's.
     failed: str | None = None
 
@@ -89,12 +90,15 @@ def ingest_file(
     `versions` are others that were handed out: what is as in one of them was not edited.
     """
     limits = limits or Limits()
-    data = b""
     try:
-        data = read_bytes(path, limits.upload_bytes)
-        cells = parse_cells(data, limits.notebook_bytes)
+        cells, data = read_notebook(path, limits)
     except Unreadable as unreadable:
-        return Ingested(dict(assignment.starters), fault=str(unreadable), raw_digest=digest(data))
+        return Ingested(
+            dict(assignment.starters),
+            fault=str(unreadable),
+            raw_digest=digest(unreadable.data),
+            read=False,
+        )
     ingested = ingest_cells(cells, assignment, limits, versions)
     ingested.raw_digest = digest(data)
     return ingested

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.submission.without_outputs import without_outputs
+from gpucourse.system.settled import settled
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
@@ -41,11 +42,25 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def read_cells(path: Path, limits: Limits) -> list[dict]:
-    """Return the cells of the notebook at `path`.
+    """Return the cells of the notebook at `path`. Raises Unreadable, in words for the student."""
+    return read_notebook(path, limits)[0]
 
-    Raises Unreadable, in words for the student.
+
+def read_notebook(path: Path, limits: Limits) -> tuple[list[dict], bytes]:
+    """Return the cells of the notebook at `path`, and its bytes. Raises Unreadable.
+
+    One that is cut short is read again as long as it may be in the midst of a save.
     """
-    return parse_cells(read_bytes(path, limits.upload_bytes), limits.notebook_bytes)
+
+    def read() -> tuple[list[dict], bytes]:
+        data = read_bytes(path, limits.upload_bytes)
+        try:
+            return parse_cells(data, limits.notebook_bytes), data
+        except Unreadable as unreadable:
+            unreadable.data = data
+            raise
+
+    return settled(path, read, CutShort)
 
 
 def parse_cells(data: bytes, limit: int) -> list[dict]:
@@ -58,7 +73,7 @@ def parse_cells(data: bytes, limit: int) -> list[dict]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Unreadable(
+        raise CutShort(
             f"The notebook is not UTF-8 text (first wrong byte at {error.start}). {again}"
         ) from None
     if len(data) > limit:
@@ -80,7 +95,7 @@ def parse_cells(data: bytes, limit: int) -> list[dict]:
         raise Unreadable(f"The notebook is nested too deeply to be a notebook. {again}") from None
     except ValueError as error:
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise Unreadable(
+        raise CutShort(
             f"The notebook is not valid JSON{where}: it was cut short or edited by hand. {again}"
         ) from None
     if not isinstance(document, dict) or not isinstance(document.get("nbformat"), int):
@@ -117,3 +132,10 @@ def grade_id_of(cell: dict) -> str:
 
 class Unreadable(Exception):
     """The submission cannot be read; the message says why and what to do."""
+
+    # What was read, where anything was.
+    data = b""
+
+
+class CutShort(Unreadable):
+    """It may be whole in a moment: an editor is saving it."""
