@@ -2,7 +2,7 @@
 # ## Which of these errors is true?
 #
 # Throw points into a square and count those inside the quarter circle: their share is π/4. Here 4,096 threads
-# throw 64 points each, 262,144 in all, and so π should come out to about ±0.003. We do it five times, each
+# throw 64 points each, 262,144 in all, so the estimate of π should be within about ±0.003. We do this five times, each
 # time with another seed. Run the cell.
 
 # %% id="the-question"
@@ -66,11 +66,11 @@ for seed in same_seed:
     print(f"π = {pi:.4f} ± {expected_error:.4f}; off by {abs(pi - math.pi) / expected_error:6.1f} errors")
 
 # %% [markdown] id="the-question-stands"
-# No error, no warning, no race, and each number is a fine random number. Yet the estimates miss π by 14 to
-# 142 times what they claim. **Where did 262,144 points go?**
+# There is no error, no warning and no race, and each number is a fine random number. Yet the estimates miss π by 14 to
+# 142 times the error that they claim. **Where did 262,144 points go?**
 
 # %% [markdown] id="the-way" tags=["whole"]
-# You will see how streams of random numbers go wrong, and how to make them so that they do not; and you will
+# You will see how streams of random numbers go wrong and how to make good ones. You will also
 # test them, because looking at them isn't enough.
 
 # %% [markdown] id="same-predict" tags=["predict"]
@@ -90,8 +90,8 @@ print("different values:", np.unique(hits).size)
 print("spread of the threads' own estimates:", np.std(4 * hits / POINTS))
 
 # %% [markdown] id="same-why" tags=["why"]
-# One. Every thread threw *the same* 64 points. So there are 64 points, not 262,144, and the true error is that
-# of 64. If you took the spread between the threads as your error, you'd even claim ±0.
+# There is one. Every thread threw *the same* 64 points, so there are 64 points and not 262,144, and the true error is that
+# of 64. If you took the spread between the threads as your error, you would even claim ±0.
 
 # %% [markdown] id="same-then"
 # ### Exercise: an estimate with its error
@@ -118,7 +118,7 @@ check("estimate", estimate)
 # %% [markdown] id="neighbours-predict" tags=["predict"]
 # ## 2. Seeds side by side
 #
-# So each thread gets a seed of its own: its number, plus one. *Predict:* good or bad?
+# Now each thread gets its own seed: its number, plus one. *Predict:* is this good or bad?
 
 # %% id="neighbours-guess"
 predict("neighbours", "good: no two states are alike", "bad")
@@ -167,11 +167,11 @@ def draw_streams(seeds, title):
 draw_streams(side_by_side, "seeds 1, 2, 3, …")
 
 # %% [markdown] id="neighbours-why" tags=["why"]
-# Bad. Small seeds have few bits set, and it takes this generator several steps to spread them: the first numbers
-# are all next to 0, and the second ones come in stripes. A generator promises much of
-# the numbers *along* one stream, and nothing of numbers *across* streams with related seeds.
+# It is bad. Small seeds have few bits set, and this generator needs several steps to spread them: the first numbers
+# are all close to 0, and the second ones come in stripes. A generator promises much about
+# the numbers *along* one stream, and nothing about numbers *across* streams with related seeds.
 #
-# Skipping the first thousand numbers helps a little and proves nothing. A hash is better: it
+# Skipping the first thousand numbers helps a little and proves nothing. A hash is better, because it
 # scrambles the seeds until neighbours have nothing in common.
 
 # %% [markdown] id="mix-predict" tags=["predict"]
@@ -182,11 +182,11 @@ draw_streams(side_by_side, "seeds 1, 2, 3, …")
 # side by side, stretches may overlap: some numbers count twice. With streams that are kept a fixed long way
 # apart, 2 to the power of 64 numbers for xoroshiro128+, no stretch reaches the next.](../img/random_streams.svg)
 #
-# Numba brings xoroshiro128+, with states that are 2⁶⁴ numbers apart, so that no thread ever reaches another's
-# numbers: `create_xoroshiro128p_states(threads, seed)`. A state lives in memory, one per thread; each draw moves
-# it on.
+# Numba includes xoroshiro128+, with states that are 2⁶⁴ numbers apart, so that no thread ever reaches another's
+# numbers: `create_xoroshiro128p_states(threads, seed)`. Each thread has a state in memory, and each draw advances
+# it.
 #
-# *Predict:* the kernel is launched twice. The same hits, or others?
+# *Predict:* the kernel is launched twice. Does it find the same hits, or others?
 
 # %% id="xoroshiro-guess"
 predict("xoroshiro", "the same: the seeds are the same", "others")
@@ -216,19 +216,19 @@ for launch in (1, 2):
     print(f"launch {launch}: {hits[:8]} …  π = {4 * hits.mean() / POINTS:.4f} ± {expected_error:.4f}")
 
 # %% [markdown] id="xoroshiro-why" tags=["why"]
-# Others: the states moved on, and stayed in memory for the next launch. That is what you need here; but it means that
+# It finds others, because the states advanced and stayed in memory for the next launch. That is what you need here. But it means that
 # a result depends on all launches before it, and on *how many threads* there were: thread 5's numbers belong to
 # thread 5. With another launch shape, other elements get them.
 
 # %% [markdown] id="counter-predict" tags=["predict"]
 # ## 4. No state at all
 #
-# The other way: a **counter-based** generator has no state. It is a function `random(key, counter)` that scrambles
-# its two arguments. Number 1,000,000 costs as much as number 0, and which thread asks does not matter. Philox
-# and Threefry are such generators, made for GPUs; here is a small one of the same kind, the scrambling of
+# A **counter-based** generator has no state. It is a function `random(key, counter)` that scrambles
+# its two arguments. Number 1,000,000 costs as much as number 0, and it doesn't matter which thread asks. Philox
+# and Threefry are such generators, made for GPUs. Here is a small one of the same kind, the scrambling function of
 # SplitMix64.
 #
-# *Predict:* three launches of different shapes fill an array. The same numbers?
+# *Predict:* three launches of different shapes fill an array. Do they give the same numbers?
 
 # %% id="counter-guess"
 predict("counter", "the same", "others: each shape has other threads")
@@ -260,14 +260,14 @@ for blocks, threads in ((1, 96), (200, 64), (64, 256)):
     print(f"[{blocks}, {threads}]: the same numbers:", np.array_equal(filled(blocks, threads), reference))
 
 # %% [markdown] id="counter-why" tags=["why"]
-# The same, bit for bit: the number belongs to the *element*, not to the thread. Results can be repeated on any
-# device and with any launch. What you have to make sure of: **no counter twice with one key**.
+# They give the same numbers, bit for bit, because a number belongs to the *element* and not to the thread. You can repeat the results on any
+# device and with any launch. You must make sure of one thing: **never use a counter twice with the same key**.
 
 # %% [markdown] id="counter-then"
 # ### Exercise: points by counter
 #
-# Write `points`: `x[i]` and `y[i]` for every `i`, from `random(key, …)`, in a grid-stride loop. The same points
-# for every launch, and no number used twice: point `i` has two counters of its own.
+# Write `points`: `x[i]` and `y[i]` for every `i`, from `random(key, …)`, in a grid-stride loop. Every launch must give the same
+# points and use no number twice, so point `i` needs two counters of its own.
 
 # %% id="counter-exercise" tags=["exercise"]
 @cuda.jit
@@ -285,7 +285,7 @@ check("counter", points)
 # %% [markdown] id="tests-text"
 # ## 5. Test them
 #
-# A test of randomness counts something whose distribution is known, and asks how far off it is. The simplest: sort
+# A test of randomness counts something whose distribution is known, and measures how far off it is. The simplest test sorts
 # the numbers into bins. With $n$ numbers and $b$ bins, each should have $e = n/b$, and
 #
 # $$\chi^2 = \sum_k \frac{(\text{count}_k - e)^2}{e}$$
@@ -313,10 +313,10 @@ def chi_square_z(values, bins):
 check("chi-square", chi_square_z)
 
 # %% [markdown] id="autopsy-predict" tags=["predict"]
-# Now an autopsy. Each of these gives 4,096 streams of 16 numbers. We test *along* (all numbers of 16 streams
-# that lie far apart) and *across* (the first number of all streams).
+# Each of these four methods gives 4,096 streams of 16 numbers. We test *along* (all numbers of 16 streams
+# that are far apart) and *across* (the first number of all streams).
 #
-# *Predict:* which of the four pass both? (The table is made by your `chi_square_z`.)
+# *Predict:* which of the four pass both? (Your `chi_square_z` makes the table.)
 
 # %% id="autopsy-guess"
 predict("autopsy", "all four", "the last only", "the last two")
@@ -342,21 +342,21 @@ for name, numbers in specimens.items():
     print(f"{name:20}{along:10.1f}{across:10.1f}")
 
 # %% [markdown] id="autopsy-why" tags=["why"]
-# The last two. The other two have perfect-looking streams, each for itself; it is across that they fail, and
-# across is what a launch adds up.
+# The last two pass both. In the other two each stream looks perfect by itself. They fail across streams, and
+# that is the direction in which a launch adds up.
 
 # %% [markdown] id="autopsy-then"
-# The scrambled seeds, drawn like those before:
+# Here are the scrambled seeds, drawn like those before:
 
 # %% id="scrambled-picture"
 draw_streams(spread_out, "scrambled seeds")
 
 # %% [markdown] id="scrambled-why"
-# A passed test proves little, and among a hundred z-scores one beyond 3 is no cause for alarm; one of several hundred is.
+# A passed test proves little. Among a hundred z-scores one beyond 3 is no cause for alarm, but one of several hundred is.
 # Serious batteries (TestU01, PractRand) run hundreds of tests on terabytes. xorshift64 itself fails some
-# of them, so in your work take Philox, Threefry or a xoshiro, and test *your use of it*: the streams.
+# of them, so in your work use Philox, Threefry or a xoshiro, and test *how you use it*: the streams.
 #
-# Here is what it is all for:
+# Here is the reason for all this work:
 
 # %% id="convergence"
 sizes = 4 ** np.arange(1, 6)  # threads
@@ -380,15 +380,15 @@ Picture(figure, "Typical error of π over 32 runs against the number of points, 
                 f"stays at about {np.mean(errors['the same seed']):.2f}.")
 
 # %% [markdown] id="convergence-why"
-# With good streams, the error falls as 1/√N: four times the points, half the error. With the same seed it
-# stays where 64 points put it. When an error does not fall as 1/√N, suspect the streams.
+# With good streams, the error falls as 1/√N: four times the points give half the error. With the same seed it
+# stays at the error of 64 points. When an error does not fall as 1/√N, suspect the streams.
 
 # %% [markdown] id="jax-text" tags=["predict"]
 # ## 6. Keys in JAX
 #
-# JAX's generator is counter-based too (Threefry). What you hold is a key; `split` makes new keys, `fold_in(key, i)`
-# one for each number `i`. No state, so no order: the same key gives the same numbers wherever it is used. Using a
-# key twice is the old mistake in new clothes. JAX can look out for it. *Predict:* when does it complain: while
+# JAX's generator is counter-based too (Threefry). You hold a key; `split` makes new keys, and `fold_in(key, i)` makes
+# one for each number `i`. There is no state and so no order: the same key gives the same numbers wherever you use it. Using a
+# key twice is the old mistake in a new form. JAX can watch for it. *Predict:* when does it complain, while
 # it compiles `point`, or when it has the numbers?
 
 # %% id="key-reuse-guess"
@@ -408,8 +408,8 @@ with jax.debug_key_reuse(True):
     point(jax.random.key(2026))
 
 # %% [markdown] id="key-reuse-why" tags=["why"]
-# While it compiles: `argument 0 is already consumed` is found in the list of operations, without any
-# number. Not watched, x and y are equal, and every point lies on the diagonal. The watch is off unless you ask
+# It complains while it compiles: it finds `argument 0 is already consumed` in the list of operations, without any
+# number. Without the watch, x and y are equal, and every point is on the diagonal. The watch is off unless you ask
 # for it, so ask for it while you develop.
 
 # %% id="keys"
@@ -420,12 +420,12 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - The same seed in every thread means the same numbers in every thread: as many points as one thread
+# - The same seed in every thread means the same numbers in every thread: as many different points as one thread
 #   throws, whatever the launch.
 # - Seeds side by side give related streams. Scramble the seeds, or keep streams a known distance apart.
 # - A counter-based generator has no state: a number belongs to an element, for every launch and every device.
-#   Use no counter twice.
-# - Test streams along and across, and look whether the error falls as 1/√N.
+#   Never use a counter twice.
+# - Test streams along and across, and check that the error falls as 1/√N.
 # - In JAX, use a key once: split it, and forget it.
 
 # %% [markdown] id="read-on"
@@ -453,13 +453,13 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 #
 # *Ten minutes late:* leave out the exercise `chi-square`, and show the table of the autopsy from `solutions/`.
 #
-# *Where people stall.* In `counter`, they take `i` and `i + 1`: two points then share a number. Draw three points
-# and their counters on the board. In `chi-square`, 1.0 would be a bin of its own, but [0, 1) has no 1.0.
+# *Where people stall.* In `counter`, they take `i` and `i + 1`, and then two points share a number. Draw three points
+# and their counters on the board. In `chi-square`, they give 1.0 its own bin, but [0, 1) has no 1.0.
 #
-# *What someone always asks.* "Why not seed with the time?" Nothing could be repeated, and threads that start
-# together get the same time. "Is `np.random` on the host not enough?" For a few million numbers it is; more
+# *What someone always asks.* "Why not seed with the time?" Nobody could repeat the result, and threads that start
+# together get the same time. "Is `np.random` on the host not enough?" For a few million numbers it is. More
 # have to cross the link to the device, which is tens of times narrower than its memory. "Random seeds for all?" With n streams of length L out of a period P,
-# the chance of an overlap is about n²L/P: nothing for 2¹²⁸, too much for 2³².
+# the chance of an overlap is about n²L/P, which is nothing for 2¹²⁸, and too much for 2³².
 #
 # *What goes wrong.* On a real GPU the numbers are the same, because they are integers; only sums of floats may differ in the
 # last digits.

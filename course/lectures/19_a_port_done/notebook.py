@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Forty lines, and a telescope waits
 #
-# A telescope sweeps to and fro across the sky, and its detectors drift as it goes. So before a sweep is added to the map, a
-# straight line is fitted to it and subtracted. The loop that does this is old C++: right, trusted, and on
-# one core. You've been asked to bring it to the GPU. Here's the data; run the cell. (Simulated, because then the true sky is known.)
+# A telescope sweeps back and forth across the sky, and its detectors drift meanwhile. Before a sweep is added to the map, the program fits a
+# straight line to it and subtracts the line. The loop that does this is old C++. It is right and trusted, and it runs on
+# one core. You've been asked to bring it to the GPU. Run the cell to see the data, which are simulated so that we know the true sky.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -46,7 +46,7 @@ Picture(figure, f"The signal of one detector drifts up and down. Coloured: {star
                 f"{(stops - starts).min()} to {(stops - starts).max()} samples, with gaps between them.")
 
 # %% [markdown] id="loop-text"
-# The sweeps differ in length, and some samples are missing. Here's the loop, line by line as it was in C++:
+# The sweeps differ in length, and some samples are missing. Here is the loop, line by line as it was in C++:
 
 # %% id="loop"
 def make_map(signal, good, pixels, starts, stops, weights, sky, hits):
@@ -98,12 +98,12 @@ def by_loop(signal, good, pixels, starts, stops, weights, loop=make_map):
 
 
 # %% [markdown] id="question-stands"
-# **How do you rewrite this so that you'd bet your map on it?** In small steps, each with a test.
+# **How do you rewrite this so that you'd bet your map on it?** You take small steps, and test each one.
 
 # %% [markdown] id="twice-predict" tags=["predict"]
 # ## 1. The test comes first
 #
-# *Predict:* somebody calls `make_map` a second time with the same arrays. What is in `sky` and `hits` then?
+# *Predict:* somebody calls `make_map` a second time with the same arrays. What is in `sky` and `hits` afterwards?
 
 # %% id="twice-guess"
 predict("twice", "the same: both are written anew", "twice as much, both", "twice the hits, and another sky")
@@ -119,11 +119,11 @@ print("hits: ", np.round(hits[:4] / once[1][:4], 6), "times what they were")
 print("signal changed:", not np.array_equal(arrays[0], night[0], equal_nan=True))
 
 # %% [markdown] id="twice-why" tags=["why"]
-# Twice as much: the loop *adds* to the map, so several nights can go into one. It changes the signal too, in place; but once a sweep
+# They hold twice as much, because the loop *adds* to the map, so that several nights can go into one map. It changes the signal too, in place. But once a sweep
 # has lost its line, the next fit gives zero. So there are **three** results to compare, and one of them is an argument.
 
 # %% [markdown] id="same-text"
-# `same` compares a port with the loop in all three, to about nine digits. `so_far` draws where we stand:
+# `same` compares a port with the loop in all three results, to about nine digits. `so_far` draws our progress:
 
 # %% id="same"
 def same(port, data):
@@ -174,9 +174,9 @@ so_far("the loop, Python", milliseconds(lambda: by_loop(*night), best_of=1), mak
 # %% [markdown] id="test-task"
 # ### Exercise: a test worth having
 #
-# On a night like ours, no sweep is without a good sample, none has just one, and none has length zero. Does a port know what to
-# do with such sweeps? Write `passes(port)`: true for a port that does what the loop does, false for any other. One case
-# is there. Add the missing ones: `observe` makes a small observation, and its arrays are yours to change. The check tries ports with one mistake each.
+# On a night like ours, every sweep has at least two good samples, and no sweep has length zero. Does a port handle
+# the other sweeps? Write `passes(port)`, which is true for a port that does what the loop does, and false for any other. One case
+# is there. Add the missing ones: `observe` makes a small observation, and you may change its arrays. The check tries ports with one mistake each.
 
 # %% id="test-exercise" tags=["exercise"]
 def passes(port):
@@ -197,13 +197,13 @@ def passes(port):
 check("test", passes)
 
 # %% [markdown] id="lost-predict" tags=["predict"]
-# ## 2. NumPy: the loop over samples goes
+# ## 2. NumPy: the loop over samples disappears
 #
 # (The task is modelled on a real port, that of the telescope software [TOAST](https://github.com/hpc4cmb/toast), which you
-# may have met in "One problem, every tool". First NumPy, then JAX; and then, by another road, Numba CUDA.)
+# may have met in "One problem, every tool". We port to NumPy first and then to JAX, and separately to Numba CUDA.)
 #
 # In NumPy a whole sweep is one array, for all detectors together. Adding it to the map looks easy too: `sky[pixels] += rest`.
-# *Predict:* three samples of 1.0 lie in pixel 2. What does pixel 2 hold afterwards?
+# *Predict:* three samples of 1.0 are in pixel 2. What does pixel 2 hold afterwards?
 
 # %% id="lost-guess"
 predict("lost", "3.0", "1.0", "an error: an index comes twice")
@@ -216,16 +216,16 @@ print("sky[seen] += rest:    ", sky)
 print("np.bincount(seen, …): ", np.bincount(seen, rest, minlength=4))
 
 # %% [markdown] id="lost-why" tags=["why"]
-# 1.0: NumPy loads all four of `sky[seen]`, adds, and stores all four; the last store to pixel 2 wins. It's the lost update from
+# It holds 1.0. NumPy loads all four elements of `sky[seen]`, adds, and stores all four, and the last store to pixel 2 wins. It is the lost update from
 # "Numba CUDA", without any threads. `np.bincount` (or `np.add.at`) adds every one. A test with few samples and many
 # pixels would never have noticed.
 
 # %% [markdown] id="fit-task"
 # ### Exercise: all lines at once
 #
-# Write `fit_lines(y, good, xp)`: fit a line to the good samples along the *last* axis, and return its value at every sample, in an
+# Write `fit_lines(y, good, xp)`. It fits a line to the good samples along the *last* axis, and returns the line's value at every sample, in an
 # array shaped like `y`. There may be any number of axes before the last. Where `good` is false, `y` may be NaN, and NaN times 0 is
-# still NaN. With no good sample the line is 0; with one it is that sample's value all along. `xp` is NumPy now, and will be JAX later.
+# still NaN. With no good sample the line is 0, and with one it has that sample's value everywhere. `xp` is NumPy now, and will be JAX later.
 
 # %% id="fit-exercise" tags=["exercise"]
 def fit_lines(y, good, xp=np):
@@ -265,7 +265,7 @@ so_far("NumPy", milliseconds(lambda: by_numpy(*night)), by_numpy, fit_lines)
 # %% [markdown] id="mutable-text"
 # ## 3. JAX: one shape for all
 #
-# That leaves the loop over sweeps. JAX would unroll it, and compile each length anew. And there's a second obstacle: the loop
+# The loop over sweeps remains. JAX would unroll it, and compile every length separately. There is a second obstacle: the loop
 # changes its arguments.
 
 # %% id="mutable" raises="TypeError"
@@ -276,12 +276,12 @@ jax.config.update("jax_enable_x64", True)  # the loop computes in double precisi
 jnp.asarray(signal)[0, 0] -= 1.0
 
 # %% [markdown] id="mutable-why"
-# The message says what to do: use `.at[…]`, which gives you a new array. (The people who ported TOAST wrapped JAX's arrays in a
-# small class that behaves as if it could be changed.) For the sweeps, they took a rectangle: one row each, as long as the longest,
+# The message tells you what to do: use `.at[…]`, which returns a new array. (The people who ported TOAST wrapped JAX's arrays in a
+# small class that behaves as if it could be changed.) For the sweeps they used a rectangle, with one row for each sweep, as long as the longest,
 # and a mask for what lies past a sweep's end.
 
 # %% [markdown] id="rectangle-predict" tags=["predict"]
-# *Predict:* our sweeps have 30 to 400 samples, any length as likely as another. How much of the rectangle is real?
+# *Predict:* our sweeps have 30 to 400 samples, every length equally likely. How much of the rectangle is real?
 
 # %% id="rectangle-guess"
 predict("rectangle", "a tenth", "about half", "nearly all of it")
@@ -296,16 +296,16 @@ Picture(figure, f"A rectangle of {starts.size} rows and {longest} columns; {insi
                 "is a sample of a sweep. The rest is padding.")
 
 # %% [markdown] id="rectangle-why" tags=["why"]
-# About half. All of it is loaded, fitted and added, so the work that the mask hides is wasted. A single sweep of 4,000 samples
-# would bring it down to less than a tenth. In that case you'd sort the sweeps into two or three rectangles, or go another way
+# About half is real. All of it is loaded, fitted and added, so the work on masked elements is wasted. A single sweep of 4,000 samples
+# would bring the real part down to less than a tenth. In that case you would sort the sweeps into two or three rectangles, or use another method
 # (`jax.ops.segment_sum`).
 
 # %% [markdown] id="jax-task"
 # ### Exercise: the rectangle
 #
-# Fill in `jax_map`. Here are the positions, which may reach beyond a sweep's end and even beyond the signal's. Make the mask, call
-# `fit_lines`, and return the cleaned signal, the sky and the hits. Mind that a place of the signal may come *twice* in `positions`: as the padding of one sweep and as
-# a sample of the next, and `.at[…].set` doesn't promise which of two comes last. (Indices past the end: reading clamps them, `.at[…].add` drops them.)
+# Fill in `jax_map`. The positions are given, and may reach beyond a sweep's end and even beyond the signal's. Make the mask, call
+# `fit_lines`, and return the cleaned signal, the sky and the hits. An element of the signal may appear *twice* in `positions`, as the padding of one sweep and as
+# a sample of the next, and `.at[…].set` doesn't promise which of the two comes last. (JAX clamps indices past the end when it reads, and `.at[…].add` drops them.)
 
 # %% id="jax-exercise" tags=["exercise"]
 traced = []
@@ -341,7 +341,7 @@ print("the night:", same(by_jax, night), "- your test:", passes(by_jax))
 so_far("JAX", milliseconds(lambda: by_jax(*night)), jax_map.__wrapped__, fit_lines, by_jax)
 
 # %% [markdown] id="nights-predict" tags=["predict"]
-# (The time leaves compiling out: the line above had compiled it.) *Predict:* two more nights, with other sweeps. How often
+# (The time excludes compiling, because the line above had compiled it.) *Predict:* two more nights have other sweeps. How often
 # does JAX trace and compile again?
 
 # %% id="nights-guess"
@@ -368,13 +368,13 @@ for data in nights:
     print("rounded up:", np.allclose(sky, by_loop(*data)[1]), f"- times traced so far: {len(traced)}")
 
 # %% [markdown] id="nights-why" tags=["why"]
-# Once for each night: another number of samples is another shape, another program. Rounded up to one size for all, it's compiled once,
-# for more padding. That is what a port to JAX asks of you: **sizes that don't change**.
+# It compiles once for each night, because another number of samples means another shape and so another program. If you round every night up to one size, it compiles once,
+# at the price of more padding. This is what a port to JAX needs: **sizes that don't change**.
 
 # %% [markdown] id="atomics-predict" tags=["predict"]
 # ## 4. Numba CUDA: the loop, once for each sweep
 #
-# The other way keeps the loop. The two outer `for`s go, and each *thread* takes one sweep of one detector. No padding, no mask.
+# The other method keeps the loop. The two outer `for` loops disappear, and each *thread* takes one sweep of one detector. It needs no padding and no mask.
 #
 # *Predict:* which lines need an atomic?
 
@@ -402,13 +402,13 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="atomics-why" tags=["why"]
-# Those that add to `sky` and `hits`: two sweeps see the same pixel, and `+=` loses updates. The samples of a sweep belong to one
-# thread alone, so the signal can be changed where it lies, as in the loop.
+# The lines that add to `sky` and `hits` need one, because two sweeps may see the same pixel, and `+=` loses updates. The samples of a sweep belong to a single
+# thread, so the kernel can change the signal in place, as the loop does.
 
 # %% [markdown] id="cuda-task"
 # ### Exercise: the kernel
 #
-# Write the kernel: the body of the two outer loops, for sweep `k` of detector `d`. Most of it can be copied from `make_map`. (What becomes of `continue`?)
+# Write the kernel: the body of the two outer loops, for sweep `k` of detector `d`. You can copy most of it from `make_map`. (What replaces `continue`?)
 
 # %% id="cuda-exercise" tags=["exercise"]
 @cuda.jit
@@ -461,7 +461,7 @@ so_far("Numba CUDA", None if device().virtual else milliseconds(lambda: by_cuda(
        map_kernel.py_func, by_cuda)
 
 # %% [markdown] id="cuda-then"
-# Where there is no GPU, the last bar has no time: a virtual GPU has no clock. But it counts. Here are two warps of that kernel; pale lanes wait:
+# Where there is no GPU, the last bar has no time, because a virtual GPU has no clock. But it counts. Here are two warps of that kernel; pale lanes are waiting:
 
 # %% id="cuda-picture"
 with virtualgpu.profile() as profile:
@@ -475,14 +475,14 @@ few = observe(2, 32, 5, 40)
 gpucourse.timeline(map_kernel, 1, 64, *few, np.zeros(PIXELS), np.zeros(PIXELS), steps=60)
 
 # %% [markdown] id="cuda-picture-why"
-# Uneven sweeps cost this port, too: a warp goes round until its longest sweep is done. And each lane walks through a sweep of its own, so
-# neighbouring lanes read far apart. Both are mended by a *block* for each sweep, whose threads go through it side by side and fold their sums in shared memory
-# ("Thinking in warps" counts why). That is the price of this way: more to know, and more to write.
+# Uneven sweeps cost something here too, because a warp iterates until its longest sweep is done. And each lane walks through its own sweep, so
+# neighbouring lanes read elements that are far apart. A *block* for each sweep solves both: its threads read adjacent samples and add up their sums in shared memory
+# ("Thinking in warps" shows the counts). This is the price of CUDA: you need to know more, and write more.
 
 # %% [markdown] id="fastest-predict" tags=["predict"]
 # ## 5. What was gained, what was lost
 #
-# One more contender, out of fairness: the *old loop itself*, under `numba.njit`, which is much what the C++ was. *Predict:* which is the fastest on this
+# To be fair, we add one more contender: the *old loop itself*, under `numba.njit`, which is close to what the C++ was. *Predict:* which is the fastest on this
 # machine's processor?
 
 # %% id="fastest-guess"
@@ -496,21 +496,21 @@ print("the night:", same(partial(by_loop, loop=compiled), night))
 so_far("the loop, Numba", milliseconds(lambda: by_loop(*night, loop=compiled)), make_map)
 
 # %% [markdown] id="fastest-why" tags=["why"]
-# Most likely the old loop. It makes no intermediate arrays, has no padding, and its data fit into a core's caches. On a CPU a port is
-# easily a step back; so compare with the *compiled* loop, not with Python's, or any port looks like a marvel.
+# It is most likely the old loop. It makes no intermediate arrays, has no padding, and its data fit into a core's caches. On a CPU a port can easily be slower.
+# So compare with the *compiled* loop and not with Python's, or any port looks like a marvel.
 
 # %% [markdown] id="gained-text"
-# So why port at all? For the machine that the loop can't use. Those who ported 13 kernels of TOAST in this way report up to 45 times the speed of the optimised
+# So why port at all? To use a machine that the loop can't use. The authors of a port of 13 TOAST kernels report up to 45 times the speed of the optimised
 # C++, for the best of them, and 7 times fewer lines: JAX on the GPUs of the supercomputer Perlmutter against C++ on its CPUs (N. Demeure, slides of
-# NERSC, 2024). Your lines stand above; your times on a GPU come out of the same cells on a machine that has one.
+# NERSC, 2024). You can see the number of your lines above, and a machine with a GPU shows your times in the same cells.
 #
 # | | NumPy | JAX | Numba CUDA |
 # |---|---|---|---|
-# | gained | short; what you can check by eye | the same text on CPU, GPU and TPU; derivatives | the loop, nearly as it was; no padding |
-# | lost | one core; intermediate arrays | fixed sizes, padding; nothing changes in place | GPUs of NVIDIA only; races are yours |
-# | found on the way | the update that `+=` loses | places that come twice | the same two lines: atomics |
+# | gained | short; you can check it by eye | the same text on CPU, GPU and TPU; derivatives | the loop, nearly as it was; no padding |
+# | lost | one core; intermediate arrays | fixed sizes, padding; nothing changes in place | NVIDIA GPUs only; you avoid the races |
+# | found on the way | the update that `+=` loses | elements that appear twice | the same two lines: atomics |
 #
-# None of the three made the steps small enough to trust. Your test did: `passes`.
+# What made each step safe was not the library but your test, `passes`.
 
 # %% id="the-map"
 cleaned, sky, hits = by_numpy(*night)
@@ -525,11 +525,11 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A port begins with a test that fails for a wrong port: all results, arguments that are changed among them, and the cases at the edge.
-# - Through NumPy first: it's short, it runs at once, and most of it is JAX already.
+# - A port begins with a test that fails for a wrong port. It compares all results, including arguments that are changed, and covers the edge cases.
+# - Port to NumPy first: it is short, it runs at once, and most of it is JAX already.
 # - Uneven intervals become a rectangle and a mask in JAX, and a thread (or a block) each in CUDA. Both pay for the longest.
-# - Adding to places that come twice loses updates, in NumPy, in JAX's `set` and in threads: bincount, `.at[…].add`, atomics.
-# - Compare with the best program you had, compiled, on data of real size; and count the lines that somebody will have to read.
+# - Adding to an element that appears twice loses updates, in NumPy, in JAX's `set` and in threads. Use bincount, `.at[…].add` and atomics.
+# - Compare with the best program you had, compiled, on data of real size, and count the lines that somebody will have to read.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

@@ -2,8 +2,8 @@
 # ## Do you have to think in threads?
 #
 # 1,000 tracks have crossed a detector, with 64 readings each (random numbers with a fixed seed).
-# First, every reading loses its pedestal, what the detector shows when nothing is there: one
-# subtraction each. Run the cell: it's written twice.
+# First, every reading loses its pedestal, which is what the detector shows when nothing is there. That is one
+# subtraction for each reading. Run the cell, which does it in two ways.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -51,19 +51,19 @@ subtract = pl.pallas_call(
 print("the same to the bit:", np.array_equal(subtract(raw, pedestals), by_threads))
 
 # %% [markdown] id="the-question-stands"
-# The second one is **Pallas**, JAX's language for kernels. It has no index, no guard, no thread. Its kernel is written for a
-# whole *block* of 256 elements, and which block that is stands beside it. **How far does one get without threads: to a sum? To
-# a product of matrices? And what does a GPU gain?**
+# The second way is **Pallas**, JAX's language for kernels. It has no index, no guard and no thread. Its kernel is written for a
+# whole *block* of 256 elements, and a separate line says which block that is. **How far can you get without threads: to a sum? To
+# a matrix product? And what does a GPU gain?**
 
 # %% [markdown] id="programs-text"
 # ## 1. A block for each program
 #
-# `grid=(250,)` asks for 250 **programs**. A `BlockSpec` has the shape of a block and an *index map*: from a program's number to
-# the number of its block, counted in blocks, not in elements. The kernel gets **references** to its blocks: `x_ref[...]` reads,
+# `grid=(250,)` asks for 250 **programs**. A `BlockSpec` has the shape of a block and an *index map*, a function from a program's number to
+# the number of its block, counted in blocks and not in elements. The kernel receives **references** to its blocks: `x_ref[...]` reads,
 # `out_ref[...] = …` writes.
 
 # %% [markdown] id="edge-predict" tags=["predict"]
-# 64,000 is a multiple of 256. Most numbers aren't. Let each program add up its block: of 1,000 values, in four blocks of 256.
+# 64,000 is a multiple of 256, but most numbers aren't. Let each program add up its block of 1,000 values, in four blocks of 256.
 # *Predict:* what does the last program find, which has only 232 values?
 
 # %% id="edge-guess"
@@ -88,15 +88,15 @@ def block_sums(kernel, values, block=256):
 print(block_sums(careless_sum, raw[:1000]))
 
 # %% [markdown] id="edge-why" tags=["why"]
-# `nan`. All blocks have the same shape, so the last one reaches beyond the end. *Written* there is nothing; a subtraction needs no
-# more of a guard. What is *read* there is unspecified: `nan` here, so that you notice, and on a GPU whatever is there. As soon
-# as elements of a block meet, you need a **mask**.
+# It finds `nan`. All blocks have the same shape, so the last one reaches beyond the end. Writes out there are dropped, so the subtraction needs no
+# guard. Reads out there return unspecified values: `nan` here, so that you notice, and on a GPU whatever is in memory. As soon
+# as elements of a block are combined, you need a **mask**.
 
 # %% [markdown] id="edge-task"
 # ### Exercise: sum with a mask
 #
-# Write `masked_sum(x_ref, sum_ref, *, n)`: the sum of those elements of a block that are among the first `n` values of all.
-# `pl.program_id(0)` is the program's number, `x_ref.shape` the block's shape.
+# Write `masked_sum(x_ref, sum_ref, *, n)`: the sum of those elements of a block that are among the first `n` values in all.
+# `pl.program_id(0)` is the program's number, and `x_ref.shape` is the block's shape.
 
 # %% id="edge-exercise" tags=["exercise"]
 def masked_sum(x_ref, sum_ref, *, n):
@@ -118,11 +118,11 @@ check("masked-sum", masked_sum)
 
 # %% [markdown] id="edge-then"
 # Look at what isn't in your sum: no tree, no shared memory, no barrier, no `half` rounded up. `.sum()` of a block is *one* operation,
-# and how the threads share it out is the compiler's business.
+# and the compiler decides how the threads share it.
 #
-# One thing interpret mode won't tell you. It runs the programs one after the other, so a kernel in which all of them add to *one*
-# output block comes out right. On a TPU it would too: there the grid goes in order. On a GPU programs run at the same time, and it's
-# a race. So **give each program an output block of its own.**
+# Interpret mode hides one thing from you. It runs the programs one after the other, so a kernel in which all of them add to *one*
+# output block gives the right result. On a TPU it would too, because the grid runs in order there. On a GPU programs run at the same time, and it is
+# a race. So **give each program its own output block.**
 
 # %% [markdown] id="traced-predict" tags=["predict"]
 # The cells above had 250 programs of 256 elements. *Predict:* how often does a kernel's Python text run?
@@ -145,18 +145,18 @@ pl.pallas_call(counting_block, grid=(250,), in_specs=[block], out_specs=block,
 print("the text ran", times_run, "time(s)")
 
 # %% [markdown] id="traced-why" tags=["why"]
-# Once: it's traced, like everything in JAX, and what was traced is run 250 times. With `interpret=True` it becomes an ordinary JAX
-# program: slow, and right on any machine, so you can develop and test without a GPU. For a GPU you leave that out.
+# It runs once. JAX traces it, as it traces everything, and then runs what it traced 250 times. With `interpret=True` it becomes an ordinary JAX
+# program, which is slow but right on any machine, so you can develop and test without a GPU. On a GPU you leave that argument out.
 
 # %% [markdown] id="softmax-text"
-# ## 2. Softmax: a row for each program, or eight
+# ## 2. Softmax: one row for each program, or eight
 #
-# A small classifier gives each track ten scores, one for each kind of particle. They become ten probabilities: the exponentials, divided by their sum. Scores of 100 have exponentials beyond `float32`, so one
-# first takes the largest off: it cancels. By threads that is two trees with their barriers, one for the maximum and one for the
-# sum. In blocks it's arithmetic on a table.
+# A small classifier gives each track ten scores, one for each kind of particle. Softmax turns them into ten probabilities: the exponentials, divided by their sum. Scores of 100 have exponentials beyond `float32`, so one
+# subtracts the largest score first, which cancels in the quotient. With threads this takes two trees with their barriers, one for the maximum and one for the
+# sum. In blocks it is arithmetic on a table.
 #
-# A GPU's block compilers like sides that are powers of two. So take blocks of 8 rows and 16 columns for our ten kinds. First,
-# wrongly:
+# A GPU's block compilers like sides that are powers of two, so we take blocks of 8 rows and 16 columns for our ten kinds. The first attempt is
+# wrong:
 
 # %% id="index-map" raises="ValueError"
 def unchanged(scores_ref, out_ref):
@@ -168,9 +168,9 @@ pl.pallas_call(unchanged, grid=(125,), in_specs=[rows], out_specs=rows,
                out_shape=jax.ShapeDtypeStruct((1000, KINDS), jnp.float32), interpret=True)(readings[:, :KINDS])
 
 # %% [markdown] id="index-map-why"
-# The message counts: the block has two axes, and the index map gave one number. A table's block needs two, and there is only one block
-# in a row: `lambda i: (i, 0)`. Index maps are where block programs go wrong, as guards are where thread programs do. They're
-# plain functions: call them, print what they give.
+# The message counts axes: the block has two, and the index map returned one number. A block of a table needs two numbers, and each row has only one
+# block: `lambda i: (i, 0)`. Block programs go wrong in index maps, as thread programs go wrong in guards. Index maps are
+# plain functions, so call them and print what they return.
 
 # %% [markdown] id="softmax-task"
 # ### Exercise: softmax
@@ -200,11 +200,11 @@ check("softmax", softmax_block)
 # %% [markdown] id="traffic-predict" tags=["predict"]
 # ## 3. A product by tiles
 #
-# Scores are a product, readings times weights. In "Numba CUDA" you multiplied matrices through tiles in shared memory, with two
-# barriers for each pair of tiles. Here a program makes one *tile* of the result: it needs a strip of rows of A, a strip of columns
+# Scores are a product of readings and weights. In "Numba CUDA" you multiplied matrices through tiles in shared memory, with two
+# barriers for each pair of tiles. Here a program computes one *tile* of the result. It needs a strip of rows of A and a strip of columns
 # of B, and walks along both.
 #
-# *Predict:* A and B have 1,024 rows and columns. If tiles grow from 16 × 16 to 64 × 64, what becomes of the bytes that all programs
+# *Predict:* A and B have 1,024 rows and columns. If tiles grow from 16 × 16 to 64 × 64, how does the number of bytes change that all programs
 # read together?
 
 # %% id="traffic-guess"
@@ -241,17 +241,17 @@ Picture(figure, f"Three matrices, and what program {here} of the grid {grid} has
                 "rows 32 to 48 in full width, of B columns 48 to 64 in full height, of C the one tile where they cross.")
 
 # %% [markdown] id="traffic-why" tags=["why"]
-# A quarter. A tile with four times the side makes 16 times as many results of 4 times as much input. That's all that tiling is for,
-# in threads and in blocks: an element that is fetched once and used `tile` times. Why not one tile of 1,024? It has to fit
-# into what a multiprocessor has of its own: up to 227 KB of shared memory on an H100, and a strip of 64 × 1,024 takes 262. So
-# a program doesn't read its strips at once either: it walks along them, a tile at a time.
+# It falls to a quarter. A tile with four times the side computes 16 times as many results from 4 times as much input. This is all that tiling does,
+# with threads and with blocks: each element is fetched once and used `tile` times. Why not one tile of 1,024? It has to fit
+# on the chip: a multiprocessor of an H100 has up to 227 KB of shared memory, and a strip of 64 × 1,024 takes 262. So
+# a program doesn't read whole strips at once either. It walks along them, one tile at a time.
 
 # %% [markdown] id="product-task"
 # ### Exercise: walk along the strips
 #
-# Write `product_block(a_ref, b_ref, c_ref)`, for strips whose length is a multiple of the tile's side: `jax.lax.fori_loop` over pairs of
-# tiles, with the tile of sums as what goes round. `a_ref[:, pl.ds(start, TILE)]` reads a part of a strip, `jnp.dot(a, b)` multiplies. No value in
-# your kernel may be larger than a tile; the check looks.
+# Write `product_block(a_ref, b_ref, c_ref)`, for strips whose length is a multiple of the tile's side. Use `jax.lax.fori_loop` over pairs of
+# tiles, and carry the tile of sums from one iteration to the next. `a_ref[:, pl.ds(start, TILE)]` reads a part of a strip, and `jnp.dot(a, b)` multiplies. No value in
+# your kernel may be larger than a tile; the check tests this.
 
 # %% id="product-exercise" tags=["exercise"]
 TILE = 16
@@ -281,9 +281,9 @@ def product(kernel, a, b):
 check("product", product_block)
 
 # %% [markdown] id="tf32-text"
-# A tensor core multiplies `float32` too, but not with all its bits. From Ampere on, JAX may round both factors of `jnp.dot` to **TF32**: the range of `float32`, and 11 significant bits
-# of 24 ([`Precision`](https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision)). On an H200 the check above, which then asked for 24 bits, refused this lesson's own
-# kernel: element (1, 28) was 8.81895 and not 8.82851. Here are both, side by side, and what your kernel makes of it on this machine:
+# A tensor core multiplies `float32` too, but not with all its bits. From Ampere on, JAX may round both factors of `jnp.dot` to **TF32**, which has the range of `float32` and 11 of its 24 significant
+# bits ([`Precision`](https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision)). On an H200 the check above, which then asked for 24 bits, refused this lesson's own
+# kernel: element (1, 28) was 8.81895 and not 8.82851. Here are both, side by side, and what your kernel gives on this machine:
 
 # %% id="tf32"
 def as_tf32(x):
@@ -299,9 +299,9 @@ for name, result in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b)),
     print(f"{name:12} element (1, 28) {result[1, 28]:.5f}   largest error {off:.0e}")
 
 # %% [markdown] id="tf32-why"
-# All three are `float32` by their dtype. Three digits fewer is no mistake but a choice that was made for you; `precision="highest"` in `jnp.dot`, or
-# `jax.default_matmul_precision("highest")` around it, makes the other. And a check that demands what only exact arithmetic gives is wrong on such a machine: ask for as many digits as the
-# *format that multiplies* has.
+# All three are `float32` by their dtype. Having three digits fewer is not a mistake but a choice that was made for you. `precision="highest"` in `jnp.dot`, or
+# `jax.default_matmul_precision("highest")` around it, makes the other choice. A check that demands what only exact arithmetic gives is wrong on such a machine: ask for as many digits as the
+# *format of the multiplication* has.
 
 # %% id="chain"
 clean = subtract(raw, pedestals).reshape(readings.shape) - 4
@@ -322,9 +322,9 @@ Picture(figure, "The first 30 tracks: on the left their 64 readings, as subtract
 # %% [markdown] id="half-predict" tags=["predict"]
 # ## 4. Half the bits
 #
-# Why did people invent languages of blocks, when threads can do it all? For one piece of hardware. A **tensor core** multiplies two small
+# Why did people invent languages of blocks, when threads can do everything? They did it for one piece of hardware. A **tensor core** multiplies two small
 # tiles and adds the result to a third, in one instruction of a whole warp (or of four). No single thread has a tile, so
-# thread languages have hardly a way to say it; for blocks it's `jnp.dot`. And its tiles have few bits: `float16`, `bfloat16`, or fewer.
+# thread languages can hardly express it; in blocks it is `jnp.dot`. Its tiles have few bits: `float16`, `bfloat16`, or fewer.
 #
 # `float16` has 11 significant bits and ends at 65,504. *Predict:* what are 2048 + 1 and 300 × 300 in it?
 
@@ -341,11 +341,11 @@ for kind in (jnp.float16, jnp.bfloat16, jnp.float32):
           f"largest {float(about.max):.3g}, smallest normal {float(about.smallest_normal):.2g}")
 
 # %% [markdown] id="half-why" tags=["why"]
-# 2048 and `inf`. From 2,048 on, `float16` has at most every second whole number; beyond 65,504 it has none; and its smallest above 0 is 6e-8.
-# `bfloat16` has the range of `float32` and eight significant bits: no overflow, but already 257 isn't in it.
+# They are 2048 and `inf`. From 2,048 on, `float16` has at most every second whole number, beyond 65,504 it has none, and its smallest number above 0 is 6e-8.
+# `bfloat16` has the range of `float32` and eight significant bits. It doesn't overflow here, but it cannot represent 257.
 
 # %% [markdown] id="sums-predict" tags=["predict"]
-# A product of matrices adds up thousands of products. *Predict:* sums of 16,384 products of numbers between 0 and 1. What spoils the result
+# A matrix product adds up thousands of products. *Predict:* for sums of 16,384 products of numbers between 0 and 1, what spoils the result
 # most?
 
 # %% id="sums-guess"
@@ -378,15 +378,15 @@ Picture(figure, "Relative error of a sum of products against their number. At 16
         "; ".join(f"{name} {off[-1]:.1g}" for name, off in errors.items()) + ".")
 
 # %% [markdown] id="sums-why" tags=["why"]
-# The sum. Kept in `float16` it stops at 2,048: the next number is 2,050, so a product below 1 is less than half a step, and is rounded away.
+# The sum does. In `float16` it stops growing at 2,048: the next number is 2,050, so a product below 1 is less than half a step and is rounded away.
 # Rounded *inputs* cost less the longer the sum is, because their errors cancel. So tensor cores take tiles of 16 bits and **add in
-# `float32`**. In JAX you ask for it: `preferred_element_type=jnp.float32`.
+# `float32`**. In JAX you ask for this with `preferred_element_type=jnp.float32`.
 
 # %% [markdown] id="mixed-task"
 # ### Exercise: halves in, float32 within
 #
-# Write `mixed_block(a_ref, b_ref, c_ref)` once more, for strips of `float16`. The tiles go into `jnp.dot` as they are, in 16 bits (a tensor core takes
-# no others of that kind), and the sums are `float32` all the way: `jnp.dot(a, b, preferred_element_type=…)`.
+# Write `mixed_block(a_ref, b_ref, c_ref)` for strips of `float16`. The tiles go into `jnp.dot` as they are, in 16 bits (a tensor core takes
+# no others of that kind), and the sums are `float32` throughout: `jnp.dot(a, b, preferred_element_type=…)`.
 
 # %% id="mixed-exercise" tags=["exercise"]
 def mixed_block(a_ref, b_ref, c_ref):
@@ -409,9 +409,9 @@ check("mixed", mixed_block)
 # %% [markdown] id="scale-task"
 # ### Exercise: into range
 #
-# Energies in eV, up to 10¹²: `astype(float16)` makes `inf` of them. Masses in kg: all 0. So one scales first. Write `to_half(values)`: a `float16`
-# array and a factor, with `values ≈ half * factor`. The factor is a power of two (so scaling itself rounds nothing), and the largest
-# absolute value lands between 1,024 and 65,504. Zeros alone have the factor 1. `np.frexp(x)` gives the exponent of a number.
+# `astype(float16)` turns energies in eV, up to 10¹², into `inf`, and masses in kg into 0. So scale them first. Write `to_half(values)`, which returns a `float16`
+# array and a factor, with `values ≈ half * factor`. The factor is a power of two, so that scaling itself rounds nothing, and the largest
+# absolute value ends up between 1,024 and 65,504. An array of zeros has the factor 1. `np.frexp(x)` gives the exponent of a number.
 
 # %% id="scale-exercise" tags=["exercise"]
 def to_half(values):
@@ -429,23 +429,23 @@ def to_half(values):
 check("to-half", to_half)
 
 # %% [markdown] id="tensor-cores"
-# What a tensor core asks of you, then:
+# To use a tensor core, you need:
 #
-# - **tiles**: the sides of a block are multiples of 16 (one of its products in 16 bits is 16 × 16 by 16 × 8, PTX's `mma.m16n8k16`); pad what
-#   isn't, as with the ten kinds above;
+# - **tiles**: the sides of a block are multiples of 16 (one of its products in 16 bits is 16 × 16 by 16 × 8, PTX's `mma.m16n8k16`); pad the
+#   others, as with the ten kinds above;
 # - **types**: `float16`, `bfloat16`, 8 bits and fewer; `float32` only cut to 11 significant bits, which is called *TF32* (JAX:
 #   `precision="default"`, and `"highest"` if you want all 24);
 # - **float32 for the sums**, and scaled inputs;
-# - **enough products for each byte**: large tiles. A softmax has none, and gains nothing.
+# - **enough products for each byte**, which means large tiles. A softmax has none, and gains nothing.
 #
-# Whether yours was used, the profiler tells. (The virtual GPU runs the instructions of tensor cores in CUDA C++, but has no
-# clock: it can't say what they gain.)
+# A profiler tells you whether the tensor cores were used. (The virtual GPU runs the tensor core instructions of CUDA C++, but has no
+# clock, so it can't tell you what they gain.)
 
 # %% [markdown] id="others-text"
 # ## 5. The same in CUDA Tile
 #
-# [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (`cuda.tile`, called *cuTile*) is NVIDIA's own language of blocks. A block of data is
-# called a *tile*, and blocks are counted as in Pallas. Its compiler makes a code of its own, Tile IR, of which our virtual GPU
+# [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (`cuda.tile`, called *cuTile*) is NVIDIA's own language of blocks. It calls a block of data
+# a *tile*, and counts blocks as Pallas does. Its compiler generates Tile IR, which our virtual GPU
 # runs one block after the other ([what it leaves out](../docs/virtualgpu.md#tiles-cutile)).
 
 # %% id="cutile"
@@ -484,15 +484,15 @@ with virtualgpu.check() as found:
 print(found)
 
 # %% [markdown] id="cutile-check"
-# The sums of section 1 once more, and nobody masked them. `ct.load` gives a whole tile, 24 elements of which no array has; `padding_mode=` says
-# what they shall be. A store drops what lies outside, so the subtraction needed none.
+# These are the sums of section 1 again, and nothing masked them. `ct.load` returns a whole tile, including 24 elements beyond the array's end, and `padding_mode=` gives
+# their value. A store drops what lies outside, so the subtraction needed no padding.
 #
-# Inside of `check()` and our exercises' checks, kernels run on the virtual GPU, also where there is a real one. That one wants more: it is from Ampere on, with a
+# Inside `check()` and in our exercises' checks, kernels run on the virtual GPU, even on a machine with a real one. A real GPU must be from Ampere on, with a
 # driver for CUDA 13 and cuTile's assembler, `pip install 'cuda-tile[tileiras]'`. We have not run this section on one.
 #
 # ### Exercise: sums of tiles
 #
-# Write `tile_sums(x, sums, size)`: block i adds up tile i of `x`, `size` long, and stores it as `sums[i]`. Any number of elements is right.
+# Write `tile_sums(x, sums, size)`: block i adds up tile i of `x`, which has `size` elements, and stores the sum in `sums[i]`. It must be right for any number of elements.
 
 # %% id="tile-sums-exercise" tags=["exercise"]
 @ct.kernel
@@ -510,7 +510,7 @@ check("tile-sums", tile_sums)
 # %% [markdown] id="tile-product-task"
 # ### Exercise: a product in cuTile
 #
-# Write `tile_product(a, b, c)`: block (i, j) makes one tile of `c`, `TILE` by `TILE`, for `float16` in and `float32` within. `ct.mma(left, right, sums)` is a tensor
+# Write `tile_product(a, b, c)`: block (i, j) computes one tile of `c`, `TILE` by `TILE`, with `float16` inputs and `float32` sums. `ct.mma(left, right, sums)` is a tensor
 # core's product, added to `sums`; `range(ct.num_tiles(a, axis=1, shape=(TILE, TILE)))` counts the tiles of a strip. Sides need not be multiples of `TILE`.
 
 # %% id="tile-product-exercise" tags=["exercise"]
@@ -531,8 +531,8 @@ def tile_product(a, b, c):
 check("tile-product", tile_product)
 
 # %% [markdown] id="tile-report-text"
-# `report` counts a launch over tiles too, and draws which block reaches which tile. Nine blocks: each tile of `a` goes to three of
-# them, a row of tiles of `c`, and each tile of `b` to three, a column.
+# `report` counts a launch over tiles too, and draws which block reaches which tile. There are nine blocks. Three of
+# them, a row of tiles of `c`, read each tile of `a`, and three others, a column, read each tile of `b`.
 
 # %% id="tile-report"
 from gpucourse import report
@@ -541,8 +541,8 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
        cp.zeros((40, 48), np.float32))
 
 # %% [markdown] id="triton-text"
-# **Triton** thinks in blocks too. The course doesn't install it (285 MB); it runs on our virtual GPU ([how](../docs/virtualgpu.md#triton)). Read it for
-# what is the same. [Triton](https://triton-lang.org), as in its first tutorial, has pointers, and the mask is up to you:
+# **Triton** thinks in blocks too. The course doesn't install it (285 MB), but it runs on our virtual GPU ([how](../docs/virtualgpu.md#triton)). Compare it with
+# what you have seen. In [Triton](https://triton-lang.org), as in its first tutorial, you work with pointers and write the mask yourself:
 #
 # ```python
 # @triton.jit
@@ -556,35 +556,34 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
 # | | threads (Numba, CUDA C++) | Pallas | Triton | CUDA Tile |
 # |---|---|---|---|---|
 # | you write for | one thread | a block | a block | a block (a *tile*) |
-# | where is mine? | `cuda.grid(1)` | the index map | pointer arithmetic | `ct.bid`, `index=` |
-# | beyond the end | your guard | reads unspecified, writes dropped | your mask | reads undetermined, unless `padding_mode=` says what |
+# | which elements are mine? | `cuda.grid(1)` | the index map | pointer arithmetic | `ct.bid`, `index=` |
+# | beyond the end | your guard | reads unspecified, writes dropped | your mask | reads undetermined, unless `padding_mode=` gives a value |
 # | a sum of a block | a tree and barriers | `.sum()` | `tl.sum` | `ct.sum` |
 # | shared memory, barriers | yours | the compiler's (in Mosaic GPU: yours if you like) | the compiler's | the compiler's |
 # | runs on | any GPU; our virtual one | NVIDIA's from Hopper on (by Triton from Ampere on, as far as it goes), TPUs; interpreted anywhere | NVIDIA, AMD; our virtual one | NVIDIA, with a recent driver; our virtual one |
 #
-# Blocks aren't the end of threads. What has no regular shape (a histogram's atomics, a walk through a jagged event, a lock) is still
-# easiest said for one thread. And you now know what stands beneath `.sum()`: when a block program is slow, it's sectors, banks
+# Blocks don't replace threads. Irregular work (a histogram's atomics, a loop over a jagged event, a lock) is still
+# easiest to write for one thread. And you now know what `.sum()` is made of: when a block program is slow, the reasons are sectors, banks
 # and occupancy again.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A block program says what happens to a block, and an index map says which block. No threads, no barriers; the compiler shares the work out.
-# - The last block reaches beyond the end: writes there are dropped, reads aren't to be used. Before elements meet, mask.
+# - A block program says what happens to a block, and an index map says which block. There are no threads and no barriers, because the compiler shares the work.
+# - The last block reaches beyond the end. Writes there are dropped, and reads there must not be used. Mask before you combine elements.
 # - A larger tile uses each element more often: a tile with four times the side reads a quarter. It must fit on the chip.
-# - `float16` has 11 significant bits and ends at 65,504: scale what goes in, and add up in `float32`.
-# - Tensor cores multiply tiles. They want 16 bits or fewer, sides in multiples of 16, and sums in `float32`.
+# - `float16` has 11 significant bits and ends at 65,504. Scale the inputs, and add up in `float32`.
+# - Tensor cores multiply tiles. They need 16 bits or fewer, sides in multiples of 16, and sums in `float32`.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
 # - Pallas: [quickstart](https://docs.jax.dev/en/latest/pallas/quickstart.html), [grids and BlockSpecs](https://docs.jax.dev/en/latest/pallas/grid_blockspec.html),
-#   and what is [special to GPUs](https://docs.jax.dev/en/latest/pallas/gpu/reference.html). It's experimental, and changes.
+#   and what is [special to GPUs](https://docs.jax.dev/en/latest/pallas/gpu/reference.html). It is experimental, and changes.
 # - [Triton's tutorials](https://triton-lang.org/main/getting-started/tutorials/index.html): the vector, the softmax and the product of this lecture, in that order.
 # - [cuTile Python](https://docs.nvidia.com/cuda/cutile-python), and [tile kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-tile-kernels.html)
 #   in NVIDIA's programming guide.
-# - P. Micikevicius and others, [Mixed precision training](https://arxiv.org/abs/1710.03740), 2017: why sums in `float32`, and why scale.
-# - PTX: [the shapes and types](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#warp-level-matrix-instructions) of matrix instructions.
+# - P. Micikevicius and others, [Mixed precision training](https://arxiv.org/abs/1710.03740), 2017: why sums are in `float32`, and why values are scaled.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes

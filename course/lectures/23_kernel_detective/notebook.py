@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Six reports
 #
-# A colleague has written six programs for a GPU, and each of them has been reported. Some give a wrong number, one
-# crashes, one never comes back, one is only slow, and one is right on most days. None of them says what is wrong.
-# Run the cell: it does what the first two reports say.
+# A colleague has written six GPU programs, and somebody has reported each of them. Some give a wrong number, one
+# crashes, one never returns, one is only slow, and one is right on most days. None of the reports says what is wrong.
+# Run the cell: it does what the first two reports describe.
 #
 # (The energies are made up: draws from a gamma distribution, in GeV, with a fixed seed.)
 
@@ -50,13 +50,13 @@ for n in (1024, 1000):
     print(f"{n} values: {d_sums.copy_to_host().sum():.6g} GeV; NumPy: {energies[:n].sum():.6g} GeV")
 
 # %% [markdown] id="method"
-# **So how do you find out which line of a kernel is wrong?** Not by looking hard at it: its author did that.
-# A detective goes round in a circle, and so will you, six times:
+# **How do you find out which line of a kernel is wrong?** Staring at it rarely helps, because its author has already done that.
+# A detective repeats the same four steps, and you will do so six times:
 #
-# 1. **Reproduce** it, with as little data as you can.
-# 2. **Let a tool name a place.** Guess first which tool will.
-# 3. **Explain** the symptom, all of it, by what stands there.
-# 4. **Mend one thing**, and try what had worked before too.
+# 1. **Reproduce** the fault, with as little data as you can.
+# 2. **Let a tool name a line.** Guess first which tool will.
+# 3. **Explain** the whole symptom from what that line does.
+# 4. **Fix one thing**, and test again what worked before.
 
 # %% [markdown] id="sum-predict" tags=["predict"]
 # ## Case 1: the sum of 1,000
@@ -76,14 +76,14 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="sum-why" tags=["why"]
-# Places of `tile` that were never written: the last 24 threads have no value, skip the line that fills, and still take part in the
-# tree. That explains the size (1,024 is eight whole blocks) and the number: shared memory doesn't start at zero.
+# It names elements of `tile` that were never written. The last 24 threads have no value, so they skip the line that fills the tile, and yet they take part in the
+# tree. That explains why 1,024 values work, because they are exactly eight blocks. It also explains the wrong number, because shared memory doesn't start at zero.
 
 # %% [markdown] id="sum-task"
 # ### Exercise: close case 1
 #
-# Write `mended_sums`: right for every length, and for blocks without a single value. In each case you mend a *copy*: paste the
-# kernel into the exercise's cell, give it the name that stands there, and change what must change. The check runs it under all the tools.
+# Write `mended_sums`, which is right for every length, and for blocks without a single value. In each case you fix a *copy*: paste the
+# kernel into the exercise's cell, use the name given there, and change what must change. The check runs it under all the tools.
 
 # %% id="sum-exercise" tags=["exercise"]
 mended_sums = block_sums  # a mended copy in its place: @cuda.jit, def mended_sums(values, sums): …
@@ -110,23 +110,23 @@ def mended_sums(values, sums):
 check("wrong-sum", mended_sums)
 
 # %% [markdown] id="tools"
-# (The virtual GPU fills shared memory with something absurd so that you notice. A real one leaves what the block before left
-# there, and then the sum is wrong by a *little*.) These are the tools of all six cases:
+# (The virtual GPU fills shared memory with absurd values so that you notice. A real GPU leaves what the previous block left
+# there, and then the sum is wrong by a *little*.) These are the tools for all six cases:
 #
-# | the symptom | the tool | what it tells |
+# | the symptom | the tool | what it tells you |
 # |---|---|---|
 # | a wrong number, a crash | `with virtualgpu.check() as report:` | races, bad addresses, memory that was never written, barriers that threads miss |
-# | right on most days | `with virtualgpu.schedule(seed):` | the same launch in another order, one that a GPU may take |
-# | it never comes back | the stop button, a limit of time | the line on which a thread stands |
-# | slow | `gpucourse.report`, `with virtualgpu.profile()` | counts: sectors, instructions, barriers, and whose they are |
+# | right on most days | `with virtualgpu.schedule(seed):` | the result of the same launch in another order that a GPU may choose |
+# | it never returns | the stop button, a time limit | the line on which a thread waits |
+# | slow | `gpucourse.report`, `with virtualgpu.profile()` | counts of sectors, instructions and barriers, line by line |
 # | wrong between launches | `PaperGPU` and its orders | what was queued, and what nothing orders |
 #
-# All of them work without a GPU. With one, NVIDIA's `compute-sanitizer` and Nsight play these parts; see the end.
+# All of them work without a GPU. With one, NVIDIA's `compute-sanitizer` and Nsight do these jobs; see the end.
 
 # %% [markdown] id="crash-predict" tags=["predict"]
 # ## Case 2: the crash at 129
 #
-# The largest energy of each run of 128. The report: "works for 128, 256 and 128,000 values, crashes at 129". The kernel has
+# The program finds the largest energy in each run of 128. The report says: "works for 128, 256 and 128,000 values, crashes at 129". The kernel has
 # its guard. *Predict:* which line is to blame?
 
 # %% id="crash-guess"
@@ -156,14 +156,14 @@ with virtualgpu.check():  # on the virtual GPU, on a machine with a real one too
     print("129:", run_maxima(energies[:129]))
 
 # %% [markdown] id="crash-why" tags=["why"]
-# The message names the *kernel's* line, for that is where the bad address is: `maxima[1] of 1`, from thread 0 of block 1.
-# Now ask why: two blocks are right for 129 values, one place is not. The host rounds the blocks up and the places down. **The
-# line that is named is where it shows, not always where it's wrong**: go back along each number to where it was made.
+# The message names a line of the *kernel*, because the bad address is there: `maxima[1] of 1`, from thread 0 of block 1.
+# Now ask why. Two blocks are right for 129 values, but one element of `maxima` is not enough. The host rounds the number of blocks up and the number of elements down. **The
+# named line is where the fault shows, which is not always where it was made**, so trace each number back to its origin.
 
 # %% [markdown] id="crash-task"
 # ### Exercise: close case 2
 #
-# Write `mended_maxima`. It is called with any number of values, none included. (Launches take at least one block.)
+# Write `mended_maxima`. It must accept any number of values, including none. (A launch needs at least one block.)
 
 # %% id="crash-exercise" tags=["exercise"]
 mended_maxima = run_maxima  # a mended copy in its place: def mended_maxima(values): …
@@ -182,13 +182,13 @@ def mended_maxima(values):
 check("crash", mended_maxima)
 
 # %% [markdown] id="hang-predict" tags=["predict"]
-# ## Case 3: it never comes back
+# ## Case 3: it never returns
 #
-# The largest energy that is above a cut, with a *lock*: the thread that changes `lock[0]` from 0 to 1 has it, the others try
-# again. (An atomic maximum would do, and would be faster. This one stands for whatever no single atomic can do.) The
-# report: "used to work; hangs since we cut at 5 GeV".
+# The program finds the largest energy that is above a cut, with a *lock*: the thread that changes `lock[0]` from 0 to 1 holds it, and the others try
+# again. (An atomic maximum would do, and would be faster. The lock here is an example of work that no single atomic can do.) The
+# report says: "used to work; hangs since we cut at 5 GeV".
 #
-# *Predict:* on which line will the thread stand that we are told of?
+# *Predict:* which line does the report show a thread waiting on?
 
 # %% id="hang-guess"
 predict("hang",
@@ -219,16 +219,16 @@ for cut in (0.0, 5.0):
     print(f"cut at {cut} GeV: {d_best[0]:.2f} GeV")
 
 # %% [markdown] id="hang-why" tags=["why"]
-# On the `while`, and there's nothing wrong with that line: it waits for somebody else. **Of a hang you're told who waits.
-# Ask whom for.** The lock is given back on the last line, and a thread whose energy is below the cut never gets
-# there: it leaves with the key in its pocket. Without a cut nobody takes that way, so it used to work.
+# It is the `while`, although there is nothing wrong with that line: the thread waits for another one. **A hang report tells you which thread is waiting.
+# Ask what it is waiting for.** The last line releases the lock, and a thread whose energy is below the cut never gets
+# there: it returns with the lock still held. Without a cut no thread takes that path, so it used to work.
 #
-# A real GPU would hang just so. A driver may kill the launch after some seconds, and it won't name a line.
+# A real GPU would hang in the same way. A driver may kill the launch after some seconds, but it won't name a line.
 
 # %% [markdown] id="hang-task"
 # ### Exercise: close case 3
 #
-# Write `mended_best`. Keep the lock: `lock[0]` must be 0 again at the end.
+# Write `mended_best`. Keep the lock, and make sure that `lock[0]` is 0 again at the end.
 
 # %% id="hang-exercise" tags=["exercise"]
 mended_best = keep_best  # a mended copy in its place
@@ -252,8 +252,8 @@ check("hang", mended_best)
 # %% [markdown] id="slow-predict" tags=["predict"]
 # ## Case 4: right, and slow
 #
-# A table has 256 rows of 480 energies, and each thread adds up a row of its own, from its first value to its last: as one
-# would share out work among people. Right for every size. *Predict:* what does the card complain about?
+# A table has 256 rows of 480 energies. Each thread adds up one row, from its first value to its last, as you
+# would share out work among people. The sums are right for every size. *Predict:* what does the report card complain about?
 
 # %% id="slow-guess"
 predict("slow",
@@ -280,17 +280,17 @@ gpucourse.memory(row_sums, 2, THREADS, table, np.zeros(256), array="table", step
                  title="a row for each thread")
 
 # %% [markdown] id="slow-why" tags=["why"]
-# The order. One *thread* reads neighbours, one after the other, which is what a CPU's cache likes. But a warp reads
-# *together*: at any moment its 32 lanes stand in 32 rows, 480 elements apart, and each fetches a sector of 32 bytes for
-# the 8 that it uses. Four times the traffic, for a kernel that does little else.
+# It complains about the order of the reads. One *thread* reads neighbours, one after the other, which suits a CPU's cache. But a warp reads
+# *together*: at any moment its 32 lanes are in 32 different rows, 480 elements apart, and each lane fetches a sector of 32 bytes for
+# the 8 bytes that it uses. That is four times the traffic, for a kernel that does little else.
 
 # %% [markdown] id="slow-task"
 # ### Exercise: close case 4
 #
-# Write `mended_rows`: the same sums, with a block of 32 threads for each row. Its 32 lanes read side by side, so each
-# has a part of the sum; then they put their parts together, by shuffles or in shared memory.
+# Write `mended_rows`, which computes the same sums with a block of 32 threads for each row. Its 32 lanes read adjacent elements, so each lane
+# has a part of the sum. Then they combine their parts, by shuffles or in shared memory.
 #
-# The check counts: at most a tenth above the fewest sectors, and all 32 lanes take part.
+# The check counts: at most a tenth above the fewest possible sectors, and all 32 lanes take part.
 
 # %% id="slow-exercise" tags=["exercise"]
 mended_rows = row_sums  # a mended copy in its place; launched as [rows, 32]
@@ -315,8 +315,8 @@ gpucourse.memory(mended_rows, 256, 32, table, np.zeros(256), array="table", step
 # %% [markdown] id="days-predict" tags=["predict"]
 # ## Case 5: right on most days
 #
-# Every energy as a share of the total. All threads add to the total, all wait, all divide. The report: "the shares add up to 1,
-# except when the GPU is busy". *Predict:* of how many blocks may a launch be and still be right in every order?
+# The program computes every energy as a share of the total. All threads add to the total, all wait, and all divide. The report says: "the shares add up to 1,
+# except when the GPU is busy". *Predict:* how many blocks may a launch have and still be right in every order?
 
 # %% id="days-guess"
 predict("days", "any number", "as many as run at the same time", "one")
@@ -348,15 +348,15 @@ print(report)
 
 # %% [markdown] id="days-why" tags=["why"]
 # One. `cuda.syncthreads()` waits for the threads of *one block*; the comment beside it is the bug. When eight blocks happen to
-# go in step, the total is complete all the same, and every test passes. Look at the two places of the finding: two blocks, and
-# the advice is to wait for another launch. **A wrong answer that comes and goes is a missing order: don't repeat it until it
-# passes. Ask the checker, which needs no bad luck.**
+# run in step, the total is complete all the same, and every test passes. Look at the two lines of the finding: they belong to two different blocks, and
+# the advice is to wait for another launch. **A wrong answer that comes and goes means a missing order. Don't repeat the test until it
+# passes; ask the checker, which needs no bad luck.**
 
 # %% [markdown] id="days-task"
 # ### Exercise: close case 5
 #
-# Write `mended_shares(values)`: a function of the host that takes a NumPy array of any length but 0 and returns the shares as
-# a NumPy array. The adding and the dividing belong on the device: write the kernels that this needs.
+# Write `mended_shares(values)`, a host function that takes a NumPy array of any length except 0 and returns the shares as
+# a NumPy array. The device must do the adding and the dividing, so write the kernels that this needs.
 
 # %% id="days-exercise" tags=["exercise"]
 def shares(values):
@@ -396,11 +396,11 @@ check("most-days", mended_shares)
 # %% [markdown] id="streams-predict" tags=["predict"]
 # ## Case 6: two streams
 #
-# The same shares for two halves of the data, in two streams, so that one half can be copied while the other is worked on.
-# Each kernel is a launch of its own, so case 5 is closed. Or is it? (`PaperGPU` is from "More than one GPU": it keeps what is
-# queued, and `run(seed)` does it in an order that CUDA permits.)
+# The program computes the same shares for two halves of the data, in two streams, so that one half can be copied while the other is computed.
+# Each kernel is a separate launch, so case 5 is closed. Or is it? (`PaperGPU` is from "More than one GPU". It records what is
+# queued, and `run(seed)` executes it in an order that CUDA permits.)
 #
-# *Predict:* in which stream does a division come too soon?
+# *Predict:* in which stream can a division come too soon?
 
 # %% id="streams-guess"
 predict("streams", "in the first only", "in the second only", "in either")
@@ -440,15 +440,15 @@ def try_orders(program, orders=100):
 print(try_orders(hasty))
 
 # %% [markdown] id="streams-why" tags=["why"]
-# In either. Each division needs *both* totals, and only its own stream's comes before it: the other one may be garbage still.
+# In either. Each division needs *both* totals, but only the total of its own stream is certain to come before it. The other one may not be ready yet.
 # The end of a launch orders what comes after it in **its own stream**. Between streams, only an event does.
 
 # %% [markdown] id="streams-task"
 # ### Exercise: close case 6
 #
-# Write `in_two_streams(gpu, halves, results)`: right in every order, and done after 6 units (one stream for everything takes 8).
-# You have `event = gpu.event()`, `event.record(stream)` and `event.wait(stream)`. An event must be recorded before
-# somebody can wait for it, so think about the order in which you *queue*.
+# Write `in_two_streams(gpu, halves, results)`, which is right in every order and done after 6 units (one stream for everything takes 8).
+# Use `event = gpu.event()`, `event.record(stream)` and `event.wait(stream)`. An event must be recorded before
+# a stream can wait for it, so think about the order in which you *queue*.
 
 # %% id="streams-exercise" tags=["exercise"]
 def in_two_streams(gpu, halves, results):
@@ -477,16 +477,16 @@ draw(gpu, "Your two streams")
 check("two-streams", in_two_streams)
 
 # %% [markdown] id="nsight-text"
-# ## Where the counts stop, and Nsight begins
+# ## Where the counts stop and Nsight begins
 #
-# In case 4 counts named the line. They're exact, the same each time, and need no GPU. What they don't know is *time*: which of twenty launches is the slow one,
-# and what its warps wait for. On a GPU, NVIDIA's two profilers do, in this order:
+# In case 4 counts named the line. They are exact, the same each time, and need no GPU. They don't know about *time*: which of twenty launches is the slow one,
+# and what its warps wait for. On a GPU you ask NVIDIA's two profilers, in this order:
 #
-# - **Nsight Systems** (`nsys`) draws the time line of a *program*: copies, launches, gaps. You look here first: maybe it's no kernel at all.
-# - **Nsight Compute** (`ncu`) takes *one kernel* apart, under hundreds of names. It runs each launch several times over, so name the kernel.
+# - **Nsight Systems** (`nsys`) draws the timeline of a *program*: copies, launches, gaps. Look here first, because the problem may not be a kernel at all.
+# - **Nsight Compute** (`ncu`) analyses *one kernel* with hundreds of metrics. It runs each launch several times, so name the kernel that you want.
 #
-# Both take a script, not a notebook. Name its parts with **NVTX ranges**, and they stand on the time line: `cupyx.profiler.time_range` is one way, as a `with` or a decorator
-# (where there's no profiler it does nothing).
+# Both take a script, not a notebook. Name its parts with **NVTX ranges**, and they appear on the timeline. `cupyx.profiler.time_range` is one way to do this, as a `with` or a decorator.
+# It does nothing where there is no profiler.
 
 # %% id="nsight-program"
 import shutil
@@ -535,13 +535,13 @@ for command in (
         print(subprocess.run(words, capture_output=True, text=True, timeout=300).stdout[-4000:])
 
 # %% [markdown] id="nsight-read"
-# With a GPU you've just read your own two reports. Without one, this is what to look for. `nsys` prints tables: of NVTX ranges (`nvtx_sum`: here the first "add up the rows" is the
-# longest, for it compiles), of calls of the driver (`cuda_api_sum`), of kernels (`cuda_gpu_kern_sum`: `row_sums`, three times), of copies (`cuda_gpu_mem_time_sum`). No times
-# stand here, because no recorded run of ours has them.
+# With a GPU you've just read your own two reports. Without one, this is what to look for. `nsys` prints tables of NVTX ranges (`nvtx_sum`; the first "add up the rows" is the
+# longest here, because it compiles), of driver calls (`cuda_api_sum`), of kernels (`cuda_gpu_kern_sum`; `row_sums` appears three times) and of copies (`cuda_gpu_mem_time_sum`). We show no times
+# here, because we have no recorded run of these commands.
 
 # %% [markdown] id="nsight-predict" tags=["predict"]
-# `ncu` prints one line for each metric. Those that count the memory system are to agree with the virtual GPU's counts. *Predict:* for `row_sums`, whose lanes read rows of their
-# own: how many sectors for each request of a warp, and how many if its lanes read side by side?
+# `ncu` prints one line for each metric. Its counts of the memory system should agree with the virtual GPU's. *Predict:* in `row_sums` each lane reads its own
+# row. How many sectors does a request of a warp touch, and how many would it touch if the lanes read adjacent elements?
 
 # %% id="nsight-guess"
 predict("nsight", "32, then 8", "32, then 1", "8, then 4")
@@ -575,7 +575,7 @@ for counter in ("global_load_requests", "global_load_sectors", "global_store_sec
 print("sectors for each request:", *(f"{one.global_load_sectors / one.global_load_requests:.1f}" for one in columns))
 
 # %% [markdown] id="nsight-why" tags=["why"]
-# 32, then 8. The 32 lanes of a warp want 32 × 8 bytes: side by side that's 8 sectors of 32 bytes, and a row apart each lane has a sector to itself.
+# It touches 32, and would touch 8. The 32 lanes of a warp need 32 × 8 bytes. Adjacent elements fill 8 sectors of 32 bytes, but lanes in different rows each need their own sector.
 
 # %% [markdown] id="nsight-names"
 # | here | in `ncu` |
@@ -602,21 +602,21 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Reproduce it small, let a tool name a place, explain the whole symptom, mend one thing, and try again what had worked.
-# - The line that is named is where it shows. Go back to where the number was made, or to whom the thread waits for.
-# - What comes and goes is a missing order: `check()` finds it on a day when the answer is right.
-# - A barrier orders a block, the end of a launch orders its stream, an event orders two streams. (A cooperative
+# - Reproduce the fault with little data, let a tool name a line, explain the whole symptom, fix one thing, and test again what worked before.
+# - The named line is where the fault shows. Trace the number back to its origin, or ask what the thread waits for.
+# - A fault that comes and goes is a missing order: `check()` finds it even on a day when the answer is right.
+# - A barrier orders the threads of a block, the end of a launch orders its stream, and an event orders two streams. (A cooperative
 #   launch has a barrier for its whole grid.)
-# - Slow has a line too: count sectors before you guess. Whether it matters, `nsys` tells first and `ncu` then.
+# - Slowness has a line too: count sectors before you guess. To learn whether it matters, use `nsys` first and then `ncu`.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
 # - [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html): `memcheck`, `racecheck`, `initcheck`
-#   and `synccheck` on a real GPU. Case 2 it names as you have seen; case 1 none of them does, for `initcheck` looks at
-#   global memory. `racecheck` looks at shared memory, so it doesn't see case 5.
+#   and `synccheck` on a real GPU. It names case 2 as you have seen. None of its tools finds case 1, because `initcheck` only looks at
+#   global memory. `racecheck` only looks at shared memory, so it doesn't see case 5.
 # - [Nsight Systems](https://docs.nvidia.com/nsight-systems/UserGuide/index.html) and
-#   [Nsight Compute's profiling guide](https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html), with how its metrics are named.
+#   [Nsight Compute's profiling guide](https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html), which explains how its metrics are named.
 # - [Debugging](https://nvidia.github.io/numba-cuda/user/debugging-with-lineinfo.html) in Numba-CUDA: how lines get into a message.
 # - The [memory model](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#memory-consistency-model) of PTX: what
 #   "nothing orders the two" means, exactly.
@@ -637,16 +637,16 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # | 46-54 | case 6 |
 # | 54-60 | the profilers; with a GPU at hand, run the two commands on the projector |
 #
-# Each case stands by itself: for half an hour, take 1, 3 and 5. In pairs it's twice the fun: one guesses the line, the other
+# The cases are independent: for half an hour, take 1, 3 and 5. They are more fun in pairs, where one person guesses the line and the other
 # runs the tool.
 #
-# *Ten minutes late:* leave out case 2; it's mended in a minute at home. *Ten minutes early:* have people write a seventh
-# report for their neighbour: a kernel of theirs with one thing broken.
+# *Ten minutes late:* leave out case 2, which takes a minute to fix at home. *Ten minutes early:* have people write a seventh
+# report for their neighbour, about one of their own kernels with one thing broken.
 #
 # *Where people stall.* In case 2 they change the kernel, and then 129 values give one maximum. In case 3 they put an `exch`
 # before the `return`, which is right too, but forget the fence in front of it. In case 6 they wait for both events in
 # one stream only.
 #
-# *What someone always asks.* "Why not just print?" Do: `print` works in kernels. But it shows what happened to happen, in one
-# order; a race may vanish when you print. "Does the checker find everything?" No: it sees the launches that you make, with the
+# *What someone always asks.* "Why not just print?" You can: `print` works in kernels. But it shows what happened in one particular
+# order, and a race may vanish when you print. "Does the checker find everything?" No, it sees only the launches that you make, with the
 # data that you give it. A kernel that is wrong at 129 is right at 128.
