@@ -1,8 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## How sure are you of the period?
 #
-# A torsion pendulum swings out, a mirror on a thin wire: 200 angles in a minute, each with an error of 0.2 mrad. Five numbers describe
-# it: where it rests, how far it swings, how fast that dies away, the period and the phase. (The angles are simulated, so that
+# A torsion pendulum, a mirror on a thin wire, swings until it comes to rest. We have 200 angles from one minute, each with an error of 0.2 mrad. Five numbers describe
+# the motion: the rest position, the amplitude, the decay time, the period and the phase. (The angles are simulated, so that
 # we know what a fit has to find.) Run the cell.
 
 # %% id="the-question"
@@ -43,15 +43,15 @@ print(f"misfit of the guess: {loss(guess):,.0f}, of the truth: {loss(true):.0f}"
 print("its derivative:", jax.tree.map(lambda value: f"{value:,.0f}", jax.grad(loss)(guess)))
 
 # %% [markdown] id="the-question-stands"
-# Look at the last line: `parameters` is a dictionary with a dictionary in it, and so is the derivative. From here it's a few lines to the best
-# five numbers and their errors. **What does JAX make of your own data structures, and of loops that
+# Look at the last line: `parameters` is a dictionary with a dictionary in it, and so is the derivative. From here it takes a few lines to get the best
+# five numbers and their errors. **How does JAX handle your own data structures, and loops that
 # don't know when they end?**
 
 # %% [markdown] id="leaves-predict" tags=["predict"]
 # ## 1. Trees
 #
-# Tuples, lists, dictionaries and `None`, nested as you like, are a **pytree**; what is none of these is a **leaf**. Every transformation of
-# JAX takes trees and gives trees. *Predict:* how many leaves has this one, and in what order?
+# Tuples, lists, dictionaries and `None`, nested as you like, are a **pytree**. Anything else in it is a **leaf**. Every transformation of
+# JAX takes and returns trees. *Predict:* how many leaves does this one have, and in what order?
 
 # %% id="leaves-guess"
 predict("leaves",
@@ -66,17 +66,17 @@ print(leaves)
 print(structure)
 
 # %% [markdown] id="leaves-why" tags=["why"]
-# Four: `None` is a tree without leaves. And dictionaries are taken apart in the order of their keys, so that two with the same keys are the same
-# tree, however they were written. The **structure** counts as a type does: another key, or a list in place of a tuple, and `jit` traces again.
+# It has four, because `None` is a tree without leaves. Dictionaries are flattened in the order of their keys, so two dictionaries with the same keys are the same
+# tree, however you wrote them. The **structure** counts like a type: with another key, or a list in place of a tuple, `jit` traces again.
 
 # %% [markdown] id="two-trees-text"
-# `jax.tree.map(f, tree, …)` applies a function leaf by leaf. With several trees, all must have the same structure; if not:
+# `jax.tree.map(f, tree, …)` applies a function leaf by leaf. If you pass several trees, they must have the same structure. If they don't:
 
 # %% id="two-trees" raises="ValueError"
 jax.tree.map(lambda value, slope: value - 0.1 * slope, guess, {"rest": 1.0, "swing": {"size": 1.0}})
 
 # %% [markdown] id="two-trees-why"
-# Read it from the *key path*: under `['swing']` one tree has four keys, the other one.
+# Read the message from the *key path*: under `['swing']` one tree has four keys and the other has one.
 
 # %% [markdown] id="descend-task"
 # ### Exercise: one step downhill
@@ -100,8 +100,8 @@ check("descend", descend)
 # %% [markdown] id="grow-predict" tags=["predict"]
 # ## 2. Loops that remember: `scan`
 #
-# `fori_loop` gives what is left in the end. To see *how* a descent goes, we need the misfit after each step. So collect it as one would in
-# NumPy: append to an array, which goes round the loop. `jax.lax.scan(body, carry, xs)` calls `carry, y = body(carry, x)` for each `x`. *Predict:* what
+# `fori_loop` returns only the final state. To see *how* a descent proceeds, we need the misfit after each step. So we collect it as one would in
+# NumPy, by appending to an array that is part of the loop's state. `jax.lax.scan(body, carry, xs)` calls `carry, y = body(carry, x)` for each `x`. *Predict:* what
 # happens here?
 
 # %% id="grow-guess"
@@ -115,9 +115,9 @@ def collect(seen, x):
 jax.lax.scan(collect, jnp.zeros(0), jnp.array([3.0, 1.0, 2.0]))
 
 # %% [markdown] id="grow-why" tags=["why"]
-# `carry input and carry output must have equal types`: `float32[0]` went in, `float32[1]` came out. The body is traced *once*, for all iterations, so what
-# goes round keeps its shape and type. (A sum that starts as `jnp.int32(0)` and adds 0.5 fails for the same reason.) What is to be *collected* goes
-# out as the second result, `y`, and `scan` stacks it.
+# It fails: `carry input and carry output must have equal types`, because `float32[0]` went in and `float32[1]` came out. JAX traces the body *once* for all iterations, so
+# the carry keeps its shape and type. (A sum that starts as `jnp.int32(0)` and adds 0.5 fails for the same reason.) Return what you want to *collect*
+# as the second result, `y`, and `scan` stacks it.
 
 # %% id="cumsum"
 total, sums = jax.lax.scan(lambda total, x: (total + x, total + x), 0.0, jnp.array([3.0, 1.0, 2.0]))
@@ -126,8 +126,8 @@ print("at the end:", total, "  all of them:", sums)
 # %% [markdown] id="history-task"
 # ### Exercise: a descent with its history
 #
-# Write `history(loss, parameters, rate, steps)`: the parameters after `steps` steps, and an array with the misfit *before* each of them. The tree of
-# parameters is what goes round: a carry may be any tree. `xs` may be `None`, with `length=steps`. The check counts how often `loss` is traced.
+# Write `history(loss, parameters, rate, steps)`, which returns the parameters after `steps` steps, and an array with the misfit *before* each of them. The tree of
+# parameters is the carry, which may be any tree. `xs` may be `None`, with `length=steps`. The check counts how often `loss` is traced.
 
 # %% id="history-exercise" tags=["exercise"]
 def history(loss, parameters, rate, steps):
@@ -158,17 +158,17 @@ Picture(figure, f"The misfit against the steps of a descent: from {losses[0]:,.0
                 f"is at {losses[-1]:,.0f} after 3,000; at the true parameters it is {loss(true):,.0f}.")
 
 # %% [markdown] id="crawl-why"
-# Fast at first, then it crawls: the decay time has hardly moved, for the misfit bends tens of thousands of times less along it than along the period, and a step
-# that suits one is far too small for the other. What is missing is *how the misfit bends*.
+# The descent is fast at first, and then it crawls. The decay time has hardly moved, because the misfit curves tens of thousands of times less along it than along the period, and a step
+# that suits one is far too small for the other. What is missing is *the curvature of the misfit*.
 
 # %% [markdown] id="hessian-text" tags=["predict"]
-# ## 3. Second derivatives, and the first of each element
+# ## 3. Second derivatives, and the gradient of each element
 #
-# The derivative of a derivative is a function like any other: `jax.grad(jax.grad(f))` for one number, `jax.hessian(f)` for all pairs of many. Of a tree it
-# would be a tree of trees, so flatten first: `ravel_pytree(tree)` gives a flat array, and the function that makes a tree of it again.
+# The derivative of a derivative is a function like any other: `jax.grad(jax.grad(f))` for one number, `jax.hessian(f)` for all pairs of many. For a tree it
+# would be a tree of trees, so flatten the tree first: `ravel_pytree(tree)` returns a flat array, and the function that rebuilds the tree from it.
 #
-# The inverse of the Hessian of `misfit`, at the best fit, is the **covariance** of the parameters; the roots of its diagonal are their errors. And
-# `jax.grad` of `angle` (not of the sum) tells what a *single* measurement knows: `jax.vmap(jax.grad(angle), (None, 0))(parameters, t)` is a tree with an array for
+# The inverse of the Hessian of `misfit`, at the best fit, is the **covariance** of the parameters, and the square roots of its diagonal are their errors. And
+# `jax.grad` of `angle` (not of the sum) tells you what a *single* measurement contributes: `jax.vmap(jax.grad(angle), (None, 0))(parameters, t)` is a tree with an array for
 # each parameter. *Predict:* which of the angles say most about the period?
 
 # %% id="sensitive-guess"
@@ -189,16 +189,16 @@ Picture(figure, f"Derivatives of the angle against time. By the size: largest at
                 f"at {largest:.0f} s, then falls slowly. By the decay: below {float(jnp.abs(slopes['swing']['decay']).max()):.2f} everywhere.")
 
 # %% [markdown] id="sensitive-why" tags=["why"]
-# Those around 40 s: a wrong period shows the more, the longer it has gone on, and the less, the smaller the swings have become; t·exp(-t/40 s) is
-# largest at 40 s. Here a derivative has told something about an *experiment*: when to look. And no formula was written for it.
+# Those around 40 s do. An error in the period grows with time, but it is harder to see as the swings die away: t·exp(-t/40 s) is
+# largest at 40 s. So a derivative tells you something about an *experiment*, namely when to look, and nobody had to write a formula for it.
 #
-# `vmap(grad(f))` and `grad` of a sum are different questions: a gradient for each element, or one for all.
+# `vmap(grad(f))` and `grad` of a sum are different things: the first gives a gradient for each element, the second one gradient for all.
 
 # %% [markdown] id="errors-task"
 # ### Exercise: the errors of a fit
 #
-# Write `errors(loss, parameters)`: a tree like `parameters`, with the error of each. Flatten, take the Hessian of the flat function, invert, take the roots of the
-# diagonal, make a tree.
+# Write `errors(loss, parameters)`, which returns a tree like `parameters` with the error of each. Flatten, compute the Hessian of the flat function, invert it, take the square roots of the
+# diagonal, and rebuild a tree.
 
 # %% id="errors-exercise" tags=["exercise"]
 def errors(loss, parameters):
@@ -215,16 +215,16 @@ def errors(loss, parameters):
 check("errors", errors)
 
 # %% [markdown] id="newton-text"
-# ## 4. Until it holds: `while_loop` and `cond`
+# ## 4. Loop until a condition holds: `while_loop` and `cond`
 #
-# With the Hessian one can step to where the misfit *would* be least if it were a parabola: Newton's step. A few of them do. How many? That depends on the
-# data, so the loop has to end when something holds: `jax.lax.while_loop(goes_on, body, state)`.
+# With the Hessian you can step to the point where the misfit *would* be least if it were a parabola: Newton's step. A few of them are enough. How many depends on the
+# data, so the loop has to end when a condition holds: `jax.lax.while_loop(goes_on, body, state)`.
 
 # %% [markdown] id="until-task"
-# ### Exercise: until it stands still
+# ### Exercise: until nothing changes
 #
-# Write `until(step, x, tolerance=1e-5, most=50)`: `x = step(x)`, until no element changes by more than `tolerance`, or `most` steps are made. Return `x` and the number
-# of steps. The state that goes round is a tuple: the array, the number of steps, the last change (at first `jnp.inf`).
+# Write `until(step, x, tolerance=1e-5, most=50)`, which repeats `x = step(x)` until no element changes by more than `tolerance`, or until it has made `most` steps. Return `x` and the number
+# of steps. The state is a tuple: the array, the number of steps, and the last change (at first `jnp.inf`).
 
 # %% id="until-exercise" tags=["exercise"]
 def until(step, x, tolerance=1e-5, most=50):
@@ -248,7 +248,7 @@ def until(step, x, tolerance=1e-5, most=50):
 check("until", until)
 
 # %% [markdown] id="slowest-predict" tags=["predict"]
-# Three square roots by Newton's steps need 1, 5 and 16 of them. Now all three at once, by `vmap`. *Predict:* how many steps are computed?
+# Three square roots by Newton's steps need 1, 5 and 16 of them. Now we compute all three at once, by `vmap`. *Predict:* how many steps are computed?
 
 # %% id="slowest-guess"
 predict("slowest", "22: each as many as it needs", "16: the three go together", "48: all go on until the last is done")
@@ -282,8 +282,8 @@ for inputs in (1.0, 2.0, 1e8, jnp.array([1.0, 2.0, 1e8])):
     print(f"the root of {inputs}: {roots}, steps computed: {computed}")
 
 # %% [markdown] id="slowest-why" tags=["why"]
-# 48. A mapped loop goes on until the *slowest* element is done; the others keep their value and compute along. It's a warp with one busy lane, by another
-# name. (So sort what takes long together, or give all the same number of iterations.)
+# 48. A mapped loop iterates until the *slowest* element is done. The others keep their value and compute along. It is like a warp with one busy lane. (So sort the elements by the
+# work they need, or give all of them the same number of iterations.)
 
 # %% id="cond"
 def safe_root(x):
@@ -296,20 +296,20 @@ for name, function, example in (("one", safe_root, 2.0), ("mapped", jax.vmap(saf
 print("its slopes at 0 and 4, mapped:", jax.vmap(jax.grad(safe_root))(jnp.array([0.0, 4.0])))
 
 # %% [markdown] id="cond-why"
-# `cond` runs one of two functions; under `vmap` there is no `cond` left, and both sides are computed, with a `select_n` at the end. Its derivative at 0 is right all the same: JAX
-# keeps the bad values out by itself there, which with `where` is up to you ("JAX: arrays, compiled").
+# `cond` runs one of two functions. Under `vmap` there is no `cond` left: both sides are computed, with a `select_n` at the end. Its derivative at 0 is right all the same, because JAX
+# keeps the bad values out by itself there, which with `where` is your job ("JAX: arrays, compiled").
 #
 # | | how many iterations | collects | its derivative |
 # |---|---|---|---|
 # | `fori_loop` | known | nothing | backwards only if the number is fixed while tracing |
 # | `scan` | known | yes | forwards and backwards |
-# | `while_loop` | until something holds | nothing | forwards only (`jax.jacfwd`, `jax.jvp`) |
+# | `while_loop` | until a condition holds | nothing | forwards only (`jax.jacfwd`, `jax.jvp`) |
 # | `cond`, `switch` | one branch | | of the branch that was taken |
 #
-# (Backwards, every iteration's values are needed again in reverse, and `while_loop` doesn't know for how many it must keep room.)
+# (In the backward pass, every iteration's values are needed again in reverse, and `while_loop` doesn't know how many it must keep.)
 
 # %% [markdown] id="fits-text"
-# Now all of it together. A fit is Newton's steps until nothing changes; and 500 fits, each of data with noise of its own, are `vmap` of one.
+# Now we put it together. A fit is Newton's steps until nothing changes, and 500 fits, each of data with its own noise, are `vmap` of one.
 
 # %% id="fits"
 def fit(angles):
@@ -350,14 +350,14 @@ Picture(figure, f"Histogram of the periods that 500 fits find, around {periods.m
                 f"Of the fits, {within:.0%} lie within one error of their mean.")
 
 # %% [markdown] id="fits-why"
-# So that's how sure you may be of the period: to a hundredth of a second, and the decay time to a second or two. The errors from *one* Hessian agree with what 500
-# repetitions of the experiment spread by. (If yours don't, look at `until` and `errors` again.)
+# So this is how sure you may be of the period: to a hundredth of a second, and of the decay time to a second or two. The errors from *one* Hessian agree with the spread of 500
+# repetitions of the experiment. (If yours don't, look at `until` and `errors` again.)
 
 # %% [markdown] id="place-text"
-# ## 5. Where it lies
+# ## 5. Which device holds an array
 #
-# An array knows on which devices it lies. `jax.device_put(tree, device)` carries a whole tree there; what's computed from it stays there. With
-# several devices, a *sharding* in place of the device cuts each leaf, and a compiled function then runs on all of them. "More than one GPU" does just that,
+# An array knows on which devices it is. `jax.device_put(tree, device)` moves a whole tree there, and what you compute from it stays there. With
+# several devices, a *sharding* in place of the device cuts each leaf, and a compiled function then runs on all of them. "More than one GPU" does this
 # with eight devices made of your CPU.
 
 # %% id="place"
@@ -366,11 +366,11 @@ print({name: str(array.sharding) for name, array in there.items()})
 print("computed from it:", *misfit(guess, **there).devices())
 
 # %% [markdown] id="own-kernel-text" tags=["predict"]
-# ## 6. A kernel of your own
+# ## 6. Your own kernel inside JAX
 #
-# Some things have been written as a kernel already: by you, or in a library, and no line of `jnp` says the same.
-# `jax.pure_callback(function, promised, *arguments)` calls it from a JAX program, compiled or not: `function` gets the arguments, and returns an array
-# of the promised shape and type. The kernel below makes exp(-t/decay), a thread for each t. *Predict:* what does `jax.grad` make of it?
+# Some functions already exist as kernels, yours or a library's, and `jnp` cannot express them well.
+# `jax.pure_callback(function, promised, *arguments)` calls one from a JAX program, compiled or not. `function` gets the arguments, and returns an array
+# of the promised shape and type. The kernel below computes exp(-t/decay), with a thread for each t. *Predict:* what does `jax.grad` do with it?
 
 # %% id="own-kernel-guess"
 predict("own-kernel",
@@ -412,19 +412,19 @@ print("in a compiled program, as jnp:", np.allclose(jax.jit(by_kernel)(t, 40.0),
 jax.grad(lambda decay: by_kernel(t, decay).sum())(40.0)
 
 # %% [markdown] id="own-kernel-why" tags=["why"]
-# `Pure callbacks do not support JVP`. In the jaxpr stands *one* equation, `pure_callback`: shapes go in, shapes come out. What happens between, JAX can't see, so it
-# can't differentiate it, fuse it, or tell whether it's pure. That it is, *you* promise: JAX may call it twice, or never if nobody uses the result.
+# It refuses: `Pure callbacks do not support JVP`. The jaxpr has *one* equation, `pure_callback`, with the shapes of inputs and outputs. JAX can't see what happens in between, so it
+# can't differentiate it, fuse it, or tell whether it is pure. *You* promise that it is pure: JAX may call it twice, or never if the result isn't used.
 
 # %% [markdown] id="own-kernel-price"
-# The price: the program waits for Python, and the arrays pass through the host. If JAX is on a GPU, they leave it for the call and come back after it, and
-# Numba carries them to the GPU and back once more.
+# This has a price: the program waits for Python, and the arrays pass through the host. If JAX is on a GPU, they leave it for the call and return afterwards, and
+# Numba copies them to the GPU and back once more.
 #
-# JAX's [foreign function interface](https://docs.jax.dev/en/latest/ffi.html) has no such detour: a function in C++ gets JAX's own device pointers and its stream. It takes a compiler, and a library for
-# each platform; this course doesn't run it. In Pallas ("Programming in blocks") the kernel is written in JAX itself. The next step is the same for all three.
+# JAX's [foreign function interface](https://docs.jax.dev/en/latest/ffi.html) avoids this: a C++ function gets JAX's own device pointers and its stream. It needs a compiler, and a library for
+# each platform, so this course doesn't run it. In Pallas ("Programming in blocks") the kernel is written in JAX itself. The next step is the same for all three.
 
 # %% [markdown] id="own-rule-text" tags=["predict"]
-# `jax.custom_vjp` lets you say the derivative yourself, in two functions. `forward` gives the value, and whatever the way back will need. `backward(kept, g)` gets that, and `g`: the slope of
-# the final number by *this* value. It returns a tuple, a slope for each argument. *Predict:* here somebody is mistaken, for the slope of x² is 2x. What does `jax.grad` say at 3?
+# `jax.custom_vjp` lets you define the derivative yourself, in two functions. `forward` returns the value, and whatever the backward pass will need. `backward(kept, g)` gets that, and `g`, the derivative of
+# the final number with respect to *this* value. It returns a tuple with a derivative for each argument. *Predict:* this rule has a mistake, because the derivative of x² is 2x. What does `jax.grad` give at 3?
 
 # %% id="own-rule-guess"
 predict("own-rule",
@@ -446,14 +446,14 @@ print("the slope at 3:", jax.grad(square)(3.0))
 check_grads(square, (jnp.array(3.0),), order=1, modes=["rev"])
 
 # %% [markdown] id="own-rule-why" tags=["why"]
-# 9.0. JAX takes your word for it, and never compares it with the function. Nothing does, but you: `check_grads` holds the rule against differences of the function's values, and finds it wrong. Run it
+# It gives 9.0. JAX takes your word for it, and never compares the rule with the function. You have to do that: `check_grads` compares the rule with differences of the function's values, and finds the mistake. Run it
 # for each rule that you write.
 
 # %% [markdown] id="own-gradient-task"
 # ### Exercise: a gradient for the kernel
 #
-# Complete the rule of `fade`. The slope by each `t` is -faded/decay, and by `decay` faded·t/decay². `t` has any shape and is `float32` or `float64`; `decay` is one number, which all
-# elements share. The kernel has the only exponential: keep what it made.
+# Complete the rule of `fade`. The derivative with respect to each `t` is -faded/decay, and with respect to `decay` it is faded·t/decay². `t` has any shape and is `float32` or `float64`; `decay` is one number, which all
+# elements share. The kernel computes the only exponential, so keep its result.
 
 # %% id="own-gradient-exercise" tags=["exercise"]
 @jax.custom_vjp
@@ -502,18 +502,18 @@ jax.vmap(fade, (None, 0))(t, jnp.linspace(20, 60, 50)).block_until_ready()
 print("50 decays, mapped: launches", launches - before)
 
 # %% [markdown] id="own-fit-why"
-# The same slope, from one launch: the way back needed none. Mapped, `vmap_method="sequential"` makes a launch for each; a kernel for a whole table, and
-# `"broadcast_all"`, would need one. And `jax.hessian` of this misfit fails: it goes forwards through what went backwards, and your rule knows no forwards (`jax.custom_jvp` would).
-# `jax.jacrev(jax.jacrev(…))` does work, since `forward` calls `fade`, which has a rule, and not `by_kernel`.
+# The gradient is the same, and it took one launch, because the backward pass needed none. Under `vmap`, `vmap_method="sequential"` launches once for each element; a kernel for a whole table, and
+# `"broadcast_all"`, would need one launch. `jax.hessian` of this misfit fails: it is forward-over-reverse, and your rule defines no forward mode (`jax.custom_jvp` would).
+# `jax.jacrev(jax.jacrev(…))` does work, because `forward` calls `fade`, which has a rule, and not `by_kernel`.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Nested dictionaries, tuples and lists are trees. JAX takes, gives and differentiates them; `jax.tree.map` works leaf by leaf, and the structure is part of the type.
-# - What goes round a loop keeps its shapes and types. `scan` stacks what you collect.
+# - Nested dictionaries, tuples and lists are trees. JAX takes, returns and differentiates them. `jax.tree.map` works leaf by leaf, and the structure is part of the type.
+# - A loop's carry keeps its shapes and types. `scan` stacks what you collect.
 # - The inverse Hessian of minus the log-likelihood is the covariance of a fit; `vmap(grad(f))` gives a gradient for each element.
-# - `while_loop` ends when something holds. Mapped, it goes on for the slowest; and it has no reverse derivative. `cond` runs one branch; mapped, both.
-# - What `pure_callback` calls, JAX can't see. `custom_vjp` gives it a derivative: JAX believes the rule, and only `check_grads` checks it.
+# - `while_loop` ends when a condition holds. Under `vmap` it iterates for the slowest element, and it has no reverse derivative. `cond` runs one branch; under `vmap`, both.
+# - JAX can't see what `pure_callback` calls. `custom_vjp` gives it a derivative: JAX believes the rule, and only `check_grads` tests it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -539,12 +539,12 @@ print("50 decays, mapped: launches", launches - before)
 # | 39-40 | section 5 |
 # | 40-55 | section 6; collect guesses before both errors; `own-gradient` in pairs |
 #
-# *Ten minutes late:* give `errors` from the solution, and leave out section 5. *Ten minutes early:* fit with a guess of 8 s for the period: Newton's
+# *Ten minutes late:* give `errors` from the solution, and leave out section 5. *Ten minutes early:* fit with a guess of 8 s for the period. Newton's
 # steps run away. Why, and what would help?
 #
 # *Where people stall.* In `descend`, a loop over the dictionary's keys, which ends at the nested one. In `history`, `losses.append`. In `until`, `and` in place of `&`: a
-# traced truth value has no `bool`. In `errors`, 1 over the root of the Hessian's diagonal, which leaves out that parameters are correlated. In
-# `own-gradient`, `g`: take it for 1, and the sum of all elements has the right slope, nothing else has. And who misses the sum is told so by JAX: a slope has its argument's shape.
+# traced truth value has no `bool`. In `errors`, 1 over the square root of the Hessian's diagonal, which ignores that parameters are correlated. In
+# `own-gradient`, `g`: if you take it for 1, the sum of all elements has the right derivative, and nothing else has. If you forget the sum, JAX tells you, because a derivative has its argument's shape.
 #
 # *What someone always asks.* "Why not `scipy.optimize`?" Do use it for one fit; it takes JAX's gradient. It won't do five hundred at once. "Can I use my own class as a
 # tree?" Yes: `jax.tree_util.register_dataclass`. "Is the Hessian expensive?" It costs as many gradients as there are parameters: five are nothing, a million are too many.

@@ -62,13 +62,13 @@ equations = jax.make_jaxpr(density)(dive).eqns
 print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len(equations)} operations")
 
 # %% [markdown] id="the-question-stands"
-# NumPy would run 82 loops, one for each operation, and write 82 arrays. `jax.jit` makes **one** loop of it. **What does
+# NumPy would run 82 loops, one for each operation, and write 82 arrays. `jax.jit` compiles them to **one** loop. **What does
 # `jax.jit` do between your function and that loop? And could you write it?**
 
 # %% [markdown] id="jaxpr-predict" tags=["predict"]
 # ## 1. A program as a list
 #
-# JAX calls your function with stand-ins and writes down each operation: a **jaxpr**. Here is a shorter
+# JAX calls your function with stand-ins and records each operation: a **jaxpr**. Here is a shorter
 # formula, the temperature at which sea water freezes. *Predict:* how many equations will it have, and in
 # how many of them is `salinity` an operand?
 
@@ -129,16 +129,16 @@ Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced
                 "levels; many chains run side by side and join at the bottom.")
 
 # %% [markdown] id="jaxpr-why" tags=["why"]
-# Eight equations, and salinity is an operand of three. That is all that a jaxpr is: **equations in an order
+# It has eight equations, and salinity is an operand of three. A jaxpr is nothing more than **equations in an order
 # in which they can be computed**. Each has a *primitive* (`mul`), *operands* in `invars`, *parameters* in
 # `params`, and new variables in `outvars`. An operand is a variable or a `Literal`, a number with its value
-# in `.val`. So a program that reads a jaxpr keeps a dictionary from variables to what they stand for. If they stand for
-# arrays, that is an interpreter.
+# in `.val`. So a program that reads a jaxpr keeps a dictionary from variables to what they represent. If they represent
+# arrays, the program is an interpreter.
 
 # %% [markdown] id="walk-task"
 # ### Exercise: an interpreter
 #
-# Write `interpret(closed, *arguments)`: the list of the results. A closed jaxpr has `closed.jaxpr` with
+# Write `interpret(closed, *arguments)`, which returns the list of the results. A closed jaxpr has `closed.jaxpr` with
 # `invars`, `outvars`, `eqns` and `constvars`, whose values are in `closed.consts`. `run` computes one
 # equation. An output can be a literal too. `hint("walk")` gives a hint, and called again, another.
 
@@ -186,9 +186,9 @@ check("walk", interpret)
 # %% [markdown] id="templates-text"
 # ## 2. The same walk, with text
 #
-# Now let the variables stand for *text*. An element of an array is a function of its **index**: give it
-# `i`, and it names the variable of the kernel that has element `i`. Each primitive becomes a template. (Why
-# are `0.5f` and `max` written as they are? `0.5` alone would be a `double`, and the whole line with it; and
+# Now let the variables represent *text*. An element of an array is a function of its **index**: give it
+# `i`, and it names the variable of the kernel that has element `i`. Each primitive becomes a template. (`0.5f` is written so because
+# `0.5` alone would be a `double`, and the whole line with it. `max` is our own, because
 # C's `fmax` drops a NaN that `jnp.maximum` keeps.)
 
 # %% id="templates"
@@ -233,8 +233,8 @@ class Kernel:
 
 
 # %% [markdown] id="walk-text"
-# And the walk. It's your interpreter once more, line by line, with `translate` in place of `run`. (`flat`
-# makes one number of an index with several axes, as arrays lie in memory. Arrays that your function has
+# The walk is your interpreter again, line by line, with `translate` in place of `run`. (`flat`
+# turns an index with several axes into one number, as arrays are in memory. Arrays that your function has
 # closed over arrive as `consts`, and become arguments of the kernel.)
 
 # %% id="write"
@@ -345,12 +345,12 @@ print(built.source)
 print("as JAX:", np.allclose(ours.get(), freezing(dive["salinity"], dive["pressure"]), rtol=1e-5))
 
 # %% [markdown] id="build-why" tags=["why"]
-# One kernel, eight lines of arithmetic, two loads: salinity is `x0[i]` wherever it stands, the same text,
+# There are one kernel, eight lines of arithmetic and two loads. Salinity is `x0[i]` wherever it appears, the same text,
 # and so the same variable, `v0`. Nothing between the operations is ever written to memory. That is
-# **fusion**, and it came by itself: an array that is only a function of its index needs no memory.
+# **fusion**, and it needed no extra work: an array that is only a function of its index needs no memory.
 
 # %% [markdown] id="no-template-predict" tags=["predict"]
-# Now for what goes wrong. A cube, `x**3`, is one equation, and its primitive is not in our table. *Predict:* when do we hear of it?
+# Now we try something that fails. A cube, `x**3`, is one equation, and its primitive is not in our table. *Predict:* when do we get an error?
 
 # %% id="no-template-guess"
 predict("no-template",
@@ -363,17 +363,17 @@ cube = jax.make_jaxpr(lambda x: x**3)(dive["salinity"])
 build(cube)
 
 # %% [markdown] id="no-template-why" tags=["why"]
-# While it builds: ``no template for `integer_pow` ``, and the equation. A compiler that **refuses by name**
-# is one you can mend; one that guesses is worse than none. Some primitives need more than a template:
-# `cumsum` (an element depends on all before it), `scan`, `sort`. They will be refused for good.
+# We get it while the kernel is built: ``no template for `integer_pow` ``, with the equation. You can fix a compiler that **refuses by name**;
+# one that guesses is worse than none. Some primitives need more than a template:
+# `cumsum` (an element depends on all before it), `scan`, `sort`. Our compiler will always refuse them.
 
 # %% [markdown] id="power-task"
 # ### Exercise: `integer_pow`
 #
 # A template may be a function: it gets `name`, the operands' names, and the equation's parameters, and
 # returns the text. Ours calls `pow`, which takes any exponent, and some sixty instructions. Write
-# `power(name, x, y)` for whole `y`, also 0 and below, with products and at most one division, and few of
-# them: `x**16` needs four products, not fifteen. `name(text)` gives a text a variable in the kernel, which
+# `power(name, x, y)` for whole `y`, also 0 and below, with products and at most one division, and with few of
+# them: `x**16` needs four products, not fifteen. `name(text)` stores a text in a variable of the kernel, which
 # you can use twice.
 
 # %% id="power-exercise" tags=["exercise"]
@@ -403,7 +403,7 @@ check("power", power)
 # %% [markdown] id="views-text"
 # ## 3. Other shapes: arithmetic on the index
 #
-# A slice starts elsewhere, a transpose exchanges axes, a broadcast says the same again. None of them
+# A slice starts elsewhere, a transpose exchanges axes, a broadcast repeats elements. None of them
 # computes anything: element `i` of the result *is* some element of the operand. So a view is a function
 # from an index of the result to one of the operand, and costs no memory.
 
@@ -413,7 +413,7 @@ check("power", power)
 # `broadcast_in_dim` makes a larger array: axis `k` of the operand becomes axis `dimensions[k]` of the
 # result. `index` has a text for each axis of the result; return a tuple with one for each axis of the
 # operand, which has the shape `shape`. An axis of length 1 may have become longer: there, every element is
-# element `"0"`. (As it stands, the function takes element 0 of everything.)
+# element `"0"`. (As it is, the function takes element 0 of everything.)
 
 # %% id="broadcast-exercise" tags=["exercise"]
 def broadcast_index(index, shape, dimensions):
@@ -476,10 +476,10 @@ gpucourse.memory(cp.RawKernel(transposed.source, "fused"), 32, 128, square, np.e
                  np.int32(square.size), array="argument 0", steps=4, title="x + x.T reads x")
 
 # %% [markdown] id="loads-why" tags=["why"]
-# Neighbours that are shifted by one lie in up to five sectors, 4.5 on average over both loads. A row takes
-# four; of the column all 32 threads want the same element, one sector. And the transpose takes 32:
-# neighbouring threads read elements 256 bytes apart. Fusing a view is free of *memory*, not of its
-# *pattern*. XLA faces the same choice, and so some of its kernels go through shared memory.
+# Neighbours that are shifted by one occupy up to five sectors, 4.5 on average over both loads. A row takes
+# four. For the column all 32 threads load the same element, which is one sector. The transpose takes 32, because
+# neighbouring threads read elements 256 bytes apart. So fusing a view saves *memory*, but it doesn't improve the
+# *access pattern*. XLA faces the same choice, and so some of its kernels go through shared memory.
 
 # %% [markdown] id="nested-predict" tags=["predict"]
 # ## 4. Functions in functions
@@ -510,17 +510,17 @@ print(twice)
 print("one and the same jaxpr:", first.params["jaxpr"] is second.params["jaxpr"])
 
 # %% [markdown] id="nested-why" tags=["why"]
-# One trace, one jaxpr, *the same variables*: a compiler that keeps one dictionary for the whole program, or
+# There is one trace, one jaxpr, and *the same variables*. A compiler that keeps one dictionary for the whole program, or
 # remembers what a variable has become, gives the second call the first one's numbers. A nested program
-# needs a scope of its own, at each call.
+# needs its own scope, at each call.
 
 # %% [markdown] id="nested-task"
 # ### Exercise: a nested jaxpr
 #
-# Write `inlined(kernel, closed, operands)`: the list of the results of one call of `closed`, a closed
-# jaxpr, with these operands. It should just become more lines of the same kernel. (Which function makes
-# lines of a jaxpr, with a dictionary of its own? And where do numbers and arrays that the inner function
-# has closed over go?)
+# Write `inlined(kernel, closed, operands)`, which returns the list of the results of one call of `closed`, a closed
+# jaxpr, with these operands. The call should just become more lines of the same kernel. (Which function makes
+# lines from a jaxpr, with its own dictionary? And what happens to numbers and arrays that the inner function
+# has closed over?)
 
 # %% id="nested-exercise" tags=["exercise"]
 def inlined(kernel, closed, operands):
@@ -561,10 +561,10 @@ print(chosen)
 print("ours:", ours[[0, -1]].round(1), " NumPy:", theirs[[0, -1]].round(1))
 
 # %% [markdown] id="select-why" tags=["why"]
-# Nothing does, and every single number is wrong. `select_n(which, a, b, …)` picks the operand *number*
-# `which`, so False picks the first: look at the jaxpr, where JAX has exchanged the two. It's documented at
-# `jax.lax.select_n`, but a name that looks clear isn't looked up. **Compare each new template with JAX** on
-# values that tell the cases apart.
+# Nothing complains, and every single number is wrong. `select_n(which, a, b, …)` picks the operand *number*
+# `which`, so False picks the first: look at the jaxpr, where JAX has exchanged the two. It is documented at
+# `jax.lax.select_n`, but nobody looks up a name that seems clear. **Compare each new template with JAX** on
+# values that distinguish the cases.
 
 # %% id="select-right"
 TEMPLATES["select_n"] = "{0} ? {2} : {1}"
@@ -575,19 +575,19 @@ print("as NumPy:", np.array_equal(ours, theirs))
 # %% [markdown] id="jit-text"
 # ## 5. `my_jit`: compile once, for all sorts of arguments
 #
-# What is missing is the way in. Arguments come as trees (dictionaries, tuples, your own classes): JAX takes
-# them apart, `jax.tree.flatten`, into a list of **leaves** and the tree's structure, and puts results
-# together, `unflatten`. Tracing and building take a tenth of a second or more, so what was built is kept,
+# What is missing is the entry point. Arguments come as trees (dictionaries, tuples, your own classes). JAX flattens
+# them with `jax.tree.flatten` into a list of **leaves** and the tree's structure, and rebuilds results
+# with `unflatten`. Tracing and building take a tenth of a second or more, so we keep what was built
 # under a **key**.
 
 # %% [markdown] id="key-task"
 # ### Exercise: the key
 #
-# Write `key_of(tree, leaves)`: what the kernel depends on, and nothing else; `leaves` are JAX arrays, and
-# the key must be hashable. If it says too much, `my_jit` compiles again and again, as it does now; too
-# little, and it runs a kernel made for other arguments. (Besides the obvious: `x * 2.0` and
-# `x * jnp.float32(2)` differ where `x` is `float16`. A Python number is *weakly typed*, and its array says
-# so: `.weak_type`.)
+# Write `key_of(tree, leaves)`: what the kernel depends on, and nothing else. `leaves` are JAX arrays, and
+# the key must be hashable. If it contains too much, `my_jit` compiles again and again, as it does now. If it contains too
+# little, it runs a kernel made for other arguments. (Besides the obvious: `x * 2.0` and
+# `x * jnp.float32(2)` differ where `x` is `float16`. A Python number is *weakly typed*, and its array has
+# `.weak_type`.)
 
 # %% id="key-exercise" tags=["exercise"]
 def key_of(tree, leaves):
@@ -668,15 +668,15 @@ print("traced now:     ", jax.make_jaxpr(lambda salinity: salinity / SALT)(dive[
 print("the kernel kept:", next(line.strip() for line in built.source.splitlines() if " / " in line))
 
 # %% [markdown] id="traces-why" tags=["why"]
-# Three traces (if your key is right): new shapes and new structures trace, values do not. And a changed
-# global reaches no kernel that is kept: in the jaxpr it is a *literal*, and so in the kernel. There is no name `SALT` left
-# that could be looked up. That is the stale global of `jax.jit` (in "Compiling Python") seen from inside;
-# if it has to change, make it an argument.
+# There are three traces (if your key is right): new shapes and new structures trace, values do not. And a changed
+# global reaches no kernel that is kept, because in the jaxpr it is a *literal*, and so in the kernel. There is no name `SALT` left
+# to look up. This is the stale global of `jax.jit` (in "Compiling Python") seen from inside.
+# If a value has to change, make it an argument.
 
 # %% [markdown] id="density-predict" tags=["predict"]
 # ## 6. Sea water, and its derivative
 #
-# Everything is there. *Predict:* how many kernels is `density` with its 82 equations? And its derivative by
+# Now everything is in place. *Predict:* how many kernels is `density` with its 82 equations? And its derivative with respect to
 # temperature, for each measurement, `vmap(grad(…))`: more kernels, or more lines?
 
 # %% id="density-guess"
@@ -716,17 +716,17 @@ Picture(figure, "The derivative of density by temperature, for three salinities,
                 "a lower temperature, with 35 it is negative throughout.")
 
 # %% [markdown] id="density-why" tags=["why"]
-# One kernel each; the derivative has more lines, and no more memory traffic than its three results need.
-# `grad` and `vmap` do their work while JAX traces, so our compiler knows nothing of them: it sees
+# Each is one kernel. The derivative has more lines, and no more memory traffic than its three results need.
+# `grad` and `vmap` do their work while JAX traces, so our compiler never sees them: it sees
 # equations. (And the picture shows why ice forms on top: the line for fresh water crosses zero at 4 °C,
 # below which colder water is lighter.)
 
 # %% [markdown] id="plans-predict" tags=["predict"]
 # ## 7. Two plans
 #
-# What if each equation were a kernel of its own, as with `jax.disable_jit()`, or with CuPy? We can build
+# What if each equation were a separate kernel, as with `jax.disable_jit()`, or with CuPy? We can build
 # that plan from the same parts. *Predict* for `density` of 4,096 measurements, 128 warps: how many launches
-# and loads (of a warp, a **request**) does each plan have?
+# and loads (a load by a warp is a **request**) does each plan have?
 
 # %% id="plans-guess"
 predict("plans",
@@ -777,8 +777,8 @@ for axes, what in zip(panels, plans["one kernel"], strict=True):
 Picture(figure, f"Three pairs of bars, a kernel for each equation against one kernel: {'; '.join(said)}.")
 
 # %% [markdown] id="plans-why" tags=["why"]
-# 384 requests are 3 arrays × 128 warps: each number is loaded once, by neighbours side by side. That is as
-# little as there can be. And XLA? Its plan is written in **HLO**; here is the part where the program
+# 384 requests are 3 arrays × 128 warps: each number is loaded once, by adjacent threads, which is the
+# minimum. And XLA? Its plan is written in **HLO**. Here is the part where the program
 # begins, below the end of our kernel:
 
 # %% id="hlo"
@@ -822,15 +822,15 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A jaxpr is a list of equations; one walk with a dictionary interprets it or compiles it, depending on
-#   what the variables stand for.
-# - If an array is a function of its index, fusing is putting text into text: one kernel, each input loaded
-#   once. Slices, transposes and broadcasts cost no memory, but their pattern of loads stays.
-# - A nested jaxpr has a scope of its own at each call, and the same variables in all of them.
-# - `jit` is a cache. Its key is what the kernel was built for: the tree, shapes, types, weak types; not
-#   values, and not globals.
-# - A primitive that a compiler doesn't know has to be refused by name. One that it has got wrong is found
-#   by comparing numbers only.
+# - A jaxpr is a list of equations. One walk with a dictionary interprets or compiles it, depending on
+#   what the variables represent.
+# - If an array is a function of its index, fusing means putting text into text: one kernel, each input loaded
+#   once. Slices, transposes and broadcasts cost no memory, but they keep their access pattern.
+# - A nested jaxpr needs its own scope at each call, and has the same variables in all of them.
+# - `jit` is a cache. Its key is what the kernel was built for: the tree, shapes, types and weak types. Values
+#   and globals are not part of it.
+# - A compiler must refuse by name a primitive that it doesn't know. Only a comparison of numbers finds one that it has
+#   got wrong.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
