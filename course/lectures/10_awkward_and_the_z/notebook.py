@@ -2,12 +2,12 @@
 # ## How do you hand a list of lists to a GPU?
 #
 # A collision of two protons leaves no muon in the detector, or one, or seven. In thousands of the 50,000 events here, a Z
-# boson fell apart into two muons. To find it you need the muons of each event *together*: a list of lists.
+# boson decayed into two muons. To find it you need the muons of each event *together*, which makes a list of lists.
 # NumPy has no array for that, and a GPU needs numbers side by side. Run the cell, and look at what a rectangle would cost.
 #
-# (The events are simulated by `gpucourse.data`, because then nothing has to be downloaded and the true mass of the Z is
-# known. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data
-# fetch` brings. Masses, energies and momenta are given in GeV.)
+# (The events are simulated by `gpucourse.data`, so that nothing has to be downloaded and the true mass of the Z is
+# known. You can get real events too: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data
+# fetch` downloads. Masses, energies and momenta are given in GeV.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -41,8 +41,8 @@ Picture(figure, f"Bars, events by their muons: {', '.join(f'{k}: {n:,}' for k, n
                 f"{ak.count(muons.pt):,} muons.")
 
 # %% [markdown] id="the-question-stands"
-# A rectangle for up to seven muons would have 350,000 places for 71,009 muons: four of five would be
-# empty, and each calculation would have to step around them. **So what does a GPU get instead, and which
+# A rectangle for up to seven muons would have 350,000 elements for 71,009 muons. Four of five would be
+# empty, and each calculation would have to skip them. **What does a GPU get instead, and which
 # thread does what?**
 
 # %% [markdown] id="layout-text"
@@ -91,9 +91,9 @@ draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 # %% [markdown] id="owners-task"
 # ### Exercise: whose muon?
 #
-# A kernel that reads muon number `k` has to know whose it is. Write `owners(offsets)`: for each muon between the first
-# offset (of a slice, it need not be 0) and the last, the number of its event, as a NumPy array. `[0, 2, 2, 3]` gives
-# `[0, 0, 2]`: event 1 has none. No loop needed. `hint("owners")` gives a first hint, and called again, a second one.
+# A kernel that reads muon number `k` has to know its event. Write `owners(offsets)`, which returns, for each muon between the first
+# offset (which need not be 0 in a slice) and the last, the number of its event, as a NumPy array. `[0, 2, 2, 3]` gives
+# `[0, 0, 2]`, because event 1 has no muon. You need no loop. `hint("owners")` gives a first hint, and called again, a second one.
 
 # %% id="owners-exercise" tags=["exercise"]
 def owners(offsets):
@@ -109,10 +109,10 @@ def owners(offsets):
 check("owners", owners)
 
 # %% [markdown] id="views-predict" tags=["predict"]
-# There is nothing else: 16 bytes for each muon, 8 for each event, no empty places. The objects that
-# `muons[3][0]` seems to give are made when you ask.
+# There is nothing else: 16 bytes for each muon, 8 for each event, and no empty elements. The objects that
+# `muons[3][0]` seems to return are made when you ask.
 #
-# *Predict:* the whole has 1.54 MB. What do these occupy: events 1000 to 1999? The 22,843 muons
+# *Predict:* the whole array takes 1.54 MB. How much do these take: events 1000 to 1999? The 22,843 muons
 # above 20 GeV, with their events?
 
 # %% id="views-guess"
@@ -131,14 +131,14 @@ for name, array in {"all": muons, "events 1000-1999": muons[1000:2000], "pt > 20
 print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4], "...")
 
 # %% [markdown] id="views-why" tags=["why"]
-# A slice copies nothing: it has fewer offsets, which **need not begin at 0**, and *all* of the content. And a cut
+# A slice copies nothing: it has fewer offsets, which **need not begin at 0**, and *all* of the content. A cut
 # makes the array *larger*: it writes new offsets, and an index that says which muons of the old content
 # still count (an `IndexedArray`). For the next cut that is cheap. Before you copy an array to a device or
 # read it many times, `ak.to_packed` writes what is left side by side.
 
 # %% [markdown] id="views-then" tags=["whole"]
-# At the end of this lecture stands a peak at 91 GeV. On the way there you'll take the same step twice: with operations on
-# whole arrays, and with a kernel that gives each thread an event. First, where the columns came from.
+# At the end of this lecture you will see a peak at 91 GeV. On the way you compute the masses twice: with operations on
+# whole arrays, and with a kernel that gives each thread an event. First, we look at where the columns came from.
 
 # %% [markdown] id="file-text"
 # ## 2. From a file to columns
@@ -179,10 +179,10 @@ print(f"pt:                  {bytes_read(['Muon_pt']):10,} bytes")
 print(f"pt, 100 events:      {bytes_read(['Muon_pt'], entry_stop=100):10,} bytes")
 
 # %% [markdown] id="what-is-read-why" tags=["why"]
-# One branch costs just its own bytes: ask for the columns that you need, and the rest stays on the disk.
-# But 100 events cost as much as all. A basket is compressed as one piece, and this small file has one for
-# each branch; a real file of gigabytes has hundreds, and there `entry_stop`, or `uproot.iterate`, which goes
-# through a file in steps, does save. (Decompressing is work for the CPU; what then goes to the GPU are plain
+# Reading one branch costs only its own bytes: ask for the columns that you need, and the rest stays on the disk.
+# But 100 events cost as much as all of them. A basket is compressed as one piece, and this small file has one for
+# each branch. A real file of gigabytes has hundreds of baskets, and there `entry_stop`, or `uproot.iterate`, which goes
+# through a file in steps, does save. (The CPU decompresses the baskets; what then goes to the GPU are plain
 # columns.)
 
 # %% [markdown] id="masks-predict" tags=["predict"]
@@ -205,9 +205,9 @@ for name, array in {"all": muons, "muons[muons.pt > 20]": hard,
 print("highest pt of each:", ak.max(muons.pt, axis=1)[11:16].to_list())
 
 # %% [markdown] id="masks-why" tags=["why"]
-# A mask of muons thins the lists and keeps every event, empty ones included; a mask of events drops events
-# whole. Reductions with `axis=1` go along each list; where a list is empty, a largest value does not exist,
-# and Awkward says `None`.
+# A mask of muons thins the lists and keeps every event, empty ones included. A mask of events drops whole
+# events. Reductions with `axis=1` go along each list. An empty list has no largest value,
+# and Awkward returns `None` for it.
 
 # %% [markdown] id="first-of-none-predict" tags=["predict"]
 # *Predict:* and `muons.pt[:, 0]`, the first muon of each event?
@@ -219,9 +219,9 @@ predict("first-of-none", "a number for each event", "None for the empty events",
 muons.pt[:, 0]
 
 # %% [markdown] id="first-of-none-why" tags=["why"]
-# `index out of range while attempting to get index 0`: some list has no element 0. The message says which
-# of Awkward's compiled loops noticed; what it does not say is that 11,133 events are to blame. Either
-# choose the events first (`pairs_at_least.pt[:, 0]`), or take `ak.firsts(muons.pt)`, which has `None` there.
+# It is an error: `index out of range while attempting to get index 0`, because some list has no element 0. The message names
+# the Awkward loop that noticed it; it does not say that 11,133 events are to blame. Either
+# choose the events first (`pairs_at_least.pt[:, 0]`), or use `ak.firsts(muons.pt)`, which returns `None` there.
 
 # %% [markdown] id="first-of-none-then"
 # Remember this error. In section 6 you will ask what a thread does about it.
@@ -229,9 +229,9 @@ muons.pt[:, 0]
 # %% [markdown] id="select-task"
 # ### Exercise: a clean pair
 #
-# Write `clean_pairs(muons)`: throw away muons with `pt` of 20 GeV or less, or with `eta` beyond ±2.1; then
-# keep the events in which exactly two muons are left, of opposite charge. What it returns has two muons in
-# every event, and `[:, 0]` works. `&` is "and" for arrays; put each comparison in brackets.
+# Write `clean_pairs(muons)`. Throw away muons with `pt` of 20 GeV or less, or with `eta` beyond ±2.1. Then
+# keep the events in which exactly two muons are left, of opposite charge. The result has two muons in
+# every event, so `[:, 0]` works. `&` is "and" for arrays; put each comparison in brackets.
 
 # %% id="select-exercise" tags=["exercise"]
 def clean_pairs(muons):
@@ -264,7 +264,7 @@ print(f"{ak.count(muons.pt):,} muons make {ak.count(one):,} pairs;",
       f"seven make {ak.num(one)[np.argmax(ak.num(muons))]}, one makes {ak.num(one)[4]}")
 
 # %% [markdown] id="combinations-why" tags=["why"]
-# 7 × 6 / 2 = 21 pairs, and none: a single muon has nobody to pair with, so its event stays, with an empty list.
+# It has 7 × 6 / 2 = 21 pairs, and the single muon has none. Its event stays, with an empty list.
 
 # %% [markdown] id="vector-text"
 # A particle's **four-momentum** is its energy and the three components of its momentum, in one. Two of them are added
@@ -295,9 +295,9 @@ print(f"computed in float32, some are off by {1000 * error:.0f} MeV")
 
 # %% [markdown] id="float32-text"
 # The file has float32, with seven digits. The sum of momenta subtracts large numbers that are nearly equal,
-# and of seven digits few stay. So widen *before* the arithmetic.
+# so few of the seven digits survive. Convert to float64 *before* the arithmetic.
 #
-# And now look. [hist](https://hist.readthedocs.io) counts into bins that know their edges and their name:
+# Now look at the spectrum. [hist](https://hist.readthedocs.io) counts into bins that know their edges and their name:
 
 # %% id="spectrum"
 def histogram(masses):
@@ -319,7 +319,7 @@ all_pairs = histogram(ak.flatten(masses))
 draw_histogram(all_pairs, "All pairs of opposite charge")
 
 # %% [markdown] id="spectrum-why"
-# There it is, at 91 GeV, with the J/ψ at 3 and the Υ at 9. Under the peaks lie pairs that don't come
+# There it is, at 91 GeV, with the J/ψ at 3 and the Υ at 9. Below the peaks are pairs that don't come
 # from one particle: their two muons have different origins. (In the project you will choose among an event's
 # pairs, and fit the peak.) `all_pairs[85j:97j:sum]` counts between two *masses*: `j` marks a value on the axis
 # where a plain number would mean a bin.
@@ -348,17 +348,17 @@ predict("mixing", "slow: it is copied first", "an error")
 d_muons.pt / muons.pt
 
 # %% [markdown] id="mixing-why" tags=["why"]
-# `incompatible backends`: Awkward never copies between host and device behind your back. You say
+# It is an error: `incompatible backends`. Awkward never copies between host and device behind your back. You call
 # `ak.to_backend`, once in each direction.
 #
-# What runs where? On a GPU, arithmetic becomes CuPy's kernels, lists are handled by Awkward's own, compiled
-# when they are first needed (which takes a while), and reductions such as `ak.sum` go through NVIDIA's
+# What runs where? On a GPU, CuPy's kernels do the arithmetic, Awkward's own kernels handle the lists (they are compiled
+# when they are first needed, which takes a while), and reductions such as `ak.sum` go through NVIDIA's
 # `cuda.compute`. **Without a GPU**, CuPy's stand-in does the arithmetic, and Awkward's own kernels are those
-# for the CPU, working on the virtual GPU's memory: same results, same refusals, but no launch of theirs to look
+# for the CPU, working on the virtual GPU's memory. The results and the refusals are the same, but there are no launches of theirs to look
 # at.
 
 # %% [markdown] id="mixing-then"
-# What CuPy *would* launch, the stand-in has written down:
+# The stand-in has recorded what CuPy *would* launch:
 
 # %% id="launches"
 def kernels_of(launched):
@@ -379,16 +379,16 @@ print(f"muons and masses together have {(d_muons.nbytes + d_masses.nbytes) / 1e6
 # %% [markdown] id="launches-why"
 # (On a GPU nobody keeps such a list, and it is empty; Nsight Systems shows the kernels there.)
 #
-# A hundred kernels, each of which reads its inputs from memory and writes its result back, for the next to
-# read: twenty times as much as there is to begin with and to end with. And that is a lower bound, because neither
-# Awkward's own kernels nor the copies (`take`) are in it. That is the price of array-at-a-time: any question, in
-# one line, in many passes.
+# There are a hundred kernels. Each reads its inputs from memory and writes its result back for the next one to
+# read, and together they move twenty times as much as the inputs and the final result. And that is a lower bound, because neither
+# Awkward's own kernels nor the copies (`take`) are included. This is the price of array-at-a-time: you can ask any question in
+# one line, but it takes many passes.
 
 # %% [markdown] id="kernel-text"
 # ## 6. One thread, one event
 #
 # The other way is to write the loop that a physicist would write for *one* event, and let each thread do
-# its own event. Numba's kernels read Awkward Arrays in place. The question from now on: the mass of an event's
+# its own event. Numba's kernels read Awkward Arrays in place. From now on we compute the mass of an event's
 # **two hardest muons**, those with the highest `pt`, if their charges are opposite. Here is a first part of it:
 
 # %% id="no-extension" raises="NotImplementedError"
@@ -404,13 +404,13 @@ highest = cuda.device_array(len(muons), np.float32)
 highest_pt[391, 128](d_muons[:1000], highest)
 
 # %% [markdown] id="no-extension-why"
-# The message is nothing but a tuple: a *type* that Numba knows (`ak.ArrayView(…)`, see how the offsets
-# and the four columns stand in it) and the array. Numba found the type, and has no way to hand such a thing
-# to a kernel. The decorator has to say who can: `extensions=[ak.numba.cuda]`.
+# The message is nothing but a tuple: a *type* that Numba knows (`ak.ArrayView(…)`, which includes the offsets
+# and the four columns) and the array. Numba found the type, but doesn't know how to pass such an object
+# to a kernel. The decorator has to name who does: `extensions=[ak.numba.cuda]`.
 #
-# Inside, `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate` work, and fields by name.
-# Nothing can be changed; Awkward's and NumPy's functions do not exist there. And an index that isn't there?
-# On the host that's an error; a thread has no way to raise one. Project 3 shows what happens instead.
+# Inside, `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate` work, and so do fields by name.
+# A kernel cannot change the array, and Awkward's and NumPy's functions do not exist there. What about an index that doesn't exist?
+# On the host that's an error, but a thread has no way to raise one. Project 3 shows what happens instead.
 
 # %% id="hardest"
 @cuda.jit(device=True)
@@ -465,12 +465,12 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
       f"by {1000 * np.median(difference):.1f} MeV in the middle")
 
 # %% [markdown] id="traffic-predict" tags=["predict"]
-# (The kernel leaves out the muon's own mass, 0.106 GeV, and computes `cosh - cos` in float32. Both show in
-# the lightest pairs most: above 80 GeV, the two ways agree to a few MeV.)
+# (The kernel leaves out the muon's own mass, 0.106 GeV, and computes `cosh - cos` in float32. Both matter most in
+# the lightest pairs. Above 80 GeV, the two ways agree to a few MeV.)
 #
-# *Predict:* the least that has to move is every muon once, every offset once, every mass once: 1.9 MB. How
+# *Predict:* the minimum that has to move is every muon once, every offset once, and every mass once: 1.9 MB. How
 # many times that does the kernel move? And the array expression? (Memory is read in **sectors** of 32 bytes, and
-# those are counted.)
+# we count those.)
 
 # %% id="traffic-guess"
 predict("traffic",
@@ -494,14 +494,14 @@ print(f"kernel          {kernel_moved:6.1f} MB in sectors, 1 launch")
 print(f"whole arrays  > {moved / 1e6:6.1f} MB, {kernels} launches and Awkward's own")
 
 # %% [markdown] id="traffic-why" tags=["why"]
-# Neighbouring events lie side by side, so neighbouring threads read neighbouring sectors; but a
-# warp comes back to the same sectors for the second muon of its events, and for their offsets. That is why
-# it is 2.7 times the least (a GPU's cache takes most of the repeats). The array expression moves six times as
+# The kernel moves 2.7 times the minimum. Neighbouring events are adjacent in memory, so neighbouring threads read neighbouring sectors, but a
+# warp returns to the same sectors for the second muon of its events, and for their offsets
+# (a GPU's cache serves most of the repeats). The array expression moves six times as
 # much as the kernel, and more, in a hundred launches. This is what a kernel is for: *one* pass, whatever the
 # question.
 
 # %% [markdown] id="turns-predict" tags=["predict"]
-# The kernel pays elsewhere. *Predict:* a warp takes 32 events and loops until the one with the most muons is
+# The kernel has another cost. *Predict:* a warp takes 32 events and loops until the one with the most muons is
 # done. An event has 1.4 muons on average. How many iterations does a warp make, on average?
 
 # %% id="turns-guess"
@@ -522,7 +522,7 @@ from gpucourse import timeline
 timeline(hardest_pairs, 2, 64, d_muons[:128], np.zeros(128), warps=4)
 
 # %% [markdown] id="turns-why" tags=["why"]
-# Nearly four, for 32 events seldom lack one with three muons or more. Pale lanes wait: their events are done,
+# It makes nearly four, because among 32 events there is nearly always one with three muons or more. Pale lanes wait: their events are done,
 # or have no pair. Half of what the warps issue goes to lanes with nothing to do.
 
 # %% [markdown] id="alike-predict" tags=["predict"]
@@ -541,10 +541,9 @@ print(f"as they came:       {kernel_lost:4.0%} of lanes lost, {kernel_moved:.1f}
 print(f"by number of muons: {alike_lost:4.0%} of lanes lost, {alike_moved:.1f} MB in sectors")
 
 # %% [markdown] id="alike-why" tags=["why"]
-# Sorted by their number of muons, the events of a warp end together: what is still lost goes to the `if`s.
-# And `ak.to_packed` matters: without it, the sorted array points into the old content, and neighbours no
-# longer read neighbours. Sorting costs passes of its
-# own; it pays if the array is used often, or the work for each muon is heavy.
+# Sort the events by their number of muons. Then the events of a warp end together, and only the `if`s still lose some work.
+# `ak.to_packed` matters here: without it, the sorted array points into the old content, and neighbouring threads no
+# longer read neighbouring elements. Sorting costs its own passes, so it pays if you use the array often, or if the work for each muon is heavy.
 
 # %% [markdown] id="count-task"
 # ### Exercise: how many pairs?
@@ -598,8 +597,8 @@ count_hard[391, 128](d_muons, 20, d_counts)
 print("counts", d_counts[:8].copy_to_host())
 
 # %% [markdown] id="count-pass-why" tags=["why"]
-# It must know how many those before it have, and that is what offsets are. So: **two passes**, with a scan between. The
-# first counts, the scan makes offsets of the counts, the second fills. It is how `ak.combinations` does it inside.
+# It must know how many muons the threads before it have, and that is exactly what offsets are. This takes **two passes**, with a scan between them. The
+# first counts, the scan turns counts into offsets, and the second fills. `ak.combinations` works the same way inside.
 
 # %% [markdown] id="scan-text"
 # This is the scan from "Scan: where does mine go?": every block scans its own counts, the blocks' totals are scanned the same way, and each block
@@ -654,8 +653,8 @@ print("offsets", d_offsets[:8].copy_to_host(), "... the last one says how much r
 # %% [markdown] id="fill-task"
 # ### Exercise: the second pass
 #
-# Write `fill_hard`: the `pt` of event `i`'s muons above the threshold go to `pts`, from `offsets[i]` on,
-# in the order in which they stand in the event.
+# Write `fill_hard`, which copies the `pt` of event `i`'s muons above the threshold to `pts`, from `offsets[i]` on,
+# in the order that they have in the event.
 
 # %% id="fill-exercise" tags=["exercise"]
 @cuda.jit(extensions=[ak.numba.cuda])
@@ -679,8 +678,8 @@ print(hard_pt.type, "on", ak.backend(hard_pt), "- as Awkward makes it:",
       ak.array_equal(hard_pt, d_muons.pt[d_muons.pt > 20], check_parameters=False))
 
 # %% [markdown] id="compaction-text"
-# Count, scan, fill: that is **stream compaction**, for lists. Each thread writes as many numbers as it likes, no two write to one place,
-# and everything stays in the order of the events. In real work use `cupy.cumsum` for the scan: it moves half the bytes.
+# Count, scan, fill: this is **stream compaction**, for lists. Each thread writes as many numbers as it likes, no two threads write to one element,
+# and everything stays in the order of the events. In real work use `cupy.cumsum` for the scan, which moves half the bytes.
 
 # %% id="fill-check"
 check("fill-hard", fill_hard)
@@ -698,24 +697,24 @@ print("between 85 and 97 GeV:", near_z)
 draw_histogram(by_two_hardest, "The two hardest muons of each event")
 
 # %% [markdown] id="peak-why"
-# Less lies under the peaks than with all pairs of an event, and little of the Z is lost: the muons of so heavy a
+# There is less background under the peaks than with all pairs of an event, and almost no Z signal is lost, because the muons of so heavy a
 # particle are mostly the two hardest. Which pair is the best choice is a question for project 3.
 #
 # | | whole arrays | one thread per event |
 # |---|---|---|
-# | you write | what should come out | how one event is done |
+# | you write | what the result is | how one event is done |
 # | passes over memory | one for each operation | one |
 # | lists as results | for free | two passes, by hand |
 # | runs on CPU and GPU | the same line | Numba on both, with another decorator |
-# | an index that is not there | an error, with a message | nothing to be seen |
+# | an index that does not exist | an error, with a message | no sign of it |
 #
-# Begin with whole arrays, on the CPU: 50,000 events take a fraction of a second there, and a GPU wouldn't save you any
-# time that you'd notice. When events are many, stay on the device for several steps, and the same few steps are run again
-# and again, write those as kernels, and keep the array version: a result that two programs agree on is worth
-# more than a result.
+# Begin with whole arrays, on the CPU: 50,000 events take a fraction of a second there, and you wouldn't notice
+# the time that a GPU saves. When you have many events, stay on the device for several steps. When the same few steps run again
+# and again, write those as kernels, and keep the array version: two programs that agree are worth
+# more than one result.
 #
-# How a million events fared on a real GPU, by the project's kernel, with copies and without, against Awkward on one
-# core (rows `zmass`):
+# How does a million events fare on a real GPU, by the project's kernel, with copies and without, against Awkward on one
+# core? (rows `zmass`)
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
@@ -723,19 +722,19 @@ from gpucourse.views.measured import recorded_times
 recorded_times("zmass")
 
 # %% [markdown] id="recorded-why"
-# 0.08 ms, 4.2 ms and 363 ms (rows `zmass`): the kernel is 4,400 times as fast as whole arrays on a core, or 86 times if the events have to be carried there first. "Why GPUs, and when
+# The three times are 0.08 ms, 4.2 ms and 363 ms (rows `zmass`). The kernel is 4,400 times as fast as whole arrays on one core, or 86 times if the events have to be copied to the device first. This is "Why GPUs, and when
 # not" in three numbers.
 
 # %% [markdown] id="real-text"
 # ## 9. Now the real Z
 #
-# So far each Z was put there by the simulation. The cell below asks CERN's server for the first 100,000 real events: only
+# So far the simulation put each Z there. The cell below asks CERN's server for the first 100,000 real events. It downloads only
 # the parts of the file that hold them, some megabytes of its 2,244,449,133 bytes, and keeps them for the next time. Without a
-# network it tells you so, and the lesson is complete all the same. (`gpucourse data fetch` brings the whole file, and
+# network it tells you so, and the lesson is complete all the same. (`gpucourse data fetch` downloads the whole file, and
 # compares it with the checksum that the record publishes, `adler32:1fa61aca`.)
 #
-# Where is a peak? A parabola through the logarithms of the counts around the fullest bin has its top there; the simulated Z,
-# whose mass is known, shows how good that is.
+# Where is a peak? A parabola through the logarithms of the counts around the fullest bin has its top there. The simulated Z,
+# whose mass is known, shows how good that estimate is.
 
 # %% id="real"
 from gpucourse.data import Z_MASS, opendata
@@ -762,19 +761,19 @@ for name, found in pairs.items():
 draw_histogram(histogram(found), f"All pairs, {name} events")
 
 # %% [markdown] id="real-why"
-# Real muons are measured less well than simulated ones, and lose energy to photons that nobody adds here: that moves
-# and widens a real peak by more than the error beside it, which knows the counts only. Experiments spend years on the
-# difference, and so comes the published mass (Particle Data Group, 2026).
+# Real muons are measured less well than simulated ones, and lose energy to photons that nobody adds here. That shifts
+# and widens a real peak by more than the error beside it, which includes only the counts. Experiments spend years on the
+# difference, and the result is the published mass (Particle Data Group, 2026).
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - A jagged array is flat columns and offsets. Slices and cuts keep the old content; `ak.to_packed` writes
 #   what is left side by side.
-# - A mask of muons thins lists, a mask of events drops events; empty lists stay, and every step must cope.
-# - `ak.to_backend(array, "cuda")` copies the columns once; afterwards the same expressions run on the device,
+# - A mask of muons thins lists, a mask of events drops events. Empty lists stay, and every step must handle them.
+# - `ak.to_backend(array, "cuda")` copies the columns once. Afterwards the same expressions run on the device,
 #   in one pass over memory for each operation, and never mix with arrays of the host.
-# - In a kernel with `extensions=[ak.numba.cuda]`, each thread loops over its own event: one pass, and a warp
+# - In a kernel with `extensions=[ak.numba.cuda]`, each thread loops over its own event. It takes one pass, and a warp
 #   waits for its longest event.
 # - Jagged results take two passes: count, scan the counts into offsets, fill.
 
@@ -806,15 +805,15 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 # *Ten minutes late:* leave out section 2 after `branches`, and section 7 whole.
 #
 # *Where people stall.* In `owners`, empty events: `np.searchsorted` on the wrong side gives the empty event its
-# neighbour's muon. In `clean-pairs`, the count is taken before the cut on muons, and events with a soft third
-# muon go missing. `and` between arrays raises; the message is long, the cure is `&`. In `fill-hard`, `j` from
-# `enumerate` as the place: it leaves gaps where a muon was thrown away.
+# neighbour's muon. In `clean-pairs`, people count before the cut on muons, and lose events with a soft third
+# muon. `and` between arrays raises; the message is long, and the cure is `&`. In `fill-hard`, people use `j` from
+# `enumerate` as the position, which leaves gaps where a muon was thrown away.
 #
 # *What someone always asks.* "Does uproot read straight into the GPU?" The files are decompressed on the CPU; then
-# columns are copied. "Why not just pad?" For at most seven muons one may; for the tracks of a jet, hundreds at
-# most and few mostly, nobody can pay for it. "Is Awkward fast on the GPU?" Each operation is; there are many of
+# columns are copied. "Why not just pad?" For at most seven muons you may; the tracks of a jet are sometimes hundreds
+# and mostly few, and padding them would cost far too much. "Is Awkward fast on the GPU?" Each operation is, but there are many of
 # them.
 #
 # *What goes wrong.* On a real GPU the first `ak.` operation compiles all of Awkward's CUDA kernels, which may
-# take minutes: run it before the room does. After `vector.register_awkward()`, names matter: a record called
+# take minutes, so run it before the room does. After `vector.register_awkward()`, names matter: a record called
 # `Momentum4D` with the wrong fields raises at once.

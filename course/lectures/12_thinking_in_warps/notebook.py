@@ -1,11 +1,11 @@
 # %% [markdown] id="the-question-asked"
-# ## Right. And how much of it was of use?
+# ## Correct, but how much of the work was useful?
 #
-# The 71,009 muons of "Numba CUDA" again. This time a thread takes one *event* and adds up the `pt` of its muons.
-# Each writes to a place of its own, so there is no race, and the sums are right to the last bit. Run the cell, and look
+# Here are the 71,009 muons of "Numba CUDA" again. This time a thread takes one *event* and adds up the `pt` of its muons.
+# Each thread writes to its own element, so there is no race, and the sums are right to the last bit. Run the cell, and look
 # at the last two lines.
 #
-# (The events are simulated: "Numba CUDA" says why.)
+# (The events are simulated; "Numba CUDA" explains why.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -52,18 +52,19 @@ print("right:", np.allclose(d_sums.copy_to_host(), ak.sum(muons.pt, axis=1), rto
 print(f"of what the lanes were there for, they did {worked:.0%}; of the bytes moved, {used:.0%} were read")
 
 # %% [markdown] id="the-question-stands"
-# The sums are right, but half the work was wasted: lanes sat idle, and bytes were moved that no thread had asked for. **Where did
-# they go?** Both have one cause: threads don't go alone. They go in **warps** of 32, and so does what they fetch.
+# The sums are right, but half the work was wasted: lanes were idle, and bytes were moved that no thread had asked for. **Where did
+# they go?** Both losses have one cause: threads don't run alone. They run in **warps** of 32, and they fetch memory together.
 
 # %% [markdown] id="divergence-text"
 # ## 1. Divergence: when lanes part
 #
 # The hardware runs threads in **warps** of 32. The threads of a warp, its **lanes**, share one
-# instruction at a time. So a thread is less like a thread of a CPU, which goes its own way, and more like one
-# number in a vector register.
+# instruction at a time. So a thread is less like a thread of a CPU, which follows its own path, and more like one
+# number in a vector register. (Since Volta the hardware keeps a program counter for each lane and may interleave the paths of a warp, which NVIDIA calls
+# *independent thread scheduling*. Lanes still share one instruction at a time, and you may no longer assume that they run in step.)
 #
-# In a loop, then, a warp goes round until its *busiest* lane is done. Here are the sums from the beginning, where an event
-# has 0 to 7 muons. Which event a thread takes now stands in `order`, and each thread notes how often it goes round.
+# In a loop, then, a warp iterates until its *busiest* lane is done. Here are the sums from the beginning, where an event
+# has 0 to 7 muons. `order` says which event a thread takes, and each thread counts its iterations.
 
 # %% id="divergence"
 from gpucourse.views.threads import draw_lanes
@@ -103,9 +104,9 @@ draw_lanes(turns[:64], per="muon")
 #
 # ### Exercise: what divergence costs
 #
-# Given the iterations that each thread needs, in the order of the threads, count those that are `useful`
+# You get the iterations that each thread needs, in the order of the threads. Count those that are `useful`
 # (blue) and those that are `paid` for (blue and grey: 32 lanes for every iteration of a warp; a last warp that
-# is not full has 32 lanes all the same).
+# is not full also counts 32 lanes).
 
 # %% id="lanes-exercise" tags=["exercise"]
 def lane_turns(work):
@@ -124,10 +125,10 @@ def lane_turns(work):
 check("lane-turns", lane_turns)
 
 # %% [markdown] id="divergence-predict" tags=["predict"]
-# An `if` parts the lanes too. *Predict:* half of a warp's lanes go one way and half the other. Does the warp run one of the
-# two ways, or both?
+# An `if` parts the lanes too. *Predict:* half of a warp's lanes take one branch and half the other. Does the warp run one of the
+# two branches, or both?
 #
-# In this kernel the ways alternate: with `run = 1` from thread to thread, with `run = 32` from warp to
+# In this kernel the branches alternate: with `run = 1` from thread to thread, with `run = 32` from warp to
 # warp.
 
 # %% id="branches-guess"
@@ -161,11 +162,11 @@ for run in (1, 8, 16, 32, 64):
     print(f"{run:3}{counts.divergent_branches:18}{counts.warp_instructions:20,}{idle:20.0%}")
 
 # %% [markdown] id="branches-why" tags=["why"]
-# Both: where lanes part, the warp runs one way with the others masked off, then the other way. Where a whole
-# warp goes one way, it runs only that.
+# It runs both. Where lanes part, the warp runs one branch with the others masked off, and then the other branch. Where a whole
+# warp takes one branch, it runs only that.
 
 # %% [markdown] id="branches-picture-text"
-# Here are two warps of that kernel, step by step: on the left the ways alternate from thread to thread, on the
+# Here are two warps of that kernel, step by step. On the left the branches alternate from thread to thread, on the
 # right from warp to warp. Each band is a warp, 32 lanes high; pale lanes are doing nothing.
 
 # %% id="branches-picture"
@@ -177,12 +178,12 @@ gpucourse.beside(*(
 ))
 
 # %% [markdown] id="divergence-why"
-# The lanes that sit a way out are **masked**, and that is **divergence**. On the right no lane is pale: the same
-# answer with fewer instructions. Divergence is slow but not wrong, as long as no barrier stands in one of the ways.
+# The lanes that wait while others take a branch are **masked**, and this is **divergence**. On the right no lane is pale: the same
+# answer with fewer instructions. Divergence is slow but not wrong, as long as there is no barrier in one of the branches.
 
 # %% [markdown] id="short-if-predict" tags=["predict"]
 # Should you avoid every `if`, then? Here is one that sets negative numbers to zero. Half of the values are
-# negative, at random. *Predict:* at how many of the 128 warps' `if`s do the lanes part?
+# negative, at random. *Predict:* in how many of the 128 warps do the lanes part at this `if`?
 
 # %% id="short-if-guess"
 predict("short-if", "at nearly all", "at half of them", "at none")
@@ -206,12 +207,12 @@ ptx = next(iter(no_negatives.inspect_asm().values()))
 print(*(line.strip() for line in ptx.splitlines() if "setp" in line or "selp" in line), sep="\n")
 
 # %% [markdown] id="short-if-why" tags=["why"]
-# At none. The compiler saw that both ways are short, and made one instruction of them, `selp`: *select by a
-# predicate*. Every lane computes both values and keeps one, which is what masking comes to, without the
-# branch. Divergence costs where the ways are long.
+# In none. The compiler saw that both branches are short, and turned them into one instruction, `selp`: *select by a
+# predicate*. Every lane computes both values and keeps one, which has the effect of masking without the
+# branch. Divergence costs where the branches are long.
 
 # %% [markdown] id="sorted-predict" tags=["predict"]
-# The same events, sorted by their number of muons, so that the lanes of a warp get equally long ones.
+# Here are the same events, sorted by their number of muons, so that the lanes of a warp get events of equal length.
 # *Predict:* do the sums change? Does the cost?
 
 # %% id="sorted-guess"
@@ -228,7 +229,7 @@ for name, order_of_events in (("as recorded", as_recorded), ("sorted", by_length
 draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 
 # %% [markdown] id="sorted-why" tags=["why"]
-# The sums are the same to the last bit; what is paid for fell from more than twice the useful iterations to
+# The sums are the same to the last bit, and the cost fell from more than twice the useful iterations to
 # hardly more than those. The picture shows where, in the sorted list, the events with one muon end and
 # those with two begin. Sorting is not free either: it pays where the work of a thread is long and uneven.
 
@@ -236,8 +237,8 @@ draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 # ## 2. Coalescing: reading side by side
 #
 # In a grid-stride loop the threads walk through the muons side by side: with 4,096 threads, thread 0 takes elements
-# 0, 4096, 8192 and so on. On a CPU one would rather give each thread a contiguous share: thread 0
-# takes elements 0 to 17, thread 1 takes 18 to 35. Each core then reads its own stretch of memory from front
+# 0, 4096, 8192 and so on. On a CPU one would rather give each thread a contiguous share, so that thread 0
+# takes elements 0 to 17 and thread 1 takes 18 to 35. Each core then reads its own stretch of memory from front
 # to back.
 #
 # Memory moves in **sectors** of 32 bytes, eight `float32` numbers. *Predict:* which of the two moves more
@@ -288,23 +289,23 @@ gpucourse.beside(
 
 # %% [markdown] id="shares-why" tags=["why"]
 # The shares move eight times as much. When a warp loads, its 32 lanes ask at the same moment, and the
-# hardware gathers what they ask for into as few sectors as it can. Side by side, 32 numbers fill 4 sectors, and
-# nothing is moved for nothing: the access is **coalesced**. In shares, each lane asks for a number of its own
+# hardware combines their requests into as few sectors as it can. Side by side, 32 numbers fill 4 sectors, and
+# every byte that moves is used: the access is **coalesced**. In shares, each lane asks for a number in its own
 # sector, and seven eighths of what moves is not wanted *now*.
 #
 # ![Two patterns of eight threads that read four-byte numbers. Above, thread i reads element i: all eight lie in
 # one sector of 32 bytes, and one sector moves. Below, thread i reads element 8 i: each lies in a sector of its
 # own, so eight sectors move and seven eighths of the bytes are thrown away.](../img/coalescing.svg)
 #
-# And is there no cache? There is, but a small one for so many. A core of a CPU keeps some
+# Is there no cache? There is, but it is small for so many threads. A core of a CPU keeps some
 # tens of kB in its first cache and a megabyte or so in the second, for one thread or two. A multiprocessor of an
 # H100 has 256 kB for up to 2,048 threads: 128 bytes each, if shared memory takes nothing from it. What a lane
-# has fetched may be gone before it comes back. (The counts here know no cache: every sector counts. A real GPU
-# gets some of them from its caches, and a profiler tells how many.)
+# has fetched may be gone before the lane returns to it. (The counts here know no cache: every sector counts. A real GPU
+# gets some of them from its caches, and a profiler tells you how many.)
 #
-# Nor does a GPU guess ahead, as a CPU does when it predicts branches and runs on before it knows. It has
-# something else to do while a warp waits: another warp. So arrange the work for the *warp*: in one
-# instruction, neighbouring lanes, neighbouring addresses. Here is the card of the slow one; look at which line
+# A GPU also doesn't guess ahead, as a CPU does when it predicts branches and continues before it knows. It has
+# something else to do while a warp waits, namely another warp. So arrange the work for the *warp*: in one
+# instruction, neighbouring lanes should access neighbouring addresses. Here is the card of the slow kernel; look at which line
 # is dark.
 
 # %% id="shares-card"
@@ -328,11 +329,11 @@ for name, column in (("rows", d_rows[:, 0]), ("columns", d_columns[0])):
           f"{d_partial.copy_to_host().sum():,.1f} GeV")
 
 # %% [markdown] id="records-why" tags=["why"]
-# Four times: the `eta`, `phi` and charge of each muon come along for nothing. Awkward Arrays, cuDF and Parquet
-# files keep each column by itself, and this is one reason.
+# Four times, because the unused `eta`, `phi` and charge of each muon come along. Awkward Arrays, cuDF and Parquet
+# files store each column separately, and this is one reason.
 
 # %% [markdown] id="mended-text"
-# So both halves of the first question have an answer, and both can be mended on the host: let a warp have events that are
+# So both halves of the first question have an answer, and you can fix both on the host: give a warp events that are
 # alike, and lay out the `pt` of its muons side by side.
 
 # %% id="mended"
@@ -345,20 +346,20 @@ for name, (worked_so, used_so) in {"at first": (worked, used), "mended": again}.
     print(f"{name:9} lanes did {worked_so:4.0%} of what they were there for; {used_so:4.0%} of the bytes moved were read")
 
 # %% [markdown] id="mended-why"
-# The kernel is the same, to the letter. What changed is where its data lie. (Why are not all bytes read at once? A warp
+# The kernel is the same, to the letter. Only the layout of its data changed. (Why are not all bytes read at once? A warp
 # whose events have two muons each reads every second number, then the ones between.)
 #
-# That leaves the question how to *transpose* a table, rows into columns, on the device: a warp that reads a row side by side
-# writes down a column, far apart, and the other way round. The way out is shared memory, and shared memory has a trap of its own.
+# One question remains: how to *transpose* a table, rows into columns, on the device. A warp that reads a row side by side
+# writes down a column, far apart, and the other way round. The solution is shared memory, which has its own trap.
 
 # %% [markdown] id="banks-predict" tags=["predict"]
 # ## 3. Bank conflicts
 #
-# Shared memory has no sectors. It has 32 **banks**: the word of 4 bytes with the number `k` lies in bank
-# `k % 32`, and each bank hands out one word at a time. If two lanes want different words of the same bank,
-# one of them waits: the request takes one *wavefront* more. (If they want the same word, both get it.)
+# Shared memory has no sectors. It has 32 **banks**: the word of 4 bytes with the number `k` is in bank
+# `k % 32`, and each bank delivers one word at a time. If two lanes want different words of the same bank,
+# one of them waits, and the request takes one *wavefront* more. (If they want the same word, both get it.)
 #
-# Two ways to fold 128 numbers, both right. One adds the far half onto the near half, as "Trees and barriers"
+# There are two ways to fold 128 numbers, and both are right. One adds the far half onto the near half, as "Trees and barriers"
 # does; the other adds neighbours, then neighbours of neighbours. *Predict:* which has bank conflicts?
 
 # %% id="banks-guess"
@@ -417,14 +418,14 @@ gpucourse.beside(*(
 ))
 
 # %% [markdown] id="banks-why" tags=["why"]
-# The neighbours. In their first level lane `t` wants word `2t`: lanes 0 and 16 both want bank 0, and so on, so
-# every request takes two wavefronts; in the second level four. Click on requests 3 and 9 to see the rows pile up. In the
+# Adding neighbours has. In the first level lane `t` wants word `2t`: lanes 0 and 16 both want bank 0, and so on, so
+# every request takes two wavefronts, and in the second level four. Click on requests 3 and 9 to see the rows pile up. In the
 # other fold, lane `t` wants word `t`, and each lane has a bank to itself.
 
 # %% [markdown] id="padding-predict" tags=["predict"]
 # The worst case is the column of a square tile. In an array of 32 × 32 words, `tile[0, 3]`, `tile[1, 3]`,
-# `tile[2, 3]` … lie 32 words apart: all in bank 3. A warp that reads a column takes 32 wavefronts. *Predict:*
-# what becomes of it if the tile is declared with 33 columns, of which the last is never used?
+# `tile[2, 3]` … are 32 words apart: all in bank 3. A warp that reads a column takes 32 wavefronts. *Predict:*
+# how many does it take if the tile is declared with 33 columns, of which the last is never used?
 
 # %% id="padding-guess"
 predict("padding", "still 32 wavefronts: the last column is unused", "2 wavefronts", "1 wavefront")
@@ -436,16 +437,16 @@ print("32 columns: the banks of tile[:, 3] are", *bank[:, 3])
 print("33 columns: the banks of tile[:, 3] are", *padded[:, 3])
 
 # %% [markdown] id="padding-why" tags=["why"]
-# One wavefront. 33 is one more than 32, so each row begins one bank further than the row above it: the words of a
-# column lie in 32 different banks.
+# It takes one wavefront. 33 is one more than 32, so each row begins one bank further than the row above it, and the words of a
+# column are in 32 different banks.
 
 # %% [markdown] id="turn-task"
 # ### Exercise: transpose a table
 #
 # Write `turn`, which transposes a table: `turned[j, i] = table[i, j]`, for tables of any size. Reading *and* writing must be coalesced,
-# and no bank may be in conflict. Below is the plain way, whose writes are scattered.
+# without bank conflicts. Below is the plain way, whose writes are scattered.
 #
-# The way out: a block of 32 × 32 threads reads a tile of the table side by side into shared memory, waits,
+# Use a block of 32 × 32 threads. It reads a tile of the table side by side into shared memory, waits,
 # and writes it as a tile of the transposed table, side by side again. The check counts sectors and conflicts.
 
 # %% id="turn-plain"
@@ -462,7 +463,7 @@ gpucourse.memory(turn_plainly, (2, 2), (32, 32), where, np.zeros((64, 40), np.fl
                  array="turned", steps=4)
 
 # %% [markdown] id="turn-unguarded-text"
-# Tables are rarely multiples of 32. Leave out the guard, and the blocks at the edge reach too far. In two dimensions the
+# Sides of tables are rarely multiples of 32. Leave out the guard, and the blocks at the edge reach too far. In two dimensions the
 # message names a thread by two numbers, x first:
 
 # %% id="turn-unguarded" raises="MemoryAccessError"
@@ -476,8 +477,8 @@ with virtualgpu.check():
     turn_unguarded[(2, 2), (32, 32)](cuda.to_device(where), cuda.to_device(np.zeros((64, 40), np.float32)))
 
 # %% [markdown] id="turn-unguarded-why"
-# It reads row 40 of 40: in block (0, 1), thread (0, 8) is the first whose `i`, 32 + 8, is too large. A tile that is read here and written
-# *there* needs two guards, one for each.
+# It reads row 40 of 40: in block (0, 1), thread (0, 8) is the first whose `i`, 32 + 8, is too large. A tile that is read in one place and written
+# in *another* needs two guards, one for each.
 
 # %% id="turn-exercise" tags=["exercise"]
 @cuda.jit
@@ -499,10 +500,10 @@ check("turn", turn)
 gpucourse.report(turn, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32))
 
 # %% [markdown] id="clock-predict" tags=["predict"]
-# ### What a count can tell, and what it can't
+# ### What a count can tell you, and what it can't
 #
-# Three counts, three promises: the shares move eight times as much; the neighbours' fold takes two wavefronts, four and more for a
-# request where the other takes one; transposing plainly writes eight times the sectors.
+# Three counts make three promises: the shares move eight times as much; folding neighbours takes two wavefronts, four and more for a
+# request where the other takes one; the plain transposition writes eight times the sectors.
 #
 # *Predict:* which of these ratios does the clock of an H200 show in full (rows `lesson.coalescing`, `lesson.banks`, `lesson.turning`)?
 
@@ -515,30 +516,30 @@ from gpucourse.views.measured import recorded, recorded_times
 recorded(*map(recorded_times, ("lesson.coalescing", "lesson.banks", "lesson.turning")))
 
 # %% [markdown] id="clock-why" tags=["why"]
-# None: 1.9, 1.00 and 2.5. The counts are right; what a count can't tell is *who waits for it*.
+# It shows none in full: they are 1.9, 1.00 and 2.5. The counts are right, but a count can't tell you *who waits for it*.
 #
 # - The shares: this GPU's cache of 60 MB kept much of what a lane came back for. Side by side is still twice as fast (`lesson.coalescing`).
-# - The bank conflicts cost **nothing that can be measured** (1.267 and 1.269 ms: `lesson.banks`). Nearly four times the time of just reading these numbers goes by in both kernels, so
-#   what they wait for is something else, barriers we think, and the further wavefronts pass meanwhile. What 32 of them cost, in a column without padding, no GPU has been asked
-#   yet: `make bench-gpu` asks one, with nothing else to wait for, and your `turn` with a tile of 32 columns.
-# - The plain transposition: only its writes are scattered, and the tile's way is ahead of CuPy's own (`lesson.turning/cupy`).
+# - The bank conflicts cost **nothing that can be measured** (1.267 and 1.269 ms: `lesson.banks`). Both kernels take nearly four times as long as merely reading the data. They are waiting for
+#   something else, probably barriers, and that wait hides the extra wavefronts. We have not measured what 32 wavefronts cost in a column without padding; `make bench-gpu` will, with nothing else to wait for,
+#   and with your `turn` on a tile of 32 columns.
+# - The plain transposition: only its writes are scattered, and the version with a tile is faster than CuPy's own (`lesson.turning/cupy`).
 
 # %% [markdown] id="clock-then"
-# You'll meet the same parting again, and each time for a reason of its own:
+# Counts and times differ in other lessons too, each time for a particular reason:
 #
 # - equal bytes, unequal times: CuPy's `fuse` takes 1.57 times as long as an `ElementwiseKernel` (rows `quadratic.float64/cupy-fuse`, `quadratic.float64/cupy-elementwise`);
 # - fewer atomics and sectors, and yet slower: the golf of project 1 takes 1.20 times as long as its plainer kernel (rows `histogram.peaks/golf`, `histogram.peaks/shared`).
 #
-# So: count to find out *what* a kernel does that it needn't do. Then ask the clock whether that's what it waits for, before you mend it.
+# So count to find out *what* unnecessary work a kernel does. Then ask the clock whether the kernel waits for it, before you fix it.
 
 # %% [markdown] id="shuffle-predict" tags=["predict"]
 # ## 4. Shuffles (if there is time)
 #
-# The 32 lanes of a warp go together, so they can hand each other numbers without any memory between:
+# The 32 lanes of a warp run together, so they can exchange numbers without any memory:
 # `cuda.shfl_down_sync(mask, value, k)` gives each lane the `value` of the lane `k` further on. `mask` says which
-# lanes take part, a bit for each: `0xFFFFFFFF` is all 32.
+# lanes take part, with a bit for each: `0xFFFFFFFF` is all 32.
 #
-# The fold of a tree, then, needs neither shared memory nor barriers within a warp. *Predict:* how many shuffles
+# So within a warp the fold of a tree needs neither shared memory nor barriers. *Predict:* how many shuffles
 # does it take, and which lane has the sum at the end?
 
 # %% id="shuffle-guess"
@@ -568,12 +569,12 @@ levels = [d_seen[k].copy_to_host()[: 32 >> k] for k in range(6)]
 draw_levels(levels)
 
 # %% [markdown] id="shuffle-why" tags=["why"]
-# Five, and lane 0. (The picture leaves out the upper lanes: they get sums too, which aren't used. A lane
+# It takes five, and lane 0 has the sum. (The picture leaves out the upper lanes: they get sums too, which aren't used. A lane
 # that asks beyond the end of the warp gets its own value back.)
 
 # %% [markdown] id="shuffle-then"
-# Now the sum of all muons. Each thread adds up its share, side by side; each warp folds by shuffles; and one
-# lane of each warp adds to the total. Beside it, the sum that "Trees and barriers" ended with, which folds in shared memory.
+# Now the sum of all muons. Each thread adds up its share, side by side, each warp folds by shuffles, and one
+# lane of each warp adds to the total. Beside it is the sum that ended "Trees and barriers", which folds in shared memory.
 
 # %% id="shuffle-real"
 @cuda.jit
@@ -624,14 +625,14 @@ for kernel in (sum_all, sum_by_warps):
           f"{counts.global_atomics:9,}")
 
 # %% [markdown] id="shuffle-broken-predict" tags=["predict"]
-# No barrier and no shared memory: no warp ever waits for another. The price is four times as many atomics, one
+# There is no barrier and no shared memory, so no warp ever waits for another. The price is four times as many atomics, one
 # for each warp, and here a few more instructions: each of the four warps folds, and 64 bits travel in two
 # shuffles of 32. On an H200 the price was higher than the gain: for 268 million numbers the shuffles took 4 % *longer* than the tree, and for a
-# million 2.2 times as long, 19.1 µs and 8.7 (rows `reduction/shuffle`, `reduction/tree`, `scaling.reduction/shuffle`): all these
-# atomics go to one place, one after the other. Libraries combine the two: shuffles within the warps, shared memory among them.
+# million 2.2 times as long, 19.1 µs and 8.7 (rows `reduction/shuffle`, `reduction/tree`, `scaling.reduction/shuffle`), because all these
+# atomics go to one address, one after the other. Libraries combine the two: shuffles within the warps, shared memory between them.
 #
-# Now break it: put the bounds guard around everything, as you have done in every kernel so far. *Predict:* 100
-# muons in 128 threads. Is the sum right?
+# Now break it: put the bounds guard around everything, as you have done in every kernel so far. *Predict:* with 100
+# muons in 128 threads, is the sum right?
 
 # %% id="shuffle-broken-guess"
 predict("shuffle-broken", "yes: the guard keeps the others out", "no")
@@ -654,10 +655,10 @@ for n in (96, 100):
     print(f"{n} muons: {d_total[0]:,.1f} GeV, should be {muon_pt[:n].sum(dtype=np.float64):,.1f}")
 
 # %% [markdown] id="shuffle-broken-why" tags=["why"]
-# Right for 96, three whole warps. In the fourth warp of 100, four lanes are at work, and `mask` says that all
-# 32 are: lane 3 asks lane 19, which has nothing to give. CUDA leaves open what comes of that. The virtual GPU
-# hands over an absurd number (so absurd here that the sum overflows), so that you notice; a real one may
-# hand over whatever the register holds. So: as for a barrier, guard the *value*, not the shuffle.
+# It is wrong. It would be right for 96 muons, three whole warps. In the fourth warp of 100, four lanes are at work, but `mask` says that all
+# 32 are: lane 3 asks lane 19, which has nothing to give. CUDA leaves the result undefined. The virtual GPU
+# returns an absurd number (so absurd here that the sum overflows), so that you notice; a real one may
+# return whatever is in the register. As with a barrier, guard the *value*, not the shuffle.
 
 # %% [markdown] id="shuffle-broken-then"
 # ### Exercise: the maximum of a warp
@@ -682,16 +683,16 @@ def warp_maxima(values, maxima):
 check("warp-max", warp_maxima)
 
 # %% [markdown] id="occupancy-text"
-# ## 5. Occupancy: warps to wait with (if there is time)
+# ## 5. Occupancy: enough warps to hide waiting (if there is time)
 #
 # A number from global memory takes hundreds of cycles to arrive
 # ([a study of 2023, table 3](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). While a warp waits, its
-# multiprocessor turns to another one; so it needs many warps at hand. How many fit? That is settled when a block starts: its
+# multiprocessor switches to another one, so it needs many warps at hand. How many fit is settled when a block starts: its
 # threads get registers, the block gets shared memory, and they keep both to the end. The share of the
 # possible warps that fit is the **occupancy**.
 #
-# How many registers a thread takes is decided by NVIDIA's assembler, `ptxas`, which turns PTX into machine
-# code. It needs no GPU, and it is installed with this course. Let's ask it.
+# NVIDIA's assembler, `ptxas`, which turns PTX into machine
+# code, decides how many registers a thread takes. It needs no GPU, and it is installed with this course. Let's ask it.
 
 # %% id="registers"
 import re
@@ -768,24 +769,24 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
                 + ", ".join(f"{warps} with {name}" for name, warps in best.items()) + ".")
 
 # %% [markdown] id="occupancy-why"
-# With 32 registers or fewer, all 64 warps fit, if blocks have 64 threads or more and divide 64 warps evenly; 128
-# registers leave room for 16, and a block of more than 512 such threads does not start at all. The teeth are
+# With 32 registers or fewer, all 64 warps fit, if blocks have 64 threads or more and divide 64 warps evenly. With 128
+# registers there is room for 16, and a block of more than 512 such threads does not start at all. The teeth in the picture are
 # blocks that do not fit whole.
 #
-# Don't chase the last per cent. Occupancy isn't speed. It's how many other warps a multiprocessor can switch to: once
+# Don't chase the last per cent. Occupancy isn't speed. It is the number of other warps to which a multiprocessor can switch: once
 # there are enough of them to cover the waiting, more do nothing, and a kernel that keeps more in registers at a quarter of the
-# occupancy may well be the faster one. Look at it when a kernel waits for memory and few warps are there; then try
+# occupancy may well be the faster one. Look at it when a kernel waits for memory and has few warps. Then try
 # smaller blocks, fewer registers (`@cuda.jit(max_registers=…)`) or less shared memory, and measure on the GPU.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Threads go in warps of 32 lanes. A warp runs every way that one of its lanes takes, and goes round a loop until its busiest
-#   lane is done; so give a warp work that is alike.
+# - Threads run in warps of 32 lanes. A warp runs every branch that one of its lanes takes, and iterates until its busiest
+#   lane is done, so give a warp work that is alike.
 # - Memory moves in sectors of 32 bytes. In one instruction, neighbouring lanes should read neighbouring addresses: columns, not rows.
-# - Shared memory has 32 banks; lanes that ask one bank for different words wait for each other. A column of padding spreads them.
-# - Lanes can hand each other numbers by shuffles, and all that the mask names must be there.
-# - All of this can be counted, without a clock: idle lanes, sectors, wavefronts of shared memory, warps that fit. Whether anybody waits for it, only a clock tells.
+# - Shared memory has 32 banks. Lanes that ask one bank for different words wait for each other, and a column of padding spreads them.
+# - Lanes can exchange numbers by shuffles, and all lanes that the mask names must take part.
+# - All of this can be counted, without a clock: idle lanes, sectors, wavefronts of shared memory, warps that fit. Only a clock tells you whether anybody waits for it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -806,15 +807,15 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # | 3-17 | section 1, with `lane-turns` |
 # | 17-28 | section 2; come back to the board |
 # | 28-42 | section 3, with `turn` |
-# | 42-65 | sections 4 and 5; they stand by themselves, and are good homework |
+# | 42-65 | sections 4 and 5; they are independent, and good homework |
 #
 # *Ten minutes late:* leave out section 5. *Ten minutes early:* ask for `turn` with a tile of 16 × 16 and
 # without padding, and what the report says of its banks.
 #
-# *Where people stall.* In `turn`, they move `x` and `y` on both sides, which transposes twice: the *tile* is
-# indexed crosswise, and the rest goes by rows. In `warp-max`, the shuffle stands inside the guard. In `occupancy`,
-# one big register file in place of four parts. Let them stall: the messages say so.
+# *Where people stall.* In `turn`, they exchange `x` and `y` on both sides, which transposes twice: only the *tile* is
+# indexed crosswise, and the rest goes by rows. In `warp-max`, the shuffle is inside the guard. In `occupancy`,
+# they assume one big register file in place of four parts. Let them stall, because the messages explain it.
 #
-# *What someone always asks.* "Does sorting pay?" Where the work of a thread is long, or the same order is used again; here
-# it shows what divergence costs. "Do caches not mend the shares?" Some of it: the counts know no cache, and a
-# profiler on a GPU says how much it took. "Which is the best occupancy?" The smallest at which nothing waits.
+# *What someone always asks.* "Does sorting pay?" Where the work of a thread is long, or the same order is used again. Here
+# it shows what divergence costs. "Don't caches fix the shares?" They fix some of it: the counts know no cache, and a
+# profiler on a GPU says how much it helped. "Which is the best occupancy?" The smallest at which nothing waits.
