@@ -1,12 +1,12 @@
 # %% [markdown] id="the-question-asked"
 # ## How much of your pandas would run on a GPU?
 #
-# The data: 50,000 collisions of protons, called *events*, and the muons of each. `pt` is a muon's
-# momentum across the beam in GeV, `phi` its angle around it, `eta` stands for the angle to it, and `charge` is +1 or -1. (The events are
-# simulated: "Numba CUDA" says why.)
+# The data are 50,000 collisions of protons, called *events*, and the muons of each. `pt` is a muon's
+# momentum across the beam in GeV, `phi` its angle around the beam, `eta` measures the angle to it, and `charge` is +1 or -1. (The events are
+# simulated; "Numba CUDA" explains why.)
 #
-# The function below is ordinary pandas: in which events do two or more muons of high momentum have charges that add
-# up to 0? It is run with `pandas`, and with `cudf` in its place, whose tables lie in the memory of the GPU.
+# The function below is ordinary pandas. In which events do two or more muons of high momentum have charges that add
+# up to 0? It runs with `pandas`, and with `cudf` in its place, whose tables are in the memory of the GPU.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -40,21 +40,21 @@ for library in (pd, cudf):
     print(library.__name__, hardest_balanced(library), sep="\n")
 
 # %% [markdown] id="the-question-stands"
-# It's the same answer from the same lines. **So where does it stop? What in your pandas would not run, would run differently, or
-# would run slower?** (Without a GPU, this course's stand-in for cuDF does the table work with pandas. It answers and
-# refuses as cuDF does; it has no times to show.)
+# The same lines give the same answer. **Where does this stop? What in your pandas would not run, would run differently, or
+# would run slower?** (Without a GPU, this course's stand-in for cuDF does the table work with pandas. It is written after cuDF's documentation and
+# has not been compared with cuDF itself. It has no times to show.)
 
 # %% [markdown] id="the-table-text"
 # ## 1. The same verbs
 #
-# Here is the table of all 71,009 muons, on the device, one row for each:
+# Here is the table of all 71,009 muons, on the device, with one row for each:
 
 # %% id="the-table"
 table = cudf.DataFrame(columns)
 print(table.head(4), table.dtypes, sep="\n")
 
 # %% [markdown] id="groups-predict" tags=["predict"]
-# *Predict:* five muons of three events, in no order. Of the sums by event, which comes first with pandas, and
+# *Predict:* five muons belong to three events, in no order. Of the sums by event, which comes first with pandas, and
 # which with cuDF?
 
 # %% id="groups-guess"
@@ -70,13 +70,13 @@ print("cuDF:  ", few.groupby("event")["pt"].sum().to_pandas().to_dict())
 print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict())
 
 # %% [markdown] id="groups-why" tags=["why"]
-# pandas sorts the groups. cuDF does not unless asked: thousands of threads throw rows into a hash table, and
-# the groups come out as they happen to lie there. So: never rely on the order; say `sort=True`, or sort afterwards.
+# pandas sorts the groups. cuDF does not unless you ask: thousands of threads put rows into a hash table, and
+# the groups come out in the table's order. So never rely on the order; say `sort=True`, or sort afterwards.
 
 # %% [markdown] id="groups-then"
 # ### Exercise: one row for each event
 #
-# Write `events_of(table)`: a DataFrame with one row for each event that occurs, `event` as its index in
+# Write `events_of(table)`, which returns a DataFrame with one row for each event that occurs, `event` as its index in
 # ascending order, and the columns `muons` (how many), `charge` (their sum) and `leading` (the highest `pt`).
 # `hint("per-event")` gives a first hint, and called again, a second one.
 
@@ -96,17 +96,17 @@ print(events_of(table).head(3))
 check("per-event", events_of)
 
 # %% [markdown] id="order-text"
-# (Without a GPU the groups come in the order in which they first occur: do not count on that either. Nor on the order of a
-# join's rows, or that in which a group's floats are added: the last digit of a sum may change. The table is *columnar*: each column is one
+# (Without a GPU the groups come in the order in which they first occur, and you shouldn't count on that either. Don't count on the order of a
+# join's rows, or on the order in which a group's floats are added, because the last digit of a sum may change. The table is *columnar*: each column is one
 # array on the device, in [Arrow's](https://arrow.apache.org) layout.)
 
 # %% [markdown] id="joins-predict" tags=["predict"]
 # ## 2. Joins
 #
-# A pair of muons is a row that knows both. A table joined with *itself* by event gives such rows: `merge` makes
+# A pair of muons is a row that has both. A table joined with *itself* by event gives such rows: `merge` makes
 # one for each combination of a left and a right row with the same `event`.
 #
-# *Predict:* an event with three muons gives how many rows? And which of these are pairs?
+# *Predict:* how many rows does an event with three muons give? And which of these are pairs?
 
 # %% id="joins-guess"
 predict("joins", "3: one for each pair", "6: each with each other", "9, of which 3 are pairs")
@@ -119,12 +119,12 @@ both = table.merge(table, on="event", suffixes=("1", "2"))
 print(f"{len(table):,} rows joined with themselves: {len(both):,} rows")
 
 # %% [markdown] id="joins-why" tags=["why"]
-# Nine: each muon with each, itself included, and each pair twice. Three of the nine rows are pairs. A join multiplies: where a key occurs *m*
-# times on the left and *n* times on the right, *m × n* rows come out. On a GPU, whose memory is small, the join
-# that explodes is what ends in `MemoryError`. Count before you join.
+# It gives nine: each muon with each, itself included, and each pair twice. Three of the nine rows are pairs. A join multiplies: where a key occurs *m*
+# times on the left and *n* times on the right, the result has *m × n* rows. A GPU's memory is small, so a join
+# that explodes there ends in `MemoryError`. Count before you join.
 
 # %% [markdown] id="joins-picture-text"
-# Which events make all those rows? Those with many muons, out of all proportion:
+# Which events make all those rows? Those with many muons do, out of all proportion:
 
 # %% id="joins-picture"
 muons_in_event = (table.groupby("event")["number"].max() + 1).to_numpy()
@@ -141,9 +141,9 @@ Picture(figure, "By muons in the event: " + "; ".join(
 # %% [markdown] id="pairs-task"
 # ### Exercise: every pair once
 #
-# Write `pairs_of(table)`: one row for each pair of muons of *opposite charge* in the same event, each pair
+# Write `pairs_of(table)`, with one row for each pair of muons of *opposite charge* in the same event, each pair
 # once. `table` has the columns `event`, `number`, `pt`, `eta`, `phi` and `charge`; the result needs `event`, and
-# the others with `1` and `2` behind their names. The cell then adds the mass of each pair, and draws.
+# the others with `1` and `2` after their names. The cell then adds the mass of each pair, and draws.
 
 # %% id="pairs-exercise" tags=["exercise"]
 def pairs_of(table):
@@ -172,11 +172,11 @@ Picture(figure, f"Histogram of the masses of {len(pairs):,} muon pairs from 1 to
 check("pairs", pairs_of)
 
 # %% [markdown] id="left-join-predict" tags=["predict"]
-# Each event belongs to a run, and what was known of the runs stands in another table: a small one, as tables of
-# conditions are. (It is made up for this lecture.) Nothing is known of run 3.
+# Each event belongs to a run, and another table has what is known about the runs. It is small, as tables of
+# conditions are. (It is made up for this lecture.) Nothing is known about run 3.
 #
-# *Predict:* a left join keeps all runs. `tried` holds integers. What stands there for run 3, and of what type
-# is the column then: with pandas, and with cuDF?
+# *Predict:* a left join keeps all runs. `tried` holds integers. What does it hold for run 3, and what type
+# is the column then, with pandas and with cuDF?
 
 # %% id="left-join-guess"
 predict("left-join",
@@ -198,13 +198,13 @@ in_pandas = runs.to_pandas().merge(conditions.to_pandas(), on="run", how="left")
 print("cuDF:", known["tried"].dtype, "  pandas:", in_pandas["tried"].dtype)
 
 # %% [markdown] id="left-join-why" tags=["why"]
-# pandas has no way to leave an integer out: the column becomes `float64`, and the hole `NaN`. A column of
+# pandas has no way to leave an integer out, so the column becomes `float64`, and the missing value `NaN`. A column of
 # cuDF may have a **mask** beside its values, one bit for each row, which says whether the row has a value. So every type
-# can have holes, called **null** and shown as `<NA>`, and integers stay integers.
+# can have missing values, called **null** and shown as `<NA>`, and integers stay integers.
 
 # %% [markdown] id="left-join-then"
-# Text works too. The characters of a column lie in one long array, a second one says where each string begins,
-# and the methods of `.str` go over all of them at once:
+# Strings work too. The characters of a column are one long array, a second array says where each string begins,
+# and the methods of `.str` process all of them at once:
 
 # %% id="strings"
 known["double"] = known["trigger"].str.contains("Double")
@@ -214,9 +214,9 @@ print(known[["run", "trigger", "double", "version"]])
 # %% [markdown] id="missing-predict" tags=["predict"]
 # ## 3. Null is not NaN
 #
-# The efficiency of a trigger is what passed over what was tried. In run 4, nothing was.
+# The efficiency of a trigger is the number that passed divided by the number tried. In run 4, nothing was tried.
 #
-# *Predict:* what is the efficiency of run 3, and what that of run 4? How many of the five does `null_count` count,
+# *Predict:* what is the efficiency of run 3, and that of run 4? How many of the five does `null_count` count,
 # how many does `isna` find, and how many go into the mean?
 
 # %% id="missing-guess"
@@ -233,7 +233,7 @@ print(efficiency.to_string())
 print("null:", efficiency.null_count, "  isna:", int(efficiency.isna().sum()), "  mean:", efficiency.mean())
 
 # %% [markdown] id="missing-why" tags=["why"]
-# Run 3 has *null*: its value is unknown. Run 4 has `NaN`: it was calculated, and 0/0 isn't a number.
+# Run 3 has *null*, because its value is unknown. Run 4 has `NaN`, because it was calculated, and 0/0 isn't a number.
 # `null_count` counts the first, `isna` finds both, and reductions leave both out.
 
 # %% [markdown] id="missing-then"
@@ -241,8 +241,8 @@ print("null:", efficiency.null_count, "  isna:", int(efficiency.isna().sum()), "
 #
 # - A comparison with null is null, and a selection takes only what is true. `efficiency > 0.9` and
 #   `~(efficiency > 0.9)` together do not give all rows: run 3 is in neither.
-# - At the border, the two get mixed up. `cudf.Series` and `from_pandas` turn `NaN` into null, unless told
-#   `nan_as_null=False`; `to_pandas()` turns null into `NaN`, and integers with nulls into floats, unless told
+# - Conversions mix the two up. `cudf.Series` and `from_pandas` turn `NaN` into null, unless you pass
+#   `nan_as_null=False`. `to_pandas()` turns null into `NaN`, and integers with nulls into floats, unless you pass
 #   `nullable=True`.
 
 # %% id="missing-border"
@@ -256,8 +256,8 @@ print(known["tried"].to_pandas().dtype, "or", known["tried"].to_pandas(nullable=
 # %% [markdown] id="missing-task"
 # ### Exercise: unknown, or undefined?
 #
-# Write `holes(series)`: two ints, how many rows are null and how many are `NaN`. It must work for columns of
-# integers and of text too, which cannot hold a `NaN`. The device counts: only the two numbers leave it.
+# Write `holes(series)`, which returns two ints: how many rows are null and how many are `NaN`. It must also work for columns of
+# integers and of strings, which cannot hold a `NaN`. The device counts, and only the two numbers leave it.
 
 # %% id="missing-exercise" tags=["exercise"]
 def holes(series):
@@ -275,7 +275,7 @@ check("missing", holes)
 # %% [markdown] id="loop-predict" tags=["predict"]
 # ## 4. What leaves the device
 #
-# *Predict:* what does a `for` over a column do: work, crawl, or refuse?
+# *Predict:* what does a `for` loop over a column do: work, crawl, or refuse?
 
 # %% id="loop-guess"
 predict("loop", "it works", "it crawls", "it refuses")
@@ -286,13 +286,13 @@ for mass in pairs["mass"]:
     heaviest = max(heaviest, mass)
 
 # %% [markdown] id="loop-why" tags=["why"]
-# It refuses. Each iteration of the loop would fetch four bytes over the slowest path of the machine, and there are tens of
-# thousands of pairs; `pairs["mass"].max()` does it in one go and fetches four bytes in all. cuDF makes you say that you want the whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where one can see it. The
-# same goes for `iterrows`, `itertuples`, `tolist`, and for handing a column to a NumPy function that needs an array of
+# It refuses. Each iteration of the loop would fetch four bytes over the slowest link of the machine, and there are tens of
+# thousands of pairs. `pairs["mass"].max()` fetches four bytes in all. cuDF makes you say that you want the whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where a reader can see it. The
+# same goes for `iterrows`, `itertuples`, `tolist`, and for passing a column to a NumPy function that needs an array of
 # the host, such as `np.histogram`.
 
 # %% [markdown] id="sharing-predict" tags=["predict"]
-# CuPy and Numba live on the device as well. *Predict:* which of these share the column's memory?
+# CuPy and Numba work on the device as well. *Predict:* which of these share the column's memory?
 
 # %% id="sharing-guess"
 predict("sharing", "all of them", "the first three", "none: each library has arrays of its own")
@@ -331,8 +331,8 @@ print("and back from pandas: ", cudf.from_pandas(mass.to_pandas()).values.data.p
 #     return cp.asarray(np.histogram(pairs["mass"].to_numpy(), edges.get())[0])
 # ```
 #
-# The masses go to the host, and the counts come back. Write `spectrum` such that nothing leaves the device. `edges`
-# is a CuPy array, and so is the result: the counts alone. Masses may be missing: those count nowhere.
+# The masses go to the host, and the counts come back. Write `spectrum` so that nothing leaves the device. `edges`
+# is a CuPy array, and so is the result, which has the counts alone. Masses may be missing, and those are not counted.
 
 # %% id="detour-exercise" tags=["exercise"]
 def spectrum(pairs, edges):
@@ -347,13 +347,13 @@ def spectrum(pairs, edges):
 check("no-detour", spectrum)
 
 # %% [markdown] id="own-predict" tags=["predict"]
-# ## 5. Functions of your own
+# ## 5. Your own functions
 #
 # `apply` takes a function of one value, or with `axis=1` of one row, where `row["name"]` is a value. In pandas
-# that is a loop in disguise. cuDF hands the function to Numba, which compiles it into a kernel: one thread for
-# each row. ("Numba CUDA: kernels in Python" shows how.)
+# that is a loop in disguise. cuDF passes the function to Numba, which compiles it into a kernel with one thread for
+# each row. ("Numba CUDA" shows how.)
 #
-# *Predict:* two functions, both ordinary Python. Which one can be applied?
+# *Predict:* here are two functions, both ordinary Python. Which one can be applied?
 
 # %% id="own-guess"
 predict("own",
@@ -384,11 +384,11 @@ table["pt"].apply(label)
 
 # %% [markdown] id="own-why" tags=["why"]
 # `user defined function compilation failed.` is the last line, below pages from inside Numba. What Numba cannot
-# compile, cuDF cannot apply: text put together, dicts, lists that grow, calls of libraries. The reason is what
-# the error was raised *from*, its cause.
+# compile, cuDF cannot apply: strings put together, dicts, lists that grow, calls of libraries. The reason is in the
+# exception's cause.
 
 # %% [markdown] id="own-then"
-# Here it is alone, for another such function:
+# Here is the cause alone, for another such function:
 
 # %% id="own-cause"
 try:
@@ -431,10 +431,10 @@ check("own-function", region)
 # ## 6. Without changing a line: `cudf.pandas`
 #
 # You have pandas code and do not want to rewrite it. `%load_ext cudf.pandas` at the top of a notebook, or
-# `python -m cudf.pandas script.py`, puts a proxy in the place of `pandas`, before anybody imports it. Each
-# operation is tried on the GPU; what fails there is done by pandas, on a copy. Nothing changes but the time.
+# `python -m cudf.pandas script.py`, replaces `pandas` by a proxy before anything imports it. Each
+# operation is tried on the GPU, and pandas does what fails there, on a copy. Nothing changes but the time.
 #
-# In small, that is:
+# Here is the idea on a small scale:
 
 # %% id="fallback"
 def gpu_first(operation, table):
@@ -473,8 +473,8 @@ for name, operation in operations.items():
     print(f"{name:28} {where} {copied:8,} bytes copied")
 
 # %% [markdown] id="fallback-why" tags=["why"]
-# The last three: a function that does not compile, Python's `list`, a loop over rows. Each fallback carries the
-# table to the host; what is done on the GPU next carries the result back. Code that goes back and forth at
+# The last three do: a function that does not compile, Python's `list`, and a loop over rows. Each fallback moves the
+# table to the host, and the next operation on the GPU moves the result back. Code that goes back and forth at
 # every step can be slower than pandas alone, and gives no sign of it.
 
 # %% [markdown] id="fallback-then"
@@ -522,16 +522,16 @@ Picture(figure, "Share of the time that goes into copying, worked out from bandw
                 "back, and still a fifth at 300 passes one way.")
 
 # %% [markdown] id="pays-why" tags=["why"]
-# 75. An analysis that loads a table, adds up one column and ends spends nearly all of its time on the way. One that
-# loads once, then filters, joins, groups and fits, and takes home a histogram of 120 numbers, pays. This is arithmetic
-# with the best case of each; for another GPU, look up its two numbers, and divide. An H200 when it was *measured* made a pass at 4.25 TB/s, and the link gave 55 GB/s to
-# pinned memory, but 8.9 to ordinary arrays such as NumPy's (rows `copy/memcpy`, `link/to-device-pinned`, `link/to-device`): then it's not 75 passes but about 480.
-# (`cudf.read_parquet` carries a compressed file to the device and unpacks it there, so the journey is shorter.)
+# 75. An analysis that loads a table, adds up one column and ends spends nearly all of its time on the transfer. A GPU pays for one that
+# loads once, then filters, joins, groups and fits, and takes home a histogram of 120 numbers. This is arithmetic
+# with the best case of each; for another GPU, look up its two numbers, and divide. On an H200 we *measured* 4.25 TB/s for one pass, and the link gave 55 GB/s to
+# pinned memory, but 8.9 to ordinary arrays such as NumPy's (rows `copy/memcpy`, `link/to-device-pinned`, `link/to-device`). With those it is not 75 passes but about 480.
+# (`cudf.read_parquet` copies a compressed file to the device and decompresses it there, so less is transferred.)
 
 # %% [markdown] id="pays-then"
 # The fixed cost decides for small tables. Every verb is some Python, then one or several launches of kernels, whether for
-# ten rows or for ten million. The table of conditions with its five rows has nothing to win on a GPU, and neither has
-# a loop over 50,000 small groups. How much it is has to be measured, on the machine in question:
+# ten rows or for ten million. A GPU gains nothing on the table of conditions with its five rows, or in
+# a loop over 50,000 small groups. You have to measure the fixed cost, on the machine in question:
 
 # %% id="measure"
 from time import perf_counter
@@ -559,14 +559,14 @@ if not sizes:
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - cuDF has pandas' verbs on columns that lie on the device. cuDF promises no order of groups or of
-#   joined rows: sort when it matters.
-# - Every type can have nulls, kept in a mask. Null means unknown, NaN means undefined; at the border to pandas they
-#   are mixed up unless you say otherwise.
-# - Columns, CuPy arrays and Numba kernels share memory. What leaves the device has to be said, and loops over
+# - cuDF has pandas' verbs on columns in the device's memory. It promises no order of groups or of
+#   joined rows, so sort when it matters.
+# - Every type can have nulls, kept in a mask. Null means unknown, NaN means undefined, and conversions to pandas
+#   mix them up unless you say otherwise.
+# - Columns, CuPy arrays and Numba kernels share memory. You have to say what leaves the device, and loops over
 #   rows are refused.
-# - `apply` compiles your function with Numba. What a kernel cannot do, it cannot do either.
-# - `cudf.pandas` runs pandas code unchanged and falls back in silence: profile it. A GPU pays for large tables
+# - `apply` compiles your function with Numba, so it cannot do what a kernel cannot do.
+# - `cudf.pandas` runs pandas code unchanged and falls back in silence, so profile it. A GPU pays for large tables
 #   that stay on it.
 
 # %% [markdown] id="read-on"

@@ -45,17 +45,17 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
                 "halo of points that take long to leave.")
 
 # %% [markdown] id="the-question-stands"
-# That was NumPy, in a dozen lines. There are seven more ways to the same picture, and each has a lecture of its
-# own; this one puts them side by side. **Do they agree? What does each cost? And which of them would you
+# That was NumPy, in a dozen lines. There are seven more programs for the same picture, and a lecture for
+# each tool; this one compares them. **Do they agree? What does each cost? And which of them would you
 # maintain for five years?**
 
 # %% [markdown] id="arrays-predict" tags=["predict"]
 # ## 1. Whole arrays
 #
-# `whole_picture` takes its array library as an argument; with CuPy, the arrays lie on the device, and `.get()` copies the
+# `whole_picture` takes its array library as an argument. With CuPy, the arrays are on the device, and `.get()` copies the
 # result back.
 #
-# *Predict:* the loop has 100 rounds. How many kernels does CuPy launch?
+# *Predict:* the loop has 100 iterations. How many kernels does CuPy launch?
 
 # %% id="cupy-arrays-guess"
 predict("cupy-arrays", "1: CuPy compiles the loop", "100, one for each iteration", "1,000")
@@ -75,13 +75,13 @@ if device().virtual:  # with a GPU, a profiler such as Nsight Systems lists them
     print(f"{len(launched):,} launches; the first ten:", *launched[:10], sep="\n")
 
 # %% [markdown] id="arrays-why" tags=["why"]
-# A thousand: ten for each iteration, one for each operation. Each reads whole arrays from memory and writes one
+# It launches a thousand: ten for each iteration, one for each operation. Each reads whole arrays from memory and writes one
 # back. (Without a GPU, `virtualgpu.launches()` lists what CuPy would launch.)
 
 # %% [markdown] id="pixel-text"
 # ## 2. One point at a time
 #
-# The other way: a function of *one* point, with a loop that stops when the point leaves. Numba takes it as it is.
+# The other way is a function of *one* point, with a loop that stops when the point leaves. Numba takes it as it is.
 
 # %% id="numba"
 from numba import cuda, float32, njit, prange
@@ -112,7 +112,7 @@ def numba_picture(real, imag, limit):
 print("the same picture:", np.array_equal(numba_picture(real, imag, LIMIT), picture))
 
 # %% [markdown] id="numba-why"
-# It isn't the same: keep that in mind for section 3.
+# The pictures are not the same: keep that in mind for section 3.
 
 # %% [markdown] id="elementwise-text"
 # CuPy's `ElementwiseKernel` takes the body in CUDA C++, and does indices, guards and shapes itself:
@@ -142,7 +142,7 @@ by_elementwise(real, imag, LIMIT).shape
 # %% [markdown] id="ship-task"
 # ### Exercise: port a ship
 #
-# The *burning ship* is the same loop with one change: before each step, `x` and `y` lose their signs. In NumPy's terms:
+# The *burning ship* is the same loop with one change: before each step, `x` and `y` lose their signs. In NumPy:
 #
 # ```python
 # x, y = xx - yy + cx, abs(2 * x * y) + cy
@@ -169,8 +169,8 @@ def burning_ship(real, imag, limit):
 check("ship", burning_ship)
 
 # %% [markdown] id="arrays-then"
-# JAX takes the text of section 1 too, with two changes: the loop becomes `lax.fori_loop`, because otherwise a hundred
-# copies of its body would be compiled, and `jit` compiles the whole.
+# JAX takes the text of section 1 too, with two changes: the loop becomes `lax.fori_loop`, because otherwise JAX would compile a hundred
+# copies of its body, and `jit` compiles the whole.
 
 # %% id="jax"
 from functools import partial
@@ -199,7 +199,7 @@ def by_jax(real, imag, limit):
 by_jax(real, imag, LIMIT).shape
 
 # %% [markdown] id="jax-refuses-predict" tags=["predict"]
-# Back to the function of one point. *Predict:* `jax.vmap` maps a function over an axis. Does it take `stays`?
+# Back to the function of one point. *Predict:* `jax.vmap` maps a function over an axis. Does it accept `stays`?
 
 # %% id="jax-refuses-guess"
 predict("jax-refuses", "yes", "no")
@@ -208,12 +208,12 @@ predict("jax-refuses", "yes", "no")
 jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
 
 # %% [markdown] id="jax-refuses-why" tags=["why"]
-# No: `Attempted boolean conversion of traced array`. JAX does not compile Python; it runs it once with
-# stand-ins for the numbers, and asks `while` for a decision that depends on them. The loop has to be JAX's
+# No: `Attempted boolean conversion of traced array`. JAX does not compile Python. It runs the function once with
+# stand-ins for the numbers, and the `while` needs a decision that depends on them. The loop has to be JAX's
 # own, `lax.while_loop`: see "JAX in depth".
 
 # %% [markdown] id="raw-text"
-# A `RawKernel` is a whole kernel in CUDA C++: you find your point, you guard the bounds, you choose the launch. PyCUDA
+# A `RawKernel` is a whole kernel in CUDA C++: you find your point, guard the bounds and choose the launch. PyCUDA
 # takes the same source, and copies the arrays that are marked `In` and `Out`.
 
 # %% id="raw"
@@ -271,7 +271,7 @@ print("on", pycuda.autoprimaryctx.device.name(), "RawKernel and PyCUDA give the 
       np.array_equal(by_raw(real, imag, LIMIT), by_pycuda(real, imag, LIMIT)))
 
 # %% [markdown] id="numba-cuda-text"
-# And the kernel in Python. The device function is `stays` with two changes: its zeros are `float32`, and
+# Here is the kernel in Python. The device function is `stays` with two changes: its zeros are `float32`, and
 # `2 * x` became `x + x`.
 
 # %% id="numba-cuda"
@@ -312,7 +312,7 @@ by_numba_cuda(real, imag, LIMIT).shape
 # %% [markdown] id="agree-predict" tags=["predict"]
 # ## 3. Do they agree?
 #
-# All of them compute in `float32` (or so it seems), the same formula, and count whole steps. *Predict:* how
+# All of them compute the same formula in `float32` (or so it seems), and count whole steps. *Predict:* how
 # many of the pixels differ from NumPy's: none, a few, or many?
 
 # %% id="agree-guess"
@@ -354,18 +354,18 @@ Picture(figure, f"The set in grey, with a ring around each of the {rows.size} pi
                 f"{spread.max()} steps.")
 
 # %% [markdown] id="agree-why" tags=["why"]
-# A few, in two families, and all at the edge of the set, where neighbouring points part company: there a
+# A few differ, in two families, and all at the edge of the set, where neighbouring points diverge: there a
 # difference in the last digit doubles with every step or so, until it decides when the point leaves.
 #
 # - **Rounding once or twice.** A GPU has an instruction for `a * b + c` that rounds once, at the end:
-#   **fma**, fused multiply-add. NVCC, NVRTC and NVVM use it wherever they can, and so does XLA, on the CPU as
-#   well. NumPy and CuPy's arrays round after each operation, and so does Numba on the CPU unless you ask for
+#   **fma**, fused multiply-add. NVCC, NVRTC and NVVM use it wherever they can, and so does XLA, even on the CPU.
+#   NumPy and CuPy's arrays round after each operation, and so does Numba on the CPU unless you ask for
 #   `fastmath`. Neither is wrong; the fma is a little closer.
 # - **Double precision by accident.** In `stays`, the zeros are Python floats and `2` is an integer. NumPy lets
-#   the arrays decide; Numba makes `float64` of both (see "Numba CUDA: kernels in Python").
+#   the arrays decide; Numba turns both into `float64` (see "Numba CUDA").
 
 # %% [markdown] id="agree-exactly-predict" tags=["predict"]
-# So can they be made to agree? *Predict:* which of these give exactly NumPy's picture?
+# Can we make them agree? *Predict:* which of these give exactly NumPy's picture?
 
 # %% id="agree-exactly-guess"
 predict("agree-exactly", "none: each has its own arithmetic", "those on the CPU", "all four")
@@ -401,23 +401,23 @@ for name, answer in {
     print(f"{differing(answer):6} differ: {name}")
 
 # %% [markdown] id="agree-exactly-why" tags=["why"]
-# All of them: pixel for pixel. `--fmad=false` works for everything that NVRTC compiles, PyCUDA and
-# `ElementwiseKernel` included; Numba's CUDA target has no such switch, so there one asks for the product that
+# All of them do, pixel for pixel. `--fmad=false` works for everything that NVRTC compiles, PyCUDA and
+# `ElementwiseKernel` included. Numba's CUDA target has no such switch, so there you call a product that
 # may not be fused. (XLA gives no such promise for code under `jit`.)
 
 # %% [markdown] id="agree-exactly-then"
-# Should you? To *debug* a port, yes: switch contraction off, demand equality, and you have one source of
-# differences less. In production, leave the fma on, and compare with a tolerance that you can defend: here
+# Should you? To *debug* a port, yes: switch contraction off, demand equality, and you have removed one source of
+# differences. In production, leave the fma on, and compare with a tolerance that you can defend: here
 # "fewer than one pixel in a thousand". If you insist on equal bits from all tools, every update of a compiler can break
 # your tests.
 
 # %% [markdown] id="cost-predict" tags=["predict"]
 # ## 4. What does each cost?
 #
-# On a GPU you would measure, and we'll come to that. But much can be *counted*, exactly, on any machine. For each way of
-# running on a GPU: launches, floating point operations, and the bytes that threads ask of global memory.
+# On a GPU you would measure, and we will do that below. But you can *count* much, exactly, on any machine. For each way of
+# running on a GPU we count launches, floating point operations, and the bytes that threads request from global memory.
 #
-# For kernels the virtual GPU counts. For CuPy's arrays, the list of launches above says it all: each kernel reads
+# For kernels the virtual GPU counts. For CuPy's arrays, the list of launches above is enough, because each kernel reads
 # its operands and writes its result.
 #
 # *Predict:* how many bytes of memory does the array version move for each byte that one kernel moves? 10, 100 or
@@ -458,13 +458,13 @@ for name, (launches, flops, nbytes) in work.items():
           f"{flops / nbytes:8.2f} flops per byte")
 
 # %% [markdown] id="cost-why" tags=["why"]
-# Nearly a thousand times as many. (And more operations: whole arrays cannot stop early for the points that have
+# It moves nearly a thousand times as many. (And it does more operations, because whole arrays cannot stop early for the points that have
 # left.) The kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and writes one number.
-# That is what *fusing* is about. JAX, which fuses each iteration of the loop into a few passes over memory, lies between
+# This is the point of *fusing*. JAX, which fuses each iteration of the loop into a few passes over memory, is between
 # the two.
 
 # %% [markdown] id="cost-then"
-# But its lanes part: neighbours stay for different numbers of steps. Here is its card.
+# But the kernel's lanes diverge, because neighbours stay for different numbers of steps. Here is its card.
 
 # %% id="cost-card"
 import gpucourse
@@ -476,8 +476,8 @@ gpucourse.report(stays_raw, blocks_for(384, 256), (32, 8), real[:384], imag[:256
 # (The card has 20 operations for each byte, Numba's kernel has 25. The compilers differ: NVRTC keeps the squares that
 # the test of the loop needs for the next step, and Numba's compiler computes them twice.)
 #
-# Two more costs are real on any machine, because they arise on the CPU: compiling, and writing. The time to compile is
-# measured here and now, on this machine.
+# Two more costs are real on any machine, because they arise on the CPU: compiling, and writing. We measure the time to compile
+# here and now, on this machine.
 
 # %% id="compile"
 from virtualgpu.api import compile_to_ptx
@@ -503,7 +503,7 @@ compiling = {
 print(*(f"{took:6.2f} s to compile: {name}" for name, took in compiling.items()), sep="\n")
 
 # %% [markdown] id="lines-text"
-# And how much there is to read: the lines that Python or the CUDA compiler does something with.
+# And this is how much there is to read: the lines that Python or the CUDA compiler acts on.
 
 # %% id="lines"
 def lines(*texts):
@@ -531,9 +531,9 @@ written = {
 print(*(f"{count:4} lines: {name}" for name, count in written.items()), sep="\n")
 
 # %% [markdown] id="compare-text"
-# And all in one view, on a small picture. It times what ran on this machine's processor, or on its GPU if it has
-# one, and counts what ran on the virtual GPU; the two are never put on one axis. All functions take NumPy arrays and
-# return one, so that a GPU's times have the copies in them; compiling is left out: the first call does not count.
+# Here is everything in one view, on a small picture. It times what ran on this machine's processor, or on its GPU if it has
+# one, and counts what ran on the virtual GPU; the two never share an axis. All functions take NumPy arrays and
+# return one, so a GPU's times include the copies. Compiling is left out, because the first call does not count.
 # (Pixels at the edge differ by the fma, as you know by now.) Look at the memory moved: one kernel stands out.
 
 # %% id="compare"
@@ -542,8 +542,8 @@ gpucourse.compare(tools, *small, LIMIT)
 
 # %% [markdown] id="outlier-predict" tags=["predict"]
 # The `ElementwiseKernel` moves some forty times as much memory as the `RawKernel`, with the *same body*. *Predict:*
-# what does it carry back and forth? (In CuPy, the names of arrays in the body are references: `steps` is not a variable
-# beside the array, it *is* the array's element.)
+# what does it move back and forth? (In CuPy, the names of arrays in the body are references: `steps` is not a separate variable,
+# it *is* the array's element.)
 
 # %% id="outlier-guess"
 predict("outlier", "the picture's coordinates", "the number of steps", "x and y")
@@ -571,12 +571,12 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
         print(f"{name:24}{counts.global_stores:10,} stores{moved / 1000:10,.1f} kB moved")
 
 # %% [markdown] id="outlier-why" tags=["why"]
-# `++steps` stores into global memory in every iteration. With a variable of its own the loop stays in registers, and one
-# store at the end is enough. The answer was right all along; only the count showed it. (The RawKernel had it by luck:
+# `++steps` stores into global memory in every iteration. With a local variable the loop stays in registers, and one
+# store at the end is enough. The answer was right all along; only the count showed the problem. (The RawKernel had it right by luck:
 # its `steps` was a local variable.)
 
 # %% [markdown] id="outlier-then"
-# And the times on a real GPU? They stand at the end of the next section, with what bounds them.
+# The times on a real GPU are at the end of the next section, with the bounds on them.
 
 # %% [markdown] id="roofline-text"
 # ## 5. The roofline
@@ -614,7 +614,7 @@ def attainable(intensity, peak, bandwidth):
 check("roofline", attainable)
 
 # %% [markdown] id="roofline-predict" tags=["predict"]
-# *Predict:* where do the two programs lie: under the slope, or under the ceiling?
+# *Predict:* where are the two programs: under the slope, or under the ceiling?
 
 # %% id="roofline-guess"
 predict("roofline",
@@ -646,18 +646,18 @@ told = [
 Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".join(told) + ".")
 
 # %% [markdown] id="roofline-why" tags=["why"]
-# The arrays lie far down the slope. There, the 67 TFLOPS of an H100 are of no use: with 0.07 operations for each
-# byte it can do a quarter of one TFLOPS. The kernel lies near the corner, where memory and arithmetic are used up
-# together; with a larger `LIMIT` it moves to the right, under the ceiling.
+# The arrays are far down the slope. There, the 67 TFLOPS of an H100 are of no use: with 0.07 operations for each
+# byte it can do a quarter of one TFLOPS. The kernel is near the corner, where memory and arithmetic are used up
+# together. With a larger `LIMIT` it moves to the right, under the ceiling.
 #
-# So before you tune anything, ask on which side you are. Under the slope: move fewer bytes (fuse, use smaller
-# types, keep things in registers and shared memory, coalesce). Under the ceiling: do fewer operations, or
-# cheaper ones, and keep the lanes together. And a bound is a bound: a kernel may be far below it for reasons that the
+# So before you tune anything, ask on which side you are. Under the slope, move fewer bytes: fuse, use smaller
+# types, keep things in registers and shared memory, coalesce. Under the ceiling, do fewer operations, or
+# cheaper ones, and keep the lanes together. And a bound is only a bound: a kernel may be far below it for reasons that the
 # roofline does not know, divergence and waiting first of all.
 
 # %% [markdown] id="roofline-then"
 # Here is a real GPU as it was *measured*: the times of this lecture's programs, without copies, for the picture of
-# 3,072 × 2,048 points (rows `mandelbrot.picture`), and its roofline with kernels of this course under it.
+# 3,072 × 2,048 points (rows `mandelbrot.picture`), and its roofline with kernels of this course below it.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded, recorded_roofline, recorded_times
@@ -665,8 +665,8 @@ from gpucourse.views.measured import recorded, recorded_roofline, recorded_times
 recorded(recorded_times("mandelbrot.picture"), recorded_roofline())
 
 # %% [markdown] id="recorded-why"
-# They lie 365 times apart (rows `mandelbrot.picture`): C++ took 0.090 ms, Numba 0.112, `ElementwiseKernel` 0.205 (0.103 if it counts in a register), JAX 4.1, CuPy's arrays 33.
-# JAX's loop and CuPy's arrays make every step for the whole picture, until the last pixel is done; a thread of the others leaves when its own is.
+# The slowest takes 365 times as long as the fastest (rows `mandelbrot.picture`): C++ took 0.090 ms, Numba 0.112, `ElementwiseKernel` 0.205 (0.103 if it counts in a register), JAX 4.1, CuPy's arrays 33.
+# JAX's loop and CuPy's arrays compute every step for the whole picture, until the last pixel is done; a thread of the others stops when its own is.
 
 # %% [markdown] id="crossover-text"
 # ## 6. When does the GPU win?
@@ -733,9 +733,9 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
                 f"lines for a T4 are level at first, then rise. They cross the processor's: {crossings}.")
 
 # %% [markdown] id="crossover-why" tags=["why"]
-# Some tens or hundreds of pixels for the kernel; some ten thousands or more for a thousand launches; about a million
-# if the kernel is compiled for this one picture. (The numbers depend on your processor; with many cores it may stay
-# ahead of the arrays for ever, and then there is `None`. Where this machine has a GPU,
+# It takes some tens or hundreds of pixels for the kernel, some ten thousands or more for a thousand launches, and about a million
+# if the kernel is compiled for this one picture. (The numbers depend on your processor. With many cores it may always stay
+# ahead of the arrays, and then the answer is `None`. Where this machine has a GPU,
 # the green points are measured on it.) So the honest answer to "is the GPU faster?" is another question: how often,
 # how large, and where are the data before and after?
 
@@ -743,29 +743,29 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # ## 7. A port of real size
 #
 # TOAST is a large Python program with which people study the cosmic microwave background. Its pipelines are spread
-# over many machines by MPI, and their work is done in kernels of C++ with OpenMP. Around 2023 a group at NERSC
+# over many machines by MPI, and C++ kernels with OpenMP do their work. Around 2023 a group at NERSC
 # and Berkeley brought **13 of these kernels** to the GPUs of the supercomputer Perlmutter, with JAX (and, to
-# compare, with OpenMP's directives for GPUs). What they report:
+# compare, with OpenMP's directives for GPUs). They report:
 #
 # | | |
 # |---|---|
 # | speed of a kernel, JAX on a GPU against the optimised C++ on the CPU | up to 45 times |
 # | lines of code, JAX against C++ | 7 times fewer |
-# | the way | C++ to NumPy, NumPy to JAX, each step held by unit tests |
+# | the steps | C++ to NumPy, NumPy to JAX, each step held by unit tests |
 # | data | moved to the GPU once at the beginning of a pipeline, and back once at its end |
 # | intervals of unequal length, over which the kernels loop | padded to one length and masked, by a helper `imap` |
 # | kernels that change their arguments | a small class, `MutableJaxArray`, holds the current array |
 # | left to do, they say | move less data, port the remaining kernels, compile whole pipelines into one |
 #
-# "Up to" is the best kernel, not the program: what was not ported, and moving the data, take their share. And
-# their own advice: JAX fits if your code is Python and could be NumPy, if the sizes of your arrays do not
+# "Up to" is the best kernel, not the program: the parts that were not ported, and moving the data, reduce the gain. Their
+# own advice: JAX fits if your code is Python and could be NumPy, if the sizes of your arrays do not
 # change all the time, and if one CPU thread is good enough where there is no GPU.
 #
 # (Sources: N. Demeure, *Introduction to porting Python to GPU with JAX*, NERSC, slides of 2024; N. Demeure et al.,
 # [the study for CUG 2023](https://cug.org/proceedings/cug2023_proceedings/cug2023_doi/papers_pages/pap107.html),
 # and *High-Level GPU Code: A Case Study Examining JAX and OpenMP*, workshops of SC23.)
 #
-# The next lecture, "A port, done", takes such a kernel that whole way: tests, NumPy, padding and a mask, JAX, CUDA.
+# The next lecture, "A port, done", takes such a kernel through all these steps: tests, NumPy, padding and a mask, JAX, CUDA.
 
 # %% [markdown] id="guide-text"
 # ## 8. Which tool for which work?
@@ -809,14 +809,14 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Eight programs, one picture: they agree to the pixel when they round alike, and in all but a few pixels in ten
+# - Eight programs draw one picture. They agree to the pixel when they round alike, and in all but a few pixels in ten
 #   thousand when they do not. fma and accidental double precision are the usual reasons.
-# - Array operations launch a kernel each and carry every intermediate result through memory; one kernel keeps it
+# - Array operations launch a kernel each and move every intermediate result through memory; one kernel keeps it
 #   in registers. Launches, flops and bytes can be counted without a GPU.
-# - The roofline: at best the lesser of peak and intensity × bandwidth. It says whether to save bytes or operations.
-# - Whether a GPU pays depends on launches, transfers and compilation, so on how large and how often. State the
+# - The roofline is the lesser of peak and intensity × bandwidth. It tells you whether to save bytes or operations.
+# - Whether a GPU pays depends on launches, transfers and compilation, and so on how large and how often. State the
 #   model, then measure.
-# - Port in small steps against a plain version with tests; move data once; pad and mask what is uneven.
+# - Port in small steps against a plain version with tests. Move data once. Pad and mask what is uneven.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -848,12 +848,12 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # *Ten minutes late:* leave out section 6 and show the card only. *Ten minutes
 # early:* give the same `LIMIT = 1000` to all, and ask where the points of the roofline go.
 #
-# *Where people stall.* In `ship`, they take `abs` of the wrong thing, or build an array version with a thousand
-# launches: the check tells both.
+# *Where people stall.* In `ship`, they take `abs` of the wrong thing, or write an array version with a thousand
+# launches. The check reports both.
 #
-# *What someone always asks.* "Which is fastest?" Section 5 has recorded times. Of the kernels of one thread a pixel
-# the PTX is much the same, and yet C++ is 1.24 times as fast as Numba (rows `mandelbrot.picture`): Numba counts steps in 64 bits, so that a step takes 14
-# instructions of the machine and not 11. "Is fma wrong, then?" No, it is closer; but it is not the same. "Where are the
+# *What someone always asks.* "Which is fastest?" Section 5 has recorded times. The kernels with one thread a pixel have
+# much the same PTX, and yet C++ is 1.24 times as fast as Numba (rows `mandelbrot.picture`): Numba counts steps in 64 bits, so a step takes 14
+# machine instructions and not 11. "Is fma wrong, then?" No, it is closer, but it is not the same. "Where are the
 # times of a GPU?" In the recorded pictures, and here if your machine has one: this course shows no time that was not measured.
 #
 # *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would make a second context, in which the arrays of
