@@ -70,7 +70,7 @@ test: setup ## Run the tests: the packages, the grader, the lessons' exercises
 QUICK := packages/virtualgpu/tests/ptx packages/virtualgpu/tests/operations/test_operations_integer.py \
   packages/virtualgpu/tests/lanes/test_simt.py packages/virtualgpu/tests/watch/test_racecheck.py \
   packages/virtualgpu/tests/numba/test_numba_frontend.py packages/virtualgpu/tests/cuda \
-  packages/virtualgpu/tests/standins/test_cupy_arrays.py packages/gpucourse/tests/data \
+  packages/gpustandins/tests/test_cupy_arrays.py packages/gpucourse/tests/data \
   packages/gpucourse/tests/exercises packages/gpucourse/tests/grading/test_grading_ingest.py \
   packages/gpucourse/tests/grading/test_grading_inert.py tests/repository/test_repository.py
 
@@ -86,19 +86,24 @@ PART ?= 1/1
 rehearse: setup $(SITE_STAMP) ## Run the long tests: browsers, servers, releases, all wrong answers
 	$(PYTEST) -m rehearsal $(REHEARSED) $(TEST_ARGS)
 
-# virtualgpu alone, as an index would install it: BOUNDS=highest or lowest-direct of what it allows,
+# virtualgpu alone, as an index would install it, and then its stand-ins: BOUNDS=highest or lowest-direct of what it allows,
 # in an environment of its own. make bounds BOUNDS=highest PYTHON=python3.14
 BOUNDS ?= lowest-direct
 BOUNDS_VENV := build/bounds
 
-bounds: ## Test virtualgpu alone with the lowest, or newest, versions that it allows
+BOUNDS_NEED := "./packages/virtualgpu[tile]" "pytest>=8.4" "pytest-xdist>=3.6" \
+  "hypothesis>=6.120" "ipython>=8.30" "numba-cuda-mlir>=0.6,<0.7"
+BOUNDS_PYTEST = ../../$(BOUNDS_VENV)/bin/python -m pytest -n auto --dist loadscope \
+  -m "not rehearsal" $(TEST_ARGS)
+
+bounds: ## Test virtualgpu alone, then its stand-ins, with the lowest or newest versions allowed
 	@$(find_uv); "$$uv" venv -q --clear $(if $(PYTHON),--python $(PYTHON)) $(BOUNDS_VENV); \
-	"$$uv" pip install -q --python $(BOUNDS_VENV)/bin/python --resolution $(BOUNDS) \
-	  "./packages/virtualgpu[awkward,cudf,scipy,tile]" "pytest>=8.4" "pytest-xdist>=3.6" \
-	  "hypothesis>=6.120" "ipython>=8.30" "numba-cuda-mlir>=0.6,<0.7" "vector>=1.6"; \
+	"$$uv" pip install -q --python $(BOUNDS_VENV)/bin/python --resolution $(BOUNDS) $(BOUNDS_NEED); \
 	"$$uv" pip freeze -q --python $(BOUNDS_VENV)/bin/python | grep -iE '^(numba|numpy|cuda-)'
-	cd packages/virtualgpu && ../../$(BOUNDS_VENV)/bin/python -m pytest -n auto --dist loadscope \
-	  -m "not rehearsal" $(TEST_ARGS)
+	cd packages/virtualgpu && $(BOUNDS_PYTEST)
+	@$(find_uv); "$$uv" pip install -q --python $(BOUNDS_VENV)/bin/python --resolution $(BOUNDS) $(BOUNDS_NEED) \
+	  "./packages/gpustandins[cudf,scipy]" "awkward>=2.8" "vector>=1.6"
+	cd packages/gpustandins && $(BOUNDS_PYTEST)
 
 # A report, not a bar to pass. What runs in the grader's sandbox cannot write down what it ran.
 coverage: setup $(SITE_STAMP) ## Run the tests and report the lines that they reach, into build/coverage
@@ -133,7 +138,7 @@ site: setup $(SITE_STAMP) ## The course as a static site that opens offline, int
 	$(IN_VENV) -m gpucourse.publish.site --sphinx $(SITE_TOOLS)/bin/python $(SITE_ARGS) build/site
 
 release: setup ## The handout for learners as one zip file, into build/release
-	@rm -rf build/release; $(find_uv); for package in virtualgpu gpucourse; do \
+	@rm -rf build/release; $(find_uv); for package in virtualgpu gpustandins gpucourse; do \
 	  "$$uv" build -q --wheel --python $(IN_VENV) --build-constraint requirements/build.txt \
 	    --require-hashes --out-dir build/release packages/$$package || exit; done
 	@$(IN_VENV) -m gpucourse.publish.release build/release
@@ -179,7 +184,8 @@ evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, t
 lock: $(STAMP) ## Resolve the dependencies into requirements/ (needs the network)
 	@$(find_uv); $(IN_VENV) -m gpucourse.course.locks | while read -r name options; do \
 	  echo "requirements/$$name.txt"; \
-	  "$$uv" pip compile -q $(LOCK_ARGS) --no-emit-package virtualgpu --universal --python-version 3.11 --generate-hashes \
+	  "$$uv" pip compile -q $(LOCK_ARGS) --no-emit-package virtualgpu --no-emit-package gpustandins \
+	    --universal --python-version 3.11 --generate-hashes \
 	    --no-strip-extras --no-emit-index-url --custom-compile-command "make lock" \
 	    $$options -o requirements/$$name.txt </dev/null || exit; done
 	$(IN_VENV) -m gpucourse.publish.environments
@@ -244,8 +250,8 @@ $(STAMP): requirements/base.txt $(wildcard packages/*/pyproject.toml) Makefile \
 	echo "Installing into $(VENV): 2.3 GB, some minutes the first time"; \
 	"$$uv" pip sync -q --compile-bytecode --python $(IN_VENV) --require-hashes requirements/base.txt; \
 	"$$uv" pip install -q --python $(IN_VENV) --no-deps \
-	  --editable packages/virtualgpu --editable packages/gpucourse \
-	  --editable packages/jaxpile; \
+	  --editable packages/virtualgpu --editable packages/gpustandins \
+	  --editable packages/gpucourse --editable packages/jaxpile; \
 	printf '%s\n' "$(CURDIR)" > $@; \
 	echo "Set up in $(VENV) with $$($(IN_VENV) --version)"
 

@@ -11,15 +11,20 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 import virtualgpu_fixtures
 from fresh_python import installed_cupy  # noqa: F401
-from virtualgpu_fixtures import active, cp, cuda, stand_ins_answer  # noqa: F401
+from standin_fixtures import cp  # noqa: F401
+from virtualgpu_fixtures import active, cuda, four_devices, stand_ins_answer  # noqa: F401
 
 REPOSITORY = Path(__file__).resolve().parent
+
+if not entry_points(group="virtualgpu.standins"):
+    pytest.exit("packages/gpustandins is not installed: make setup", returncode=4)
 
 # What one test compiles, the processes of the others load; `make clean` removes it.
 os.environ["VIRTUALGPU_CACHE"] = str(REPOSITORY / "build" / "code")

@@ -9,6 +9,7 @@ environment=/opt/gpu-course
 pip="$environment/bin/pip install --no-cache-dir"
 $pip --require-hashes -r "$course/binder/requirements.txt"
 $pip --require-hashes -r "$course/requirements/hub.txt"
-$pip --no-deps --editable "$course/packages/virtualgpu" --editable "$course/packages/gpucourse"
+$pip --no-deps --editable "$course/packages/virtualgpu" --editable "$course/packages/gpustandins" \
+  --editable "$course/packages/gpucourse"
 sh "$course/hub/tljh_settings.sh" "$course" "$environment"
 tljh-config reload

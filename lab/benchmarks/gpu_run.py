@@ -30,6 +30,7 @@ HOPELESS = 2
 #: What is timed, of the checkout.
 SOURCE = (
     "packages/virtualgpu/src",
+    "packages/gpustandins/src",
     "packages/gpucourse/src",
     "packages/jaxpile/src",
     "course",

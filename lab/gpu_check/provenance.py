@@ -38,6 +38,7 @@ PACKAGES = (
 #: Folders of the checkout, and kinds of files in them, of which the check's verdicts are made.
 SOURCE = (
     "packages/virtualgpu/src",
+    "packages/gpustandins/src",
     "packages/gpucourse/src",
     "course",
     "solutions",

@@ -68,7 +68,7 @@ _CUPY = [
         "arrays of several devices in one operation",
         "computed where the devices have peer access to each other",
         "ValueError: there is no peer access; `cupy.asarray(array)` copies",
-        "test_several.py::test_cupy_s_devices",
+        "test_cupy_several.py::test_cupy_s_devices",
     ),
     (
         "streams",

@@ -38,7 +38,9 @@ packages answer.
   to a NumPy function, iterating over a cuDF column.
 - **What a stand-in lacks raises `NotImplementedError`** with the name and what to use instead.
 - **No times.** Events give NaN, and nothing claims to be a GPU's speed.
-- **A stand-in is no installed package**: `pip list` does not show it, `find_spec` says where it
+- **They are installed apart from virtualgpu**: `pip install "virtualgpu[cupy]"`, `[pycuda]` or
+  `[cudf]` bring the distribution gpustandins. Without it, `import cupy` says so.
+- **A stand-in is no installed CuPy**: `pip list` shows none, `find_spec` says where the stand-in
   lies, and `__version__` of CuPy and cuDF ends in `+virtualgpu`. A package that was imported
   before is set aside and comes back with `virtualgpu.deactivate()` or `%unload_ext gpucourse`.
 

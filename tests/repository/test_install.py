@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.rehearsal
 
 # What the course needs and the virtual GPU does not.
-STRANGERS = ("jupyterlab", "IPython", "jax", "nbgrader", "awkward", "gpucourse")
+STRANGERS = ("jupyterlab", "IPython", "jax", "nbgrader", "awkward", "gpucourse", "gpustandins")
 
 
 def uv(*arguments: str | Path, cwd: Path | None = None) -> str:
@@ -30,7 +30,7 @@ def uv(*arguments: str | Path, cwd: Path | None = None) -> str:
 def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sdist of each package, and the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("dist")
-    for package in ("virtualgpu", "gpucourse", "jaxpile"):
+    for package in ("virtualgpu", "gpustandins", "gpucourse", "jaxpile"):
         uv(
             "build",
             "--python",
@@ -136,7 +136,7 @@ def test_what_is_in_the_distributions(built: Path) -> None:
                 names[path.name.split("-")[0], "sdist"] = {
                     name.partition("/")[2] for name in sdist.getnames()
                 }
-    for package in ("virtualgpu", "gpucourse", "jaxpile"):
+    for package in ("virtualgpu", "gpustandins", "gpucourse", "jaxpile"):
         assert f"{package}/py.typed" in names[package, "wheel"]
         assert f"src/{package}/__init__.py" in names[package, "sdist"]
         folder = f"{package}-0.1.0.dist-info/licenses"
@@ -159,7 +159,7 @@ def test_what_is_in_the_distributions(built: Path) -> None:
     assert lessons <= names["gpucourse", "wheel"]
     assert not any(
         re.search(r"(^|/)tests?/|gpu_check/", name)
-        for kind in ("virtualgpu", "gpucourse", "jaxpile")
+        for kind in ("virtualgpu", "gpustandins", "gpucourse", "jaxpile")
         for name in names[kind, "wheel"]
     )
 

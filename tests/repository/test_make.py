@@ -21,7 +21,7 @@ import websocket
 
 pytestmark = pytest.mark.slow
 
-PACKAGES = ("virtualgpu", "gpucourse")
+PACKAGES = ("virtualgpu", "gpustandins", "gpucourse")
 TOKEN = "a-token-for-this-test"
 
 
@@ -59,7 +59,8 @@ def test_settings_that_are_newer_are_installed(repository: Path, tmp_path: Path)
     copy, stamp = tmp_path / "copy", tmp_path / ".set-up"
     for name in ("packages/gpucourse/jupyter", "requirements"):
         shutil.copytree(repository / name, copy / name)
-    (copy / "packages/virtualgpu").mkdir()
+    for package in ("virtualgpu", "gpustandins"):
+        (copy / "packages" / package).mkdir()
     for name in ("Makefile", *(f"packages/{one}/pyproject.toml" for one in PACKAGES)):
         shutil.copy(repository / name, copy / name)
     stamp.write_text(f"{copy}\n")

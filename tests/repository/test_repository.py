@@ -33,20 +33,25 @@ GUESTS: dict[str, set[str]] = {
     "successor/messages.py": {"numba_cuda_mlir"},
     "successor/numba_types.py": {"numba_cuda_mlir"},
     # imported where Awkward Arrays are met
-    "awkward/backend.py": {"awkward", "cupy"},
     # imported by pytest alone
     "pytest_plugin/__init__.py": {"pytest"},
     "pytest_plugin/options.py": {"pytest"},
     "pytest_plugin/summary.py": {"pytest"},
     "pytest_plugin/watching.py": {"pytest"},
-    "standins/cupy/testing/_against_numpy.py": {"pytest"},
     # imported once a program has imported Triton
     "triton/driver.py": {"torch", "triton"},
     "triton/hooks.py": {"triton"},
 }
 
-# What stands in for the originals uses these by their real names.
+# The stand-ins use each other by the names of the originals.
 STANDINS = {"cupy", "cupyx", "pycuda", "cudf"}
+# What some of them are made of, or serve, beside NumPy and the driver's binding.
+MADE_OF = {
+    "awkward_backend.py": {"awkward"},
+    "cudf/": {"pandas"},
+    "cupyx/scipy/": {"scipy"},
+    "cupy/testing/_against_numpy.py": {"pytest"},
+}
 
 # Packages that nbgrader and JupyterLab are made of; their bounds choose the versions.
 PARTS_OF_NBGRADER = {"nbconvert"}
@@ -139,22 +144,19 @@ def test_virtualgpu_rests_on_the_compilers_alone(repository: Path) -> None:
     root = repository / "packages/virtualgpu/src/virtualgpu"
     for path in modules(repository, "virtualgpu"):
         name = path.relative_to(root).as_posix()
-        guests = GUESTS.get(name, set())
-        if name.startswith("standins/"):
-            guests = (
-                guests
-                | STANDINS
-                | (
-                    {"pandas"}
-                    if name.startswith("standins/cudf/")
-                    else {"scipy"}
-                    if name.startswith("standins/cupyx/scipy/")
-                    else set()
-                )
-            )
-        extra = imported(path, "virtualgpu") - allowed - guests
+        extra = imported(path, "virtualgpu") - allowed - GUESTS.get(name, set())
         assert not extra, f"virtualgpu/{name} imports {sorted(extra)}"
     assert set(GUESTS) <= {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
+
+
+def test_stand_ins_rest_on_virtualgpu_and_what_they_are_made_of(repository: Path) -> None:
+    allowed = FOUNDATIONS | STANDINS | {"gpustandins", "virtualgpu"} | set(sys.stdlib_module_names)
+    root = repository / "packages/gpustandins/src/gpustandins"
+    for path in modules(repository, "gpustandins"):
+        name = path.relative_to(root).as_posix()
+        made_of = {one for part, names in MADE_OF.items() if name.startswith(part) for one in names}
+        extra = imported(path, "gpustandins") - allowed - made_of
+        assert not extra, f"gpustandins/{name} imports {sorted(extra)}"
 
 
 def test_gpucourse_does_not_import_the_course(repository: Path) -> None:
@@ -167,7 +169,7 @@ def test_gpucourse_declares_what_it_imports(repository: Path) -> None:
     declared = {
         canonicalize_name(Requirement(text).name) for text in read_projects(repository).dependencies
     }
-    own = {"gpucourse", "virtualgpu"} | set(sys.stdlib_module_names)
+    own = {"gpucourse", "gpustandins", "virtualgpu"} | set(sys.stdlib_module_names)
     owners = packages_distributions()
     for path in modules(repository, "gpucourse"):
         for name in imported(path, "gpucourse") - own:

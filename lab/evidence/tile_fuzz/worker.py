@@ -17,15 +17,14 @@ virtualgpu.activate()
 # The cases are those of the package's tests.
 sys.path.append(str(Path(__file__).parents[3] / "packages/virtualgpu/tests/support"))
 
-import cupy  # noqa: E402
-
+import device_arrays  # noqa: E402
 import tile_fuzz  # noqa: E402
 
 SEED = 2027
 
 
 def main(first: int, stop: int) -> None:
-    raws, memory = tile_fuzz.corpus(cupy), GlobalMemory(1 << 30)
+    raws, memory = tile_fuzz.corpus(device_arrays), GlobalMemory(1 << 30)
     address = memory.allocate(1 << 16)
     memory.fill(address, 0, 1 << 16)
     for number in range(first, stop):

@@ -1,6 +1,6 @@
 """Where the stand-ins for CuPy and PyCUDA differ from the originals, each shown once.
 
-``virtualgpu.standins.differences`` lists them, and docs/standins.md shows the list.
+``lab.pages.standins_differences`` lists them, and docs/standins.md shows the list.
 """
 
 from __future__ import annotations

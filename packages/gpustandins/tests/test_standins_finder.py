@@ -87,7 +87,7 @@ def test_find_spec_and_metadata_tell_the_truth():
         "result = [origins, version, 'cupy' in sys.modules]"
     )
     origins, version, imported = result
-    assert origins == [["standins", name, "__init__.py"] for name in ("cupy", "cudf", "pycuda")]
+    assert origins == [["gpustandins", name, "__init__.py"] for name in ("cupy", "cudf", "pycuda")]
     assert version is None, "a stand-in is no installed distribution"
     assert not imported
 
@@ -110,7 +110,7 @@ def test_a_module_that_the_stand_in_lacks_is_named():
 
 @pytest.mark.parametrize("name", finder.NAMES)
 def test_a_stand_in_has_no_second_name(name: str):
-    spec = importlib.util.find_spec(f"virtualgpu.standins.{name}")
+    spec = importlib.util.find_spec(f"gpustandins.{name}")
     module = importlib.util.module_from_spec(spec)
     with pytest.raises(ImportError, match=rf"is the stand-in for {name} on machines without a GPU"):
         spec.loader.exec_module(module)

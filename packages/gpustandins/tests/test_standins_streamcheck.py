@@ -10,7 +10,7 @@ import virtualgpu
 
 virtualgpu.activate(force=True)
 
-from labelled.stream_programs import PROGRAMS  # noqa: E402  the stand-ins must be there
+from stream_programs import PROGRAMS  # noqa: E402  the stand-ins must be there
 
 WRONG = [name for name in PROGRAMS if name.startswith("wrong_")]
 

@@ -10,8 +10,8 @@ from fresh_python import installed_cupy  # noqa: F401
 from virtualgpu_fixtures import (  # noqa: F401
     NEEDS,
     active,
-    cp,
     cuda,
+    four_devices,
     skip_what_cannot_run,
     stand_ins_answer,
 )

@@ -175,18 +175,3 @@ print("first:", first.copy_to_host()[0])
     with pytest.raises(SystemExit) as refused:
         cli.main(["run", "--seed", "-1", str(path)])
     assert refused.value.code == 2 and "--seed" in capsys.readouterr().err
-
-
-def test_stand_ins_are_chosen(tmp_path: Path):
-    path = tmp_path / "asks.py"
-    path.write_text(
-        "from importlib.util import find_spec\n"
-        "print([bool(find_spec(name)) for name in ('cupy', 'cudf', 'pycuda')])\n"
-    )
-    for names, said in (
-        ("cupy", "[True, False, False]"),
-        ("", "[False, False, False]"),
-        ("cudf,pycuda", "[True, True, True]"),
-    ):
-        done = virtualgpu("run", "--standins", names, path)
-        assert done.stdout.strip() == said, done.stderr

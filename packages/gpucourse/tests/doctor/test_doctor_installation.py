@@ -12,7 +12,7 @@ import pytest
 import gpucourse
 from doctor_findings import finding
 from gpucourse import doctor
-from gpucourse.course.projects import COURSE, VIRTUALGPU
+from gpucourse.course.projects import COURSE, STANDINS, VIRTUALGPU
 from gpucourse.doctor import FAIL, OK, WARN, Finding, probes
 from gpucourse.doctor.finding import install, reinstall, uninstall
 from gpucourse.system import device, libraries
@@ -138,23 +138,27 @@ def old_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A checkout whose editable install is as it should be, and its prefix beside."""
     root, prefix, site = tmp_path / "course", tmp_path / "prefix", tmp_path / "site"
     course, virtual = root / COURSE.parent, root / VIRTUALGPU.parent
+    standins = root / STANDINS.parent
     for folder in (course / "jupyter", prefix / "etc" / "jupyter"):
         (folder / "labconfig").mkdir(parents=True)
         (folder / "labconfig" / "default.json").write_text("{}")
     virtual.mkdir()
+    standins.mkdir()
+    (standins / "pyproject.toml").write_text('[project]\ndependencies = ["virtualgpu>=0.1"]\n')
     (root / "pyproject.toml").write_text("[dependency-groups]\n")
     (virtual / "pyproject.toml").write_text('[project]\ndependencies = ["numpy>=2"]\n')
     (course / "pyproject.toml").write_text(
         '[project]\nrequires-python = ">=3.11"\n'
-        'dependencies = ["awkward >=2.8; sys_platform == \'linux\'", "virtualgpu>=0.1"]\n'
+        'dependencies = ["awkward >=2.8; sys_platform == \'linux\'", "gpustandins>=0.1"]\n'
         '[project.optional-dependencies]\n[project.urls]\nRepository = ""\n'
     )
     distribution(
         site,
         "gpucourse",
         gpucourse.__version__,
-        ["awkward>=2.8; sys_platform == 'linux'", "virtualgpu>=0.1"],
+        ["awkward>=2.8; sys_platform == 'linux'", "gpustandins>=0.1"],
     )
+    distribution(site, "gpustandins", gpucourse.__version__, ["virtualgpu>=0.1"])
     distribution(site, "virtualgpu", gpucourse.__version__, ["numpy>=2"])
     monkeypatch.syspath_prepend(site)
     monkeypatch.setattr(sys, "prefix", str(prefix))

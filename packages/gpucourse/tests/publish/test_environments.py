@@ -49,6 +49,7 @@ def copy(repository: Path, tmp_path: Path) -> Path:
         "pyproject.toml",
         "packages/gpucourse/pyproject.toml",
         "packages/virtualgpu/pyproject.toml",
+        "packages/gpustandins/pyproject.toml",
         "requirements/base.txt",
         "course/course.toml",
         "packages/gpucourse/src/gpucourse/__init__.py",
@@ -129,7 +130,7 @@ def test_moving_the_repository_is_one_edit(copy: Path) -> None:
     }
     for name in written:
         assert old not in (copy / name).read_text(), name
-    for package in ("virtualgpu", "gpucourse", "jaxpile"):
+    for package in ("virtualgpu", "gpustandins", "gpucourse", "jaxpile"):
         project = tomllib.loads((copy / "packages" / package / "pyproject.toml").read_text())
         assert project["project"]["urls"] == {
             "Repository": "https://github.com/someone/lessons",
@@ -370,7 +371,12 @@ def test_a_packages_page_leads_somewhere_from_the_index(
 ) -> None:
     """A link in it is an address; those into the repository name a file that is there."""
     pages = sorted((repository / "packages").glob("*/README.md"))
-    assert [page.parent.name for page in pages] == ["gpucourse", "jaxpile", "virtualgpu"]
+    assert [page.parent.name for page in pages] == [
+        "gpucourse",
+        "gpustandins",
+        "jaxpile",
+        "virtualgpu",
+    ]
     for page in pages:
         for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
             assert link.startswith(("https://", "#")), f"{page}: {link}"

@@ -10,43 +10,37 @@ what mixes with what and what is refused remain Awkward's (awkward 2.8 to 2.14).
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from virtualgpu.after_import import after_import, forget
+from virtualgpu.standins.interface import current_shared
 
 if TYPE_CHECKING:
     import numpy as np
 
-_BACKEND = "awkward._backends.cupy"
-_CONNECT = "awkward._connect.cuda"
-_replaced = ExitStack()
+
+def use_stand_in(connect: ModuleType) -> Callable[[], None]:
+    """Have ``awkward._connect.cuda`` find CuPy's stand-in. Return what undoes it."""
+    return _replace((connect, "import_cupy", _import_cupy), (connect, "synchronize_cuda", _wait))
 
 
-def route_to_cpu_kernels() -> None:
-    """Have Awkward's CUDA backend use CuPy's stand-in and Awkward's CPU kernels."""
-    after_import(_BACKEND, _route_backend)
-    after_import(_CONNECT, _use_stand_in)
+def use_cpu_kernels(backends: ModuleType) -> Callable[[], None]:
+    """Have ``awkward._backends.cupy`` run Awkward's CPU kernels. Return what undoes it."""
+    return _replace(
+        (backends.CupyBackend, "__getitem__", _host_kernel),
+        (backends.Cupy, "_module", _cupy_of_the_day),
+    )
 
 
-def undo() -> None:
-    """Undo :func:`route_to_cpu_kernels`."""
-    for name in (_BACKEND, _CONNECT):
-        forget(name)
-    _replaced.close()
-
-
-def _replace(owner: Any, name: str, value: Any) -> None:
+def _replace(*replacements: tuple[Any, str, Any]) -> Callable[[], None]:
     from unittest.mock import patch
 
-    if vars(owner).get(name) is not value:
-        _replaced.enter_context(patch.object(owner, name, value, create=True))
-
-
-def _use_stand_in(connect: ModuleType) -> None:
-    _replace(connect, "import_cupy", _import_cupy)
-    _replace(connect, "synchronize_cuda", _synchronize)
+    with ExitStack() as stack:
+        for owner, name, value in replacements:
+            stack.enter_context(patch.object(owner, name, value, create=True))
+        return stack.pop_all().close
 
 
 def _import_cupy(name: str = "Awkward Arrays with CUDA") -> ModuleType:
@@ -56,7 +50,7 @@ def _import_cupy(name: str = "Awkward Arrays with CUDA") -> ModuleType:
     return cupy
 
 
-def _synchronize(stream: object = None) -> None:
+def _wait(stream: object = None) -> None:
     """Do nothing: nothing is ever in flight, and kernels have reported their errors."""
 
 
@@ -75,11 +69,6 @@ class _CupyOfTheDay:
 
 
 _cupy_of_the_day = _CupyOfTheDay()
-
-
-def _route_backend(backends: ModuleType) -> None:
-    _replace(backends.CupyBackend, "__getitem__", _host_kernel)
-    _replace(backends.Cupy, "_module", _cupy_of_the_day)
 
 
 def _host_kernel(backend: Any, index: tuple) -> HostKernel:
@@ -126,8 +115,6 @@ def host_addresses(addresses: np.ndarray) -> np.ndarray:
     The arrays count as written: the kernel is about to fill them.
     """
     import numpy as np
-
-    from virtualgpu.devices import current_shared
 
     device = current_shared("CuPy")
     hosts = np.zeros_like(addresses)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import sys
+from types import FrameType
 
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
@@ -14,7 +15,7 @@ def as_import_error(error: AttributeError) -> AttributeError | ImportError:
     Python makes an ImportError of its own out of an AttributeError there, and what the error says
     is lost.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "__getattr__":
         frame = frame.f_back
     asks = frame.f_back if frame is not None else None

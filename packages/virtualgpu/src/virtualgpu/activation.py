@@ -8,7 +8,7 @@ from types import ModuleType
 
 from virtualgpu import scripts, tracebacks
 from virtualgpu.after_import import after_import, forget
-from virtualgpu.awkward import backend, kernels
+from virtualgpu.awkward import kernels
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.numba import simulator
 from virtualgpu.standins import finder
@@ -29,12 +29,12 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
     ``cuda.core`` and whatever else calls ``libcuda.so.1`` find the virtual GPU's driver from then
     on (:mod:`virtualgpu.driver`), unless there is a GPU.
 
-    ``import cupy`` and its like find their stand-ins from then on, and Awkward's CUDA backend runs
-    its CPU kernels on the virtual GPU's memory, unless there is a GPU. With and without one,
-    kernels may iterate over Awkward Arrays (:mod:`virtualgpu.awkward.kernels`). An error that ends
-    the program is shown without the frames of compiler and launch (:mod:`virtualgpu.tracebacks`).
-    In a Jupyter kernel, scripts that it starts find the same (:mod:`virtualgpu.scripts`), unless
-    there is a GPU.
+    ``import cupy`` and its like find their stand-ins from then on, which are distributed apart
+    (gpustandins), and with them Awkward's CUDA backend runs its CPU kernels on the virtual GPU's
+    memory, unless there is a GPU. With and without one, kernels may iterate over Awkward Arrays
+    (:mod:`virtualgpu.awkward.kernels`). An error that ends the program is shown without the frames
+    of compiler and launch (:mod:`virtualgpu.tracebacks`). In a Jupyter kernel, scripts that it
+    starts find the same (:mod:`virtualgpu.scripts`), unless there is a GPU.
 
     Parameters
     ----------
@@ -81,13 +81,12 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
 def use_standins(names: Collection[str] | None = None) -> list[str]:
     """Let ``import cupy`` and its like find their stand-ins, unless there is a GPU.
 
-    Only those of ``names``, or all. Awkward's CUDA backend uses the one for CuPy.
+    Only those of ``names``, or all.
 
     Returns the packages that were imported before and are now replaced in ``sys.modules``.
     """
     if gpu_is_present():
         return []
-    backend.route_to_cpu_kernels()
     scripts.reach()
     return finder.install(names)
 
@@ -122,7 +121,6 @@ def deactivate() -> None:
         forget(name)
     scripts.withdraw()
     kernels.stop_waiting()
-    backend.undo()
     finder.remove()
     tracebacks.undo()
     if frontend := sys.modules.get("virtualgpu.numba.hooks"):

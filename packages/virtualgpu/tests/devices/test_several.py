@@ -7,31 +7,11 @@ import pytest
 
 import virtualgpu
 from virtualgpu import devices
-from virtualgpu.cuda.driver_api import API
-from virtualgpu.devices.virtual import several, visible, wanted
+from virtualgpu.devices.virtual import visible, wanted
 
 
 @pytest.fixture
-def four(monkeypatch):
-    before = virtualgpu.is_active()
-    virtualgpu.activate(force=True)
-    from numba.cuda.cudadrv import devices as numba_devices
-    from numba.cuda.cudadrv import driver
-
-    from virtualgpu.numba import hooks
-
-    monkeypatch.setattr(devices, "_devices", several(4))
-    hooks._forget_devices(driver.driver, numba_devices)  # it has counted one
-    yield devices.every()
-    API._contexts.stack.clear()
-    devices.select(0)
-    hooks._forget_devices(driver.driver, numba_devices)
-    if not before:
-        virtualgpu.deactivate()
-
-
-@pytest.fixture
-def kernels(four):
+def kernels(four_devices):
     from numba import cuda
 
     @cuda.jit
@@ -43,15 +23,15 @@ def kernels(four):
     return cuda, add
 
 
-def test_each_has_its_share_and_addresses_of_its_own(four):
-    starts = [one.allocate(16) for one in four]
-    assert [devices.owner(start) for start in starts] == four
-    assert len({one.total_memory for one in four}) == 1
+def test_each_has_its_share_and_addresses_of_its_own(four_devices):
+    starts = [one.allocate(16) for one in four_devices]
+    assert [devices.owner(start) for start in starts] == four_devices
+    assert len({one.total_memory for one in four_devices}) == 1
     with pytest.raises(virtualgpu.VirtualGPUError, match="where no live allocation starts"):
-        four[1].free(starts[0])
+        four_devices[1].free(starts[0])
 
 
-def test_numba_computes_on_each(kernels, four):
+def test_numba_computes_on_each(kernels, four_devices):
     cuda, add = kernels
     assert len(cuda.gpus) == 4
     there = []
@@ -62,26 +42,26 @@ def test_numba_computes_on_each(kernels, four):
             add[1, 32](there[-1], number)
     assert cuda.get_current_device().id == 0
     assert [one.copy_to_host()[0] for one in there] == [0, 1, 2, 3]
-    assert [one.allocated for one in four] == [64] * 4
+    assert [one.allocated for one in four_devices] == [64] * 4
     cuda.select_device(2)
     there[0].copy_to_device(there[3])  # from one to another
     assert there[0].copy_to_host()[0] == 3
 
 
-def test_global_variables_are_each_device_s_own(four):
+def test_global_variables_are_each_device_s_own(four_devices):
     module = [
         virtualgpu.Module.from_cuda(
             '__device__ int count; extern "C" __global__ void f() { atomicAdd(&count, 1); }',
             device=one,
         )
-        for one in four[:2]
+        for one in four_devices[:2]
     ]
     for one in (module[0], module[0], module[1]):
         one.launch("f", 1, 4)
     assert [one.read_symbol("count", np.int32)[0] for one in module] == [8, 4]
 
 
-def test_an_array_of_another_device_is_named(kernels, four):
+def test_an_array_of_another_device_is_named(kernels, four_devices):
     cuda, add = kernels
     with cuda.gpus[1]:
         there = cuda.to_device(np.zeros(8))
@@ -93,7 +73,7 @@ def test_an_array_of_another_device_is_named(kernels, four):
     assert "thread 0 of block 0" in said
 
 
-def test_native_code_refuses_it_too(kernels, four, monkeypatch):
+def test_native_code_refuses_it_too(kernels, four_devices, monkeypatch):
     cuda, add = kernels
     monkeypatch.setenv("VIRTUALGPU_NATIVE", "always")
     with cuda.gpus[3]:
@@ -107,35 +87,7 @@ def test_native_code_refuses_it_too(kernels, four, monkeypatch):
         add[1, 32](there, 1)
 
 
-def test_cupy_s_devices(four):
-    import cupy as cp
-
-    assert cp.cuda.runtime.getDeviceCount() == 4
-    with cp.cuda.Device(2) as second:
-        x = cp.arange(6, dtype=cp.float32)
-        kernel = cp.RawKernel(
-            'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }', "twice"
-        )
-        kernel((1,), (6,), (x,))
-        assert cp.cuda.get_device_id() == 2
-        stream = cp.cuda.Stream()
-    assert (x.device, x.device.id, stream.device_id) == (second, 2, 2)
-    assert cp.cuda.get_device_id() == 0
-    cp.arange(6, dtype=cp.float32) + 1  # from now on such a sum goes a shorter way
-    with pytest.raises(ValueError, match=r"resides \(2\) is different from the current device"):
-        x + 1
-    with pytest.raises(virtualgpu.VirtualGPUError, match="on device 2, and this is device 0"):
-        kernel((1,), (6,), (x,))
-    here = cp.asarray(x)
-    assert here.device.id == 0
-    assert (here + 1).get().tolist() == [1, 3, 5, 7, 9, 11]
-    cp.cuda.runtime.memcpyPeer(here.data.ptr, 0, x.data.ptr + 12, 2, 12)
-    assert here.get().tolist() == [6, 8, 10, 6, 8, 10]
-    with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match="invalid device ordinal"):
-        cp.cuda.Device(4).use()
-
-
-def test_numba_and_cupy_mean_the_same_device(kernels, four):
+def test_numba_and_cupy_mean_the_same_device(kernels, four_devices):
     import cupy as cp
 
     cuda, add = kernels
@@ -184,12 +136,12 @@ def test_a_list_that_leaves_no_device_says_how_to_have_one(monkeypatch, said):
         visible(1)
 
 
-def test_a_device_that_is_not_there(four):
+def test_a_device_that_is_not_there(four_devices):
     with pytest.raises(virtualgpu.VirtualGPUError, match=r"4 virtual GPUs, 0 to 3.*DEVICES=10"):
         devices.select(9)
 
 
-def test_variables_outlast_the_use_of_another_device(four):
+def test_variables_outlast_the_use_of_another_device(four_devices):
     import cupy as cp
 
     module = cp.RawModule(

@@ -19,15 +19,16 @@ import virtualgpu
 assert virtualgpu.activate()
 from cuda.core import Device
 import cuda.tile as ct
-import cupy as cp
 
 @ct.kernel
 def twice(x):
     ct.store(x, (0,), 2 * ct.load(x, (0,), (4,)))
 
-x = cp.arange(4)
-ct.launch(cp.cuda.get_current_stream(), (1,), twice, (x,))
-print(Device(0).name, x)
+import numpy as np
+
+x = cuda.to_device(np.arange(4))
+ct.launch(cuda.default_stream(), (1,), twice, (x,))
+print(Device(0).name, x.copy_to_host())
 """
 KEPT = """
 import ctypes, warnings

@@ -204,23 +204,6 @@ def test_what_has_one_address_on_host_and_device_is_refused(core, device):
         )
 
 
-def test_buffers_and_cupy_share_memory(core, device, stream, module):
-    import cupy as cp
-
-    x = cp.arange(64, dtype=cp.int32)
-    core.launch(
-        stream,
-        core.LaunchConfig(grid=1, block=64, shmem_size=256),
-        module.get_kernel("reverse"),
-        x.data.ptr,
-    )
-    assert x.get().tolist() == list(range(63, -1, -1))
-    buffer = on_device(core, device, stream, np.arange(5, dtype=np.int32))
-    seen = cp.from_dlpack(buffer).view(cp.int32)
-    seen *= 2
-    assert on_host(core, buffer, np.int32, stream).tolist() == [0, 2, 4, 6, 8]
-
-
 def test_an_illegal_address_names_line_block_and_thread(core, device, stream, module):
     x = device.allocate(40, stream=stream)
     with pytest.raises(Exception, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:

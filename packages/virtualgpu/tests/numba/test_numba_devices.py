@@ -29,13 +29,6 @@ def cuda(active):
 
 
 @pytest.fixture
-def cp(active):
-    import cupy
-
-    return cupy
-
-
-@pytest.fixture
 def first() -> Iterator[virtualgpu.VirtualDevice]:
     with devices.use(virtualgpu.VirtualDevice(1 << 20)) as device:
         yield device
@@ -51,22 +44,6 @@ def release(cuda) -> None:
     """Free what Numba has put off, as it does by itself when that is much."""
     gc.collect()
     cuda.current_context().memory_manager.deallocations.clear()
-
-
-def test_what_is_put_off_is_freed_where_it_was_allocated(cuda, cp, first, second):
-    with cuda.defer_cleanup():
-        there = cuda.to_device(np.zeros(8))
-        address = there.device_ctypes_pointer.value
-        del there
-        with devices.use(second):
-            pooled = cp.zeros(8)
-            assert pooled.data.ptr == address
-            del pooled  # CuPy's pool keeps the place
-    assert first.allocated == 64
-    with devices.use(second):
-        release(cuda)
-        assert first.allocated == 0
-        assert cp.zeros(8).data.ptr == address  # KeyError where Numba had freed the pool's place
 
 
 def test_what_is_dropped_on_another_device_is_freed(cuda, first, second):
@@ -104,16 +81,3 @@ def test_mapped_memory_follows_its_own_device_alone(cuda, first, second):
     assert host.tolist() == [1] * 4
     release(cuda)
     assert first.allocated == 0
-
-
-def test_only_live_memory_is_freed(cuda, cp, first):
-    from numba.cuda.cudadrv.driver import CudaAPIError, driver
-
-    pooled = cp.zeros(8)
-    address = pooled.data.ptr
-    del pooled
-    with pytest.raises(CudaAPIError, match="CUDA_ERROR_INVALID_VALUE"):
-        driver.cuMemFree(address)
-    with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match="cudaErrorInvalidValue"):
-        cp.cuda.runtime.free(address)
-    assert cp.zeros(8).data.ptr == address

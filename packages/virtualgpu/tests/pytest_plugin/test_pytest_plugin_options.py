@@ -338,3 +338,21 @@ def test_nothing():
     assert ran.status == pytest.ExitCode.INTERRUPTED
     assert "ERROR collecting test_kernels.py" in ran.text
     assert ran.text.splitlines()[-1] == "virtual GPU: 1 launch checked, 1 finding"
+
+
+def test_a_stand_in_that_is_not_installed_is_named(tmp_path: Path):
+    ran = run(
+        tmp_path,
+        "--virtual-gpu",
+        "--virtual-gpu-standins=cupy",
+        files={
+            "conftest.py": "from virtualgpu.standins import finder\n"
+            "finder.entry_points = lambda **names: ()\n",
+            "test_kernels.py": "import pytest\n\n\n"
+            "def test_import():\n"
+            "    with pytest.raises(ModuleNotFoundError, match='not installed: pip install'):\n"
+            "        import cupy\n",
+        },
+    )
+    assert ran.outcomes == {"import": "PASSED"}, ran.text
+    assert "; stand-ins: cupy, cupyx, of which cupy, cupyx not installed (vir" in ran.text

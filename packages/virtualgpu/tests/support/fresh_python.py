@@ -1,4 +1,4 @@
-"""Code in an interpreter of its own that sees no GPU."""
+"""Code in an interpreter of its own that sees no GPU, and as a notebook's kernel starts one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from virtualgpu import scripts
 
 
 @pytest.fixture
@@ -36,3 +38,24 @@ def in_fresh_python(code: str, *folders: Path) -> object:
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])
+
+
+def started(
+    code: str, *folders: Path, prefix: str | None = sys.prefix, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess:
+    """``python -c code`` as a kernel starts it, the folders on its PYTHONPATH too."""
+    env = {key: value for key, value in os.environ.items() if key != scripts.SWITCH}
+    paths = [scripts.FOLDER, *map(str, folders), os.environ.get("PYTHONPATH", "")]
+    env |= {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join(paths)}
+    if prefix is not None:
+        env[scripts.SWITCH] = os.path.realpath(prefix)
+    return subprocess.run(
+        [sys.executable, *options, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
+
+
+def said(*arguments, **options) -> str:
+    ran = started(*arguments, **options)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    return ran.stdout.strip()

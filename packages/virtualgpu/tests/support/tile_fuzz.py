@@ -35,13 +35,13 @@ def bytecode(kernel, *arguments, version: str = "13.4") -> bytes:
     return written.getvalue()
 
 
-def corpus(cp) -> list[bytes]:
+def corpus(arrays) -> list[bytes]:
     """Some kernels of each kind of operation."""
     import tile_faults
     import tile_kernels as k
 
-    f32, i32 = cp.zeros((32, 32), np.float32), cp.zeros(32, np.int32)
-    half = cp.zeros((32, 32), np.float16)
+    f32, i32 = arrays.zeros((32, 32), np.float32), arrays.zeros(32, np.int32)
+    half = arrays.zeros((32, 32), np.float16)
     return [
         bytecode(k.add, f32[0], f32[0], f32[0], 16),
         bytecode(k.matmul, half, half, half, 16, 16, 16),

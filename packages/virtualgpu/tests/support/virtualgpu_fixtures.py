@@ -72,12 +72,29 @@ def cuda(active: None) -> ModuleType:
     return cuda
 
 
-@pytest.fixture(scope="module")
-def cp(active: None) -> ModuleType:
-    """CuPy's stand-in."""
-    import cupy
+@pytest.fixture
+def four_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[list]:
+    """Four virtual GPUs in this process."""
+    import virtualgpu
+    from virtualgpu import devices
+    from virtualgpu.cuda.driver_api import API
+    from virtualgpu.devices.virtual import several
 
-    return cupy
+    before = virtualgpu.is_active()
+    virtualgpu.activate(force=True)
+    from numba.cuda.cudadrv import devices as numba_devices
+    from numba.cuda.cudadrv import driver
+
+    from virtualgpu.numba import hooks
+
+    monkeypatch.setattr(devices, "_devices", several(4))
+    hooks._forget_devices(driver.driver, numba_devices)  # it has counted one
+    yield devices.every()
+    API._contexts.stack.clear()
+    devices.select(0)
+    hooks._forget_devices(driver.driver, numba_devices)
+    if not before:
+        virtualgpu.deactivate()
 
 
 @cache

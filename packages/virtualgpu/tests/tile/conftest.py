@@ -1,15 +1,26 @@
-"""What tests of tiles share: a launch of cuTile's kernels on the virtual GPU."""
+"""What tests of tiles share: arrays on the device, and a launch of cuTile's kernels."""
 
 from __future__ import annotations
+
+from types import ModuleType
 
 import pytest
 
 
+@pytest.fixture(scope="module")
+def arrays(active: None) -> ModuleType:
+    """Functions that make arrays in device memory."""
+    import device_arrays
+
+    return device_arrays
+
+
 @pytest.fixture
-def launch(cp):
+def launch(active):
     import cuda.tile as ct
+    from numba import cuda
 
     def run(kernel, grid, *arguments):
-        ct.launch(cp.cuda.get_current_stream(), grid, kernel, arguments)
+        ct.launch(cuda.default_stream(), grid, kernel, arguments)
 
     return run

@@ -14,10 +14,10 @@ from virtualgpu.tile.module import TileModule
 
 
 @pytest.fixture
-def add(cp) -> bytes:
+def add(arrays) -> bytes:
     import tile_kernels
 
-    x = cp.zeros(32, np.float32)
+    x = arrays.zeros(32, np.float32)
     return tile_fuzz.bytecode(tile_kernels.add, x, x, x, 16)
 
 
@@ -27,10 +27,10 @@ def refusal(raw: bytes) -> str:
     return str(raised.value)
 
 
-def test_what_cutile_writes_is_read_in_every_version(cp):
+def test_what_cutile_writes_is_read_in_every_version(arrays):
     import tile_kernels
 
-    x = cp.zeros((32, 32), np.float32)
+    x = arrays.zeros((32, 32), np.float32)
     for version in ("13.1", "13.2", "13.3", "13.4"):
         raw = tile_fuzz.bytecode(tile_kernels.softmax, x, x, 32, version=version)
         (kernel,) = TileModule(raw).kernels.values()
@@ -75,6 +75,6 @@ def test_types_that_do_not_fit_are_shown(add):
     assert "tile<16xf32>" in said
 
 
-def test_damage_never_breaks_the_reader(cp):
-    ended = tile_fuzz.fuzz(tile_fuzz.corpus(cp), seed=37, cases=1000)
+def test_damage_never_breaks_the_reader(arrays):
+    ended = tile_fuzz.fuzz(tile_fuzz.corpus(arrays), seed=37, cases=1000)
     assert ended["damaged"] > 500 and ended["ran"] > 50, ended

@@ -28,8 +28,8 @@ def only(report, kind: str):
     return report.findings[0]
 
 
-def test_two_blocks_that_store_to_one_element(cp, faults, launch):
-    x, y = cp.arange(64, dtype=np.float32), cp.zeros(64, np.float32)
+def test_two_blocks_that_store_to_one_element(arrays, faults, launch):
+    x, y = arrays.arange(64, dtype=np.float32), arrays.zeros(64, np.float32)
     with virtualgpu.check() as report:
         launch(faults.all_to_the_first, (4,), x, y, 16)
     found = only(report, "race")
@@ -42,8 +42,8 @@ def test_two_blocks_that_store_to_one_element(cp, faults, launch):
     assert report.ok and report.launches == 1
 
 
-def test_a_load_of_what_another_block_stores(cp, faults, launch):
-    x = cp.arange(80, dtype=np.float32)
+def test_a_load_of_what_another_block_stores(arrays, faults, launch):
+    x = arrays.arange(80, dtype=np.float32)
     with virtualgpu.check() as report:
         launch(faults.shift_in_place, (4,), x, 16)
     found = only(report, "race")
@@ -54,31 +54,35 @@ def test_a_load_of_what_another_block_stores(cp, faults, launch):
     assert "element 16 of an array of shape (80,)" in found.message
 
 
-def test_atomics_and_what_they_order_are_no_races(cp, faults, launch):
-    x = cp.ones(128, np.float32)
+def test_atomics_and_what_they_order_are_no_races(arrays, faults, launch):
+    x = arrays.ones(128, np.float32)
     with virtualgpu.check() as report:
-        total = cp.zeros(1, np.float32)
+        total = arrays.zeros(1, np.float32)
         launch(faults.total_by_atomics, (8,), x, total, 16)
         assert float(total[0]) == 128
-        parts, arrived = cp.zeros(8, np.float32), cp.zeros(1, np.int32)
+        parts, arrived = arrays.zeros(8, np.float32), arrays.zeros(1, np.int32)
         launch(faults.last_block_sums, (8,), x, parts, arrived, total, 16)
-        lock = cp.zeros(1, np.int32)
+        lock = arrays.zeros(1, np.int32)
         launch(faults.under_a_lock, (8,), x, lock, 16)
     assert report.ok, str(report)
-    assert float(total[0]) == 128 and x.get()[:17].tolist() == [9.0] * 16 + [1.0]
+    assert float(total[0]) == 128 and x.copy_to_host()[:17].tolist() == [9.0] * 16 + [1.0]
 
 
-def test_a_relaxed_atomic_orders_nothing_else(cp, faults, launch):
-    x, parts, total = cp.ones(128, np.float32), cp.zeros(8, np.float32), cp.zeros(1, np.float32)
+def test_a_relaxed_atomic_orders_nothing_else(arrays, faults, launch):
+    x, parts, total = (
+        arrays.ones(128, np.float32),
+        arrays.zeros(8, np.float32),
+        arrays.zeros(1, np.float32),
+    )
     with virtualgpu.check() as report:
-        launch(faults.last_block_sums_relaxed, (8,), x, parts, cp.zeros(1, np.int32), total, 16)
+        launch(faults.last_block_sums_relaxed, (8,), x, parts, arrays.zeros(1, np.int32), total, 16)
     found = only(report, "race")
     assert found.line == line(faults.last_block_sums_relaxed, "nothing orders it")
     assert found.other.line == line(faults.last_block_sums_relaxed, "ct.store(parts")
 
 
-def test_a_result_that_depends_on_what_lies_outside(cp, faults, launch):
-    x, y = cp.ones((3, 20), np.float32), cp.zeros(3, np.float32)
+def test_a_result_that_depends_on_what_lies_outside(arrays, faults, launch):
+    x, y = arrays.ones((3, 20), np.float32), arrays.zeros(3, np.float32)
     with virtualgpu.check() as report:
         launch(faults.row_sum, (3,), x, y, 32)
     found = only(report, "memory")
@@ -89,11 +93,11 @@ def test_a_result_that_depends_on_what_lies_outside(cp, faults, launch):
         with virtualgpu.check() as report:
             launch(kernel, (3,), x, y, 32)
         assert report.ok, str(report)
-        assert y.get().tolist() == [20.0] * 3
+        assert y.copy_to_host().tolist() == [20.0] * 3
 
 
-def test_a_tile_that_lies_outside_as_a_whole(cp, faults, launch):
-    x, y = cp.ones(60, np.float32), cp.zeros(60, np.float32)
+def test_a_tile_that_lies_outside_as_a_whole(arrays, faults, launch):
+    x, y = arrays.ones(60, np.float32), arrays.zeros(60, np.float32)
     with virtualgpu.check() as report:
         launch(faults.each_to_its_own, (5,), x, y, 16)
     assert [one.kind for one in report.findings] == ["memory", "memory"], str(report)
@@ -104,14 +108,14 @@ def test_a_tile_that_lies_outside_as_a_whole(cp, faults, launch):
     assert report.ok, str(report)
 
 
-def test_a_tile_that_was_never_written(cp, faults, launch):
-    x, y = cp.empty(32, np.float32), cp.zeros(32, np.float32)
-    x[:20] = 1
+def test_a_tile_that_was_never_written(arrays, faults, launch):
+    x, y = arrays.empty(32, np.float32), arrays.zeros(32, np.float32)
+    x[:20].copy_to_device(np.ones(20, np.float32))
     with virtualgpu.check() as report:
         launch(faults.each_to_its_own, (2,), x, y, 16)
     found = only(report, "uninitialised")
     assert found.block[0] == 1 and "element 20 of an array of shape (32,)" in found.message
-    fresh = cp.empty(32, np.float32)
+    fresh = arrays.empty(32, np.float32)
     with virtualgpu.check() as report:  # what a launch has written is written
         launch(faults.each_to_its_own, (2,), y, fresh, 16)
         launch(faults.each_to_its_own, (2,), fresh, y, 16)
@@ -119,8 +123,8 @@ def test_a_tile_that_was_never_written(cp, faults, launch):
 
 
 @pytest.mark.parametrize("name", ["unchecked_gather", "unchecked_load"])
-def test_an_index_outside_that_the_kernel_does_not_check(cp, faults, launch, name):
-    x, y = cp.zeros(20, np.float32), cp.zeros(32, np.float32)
+def test_an_index_outside_that_the_kernel_does_not_check(arrays, faults, launch, name):
+    x, y = arrays.zeros(20, np.float32), arrays.zeros(32, np.float32)
     kernel = getattr(faults, name)
     with (
         virtualgpu.check() as report,
@@ -131,8 +135,8 @@ def test_an_index_outside_that_the_kernel_does_not_check(cp, faults, launch, nam
     assert found.line == line(kernel, "check_bounds=False")
 
 
-def test_an_assertion_names_line_and_block_and_prints_come_in_order(cp, faults, launch, capfd):
-    x = cp.asarray(np.arange(1, 33, dtype=np.float32))
+def test_an_assertion_names_line_and_block_and_prints_come_in_order(arrays, faults, launch, capfd):
+    x = arrays.asarray(np.arange(1, 33, dtype=np.float32))
     launch(faults.asserts, (2,), x, 16)
     x[20] = -1
     with pytest.raises(virtualgpu.TrapError, match="assertion failed: positive"):
@@ -141,17 +145,17 @@ def test_an_assertion_names_line_and_block_and_prints_come_in_order(cp, faults, 
     assert out == "block 0: 136\nblock 1: 392\n" + "block 0: 136\n"
 
 
-def test_blocks_that_wait_for_ever_are_stopped(cp, faults, launch, monkeypatch):
+def test_blocks_that_wait_for_ever_are_stopped(arrays, faults, launch, monkeypatch):
     monkeypatch.setenv("VIRTUALGPU_TIME_LIMIT", "0.2")
     with pytest.raises(virtualgpu.BudgetExceeded, match="probably never ends"):
-        launch(faults.waits_for_nobody, (2,), cp.zeros(1, np.int32))
+        launch(faults.waits_for_nobody, (2,), arrays.zeros(1, np.int32))
 
 
-def test_profile_counts_bytes_and_sectors_of_each_block(cp, launch):
+def test_profile_counts_bytes_and_sectors_of_each_block(arrays, launch):
     import tile_kernels
 
-    a = cp.ones((32, 32), np.float32)
-    c = cp.zeros((32, 32), np.float32)
+    a = arrays.ones((32, 32), np.float32)
+    c = arrays.zeros((32, 32), np.float32)
     with virtualgpu.profile() as profile:
         launch(tile_kernels.matmul, (2, 2), a, a, c, 16, 16, 16)
     launched = profile.launches[0]
@@ -167,29 +171,29 @@ def test_profile_counts_bytes_and_sectors_of_each_block(cp, launch):
     assert sum(launched.products.values()) == 8
 
 
-def test_profile_says_in_which_type_tiles_are_multiplied(cp, launch):
+def test_profile_says_in_which_type_tiles_are_multiplied(arrays, launch):
     import tile_kernels
 
-    a, c = cp.ones((32, 32), np.float16), cp.zeros((32, 32), np.float32)
+    a, c = arrays.ones((32, 32), np.float16), arrays.zeros((32, 32), np.float32)
     with virtualgpu.profile() as profile:
         launch(tile_kernels.matmul, (2, 2), a, a, c, 16, 16, 16)
     assert profile.launches[0].products == {"f16": 8}
     assert "8 products of tiles of f16" in str(profile)
 
 
-def test_profile_says_which_block_reaches_which_tile(cp, launch):
+def test_profile_says_which_block_reaches_which_tile(arrays, launch):
     import tile_kernels
 
-    a, b = cp.ones((24, 32), np.float32), cp.ones((32, 16), np.float32)
-    c = cp.zeros((24, 16), np.float32)
+    a, b = arrays.ones((24, 32), np.float32), arrays.ones((32, 16), np.float32)
+    c = arrays.zeros((24, 16), np.float32)
     with virtualgpu.profile() as profile:
         launch(tile_kernels.matmul, (2, 1), a, b, c, 16, 16, 16)
-        launch(tile_kernels.matmul, (2, 1), a, b, cp.zeros((24, 16), np.float32), 16, 16, 16)
+        launch(tile_kernels.matmul, (2, 1), a, b, arrays.zeros((24, 16), np.float32), 16, 16, 16)
     of_a, of_b, of_c = (
         [
             (one.kind, one.block, one.first)
             for one in profile.launches[0].tiles
-            if one.base == array.data.ptr
+            if one.base == arrays.address(array)
         ]
         for array in (a, b, c)
     )
@@ -209,21 +213,21 @@ def test_profile_says_which_block_reaches_which_tile(cp, launch):
     assert profile.launches[0] == profile.launches[1]
 
 
-def test_profile_names_so_many_tiles_and_counts_the_others(cp, launch, monkeypatch):
+def test_profile_names_so_many_tiles_and_counts_the_others(arrays, launch, monkeypatch):
     import tile_kernels
     from virtualgpu.tile import counts
 
     monkeypatch.setattr(counts, "MOST_TILES", 3)
-    x = cp.ones((16, 16), np.float32)
+    x = arrays.ones((16, 16), np.float32)
     with virtualgpu.profile() as profile:
-        launch(tile_kernels.transpose, (2, 2), x, cp.zeros_like(x), 8, 8)
+        launch(tile_kernels.transpose, (2, 2), x, arrays.zeros_like(x), 8, 8)
     assert (len(profile.launches[0].tiles), profile.launches[0].tiles_left_out) == (3, 5)
 
 
-def test_profile_tells_narrow_tiles_from_wide_ones(cp, launch):
+def test_profile_tells_narrow_tiles_from_wide_ones(arrays, launch):
     import tile_kernels
 
-    x, y = cp.ones((64, 64), np.float32), cp.zeros((64, 64), np.float32)
+    x, y = arrays.ones((64, 64), np.float32), arrays.zeros((64, 64), np.float32)
     with virtualgpu.profile() as profile:
         launch(tile_kernels.transpose, (1, 64), x, y, 64, 1)
         launch(tile_kernels.transpose, (8, 8), x, y, 8, 8)

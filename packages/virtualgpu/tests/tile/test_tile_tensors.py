@@ -25,7 +25,7 @@ def numbers(count: int) -> np.ndarray:
     return np.arange(count, dtype=np.float32)
 
 
-def test_a_launch_reads_and_writes_tensors_of_the_host(cp, k, launch):
+def test_a_launch_reads_and_writes_tensors_of_the_host(arrays, k, launch):
     a, b, c = numbers(100), numbers(100) * 3, np.full(100, -1, np.float32)
     allocated = devices.current().memory.allocated
     with virtualgpu.check() as report:
@@ -35,14 +35,16 @@ def test_a_launch_reads_and_writes_tensors_of_the_host(cp, k, launch):
     assert devices.current().memory.allocated == allocated, "the copies are gone"
 
 
-def test_views_of_one_storage_stay_views_of_one(cp, k, launch):
+def test_views_of_one_storage_stay_views_of_one(arrays, k, launch):
     """A kernel that reads one half and writes the other of the same storage, and CuPy's beside."""
     both = numbers(90)
-    launch(k.add, (3,), HostTensor(both, 0, 40), cp.ones(40, np.float32), HostTensor(both, 50), 16)
+    launch(
+        k.add, (3,), HostTensor(both, 0, 40), arrays.ones(40, np.float32), HostTensor(both, 50), 16
+    )
     assert np.array_equal(both, np.concatenate([numbers(50), numbers(40) + 1]))
 
 
-def test_a_launch_that_fails_leaves_the_tensors(cp, launch):
+def test_a_launch_that_fails_leaves_the_tensors(arrays, launch):
     import tile_faults
 
     x, allocated = numbers(32), devices.current().memory.allocated
@@ -53,7 +55,7 @@ def test_a_launch_that_fails_leaves_the_tensors(cp, launch):
 
 
 @pytest.mark.parametrize("several", [tuple, list])
-def test_tensors_in_an_argument_of_several_parts(cp, k, launch, several):
+def test_tensors_in_an_argument_of_several_parts(arrays, k, launch, several):
     x, y = numbers(32), np.zeros(32, np.float32)
     given = several([HostTensor(x), HostTensor(y)])
     launch(k.doubled, (2,), given, 16)
@@ -61,15 +63,15 @@ def test_tensors_in_an_argument_of_several_parts(cp, k, launch, several):
     assert isinstance(given[0], HostTensor), "what the caller has stays the caller's"
 
 
-def test_a_tensor_where_a_number_belongs_is_named_as_what_it_is(cp, k, launch):
+def test_a_tensor_where_a_number_belongs_is_named_as_what_it_is(arrays, k, launch):
     x = HostTensor(numbers(16))
     with pytest.raises(TypeError, match="of type 'Tensor' as a constant"):
         launch(k.add, (1,), x, x, x, x)
 
 
-def test_a_signature_is_made_from_tensors_of_the_host_as_from_the_devices(cp, k):
+def test_a_signature_is_made_from_tensors_of_the_host_as_from_the_devices(arrays, k):
     from tile_fuzz import bytecode
 
     host = [HostTensor(np.zeros(64, np.float32)) for _ in range(3)]
-    there = [cp.zeros(64, np.float32) for _ in range(3)]
+    there = [arrays.zeros(64, np.float32) for _ in range(3)]
     assert bytecode(k.add, *host, 16) == bytecode(k.add, *there, 16)

@@ -12,16 +12,18 @@ from packaging.utils import canonicalize_name
 WORKSPACE = Path("pyproject.toml")
 COURSE = Path("packages/gpucourse/pyproject.toml")
 VIRTUALGPU = Path("packages/virtualgpu/pyproject.toml")
-PACKAGES = (VIRTUALGPU.parent, COURSE.parent)
+STANDINS = Path("packages/gpustandins/pyproject.toml")
+#: What a learner installs, each after those that it needs.
+PACKAGES = (VIRTUALGPU.parent, STANDINS.parent, COURSE.parent)
 
 
 @dataclass(frozen=True, slots=True)
 class Projects:
-    """The requirements of both packages together.
+    """The requirements of the packages that a learner installs.
 
-    ``dependencies`` has what the course needs, with what its virtual GPU needs; ``extras`` those
-    of the course; ``groups`` what tests, linters and builds need. ``url`` is the repository's
-    address, ``python`` the versions that are supported.
+    ``dependencies`` has what the course needs, with what its virtual GPU and its stand-ins need;
+    ``extras`` those of the course; ``groups`` what tests, linters and builds need. ``url`` is the
+    repository's address, ``python`` the versions that are supported.
     """
 
     dependencies: list[str]
@@ -33,15 +35,18 @@ class Projects:
 
 def read_projects(root: Path) -> Projects:
     """Read the checkout at ``root``. Raises FileNotFoundError where it is none."""
-    course, virtualgpu = (_table(root / path)["project"] for path in (COURSE, VIRTUALGPU))
-    dependencies = list(virtualgpu["dependencies"])
-    for text in course["dependencies"]:
-        requirement = Requirement(text)
-        if canonicalize_name(requirement.name) != "virtualgpu":
-            dependencies.append(text)
-            continue
-        for extra in sorted(requirement.extras):
-            dependencies += virtualgpu["optional-dependencies"][extra]
+    projects = {path.name: _table(root / path / "pyproject.toml")["project"] for path in PACKAGES}
+    course = projects[COURSE.parent.name]
+    dependencies = []
+    for project in projects.values():
+        for text in project["dependencies"]:
+            requirement = Requirement(text)
+            ours = projects.get(canonicalize_name(requirement.name))
+            if ours is None:
+                dependencies.append(text)
+            else:
+                for extra in sorted(requirement.extras):
+                    dependencies += ours["optional-dependencies"][extra]
     groups = _table(root / WORKSPACE)["dependency-groups"]
     return Projects(
         dependencies,

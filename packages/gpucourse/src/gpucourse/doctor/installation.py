@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import sys
@@ -87,7 +88,10 @@ def checkout() -> Iterator[Finding]:
     stale = []
     if installed.version != gpucourse.__version__:
         stale.append(f"the version ({installed.version}, now {gpucourse.__version__})")
-    requirements = [*(installed.requires or []), *(importlib.metadata.requires("virtualgpu") or [])]
+    requirements = list(installed.requires or [])
+    for package in ("gpustandins", "virtualgpu"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            requirements += importlib.metadata.requires(package) or []
     if _specifiers(read_projects(root).dependencies) - _specifiers(requirements):
         stale.append("the list of what it needs")
     for folder in ("jupyter", "ipython"):

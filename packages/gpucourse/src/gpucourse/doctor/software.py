@@ -69,11 +69,15 @@ def python_and_system() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """Every requirement of the two packages against what is installed."""
+    """Every requirement of the three packages against what is installed."""
     from packaging.requirements import Requirement
 
     fine = []
-    for owner, needy in (("gpucourse", "the course"), ("virtualgpu", "the virtual GPU")):
+    for owner, needy in (
+        ("gpucourse", "the course"),
+        ("gpustandins", "a stand-in"),
+        ("virtualgpu", "the virtual GPU"),
+    ):
         try:
             texts = importlib.metadata.requires(owner) or []
         except importlib.metadata.PackageNotFoundError:
@@ -188,6 +192,7 @@ def _hiding_files() -> Iterator[tuple[str, str]]:
         "cudf",
         "pycuda",
         "gpucourse",
+        "gpustandins",
         "virtualgpu",
     }
     folders = [root, root / "lectures", *(root / "projects").glob("*/"), root / "solutions"]

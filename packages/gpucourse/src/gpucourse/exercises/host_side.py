@@ -209,7 +209,16 @@ class Left:
 
 
 #: Libraries that may take from the device for themselves.
-_LIBRARIES = ("cudf", "cupy", "cupyx", "pylibcudf", "numba", "numba_cuda", "virtualgpu")
+_LIBRARIES = (
+    "cudf",
+    "cupy",
+    "cupyx",
+    "pylibcudf",
+    "numba",
+    "numba_cuda",
+    "gpustandins",
+    "virtualgpu",
+)
 #: Methods of cuDF's tables and columns that write them out, as text or into a file.
 _WRITTEN = ("to_csv", "to_json", "to_dict", "to_parquet", "to_orc", "to_feather", "to_hdf")
 #: Methods of CuPy's arrays that give the host what it can read.

@@ -17,6 +17,7 @@ from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
+import gpustandins
 import virtualgpu
 from gpucourse.exercises.advice import advise
 from virtualgpu import sources
@@ -167,7 +168,8 @@ def _files_of_checks() -> Iterator[str | None]:
 @cache
 def _installed() -> tuple[str, ...]:
     """Folders of code that no learner wrote."""
-    ours = (os.path.dirname(os.path.dirname(path)) for path in (virtualgpu.__file__, __file__))
+    files = (virtualgpu.__file__, gpustandins.__file__, __file__)
+    ours = (os.path.dirname(os.path.dirname(path)) for path in files)
     paths = sysconfig.get_paths()
     libraries = (paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
     return tuple(os.path.join(folder, "") for folder in (*libraries, *ours))

@@ -30,7 +30,8 @@ import sys
 
 if "google.colab" in sys.modules:
     !test -d {place} || git clone --quiet --depth 1 {url} {place}
-    sys.path[:0] = ["{place}/packages/gpucourse/src", "{place}/packages/virtualgpu/src"]
+    for package in "virtualgpu", "gpustandins", "gpucourse":
+        sys.path.insert(0, f"{place}/packages/{{package}}/src")
     from gpucourse.notebook import colab
 
     colab.set_up()"""

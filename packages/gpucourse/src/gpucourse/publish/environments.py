@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpucourse.course.locks import course_lock
-from gpucourse.course.projects import COURSE, VIRTUALGPU, Projects, read_projects
+from gpucourse.course.projects import COURSE, STANDINS, VIRTUALGPU, Projects, read_projects
 from gpucourse.course.registry import load_course
 from gpucourse.publish import binder, hub, welcome
 
@@ -158,6 +158,8 @@ def readme_blocks(root: Path, project: Projects) -> dict[str, str]:
         "install": (
             "```sh\n"
             f'pip install "virtualgpu @ git+{url}#subdirectory={VIRTUALGPU.parent}"'
+            "  # not run in CI\n"
+            f'pip install "gpustandins @ git+{url}#subdirectory={STANDINS.parent}"'
             "  # not run in CI\n```"
         ),
         "linux": fenced(linux_commands(project)),

@@ -20,6 +20,7 @@ import nbformat
 from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
+import gpustandins
 import virtualgpu
 from gpucourse.course.checkout import PACKAGE
 from gpucourse.course.puzzles import puzzle_folder
@@ -151,7 +152,11 @@ def fingerprint(course: Course, source: Source) -> str:
     ]
     files += sorted(
         path
-        for package in (PACKAGE, Path(virtualgpu.__file__).parent)
+        for package in (
+            PACKAGE,
+            Path(gpustandins.__file__).parent,
+            Path(virtualgpu.__file__).parent,
+        )
         for path in package.rglob("*")
         if path.suffix in (".css", ".cuh", ".py", ".root")
         and not path.relative_to(package.parent).as_posix().startswith(_NOT_USED_BY_LESSONS)

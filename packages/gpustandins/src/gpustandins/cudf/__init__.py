@@ -6,7 +6,7 @@ of mixed types. Nulls are <NA> in every dtype. ``apply`` compiles with Numba for
 
 from __future__ import annotations
 
-from virtualgpu.standins import only_as
+from gpustandins import only_as
 
 only_as("cudf", __name__)
 

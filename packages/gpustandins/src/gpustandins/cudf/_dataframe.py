@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from virtualgpu.wording import many
+from virtualgpu.standins.interface import many
 
 from . import _udf
 from ._binary import give_operators

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from virtualgpu.wording import many
+from virtualgpu.standins.interface import many
 
 from ._columns import as_column
 from ._dataframe import DataFrame

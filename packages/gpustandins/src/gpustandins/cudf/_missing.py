@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from virtualgpu.standins.importing import as_import_error
+from gpustandins.importing import as_import_error
 
 
 class MissingError(NotImplementedError, AttributeError):

@@ -1,7 +1,7 @@
 """CuPy for machines without a GPU: arrays on the virtual GPU, computed with NumPy.
 
 ``import cupy`` finds this package while the virtual GPU is active and the machine has no GPU
-(:mod:`virtualgpu.standins`). It follows CuPy 14.2: what fails there fails here, with the same
+(:mod:`gpustandins`). It follows CuPy 14.2: what fails there fails here, with the same
 words. Array work is NumPy's; kernels (``RawKernel``, ``ElementwiseKernel``, ``fuse``, ...) go
 through NVRTC and run on the virtual GPU. ``virtualgpu.launches()`` lists the kernels that real
 CuPy would have launched. ``cupy.show_config()`` says what this is.
@@ -20,7 +20,7 @@ import sys as _sys
 
 import numpy as _numpy
 
-from virtualgpu.standins import only_as as _only_as
+from gpustandins import only_as as _only_as
 
 _only_as("cupy", __name__)
 

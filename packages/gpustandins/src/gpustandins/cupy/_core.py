@@ -15,7 +15,7 @@ import operator
 
 import numpy as np
 
-from virtualgpu.watch import queues
+from virtualgpu.standins.interface import queues
 
 from . import _launches
 from ._casting import cast

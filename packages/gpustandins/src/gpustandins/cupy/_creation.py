@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from virtualgpu import devices
+from virtualgpu.standins.interface import devices
 
 from . import _launches
 from ._core import (

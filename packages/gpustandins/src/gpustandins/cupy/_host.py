@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from virtualgpu.watch import queues
+from virtualgpu.standins.interface import queues
 
 from ._operators import named
 from .cuda.memory import stream_number

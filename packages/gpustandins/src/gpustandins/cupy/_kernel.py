@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from virtualgpu.cuda.kernel_arguments import Argument
-from virtualgpu.devices.per_device import PerDevice
+from virtualgpu.standins.interface import Argument, PerDevice
 
 from . import _core
 from ._creation import asarray

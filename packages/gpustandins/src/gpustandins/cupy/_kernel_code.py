@@ -11,8 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from virtualgpu.compilers.headers import THRUST_COMPLEX
-from virtualgpu.compilers.nvrtc import source_path
+from virtualgpu.standins.interface import THRUST_COMPLEX, source_path
 
 HALF = r"""#pragma once
 #include <cuda_fp16.h>

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from cuda.bindings import driver as binding
 
-from virtualgpu.compilers.nvrtc import CompilationError
-from virtualgpu.errors import (
+from virtualgpu.standins.interface import (
+    CompilationError,
     LaunchError,
     LinkError,
     MemoryAccessError,

@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.cuda.function import CudaFunction
-from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
-from virtualgpu.cuda.module import Module
-from virtualgpu.watch import queues
+from virtualgpu.standins.interface import (
+    Argument,
+    CudaFunction,
+    Module,
+    array_argument,
+    number_argument,
+    queues,
+)
 
 from . import _core, _launches
 from ._kernel_errors import as_cupy_does

@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from virtualgpu.compilers.headers import HOST_HEADERS
-from virtualgpu.cuda.module import Module
-from virtualgpu.devices.per_device import PerDevice
+from virtualgpu.standins.interface import HOST_HEADERS, Module, PerDevice
 
 from ._kernel_code import HEADERS
 from ._kernel_errors import as_cupy_does

@@ -6,8 +6,7 @@ import operator
 
 import numpy as np
 
-from virtualgpu.compilers.nvrtc import source_path
-from virtualgpu.cuda.kernel_arguments import Argument
+from virtualgpu.standins.interface import Argument, source_path
 
 from . import _core, _kernel
 from ._kernel_code import prelude, quoted, type_name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virtualgpu.standins.recorder import (
+from virtualgpu.standins.interface import (
     Launched,
     Launches,
     launches,

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from virtualgpu.watch import queues
+from virtualgpu.standins.interface import queues
 
 from . import _creation, _indexing, _launches, _package
 from ._core import from_host, ndarray, supported, wrote

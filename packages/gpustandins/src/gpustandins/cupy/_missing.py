@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virtualgpu.standins.importing import as_import_error
+from gpustandins.importing import as_import_error
 
 
 class Missing(NotImplementedError, AttributeError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from virtualgpu import devices
+from virtualgpu.standins.interface import devices
 
 from ._core import from_host, ndarray, supported, view, view_of
 from .cuda.memory import MemoryPointer, UnownedMemory

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from virtualgpu.standins import only_as as _only_as
-from virtualgpu.watch.host_arrays import watched as _watched
+from gpustandins import only_as as _only_as
+from virtualgpu.standins.interface import watched as _watched
 
 _only_as("cupyx", __name__)
 

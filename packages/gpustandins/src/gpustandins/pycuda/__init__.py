@@ -8,7 +8,7 @@ where PyCUDA calls nvcc; kernels are the virtual GPU's, so that ``virtualgpu.che
 
 from __future__ import annotations
 
-from virtualgpu.standins import only_as
+from gpustandins import only_as
 
 only_as("pycuda", __name__)
 

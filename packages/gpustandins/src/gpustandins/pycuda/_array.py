@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.devices import current_shared
-from virtualgpu.memory.plain_dtypes import demand_plain
+from virtualgpu.standins.interface import current_shared, demand_plain
 
 from . import _memory
 from ._errors import LogicError
@@ -38,9 +37,9 @@ def splay(n: int, dev=None) -> tuple[tuple[int, int], tuple[int, int, int]]:
 
 
 def _multiprocessors() -> int:
-    from virtualgpu.launch.limits import MULTIPROCESSORS
+    from virtualgpu.standins.interface import limits
 
-    return MULTIPROCESSORS
+    return limits.MULTIPROCESSORS
 
 
 class ArrayFlags:

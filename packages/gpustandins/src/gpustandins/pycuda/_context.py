@@ -11,8 +11,8 @@ import warnings
 
 from cuda.bindings import driver as binding
 
-from virtualgpu import devices as machines
-from virtualgpu.cuda.driver_api import API, DriverFailure
+from virtualgpu.standins.interface import API, DriverFailure
+from virtualgpu.standins.interface import devices as machines
 
 from ._errors import LogicError
 from ._missing import Absent

@@ -11,16 +11,16 @@ import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from virtualgpu.compilers.nvrtc import CompilationError
-from virtualgpu.errors import (
-    LaunchError as ImpossibleLaunch,
-)
-from virtualgpu.errors import (
+from virtualgpu.standins.interface import (
+    CompilationError,
     LinkError,
     MemoryAccessError,
     MisalignedAddressError,
     OutOfMemory,
     VirtualGPUError,
+)
+from virtualgpu.standins.interface import (
+    LaunchError as ImpossibleLaunch,
 )
 
 

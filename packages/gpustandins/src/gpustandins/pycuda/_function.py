@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver as binding
 
-from virtualgpu.cuda import module
-from virtualgpu.cuda.function import CudaFunction
-from virtualgpu.cuda.kernel_arguments import Argument, array_argument, number_argument
-from virtualgpu.memory.plain_dtypes import demand_plain
-from virtualgpu.watch import queues
-from virtualgpu.wording import many
+from virtualgpu.standins.interface import (
+    Argument,
+    CudaFunction,
+    array_argument,
+    demand_plain,
+    many,
+    number_argument,
+    queues,
+)
+from virtualgpu.standins.interface import Module as CudaModule
 
 from ._context import Context, Event, need_context, number
 from ._errors import LogicError, call
@@ -96,7 +100,7 @@ class InOut(In, Out):
 class Module:
     """Loaded PTX; :class:`pycuda.compiler.SourceModule` makes it from CUDA C++."""
 
-    def __init__(self, module: module.Module):
+    def __init__(self, module: CudaModule):
         self._module = module
 
     def get_function(self, name: str) -> Function:
@@ -386,7 +390,7 @@ def module_from_buffer(buffer: bytes, options=(), message_handler=None) -> Modul
             "PTX and CUDA C++ (pycuda.compiler.SourceModule)"
         )
     with call("cuModuleLoadDataEx"):
-        return Module(module.Module.from_ptx(text.decode()))
+        return Module(CudaModule.from_ptx(text.decode()))
 
 
 def module_from_file(filename: str) -> Module:

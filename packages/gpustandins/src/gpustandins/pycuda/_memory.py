@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu import devices as machines
-from virtualgpu.devices import current_shared
-from virtualgpu.memory.plain_dtypes import demand_plain
-from virtualgpu.watch import queues
-from virtualgpu.watch.host_arrays import watched
+from virtualgpu.standins.interface import current_shared, demand_plain, queues, watched
+from virtualgpu.standins.interface import devices as machines
 
 from ._context import need_context, number
 from ._errors import LogicError, call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from virtualgpu.standins.importing import as_import_error
+from gpustandins.importing import as_import_error
 
 
 class Missing(NotImplementedError, AttributeError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from virtualgpu.wording import many
+from virtualgpu.standins.interface import many
 
 from .tools import get_or_register_dtype
 

@@ -6,9 +6,13 @@ import os
 import warnings
 from collections.abc import Sequence
 
-from virtualgpu.compilers.headers import HOST_HEADERS, THRUST_COMPLEX
-from virtualgpu.compilers.nvrtc import CompilationError, source_path
-from virtualgpu.cuda import module
+from virtualgpu.standins.interface import (
+    HOST_HEADERS,
+    THRUST_COMPLEX,
+    CompilationError,
+    source_path,
+)
+from virtualgpu.standins.interface import Module as CudaModule
 
 from ._context import need_context
 from ._errors import CompileError, call
@@ -159,7 +163,7 @@ class SourceModule:
         return self.module.get_function(name)
 
 
-def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> module.Module:
+def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> CudaModule:
     if not no_extern_c:
         # Messages count the lines of the source itself.
         source = f'extern "C" {{\n#line 1 "{source_path(source, NAME)}"\n{source}\n}}\n'
@@ -169,7 +173,7 @@ def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> mod
     flags += [*(f"-I{folder}" for folder in include_dirs), "--pre-include=pycuda-types.h"]
     try:
         with call("cuModuleLoadDataEx"):
-            return module.Module.from_cuda(source, options=flags, name=NAME, headers=HEADERS)
+            return CudaModule.from_cuda(source, options=flags, name=NAME, headers=HEADERS)
     except CompilationError as error:
         raise CompileError(str(error), ["nvrtc", *flags, NAME], "", error.log) from None
 

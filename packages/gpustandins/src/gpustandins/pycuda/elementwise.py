@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.compilers.nvrtc import source_path
-from virtualgpu.wording import many
+from virtualgpu.standins.interface import many, source_path
 
 from ._array import splay
 from .compiler import SourceModule

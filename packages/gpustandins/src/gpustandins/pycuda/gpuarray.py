@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 
-from virtualgpu.wording import many
+from virtualgpu.standins.interface import many
 
 from . import _memory
 from ._array import ArrayFlags, GPUArray, scalar_array, splay

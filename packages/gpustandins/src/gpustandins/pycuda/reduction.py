@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from virtualgpu.compilers.nvrtc import source_path
-from virtualgpu.wording import many
+from virtualgpu.standins.interface import many, source_path
 
 from .compiler import SourceModule
 from .elementwise import _includes, parse_arguments

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.launch import limits as machine
+from virtualgpu.standins.interface import limits as machine
 
 from ._context import Context, Device, _stack
 from ._memory import DeviceAllocation, pagelocked_empty

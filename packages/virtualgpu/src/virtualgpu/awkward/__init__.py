@@ -1,1 +1,1 @@
-"""Awkward Arrays in kernels and on the CUDA backend: what Awkward itself does not do yet."""
+"""Awkward Arrays in Numba kernels: what Awkward itself does not do yet."""

@@ -15,6 +15,7 @@ from virtualgpu import sources
 from virtualgpu.findings import Finding, Report
 from virtualgpu.pytest_plugin.accepting import Acceptance
 from virtualgpu.pytest_plugin.options import Settings, known_options
+from virtualgpu.standins.finder import folder
 from virtualgpu.wording import many
 
 _NUMBER = re.compile(r"\d[\d,]*")
@@ -63,13 +64,13 @@ class Summary:
             checked += ", streams too"
         seeds = ", ".join(map(str, self._chosen.seeds))
         order = f", threads in random order {seeds}" if seeds else ""
-        standins = (
-            ""
-            if self._chosen.standins is None
-            else (
-                f"; stand-ins: {', '.join(self._chosen.standins) or 'none'} (virtual_gpu_standins)"
+        standins = ""
+        if self._chosen.standins is not None:
+            missing = [name for name in self._chosen.standins if folder(name) is None]
+            standins = f"; stand-ins: {', '.join(self._chosen.standins) or 'none'}" + (
+                f", of which {', '.join(missing)} not installed" if missing else ""
             )
-        )
+            standins += " (virtual_gpu_standins)"
         how = (
             f"kernels run on the CPU, {checked}{order}; a launch may use "
             f"{self._chosen.time_limit:g} s{standins}"

@@ -1,35 +1,52 @@
-"""Whether ``import cupy`` finds CuPy or its stand-in.
+"""Finder that has ``import cupy`` find CuPy's stand-in, and not CuPy, where there is no GPU.
 
-:func:`install` puts a finder first on ``sys.meta_path`` and sets aside what is imported already
-(real CuPy imports without a driver, and fails when it is used); :func:`remove` undoes both, so
-that ``sys.modules`` is as if the stand-ins had never been. They come back as the same modules at
-the next :func:`install`: arrays made before keep their class.
+:func:`install` puts it first on ``sys.meta_path`` and sets aside what is imported already (real
+CuPy imports without a driver, and fails when it is used); :func:`remove` undoes both, so that
+``sys.modules`` is as if the stand-ins had never been. They come back as the same modules at the
+next :func:`install`: arrays made before keep their class.
 
-Nothing happens where there is a GPU: then the real packages work, or their absence is told by
-Python itself.
+The stand-ins lie in other distributions, which name them by entry points (:data:`GROUP`). Where
+none does, ``import cupy`` raises ModuleNotFoundError with the line that installs it.
+
+Nothing happens where there is a GPU: then the real packages work, or Python itself says that they
+are missing.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 
-FOLDER = Path(__file__).parent
+from virtualgpu.after_import import after_import, forget
 
-#: The packages that have a stand-in.
+#: The packages that may have a stand-in.
 NAMES = ("cudf", "cupy", "cupyx", "pycuda")
-
+#: Entry points: a package's name, and the package that answers to it.
+GROUP = "virtualgpu.standins"
+#: Entry points: a module of another library, and the function that fits it to the stand-ins. It is
+#: called with the module after its import, and returns the function that undoes it.
+FITTED = "virtualgpu.standins.fitted"
 
 #: A stand-in that another one is imported by.
 TOGETHER = {"cupy": ("cupyx",), "cupyx": ("cupy",), "cudf": ("cupy", "cupyx"), "pycuda": ()}
+#: What each is called, and the extra of virtualgpu that installs its stand-in.
+_ORIGINALS = {
+    "cudf": ("cuDF", "cudf"),
+    "cupy": ("CuPy", "cupy"),
+    "cupyx": ("CuPy", "cupy"),
+    "pycuda": ("PyCUDA", "pycuda"),
+}
 
 
 def chosen(names: Iterable[str]) -> list[str]:
-    """The packages ``names`` and those that come with them. Raises ValueError for another name."""
+    """Return ``names`` and the packages that come with them. Raises ValueError for another name."""
     names = list(names)
     for name in names:
         if name not in NAMES:
@@ -37,18 +54,40 @@ def chosen(names: Iterable[str]) -> list[str]:
     return sorted({*names, *(other for name in names for other in TOGETHER[name])})
 
 
+def folder(name: str) -> Path | None:
+    """Return the folder of the stand-in for ``name``; None where none is installed."""
+    for point in entry_points(group=GROUP, name=name):
+        if (spec := importlib.util.find_spec(point.value)) and spec.submodule_search_locations:
+            return Path(spec.submodule_search_locations[0])
+    return None
+
+
 class StandInFinder(MetaPathFinder):
-    """Finds the stand-ins of ``names`` in this folder, and their modules nowhere else."""
+    """Finds the stand-ins of ``names``, and their modules nowhere but in their folders."""
 
     names: Collection[str] = NAMES
+
+    def __init__(self) -> None:
+        self._folders: dict[str, Path] = {}
 
     def find_spec(self, name, path=None, target=None) -> ModuleSpec | None:
         package, _, rest = name.partition(".")
         if package not in self.names:
             return None
         if not rest:
-            return PathFinder.find_spec(name, [str(FOLDER)])
-        if not any(_is_ours(entry) for entry in path or ()):
+            where = folder(package)
+            if where is not None:
+                self._folders[package] = where
+                return PathFinder.find_spec(name, [str(where.parent)])
+            if _is_asked_by_an_import():
+                original, extra = _ORIGINALS[package]
+                raise ModuleNotFoundError(
+                    f"{original} needs a GPU, which this machine does not have, and its stand-in "
+                    f'is not installed: pip install "virtualgpu[{extra}]"',
+                    name=package,
+                )
+            return None
+        if not any(self._is_ours(package, entry) for entry in path or ()):
             return None
         spec = PathFinder.find_spec(name, path)
         if spec is None:
@@ -59,14 +98,32 @@ class StandInFinder(MetaPathFinder):
             )
         return spec
 
+    def _is_ours(self, package: str, entry: str) -> bool:
+        where = self._folders.get(package)
+        return where is not None and Path(entry).is_relative_to(where)
+
+
+def _is_asked_by_an_import() -> bool:
+    """Return False for ``importlib.util.find_spec``, which asks if a package is installed."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib.util":
+            return False
+        if frame.f_code.co_name == "_find_and_load":  # of importlib._bootstrap
+            return True
+        frame = frame.f_back
+    return False
+
 
 _finder = StandInFinder()
 _set_aside: dict[str, ModuleType] = {}  # modules of the real packages
 _ours: dict[str, ModuleType] = {}  # modules of the stand-ins, while they are switched off
+_awaited: list[str] = []  # modules of other libraries, to be fitted to the stand-ins
+_undo: list[Callable[[], object]] = []
 
 
 def is_installed() -> bool:
-    """Whether the stand-ins can be imported now."""
+    """Return True while the stand-ins answer."""
     return _finder in sys.meta_path
 
 
@@ -81,16 +138,27 @@ def install(names: Collection[str] | None = None) -> list[str]:
     if is_installed():
         return []
     _finder.names = NAMES if names is None else chosen(names)
-    _set_aside.update(_take_modules())
+    _set_aside.update(_take_modules(folder))
     sys.modules.update(_ours)
     _ours.clear()
     sys.meta_path.insert(0, _finder)
+    for point in entry_points(group=FITTED):
+        _awaited.append(point.name)
+        after_import(point.name, functools.partial(_fit, point))
     return sorted({name.partition(".")[0] for name in _set_aside})
+
+
+def _fit(point: EntryPoint, module: ModuleType) -> None:
+    _undo.append(point.load()(module))
 
 
 def remove() -> None:
     """Undo :func:`install`: the finder is gone and ``sys.modules`` is as it was."""
     if is_installed():
+        while _awaited:
+            forget(_awaited.pop())
+        while _undo:
+            _undo.pop()()
         sys.meta_path.remove(_finder)
         _ours.update(_take_modules())
         sys.modules.update(_set_aside)
@@ -98,15 +166,13 @@ def remove() -> None:
 
 
 def replaced(module: ModuleType) -> bool:
-    """Whether ``module`` is one of a real package whose stand-in answers now."""
+    """Return True for a module of a real package whose stand-in answers now."""
     return any(module is other for other in _set_aside.values())
 
 
-def _take_modules() -> dict[str, ModuleType]:
-    """Remove the packages and all their modules from ``sys.modules``; they are returned."""
-    names = [name for name in sys.modules if name.partition(".")[0] in _finder.names]
+def _take_modules(of: Callable[[str], object] = lambda package: True) -> dict[str, ModuleType]:
+    """Take the packages that ``of`` is true for, with all their modules, from ``sys.modules``."""
+    packages = {name.partition(".")[0] for name in sys.modules} & set(_finder.names)
+    taken = {package for package in packages if of(package)}
+    names = [name for name in sys.modules if name.partition(".")[0] in taken]
     return {name: sys.modules.pop(name) for name in names}
-
-
-def _is_ours(folder: str) -> bool:
-    return Path(folder).is_relative_to(FOLDER)

@@ -9,6 +9,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import gpustandins
 import virtualgpu
 from gpucourse.course.checkout import PACKAGE, REGISTRY, own_checkout
 from gpucourse.course.registry import CHECKS, PREDICTIONS
@@ -28,8 +29,12 @@ LIBRARIES = (
     "hist",
     "matplotlib",
 )
-#: The folders of our two packages.
-PACKAGES = (PACKAGE, Path(virtualgpu.__file__).resolve().parent)
+#: The folders of our packages.
+PACKAGES = (
+    PACKAGE,
+    Path(gpustandins.__file__).resolve().parent,
+    Path(virtualgpu.__file__).resolve().parent,
+)
 # A distribution may keep the libraries in /usr and link to them, or have both.
 SYSTEM = (
     "/usr",

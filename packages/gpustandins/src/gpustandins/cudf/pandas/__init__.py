@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 
-from virtualgpu.standins import only_as
+from gpustandins import only_as
 
 only_as("cudf.pandas", __name__)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from virtualgpu import devices
-from virtualgpu.devices import SharedDevice, current_shared
+from virtualgpu.standins.interface import SharedDevice, current_shared, devices
 
 #: A handle for a stream or an event: a number with nothing behind it.
 new_handle = itertools.count(0x5000).__next__

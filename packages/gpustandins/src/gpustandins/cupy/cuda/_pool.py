@@ -15,7 +15,7 @@ import sys
 import threading
 from collections import deque
 
-from virtualgpu.errors import OutOfMemory
+from virtualgpu.standins.interface import OutOfMemory
 
 from ._machine import machine
 from .memory import BaseMemory, Memory, MemoryPointer, OutOfMemoryError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from virtualgpu import devices
+from virtualgpu.standins.interface import devices
 
 from . import runtime
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from virtualgpu.cuda.module import Module as _Module
+from virtualgpu.standins.interface import Module as _Module
 
 from .._kernel_errors import as_cupy_does
 

@@ -13,8 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from virtualgpu import devices
-from virtualgpu.watch import queues
+from virtualgpu.standins.interface import devices, queues
 
 from ._machine import machine
 from ._machine import owner as machine_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from virtualgpu.watch import queues
+from virtualgpu.standins.interface import queues
 
 _UNIT = 512  # bytes; sizes of the pool are multiples
 

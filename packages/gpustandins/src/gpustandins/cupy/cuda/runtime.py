@@ -13,10 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 from cuda.bindings import driver as _driver
 
-from virtualgpu import devices
-from virtualgpu.cuda.driver_api import API, ATTRIBUTES
-from virtualgpu.errors import OutOfMemory
-from virtualgpu.watch import queues
+from virtualgpu.standins.interface import API, ATTRIBUTES, OutOfMemory, devices, queues
 
 from ._machine import machine, new_handle
 from ._machine import owner as _owner

@@ -6,8 +6,7 @@ import threading
 import time
 import warnings
 
-from virtualgpu import devices
-from virtualgpu.watch import queues
+from virtualgpu.standins.interface import devices, queues
 
 from ._machine import new_handle
 from .runtime import CUDARuntimeError

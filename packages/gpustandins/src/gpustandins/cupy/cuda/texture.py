@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from virtualgpu.devices.virtual import VirtualDevice
-from virtualgpu.errors import VirtualGPUError
-from virtualgpu.memory.textures import MODES, Sampler, Texels
+from virtualgpu.standins.interface import MODES, Sampler, Texels, VirtualDevice, VirtualGPUError
 
 from . import runtime
 from ._machine import machine

@@ -8,8 +8,8 @@ import pytest
 
 import virtualgpu
 from awkward_events import MUONS, NESTED, dimuon_masses
+from gpustandins import awkward_backend as backend
 from virtualgpu import activation
-from virtualgpu.awkward import backend
 
 
 def test_to_backend_and_back(events: ak.Array):
@@ -193,9 +193,12 @@ def test_columns_of_cudf_are_out_of_reach(call, events: ak.Array):
 
 
 def test_nothing_is_routed_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch):
+    activation.deactivate()
     routed = []
     monkeypatch.setattr(activation, "gpu_is_present", lambda: True)
-    monkeypatch.setattr(backend, "route_to_cpu_kernels", lambda: routed.append(1))
+    monkeypatch.setattr(backend, "use_cpu_kernels", lambda module: routed.append(1) or list)
     activation.activate(force=True)
-    activation.use_standins()
     assert not routed
+    monkeypatch.setattr(activation, "gpu_is_present", lambda: False)
+    activation.use_standins()
+    assert routed

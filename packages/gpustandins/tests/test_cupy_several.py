@@ -1,0 +1,35 @@
+"""CuPy's stand-in on several virtual GPUs in one process."""
+
+from __future__ import annotations
+
+import pytest
+
+import virtualgpu
+
+
+def test_cupy_s_devices(four_devices):
+    import cupy as cp
+
+    assert cp.cuda.runtime.getDeviceCount() == 4
+    with cp.cuda.Device(2) as second:
+        x = cp.arange(6, dtype=cp.float32)
+        kernel = cp.RawKernel(
+            'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }', "twice"
+        )
+        kernel((1,), (6,), (x,))
+        assert cp.cuda.get_device_id() == 2
+        stream = cp.cuda.Stream()
+    assert (x.device, x.device.id, stream.device_id) == (second, 2, 2)
+    assert cp.cuda.get_device_id() == 0
+    cp.arange(6, dtype=cp.float32) + 1  # from now on such a sum goes a shorter way
+    with pytest.raises(ValueError, match=r"resides \(2\) is different from the current device"):
+        x + 1
+    with pytest.raises(virtualgpu.VirtualGPUError, match="on device 2, and this is device 0"):
+        kernel((1,), (6,), (x,))
+    here = cp.asarray(x)
+    assert here.device.id == 0
+    assert (here + 1).get().tolist() == [1, 3, 5, 7, 9, 11]
+    cp.cuda.runtime.memcpyPeer(here.data.ptr, 0, x.data.ptr + 12, 2, 12)
+    assert here.get().tolist() == [6, 8, 10, 6, 8, 10]
+    with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match="invalid device ordinal"):
+        cp.cuda.Device(4).use()
