@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +20,7 @@ from cuda.bindings import driver as binding
 
 from virtualgpu import errors
 from virtualgpu.cuda.driver_api import API, DriverFailure
+from virtualgpu.driver import interrupts
 
 Result = binding.CUresult
 
@@ -56,6 +56,8 @@ _CODES = (
     (NotImplementedError, Result.CUDA_ERROR_NOT_SUPPORTED),
     (errors.VirtualGPUError, Result.CUDA_ERROR_INVALID_VALUE),
 )
+
+_OWN = (DriverFailure, errors.VirtualGPUError, NotImplementedError)
 
 _functions: dict[str, tuple[Callable, list[str]]] = {}
 _pointers: dict[str, Any] = {}  # C's pointers to them, made when first asked for
@@ -145,21 +147,32 @@ def _for_c(name: str, function: Callable, kinds: list[str]) -> Any:
     outs = [(at, _TYPES[kind[1]]) for at, kind in enumerate(kinds) if kind[0] == ">"]
     given = [at for at, kind in enumerate(kinds) if kind[0] != ">"]
 
+    def run(arguments: tuple[Any, ...]) -> int:
+        if not (is_on or any(word in name for word in _ALWAYS)):
+            return int(Result.CUDA_ERROR_NO_DEVICE)
+        made = function(*[arguments[at] for at in given])
+        results = made if len(outs) > 1 else (made,)[: len(outs)]
+        for (at, kind), value in zip(outs, results, strict=True):
+            if arguments[at]:
+                kind.from_address(arguments[at]).value = (  # type: ignore[attr-defined]
+                    value if kind is ctypes.c_float else int(value)
+                )
+        return 0
+
     def call(*arguments: Any) -> int:
         try:
-            if not (is_on or any(word in name for word in _ALWAYS)):
-                return int(Result.CUDA_ERROR_NO_DEVICE)
-            made = function(*[arguments[at] for at in given])
-            results = made if len(outs) > 1 else (made,)[: len(outs)]
-            for (at, kind), value in zip(outs, results, strict=True):
-                if arguments[at]:
-                    kind.from_address(arguments[at]).value = (  # type: ignore[attr-defined]
-                        value if kind is ctypes.c_float else int(value)
-                    )
-            return 0
+            return run(arguments)
         except BaseException as error:  # nothing may leave by way of C
-            return _failed(name, error)
+            try:
+                if isinstance(error, _OWN) or not interrupts.keep(error):
+                    return _failed(name, error)
+                # A launch has ended; anything else takes microseconds, and C code may rely on it.
+                return 0 if "Launch" in name else call(*arguments)
+            except BaseException as second:  # a signal came just then
+                interrupts.keep(second)
+                return _failed(name, error)
 
+    interrupts.called_by_c.add(call.__code__)
     types = [ctypes.c_size_t if kind[0] == ">" else _TYPES[kind] for kind in kinds]
     return ctypes.CFUNCTYPE(ctypes.c_int, *types)(call)
 
@@ -167,9 +180,6 @@ def _for_c(name: str, function: Callable, kinds: list[str]) -> Any:
 def _failed(name: str, error: BaseException) -> int:
     if isinstance(error, DriverFailure):
         code, words = error.code, error.words
-    elif isinstance(error, KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)  # once more, when Python runs again
-        code, words = Result.CUDA_ERROR_LAUNCH_FAILED, "interrupted"
     else:
         code = next(
             (code for kind, code in _CODES if isinstance(error, kind)),

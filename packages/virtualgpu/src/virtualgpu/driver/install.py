@@ -12,6 +12,7 @@ from virtualgpu.driver import (  # noqa: F401  (they fill the table)
     cuda_core,
     cutile,
     entries,
+    interrupts,
     kernels,
     library,
     linking,
@@ -36,7 +37,8 @@ def install() -> bool:
     if not _loaded:
         try:
             functions = {name: entries.address(name) for name in entries.names()}
-            _loaded.extend(library.Library(name, functions) for name in NAMES)
+            calls = interrupts.calls()
+            _loaded.extend(library.Library(name, functions, calls) for name in NAMES)
         except (OSError, MemoryError):
             return False  # a sandbox that loads no code from memory; Numba works without
         entries.exported.update((name, _loaded[0].address(name)) for name in functions)

@@ -1,5 +1,8 @@
 """A shared library made in memory, whose functions jump to addresses that are given.
 
+Before they do, Python's signal handlers run, so that what one raises is kept and does not end in
+the function that C has called (:mod:`virtualgpu.driver.interrupts`).
+
 The system's loader knows a library by its name (``DT_SONAME``): once this one is loaded, what
 opens ``libcuda.so.1`` in this process is given it. Nothing is compiled and nothing is written to
 disk. System V ABI, "Object Files" and "Dynamic Linking"; x86-64 Linux only.
@@ -13,16 +16,66 @@ import platform
 import re
 import struct
 import sys
+from collections.abc import Sequence
 
 _PAGE = 4096
 _DYNAMIC = 16  # entries of the dynamic table, zeros at its end
-_STUB = 8  # bytes of code for each function
+_STUB = 16  # bytes of code for each function
 # Functions of every library, in place of its own once Python ends: what they do, in machine code.
 _ENDED = {
     "virtualgpu_ended": b"\xb8\x04\x00\x00\x00\xc3",  # mov eax, 4; ret
     "virtualgpu_freed": b"\x31\xc0\xc3",  # xor eax, eax; ret
     "virtualgpu_none": b"\x31\xc0\x48\x89\x07\xc3",
 }  # …; mov [rdi], rax; ret
+# Machine code in hexadecimal; @name is the distance to a place.
+# Each function is `lea r11, [its address's place]; jmp before`.
+_STUB_CODE = "4c8d1d @address e9 @before"
+# Save the arguments and call `signals`. Jump to the address; where an error of Python's was set,
+# call it (with the arguments in registers) and set the error again: no Python runs under one, and
+# C code that has failed cleans up by the driver.
+_BEFORE = """
+57 56 52 51 4150 4151 4153 4883ec20
+4889e7 e8 @signals 85c0 7511
+4883c420 415b 4159 4158 59 5a 5e 5f 41ff23
+4c8b5c2420 4c8b4c2428 4c8b442430 488b4c2438 488b542440 488b742448 488b7c2450 41ff13 89442418
+ff15 @PyGILState_Ensure 89442420
+488b3c24 488b742408 488b542410 ff15 @PyErr_Restore
+8b7c2420 ff15 @PyGILState_Release
+8b442418 4883c458 c3
+"""
+# int signals(PyObject *error[3]) {
+#   if (!PyGILState_Ensure) return 0;  // no Python, or it has ended
+#   int lock = PyGILState_Ensure(), was_set = 0;
+#   if (PyErr_Occurred()) { PyErr_Fetch(error...); was_set = 1; }
+#   else if (PyErr_CheckSignals()) {
+#     PyErr_Fetch(error...); PyErr_NormalizeException(error...); fetched(*error...);
+#   }
+#   PyGILState_Release(lock); return was_set;
+# }
+_SIGNALS = """
+488b05 @PyGILState_Ensure 4885c0 7503 31c0 c3
+53 4154 4883ec08 4989fc ffd0 89c3
+ff15 @PyErr_Occurred 4885c0 7549
+ff15 @PyErr_CheckSignals 85c0 743a
+4c89e7 498d742408 498d542410 ff15 @PyErr_Fetch
+4c89e7 498d742408 498d542410 ff15 @PyErr_NormalizeException
+498b3c24 498b742408 498b542410 ff15 @fetched
+4531e4 eb19
+4c89e7 498d742408 498d542410 ff15 @PyErr_Fetch 41bc01000000
+89df ff15 @PyGILState_Release
+4489e0 4883c408 415c 5b c3
+"""
+#: The functions of Python that the code above calls, and the last, which keeps what is fetched.
+CALLS = (
+    "PyGILState_Ensure",
+    "PyErr_Occurred",
+    "PyErr_CheckSignals",
+    "PyErr_Fetch",
+    "PyErr_NormalizeException",
+    "PyErr_Restore",
+    "PyGILState_Release",
+    "fetched",
+)
 _FREES = re.compile("Destroy|Free|Release|Unload|CtxSetCurrent")
 _GIVES_NONE = re.compile("CtxGetCurrent")
 
@@ -38,12 +91,17 @@ class Library:
     """A loaded library that exports ``functions``: name → address to jump to.
 
     It stays loaded for the rest of the process. Raises OSError where the system does not load it.
+
+    Parameters
+    ----------
+    calls : sequence of int, optional
+        The addresses of :data:`CALLS`, for signals; without, none are looked for.
     """
 
-    def __init__(self, name: str, functions: dict[str, int]):
+    def __init__(self, name: str, functions: dict[str, int], calls: Sequence[int] = ()):
         # Not closed: a next one with its number would be taken for this one, by its path.
         file = os.memfd_create(name)
-        os.write(file, image(name, functions | dict.fromkeys(_ENDED, 0)))
+        os.write(file, image(name, functions | dict.fromkeys(_ENDED, 0), calls))
         self._loaded = ctypes.CDLL(f"/proc/self/fd/{file}", mode=ctypes.RTLD_GLOBAL)
         self._names = list(functions)
 
@@ -58,16 +116,19 @@ class Library:
         CUDA_SUCCESS, and so does asking for the current context, which is none, and changing it.
         """
         first, count = self.address(self._names[0]), len(self._names)
-        distance = ctypes.c_int32.from_address(first + 2).value
-        table = (ctypes.c_uint64 * count).from_address(first + 6 + distance)
+        distance = ctypes.c_int32.from_address(first + 3).value
+        start = first + 7 + distance
+        table = (ctypes.c_uint64 * count).from_address(start)
         ended, freed, none = map(self.address, _ENDED)
         table[:] = [
             none if _GIVES_NONE.search(name) else freed if _FREES.search(name) else ended
             for name in self._names
         ]
+        calls = (ctypes.c_uint64 * len(CALLS)).from_address(start + 8 * (count + len(_ENDED)))
+        calls[:] = [0] * len(CALLS)
 
 
-def image(name: str, functions: dict[str, int]) -> bytes:
+def image(name: str, functions: dict[str, int], calls: Sequence[int] = ()) -> bytes:
     """Return the library's bytes (ELF64): symbols and code in one segment, addresses in another."""
     strings, named = bytearray(b"\0" + name.encode() + b"\0"), []
     for function in functions:
@@ -81,18 +142,23 @@ def image(name: str, functions: dict[str, int]) -> bytes:
     chain = [*range(2, count), 0] if functions else []
     hashed = struct.pack(f"<{count + 3}I", 1, count, 1 if functions else 0, 0, *chain)
     at_code = _up(at_hash + len(hashed), 16)
-    end_code = at_code + _STUB * len(named)
+    at_before = at_code + _STUB * len(named)
+    at_signals = at_before + _length(_BEFORE)
+    end_code = at_signals + _length(_SIGNALS)
     at_dynamic = _up(end_code, _PAGE)
     at_table = at_dynamic + 8 * _DYNAMIC
-    end = at_table + 8 * len(named)
+    at_calls = at_table + 8 * len(named)
+    end = at_calls + 8 * len(CALLS)
 
-    code = b"".join(
-        (
-            _ENDED.get(function)  # or jmp *[rip + distance]
-            or b"\xff\x25" + struct.pack("<i", at_table + 8 * k - (at_code + _STUB * k + 6))
-        ).ljust(_STUB, b"\xcc")
+    places = {call: at_calls + 8 * k for k, call in enumerate(CALLS)}
+    places |= {"before": at_before, "signals": at_signals}
+    stubs = (
+        _ENDED.get(function)
+        or _machine_code(_STUB_CODE, at_code + _STUB * k, places | {"address": at_table + 8 * k})
         for k, function in enumerate(functions)
     )
+    code = b"".join(stub.ljust(_STUB, b"\xcc") for stub in stubs)
+    code += _machine_code(_BEFORE, at_before, places) + _machine_code(_SIGNALS, at_signals, places)
     symbols = bytes(24) + b"".join(  # global functions of section 1, which need not exist
         struct.pack("<IBBHQQ", string, 0x12, 0, 1, at_code + _STUB * k, _STUB)
         for k, string in enumerate(named)
@@ -137,9 +203,25 @@ def image(name: str, functions: dict[str, int]) -> bytes:
         (at_code, code),
         (at_dynamic, dynamic),
         (at_table, struct.pack(f"<{len(named)}Q", *functions.values())),
+        (at_calls, struct.pack(f"<{len(calls)}Q", *calls)),
     ):
         whole[start : start + len(part)] = part
     return bytes(whole)
+
+
+def _machine_code(text: str, start: int, places: dict[str, int]) -> bytes:
+    """The bytes of ``text`` at ``start``; an instruction ends behind a distance."""
+    made = bytearray()
+    for word in text.split():
+        if word[0] == "@":
+            made += struct.pack("<i", places[word[1:]] - (start + len(made) + 4))
+        else:
+            made += bytes.fromhex(word)
+    return bytes(made)
+
+
+def _length(text: str) -> int:
+    return sum(4 if word[0] == "@" else len(word) // 2 for word in text.split())
 
 
 def _segment(kind: int, flags: int, start: int, nbytes: int, align: int) -> bytes:

@@ -1,0 +1,112 @@
+"""Exceptions of signal handlers (Ctrl-C) that ran inside a function of the driver.
+
+Python runs a signal's handler when Python code runs next, and here that may be inside a driver
+function that compiled code has called. What the handler raises cannot leave through C: ctypes would
+print it and return garbage. It is kept, and raised once Python code runs outside of the driver,
+which is when it would come on a machine whose driver is written in C.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from virtualgpu.driver import library
+
+_kept: list[BaseException] = []  # at most one
+#: The code of the functions that C calls; :mod:`virtualgpu.driver.entries` adds its own.
+called_by_c: set[CodeType] = set()
+
+
+def keep(error: BaseException) -> bool:
+    """Keep ``error`` if a signal's handler raised it, and return True if so.
+
+    A second one that comes before the first is raised takes its place only if it ends more: Ctrl-C
+    takes the place of a handler's TimeoutError.
+    """
+    if threading.current_thread() is not threading.main_thread() or not _is_of_a_handler(error):
+        return False
+    if not _kept or isinstance(_kept[0], Exception):
+        _kept[:] = [error]
+    _arm()
+    return True
+
+
+def raise_kept() -> None:
+    """Raise what has been kept, if anything, in the main thread."""
+    if _kept and threading.current_thread() is threading.main_thread():
+        raise _kept.pop() from None
+
+
+def calls() -> list[int]:
+    """Return the addresses of :data:`virtualgpu.driver.library.CALLS`."""
+    of_python = [getattr(ctypes.pythonapi, name) for name in library.CALLS[:-1]]
+    return [_address(function) for function in [*of_python, _fetched_by_c]]
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _fetched(kind: int, value: int, trace: int | None) -> None:
+    """Keep an exception that ``PyErr_Fetch`` gave, and let go of its references."""
+    error = ctypes.cast(value, ctypes.py_object).value
+    if trace:
+        error.__traceback__ = ctypes.cast(trace, ctypes.py_object).value
+    for reference in (kind, value, trace):
+        if reference:
+            ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(reference))
+    _kept[:] = _kept or [error]
+    _arm()
+
+
+called_by_c.add(_fetched.__code__)
+_fetched_by_c = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(_fetched)
+
+
+def _is_of_a_handler(error: BaseException) -> bool:
+    if not isinstance(error, Exception):
+        return True  # KeyboardInterrupt, SystemExit
+    codes = {_code(signal.getsignal(number)) for number in range(1, signal.NSIG)} - {None}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code(handler: Any) -> CodeType | None:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if callable(handler) and not hasattr(handler, "__code__"):
+        handler = getattr(handler, "__func__", None) or type(handler).__call__
+    return getattr(handler, "__code__", None)
+
+
+class _Raises:
+    """An object whose truth is asked for between two instructions of Python, to raise there."""
+
+    def __bool__(self) -> bool:
+        if not _kept:
+            return False
+        frame = sys._getframe()
+        while (frame := frame.f_back) is not None:  # type: ignore[assignment]
+            if frame.f_code in called_by_c:
+                _arm()  # again: C code still waits for us
+                return False
+        raise_kept()
+        return False
+
+
+_raises = _Raises()
+_add: Callable[[Any, Any], int] = ctypes.pythonapi.Py_AddPendingCall
+_add.argtypes = (ctypes.c_void_p, ctypes.py_object)  # type: ignore[attr-defined]
+
+
+def _arm() -> None:
+    """Have Python ask for the truth of :data:`_raises` in the main thread, soon: an error in it is
+    raised there."""
+    _add(_address(ctypes.pythonapi.PyObject_IsTrue), _raises)

@@ -1,0 +1,132 @@
+"""Ctrl-C, and other handlers that raise, at each library whose compiled code calls the driver."""
+
+from __future__ import annotations
+
+import pytest
+
+from fresh_python import in_fresh_python
+from virtualgpu.driver import library
+
+pytestmark = pytest.mark.skipif(not library.is_possible(), reason="Linux on x86-64 alone")
+
+CUDA_CORE = """
+from cuda.core import Device, LaunchConfig, Program, launch
+device = Device(0)
+device.set_current()
+stream = device.create_stream()
+text = 'extern "C" __global__ void k(int n) { volatile int x; for (int i = 0; i < n; ++i) x = i; }'
+kernel = Program(text, "c++").compile("ptx").get_kernel("k")
+def run(rounds):
+    launch(stream, LaunchConfig(grid=1, block=32), kernel, np.int32(rounds))
+    stream.record().sync()
+    stream.sync()
+"""
+CUTILE = """
+import cupy, cuda.tile as ct
+@ct.kernel
+def k(x, n: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(x, (i % 4,), ct.load(x, (i % 4,), (n,)))
+x = cupy.ones(64)
+def run(rounds):
+    ct.launch(cupy.cuda.get_current_stream(), (rounds,), k, (x, 16))
+"""
+SUCCESSOR = """
+from numba_cuda_mlir import cuda
+@cuda.jit
+def k(x, n):
+    for i in range(n):
+        x[i % 4] += i
+x = cuda.to_device(np.ones(4))
+def run(rounds):
+    k[1, 1](x, rounds)
+"""
+PROGRAM = """
+import os, signal, sys, time, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import virtualgpu
+virtualgpu.activate()
+{door}
+class Late(Exception):
+    pass
+def late(number, frame):
+    raise Late
+signal.signal(signal.SIGALRM, late)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+unheard = []
+sys.unraisablehook = lambda one: unheard.append(repr(one.exc_value))
+run(3)
+# In the midst of a long launch.
+result = []
+for number in (signal.SIGALRM, signal.SIGINT):
+    signal.signal(signal.SIGVTALRM, lambda *_: signal.raise_signal(number))
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.3)
+    try:
+        run({rounds})
+        result.append("it ended")
+    except BaseException as error:
+        result.append(type(error).__name__)
+# At any instruction of many short ones, and between them.
+times = 0
+for step in range(30):
+    signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.0001 * step)
+    try:
+        end = time.monotonic() + 10
+        while time.monotonic() < end and times + len(unheard) == step:
+            run(3)
+    except Late:
+        times += 1
+run(3)
+result.append(times + unheard.count("Late()"))  # Python itself lets none out of a destructor
+result.append([one for one in unheard if one != "Late()"] or times > 15)
+"""
+
+
+@pytest.mark.parametrize(
+    ("door", "rounds"),
+    [(CUDA_CORE, 2_000_000_000), (CUTILE, 10_000_000), (SUCCESSOR, 2_000_000_000)],
+    ids=["cuda.core", "cuTile", "numba-cuda-mlir"],
+)
+def test_what_a_handler_raises_comes_after_the_launch(door, rounds, tmp_path):
+    file = tmp_path / "program.py"  # cuTile reads a kernel's text
+    file.write_text(PROGRAM.format(door=door, rounds=rounds))
+    assert in_fresh_python(f"import runpy\nresult = runpy.run_path({str(file)!r})['result']") == [
+        "Late",
+        "KeyboardInterrupt",
+        30,
+        True,
+    ]
+
+
+COMPILING = """
+import signal, warnings
+import virtualgpu
+virtualgpu.activate()
+import cupy, cuda.tile as ct
+from cuda.tile import _compile
+@ct.kernel
+def k(x):
+    ct.store(x, (0,), ct.load(x, (0,), (4,)) + 1)
+x = cupy.zeros(4, dtype=cupy.int64)
+compiles = _compile.compile_tile
+def interrupted(*given, **named):
+    signal.raise_signal(signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+_compile.compile_tile = interrupted
+result = []
+try:
+    ct.launch(cupy.cuda.get_current_stream(), (1,), k, (x,))
+except KeyboardInterrupt:
+    result.append("interrupted")
+_compile.compile_tile = compiles
+ct.launch(cupy.cuda.get_current_stream(), (1,), k, (x,))
+result.append(x.tolist())
+"""
+
+
+def test_cutile_interrupted_while_it_compiles_lives_on(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(COMPILING)
+    ran = in_fresh_python(f"import runpy\nresult = runpy.run_path({str(file)!r})['result']")
+    assert ran == ["interrupted", [1, 1, 1, 1]]
