@@ -50,6 +50,40 @@ def test_honest_control(reasons):
     assert reasons() == ["", ""]
 
 
+# Right, and quick in lockstep; its lanes meet 2,100 times.
+SHUFFLES = """
+@cuda.jit
+def tally(values, counts):
+    own = cuda.local.array(8, int32)
+    for slot in range(8):
+        own[slot] = 0
+    i = cuda.grid(1)
+    if i < values.size:
+        own[values[i]] += 1
+    for repeat in range(60):
+        for slot in range(7):
+            n = own[slot]
+            for distance in (16, 8, 4, 2, 1):
+                n += cuda.shfl_down_sync(0xFFFFFFFF, n, distance)
+            if repeat == 59 and i % 32 == 0 and n > 0:
+                cuda.atomic.add(counts, slot, n)
+"""
+
+
+@pytest.mark.slow
+def test_threat_104_a_right_kernel_that_takes_long_in_random_order(server):
+    """Its repeat ends in lockstep; one that never ends is told as before."""
+    assignment, limits = kernels(), Limits(launch_seconds=6.0)
+    right = COUNT[: COUNT.index("@cuda.jit")] + SHUFFLES + COUNT[COUNT.index("def histogram") - 1 :]
+    verdict = grade(assignment, submitted(assignment, count=right), server, SEED, limits)
+    assert verdict.earned == verdict.points, verdict.to_json()
+    endless = right.replace(
+        "if repeat == 59", "while n == 1:\n                pass\n            if 1"
+    )
+    verdict = grade(assignment, submitted(assignment, count=endless), server, SEED, limits)
+    assert "never finishes" in verdict.tests[1].reason
+
+
 def test_a_result_may_stay_on_the_device(reasons):
     source = COUNT.replace("return counts.copy_to_host()", "return counts")
     assert reasons(count=source) == ["", ""]

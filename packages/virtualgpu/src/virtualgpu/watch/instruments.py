@@ -174,9 +174,9 @@ def trace(limit: int | None = None, threads=None, values: bool = False) -> Itera
 def schedule(seed: int) -> Iterator[None]:
     """Run the launches inside the ``with`` in a random order that hardware may choose.
 
-    Warps run in random order, and lanes of a warp apart where they may part. The same seed and
-    launches give the same order. Code that waits at the right barriers gives the same answer
-    under every seed; code that lacks one gives itself away under some.
+    Warps run in random order, and lanes of a warp apart where they may part; a long launch ends in
+    lockstep. The same seed and launches give the same order. Code that waits at the right barriers
+    gives the same answer under every seed; code that lacks one gives itself away under some.
     """
     order = Adversarial(seed)
     _schedules.append(order)
