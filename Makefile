@@ -63,7 +63,14 @@ course: setup ## Open JupyterLab on the course
 	  $(VENV)/bin/jupyter lab $$([ "$$(id -u)" = 0 ] && echo --allow-root) \
 	  --LabApp.default_url=/lab/tree/welcome.ipynb $(COURSE_ARGS)
 
-test: setup ## Run the tests: the packages, the grader, the lessons' exercises
+# An environment that has been damaged since ends the tests with one line, not with a thousand failures.
+.PHONY: ready
+ready: setup
+	@$(IN_VENV) -c '$(FITS)' 2>/dev/null || { echo "$(VENV) has no Python 3.11, 3.12 or 3.13 that starts." \
+	  "Install everything anew: rm -rf $(VENV) && make setup" >&2; exit 1; }
+	@$(IN_VENV) tests/support/installed.py
+
+test: ready ## Run the tests: the packages, the grader, the lessons' exercises
 	$(PYTEST) -m "not rehearsal" $(TEST_ARGS)
 
 # What tells a newcomer whether the machine works: a room of each floor.
@@ -74,7 +81,7 @@ QUICK := packages/virtualgpu/tests/ptx packages/virtualgpu/tests/operations/test
   packages/gpucourse/tests/exercises packages/gpucourse/tests/grading/test_grading_ingest.py \
   packages/gpucourse/tests/grading/test_grading_inert.py tests/repository/test_repository.py
 
-test-quick: setup ## Run a part of the tests, in less than a minute
+test-quick: ready ## Run a part of the tests, in less than a minute
 	$(PYTEST) -q $(QUICK) $(TEST_ARGS)
 
 # To collect all tests would take each worker 10 s.
@@ -83,7 +90,7 @@ REHEARSED = $(shell grep -rl --include='test_*.py' 'mark\.rehearsal' packages te
 # make rehearse PART=2/4 runs the second quarter of the files.
 PART ?= 1/1
 
-rehearse: setup $(SITE_STAMP) ## Run the long tests: browsers, servers, releases, all wrong answers
+rehearse: ready $(SITE_STAMP) ## Run the long tests: browsers, servers, releases, all wrong answers
 	$(PYTEST) -m rehearsal $(REHEARSED) $(TEST_ARGS)
 
 # virtualgpu alone, as an index would install it, and then its stand-ins: BOUNDS=highest or lowest-direct of what it allows,
@@ -106,7 +113,7 @@ bounds: ## Test virtualgpu alone, then its stand-ins, with the lowest or newest 
 	cd packages/gpustandins && $(BOUNDS_PYTEST)
 
 # A report, not a bar to pass. What runs in the grader's sandbox cannot write down what it ran.
-coverage: setup $(SITE_STAMP) ## Run the tests and report the lines that they reach, into build/coverage
+coverage: ready $(SITE_STAMP) ## Run the tests and report the lines that they reach, into build/coverage
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html:build/coverage $(TEST_ARGS)
 
 build: setup ## Make the notebooks from course/, and binder/ and environment.yml from pyproject.toml
