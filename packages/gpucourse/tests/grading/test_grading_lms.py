@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -127,13 +128,16 @@ def test_what_is_no_such_zip_is_told(root, tmp_path):
 # --- marks ------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def graded(root, tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def class_with_marks(tmp_path_factory, repository) -> Path:
     """101 has 5 points, 102 has 2, 104 has 3 and is not in the platform's tables."""
+    folder = tmp_path_factory.mktemp("class")
+    root = folder / "course"
+    toy_course(root, repository)
     code, told = nbgrader_command(root, "generate_assignment", "ps1")
     assert code == 0, told
     archive = zipped(
-        tmp_path / "all.zip",
+        folder / "all.zip",
         {
             f"x_{number}_assignsubmission_file_toy.ipynb": notebook(root, why)
             for number, why in ((101, ""), (102, "Because."), (104, ""))
@@ -149,6 +153,12 @@ def graded(root, tmp_path) -> Path:
             ]
             book.write("ps1", job, Verdict(GRADED, "toy", job.student, tests=tests))
     return root
+
+
+@pytest.fixture
+def graded(class_with_marks, tmp_path) -> Path:
+    """A copy of the class for one test: to make it anew takes nbgrader two seconds."""
+    return shutil.copytree(class_with_marks, tmp_path / "course")
 
 
 MOODLE = """\ufeffIdentifier,Full name,Email address,Status,Grade,Maximum Grade,Feedback comments

@@ -362,7 +362,7 @@ def test_printf(module, capsys):
 
 
 def test_printf_has_a_buffer_like_the_devices(module, capsys):
-    module.launch("flood", 64, 256)
+    module.launch("flood", 2, 64)
     assert 1 << 20 <= len(capsys.readouterr().out) < (1 << 20) + 100
     module.launch("wide", 1, 32)
     assert len(capsys.readouterr().out) < 300_000

@@ -30,15 +30,22 @@ SET = f"os.environ['{VARIABLE}'] = '1'"
 ON_THE_VIRTUAL_GPU = [True, "CUDADispatcher", [2.0, 3.0]]
 
 
+LATER = "activation.activate_later()"  # as in a notebook
+# Each is a new Python: 1 s.
+later = pytest.mark.rehearsal
+
+
 @pytest.mark.parametrize(
-    "begin",
+    ("begin", "variable", "times"),
     [
-        "virtualgpu.activate()",
-        "activation.activate_later()",  # as in a notebook
-        "import numba; virtualgpu.activate()",
+        (LATER, "1", 1),
+        ("import numba; virtualgpu.activate()", "0", 0),
+        pytest.param("virtualgpu.activate()", "1", 1, marks=later),
+        pytest.param("virtualgpu.activate()", "0", 0, marks=later),
+        pytest.param("import numba; virtualgpu.activate()", "1", 1, marks=later),
+        pytest.param(LATER, "0", 0, marks=later),
     ],
 )
-@pytest.mark.parametrize(("variable", "times"), [("1", 1), ("0", 0)])
 def test_the_virtual_gpu_takes_the_simulators_place(monkeypatch, begin, variable, times):
     monkeypatch.setenv(VARIABLE, variable)
     assert in_fresh_python(KERNEL.format(begin=begin)) == [*ON_THE_VIRTUAL_GPU, [VARIABLE] * times]
@@ -47,10 +54,11 @@ def test_the_virtual_gpu_takes_the_simulators_place(monkeypatch, begin, variable
 @pytest.mark.parametrize(
     ("begin", "times"),
     [
-        (f"activation.activate_later(); {SET}", 1),
-        (f"activation.activate_later(); import numba; {SET}", 1),
-        ("activation.activate_later(); import numba; numba.config.ENABLE_CUDASIM = 1", 1),
-        (f"virtualgpu.activate(); {SET}", 0),  # too late for the simulator, and for a warning
+        (f"{LATER}; import numba; {SET}", 1),
+        pytest.param(f"{LATER}; {SET}", 1, marks=later),
+        pytest.param(f"{LATER}; import numba; numba.config.ENABLE_CUDASIM = 1", 1, marks=later),
+        # Too late for the simulator, and for a warning.
+        pytest.param(f"virtualgpu.activate(); {SET}", 0, marks=later),
     ],
 )
 def test_asking_for_it_after_activation_gives_no_kernel_of_the_simulator(monkeypatch, begin, times):
@@ -58,10 +66,13 @@ def test_asking_for_it_after_activation_gives_no_kernel_of_the_simulator(monkeyp
     assert in_fresh_python(KERNEL.format(begin=begin)) == [*ON_THE_VIRTUAL_GPU, [VARIABLE] * times]
 
 
-@pytest.mark.parametrize("begin", ["virtualgpu.activate()", "activation.activate_later()"])
 @pytest.mark.parametrize(
-    ("file", "told"),
-    [("enable_cudasim: 1\n", [".numba_config.yaml"]), ("debug_print_after: none\n", [])],
+    ("begin", "file", "told"),
+    [
+        ("virtualgpu.activate()", "enable_cudasim: 1\n", [".numba_config.yaml"]),
+        pytest.param(LATER, "enable_cudasim: 1\n", [".numba_config.yaml"], marks=later),
+        pytest.param(LATER, "debug_print_after: none\n", [], marks=later),
+    ],
 )
 def test_numbas_file_may_ask_for_it_too(monkeypatch, tmp_path, begin, file, told):
     monkeypatch.delenv(VARIABLE, raising=False)
