@@ -68,6 +68,7 @@ def test_some_are_known_by_their_name():
     assert successor_suite.who("test_x.py::Test::test_round_f4x", message) == successor_suite.ELSE
 
 
+@pytest.mark.rehearsal
 @pytest.mark.skipif(not library.is_possible(), reason="Linux on x86-64 alone")
 def test_what_a_file_of_the_suite_says(tmp_path):
     """A test that asks for Numba beside the successor is skipped; none passes unrun."""

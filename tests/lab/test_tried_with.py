@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from lab.evidence import tried_with
 from lab.evidence.tried_with import FAULT, PACKAGE, UNKNOWN, Package
 
@@ -50,6 +52,7 @@ MADE = Package(
 )
 
 
+@pytest.mark.rehearsal
 def test_a_run_is_counted_by_whose_its_failures_are(tmp_path: Path):
     (tmp_path / "test_sums.py").write_text(TESTS)
     for command in (

@@ -25,6 +25,7 @@ def ran(folder) -> Ran:
         "--virtual-gpu",
         "--virtual-gpu-require",
         "--junitxml=junit.xml",
+        new=True,
         GITHUB_ACTIONS="true",
         GITHUB_WORKSPACE=str(folder),
     )

@@ -22,6 +22,7 @@ def test_numba_is_not_even_imported():
     assert "numba" not in sys.modules
 """
         },
+        new=True,
     )
     assert ran.outcomes == {"numba_is_not_even_imported": "PASSED"}, ran.text
     assert "virtual GPU:" not in ran.text
@@ -66,6 +67,7 @@ def test_a_plugin_that_imported_the_simulator_first_is_a_usage_error(tmp_path: P
         "-p",
         "early",
         files={**LAUNCHES, "early.py": "import numba.cuda\n"},
+        new=True,
         **{SIMULATOR: "1"},
         PYTHONPATH=str(tmp_path),
     )

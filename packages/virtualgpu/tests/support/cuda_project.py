@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
+
+from warm_python import run_in_new_python, run_module
 
 CONFTEST = """
 import numpy as np
@@ -149,9 +149,16 @@ class Ran(NamedTuple):
 
 
 def run(
-    folder: Path, *options: str, files: dict[str, str] | None = None, **environment: str
+    folder: Path,
+    *options: str,
+    files: dict[str, str] | None = None,
+    new: bool = False,
+    **environment: str,
 ) -> Ran:
-    """Write the project, or other ``files``, and run pytest in it."""
+    """Write the project, or other ``files``, and run pytest in it.
+
+    In a new Python where ``new``, else in a fork that has imported Numba already.
+    """
     for name, text in (
         files or {"conftest.py": CONFTEST, "kernels.py": KERNELS, "test_kernels.py": TESTS}
     ).items():
@@ -164,22 +171,11 @@ def run(
         if name not in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "PYTEST_ADDOPTS")
     }
     # Only this plugin: those that happen to be installed here take seconds to import.
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "virtualgpu.pytest_plugin",
-            "-v",
-            "-p",
-            "no:cacheprovider",
-            *options,
-        ],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**inherited, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "160", **environment},
+    done = (run_in_new_python if new else run_module)(
+        "pytest",
+        ["-p", "virtualgpu.pytest_plugin", "-v", "-p", "no:cacheprovider", *options],
+        folder,
+        {**inherited, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "160", **environment},
     )
     outcomes = {}
     for line in done.stdout.splitlines():
