@@ -20,7 +20,8 @@ PIN = re.compile(r"^([\w.-]+)(?:\[[\w,-]+\])?==\S+ \\$", re.MULTILINE)
 
 
 def main() -> int:
-    names = [*PIN.findall(LOCK.read_text(encoding="utf-8")), "virtualgpu", "gpucourse"]
+    ours = sorted(path.parent.name for path in LOCK.parents[1].glob("packages/*/pyproject.toml"))
+    names = [*PIN.findall(LOCK.read_text(encoding="utf-8")), *ours]
     missing = [name for name in names if not is_here(name)]
     if missing:
         others = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
