@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -130,6 +131,43 @@ def test_threat_91_texts_and_their_pieces_are_withheld(said, reason, told):
     KNOWN.forget()
     KNOWN.note(said)
     assert KNOWN.told(reason) == (told if WITHHELD not in told else f"{told} ({NOTHING_MORE})")
+
+
+LOOP = "ab" * 990
+FAR_APART = "".join(chr(0x100 + 7 * n % 5000) for n in range(1980))
+
+
+@pytest.mark.parametrize(
+    ("reason", "filler"),
+    [
+        (LOOP, "ab" * 20 + "c"),
+        (("a" * 40 + "b") * 48, "a" * 39 + "b"),
+        ("a" * 1980, "a" * 30 + "b"),
+        (FAR_APART, FAR_APART[:23] + "Q"),
+        (FAR_APART, "".join(FAR_APART[n : n + 13] + "Q" for n in range(1900))),
+        ("x" * 1980, [f"x{n:06}" for n in range(90_000)]),
+        (" ".join(f"w{n:04}" for n in range(330)), [f"w{n:04}" for n in range(90_000)]),
+    ],
+)
+def test_threat_111_megabytes_of_text_are_looked_through_in_a_second(reason, filler):
+    """Whatever the submission fills them with; what it said is withheld all the same."""
+    KNOWN.forget()
+    KNOWN.note(filler if isinstance(filler, list) else filler * (ROOM // len(filler) - 100))
+    KNOWN.note("refuses the hidden program: " + reason[:1980])
+    began = time.process_time()
+    told = KNOWN.told(f"refuses '{reason[:1980]}'")
+    assert time.process_time() - began < 1.5
+    assert reason[:24] not in told and NOTHING_MORE in told
+
+
+@pytest.mark.parametrize("at", range(13))
+def test_a_piece_is_found_wherever_it_stands(at):
+    """The control beside it: 24 characters are recognised, 23 are not."""
+    KNOWN.forget()
+    KNOWN.note("#" * at + FAR_APART[100:124] + "%" * 40)
+    KNOWN.note("%" * at + FAR_APART[300:323] + "#" * 40)
+    told = KNOWN.told(FAR_APART)
+    assert told == f"{FAR_APART[:100]}…{FAR_APART[124:]} ({NOTHING_MORE})"
 
 
 def test_threat_91_so_much_text_is_told_nothing_of():

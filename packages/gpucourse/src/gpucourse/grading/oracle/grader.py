@@ -21,6 +21,7 @@ from gpucourse.grading.oracle.clocks import SubmissionClock
 from gpucourse.grading.oracle.conversation import TOO_LONG
 from gpucourse.grading.oracle.judge import OracleJudge
 from gpucourse.grading.oracle.student import Student
+from gpucourse.grading.oracle.words_heard import NOT_HELD
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.sandbox.levels import ForkServer
@@ -39,6 +40,8 @@ from gpucourse.grading.verdict import (
 from virtualgpu.api import VirtualDevice
 
 # They work with what a test hands them, which may be what a student's function returned.
+# To look through what a submission has said for what a reason repeats: four times the longest.
+REASON_SECONDS = 2.0
 ASKED_BY_TESTS = ("gpucourse.grading.testing.verbs", "gpucourse.grading.arguments")
 
 
@@ -201,7 +204,12 @@ def run_test(
         )
         if detailed:
             outcome.detail = detail_of(error, cell)
-    outcome.reason = judge.student.heard.told(shortened(outcome.reason))
+    try:
+        # The submission made the texts that are looked for in it.
+        with clock.limit(REASON_SECONDS):
+            outcome.reason = judge.student.heard.told(shortened(outcome.reason))
+    except OutOfTestTime:
+        outcome.reason = NOT_HELD
     outcome.near = judge.near
     outcome.seconds = round(time.monotonic() - began, 3)
     return outcome
