@@ -34,10 +34,6 @@ def read(page: str) -> str:
     return (REPOSITORY / page).read_text(encoding="utf-8")
 
 
-def contents(page: str) -> str:
-    return read(page).partition("<!-- contents -->")[2].partition("<!-- /contents -->")[0]
-
-
 def test_tools_come_in_the_order_asked_for():
     by_number = sorted(LECTURES)
     assert [id for id in by_number if id[3:] in TOOLS] == [
@@ -55,7 +51,7 @@ def test_core_comes_first_with_the_three_named_projects():
 @pytest.mark.parametrize(
     ("place", "text"),
     [
-        ("README", contents("README.md")),
+        ("lessons", read("docs/lessons.md")),
         ("welcome", welcome("The lessons")),
         ("self-study", read("docs/syllabi/self_study.md")),
         ("hub", read("hub/links.md")),
@@ -66,8 +62,11 @@ def test_each_list_has_every_lesson_in_order(place: str, text: str):
     assert linked(text) == ORDER
 
 
-def test_welcome_begins_with_the_core():
-    assert linked(welcome("New here?"))[: len(COURSE.core)] == COURSE.core
+@pytest.mark.parametrize(
+    "text", [read("README.md"), welcome("New here?")], ids=["README", "welcome"]
+)
+def test_readme_and_welcome_begin_with_the_core(text: str):
+    assert linked(text)[: len(COURSE.core)] == COURSE.core
 
 
 def test_questions_come_in_the_order_of_the_lectures():

@@ -46,9 +46,8 @@ MISTAKES = {
         },
         "0.9.1",
     ),
-    lint.missing_places: (
+    lint.missing_verbs: (
         {
-            "README.md": "## The repository\n```\ncourse/  x\n```\n",
             "Makefile": "test: ## x\n",
             "course/README.md": "`make test`, `make tests`",
         },

@@ -14,7 +14,7 @@ import pytest
 
 from gpucourse.course import released
 from gpucourse.course.locks import read_lock
-from gpucourse.course.projects import COURSE, VIRTUALGPU, editable
+from gpucourse.course.projects import COURSE, STANDINS, VIRTUALGPU, editable
 from gpucourse.notebook import colab, extension
 from gpucourse.publish import colab_copies, commands
 from gpucourse.publish.outputs import derive
@@ -125,10 +125,10 @@ def test_every_link_of_the_copies_leads_to_a_file(repository: Path):
     assert found
 
 
-def test_readme_opens_every_copy(repository: Path):
-    readme = (repository / "README.md").read_text()
+def test_list_of_lessons_opens_every_copy(repository: Path):
+    page = (repository / "docs" / "lessons.md").read_text()
     linked = set(
-        re.findall(r"\[Colab\]\(https://colab\.\S+?/blob/main/lectures/colab/(\S+?)\)", readme)
+        re.findall(r"\[Colab\]\(https://colab\.\S+?/blob/main/lectures/colab/(\S+?)\)", page)
     )
     made = {path.name for path in (repository / "lectures/colab").glob("*.ipynb")}
     assert linked == made - {"gallery.ipynb", "three_hours.ipynb"}
@@ -153,6 +153,10 @@ PYPROJECTS = {
 [project]
 dependencies = ["numpy>=2.0,<2.5", "numba-cuda>=0.28,<0.31; sys_platform != 'darwin'",
   "cuda-toolkit[nvcc,nvrtc]>=12.8,<14", "winonly>=1; sys_platform == 'win32'"]
+""",
+    STANDINS: """\
+[project]
+dependencies = ["virtualgpu>=0.1"]
 """,
     COURSE: """\
 [project]

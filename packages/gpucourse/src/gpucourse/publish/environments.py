@@ -63,6 +63,7 @@ def expected(root: Path) -> dict[str, str]:
         "environment.yml": conda_environment(project),
         ".github/ISSUE_TEMPLATE/config.yml": issue_links(url),
         "README.md": fill_blocks(readme, readme_blocks(root, project)),
+        "docs/lessons.md": welcome.lessons_page(load_course(root), url),
         "CITATION.cff": fill_citation(citation, url, version(root)),
         PUBLISH: fill_workflow((root / PUBLISH).read_text(encoding="utf-8"), url),
         **package_pages(root, url),
@@ -164,7 +165,7 @@ def readme_blocks(root: Path, project: Projects) -> dict[str, str]:
         ),
         "linux": fenced(linux_commands(project)),
         "windows": fenced(windows_commands(project)),
-        "contents": welcome.lessons_table(load_course(root), url),
+        "contents": welcome.by_goal(load_course(root)),
     }
 
 

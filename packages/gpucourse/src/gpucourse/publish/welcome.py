@@ -16,6 +16,7 @@ from gpucourse.course.checkout import notebook_path
 from gpucourse.course.registry import Course, Lesson, Project
 from gpucourse.publish import notebooks
 from gpucourse.publish.colab_copies import colab_link, copy_path
+from gpucourse.publish.links import relinked
 
 #: Where the notebook goes, and its id.
 NOTEBOOK = Path("welcome.ipynb")
@@ -105,6 +106,42 @@ def core_and_goals(course: Course, handout: bool = False) -> dict[str, str]:
         "goals": "\n".join(rows),
         "puzzles": notebook_path(core[0]).as_posix(),
     }
+
+
+def by_goal(course: Course) -> str:
+    """Return what to take for each goal as a Markdown table, linked from the course's folder.
+
+    The first rows are the core. A course without the lessons of :data:`GOALS` has its full table.
+    """
+    found = core_and_goals(course)
+    if not found:
+        return lessons_table(course)
+    core = [lesson for lesson in course.lessons if lesson.id in course.core]
+    links = ", ".join(f"[{one.title}]({notebook_path(one).as_posix()})" for one in core)
+    first = notebook_path(core[0]).as_posix()
+    return "\n".join(
+        (
+            "| you want to | take |",
+            "|---|---|",
+            f"| write a kernel within two minutes | [the first puzzle]({first}) |",
+            f"| learn PyCUDA, CuPy, Numba CUDA and JAX | the core, about {hours(core)} hours: "
+            f"{links} |",
+            found["goals"],
+        )
+    )
+
+
+def lessons_page(course: Course, repository: str) -> str:
+    """Return ``docs/lessons.md``: every lesson in order, with what opens it in Colab."""
+    table = relinked(
+        lessons_table(course, repository),
+        lambda target: target if "://" in target else f"../{target}",
+    )
+    return (
+        "# All lessons\n\nEvery lesson in the recommended order, with its length and its "
+        "prerequisites. *Colab* opens it on Google Colab, where a first cell installs what is "
+        f"missing.\n\n{table}\n"
+    )
 
 
 def hours(lessons: Iterable[Lesson]) -> str:
