@@ -152,8 +152,11 @@ FAR_APART = "".join(chr(0x100 + 7 * n % 5000) for n in range(1980))
 def test_threat_111_megabytes_of_text_are_looked_through_in_a_second(reason, filler):
     """Whatever the submission fills them with; what it said is withheld all the same."""
     KNOWN.forget()
-    KNOWN.note(filler if isinstance(filler, list) else filler * (ROOM // len(filler) - 100))
-    KNOWN.note("refuses the hidden program: " + reason[:1980])
+    if isinstance(filler, list):
+        KNOWN.note([*filler, "refuses the hidden program: " + reason[:1980]])
+    else:
+        # At its end, what the reason repeats.
+        KNOWN.note(filler * ((ROOM - 3000) // len(filler)) + "Q" + reason[:1980])
     began = time.process_time()
     told = KNOWN.told(f"refuses '{reason[:1980]}'")
     assert time.process_time() - began < 1.5
