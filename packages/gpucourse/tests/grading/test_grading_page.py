@@ -295,6 +295,23 @@ def test_an_assignment_is_parsed_once_for_a_class(source, monkeypatch):
     assert len(parsed) == 1
 
 
+def test_each_student_has_a_reason_of_their_own():
+    """An empty cell, which most of a class has, hides nobody's mistake."""
+    empty = "raises NotImplementedError: nothing is written in 'merge_rows' yet"
+
+    def of(*told: str) -> str:
+        tests = [TestOutcome(f"t{n}", 3, 0 if one else 3, one) for n, one in enumerate(told)]
+        return report.own_reason(Verdict(GRADED, "toy", tests=tests))
+
+    assert of("", empty, "wrong counts", empty) == "t2: wrong counts; 2 tests without an answer yet"
+    assert of(empty, empty) == "2 tests without an answer yet"
+    assert of("a", "b", "c", "d", empty) == (
+        "t0: a; t1: b; 2 more tests failed; 1 test without an answer yet"
+    )
+    assert of("wrong counts", "") == "wrong counts" and of("", "") == ""
+    assert report.own_reason(Verdict("student_fault", "toy", reason="cut short")) == "cut short"
+
+
 def test_reasons_are_cut_on_a_terminal_alone():
     words = "the kernel 'fill' reads memory that was never written, " * 4
     for terminal in (True, False):

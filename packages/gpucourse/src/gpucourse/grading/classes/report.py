@@ -17,12 +17,17 @@ from gpucourse.grading.classes.similarity import Pair
 from gpucourse.grading.oracle.confined import lacking
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from gpucourse.system.atomic import write_atomically
+from virtualgpu.api import many
 
 # Of Okabe and Ito's palette.
 BLUE, VERMILION = "#0072B2", "#D55E00"
 # A larger class is summarised only; the CSV has everybody.
 LISTED = 60
 REASON_LENGTH = 80
+# Of one submission's mistakes the first are told, and how many more there are.
+MISTAKES = 2
+# In the reason of a test whose answer cell is as it was released.
+NOT_WRITTEN = "nothing is written"
 
 
 def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None:
@@ -77,7 +82,22 @@ def _tests(graded: Sequence[Verdict], most: int | None) -> Table:
 
 def one_line(verdict: Verdict, most: int | None = REASON_LENGTH) -> str:
     """Return a reason of at most `most` characters in one line; None for all of it."""
-    return shortened(verdict.first_reason() or next(iter(verdict.notices), ""), most)
+    return shortened(own_reason(verdict) or next(iter(verdict.notices), ""), most)
+
+
+def own_reason(verdict: Verdict) -> str:
+    """Return what tells this submission from others: its mistakes before its empty cells."""
+    failed = [outcome for outcome in verdict.tests if outcome.reason]
+    if verdict.reason or len(failed) < 2:
+        return verdict.first_reason()
+    mistakes = [outcome for outcome in failed if NOT_WRITTEN not in outcome.reason]
+    empty = len(failed) - len(mistakes)
+    told = [f"{outcome.test}: {outcome.reason}" for outcome in mistakes[:MISTAKES]]
+    if more := len(mistakes[MISTAKES:]):
+        told.append(f"{many(more, 'more test')} failed")
+    if empty:
+        told.append(f"{many(empty, 'test')} without an answer yet")
+    return "; ".join(told)
 
 
 def shortened(text: str, most: int | None = REASON_LENGTH) -> str:
@@ -135,7 +155,7 @@ def as_csv(verdicts: Sequence[Verdict]) -> str:
                 verdict.kind,
                 *score,
                 *(earned.get(test, "") for test in tests),
-                plain(verdict.first_reason()),
+                plain(own_reason(verdict)),
                 verdict.isolation,
                 verdict.device,
                 verdict.seconds,
