@@ -9,7 +9,9 @@ environment=/opt/gpu-course
 pip="$environment/bin/pip install --no-cache-dir"
 $pip --require-hashes -r "$course/binder/requirements.txt"
 $pip --require-hashes -r "$course/requirements/hub.txt"
-$pip --no-deps --editable "$course/packages/virtualgpu" --editable "$course/packages/gpustandins" \
-  --editable "$course/packages/gpucourse"
+$pip --no-deps --force-reinstall "$course/packages/virtualgpu" "$course/packages/gpustandins" \
+  "$course/packages/gpucourse"
+# Learners' servers read the settings; the rest of the checkout has the answers.
+find "$course" -mindepth 1 -maxdepth 1 ! -name hub ! -name binder -exec chmod -R go-rwx {} +
 sh "$course/hub/tljh_settings.sh" "$course" "$environment"
 tljh-config reload

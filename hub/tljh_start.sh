@@ -1,6 +1,4 @@
 #!/bin/sh
 # A server on The Littlest JupyterHub: the newest notebooks, if they can be had, then Jupyter.
-repository="$1"
-shift
-gitpuller "$repository" main gpu-course || true
+sh "$(dirname "$0")/pull.sh" || exit 1
 exec jupyterhub-singleuser "$@"

@@ -22,10 +22,11 @@ from nbformat import NotebookNode
 from traitlets.config import Config, PyFileConfigLoader
 
 from gpucourse.course.checkout import notebook_path
-from gpucourse.course.projects import repository_url
+from gpucourse.course.projects import PACKAGES, repository_url
 from gpucourse.course.registry import load_course
-from gpucourse.publish import hub
+from gpucourse.publish import environments, hub, release
 from gpucourse.publish.notebooks import notebook_text
+from gpucourse.publish.source import read_course
 from jupyter_lab import Server
 
 pytestmark = pytest.mark.rehearsal
@@ -174,21 +175,95 @@ def test_people_begin_on_a_page_that_exists(values: dict, repository: Path) -> N
     assert (repository / page).is_file()
 
 
+def start_server(
+    values: dict, repository: Path, home: Path, code: int = 0, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the hook with which a server starts in ``home``; ``asked`` has gitpuller's arguments."""
+    puller = home / "gitpuller"
+    puller.write_text(f'#!/bin/sh\necho "$@" > {home}/asked\nexit {code}\n')
+    puller.chmod(0o755)
+    program, script = values["singleuser"]["lifecycleHooks"]["postStart"]["exec"]["command"]
+    path = os.pathsep.join([str(home), os.environ["PATH"]])
+    return subprocess.run(
+        [program, repository / Path(script).relative_to(IN_IMAGE)],
+        env={
+            **os.environ,
+            **values["singleuser"]["extraEnv"],
+            "HOME": str(home),
+            "PATH": path,
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+    )
+
+
 @pytest.mark.parametrize("code", [0, 1], ids=["a network", "no network"])
 def test_the_notebooks_are_fetched_and_a_failure_keeps_nobody_out(
     values: dict, repository: Path, tmp_path: Path, code: int
 ) -> None:
-    puller = tmp_path / "gitpuller"
-    puller.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nexit {code}\n')
-    puller.chmod(0o755)
-    hook = values["singleuser"]["lifecycleHooks"]["postStart"]["exec"]["command"]
-    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
-    assert subprocess.run(hook, env={**os.environ, "PATH": path}).returncode == 0
+    assert start_server(values, repository, tmp_path, code).returncode == 0
     assert (tmp_path / "asked").read_text().split() == [
         repository_url(repository),
         "main",
         hub.FOLDER,
     ]
+
+
+CLASS = "https://git.my-university.edu/our-class.git"
+
+
+@pytest.mark.parametrize(
+    ("cloned", "status"),
+    [
+        (None, 0),
+        (CLASS, 0),
+        (CLASS.removesuffix(".git"), 0),
+        ("https://github.com/gpu-course/gpu-course", 1),
+    ],
+)
+def test_a_home_with_another_repository_stops_the_server_and_says_why(
+    values: dict, repository: Path, tmp_path: Path, cloned: str | None, status: int
+) -> None:
+    """gitpuller alone would be content, and leave the answers that the other one brought."""
+    if cloned:
+        git(tmp_path, "init", "-q", hub.FOLDER)
+        git(tmp_path / hub.FOLDER, "remote", "add", "origin", cloned)
+    done = start_server(values, repository, tmp_path, COURSE_REPOSITORY=CLASS)
+    assert done.returncode == status
+    assert (tmp_path / "asked").exists() == (status == 0)
+    if status:
+        assert cloned in done.stderr and CLASS in done.stderr and "mv gpu-course" in done.stderr
+        assert (tmp_path / ".gpu-course.log").read_text() == done.stderr
+
+
+def test_links_and_servers_take_the_repository_from_one_setting(
+    repository: Path, tmp_path: Path
+) -> None:
+    yours = tmp_path / "yours.yaml"
+    yours.write_text(f"singleuser:\n  extraEnv:\n    COURSE_REPOSITORY: {CLASS}  # ours\n")
+    done = command(repository, "https://hub.my-university.edu", "--settings", str(yours))
+    assert {link["repo"] for link in table(done.stdout)} == {CLASS} and not done.stderr
+    littlest = tmp_path / "gpucourse.py"
+    littlest.write_text(
+        (repository / "hub/tljh.py")
+        .read_text()
+        .replace('\nREPOSITORY = ""', f'\nREPOSITORY = "{CLASS}"')
+    )
+    done = command(repository, "https://hub.my-university.edu", "--settings", str(littlest))
+    assert {link["repo"] for link in table(done.stdout)} == {CLASS} and not done.stderr
+    # Links to another repository than the servers clone would open nothing.
+    other = "https://git.my-university.edu/other.git"
+    done = command(repository, "https://h.org", "--settings", str(yours), "--repository", other)
+    assert f"Servers clone {CLASS}" in done.stderr and f"COURSE_REPOSITORY: {other}" in done.stderr
+    done = command(repository, "https://h.org", "--settings", str(tmp_path / "none.yaml"))
+    assert done.returncode == 2 and "none.yaml: No such file" in done.stderr
+
+
+def test_a_setting_in_the_hubs_own_files_survives_make_build(repository: Path) -> None:
+    assert not {"hub/values.yaml", "hub/grading.yaml", "hub/tljh.py"} & set(
+        environments.expected(repository)
+    )
 
 
 def test_there_is_a_profile_without_a_gpu_and_one_with(values: dict) -> None:
@@ -209,14 +284,53 @@ def test_what_the_image_is_made_of_exists(repository: Path) -> None:
     defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.M))
     sources = [
         source.replace("${LOCK}", defaults["LOCK"])
-        for source in re.findall(r"^COPY (\S+) ", text, re.M)
+        for source in re.findall(r"^COPY (?!--from)(\S+) ", text, re.M)
     ]
     named = re.findall(r"/srv/course/(\S+)", text)
     locks = re.findall(r"requirements/[\w.]+\.txt", text)
     assert "binder/requirements.txt" in sources and "hub/set_up.sh" in named
     assert "requirements/gpu.txt" in locks
     for name in [*sources, *named, *locks]:
-        assert (repository / name).exists(), name
+        assert (repository / name).exists() or name.startswith("packages/$"), name
+    packages = {Path(package).name for package in PACKAGES}
+    assert set(re.search(r"for package in (.+?);", text)[1].split()) == packages
+    assert set(
+        re.findall(r"\$course/packages/(\w+)", (repository / "hub/tljh.sh").read_text())
+    ) == (packages)
+
+
+def image_files(repository: Path) -> dict[str, bytes]:
+    """What the image's last stage copies out of the checkout: path in the image → bytes."""
+    stage = (repository / "hub" / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+    lock = "binder/requirements.txt"
+    found = {}
+    for source, place in re.findall(r"^COPY (?!--from)(\S+) (\S+)$", stage, re.M):
+        origin = repository / source.replace("${LOCK}", lock)
+        for path in [origin, *origin.rglob("*")]:
+            if path.is_file():
+                found[str(place / path.relative_to(origin))] = path.read_bytes()
+    return found
+
+
+def test_a_learner_reads_no_answer_in_the_image(repository: Path, tmp_path: Path) -> None:
+    found = image_files(repository)
+    assert "/srv/course/hub/pull.sh" in found
+    for package in PACKAGES:
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "uv", "-q", "build", "--wheel", "--python", sys.executable),
+                *("--out-dir", tmp_path, repository / package),
+            ],
+            check=True,
+        )
+    wheels = list(tmp_path.glob("*.whl"))
+    assert len(wheels) == len(PACKAGES)
+    found |= {wheel.name: wheel.read_bytes() for wheel in wheels}
+    hidden = release.secrets(read_course(repository)[1])
+    assert release.leaks(found, hidden) == []
+    # As the whole checkout would show them.
+    (solution, *_) = sorted((repository / "solutions").glob("0*.ipynb"))
+    assert release.leaks({"solutions/one.ipynb": solution.read_bytes()}, hidden)
 
 
 def test_the_image_leaves_out_what_others_must_not_get(repository: Path) -> None:
@@ -391,12 +505,11 @@ def test_one_machine_gives_the_same_view_as_a_cluster(
     repository: Path, values: dict, grading: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     c, pod = littlest(repository), Config()
+    given = {"custom.teacher": "teacher", "singleuser.extraEnv": values["singleuser"]["extraEnv"]}
     monkeypatch.setitem(
         sys.modules,
         "z2jh",
-        SimpleNamespace(
-            get_config=lambda path, default=None: {"custom.teacher": "teacher"}.get(path, default)
-        ),
+        SimpleNamespace(get_config=lambda path, default=None: given.get(path, default)),
     )
     pod.KubeSpawner.environment = dict(values["singleuser"]["extraEnv"])
     pod.JupyterHub.load_roles = []
@@ -412,7 +525,6 @@ def test_one_machine_gives_the_same_view_as_a_cluster(
             for of in (c.Spawner.environment, pod.KubeSpawner.environment)
         )
         assert mine == theirs
-    assert c.Spawner.cmd[2] == repository_url(repository)
 
 
 @pytest.mark.sandbox
@@ -468,7 +580,11 @@ def test_one_machines_server_starts_with_a_network_and_without(
     subprocess.run(
         [words[0], start, *words[2:], "--ip=127.0.0.1", "--port=1 2"],
         check=True,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, "HOME": str(tmp_path)},
     )
-    assert (tmp_path / "asked").read_text().split() == [words[2], "main", hub.FOLDER]
+    assert (tmp_path / "asked").read_text().split() == [
+        repository_url(repository),
+        "main",
+        hub.FOLDER,
+    ]
     assert (tmp_path / "started").read_text() == "--ip=127.0.0.1 --port=1 2\n"

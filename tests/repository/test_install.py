@@ -153,10 +153,12 @@ def test_what_is_in_the_distributions(built: Path) -> None:
         "gpucourse/lessons/01_first_steps/puzzles/01_add_ten.toml",
         "gpucourse/lessons/01_first_steps/de.po",
         "gpucourse/languages/de.po",
-        "gpucourse/recorded/fuzz.json",
+        "gpucourse/recorded/gpu_bench.json",
         "gpucourse/data/dimuons.root",
     }
     assert lessons <= names["gpucourse", "wheel"]
+    recorded = {name for name in names["gpucourse", "wheel"] if "/recorded/" in name}
+    assert recorded == {"gpucourse/recorded/gpu_bench.json"}
     assert not any(
         re.search(r"(^|/)tests?/|gpu_check/", name)
         for kind in ("virtualgpu", "gpustandins", "gpucourse", "jaxpile")

@@ -80,10 +80,6 @@ def test_each_generated_file_is_missed_when_it_changes(copy: Path) -> None:
         before = path.read_text()
         if name == "README.md":  # only its blocks are generated
             path.write_text(before.replace("mybinder.org/v2", "elsewhere.org/v2"))
-        elif name == "hub/values.yaml":  # only the repository's address is
-            path.write_text(before.replace("gitpuller https://", "gitpuller https://elsewhere/"))
-        elif name == "hub/tljh.py":
-            path.write_text(before.replace('REPOSITORY = "https://', 'REPOSITORY = "https://else/'))
         elif name == environments.PUBLISH:  # only the repository that may publish is
             path.write_text(before.replace("repository == 'gpu-", "repository == 'else-"))
         elif name == "CITATION.cff":
@@ -119,7 +115,7 @@ def test_moving_the_repository_is_one_edit(copy: Path) -> None:
     pyproject.write_text(pyproject.read_text().replace(old, "https://github.com/someone/lessons"))
     written = set(environments.write(copy))
     assert written >= {
-        "hub/values.yaml",
+        "hub/repository",
         "hub/links.md",
         ".github/ISSUE_TEMPLATE/config.yml",
         ".github/workflows/publish.yml",

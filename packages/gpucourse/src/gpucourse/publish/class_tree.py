@@ -128,7 +128,8 @@ def make(root: Path, wheels: Path, folder: Path) -> list[str]:
         f"{archive}: the same, {archive.stat().st_size / 1e6:.1f} MB",
         "Push the first where your hub can read it, as",
         f"    git -C {tree} push https://git.my-university.edu/our-class.git {BRANCH}",
-        "and print links to it with: python -m gpucourse.publish.hub HUB --repository ADDRESS",
+        "name it in your hub's settings as COURSE_REPOSITORY, and print links to it with",
+        "    .venv/bin/python -m gpucourse.publish.hub HUB --settings yours.yaml",
     ]
 
 

@@ -3,7 +3,7 @@
 Generated: ``requirements/course.txt``, ``binder/requirements.txt``, ``hub/links.md``,
 ``environment.yml`` (a conda environment for a GPU machine), the link to ``SECURITY.md`` where
 issues are opened, the marked blocks of ``README.md``, and the repository's address in
-``hub/values.yaml``, ``CITATION.cff`` and ``publish.yml``. Nothing here needs the network, so a test
+``hub/repository``, ``CITATION.cff`` and ``publish.yml``. Nothing here needs the network, so a test
 can prove every file current.
 
     python -m gpucourse.publish.environments            # write them

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -25,6 +27,8 @@ EXAMPLE = "https://hub.example.org"
 #: hub/ name it too.
 FOLDER = "gpu-course"
 BRANCH = "main"
+#: Where a cluster's settings name the repository.
+VALUES = "hub/values.yaml"
 
 _LINKS = """\
 <!-- {generated} -->
@@ -40,18 +44,23 @@ What they have written in their notebooks stays. For your hub:
 
 
 def files(root: Path, url: str) -> dict[str, str]:
-    """Return ``hub/links.md`` and the settings of both hubs: path → text.
-
-    They have the repository's address in them.
-    """
-    values = (root / "hub" / "values.yaml").read_text(encoding="utf-8")
-    littlest = (root / "hub" / "tljh.py").read_text(encoding="utf-8")
+    """Return ``hub/links.md``, and the address that ``hub/pull.sh`` clones where none is set."""
     table = links_table(load_course(root), url, EXAMPLE)
     return {
-        "hub/values.yaml": re.sub(r"(?<=gitpuller )\S+", url, values),
-        "hub/tljh.py": re.sub(r'(?<=^REPOSITORY = ")[^"]+', url, littlest, flags=re.M),
+        "hub/repository": f"{url}\n",
         "hub/links.md": _LINKS.format(generated=binder.GENERATED, table=table),
     }
+
+
+def repository_set(settings: Iterable[Path]) -> str | None:
+    """Return the repository that a hub's settings name for learners; the last file that does wins.
+
+    ``hub/values.yaml``, and what is laid over it, name it as ``COURSE_REPOSITORY``; ``hub/tljh.py``
+    as ``REPOSITORY``. None where all leave it empty. Raises OSError for a file that is not there.
+    """
+    named = re.compile(r"""(?m)^(?: *COURSE_REPOSITORY:|REPOSITORY =)[ ]*["']?([^\s"'#]+)""")
+    found = [name for path in settings for name in named.findall(path.read_text(encoding="utf-8"))]
+    return found[-1] if found else None
 
 
 def link(hub: str, url: str, path: Path, branch: str = BRANCH) -> str:
@@ -85,13 +94,32 @@ def main() -> None:
     """Run the command line: print the table for a hub."""
     parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.hub")
     parser.add_argument("hub", help="its address, as https://hub.my-university.edu")
-    parser.add_argument("--repository", help="a copy of the course; default: the course's own")
+    parser.add_argument(
+        "--settings",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="the hub's own settings, yours.yaml or gpucourse.py, which name the repository",
+    )
+    parser.add_argument("--repository", help="a copy of the course, where no settings name it")
     parser.add_argument("--branch", default=BRANCH)
     options = parser.parse_args()
     root = Path.cwd()
-    url = options.repository or repository_url(root)
-    if url is None:
+    own = repository_url(root)
+    if own is None and options.repository is None:
         parser.error("run this in the course's repository, or name one with --repository")
+    try:
+        cloned = repository_set([*root.glob(VALUES), *(options.settings or ())]) or own
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    url = options.repository or cloned
+    if cloned and url != cloned:
+        print(
+            f"Servers clone {cloned}, as the settings say: in such a home, links to {url} bring "
+            f"nothing. Set COURSE_REPOSITORY: {url} in the hub's settings, and name the file with "
+            "--settings.",
+            file=sys.stderr,
+        )
     print(links_table(load_course(root), url, options.hub, options.branch))
 
 

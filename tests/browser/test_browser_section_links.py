@@ -1,0 +1,49 @@
+"""Links to a section of a lesson, clicked in JupyterLab: the section comes into view."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from gpucourse.publish.links import links
+from jupyter_lab import REPOSITORY, Server, Tab, chromium, copy_course
+
+pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
+
+SYLLABUS = "docs/syllabi/three_hours_puzzles.md"
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    folder = tmp_path_factory.mktemp("links")
+    copy_course(folder)
+    server = Server(folder, folder / "home")
+    server.start()
+    try:
+        with chromium() as browser:
+            yield Tab(browser.new_page(viewport={"width": 1280, "height": 900}), server)
+    finally:
+        server.stop()
+
+
+def test_a_link_of_a_syllabus_opens_the_notebook_at_its_section(tab: Tab) -> None:
+    """The last section that the page names, far below, once the notebook is opened and again."""
+    targets = [one for one in links((REPOSITORY / SYLLABUS).read_text()) if ".ipynb#" in one]
+    words = dict(re.findall(r"\[([^]]+)\]\(([^)]+)\)", (REPOSITORY / SYLLABUS).read_text()))
+    names = [name for name, target in words.items() if target in targets]
+    tab.open("welcome.ipynb")
+    tab.page.locator(".jp-MarkdownOutput a", has_text="three hours of kernels").first.click()
+    page = tab.page.locator(".jp-MarkdownViewer:visible")
+    for name in (names[-1], names[0], names[-1]):
+        page.get_by_role("link", name=name, exact=True).first.click()
+        panel = tab.page.locator(".jp-NotebookPanel:visible")
+        heading = panel.locator("h2, h3", has_text=name).first
+        expect(heading).to_be_in_viewport()
+        tab.picture(f"section-{Path(words[name]).name[:20]}")
+        tab.page.locator(".lm-DockPanel-tabBar .lm-TabBar-tabLabel").get_by_text(
+            Path(SYLLABUS).name, exact=True
+        ).click()
