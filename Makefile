@@ -236,9 +236,9 @@ MOVED := $(shell [ -s $(STAMP) ] && [ "$$(cat $(STAMP))" != "$(CURDIR)" ] && ech
 .PHONY: moved
 
 # Each candidate is tried by running it: a pyenv shim may exist and still refuse to start. What is in
-# packages/gpucourse's jupyter/, ipython/ and share/ is copied into .venv by the install.
+# packages/gpucourse's jupyter/ and share/ is copied into .venv by the install.
 $(STAMP): requirements/base.txt $(wildcard packages/*/pyproject.toml) Makefile \
-  $(shell find packages/gpucourse/jupyter packages/gpucourse/ipython packages/gpucourse/share \
+  $(shell find packages/gpucourse/jupyter packages/gpucourse/share \
     -type f 2>/dev/null) $(MOVED)
 	@$(find_uv); \
 	if [ "$(MOVED)" ] || ! $(IN_VENV) -c '$(FITS)' 2>/dev/null || \

@@ -26,15 +26,20 @@ from pathlib import Path
 
 import requests
 
+from gpucourse.publish import release
+from gpucourse.publish.source import read_course
 from lab.benchmarks.report import write
 from lab.trials import hub_place
 from lab.trials.hub_links import walk_links
 from lab.trials.hub_place import (
     CHECKOUT,
+    CLASS_ADDRESS,
     COLLEAGUE,
-    COURSE,
     CURIOUS,
     EXCHANGE,
+    NEWCOMER,
+    PACKAGES,
+    REPOSITORY,
     RIGHT,
     STARTER,
     TEACHER,
@@ -69,7 +74,7 @@ def answer(hub: Hub, user: str) -> None:
     notebook = json.loads(file.read_text())
     answers = {
         cell["metadata"]["nbgrader"]["grade_id"]: cell["source"]
-        for cell in json.loads((COURSE / "solutions" / f"{PROJECT}.ipynb").read_text())["cells"]
+        for cell in json.loads((REPOSITORY / "solutions" / f"{PROJECT}.ipynb").read_text())["cells"]
         if cell["metadata"].get("nbgrader", {}).get("solution")
     }
     for cell in notebook["cells"]:
@@ -203,6 +208,37 @@ def walk_isolation(walk: Walk, hub: Hub) -> None:
         expect(done.returncode != 0 and "only at level 'limits'" in seen["said"], seen)
 
 
+# --- a class without answers ------------------------------------------------------------------
+
+
+def walk_class(walk: Walk, hub: Hub) -> None:
+    """The hub of a class whose points count: what a learner's terminal can read."""
+    with walk.step("a class without answers: a learner's first start"):
+        hub.start(NEWCOMER)
+    with walk.step("no answer can be read in the home or in the image") as seen:
+        for place in (f"{CHECKOUT}/solutions", "/srv/course/solutions", "/srv/course/course"):
+            expect(hub.terminal(NEWCOMER, "ls", place).returncode != 0, f"{place} is there")
+        everything = ("find", "/srv/course", str(PACKAGES), "/home/jovyan", "-type", "f")
+        listed = command(hub, NEWCOMER, *everything, cwd=".").splitlines()
+        found = {
+            name: Path(name.replace("/home/jovyan", str(hub.home(NEWCOMER)))).read_bytes()
+            for name in listed
+        }
+        expect(any(name.endswith(NOTEBOOK) for name in found), "the class's tree did not arrive")
+        leaks = release.leaks(found, release.secrets(read_course(REPOSITORY)[1]))
+        expect(not leaks, leaks[:3])
+        seen["files that a learner can read"] = len(found)
+    with walk.step("a home with a clone of the full repository: no server, and the reason") as seen:
+        try:
+            hub.start(CURIOUS)
+        except RuntimeError as error:
+            seen["the hub said"] = str(error)[:80]
+        else:
+            expect(False, "the server started")
+        seen["the log says"] = (hub.home(CURIOUS) / ".gpu-course.log").read_text().strip()
+        expect(CLASS_ADDRESS in seen["the log says"], seen)
+
+
 # --- all of it --------------------------------------------------------------------------------
 
 
@@ -210,7 +246,9 @@ def inside(proxy: Path) -> dict:
     """In the namespaces: the whole walk."""
     hub_place.furnish(proxy)
     hub_place.run("sh", hub_place.COURSE / "hub/set_up.sh")
+    # Closed to users of the system, as what lies on a hub's own machine is.
     folder = Path(tempfile.mkdtemp(prefix="hub-", dir="/srv"))
+    hub_place.build_wheels(folder / "wheels")
     walk = Walk()
     with walk.step("hub and proxy answer"):
         hub = Hub(folder, proxy, TEACHER, [COLLEAGUE], USERS)
@@ -234,6 +272,12 @@ def inside(proxy: Path) -> dict:
             hub.stop_server(CURIOUS)
             hub_place.UPSTREAM.rename(hub_place.UPSTREAM.with_suffix(".away"))
             hub.start(CURIOUS)
+            hub.stop_server(CURIOUS)
+        hub.stop()
+        hub_place.furnish_class(folder / "wheels", folder / "class")
+        hub = Hub(folder, proxy, TEACHER, [COLLEAGUE], [*USERS, NEWCOMER], CLASS_ADDRESS)
+        hub.wait_for(lambda: requests.get(f"{hub.address}/hub/api", timeout=30).ok)
+        walk_class(walk, hub)
     except BaseException:
         print("\n".join(hub.log().splitlines()[-60:]), file=sys.stderr)
         raise

@@ -18,6 +18,9 @@ from jupyterhub.spawner import LocalProcessSpawner
 from traitlets import Any, Dict, Integer
 from traitlets.config import LazyConfigValue
 
+sys.path.insert(0, os.environ["HUB_TRIAL_REPOSITORY"])
+from lab.trials import hub_place
+
 c = get_config()  # noqa: F821
 COURSE, HOMES = Path("/srv/course"), Path("/srv/homes")
 TRIAL = yaml.safe_load(Path(os.environ["HUB_TRIAL"]).read_text())
@@ -57,6 +60,7 @@ class Pod(LocalProcessSpawner):
 
     def user_env(self, env):
         image = dict(re.findall(r"^ENV (\w+)=(.*)$", (COURSE / "hub/Dockerfile").read_text(), re.M))
+        image["PYTHONPATH"] = str(hub_place.PACKAGES)
         return {**image, **env, "HOME": "/home/jovyan", "USER": "jovyan", "SHELL": "/bin/bash"}
 
     async def start(self):
@@ -73,6 +77,7 @@ class Pod(LocalProcessSpawner):
             "--bind",
             str(home),
             "/home/jovyan",
+            *hub_place.without_checkout(),
             "--chdir",
             "/home/jovyan",
             "setpriv",

@@ -22,12 +22,20 @@ import psutil
 import requests
 import yaml
 
+from gpucourse.course import projects
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Where the chart's values say that the course is; in the place, git finds it in UPSTREAM.
 COURSE, EXCHANGE, HOMES = Path("/srv/course"), Path("/srv/nbgrader/exchange"), Path("/srv/homes")
 UPSTREAM = Path("/srv/upstream.git")
+#: The packages as the image has them, from wheels.
+PACKAGES = Path("/srv/packages")
+#: A class's repository without answers, and the address by which settings name it.
+CLASS, CLASS_ADDRESS = Path("/srv/class.git"), "https://git.example.org/our-class.git"
 CHECKOUT = "gpu-course"
 TEACHER, COLLEAGUE, RIGHT, STARTER, CURIOUS = "teacher", "colleague", "ada", "ben", "eve"
+#: In the class without answers alone: a home that no repository has been cloned into.
+NEWCOMER = "fay"
 USERS = [TEACHER, COLLEAGUE, RIGHT, STARTER, CURIOUS]
 PATIENCE = 300
 
@@ -117,7 +125,10 @@ def furnish(proxy: Path) -> None:
         folder.mkdir(parents=True)
     # hub/grading.yaml's initContainer.
     EXCHANGE.chmod(0o777)
-    run("mount", "--bind", "-o", "ro", REPOSITORY, COURSE)
+    # What hub/Dockerfile copies into the image, and no lesson.
+    for name in ("hub", "binder"):
+        (COURSE / name).mkdir()
+        run("mount", "--bind", "-o", "ro", REPOSITORY / name, COURSE / name)
     layers = hold / "etc"
     for name in ("upper", "work"):
         (layers / name).mkdir(parents=True)
@@ -133,13 +144,42 @@ def furnish(proxy: Path) -> None:
     run("git", "clone", "-q", "--bare", REPOSITORY, UPSTREAM)
     run("git", "-C", UPSTREAM, "branch", "-f", "main", "HEAD")
     run("git", "-C", UPSTREAM, "symbolic-ref", "HEAD", "refs/heads/main")
-    values = yaml.safe_load((COURSE / "hub/values.yaml").read_text())
-    command = values["singleuser"]["lifecycleHooks"]["postStart"]["exec"]["command"][-1]
-    address = next(word for word in command.split() if word.startswith("https://"))
+    address = (COURSE / "hub/repository").read_text().strip()
     # The links stay as learners get them; git goes to the copy. It belongs to root, not to them.
     Path("/etc/gitconfig").write_text(
-        f'[url "{UPSTREAM}"]\n\tinsteadOf = {address}\n[safe]\n\tdirectory = *\n'
+        f'[url "{UPSTREAM}"]\n\tinsteadOf = {address}\n'
+        f'[url "{CLASS}"]\n\tinsteadOf = {CLASS_ADDRESS}\n[safe]\n\tdirectory = *\n'
     )
+
+
+def build_wheels(folder: Path) -> None:
+    """Build the packages as wheels into ``folder``, and install them where servers find them."""
+    uv = (sys.executable, "-m", "uv", "-q")
+    for package in projects.PACKAGES:
+        run(
+            *uv,
+            "build",
+            "--wheel",
+            "--python",
+            sys.executable,
+            "--out-dir",
+            folder,
+            REPOSITORY / package,
+        )
+    run(*uv, "pip", "install", "--no-deps", "--target", PACKAGES, *folder.glob("*.whl"))
+
+
+def furnish_class(wheels: Path, folder: Path) -> None:
+    """Make the class's tree and push it to where its address leads."""
+    run(sys.executable, "-m", "gpucourse.publish.class_tree", wheels, folder, cwd=REPOSITORY)
+    run("git", "clone", "-q", "--bare", folder / CHECKOUT, CLASS)
+
+
+def without_checkout() -> list[str]:
+    """Return bubblewrap's options that hide this checkout from a server, except its programs."""
+    environment = Path(sys.prefix)
+    inside = ["--bind", str(environment), str(environment)]
+    return ["--tmpfs", str(REPOSITORY), *(inside if REPOSITORY in environment.parents else [])]
 
 
 def free_port() -> int:
@@ -155,7 +195,13 @@ class Hub:
     configuration = "hub_config.py"
 
     def __init__(
-        self, folder: Path, proxy: Path, teacher: str, graders: list[str], users: list[str]
+        self,
+        folder: Path,
+        proxy: Path,
+        teacher: str,
+        graders: list[str],
+        users: list[str],
+        repository: str = "",
     ) -> None:
         self.folder = folder
         self.password, self.token = secrets.token_hex(16), secrets.token_hex(16)
@@ -169,12 +215,16 @@ class Hub:
             "users": users,
             "password": self.password,
             "token": self.token,
-            "values": {"custom": {"teacher": teacher, "graders": graders}},
+            "values": {
+                "custom": {"teacher": teacher, "graders": graders},
+                "singleuser": {"extraEnv": {"COURSE_REPOSITORY": repository}},
+            },
         }
         (folder / "trial.yaml").write_text(yaml.safe_dump(trial))
         environment = {
             **os.environ,
             "HUB_TRIAL": str(folder / "trial.yaml"),
+            "HUB_TRIAL_REPOSITORY": str(REPOSITORY),
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         }
         with (folder / "hub.log").open("wb") as log:
@@ -218,6 +268,7 @@ class Hub:
                 "--bind",
                 str(self.home(user)),
                 "/home/jovyan",
+                *without_checkout(),
                 *within,
                 "--chdir",
                 f"/home/jovyan/{cwd}",

@@ -166,6 +166,39 @@ def test_what_is_in_the_distributions(built: Path) -> None:
     )
 
 
+OWNERS = (
+    "etc/ipython/ipython_kernel_config.py",
+    "etc/jupyter/jupyter_server_config.json",
+    "etc/jupyter/labconfig/default_setting_overrides.json",
+    "etc/jupyter/labconfig/page_config.json",
+    "share/jupyter/lab/settings/overrides.json",
+)
+
+
+def test_settings_of_an_environments_owner_stay_as_they_are(built: Path, tmp_path: Path) -> None:
+    python = tmp_path / "venv" / "bin" / "python"
+    uv("venv", "--python", sys.executable, tmp_path / "venv")
+    for name in OWNERS:
+        (tmp_path / "venv" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "venv" / name).write_text(f"the owner's {name}\n")
+
+    def settings() -> dict[str, str]:
+        places = (tmp_path / "venv" / name for name in ("etc", "share"))
+        files = (path for place in places for path in place.rglob("*") if path.is_file())
+        return {str(path.relative_to(tmp_path / "venv")): path.read_text() for path in files}
+
+    before = settings()
+    (wheel,) = built.glob("gpucourse-*.whl")
+    uv("pip", "install", "--python", python, "--no-deps", wheel)
+    with_ours = settings()
+    assert with_ours.items() > before.items()
+    uv("pip", "uninstall", "--python", python, "gpucourse")
+    assert settings() == before
+    # Those of others, whatever they are called: ours lie in folders of their own, or of many.
+    for name in with_ours.keys() - before.keys():
+        assert any(part.endswith(".d") or part == "gpucourse" for part in Path(name).parts), name
+
+
 @pytest.mark.parametrize(
     ("package", "part"),
     [("virtualgpu", "tests/ptx"), ("jaxpile", "tests/test_texts.py"), ("gpucourse", "")],

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 
 from gpucourse.notebook import ready
+from gpucourse.notebook.server import make_kernels_ready
 from notebook_cells import run_alone
 
 CELLS = (
@@ -51,6 +57,36 @@ def test_the_first_cell_finds_the_virtual_gpu_and_errors_that_teach():
     assert smi.splitlines()[1:] == loaded[0].text.splitlines()
     assert jax == "[CpuDevice(id=0): JAX itself runs on the CPU; kernels on the Virtual GPU (CPU)]"
     assert all("Virtual GPU (CPU)" in text for text in others)
+
+
+@pytest.mark.parametrize("folder", ["course/lectures", "elsewhere"])
+def test_the_server_makes_kernels_ready_in_the_course_alone(tmp_path: Path, folder: str):
+    (tmp_path / "course/lectures").mkdir(parents=True)
+    (tmp_path / "course/welcome.ipynb").touch()
+    (tmp_path / "elsewhere").mkdir()
+
+    async def said_by_a_kernel() -> str:
+        manager = AsyncMappingKernelManager(
+            root_dir=str(tmp_path), kernel_spec_manager=KernelSpecManager()
+        )
+        make_kernels_ready(SimpleNamespace(kernel_manager=manager))
+        kernel = await manager.start_kernel(path=folder)
+        client = manager.get_kernel(kernel).client()
+        client.start_channels()
+        try:
+            await client.wait_for_ready(timeout=60)
+            said: list[str] = []
+            await client.execute_interactive(
+                "print('ready:', bool(get_ipython().custom_exceptions))",
+                timeout=60,
+                output_hook=lambda message: said.append(str(message["content"])),
+            )
+            return "".join(said)
+        finally:
+            client.stop_channels()
+            await manager.shutdown_kernel(kernel, now=True)
+
+    assert f"ready: {folder == 'course/lectures'}" in asyncio.run(said_by_a_kernel())
 
 
 def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch):

@@ -1,13 +1,15 @@
 """Kernels are ready before ``%load_ext gpucourse``: in a notebook of one's own, after a restart.
 
-``ipython/ipython_kernel_config.py``, installed into the environment's ``etc/ipython``, has every
-IPython kernel there load this. Nothing else is imported for it until the first cell runs; that cell
-already finds the stand-ins, ``numba.cuda`` on the virtual GPU and errors in twelve lines. It prints
-nothing: which device answers is said by ``%load_ext gpucourse``.
+The Jupyter server has the kernels load this that it starts in the course's folder
+(:mod:`gpucourse.notebook.server`); ``GPUCOURSE_READY=0`` switches it off. Nothing else is imported
+for it until the first cell runs; that cell already finds the stand-ins, ``numba.cuda`` on the
+virtual GPU and errors in twelve lines. It prints nothing: which device answers is said by
+``%load_ext gpucourse``.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Have ``shell`` made ready just before its first cell runs."""
+    if os.environ.get("GPUCOURSE_READY") == "0":
+        return
 
     def make_ready(info: object = None) -> None:
         from gpucourse.notebook import extension

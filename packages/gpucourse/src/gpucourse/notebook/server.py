@@ -1,4 +1,7 @@
-"""Jupyter server extension: *Validate* that reads checks, saves that keep files as they are.
+"""Jupyter server extension: kernels that know the course, *Validate*, saves that change nothing.
+
+Kernels that start in the course's folder load :mod:`gpucourse.notebook.ready`. No other does: the
+environment may serve other notebooks too, and its owner's settings of IPython stay as they are.
 
 Checks of lectures are no tests of nbgrader's: its button *Validate* (the class is
 ``nbgrader.validator.Validator``) told an untouched lecture "Success! Your notebook passes all the
@@ -14,13 +17,16 @@ widget" where it now shows the question's other form, text to unfold.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_client.kernelspec import NoSuchKernel
 from nbformat import NotebookNode
 from nbgrader.server_extensions.validate_assignment import handlers
 from nbgrader.validator import Validator
 
+from gpucourse.course.checkout import NotInTheCourse, course_folder
 from gpucourse.exercises.outcomes import CHECK_MIME
 from gpucourse.exercises.predictions import WIDGET
 from gpucourse.notebook.whole_files import written_whole
@@ -28,7 +34,10 @@ from gpucourse.notebook.whole_files import written_whole
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
     from jupyter_server.services.contents.manager import ContentsManager
+    from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
+#: An option of IPython's kernel.
+READY = "--InteractiveShellApp.extra_extensions=gpucourse.notebook.ready"
 #: The page whose outputs are of now.
 WELCOME = "welcome.ipynb"
 
@@ -42,6 +51,39 @@ def _load_jupyter_server_extension(app: ServerApp) -> None:
     handlers.Validator = ChecksToo
     # Not now: Jupytext's extension, loaded after this one, puts another contents manager in place.
     app.io_loop.add_callback(lambda: _prepare(app.contents_manager))
+    make_kernels_ready(app)
+
+
+def make_kernels_ready(app: ServerApp) -> None:
+    """Have kernels of this environment that start in the course's folder know the course."""
+    manager, start = app.kernel_manager, app.kernel_manager.start_kernel
+
+    async def start_ready(*given: Any, **options: Any) -> str:
+        name = options.get("kernel_name") or manager.default_kernel_name
+        if knows_ipython(manager, name) and in_the_course(manager, options.get("path")):
+            options["extra_arguments"] = [*options.get("extra_arguments", ()), READY]
+        return await start(*given, **options)
+
+    manager.start_kernel = start_ready  # type: ignore[method-assign]
+
+
+def knows_ipython(manager: MappingKernelManager, name: str) -> bool:
+    """Return True if kernel ``name`` is IPython of this environment, which has the course."""
+    specs = manager.kernel_spec_manager
+    try:
+        command = specs.get_kernel_spec(name).argv if specs else []
+    except NoSuchKernel:
+        return False
+    return "ipykernel_launcher" in command and command[0] in ("python", sys.executable)
+
+
+def in_the_course(manager: MappingKernelManager, path: str | None) -> bool:
+    """Return True if a kernel of the folder ``path``, as Jupyter names it, runs in the course."""
+    try:
+        course_folder(Path(manager.cwd_for_path(path or "")))
+    except NotInTheCourse:
+        return False
+    return True
 
 
 def _prepare(manager: ContentsManager) -> None:

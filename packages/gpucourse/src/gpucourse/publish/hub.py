@@ -106,13 +106,13 @@ def main() -> None:
     options = parser.parse_args()
     root = Path.cwd()
     own = repository_url(root)
-    if own is None and options.repository is None:
-        parser.error("run this in the course's repository, or name one with --repository")
     try:
         cloned = repository_set([*root.glob(VALUES), *(options.settings or ())]) or own
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")
     url = options.repository or cloned
+    if url is None:
+        parser.error("run this in the course's repository, or name one with --repository")
     if cloned and url != cloned:
         print(
             f"Servers clone {cloned}, as the settings say: in such a home, links to {url} bring "
