@@ -219,7 +219,7 @@ CLASS = "https://git.my-university.edu/our-class.git"
         (None, 0),
         (CLASS, 0),
         (CLASS.removesuffix(".git"), 0),
-        ("https://github.com/gpu-course/gpu-course", 1),
+        ("https://git.my-university.edu/whole-course.git", 1),
     ],
 )
 def test_a_home_with_another_repository_stops_the_server_and_says_why(

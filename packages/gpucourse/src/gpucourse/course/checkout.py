@@ -35,8 +35,9 @@ class NotInTheCourse(CourseError, LookupError):
 
 def own_checkout() -> Path | None:
     """Return the checkout of this package; None where it was installed from a wheel."""
-    root = PACKAGE.parents[3]
-    return root if (root / REGISTRY).is_file() else None
+    # A package may lie near the top of the file system, where nothing is so far above it.
+    above = PACKAGE.parents[3:4]
+    return next((root for root in above if (root / REGISTRY).is_file()), None)
 
 
 def checkouts(*starts: Path) -> list[Path]:
