@@ -46,9 +46,9 @@ with virtualgpu.launches() as launched:
 print(f"angle: {in_python:.6f} and {float(on_device[0]):.6f} rad")
 
 # %% [markdown] id="the-race-text"
-# Both give the same angle. And the times? One step is five operations on arrays, and CuPy, which is NumPy for GPUs, has
+# Both give the same angle, but what about the times? One step is five operations on arrays, and CuPy, which is NumPy for GPUs, makes
 # the GPU start a small program for each. That takes a few microseconds
-# ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019); we take 4 µs.
+# ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019); we assume 4 µs.
 
 # %% id="the-race"
 START = 4e-6  # s, to start one program on the GPU, or one copy: our assumption throughout
@@ -63,13 +63,13 @@ else:
 
 # %% [markdown] id="the-question-stands"
 # The plain Python loop wins by far. So a GPU is not "a faster computer". **What is it fast at, then, and how can
-# one tell before porting anything?** (No GPU? A *virtual* one runs the programs and counts; it has no clock.)
+# you tell before porting anything?** (No GPU? A *virtual* one runs the programs and counts; it has no clock.)
 
 # %% [markdown] id="throughput-predict" tags=["predict"]
 # ## 1. Latency and throughput
 #
-# **Latency** is how long one thing takes; **throughput** is how many get done per second. CPU cores are couriers
-# on bicycles: one thing after the other. A GPU is a container ship: slow, and with ten thousand containers.
+# **Latency** is how long one thing takes; **throughput** is how many get done per second. CPU cores are bicycle
+# couriers: they deliver one thing after the other. A GPU is a container ship: slow, but with ten thousand containers.
 #
 # An H100's memory delivers 3.35 TB/s, but each number takes 0.23 µs to arrive. *Predict:* if each thread
 # asks for one number of 8 bytes and waits, how many must be waiting to keep the memory busy: 100, 10,000 or 100,000?
@@ -84,8 +84,8 @@ for threads in (1, 100, 10_000, 100_000):
     print(f"threads {threads:7,}: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
 
 # %% [markdown] id="throughput-why" tags=["why"]
-# Nearly 100,000. Bytes under way = latency × throughput: that is Little's law, and it holds for water pipes too. A CPU hides
-# latency with caches and guesses; a GPU with other threads that are ready to go on.
+# Nearly 100,000 must be waiting. Bytes in flight = latency × throughput. This is Little's law, and it holds for water pipes too. (Other measurements of the latency are higher, so take this as a
+# lower bound.) A CPU hides latency with caches and guesses; a GPU hides it with other threads that are ready to continue.
 
 # %% [markdown] id="in-flight-task"
 # ### Exercise: how many threads?
@@ -108,25 +108,25 @@ print("numbers of 4 bytes:", threads_needed(LATENCY, BANDWIDTH, 4))
 check("in-flight", threads_needed)
 
 # %% [markdown] id="throughput-then"
-# So the first question about any job is: **are there a hundred thousand things to do at once?** Steps in time that
-# need the step before them are one thing. Here is the ship beside the bicycles (makers' figures; the 0.23 µs are 400 cycles at
+# So the first question about any job is: **are there a hundred thousand things to do at once?** Time steps that depend on the previous
+# one count as a single task. Here is the ship beside the bicycles (manufacturers' figures; the 0.23 µs are 400 cycles at
 # 1.755 GHz, from [table 3 of a study of 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)):
 #
-# | | CPU: AMD EPYC 9654 (2022) | GPU: NVIDIA H100 SXM (2023) |
+# | | CPU: AMD EPYC 9654 (2022) | GPU: NVIDIA H100 SXM (2022) |
 # |---|---|---|
 # | processors | 96 cores | 132 *multiprocessors* |
-# | threads under way at once | 192 | 270,336 (2,048 on each) |
+# | threads in flight at once | 192 | 270,336 (2,048 on each) |
 # | its memory delivers | 0.46 TB/s | 3.35 TB/s |
 # | its memory holds | up to 6 TB | 80 GB |
 #
-# You'll see next how a GPU is made and what it costs to carry data there. Then you'll take three jobs at which a GPU
+# Next you will see how a GPU works and what it costs to move data to it. Then you'll take three jobs at which a GPU
 # loses, and work out how large each must become for it to win. You don't need to know CUDA.
 
 # %% [markdown] id="warps-predict" tags=["predict"]
 # ## 2. Thirty-two at a time
 #
-# Here is a program for the GPU, a **kernel**, in Python. (You need not write one yet.) The GPU runs it once for each
-# pendulum, each time in a **thread** of its own; `i` is the thread's number. We start 2 × 32 threads
+# Here is a program for the GPU, a **kernel**, in Python. The GPU runs it once for each
+# pendulum, each time in a separate **thread**; `i` is the thread's number. We start 2 × 32 threads
 # (that is the `[2, 32]`); those without a pendulum do nothing. Where there is no GPU, the virtual one runs it and counts.
 #
 # *Predict:* one pendulum takes some number of instructions. How many times as many do 32 pendulums take? And 33?
@@ -162,8 +162,8 @@ for pendulums in (1, 32, 33, 64):
           f"{issued[pendulums] / issued[1]:.2f} times as many")
 
 # %% [markdown] id="warps-why" tags=["why"]
-# Thirty-two cost hardly more than one, and the 33rd costs as much as all the others together. (The few more are for `sin`, which takes
-# another way for larger angles.) The hardware doesn't run single threads: it runs **warps** of 32, which take each
+# Thirty-two pendulums cost hardly more than one, and the 33rd costs as much as all the others together. (The few extra instructions are for `sin`, which takes
+# another branch for larger angles.) The hardware doesn't run single threads. It runs **warps** of 32, which execute each
 # instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all 32.
 
 # %% id="warps-picture"
@@ -213,14 +213,14 @@ mixed[32:] = abs(mixed[32:])
 gpucourse.timeline(root_or_zero, 1, 64, mixed)
 
 # %% [markdown] id="divergence-why" tags=["why"]
-# The first warp has both kinds and walks both ways: 14 lanes write a zero while the other 18, pale, wait, then those
-# 18 write their roots. (Rest the pointer on a step, and it names its line and lanes.) The second has one kind, and all
-# its lanes work. No error, no warning: a GPU needs many threads that do *the same thing* to different data.
+# The first warp has both kinds of numbers and runs both sides: 14 lanes write a zero while the other 18, pale, wait, then those
+# 18 write their roots. (Rest the pointer on a step, and it names its line and lanes.) The second warp has one kind, and all
+# its lanes work. There is no error and no warning. So a GPU needs many threads that do *the same thing* to different data.
 
 # %% [markdown] id="terms-text"
 # ## 3. One machine, four vocabularies
 #
-# Every maker has names of its own for the same things. This course speaks CUDA's:
+# Every manufacturer has its own names for the same things. This course uses CUDA's:
 #
 # | what it is | CUDA | HIP | SYCL | OpenCL |
 # |---|---|---|---|---|
@@ -232,8 +232,8 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # | the large memory of the device | global memory | global memory | global memory | global memory |
 # | the processor that runs blocks | multiprocessor | compute unit | compute unit | compute unit |
 #
-# And whose words are they? **CUDA** (2007) is NVIDIA's, and what most scientific software was first written for. **HIP** is AMD's: nearly
-# CUDA's text with other names. **SYCL** and **OpenCL** are open standards, for the GPUs of several makers.
+# **CUDA** (2007) is NVIDIA's, and most scientific GPU software was first written for it. **HIP** is AMD's: nearly
+# CUDA's text with other names. **SYCL** and **OpenCL** are open standards, for the GPUs of several manufacturers.
 
 # %% [markdown] id="memories-text" tags=["predict"]
 # ## 4. Where the numbers live
@@ -243,8 +243,8 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # 3.3 TB per second; and the memory of the host, behind a PCIe link of 64 GB per second. Each step down is larger,
 # slower and seen by more threads.](../img/memory_hierarchy.svg)
 #
-# (An H100.) The **host** is your computer with its CPU, the **device** is the GPU, and their memories are two. What the GPU is
-# to work on must be carried over a link that is fifty times narrower than its own memory. And the size of that
+# (The figures are an H100's.) The **host** is your computer with its CPU, the **device** is the GPU, and each has its own memory. Data for the GPU
+# must be transferred over a link that is fifty times narrower than the GPU's own memory. And the size of that
 # memory is fixed. *Predict:* what happens if you ask for a terabyte? (When your computer runs out of its own memory, it moves
 # some of it to the disk.)
 
@@ -258,13 +258,13 @@ predict("too-much",
 cp.empty(2**40, np.uint8)
 
 # %% [markdown] id="too-much-why" tags=["why"]
-# Read it to the end: it says how much was asked for, and how much was held already. A GPU moves nothing to the disk. If your
-# data don't fit, work on them in pieces, use several GPUs, or stay on the CPU. (*Managed memory*, CuPy's
-# `cupy.cuda.malloc_managed`, is an exception: its pages wander over the link by themselves when one side asks for them. It spares you
-# the copying by hand, not the carrying.)
+# Read the message to the end: it says how much you asked for, and how much was allocated already. A GPU moves nothing to the disk. If your
+# data don't fit, process them in pieces, use several GPUs, or stay on the CPU. (*Managed memory*, CuPy's
+# `cupy.cuda.malloc_managed`, is an exception: its pages move over the link by themselves when one side asks for them. It saves you
+# writing the copies, but the data are transferred all the same.)
 
 # %% [markdown] id="too-much-then"
-# Now for the carrying. This class counts the bytes and the trips, and on a GPU it measures how long they take.
+# Now for the transfers. This class counts bytes and trips, and on a GPU it measures how long they take.
 
 # %% id="ferry"
 class Ferry:
@@ -303,7 +303,7 @@ T4 = GPU("T4 (2018)", 320e9, 16e9)  # PCIe 3.0 x16; the GPU that Colab lends for
 H100 = GPU("H100 SXM (2023)", 3.35e12, 64e9)  # PCIe 5.0 x16
 
 # %% [markdown] id="transfer-predict" tags=["predict"]
-# *Predict:* to double a million numbers of 8 bytes on a GPU, they go there, are doubled, and come back. Which part of the
+# *Predict:* to double a million numbers of 8 bytes on a GPU, you copy them there, double them, and copy them back. What part of the
 # time is the doubling?
 
 # %% id="transfer-guess"
@@ -325,11 +325,11 @@ for count in (1_000, 1_000_000):
               f"{work / (trips + work):.0%}")
 
 # %% [markdown] id="transfer-why" tags=["why"]
-# For a million numbers it's a twentieth or less: the link decides. (For a thousand, nearly all of the time is
+# For a million numbers it is a twentieth or less, because the link decides. (For a thousand, nearly all of the time is
 # starting up.) These are bounds from published figures and our 4 µs; real copies are slower.
 
 # %% [markdown] id="transfer-then"
-# What helps is to carry less:
+# It helps to transfer less:
 #
 # ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there and
 # back: most of the time goes into six copies. Below, the array is copied once, the host launches three
@@ -337,13 +337,13 @@ for count in (1_000, 1_000_000):
 # back.](../img/host_device_transfers.svg)
 
 # %% [markdown] id="ferry-task"
-# ### Exercise: carry less
+# ### Exercise: transfer less
 #
 # Heat spreads in a ring of rods: in each step, every rod takes the mean of itself and its two neighbours. The function
-# `relax_there_and_back` carries all temperatures back and forth in every step, just to note the hottest.
+# `relax_there_and_back` copies all temperatures back and forth in every step, just to note the hottest.
 #
-# Write `relax`: the same answers, carrying all temperatures there once and back once. How hot the hottest
-# is after each step may cross too: 8 bytes per step.
+# Write `relax`, which gives the same answers but copies all temperatures there once and back once. The hottest temperature
+# after each step may be copied too: 8 bytes per step.
 
 # %% id="ferry-exercise" tags=["exercise"]
 def smooth(d_heat):
@@ -383,13 +383,13 @@ check("ferry", relax)
 # %% [markdown] id="model-text"
 # ## 5. When does a GPU win?
 #
-# Three prices, then: each start (of a kernel or a copy), each byte over the link, each byte of the GPU's own memory. Their
-# sum is a *model*: it leaves out arithmetic, and assumes the best of the rest, so it is what the GPU takes *at least*. On
-# the other side stands NumPy on one core of this computer, measured.
+# There are three prices, then: each start (of a kernel or a copy), each byte over the link, and each byte of the GPU's own memory. Their
+# sum is a *model*. It leaves out arithmetic, and assumes the best of the rest, so the GPU takes *at least* that long. We compare it
+# with NumPy on one core of this computer, which we measure.
 #
 # For `n` elements the GPU takes `starts × 4 µs` plus `n` times its price per element; the CPU takes `n` times
-# its own. Here are prices per element: of a sum, of our pendulum, of a hundred rounds of `2x + 1` carried each time (three
-# jobs that lose while they are small), and of the hundred rounds carried once. (`1 + 3` starts: one kernel, three copies.)
+# its own. Here are prices per element: of a sum, of our pendulum, of a hundred iterations of `2x + 1` transferred each time (three
+# jobs that lose while they are small), and of the hundred iterations transferred once. (`1 + 3` starts: one kernel, three copies.)
 
 # %% id="prices"
 @dataclass(frozen=True)
@@ -441,16 +441,16 @@ with virtualgpu.launches() as launched:
 print("20 steps, starts:", len(launched) or 100)
 
 # %% [markdown] id="prices-why"
-# Where do these numbers come from? `2 * x + 1` is two kernels, each reads `n` numbers of 8 bytes and writes as many: 32 bytes per
-# element and time. One step of a pendulum is five kernels, which read and write 12 arrays: 96 bytes. ("CuPy: NumPy on
-# the device" shows how to make that one kernel.)
+# Where do these numbers come from? `2 * x + 1` is two kernels, and each reads `n` numbers of 8 bytes and writes as many: 32 bytes per
+# element and iteration. One step of a pendulum is five kernels, which read and write 12 arrays: 96 bytes. ("CuPy: NumPy on
+# the device" shows how to turn these into one kernel.)
 
 # %% [markdown] id="crossover-task"
 # ### Exercise: the crossover
 #
 # Write `crossover(starts, gpu_each, cpu_each)`: the smallest whole `n` for which the GPU takes no longer than the
-# CPU, where they take `starts * START + n * gpu_each` and `n * cpu_each` seconds. And `None` if there is no such `n`:
-# then no size helps.
+# CPU, where they take `starts * START + n * gpu_each` and `n * cpu_each` seconds. Return `None` if there is no such `n`,
+# because then no size helps.
 
 # %% id="crossover-exercise" tags=["exercise"]
 def crossover(starts, gpu_each, cpu_each):
@@ -488,14 +488,14 @@ for job in JOBS:
     print(f"{job.name:37}{nanoseconds[0]:10.2f}{nanoseconds[1]:9.2f}{nanoseconds[2]:9.2f}{told[0]:>16}{told[1]:>13}")
 
 # %% [markdown] id="lab-why" tags=["why"]
-# (The GPUs' columns are the model's: at least so long. The CPU's was measured with 100,000 numbers, which may fit
-# into its caches; many more cost it more.) "Never" stands where an element costs the GPU more than your CPU,
-# mostly for the link alone: then no number of elements helps. The first and the third line are at risk, and
-# whether they say it depends on your CPU and on the link. The last line is the same job as the third, but it carries the
-# data once. **The computation is the same: what decides is how often you carry.**
+# (The GPUs' columns are the model's lower bounds. The CPU's was measured with 100,000 numbers, which may fit
+# into its caches; many more cost it more.) "Never" appears where an element costs the GPU more than your CPU,
+# mostly because of the link alone. Then no number of elements helps. The first and the third line are at risk, and
+# your CPU and the link decide whether they say it. The last line is the same job as the third, but it transfers the
+# data once. **The computation is the same. What decides is how often you transfer.**
 
 # %% [markdown] id="lab-then"
-# And the pendulum of the beginning? With one of them, the GPU loses. Here are more:
+# And the pendulum of the beginning? With a single one, the GPU loses. Here are more:
 
 # %% id="lab-picture"
 job = JOBS[1]
@@ -522,10 +522,9 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
                 "line rises across them, and lies above both at the right.")
 
 # %% [markdown] id="lab-picture-why"
-# The flat part is the GPU starting and being nearly empty: ten thousand pendulums take it hardly longer than one. On the right
-# it is full, and NumPy's line has crossed the models'. With a real GPU the crossing lies further to the right, for
-# these are bounds; but it is there. Here are recorded times of one, at another job: the quadratic formula from "CuPy:
-# NumPy on the device", with the numbers on the GPU already; and below, what starting one kernel takes (rows
+# In the flat part the GPU is starting up and nearly empty: ten thousand pendulums take hardly longer than one. On the right
+# it is full, and NumPy's line has crossed the models'. With a real GPU the crossover is further to the right, because
+# these are bounds. Here are recorded times of a real GPU, for another job: the quadratic formula, with the numbers on the GPU already; and below, what starting one kernel takes (rows
 # `scaling.quadratic` and `launch`).
 
 # %% id="recorded"
@@ -534,18 +533,18 @@ from gpucourse.views.measured import recorded, recorded_scaling, recorded_times
 recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 
 # %% [markdown] id="recorded-why"
-# And our 4 µs for a start (rows `launch/cupy-raw`, `launch/cupy`, `launch/numba`, `launch/jax`)? On the H200 itself it was 2.9 µs; but the starts come from Python, and call after call took
+# How good were our 4 µs for a start (rows `launch/cupy-raw`, `launch/cupy`, `launch/numba`, `launch/jax`)? On the H200 itself a start took 2.9 µs. But the starts come from Python, and one call after the other took
 # 6.5 µs for CuPy's `RawKernel`, 12.5 for CuPy's own functions, 25 for Numba and 42 for JAX (rows `launch`). By `launch/cupy`, CuPy's 5,000 starts for the pendulums
-# would take not 20 ms but about 62, and the crossing moves to the right by three. And the journey: of the link's 64 GB/s an array of NumPy's
-# got 9, for the driver [copies it to memory of its own first](https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/);
+# would take not 20 ms but about 62, and the crossover moves to arrays three times as large. The link is slower than its 64 GB/s too: a NumPy array
+# got 9, because the driver [copies it to memory of its own first](https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/);
 # memory that is *pinned* for the purpose got 55 (rows `link/to-device` and `link/to-device-pinned`).
 
 # %% [markdown] id="when-not"
-# **When not**, then: few elements; steps that wait for each other; more carrying than computing; threads that each go their own
-# way; data that do not fit; double precision on a GPU built for games (1/64 of the speed of single precision, by NVIDIA's
-# [table of throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions)); and code that is
+# So **when not?** When there are few elements; when steps wait for each other; when you transfer more than you compute; when each thread takes a different
+# path; when data do not fit; when you need double precision on a GPU built for games (1/64 of the speed of single precision, by NVIDIA's
+# [table of throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions)); and when your code is
 # fast enough already, or waits for a disk. A program that spends 80 % of its time in what you port runs at most five times
-# as fast, and that only if the ported part takes no time at all.
+# as fast, and only if the ported part takes no time at all.
 
 # %% [markdown] id="landscape-text"
 # ## 6. The tools, today
@@ -569,13 +568,13 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A CPU finishes one thing soon; a GPU finishes very many things per second, if about a hundred thousand are under
-#   way at once.
-# - Threads run in warps of 32 that take every instruction together: one thread costs as much as 32, and a warp
+# - A CPU finishes one thing soon; a GPU finishes very many things per second, if about a hundred thousand are
+#   in flight at once.
+# - Threads run in warps of 32 that execute every instruction together. One thread costs as much as 32, and a warp
 #   whose lanes disagree at a branch runs both sides.
-# - Each start costs microseconds, and the link to the host is tens of times narrower than the GPU's memory: start
-#   few programs, and carry your data once.
-# - Count starts and bytes before you port. If carrying an element takes longer than computing it on the CPU, no size
+# - Each start costs microseconds, and the link to the host is tens of times narrower than the GPU's memory. Start
+#   few programs, and transfer your data once.
+# - Count starts and bytes before you port. If transferring an element takes longer than computing it on the CPU, no size
 #   helps.
 
 # %% [markdown] id="read-on"
@@ -602,14 +601,14 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 #
 # *Ten minutes late:* skip `in-flight` and the timeline, and give the solution of `crossover`.
 #
-# *Where people stall.* In `ferry`, all of `d_heat` is fetched to find its maximum: `d_heat.max()` finds it on the
-# device. (`hottest[step] = d_heat.max()` is accepted as well: NumPy asks for a number, and CuPy carries one over without
-# the ferry's knowledge. A good moment to say that carrying is easily overlooked. `d_heat.get().max()` carries
+# *Where people stall.* In `ferry`, they fetch all of `d_heat` to find its maximum; `d_heat.max()` finds it on the
+# device. (`hottest[step] = d_heat.max()` is accepted as well: NumPy asks for a number, and CuPy transfers one without
+# the ferry's knowledge. This is a good moment to say that transfers are easily overlooked. `d_heat.get().max()` transfers
 # everything, and isn't accepted.) In `crossover`, people round down,
 # or divide by a negative gain.
 #
 # *What someone always asks.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, and
-# the starts remain. "Why 4 µs?" An assumption near the best that is reported; with Python in between it is more: the
+# the starts remain. "Why 4 µs?" It is an assumption near the best that is reported. With Python in between it is more: the
 # recorded rows `launch/numba` and `launch/cupy` say how much. "So is a GPU 100 times faster or not?" Compared with one core,
 # at the right job: look at the recorded rows `scaling.quadratic/numba` and `scaling.quadratic/numpy`. With all 96 cores,
 # compare the bandwidths in the table of section 1: a factor of seven.

@@ -1,11 +1,11 @@
 # %% [markdown] id="the-question-asked"
 # ## Where does mine go?
 #
-# Of 71,009 muons, some have more than 40 GeV, and we want just those, side by side. In Python: `pt[pt > 40]`. As a kernel,
-# each thread looks at its own muon, and a thread that keeps it must know *where to write*. Nobody has told it. One way out:
+# Of 71,009 muons, some have more than 40 GeV, and we want only those, side by side. In Python this is `pt[pt > 40]`. In a kernel,
+# each thread looks at its own muon, and a thread that keeps it must know *where to write*. One solution is to
 # draw a ticket, as in "Numba CUDA". Run the cell.
 #
-# (The muons are simulated: "Numba CUDA" says why.)
+# (The muons are simulated; "Numba CUDA" explains why.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -42,14 +42,14 @@ for seed in (1, 2):
           f"{np.array_equal(np.sort(kept), np.sort(expected))}, in their order: {np.array_equal(kept, expected)}")
 
 # %% [markdown] id="the-question-stands"
-# The right muons, and each time in another order. That breaks anything that goes by position: which event a muon is from, a test
-# that compares with yesterday. And all threads that keep something queue at *one* address.
+# We get the right muons, but each time in another order. That breaks anything that goes by position: which event a muon is from, or a test
+# that compares with yesterday's result. And all threads that keep something queue at *one* address.
 #
-# **How can a thread know its place without asking all the others?** Its place is the number of muons kept *before* it. So what
-# we need is a running sum, at every element: a **scan**. It looks like the most serial loop there is. It isn't.
+# **How can a thread know its position without asking all the others?** Its position is the number of muons kept *before* it. So we
+# need a running sum, at every element: a **scan**. It looks like the most serial loop there is, but it isn't.
 
 # %% [markdown] id="places-predict" tags=["predict"]
-# ## 1. Counts in, places out
+# ## 1. Counts in, positions out
 #
 # Four threads want to write 2, 0, 3 and 1 numbers. *Predict:* where does each of them begin?
 
@@ -63,15 +63,14 @@ print("inclusive scan", np.cumsum(counts))
 print("exclusive scan", np.cumsum(counts) - counts)
 
 # %% [markdown] id="places-why" tags=["why"]
-# At 0, 2, 2 and 5: each begins where those before it end. That is the **exclusive** scan: the sum of all *before* me. The
-# **inclusive** one, which NumPy calls `cumsum`, has me in it: it says where I end. Its last element is the room that all need
-# together. If the counts are 0 and 1 ("keep this one?"), the exclusive scan numbers those that are kept.
+# They begin at 0, 2, 2 and 5, each where those before it end. This is the **exclusive** scan: the sum of all elements *before* mine. The
+# **inclusive** scan, which NumPy calls `cumsum`, includes my own, so it says where I end. Its last element is the total size. If the counts are 0 and 1 ("keep this one?"), the exclusive scan numbers those that are kept.
 
 # %% [markdown] id="places-task"
 # ### Exercise: offsets
 #
-# An Awkward Array of lists keeps *n* + 1 **offsets**: where each list begins, and at the end where the last one ends. Make them
-# of the counts (in NumPy, for now). No lists at all have one offset, 0.
+# An Awkward Array of lists keeps *n* + 1 **offsets**: where each list begins, and at the end where the last one ends. Compute them
+# from the counts (in NumPy, for now). With no lists at all there is one offset, 0.
 
 # %% id="places-exercise" tags=["exercise"]
 def offsets_of(counts):
@@ -90,8 +89,8 @@ check("offsets", offsets_of)
 # %% [markdown] id="block-predict" tags=["predict"]
 # ## 2. A block scans
 #
-# Each thread holds one number. In the first step it adds the number of its neighbour to the left; in the second the one two
-# further; then four, eight, … (W. D. Hillis and G. L. Steele, 1986). After the step with distance *d*, element *i* is the sum of
+# Each thread holds one number. In the first step it adds the number of its neighbour to the left, in the second step the one two
+# further, then four, eight, … (W. D. Hillis and G. L. Steele, 1986). After the step with distance *d*, element *i* is the sum of
 # the last 2*d* numbers up to *i*.
 #
 # *Predict:* how many steps do 128 numbers take?
@@ -136,13 +135,13 @@ Picture(figure, f"A scan of eight numbers in three steps. It begins with {list(m
                 f"{list(map(int, levels[-1]))}; in each step a number is added to one 1, 2, then 4 places to its right.")
 
 # %% [markdown] id="block-why" tags=["why"]
-# Seven: the distance doubles until it reaches 128. A loop on one core takes 127 additions; this takes 7 steps, and in all
-# some 770 additions. More work, and far sooner done: that's the bargain of most parallel algorithms. (G. E. Blelloch's tree, of 1990,
+# They take seven, because the distance doubles until it reaches 128. A loop on one core takes 127 additions; this takes 7 steps, and
+# some 770 additions in all. It is more work in total, but finished much sooner, which is the usual trade of parallel algorithms. (G. E. Blelloch's tree, of 1990,
 # needs only twice the additions of the loop, in twice as many steps.)
 
 # %% [markdown] id="one-barrier-predict" tags=["predict"]
-# Two barriers in each step. Reading and writing could be one line, `tile[t] += tile[t - distance]`, with one barrier behind it.
-# *Predict:* what comes of that?
+# There are two barriers in each step. Reading and writing could be one line, `tile[t] += tile[t - distance]`, with one barrier after it.
+# *Predict:* what happens then?
 
 # %% id="one-barrier-guess"
 predict("one-barrier",
@@ -177,16 +176,16 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="one-barrier-why" tags=["why"]
-# A race. A thread may read its neighbour's number before or after the neighbour has added to it, and after means: counted twice. (The checker names two
-# threads of one warp: not even those are promised to go in step.) In a tree that
-# halves, readers and written places are apart. Here every place is read by one thread and written by another, in the same step: so
+# It is a race. A thread may read its neighbour's number before or after the neighbour has added to it, and if it reads after, something is counted twice. (The checker names two
+# threads of one warp: not even those are guaranteed to run in step.) In the halving
+# tree, no element is both read and written in the same step. Here every element is read by one thread and written by another, in the same step. So
 # **read, wait, write, wait**.
 
 # %% [markdown] id="block-task"
 # ### Exercise: a scan for every block
 #
-# Write `scan_blocks`: `sums[i]` is the sum of the values of *its block* up to and with `values[i]`, and `totals[b]` is the sum of block
-# *b*. Any length; blocks of 128. The check counts: all threads take part, in steps and not one after the other.
+# Write `scan_blocks`: `sums[i]` is the sum of the values of *its block* up to and including `values[i]`, and `totals[b]` is the sum of block
+# *b*. It must work for any length, with blocks of 128. The check counts: all threads take part, in steps and not one after the other.
 
 # %% id="block-exercise" tags=["exercise"]
 @cuda.jit
@@ -215,7 +214,7 @@ def scan_blocks(values, sums, totals):
 check("scan-blocks", scan_blocks)
 
 # %% [markdown] id="block-picture-text"
-# Here are the four warps of a block at it, step by step. Pale lanes have no neighbour so far to their left; in the last warp, one lane is left
+# Here are the four warps of a block, step by step. Pale lanes have no neighbour so far to their left. In the last warp, one lane remains
 # to write the total:
 
 # %% id="block-picture"
@@ -224,10 +223,10 @@ gpucourse.timeline(scan_blocks, 1, THREADS, np.arange(THREADS), np.zeros(THREADS
 # %% [markdown] id="grid-predict" tags=["predict"]
 # ## 3. Across blocks
 #
-# Each block has scanned its own 128. What is missing from element *i* is the sum of all *blocks* before its own: an exclusive scan, of
-# the totals. So: scan the blocks, scan the totals, add. No barrier spans the grid, so each is a launch of its own.
+# Each block has scanned its own 128 numbers. Element *i* still lacks the sum of all *blocks* before its own: an exclusive scan of
+# the totals. So we scan the blocks, scan the totals, and add. An ordinary launch has no barrier for the whole grid (a cooperative launch has one, but only for as many blocks as fit on the GPU at once), so each is a separate launch.
 #
-# *Predict:* a million values make 7,813 totals. More than one block can scan. What then?
+# *Predict:* a million values make 7,813 totals, more than one block can scan. What then?
 
 # %% id="grid-guess"
 predict("grid",
@@ -243,25 +242,25 @@ while n > 1:
     n, level = blocks, level + 1
 
 # %% [markdown] id="grid-why" tags=["why"]
-# The same again: the totals are numbers to be scanned, and the scan of the totals makes totals. Three levels for a million, and just
+# We do the same again: the totals are numbers to be scanned, and the scan of the totals makes totals. It takes three levels for a million, and just
 # five for two billion. (The host could do it, but then everything would wait for a copy there and back.)
 
 # %% [markdown] id="large-block-text"
-# One block for all the totals would be simpler, so ask for it:
+# One block for all the totals would be simpler, so let's ask for it:
 
 # %% id="large-block" raises=["LaunchError", "CUDAError", "CudaAPIError"]
 d_totals = cuda.to_device(np.ones(7813, np.int64))
 scan_blocks[1, 7813](d_totals, d_totals, d_totals)
 
 # %% [markdown] id="large-block-why"
-# A block lives on one multiprocessor, with its shared memory and its barriers, and can't have more than 1,024 threads. The
-# message says what to do: use more blocks.
+# A block runs on one multiprocessor, with its shared memory and its barriers, and can't have more than 1,024 threads. The
+# message tells you what to do: use more blocks.
 
 # %% [markdown] id="grid-task"
 # ### Exercise: scan everything
 #
-# Write `scan(d_values)`: the inclusive scan of a device array of int64, any length but 0, as a new device array. It launches
-# `scan_blocks`, calls itself for the totals if there's more than one, and launches a kernel of yours that adds.
+# Write `scan(d_values)`, which returns the inclusive scan of a device array of int64, of any length but 0, as a new device array. It launches
+# `scan_blocks`, calls itself for the totals if there is more than one, and launches your own kernel that adds.
 
 # %% id="grid-exercise" tags=["exercise"]
 def scan(d_values):
@@ -307,15 +306,15 @@ for launch in profile.launches:
 print(f"{moved / (8 * 100_000):.2f} times the size of the array")
 
 # %% [markdown] id="traffic-why" tags=["why"]
-# About four times: the blocks' scan reads and writes everything once, and adding the blocks before does it again. (The seven
-# steps stay in shared memory. And when all lanes of a warp load *one* total, that's one sector.) A scan does hardly any
+# It moves about four times the size: the scan of the blocks reads and writes everything once, and adding the blocks before does it again. (The seven
+# steps stay in shared memory. And when all lanes of a warp load *one* total, that is one sector.) A scan does hardly any
 # arithmetic, so this traffic *is* its time.
 #
-# Libraries get it down to two, in one launch: a block writes its total as soon as it has one, and then **looks back** over the
+# Libraries get it down to two, in one launch. A block writes its total as soon as it has one, and then **looks back** over the
 # totals of the blocks before it, adding them up until it meets a block that already knows its whole sum
 # ([D. Merrill and M. Garland, 2016](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back)).
-# That works because blocks *start* in order: the one you wait for is already running. It takes flags, fences and care, so use
-# theirs.
+# A block may only wait for one that is already running, and a GPU promises no order in which blocks start. So a block draws its position from a *ticket* when it starts, instead of using `blockIdx`:
+# every smaller ticket belongs to a block that has started. ("Puzzles 3" ends with such a scan.) It takes flags, fences and care, so in real work use the library's.
 
 # %% id="libraries"
 import cupy
@@ -330,11 +329,11 @@ print("pt            ", pt[9:17].round(1))
 print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).round(1))
 
 # %% [markdown] id="libraries-why"
-# The last two lines are a scan with `max` in place of `+`. Any operation will do as long as the brackets don't matter:
-# `(a · b) · c` must equal `a · (b · c)`. That's true of sums of integers, of maxima, of products of matrices. It's nearly true of
+# The last two lines are a scan with `max` in place of `+`. Any associative operation will do:
+# `(a · b) · c` must equal `a · (b · c)`. That is true for sums of integers, for maxima, and for products of matrices. It is nearly true for
 # sums of floats: move the brackets and the rounding changes, so the last digits of a parallel scan aren't those of a loop.
 #
-# With `cuda.compute` (package `cuda-cccl`) you call NVIDIA's own algorithms, and give them operations written in Python. It needs
+# With `cuda.compute` (package `cuda-cccl`) you call NVIDIA's own algorithms, and pass operations written in Python. It needs
 # a GPU and isn't among the course's packages, so this one is for reading:
 #
 # ```python
@@ -349,7 +348,7 @@ print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).
 # %% [markdown] id="compact-text"
 # ## 4. Compaction
 #
-# Back to the muons: flags, scan, write. Three steps, no ticket, and every thread knows its place.
+# Back to the muons: flags, scan, write. It takes three steps and no ticket, and every thread knows its position.
 
 # %% [markdown] id="compact-task"
 # ### Exercise: the muons above the cut
@@ -398,21 +397,21 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
                  np.zeros(1024, np.float32), array="kept", steps=8, title="where the kept ones go")
 
 # %% [markdown] id="compact-why"
-# They're the same in every order. And look where a warp writes: its lanes' places lie side by side, so they fall into one or two
+# The results are the same in every order. And look where a warp writes: its lanes' positions are adjacent, so they fall into one or two
 # sectors. Tickets would have scattered them.
 #
-# You've met this before, and you will again: Awkward's two passes (count, *scan*, fill) in "Jagged data", a sort by digits (for
+# You will meet this again: Awkward's two passes (count, *scan*, fill), a sort by digits (for
 # each digit: flag, scan, write), sparse matrices, joins of tables, particles that are born and die in each step. Whenever threads
 # have different numbers of results, look for the scan.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A scan gives every element the sum of those before it. It turns counts into places, so uneven results can be written in order.
-# - In a block it takes log2 steps: read, wait, write, wait. Leave out one of the waits, and it's a race.
+# - A scan gives every element the sum of those before it. It turns counts into positions, so uneven results can be written in order.
+# - In a block it takes log2 steps: read, wait, write, wait. If you leave out one of the waits, it is a race.
 # - Across blocks: scan the blocks, scan their totals the same way, add. Each level is a launch.
-# - An atomic ticket finds a place too, but a different one each time, and everybody queues for it.
-# - In real work, use `cupy.cumsum`, CUB or `jax.lax.associative_scan`: they touch memory half as often.
+# - An atomic ticket finds a position too, but a different one each time, and all threads queue for it.
+# - In real work, use `cupy.cumsum`, CUB or `jax.lax.associative_scan`, which touch memory half as often.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -434,10 +433,10 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
 # | 37-45 | section 4 |
 #
 # *Ten minutes late:* give `scan` as homework; section 4 runs with the solution. *Ten minutes early:* ask for the exclusive scan
-# without a subtraction (shift by one place; a 0 comes in from the left).
+# without a subtraction (shift by one element; a 0 comes in from the left).
 #
-# *Where people stall.* In `scan-blocks`, a barrier inside `if t >= distance`. Loose threads that write no 0. `totals` from the
-# thread of the *last value* and not of the block's last thread. In `scan`, a block adds its own total as well, and its numbers come out
+# *Where people stall.* In `scan-blocks`, a barrier inside `if t >= distance`; loose threads that write no 0; `totals` from the
+# thread of the *last value* and not of the block's last thread. In `scan`, a block adds its own total as well, and its numbers are
 # too large.
 #
 # *What someone always asks.* "Isn't a loop on the CPU faster?" For a thousand numbers, by far. If the numbers are on the device,

@@ -674,10 +674,10 @@ recorded(recorded_times("mandelbrot.picture"), recorded_roofline())
 # Three costs come on top of the computing itself: compiling, launching, and carrying the answer to the host. A
 # **model** that knows launches, copies and the computing at the roofline's best, and nothing else:
 #
-# > time = launches × 5 µs + bytes to and from the host / its bandwidth + the larger of (flops / peak) and (bytes of
+# > time = launches × 4 µs + bytes to and from the host / its bandwidth + the larger of (flops / peak) and (bytes of
 # > memory / bandwidth)
 #
-# (Compiling is paid once; below, one line of the table adds it.) It is a model of the *best* case, not a measurement. 5 µs
+# (Compiling is paid once; below, one line of the table adds it.) It is a model of the *best* case, not a measurement. 4 µs
 # for a launch is an assumption: NVIDIA writes of [a few microseconds](https://developer.nvidia.com/blog/cuda-graphs/), and with
 # Python in between it is more (recorded: `launch/numba`). No program reaches the peaks, and no copy the rate of its bus. Real GPUs
 # win later than this says.
@@ -702,7 +702,7 @@ cpu = min(seconds(lambda: numba_picture(real, imag, LIMIT)) for _ in range(5)) /
 def modelled(launches, flops, nbytes, gpu):
     """(seconds that do not depend on n, seconds for a pixel) by the model, for the work on our picture."""
     run = max(flops / gpu["peak"], nbytes / gpu["bandwidth"]) / picture.size
-    return launches * 5e-6, run + 4 / gpu["host"]  # 4 bytes of each pixel go to the host
+    return launches * 4e-6, run + 4 / gpu["host"]  # 4 bytes of each pixel go to the host
 
 
 print(f"Numba on this processor: {1e9 * cpu:.0f} ns for a pixel, measured")

@@ -298,7 +298,7 @@ for number, (streams, kind) in enumerate(zip(patients, order, strict=True)):
 # %% [markdown] id="birthday-predict" tags=["predict"]
 # ### Predict: two with the same seed
 #
-# A generator takes seeds of 32 bits, which is four thousand million. Each of 65,536 threads draws its seed by lot.
+# A generator takes seeds of 32 bits, which is about four billion. Each of 65,536 threads draws its seed by lot.
 # How likely is it that two of them have the same?
 
 # %% id="birthday-guess"
