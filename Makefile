@@ -98,8 +98,8 @@ rehearse: ready $(SITE_STAMP) ## Run the long tests: browsers, servers, releases
 BOUNDS ?= lowest-direct
 BOUNDS_VENV := build/bounds
 
-BOUNDS_NEED := "./packages/virtualgpu[tile]" "pytest>=8.4" "pytest-xdist>=3.6" \
-  "hypothesis>=6.120" "ipython>=8.30" "numba-cuda-mlir>=0.6,<0.7"
+BOUNDS_NEED := "./packages/virtualgpu[mlir,numba-cuda,tile]" "pytest>=8.4" "pytest-xdist>=3.6" \
+  "hypothesis>=6.120" "ipython>=8.30"
 BOUNDS_PYTEST = ../../$(BOUNDS_VENV)/bin/python -m pytest -n auto --dist loadscope \
   -m "not rehearsal" $(TEST_ARGS)
 

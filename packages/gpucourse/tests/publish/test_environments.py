@@ -24,7 +24,7 @@ from gpucourse.publish import environments
 # What each lock was resolved for beside a package's own needs: extras, and groups of the workspace.
 SETS = {
     "base": ["test", "dev"],
-    "virtualgpu": [],
+    "virtualgpu": ["numba-cuda"],
     "gpu": ["gpu"],
     "gpu12": ["gpu12"],
     "pycuda": ["pycuda"],
@@ -61,11 +61,12 @@ def copy(repository: Path, tmp_path: Path) -> Path:
 
 
 def wanted(repository: Path, project: Projects, name: str) -> list[Requirement]:
-    lists = [project.extras.get(part) or project.groups[part] for part in SETS[name]]
     if name == "virtualgpu":
         table = tomllib.loads((repository / VIRTUALGPU).read_text())["project"]
-        lists.append(table["dependencies"])
-    elif name not in WITHOUT_A_PACKAGE:
+        lists = [table["dependencies"], *map(table["optional-dependencies"].get, SETS[name])]
+        return [Requirement(text) for texts in lists for text in texts]
+    lists = [project.extras.get(part) or project.groups[part] for part in SETS[name]]
+    if name not in WITHOUT_A_PACKAGE:
         lists.append(project.dependencies)
     return [Requirement(text) for texts in lists for text in texts]
 
@@ -385,5 +386,5 @@ def test_locks_are_what_make_lock_resolves(project: Projects) -> None:
         assert options[0].endswith("pyproject.toml") == (name not in WITHOUT_A_PACKAGE)
         parts = [option.split("=") for option in options if option[:7] in ("--extra", "--group")]
         assert [value for _, value in parts] == SETS[name]
-        for kind, value in parts:
+        for kind, value in parts if name != "virtualgpu" else ():
             assert value in (project.extras if kind == "--extra" else project.groups)

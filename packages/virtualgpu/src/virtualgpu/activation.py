@@ -10,7 +10,7 @@ from virtualgpu import scripts, tracebacks
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.awkward import kernels
 from virtualgpu.devices.presence import gpu_is_present
-from virtualgpu.numba import simulator
+from virtualgpu.numba import numpy_names, simulator
 from virtualgpu.standins import finder
 from virtualgpu.successor import choice
 
@@ -24,7 +24,8 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
     """Run ``numba.cuda`` kernels on the virtual GPU where there is no GPU.
 
     ``numba.cuda`` is numba-cuda's or that of its successor numba-cuda-mlir
-    (:mod:`virtualgpu.successor.choice`).
+    (:mod:`virtualgpu.successor.choice`). Where neither is installed, it cannot be imported, and all
+    else works.
 
     ``cuda.core`` and whatever else calls ``libcuda.so.1`` find the virtual GPU's driver from then
     on (:mod:`virtualgpu.driver`), unless there is a GPU.
@@ -50,10 +51,11 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
         Whether the virtual GPU is in use now.
     """
     choice.take()
+    numpy_names.lend()
     kernels.mend_iteration()
     if not force and gpu_is_present():
         return False
-    if choice.chosen() == choice.NUMBA_CUDA:
+    if choice.chosen() == choice.NUMBA_CUDA and not choice.is_none_installed():
         simulator.take_its_place()
         from virtualgpu.numba import hooks
 
@@ -98,6 +100,7 @@ def activate_later() -> list[str]:
     """
     replaced = use_standins()
     choice.take()
+    numpy_names.lend()
     if not gpu_is_present():
         simulator.take_its_place()
     for name in COMPILERS:  # a cell between here and there may ask for the simulator
@@ -128,6 +131,7 @@ def deactivate() -> None:
     if successor := sys.modules.get("virtualgpu.successor.messages"):
         successor.deactivate()
     choice.give_back()
+    numpy_names.take_back()
     if driver := sys.modules.get("virtualgpu.driver.install"):
         driver.remove()
     if triton := sys.modules.get("virtualgpu.triton.hooks"):

@@ -277,3 +277,28 @@ for kernel in one, other:
     (note,) = first[1]
     assert note.startswith("one: thread 0 of block 0 prints 8 bytes as %lld, of which nobody has")
     assert "its compiler stores fewer bytes than it formats" in note
+
+
+NEITHER = """
+import numpy as np
+import virtualgpu
+from virtualgpu.successor import choice
+choice._is_installed = lambda package: False
+virtualgpu.activate()
+module = virtualgpu.Module.from_cuda('extern "C" __global__ void two(float *x) { *x = 2; }')
+x = np.zeros(1, np.float32)
+module.launch("two", 1, 1, [x])
+try:
+    from numba import cuda
+except ImportError as error:
+    told = str(error)
+virtualgpu.deactivate()
+result = [x.tolist(), told, choice.said()]
+"""
+
+
+def test_without_either_other_kernels_run_and_numba_says_what_to_install():
+    values, told, said = in_fresh_python(NEITHER)
+    assert values == [2.0]
+    for text in (told, said):
+        assert "virtualgpu[numba-cuda]" in text and "virtualgpu[mlir]" in text

@@ -20,7 +20,7 @@ _COURSE = str(COURSE)
 # The options of `uv pip compile` that make each file in requirements/.
 LOCKS: dict[str, tuple[str, ...]] = {
     "base": (_COURSE, "--group=test", "--group=dev"),
-    "virtualgpu": (str(VIRTUALGPU),),
+    "virtualgpu": (str(VIRTUALGPU), "--extra=numba-cuda"),
     "gpu": (_COURSE, "--extra=gpu"),
     "gpu12": (_COURSE, "--extra=gpu12"),
     "pycuda": ("--group=pycuda", "--constraints=requirements/base.txt"),

@@ -158,7 +158,7 @@ def readme_blocks(root: Path, project: Projects) -> dict[str, str]:
         "clone": f"```sh\ngit clone {url}  # not run in CI\ncd {folder}\nmake course\n```",
         "install": (
             "```sh\n"
-            f'pip install "virtualgpu @ git+{url}#subdirectory={VIRTUALGPU.parent}"'
+            f'pip install "virtualgpu[numba-cuda] @ git+{url}#subdirectory={VIRTUALGPU.parent}"'
             "  # not run in CI\n"
             f'pip install "gpustandins @ git+{url}#subdirectory={STANDINS.parent}"'
             "  # not run in CI\n```"

@@ -26,6 +26,7 @@ from virtualgpu.devices import Device
 from virtualgpu.devices.machine_array import MachineArray, give_back, host_copy
 from virtualgpu.devices.presence import gpu_is_present
 from virtualgpu.memory import array_names
+from virtualgpu.numba import numpy_names
 from virtualgpu.numba.arguments import array_parameters
 from virtualgpu.wording import a_or_an
 
@@ -45,6 +46,7 @@ def reroute() -> Iterator[None]:
     if numba_cuda != "numba.cuda" or (active and active.is_active()):
         yield
         return
+    numpy_names.lend()
     with _calling(_call):
         yield
 

@@ -20,6 +20,7 @@ from virtualgpu.successor import numba_types
 VARIABLE = "VIRTUALGPU_NUMBA"
 NUMBA_CUDA, SUCCESSOR = "numba-cuda", "numba-cuda-mlir"
 _ALIAS = "numba.cuda"
+_INSTALL = "pip install 'virtualgpu[numba-cuda]', or 'virtualgpu[mlir]' for its successor"
 # Where the successor has a module of numba.cuda: the first that is there.
 _PLACES = ("numba_cuda_mlir.cuda", "numba_cuda_mlir.numba_cuda")
 
@@ -43,12 +44,19 @@ def _is_installed(package: str) -> bool:
     return PathFinder.find_spec(package.replace("-", "_")) is not None
 
 
+def is_none_installed() -> bool:
+    """Return True if neither is installed: kernels of other front ends run all the same."""
+    return not (_is_installed(NUMBA_CUDA) or _is_installed(SUCCESSOR))
+
+
 def said() -> str:
     """Return the chosen package, its version where it is known, and the reason.
 
     Raises ValueError as :func:`chosen` does.
     """
     package = chosen()
+    if is_none_installed():
+        return f"none: {_INSTALL}"
     why = (
         f"by {VARIABLE}"
         if os.environ.get(VARIABLE, "").strip()
@@ -69,6 +77,10 @@ def take() -> None:
 
     Raises RuntimeError where the other one was imported before.
     """
+    if is_none_installed():
+        if not any(isinstance(one, _Refuser) for one in sys.meta_path):
+            sys.meta_path.insert(0, _Refuser())
+        return
     if chosen() == NUMBA_CUDA or is_taken():
         return
     if _ALIAS in sys.modules:
@@ -81,6 +93,7 @@ def take() -> None:
 
 def give_back() -> None:
     """Undo :func:`take`."""
+    sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, _Refuser)]
     if not is_taken():
         return
     sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, _Finder)]
@@ -112,6 +125,16 @@ class _Finder(MetaPathFinder):
                     raise
                 continue
             return ModuleSpec(name, _Known(module), is_package=hasattr(module, "__path__"))
+        return None
+
+
+class _Refuser(MetaPathFinder):
+    """Says what to install where Numba's own old `numba.cuda` would be found, which needs a GPU."""
+
+    def find_spec(self, name, path=None, target=None) -> ModuleSpec | None:
+        if name == _ALIAS:
+            # A ModuleNotFoundError would be lost: `from numba import cuda` says its own.
+            raise ImportError(f"no numba.cuda for the virtual GPU: {_INSTALL}", name=_ALIAS)
         return None
 
 
