@@ -83,6 +83,50 @@ def test_files_come_out_of_the_platforms_zip_and_can_be_graded(root, tmp_path, p
     assert code == 0 and kept.read_bytes() == notebook(root)
 
 
+@pytest.mark.parametrize("between", ["_file/", "_file_/"])
+def test_threat_103_files_of_one_name_in_folders_are_all_kept(root, tmp_path, between):
+    """Neither the last nor the first of them wins in silence."""
+    older = notebook(root).replace(b"2 * values", b"3 * values")
+    start = f"Di_107_assignsubmission{between}"
+    files = {f"{start}toy.ipynb": notebook(root), f"{start}old/toy.ipynb": older}
+    for order in (1, -1):
+        archive = zipped(tmp_path / "all.zip", dict([*files.items()][::order]))
+        code, told = said(lms.collect, root, archive, "ps1", "moodle", update=True)
+        assert code == 0 and "folder's name: 107" in told
+        (job,) = Classroom(root).ingest("ps1")
+        assert "they differ: 'toy (old).ipynb', 'toy (outermost).ipynb'" in job.ingested.fault
+    # The honest controls: copies of one work, and files of other names, are graded.
+    same = dict.fromkeys([*files, f"{start}a/b/toy.ipynb"], notebook(root))
+    said(lms.collect, root, zipped(tmp_path / "all.zip", same), "ps1", "moodle", update=True)
+    (job,) = Classroom(root).ingest("ps1")
+    assert job.ingested.fault is None and "2 * values" in job.ingested.sources["double"]
+    alone = {f"{start}work/toy.ipynb": notebook(root), f"{start}work/notes.txt": b"mine"}
+    said(lms.collect, root, zipped(tmp_path / "all.zip", alone), "ps1", "moodle", update=True)
+    (job,) = Classroom(root).ingest("ps1")
+    assert job.ingested.fault is None and job.ingested.notices == []
+
+
+def test_what_is_left_out_of_a_zip_is_called_what_it_is(root, tmp_path):
+    files = {
+        "Bob_104_assignsubmission_onlinetext.html": b"<p>done</p>",
+        "Cy_105_assignsubmission_onlinetext/onlinetext.html": b"<p>done</p>",
+        "Cy_105_assignsubmission_file/toy.ipynb": notebook(root),
+        "Di_109_assignsubmission_file_.zip": b"PK",
+        "Ed_110_assignsubmission_file_.ipynb": notebook(root),
+        "Fe_111_assignsubmission_file/.DS_Store": b"x",
+        "Fe_111_assignsubmission_file/timestamp.txt": b"2020-01-01",
+    }
+    code, told = said(lms.collect, root, zipped(tmp_path / "all.zip", files), "ps1", "moodle")
+    assert code == 0 and "now: 3 submissions" in told
+    assert "typed into the platform" in told and "Bob_104_assignsubmission_onlinetext" in told
+    assert "no student's number" not in told and "DS_Store" not in told
+    assert "only the grader writes): Fe_111" in told and "No file to grade of: 111" in told
+    jobs = {job.student: job.ingested for job in Classroom(root).ingest("ps1")}
+    assert set(jobs) == {"105", "109", "110"}
+    assert "'unnamed.zip': hand in the notebook itself" in jobs["109"].fault
+    assert jobs["105"].fault is jobs["110"].fault is None
+
+
 def test_nothing_leaves_a_students_folder(root, tmp_path):
     """Nor does a file of the student's stand for the time, or a link for a file."""
     prefix = "Eve_101_assignsubmission_file_"

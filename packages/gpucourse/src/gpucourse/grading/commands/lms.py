@@ -13,8 +13,8 @@ import re
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from rich.console import Console
@@ -30,6 +30,10 @@ from virtualgpu.api import many
 # Of one zip file, taken together: 300 students with 10 MB each.
 MOST_BYTES = 3000 * MEGABYTE
 DONE, NOT_DONE = 0, 1
+# A file that was called by its ending alone.
+NO_STEM = re.compile(r"\.(?:ipynb|zip|gz|7z|rar|py|html?|pdf|txt|json|md|docx?)", re.IGNORECASE)
+# Left out without a word: macOS and Windows put such files into their zips.
+OF_A_SYSTEM = "a system's own file"
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Platform:
     # The column for marks, where it is always the same one; and the one with the highest mark.
     grade: str = ""
     highest: str = ""
+    # A path in its zip that is no file of the student's but text typed into the platform.
+    text: re.Pattern[str] | None = None
     # A row that has no student in it but the points that are possible.
     possible: str = ""
 
@@ -57,12 +63,14 @@ PLATFORMS: Mapping[str, Platform] = {
         re.compile(r"(\d+)\s*$"),
         "Grade",
         "Maximum Grade",
+        re.compile(r"[^/]*_\d+_assignsubmission_onlinetext(?:[_/].*)?(?:\.html?)?"),
     ),
     "canvas": Platform(
         "Canvas",
         re.compile(r"[^/_]+(?:_LATE)?_(?P<id>\d+)_\d+_(?P<file>.+)"),
         "ID",
         re.compile(r"^(\d+)$"),
+        text=re.compile(r"[^/_]+(?:_LATE)?_\d+_(?:\d+_)?text\.html?"),
         possible="Points Possible",
     ),
 }
@@ -137,8 +145,9 @@ def _collect(
     platform = _platform(lms)
     classroom = _known(root, assignment)
     with zipfile.ZipFile(archive) as packed:
-        found, strange = _files(packed, platform)
-        if not found:
+        unpacked = _files(packed, platform)
+        found, strange = unpacked.files, unpacked.strange
+        if not found and not unpacked.left_out:
             raise Wrong(
                 f"No file in {archive.name} is named as {platform.title} names them"
                 + (f", as '{strange[0]}'" if strange else "")
@@ -160,8 +169,9 @@ def _collect(
                 old.unlink()
             for name, entry in files.items():
                 write_atomically(folder / name, packed.read(entry), PRIVATE)
+    handed_in = sum(bool(files) for files in found.values())
     tell(
-        f"In submitted/ now: {many(len(found) - len(left), 'submission')} of {assignment}. When "
+        f"In submitted/ now: {many(handed_in - len(left), 'submission')} of {assignment}. When "
         f"work was handed in is not in {platform.title}'s file, so none counts as late."
     )
     if left:
@@ -169,37 +179,93 @@ def _collect(
             f"Left as they were, since there was something already: {', '.join(left)}. To put "
             "what is in the file in its place: --update"
         )
+    if unpacked.doubled:
+        tell(
+            "Several files of one name, in different folders, each kept with its folder's name: "
+            f"{', '.join(dict.fromkeys(unpacked.doubled))}. If their answers differ, the student "
+            "is asked which one counts."
+        )
+    for why, paths in unpacked.left_out.items():
+        tell(f"Left out ({why}): {', '.join(paths)}")
+    if nothing := sorted(student for student, files in found.items() if not files):
+        tell(f"No file to grade of: {', '.join(nothing)}")
     if strange:
         tell(f"Left out, since no student's number is in the name: {', '.join(strange)}")
 
 
-def _files(
-    packed: zipfile.ZipFile, platform: Platform
-) -> tuple[dict[str, dict[str, zipfile.ZipInfo]], list[str]]:
-    """Return each student's files to write, by name, and the paths that name no student.
+@dataclass
+class Unpacked:
+    """Files of a platform's zip, by student's number and the name to write; what else is in it."""
 
-    Names are cut down to their last part: nothing leaves a student's folder. A file too large to be
-    graded is not unpacked, but an empty one stands for it.
+    files: dict[str, dict[str, zipfile.ZipInfo]] = field(default_factory=dict)
+    # Paths that name no student.
+    strange: list[str] = field(default_factory=list)
+    # Paths that are left out, by the reason.
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    # Students with several files of one name, in folders of theirs.
+    doubled: list[str] = field(default_factory=list)
+
+
+def _files(packed: zipfile.ZipFile, platform: Platform) -> Unpacked:
+    """Return each student's files to write, by name, and what is left out.
+
+    Names are cut down to their last part: nothing leaves a student's folder. Of several files of
+    one name each is written, with the name of its folder.
     """
-    found: dict[str, dict[str, zipfile.ZipInfo]] = {}
-    strange = []
+    unpacked = Unpacked()
+    found: dict[str, dict[str, list[tuple[str, zipfile.ZipInfo]]]] = {}
     for entry in packed.infolist():
         if entry.is_dir():
             continue
+        if platform.text is not None and platform.text.fullmatch(entry.filename):
+            why = "a text that was typed into the platform: only files are graded"
+            unpacked.left_out.setdefault(why, []).append(entry.filename)
+            continue
         told = platform.path.fullmatch(entry.filename)
-        name = PurePosixPath(told["file"].replace("\\", "/")).name if told else ""
+        path = PurePosixPath(told["file"].replace("\\", "/")) if told else PurePosixPath()
+        name = f"unnamed{path.name}" if NO_STEM.fullmatch(path.name) else path.name
         if not told or not name or not STUDENT.fullmatch(name):
-            strange.append(entry.filename)
-        elif (
-            name not in STAMPS
-            and not name.startswith(".")
-            and not stat.S_ISLNK(entry.external_attr >> 16)
-            and entry.file_size <= Limits().upload_bytes
-        ):
-            found.setdefault(told["id"], {})[name] = entry
-        else:
-            found.setdefault(told["id"], {})
-    return found, strange
+            unpacked.strange.append(entry.filename)
+            continue
+        files = found.setdefault(told["id"], {})
+        if why := _unwanted(name, entry):
+            if why != OF_A_SYSTEM:
+                unpacked.left_out.setdefault(why, []).append(entry.filename)
+            continue
+        files.setdefault(name, []).append(("/".join(path.parts[:-1]), entry))
+    for student, named in found.items():
+        written = unpacked.files[student] = {}
+        for name, entries in named.items():
+            if len(entries) == 1:
+                written[name] = entries[0][1]
+                continue
+            unpacked.doubled.append(student)
+            for folder, entry in entries:
+                written[_apart(name, folder, {*written, *named})] = entry
+    return unpacked
+
+
+def _unwanted(name: str, entry: zipfile.ZipInfo) -> str:
+    """Return why a file is left out; empty for one that is written."""
+    if stat.S_ISLNK(entry.external_attr >> 16):
+        return "a link"
+    if name.startswith(".") or entry.filename.startswith("__MACOSX/"):
+        return OF_A_SYSTEM
+    if name in STAMPS:
+        return "a file that only the grader writes"
+    if entry.file_size > Limits().upload_bytes:
+        return f"larger than {Limits().upload_bytes // MEGABYTE} MB"
+    return ""
+
+
+def _apart(name: str, folder: str, taken: Collection[str]) -> str:
+    """Return a file's name with its folder's in it, and a number where that is taken."""
+    stem, suffix = PurePosixPath(name).stem, PurePosixPath(name).suffix
+    words = re.sub(r"[^\w .-]+", " ", folder).strip() or "outermost"
+    wanted, number = f"{stem} ({words}){suffix}", 2
+    while wanted in taken:
+        wanted, number = f"{stem} ({words} {number}){suffix}", number + 1
+    return wanted
 
 
 # --- marks into the table -----------------------------------------------------------------------
