@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import time
@@ -197,6 +198,36 @@ def test_threat_40_malformed_notebooks_get_a_reason(kind, assignment, tmp_path):
     taken = ingest.ingest_file(path, assignment)
     assert reason in taken.fault
     nbformat.validate(ingest.rebuild(assignment, taken))
+
+
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_a_notebook_in_utf16_is_graded_and_said(assignment, tmp_path, order):
+    path = write_submission(tmp_path / "toy.ipynb", submission(assignment))
+    path.write_bytes(("\ufeff" + path.read_text(encoding="utf-8")).encode(order))
+    taken = ingest.ingest_file(path, assignment)
+    assert taken.fault is None and "return 2 * values" in taken.sources["double"]
+    assert "UTF-16 text" in taken.notices[-1]
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "not UTF-16 text" in ingest.ingest_file(path, assignment).fault
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (gzip.compress(b'{"nbformat": 4}'), "compressed (gzip)"),
+        (b"PK\x03\x04\x14", "a zip archive"),
+        (b"%PDF-1.7", "a PDF"),
+        (b"\n<!DOCTYPE html>", "a web page"),
+        (b"<html><body>", "a web page"),
+    ],
+)
+def test_another_file_under_a_notebooks_name_is_called_what_it_is(
+    assignment, tmp_path, content, kind
+):
+    path = tmp_path / "toy.ipynb"
+    path.write_bytes(content)
+    fault = ingest.ingest_file(path, assignment).fault
+    assert kind in fault and "ubmit the" in fault
 
 
 def test_threat_40_odd_text_in_a_cell(assignment, tmp_path):

@@ -24,6 +24,8 @@ STAMP_BYTES = 200
 # What a date, a time and the name of a time zone are written with. dateutil takes a path for a
 # zone too, and reads the file.
 TIME = re.compile(r"[A-Za-z0-9:.,+ -]{1,60}")
+# A time with its distance from UTC, in three words.
+OFFSET = re.compile(r"(\S+ \S+) ([+-])(\d{1,2}):?(\d\d)?")
 # So far two clocks that are right may be apart.
 APART = timedelta(minutes=5)
 
@@ -46,6 +48,7 @@ def stamp(folder: Path, refused: Path | None = None) -> Stamp:
     clock is wrong; `refused` is a file that remembers such a one, which stays refused when its
     time has come: a grade must not change because a day has passed.
     """
+    from dateutil.tz import gettz
     from nbgrader.utils import parse_utc
 
     if not os.path.lexists(folder / TIMESTAMP):
@@ -56,6 +59,15 @@ def stamp(folder: Path, refused: Path | None = None) -> Stamp:
             return Stamp("", "timestamp.txt is empty")
         if not TIME.fullmatch(time):
             raise ValueError
+        if (offset := OFFSET.fullmatch(time)) is not None:
+            # nbgrader takes +0100 for a hundred seconds, and +01:00 for nothing.
+            time = _in_utc(*offset.groups())
+        elif len(words := time.split(" ")) == 3 and words[2] != "Z" and gettz(words[2]) is None:
+            return Stamp(
+                "",
+                f"timestamp.txt says {as_text(time)}, and its time zone is not known: write the "
+                "time as 2026-11-30 22:59:00 UTC, or delete the file",
+            )
         told = parse_utc(time)
         now = datetime.now(UTC).replace(tzinfo=None)
         to_come = told > now + APART
@@ -74,6 +86,15 @@ def stamp(folder: Path, refused: Path | None = None) -> Stamp:
             "read: write the right time into it, or delete it",
         )
     return Stamp(time)
+
+
+def _in_utc(time: str, sign: str, hours: str, minutes: str | None) -> str:
+    """Return a time with an offset from UTC as nbgrader writes times: in UTC."""
+    from dateutil import parser
+
+    offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+    moment = parser.parse(time) - (offset if sign == "+" else -offset)
+    return f"{moment:%Y-%m-%d %H:%M:%S.%f} UTC"
 
 
 def copy_stamps(folder: Path, target: Path, refused: Path | None = None) -> None:

@@ -7,6 +7,7 @@ again, so a run that was interrupted is gone on with by giving the same command.
 
 from __future__ import annotations
 
+import re
 import runpy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 # Exit codes. A class in which nobody has all points is graded all the same.
 GRADED, PARTLY_GRADED, NOT_GRADED = 0, 1, 2
+
+
+# What nbgrader's commands take for a pattern, in a path of the course's.
+PATTERN = re.compile(r"[\[*?]")
 
 
 class GraderLike(Protocol):
@@ -79,6 +84,12 @@ class Class:
         from gpucourse.grading.nbgrader.gradebook import configuration
 
         self.root = self.root.resolve()
+        if PATTERN.search(str(self.root)):
+            raise NotReady(
+                f"The path {self.root} has one of the characters [ * ? in it, which nbgrader takes "
+                "for a pattern of names: it would find nothing. Rename the folder and give the "
+                "same command there."
+            )
         self.classroom = Classroom(self.root)
         self.config = configuration(self.root)
         try:

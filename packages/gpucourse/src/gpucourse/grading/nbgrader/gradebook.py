@@ -74,6 +74,28 @@ def one_transaction(gradebook: Gradebook) -> Iterator[None]:
     session.commit()
 
 
+class GradebookInUse(OSError):
+    """The gradebook cannot be read or written now; the message says what to do."""
+
+
+def _told(error: BaseException | None) -> GradebookInUse | None:
+    """Return the database's own error in words for the teacher; None for any other."""
+    from sqlalchemy.exc import OperationalError
+
+    if not isinstance(error, OperationalError):
+        return None
+    said = str(error.orig)
+    if "locked" in said:
+        return GradebookInUse(
+            "Another program has locked the gradebook. End it (another gpucourse grade, a viewer "
+            "of gradebook.db), and give the same command again. Verdicts that are on file are kept."
+        )
+    return GradebookInUse(
+        f"The gradebook cannot be used: {said}. Mend that, and give the same command again. "
+        "Verdicts that are on file are kept."
+    )
+
+
 class GradebookWriter:
     """Writes the verdicts of a course directory, one submission after the other.
 
@@ -91,11 +113,18 @@ class GradebookWriter:
 
     def __enter__(self) -> GradebookWriter:
         os.environ["PATH"] = search_path()  # for a new gradebook
-        self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
+        try:
+            self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
+        except Exception as error:
+            if told := _told(error):
+                raise told from error
+            raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.gradebook.close()
+        if told := _told(error):
+            raise told from error
 
     def knows(self, assignment: str) -> bool:
         """Return True if ``nbgrader generate_assignment`` has been run for it."""

@@ -29,6 +29,7 @@ from gpucourse.grading.submission.inert import inert
 from gpucourse.grading.submission.reading import (
     Unreadable,
     grade_id_of,
+    is_utf16,
     read_notebook,
     source_of,
 )
@@ -101,6 +102,11 @@ def ingest_file(
         )
     ingested = ingest_cells(cells, assignment, limits, versions)
     ingested.raw_digest = digest(data)
+    if is_utf16(data):
+        ingested.notices.append(
+            "The file is UTF-16 text, as '>' in PowerShell writes it. It was graded all the same. "
+            "Notebooks are UTF-8: hand in the file that JupyterLab saves."
+        )
     return ingested
 
 

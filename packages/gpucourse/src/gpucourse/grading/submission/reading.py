@@ -11,6 +11,23 @@ from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.submission.without_outputs import without_outputs
 from gpucourse.system.settled import settled
 
+# How other files begin that are handed in under a notebook's name, in small letters.
+OTHER_FILES = (
+    (b"\x1f\x8b", "compressed (gzip)", "Unpack it and submit the notebook that is in it."),
+    (b"pk\x03\x04", "a zip archive", "Unpack it and submit the notebook that is in it."),
+    (b"7z\xbc\xaf", "a 7z archive", "Unpack it and submit the notebook that is in it."),
+    (b"%pdf", "a PDF", "Submit the .ipynb file that JupyterLab saves, not an export of it."),
+    *(
+        (begin, "a web page", "Submit the .ipynb file that JupyterLab saves, not an export of it.")
+        for begin in (b"<!doctype", b"<html")
+    ),
+)
+
+
+def is_utf16(data: bytes) -> bool:
+    """Return True for text in UTF-16 with its mark, as ``>`` in PowerShell writes it."""
+    return data[:2] in (b"\xff\xfe", b"\xfe\xff")
+
 
 def read_bytes(path: Path, limit: int) -> bytes:
     """Return a regular file's content of at most `limit` bytes at `path` itself.
@@ -70,11 +87,15 @@ def parse_cells(data: bytes, limit: int) -> list[dict]:
     student, also where the rest is larger.
     """
     again = "Open it in JupyterLab, save it and submit it again."
+    for begin, kind, how in OTHER_FILES:
+        if data[:200].lstrip().lower().startswith(begin):
+            raise Unreadable(f"The file is {kind}, not a notebook. {how}")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if is_utf16(data) else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise CutShort(
-            f"The notebook is not UTF-8 text (first wrong byte at {error.start}). {again}"
+            f"The notebook is not {'UTF-16' if is_utf16(data) else 'UTF-8'} text (first wrong byte "
+            f"at {error.start}). {again}"
         ) from None
     if len(data) > limit:
         try:
