@@ -405,3 +405,26 @@ def test_complex_numbers_by_cupys_header(cp, options):
     z = cp.asarray([1 + 2j, 3j], dtype=np.complex64)
     cp.RawKernel(source, "k", options)((1,), (2,), (z,))
     assert z.get().tolist() == [3 + 4j, 1 + 6j]
+
+
+def test_nvcc_knows_the_short_names_of_types_and_nvrtc_does_not(cp):
+    code = """extern "C" __global__ void k(uint *out)
+{
+    ushort s = 3;
+    ulong l = 4;
+    uint i = threadIdx.x;
+    out[i] = i + s + l;
+}"""
+    out = cp.zeros(4, cp.uint32)
+    cp.RawModule(code=code, backend="nvcc").get_function("k")((1,), (4,), (out,))
+    assert out.get().tolist() == [7, 8, 9, 10]
+    with pytest.raises(cp.cuda.compiler.CompileException):
+        cp.RawModule(code=code).get_function("k")
+
+
+@pytest.mark.parametrize("name", ["ctxGetDevice", "driverGetVersion", "get_build_version"])
+def test_what_the_driver_module_lacks_is_named(cp, name):
+    with pytest.raises(
+        NotImplementedError, match=rf"cupy\.cuda\.driver\.{name} is not in .*use cupy"
+    ):
+        getattr(cp.cuda.driver, name)

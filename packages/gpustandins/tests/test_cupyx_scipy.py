@@ -339,3 +339,25 @@ def test_duplicates_are_added_in_the_order_of_columns():
     assert matrix.row.tolist() == [0, 1, 2, 1, 2, 2]
     assert matrix.col.tolist() == [0, 0, 0, 1, 1, 2]
     assert matrix.data.tolist() == [2, 4, 3, 1, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        ("ndimage", lambda f, there, here: f.map_coordinates(there, here[:2], order=1)),
+        ("ndimage", lambda f, there, here: f.map_coordinates(there, [[0.0], [1.0]], order=1)),
+        ("ndimage", lambda f, there, here: f.affine_transform(there, np.eye(2), order=1)),
+        ("ndimage", lambda f, there, here: f.sum_labels(there, here.astype(int), 1)),
+        ("ndimage", lambda f, there, here: f.mean(there, labels=here.astype(int))),
+        ("ndimage", lambda f, there, here: f.sum_labels(there, there.astype(int), [0, 1])),
+        ("ndimage", lambda f, there, here: f.gaussian_filter(input=here, sigma=1)),
+        ("signal", lambda f, there, here: f.fftconvolve(here, here)),
+        ("signal", lambda f, there, here: f.fftconvolve(there, here)),
+        ("signal", lambda f, there, here: f.convolve2d(there, [[1.0, 2.0]])),
+        ("signal", lambda f, there, here: f.correlate(in1=here, in2=there)),
+    ],
+)
+def test_arrays_of_the_host_are_refused_wherever_cupy_needs_its_own(cp, module, call):
+    functions = __import__(f"cupyx.scipy.{module}", fromlist=[module])
+    with pytest.raises(TypeError, match=r"must be cupy\.ndarray, not <class"):
+        call(functions, cp.asarray(IMAGE), IMAGE)

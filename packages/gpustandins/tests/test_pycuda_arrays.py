@@ -565,3 +565,36 @@ def test_what_scans_refuse(ga):
         add_up(ga.zeros(3, np.float32), ga.zeros(4, np.float32))
     with pytest.raises(RuntimeError, match="non-contiguous"):
         add_up(ga.zeros(6, np.float32)[::2])
+
+
+def test_a_reduction_refuses_an_output_that_does_not_fit(ga, x):
+    from pycuda.reduction import ReductionKernel
+
+    total = ReductionKernel(np.float32, "0", "a+b", "x[i]", "float *x")
+    given, out = ga.to_gpu(x), ga.zeros(3, np.float32)
+    total(given, out=out[1:2])
+    assert out.get().tolist() == [0, x.sum(), 0]
+    with pytest.raises(ValueError, match="out must have the same dtype as dtype_out: it has float"):
+        total(given, out=ga.zeros(1, np.float64))
+    with pytest.raises(ValueError, match="out array is empty"):
+        total(given, out=ga.zeros(1, np.float32)[:0])
+
+
+@pytest.mark.parametrize(
+    ("call", "shape", "dtype"),
+    [
+        (lambda ga, x, out: __import__("pycuda.cumath").cumath.sin(x, out=out), (7,), np.float32),
+        (lambda ga, x, out: __import__("pycuda.cumath").cumath.exp(x, out=out), (5,), np.float64),
+        (lambda ga, x, out: ga.if_positive(x, x, x, out=out), (3, 5), np.float32),
+        (lambda ga, x, out: ga.where(x, x, x, out=out), (2, 5), np.float32),
+        (lambda ga, x, out: ga.maximum(x, x, out=out), (2, 5), np.float32),
+        (lambda ga, x, out: ga.take(x, ga.to_gpu(np.array([0])), out=out), (4,), np.float32),
+        (lambda ga, x, out: ga.logical_not(x, out=out), (5,), np.float32),
+        (lambda ga, x, out: x.mul_add(1, x, 2, out=out), (2, 5), np.float32),
+    ],
+)
+def test_an_output_of_another_shape_or_type_stays_as_it_was(ga, x, call, shape, dtype):
+    out = ga.to_gpu(np.full(shape, 3, dtype))
+    with pytest.raises(AssertionError, match="out has"):
+        call(ga, ga.to_gpu(x), out)
+    assert (out.get() == 3).all()

@@ -534,9 +534,35 @@ def test_what_is_missing_names_what_to_use(drv):
         _ = pycuda.compiler.DynamicSourceModule
     with pytest.raises(ModuleNotFoundError, match=r"has no module pycuda\.gl"):
         __import__("pycuda.gl")
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+    with pytest.raises(
+        AttributeError, match=r"pycuda\.driver\.nothing is not in PyCUDA's stand-in"
+    ):
         _ = drv.nothing
     assert not hasattr(drv, "Memcpy2D")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "instead"),
+    [
+        ("tools", "bitlog2", "use int.bit_length"),
+        ("tools", "PageLockedAllocator", "use pycuda.driver.pagelocked_empty"),
+        ("curandom", "get_curand_version", "NumPy draws the numbers"),
+        ("elementwise", "get_axpbyz_kernel", "is not in PyCUDA's stand-in"),
+        ("characterize", "sizeof", "is not in PyCUDA's stand-in"),
+    ],
+)
+def test_each_module_names_what_it_lacks(drv, module, name, instead):
+    with pytest.raises(ImportError, match=rf"pycuda\.{module}\.{name} .*{instead}"):
+        exec(f"from pycuda.{module} import {name}", {})
+
+
+def test_a_pool_names_what_it_lacks(drv):
+    from pycuda.tools import DeviceMemoryPool
+
+    pool = DeviceMemoryPool()
+    for name in ("bin_number", "alloc_size"):
+        with pytest.raises(NotImplementedError, match=rf"DeviceMemoryPool\.{name} is not in"):
+            getattr(pool, name)
 
 
 def test_types_and_occupancy(drv):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from gpustandins.nvcc import PRE_INCLUDE, TYPES
 from virtualgpu.standins.interface import HOST_HEADERS, Module, PerDevice
 
 from ._kernel_code import HEADERS
@@ -42,7 +43,8 @@ class RawKernel:
     options : tuple of str
         NVRTC's.
     backend : 'nvrtc' or 'nvcc'
-        With ``nvcc`` the headers of the C library may be included; NVRTC compiles all the same.
+        With ``nvcc`` the headers of the C library may be included, and ``uint``, ``ushort`` and
+        ``ulong`` are types; NVRTC compiles all the same.
     translate_cucomplex : bool
         Without effect: ``cuComplex.h`` is used as it is.
     enable_cooperative_groups : bool
@@ -262,7 +264,9 @@ def _module(
     """The module of a source: kernels from the same source share its variables."""
     if code is None:
         return _Loaded(lambda: _from_file(path))
-    headers = (*HEADERS, *(HOST_HEADERS if with_host else ()))
+    headers = HEADERS
+    if with_host:
+        headers, options = (*HEADERS, *HOST_HEADERS, TYPES), (*options, PRE_INCLUDE)
     return _Loaded(lambda: load(code, options, name, names, headers))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gpustandins.importing import as_import_error
 
@@ -14,18 +14,21 @@ class Missing(NotImplementedError, AttributeError):
     """
 
 
-def lookup(module: str, lacks: dict[str, str]) -> Callable[[str], None]:
-    """A module's ``__getattr__``: :class:`Missing` for the names in ``lacks``."""
+def lookup(module: str, lacks: Mapping[str, str] | None = None) -> Callable[[str], None]:
+    """Return a module's ``__getattr__``, which raises :class:`Missing` for each public name.
+
+    ``lacks`` says of some names what to use instead.
+    """
 
     def __getattr__(name: str) -> None:
-        if name in lacks:
-            raise as_import_error(
-                Missing(
-                    f"{module}.{name} is not in PyCUDA's stand-in for machines without a "
-                    f"GPU; use {lacks[name]}"
-                )
+        if name.startswith("_"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        advice = f"; use {lacks[name]}" if lacks and name in lacks else ""
+        raise as_import_error(
+            Missing(
+                f"{module}.{name} is not in PyCUDA's stand-in for machines without a GPU{advice}"
             )
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        )
 
     return __getattr__
 
@@ -34,8 +37,8 @@ class Absent:
     """An attribute of a class of PyCUDA's that the stand-in lacks: looking it up raises
     :class:`Missing`."""
 
-    def __init__(self, instead: str):
-        self._instead = instead
+    def __init__(self, instead: str, module: str = "pycuda.driver"):
+        self._instead, self._module = instead, module
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = f"{owner.__name__}.{name}"
@@ -43,7 +46,7 @@ class Absent:
     def missing(self) -> Missing:
         """The error; classes with a ``__getattr__`` raise it there, which Python asks once more."""
         return Missing(
-            f"pycuda.driver.{self._name} is not in PyCUDA's stand-in for machines "
+            f"{self._module}.{self._name} is not in PyCUDA's stand-in for machines "
             f"without a GPU; use {self._instead}"
         )
 

@@ -7,6 +7,7 @@ go together; integers divide as in C.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,8 @@ class Operators:
     def mul_add(self, selffac, other, otherfac, add_timer=None, stream=None, out=None):
         """``selffac * self + otherfac * other`` in one kernel."""
         need_contiguous(self, other)
-        result = out if out is not None else self._new_like_me(common_dtype(self, other))
+        shape = self.shape or other.shape
+        result = into(out, shape, lambda: self._new_like_me(common_dtype(self, other)))
         return result._write(selffac * self._host + otherfac * other._host)
 
     def fill(self, value, stream=None):
@@ -89,7 +91,7 @@ class Operators:
     def conj(self, out=None):
         if self.dtype.kind != "c":
             return self
-        return (self._new_like_me() if out is None else out)._write(self._host.conj())
+        return into(out, self.shape, self._new_like_me)._write(self._host.conj())
 
     conjugate = conj
 
@@ -103,6 +105,21 @@ def need_contiguous(*arrays) -> None:
     for one in arrays:
         if isinstance(one, Operators) and not one.flags.forc:
             raise RuntimeError(_NOT_CONTIGUOUS)
+
+
+def into(out: Any, shape: tuple[int, ...], make: Callable[[], Any], dtype: Any = None) -> Any:
+    """Return ``out``, or a new array where it is None.
+
+    Raises AssertionError, as PyCUDA does, for another shape than the result's and, where one is
+    named, another dtype.
+    """
+    if out is None:
+        return make()
+    if out.shape != shape:
+        raise AssertionError(f"out has shape {out.shape}, and the result has {shape}")
+    if dtype is not None and out.dtype != dtype:
+        raise AssertionError(f"out has dtype {out.dtype}, and the result has {dtype}")
+    return out
 
 
 def common_dtype(x: Operators, y: Any) -> np.dtype:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._missing import lookup
+
 __all__ = ["has_double_support", "has_stack", "platform_bits"]
 
 
@@ -16,3 +18,6 @@ def has_double_support() -> bool:
 
 def has_stack() -> bool:
     return True
+
+
+__getattr__ = lookup("pycuda.characterize")

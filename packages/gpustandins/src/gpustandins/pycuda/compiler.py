@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 
+from gpustandins.nvcc import PRE_INCLUDE, TYPES
 from virtualgpu.standins.interface import (
     HOST_HEADERS,
     THRUST_COMPLEX,
@@ -33,13 +34,11 @@ using cuda::std::pow; using cuda::std::sqrt; using cuda::std::sin; using cuda::s
 using cuda::std::real; using cuda::std::imag;
 }
 """
-# What every source sees that nvcc compiles, by way of the host's <sys/types.h>.
-_TYPES = "typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;\n"
 HEADERS = (
     *HOST_HEADERS,
     THRUST_COMPLEX,
     ("pycuda-complex.hpp", _COMPLEX),
-    ("pycuda-types.h", _TYPES),
+    TYPES,
 )
 
 # nvcc's options for the host compiler, the assembler and files: with the number of words that
@@ -170,7 +169,7 @@ def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> Cud
     flags = nvrtc_options(DEFAULT_NVCC_FLAGS if options is None else options)
     if arch is not None:
         flags.append(f"--gpu-architecture={arch}")
-    flags += [*(f"-I{folder}" for folder in include_dirs), "--pre-include=pycuda-types.h"]
+    flags += [*(f"-I{folder}" for folder in include_dirs), PRE_INCLUDE]
     try:
         with call("cuModuleLoadDataEx"):
             return CudaModule.from_cuda(source, options=flags, name=NAME, headers=HEADERS)

@@ -80,7 +80,7 @@ class MRG32k3aRandomNumberGenerator(_Generator):
 
 
 #: What the stand-in lacks: name → what to use.
-MISSING = dict.fromkeys(
+MISSING = {"get_curand_version": "pycuda.VERSION: NumPy draws the numbers"} | dict.fromkeys(
     (
         "ScrambledSobol32RandomNumberGenerator",
         "ScrambledSobol64RandomNumberGenerator",

@@ -9,6 +9,7 @@ import numpy as np
 from virtualgpu.standins.interface import many, source_path
 
 from ._array import splay
+from ._missing import lookup
 from .compiler import SourceModule
 from .tools import ScalarArg, VectorArg, parse_c_arg
 
@@ -138,3 +139,6 @@ def _includes(arguments) -> str:
     """Complex numbers cost 1.5 s of headers: only where they are needed."""
     kinds = {one.dtype.kind for one in arguments}
     return "#include <pycuda-complex.hpp>\n" if "c" in kinds else ""
+
+
+__getattr__ = lookup("pycuda.elementwise")

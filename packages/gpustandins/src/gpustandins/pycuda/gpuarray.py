@@ -15,7 +15,7 @@ from virtualgpu.standins.interface import many
 from . import _memory
 from ._array import ArrayFlags, GPUArray, scalar_array, splay
 from ._missing import lookup
-from ._operators import common_dtype
+from ._operators import common_dtype, into
 from ._vectors import vec
 
 __all__ = [
@@ -161,7 +161,7 @@ def take(a: GPUArray, indices: GPUArray, out=None, stream=None) -> GPUArray:
     reads whatever lies there."""
     if indices.ndim != 1:
         raise AssertionError("indices must have one dimension")
-    out = GPUArray(indices.shape, a.dtype, a.allocator) if out is None else out
+    out = into(out, indices.shape, lambda: GPUArray(indices.shape, a.dtype, a.allocator))
     chosen = indices._host
     flat = a._host.reshape(-1, order="A")
     if chosen.size and (chosen.min() < 0 or chosen.max() >= flat.size):
@@ -177,7 +177,7 @@ def if_positive(criterion, then_, else_, out=None, stream=None) -> GPUArray:
         raise ValueError("shapes do not match")
     if then_.dtype != else_.dtype:
         raise ValueError("dtypes do not match")
-    out = empty_like(then_) if out is None else out
+    out = into(out, then_.shape, lambda: empty_like(then_))
     return out._write(np.where(criterion._host > 0, then_._host, else_._host))
 
 
@@ -187,7 +187,7 @@ def where(criterion, then_, else_, out=None, stream=None) -> GPUArray:
         raise NotImplementedError("shape broadcast not implemented")
     if then_.dtype != else_.dtype:
         raise NotImplementedError("dtype broadcast not implemented")
-    out = empty_like(then_) if out is None else out
+    out = into(out, then_.shape, lambda: empty_like(then_))
     return out._write(np.where(criterion._host != 0, then_._host, else_._host))
 
 
@@ -195,7 +195,8 @@ def _logical(function: np.ufunc):
     def apply(*args, out=None, allocator=_memory.mem_alloc) -> GPUArray:
         *operands, out = args if len(args) > function.nin else (*args, out)
         made = np.asarray(function(*_hosts(operands)))
-        return (GPUArray(made.shape, bool, allocator) if out is None else out)._write(made)
+        out = into(out, made.shape, lambda: GPUArray(made.shape, bool, allocator), np.bool_)
+        return out._write(made)
 
     apply.__name__ = apply.__qualname__ = function.__name__
     apply.__doc__ = f"``{function.__name__}`` of arrays and numbers; booleans."
@@ -260,7 +261,7 @@ def subset_min(subset, a, stream=None) -> GPUArray:
 
 def _extreme(function, a, b, out):
     array = a if isinstance(a, GPUArray) else b
-    out = empty_like(array) if out is None else out
+    out = into(out, array.shape, lambda: empty_like(array))
     return out._write(function(*_hosts((a, b))))
 
 

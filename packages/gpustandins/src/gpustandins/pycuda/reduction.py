@@ -6,6 +6,7 @@ import numpy as np
 
 from virtualgpu.standins.interface import many, source_path
 
+from ._missing import lookup
 from .compiler import SourceModule
 from .elementwise import _includes, parse_arguments
 from .gpuarray import GPUArray
@@ -122,6 +123,14 @@ extern "C" __global__ void {name}(out_type *_out, {declared}, unsigned _each, un
             raise TypeError(
                 f"the reduction takes {many(len(self.arguments), 'argument')}, not {len(args)}"
             )
+        if out is not None:
+            if out.dtype != self.dtype_out:
+                raise ValueError(
+                    f"out must have the same dtype as dtype_out: it has {out.dtype}, not "
+                    f"{self.dtype_out}"
+                )
+            if out.size == 0:
+                raise ValueError("out array is empty")
         function, arguments, values = self._stage1, self.arguments, args
         while True:
             vectors = [
@@ -166,3 +175,6 @@ def _value(declared, value):
 
 def _one_line(expression: str) -> str:
     return " ".join(expression.split("\n"))
+
+
+__getattr__ = lookup("pycuda.reduction")

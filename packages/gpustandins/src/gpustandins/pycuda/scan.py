@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._missing import lookup
 from .compiler import SourceModule
 from .elementwise import _includes
 from .gpuarray import GPUArray, empty_like
@@ -131,3 +132,6 @@ class ExclusiveScanKernel(InclusiveScanKernel):
     """A kernel that gives each element the result of all before it: ``neutral`` to the first."""
 
     exclusive = True
+
+
+__getattr__ = lookup("pycuda.scan")

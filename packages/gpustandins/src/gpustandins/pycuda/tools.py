@@ -13,6 +13,7 @@ from virtualgpu.standins.interface import limits as machine
 
 from ._context import Context, Device, _stack
 from ._memory import DeviceAllocation, pagelocked_empty
+from ._missing import Absent, lookup
 
 __all__ = [
     "DeviceData",
@@ -253,6 +254,9 @@ class DeviceMemoryPool:
     oftener.
     """
 
+    alloc_size = Absent("the size itself: blocks are kept by size, not in bins", "pycuda.tools")
+    bin_number = Absent("the size itself: blocks are kept by size, not in bins", "pycuda.tools")
+
     def __init__(self):
         self._free: dict[int, list[DeviceAllocation]] = {}
         self._active = 0
@@ -373,3 +377,13 @@ def mark_cuda_test(inner):
             return inner(*args, **kwargs)
 
     return test
+
+
+#: What the stand-in lacks: name → what to use.
+MISSING = {
+    "bitlog2": "int.bit_length",
+    "DebugMemoryPool": "DeviceMemoryPool",
+    "PageLockedAllocator": "pycuda.driver.pagelocked_empty",
+    "get_default_device": "pycuda.driver.Device(0)",
+}
+__getattr__ = lookup("pycuda.tools", MISSING)

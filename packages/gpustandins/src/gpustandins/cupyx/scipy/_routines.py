@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -12,6 +13,8 @@ from cupy._core import ndarray, wrote
 from cupy._missing import missing
 from cupy._operands import as_array, on_this_device, wrap
 
+#: Parameters that CuPy takes as arrays of the device alone, in whichever function.
+_ON_DEVICE = {"coordinates", "in1", "in2", "index", "input", "labels", "matrix"}
 # Parameters that CuPy has beside SciPy's, and that change no result.
 _BEYOND = {"texture_memory", "brute_force_limit"}
 
@@ -85,9 +88,19 @@ def absent(where: str, lacking: Collection[str], library: str) -> Callable[[str]
 
 
 def _function(theirs: Callable, label: str, first_on_device: bool) -> Callable:
+    try:
+        order = [
+            name if name in _ON_DEVICE else "" for name in inspect.signature(theirs).parameters
+        ]
+    except (TypeError, ValueError):  # NumPy's ufuncs have none
+        order = []
+
     def function(*args, **kwargs):
         if first_on_device and args and isinstance(args[0], np.ndarray | list | tuple):
             raise TypeError(f"Unsupported type {type(args[0])}")
+        for name, one in (*zip(order, args, strict=False), *kwargs.items()):
+            if name in _ON_DEVICE and isinstance(one, np.ndarray | list | tuple):
+                raise TypeError(f"{name} must be cupy.ndarray, not {type(one)}")
         arrays: list[ndarray] = []
         given = [host(one, arrays) for one in args]
         named = {name: host(one, arrays) for name, one in kwargs.items() if name not in _BEYOND}
