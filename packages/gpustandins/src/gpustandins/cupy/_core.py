@@ -93,7 +93,7 @@ class ndarray(HostSide, Operators):
 
     @property
     def data(self) -> MemoryPointer:
-        """Where the first element lies on the device."""
+        """Return the address of the first element on the device."""
         return pointer_to(self._mem, self._host)
 
     @property
@@ -191,36 +191,36 @@ def layout(order, kinds: str = "KACF") -> str:
 
 
 def empty(shape, dtype=float, order="C") -> ndarray:
-    """A new array, not yet written: its bytes hold 0xFE."""
+    """Return a new unwritten array, whose bytes hold 0xFE."""
     return _new(shape, supported(dtype), order, poison=True)
 
 
 def fresh(shape, dtype: np.dtype, order="C") -> ndarray:
-    """A new array that the caller writes at once, all of it."""
+    """Return a new array that the caller writes at once, all of it."""
     return _new(shape, dtype, order, poison=False)
 
 
 def like(host: np.ndarray, *, poison: bool = False) -> ndarray:
-    """A new array of the type, shape and strides of ``host``, whose elements lie packed."""
+    """Return a new packed array of the type, shape and order of ``host``."""
     return _new(host.shape, supported(host.dtype), "C", poison, host.strides)
 
 
 def from_host(host: np.ndarray, order: str = "K") -> ndarray:
-    """A new array with the elements of ``host``; keeps its layout where that is contiguous."""
+    """Return a new array with the elements of ``host``, in its layout where contiguous."""
     made = fresh(host.shape, supported(host.dtype), "F" if order == "F" or _only_f(host) else "C")
     made._host[...] = host
     return made
 
 
 def view(host: np.ndarray, mem: BaseMemory, base: ndarray | None = None) -> ndarray:
-    """An array over ``host``, which is a view of ``mem``'s bytes."""
+    """Return an array over ``host``, which is a view of ``mem``'s bytes."""
     array = ndarray.__new__(ndarray)
     array._host, array._mem, array._base = host, mem, base
     return array
 
 
 def view_of(array: ndarray, host: np.ndarray) -> ndarray:
-    """A view of ``array`` through ``host``, which is a view of ``array._host``."""
+    """Return a view of ``array`` through ``host``, which is a view of ``array._host``."""
     made = ndarray.__new__(ndarray)
     made._host, made._mem = host, array._mem
     made._base = array if array._base is None else array._base

@@ -25,7 +25,7 @@ from ._operators import named
 
 
 def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
-    """A new array from numbers, NumPy arrays, or arrays on the device, nested at will.
+    """Return a new array from numbers, NumPy arrays or device arrays, nested at will.
 
     Parameters
     ----------
@@ -56,27 +56,29 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
 
 
 def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
-    """``a`` on the device; not copied where it is there already, in type and layout."""
+    """Return ``a`` on the device, copied only if its place, type or layout differ."""
     return array(a, dtype, copy=copy, order=order)
 
 
 def asanyarray(a, dtype=None, order=None, *, copy=None, blocking=False):
-    """As :func:`asarray`."""
+    """Convert as :func:`asarray` does."""
     return asarray(a, dtype, order, copy=copy)
 
 
 def ascontiguousarray(a, dtype=None):
-    """``a`` in C order, of at least one dimension."""
+    """Return ``a`` in C order, of at least one dimension."""
     return array(a, dtype, copy=None, order="C", ndmin=1)
 
 
 def asfortranarray(a, dtype=None):
-    """``a`` in Fortran order, of at least one dimension."""
+    """Return ``a`` in Fortran order, of at least one dimension."""
     return array(a, dtype, copy=None, order="F", ndmin=1)
 
 
 def require(a, dtype=None, requirements=None):
-    """``a`` in C or Fortran order, or owning its memory: 'C', 'F', 'O', or NumPy's longer names.
+    """Return ``a`` in C or Fortran order, or owning its memory.
+
+    Requirements are 'C', 'F', 'O', or NumPy's longer names.
 
     Raises ValueError for other flags, and for what is no dtype.
     """
@@ -90,7 +92,7 @@ def require(a, dtype=None, requirements=None):
 
 
 def asfarray(a, dtype=float):
-    """``a`` as floats."""
+    """Return ``a`` as floats."""
     dtype = np.dtype(dtype)
     return asarray(a, dtype if dtype.kind in "fc" else float)
 
@@ -104,7 +106,7 @@ def asarray_chkfinite(a, dtype=None, order=None):
 
 
 def asnumpy(a, stream=None, order="C", out=None, *, blocking=True) -> np.ndarray:
-    """A NumPy array with the elements of ``a``, which may be anything that NumPy takes."""
+    """Return a NumPy array with the elements of ``a``, which may be anything NumPy takes."""
     given = as_array(a)
     if given is not None:
         return given.get(stream, order, out, blocking)
@@ -116,7 +118,7 @@ def asnumpy(a, stream=None, order="C", out=None, *, blocking=True) -> np.ndarray
 
 
 def copy(a, order="K"):
-    """A copy of a CuPy array."""
+    """Return a copy of a CuPy array."""
     return (a if isinstance(a, ndarray) else asarray(a)).copy(order=order)
 
 
@@ -147,7 +149,7 @@ def full(shape, fill_value, dtype=None, order="C"):
 
 
 def _like(a, dtype, order, subok, shape, *, poison: bool = False):
-    """An unwritten array in the shape and layout of ``a``."""
+    """Return an unwritten array in the shape and layout of ``a``."""
     if subok is not None:
         raise TypeError("subok is not supported yet")
     given = as_array(a)
@@ -156,7 +158,7 @@ def _like(a, dtype, order, subok, shape, *, poison: bool = False):
 
 
 def empty_like(prototype, dtype=None, order="K", subok=None, shape=None):
-    """As :func:`empty`, in the shape, type and layout of ``prototype``."""
+    """Return an unwritten array in the shape, type and layout of ``prototype``."""
     return _like(prototype, dtype, order, subok, shape, poison=True)
 
 
@@ -209,7 +211,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
 
 
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
-    """``base`` to the power of ``linspace(start, stop, num)``."""
+    """Return ``base`` to the power of ``linspace(start, stop, num)``."""
     powers = named("power")(base, linspace(start, stop, num, endpoint, axis=axis))
     return powers if dtype is None else powers.astype(dtype)
 
@@ -280,7 +282,7 @@ def _laid_out(given: ndarray, order) -> bool:
 
 
 def _joined_shape(obj) -> tuple[int, ...] | None:
-    """The shape of nested lists of nothing but arrays on the device, all of one shape; else None.
+    """Return the shape of nested lists of equal-shaped device arrays; None for others.
 
     Others go to NumPy as they are, to which an array on the device refuses to be converted.
     """

@@ -57,7 +57,7 @@ def _delete(address):
 
 @_DELETER
 def _end(capsule):
-    """A capsule goes: what no consumer took from it goes too."""
+    """Free what no consumer took from a capsule."""
     valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
         ("PyCapsule_IsValid", _capsules)
     )
@@ -70,7 +70,7 @@ def _end(capsule):
 
 
 def _capsule(array: ndarray):
-    """The array itself, on its device."""
+    """Return a capsule of the array itself, on its device."""
     kind = _KINDS.find(array.dtype.kind)
     if kind < 0 or array.dtype.kind in "OV":
         raise BufferError(f"DLPack has no elements of {array.dtype}")
@@ -100,7 +100,7 @@ def _capsule(array: ndarray):
 
 
 class _Described:
-    """What a capsule holds, by ``__cuda_array_interface__``; the capsule lives as long."""
+    """Contents of a capsule, by ``__cuda_array_interface__``, kept alive by it."""
 
     def __init__(self, capsule):
         get = ctypes.pythonapi.PyCapsule_GetPointer
@@ -120,7 +120,7 @@ class _Described:
 
 
 def export(array: ndarray, stream, dl_device, copy):
-    """A capsule of a copy on the host, one of the array itself, or the refusal to make it.
+    """Return a capsule of the array or of a copy on the host, or refuse.
 
     Parameters
     ----------
@@ -147,10 +147,10 @@ def export(array: ndarray, stream, dl_device, copy):
 
 
 def take_in(array) -> ndarray:
-    """An array from an object that speaks DLPack: CuPy's, Numba's, cuda.core's buffers. Nothing is
-    copied.
+    """Return an array from an object that supports DLPack, without a copy.
 
-    Raises TypeError for arrays of the host, as CuPy does.
+    It may be CuPy's, Numba's, or a buffer of cuda.core. Raises TypeError for arrays of the host, as
+    CuPy does.
     """
     given = as_array(array)
     if given is not None:

@@ -1,4 +1,4 @@
-"""What of an array goes to the host: copies, single elements, text; and what is refused."""
+"""Transfers of an array to the host: copies, single elements, text, and refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HostSide:
         )
 
     def get(self, stream=None, order="C", out=None, blocking=True) -> np.ndarray:
-        """A copy on the host.
+        """Return a copy on the host.
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class HostSide:
         return out
 
     def item(self):
-        """The one element as a Python number."""
+        """Return the one element as a Python number."""
         if self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         return self._host.item()

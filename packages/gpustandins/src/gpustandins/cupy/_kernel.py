@@ -1,4 +1,4 @@
-"""What generated kernels have in common: declared parameters, types, shapes, code, launch."""
+"""Common parts of generated kernels: parameters, types, shapes, code, launch."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Operand(NamedTuple):
 
 @lru_cache(maxsize=512)
 def parameters(text: str, is_const: bool) -> tuple[Parameter, ...]:
-    """The parameters of a declaration list such as ``"float32 x, raw T y"``.
+    """Parse a declaration list such as ``"float32 x, raw T y"``.
 
     Raises TypeError for an unknown type, ValueError for what is no declaration.
     """
@@ -92,7 +92,7 @@ def parameters(text: str, is_const: bool) -> tuple[Parameter, ...]:
 
 
 def operand(value: Any) -> tuple[Operand | Any, bool]:
-    """An argument: an :class:`Operand` and True for an array, the number itself and False.
+    """Return an :class:`Operand` and True for an array, the number itself and False.
 
     Raises TypeError for what no kernel takes, NumPy's arrays among it.
     """
@@ -113,7 +113,7 @@ def operand(value: Any) -> tuple[Operand | Any, bool]:
 
 
 def number(value: Any, dtype: np.dtype) -> Operand:
-    """A number as the type that its parameter has."""
+    """Return a number as the type of its parameter."""
     return Operand(np.dtype(dtype), number=np.dtype(dtype).type(value))
 
 
@@ -123,7 +123,7 @@ def resolve_types(
     in_types: Sequence[np.dtype | None],
     out_types: Sequence[np.dtype],
 ) -> tuple[list[np.dtype], list[np.dtype], dict[str, np.dtype]]:
-    """The dtypes of all parameters, and what each placeholder stands for.
+    """Return the dtypes of all parameters, and the type of each placeholder.
 
     Numbers (None among ``in_types``) decide nothing. Raises TypeError where an array is not of
     the declared type, or two of one placeholder differ.
@@ -213,7 +213,7 @@ def new_outputs(
     shape: tuple[int, ...],
     given: Sequence[Any],
 ) -> list[_core.ndarray]:
-    """The arrays that a kernel writes: those given, or new ones."""
+    """Return the arrays that a kernel writes: those given, or new ones."""
     if not given:
         return [_core.empty(shape, dtype) for dtype in types]
     for one, array in zip(outputs, given, strict=True):
@@ -231,7 +231,7 @@ def output(array: _core.ndarray) -> Operand:
 
 
 def indexer(shape: tuple[int, ...]) -> Argument:
-    """A ``CIndexer`` over ``shape``."""
+    """Return a ``CIndexer`` over ``shape``."""
     return Argument(pack_indexer(shape, int(np.prod(shape, dtype=np.int64))))
 
 
@@ -265,7 +265,7 @@ class GeneratedKernel:
     def _function(
         self, operands: Sequence[Operand], dimensions: tuple[int, ...], meaning: dict[str, np.dtype]
     ) -> Function:
-        """The compiled kernel for operands of these types."""
+        """Return the compiled kernel for operands of these types."""
         key = (*(one.c_type() for one in operands), dimensions, *meaning.items())
         known = self._functions.get(key)
         if known is None:
@@ -288,7 +288,7 @@ class GeneratedKernel:
     def _code(
         self, operands: Sequence[Operand], dimensions: tuple[int, ...], meaning: dict[str, np.dtype]
     ) -> str:
-        """The kernel's C++; ``dimensions`` are those of its indexers."""
+        """Return the kernel's C++; ``dimensions`` are those of its indexers."""
         raise NotImplementedError
 
     @property

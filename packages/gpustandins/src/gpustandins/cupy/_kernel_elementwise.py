@@ -167,5 +167,5 @@ extern "C" __global__ void {self.name}({", ".join(declared)}) {{
 """
 
     def _own(self, text: str, what: str) -> str:
-        """The user's C++ around the loop, whose lines messages count."""
+        """Return the user's C++ around the loop, whose lines messages count."""
         return quoted(text, f"{self.name} ({what})") if text else ""

@@ -95,7 +95,7 @@ class CompileException(Exception):
         return [f"{type(self).__name__}: {self}"]
 
     def get_message(self) -> str:
-        """What the compiler said."""
+        """Return the compiler's message."""
         return self._msg
 
     def dump(self, f) -> None:

@@ -161,8 +161,10 @@ _INTEGERS_ONLY = {
 
 
 def expression(name: str, dtype: np.dtype) -> str | None:
-    """C++ for the ufunc ``name`` on arguments of ``dtype``, with ``{0}``, ``{1}`` for them;
-    None where there is none."""
+    """Return C++ for the ufunc ``name`` on arguments of ``dtype``.
+
+    The arguments are ``{0}``, ``{1}``. None where there is none.
+    """
     own = _BY_KIND.get("i" if dtype.kind == "i" else dtype.kind, {}).get(name)
     if own is not None:
         return own.replace("M_PI_", "3.14159265358979323846").replace(

@@ -37,7 +37,7 @@ class FusedReduction(_kernel_reduction.ReductionKernel):
 
 
 def _kernel(trace: Trace, result: Any, name: str) -> tuple[Any, dict]:
-    """The kernel that computes what the function returned, and its keyword arguments."""
+    """Return the kernel that computes the function's result, and its keyword arguments."""
     name = re.sub(r"\W", "_", name)  # of a lambda, for one
     if isinstance(result, Reduced):
         return _reduction_kernel(trace, result, name), result.kwargs
@@ -66,7 +66,7 @@ def _kernel(trace: Trace, result: Any, name: str) -> tuple[Any, dict]:
 
 
 def _reduction_kernel(trace: Trace, last: Reduced, name: str) -> FusedReduction:
-    """The kernel that maps and reduces."""
+    """Return the kernel that maps and reduces."""
     if trace.assigned:
         raise NotImplementedError("assigning to an argument and reducing in one fused function")
     given = [one for one in trace.arguments if one is not None]
@@ -120,8 +120,10 @@ class Fusion:
         return f"<Fusion '{self.name}'>"
 
     def __call__(self, *args):
-        """Launch the kernel for these types of arguments; without an array among them the
-        function itself is called."""
+        """Launch the kernel for these types of arguments.
+
+        Without an array among them, the function itself is called.
+        """
         if any(isinstance(one, Traced) for one in args):
             return self.func(*args)  # inside another fused function
         if not any(isinstance(one, _core.ndarray) for one in args):
@@ -163,7 +165,7 @@ class Fusion:
 
 
 def _refused(error: TypeError) -> str:
-    """The function of CuPy's that did not take a traced value, as users write it."""
+    """Return the CuPy function that refused a traced value, as users write it."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         name = frame.f_code.co_name
         inside = frame.f_globals.get("__name__", "").startswith("cupy.")
@@ -173,7 +175,7 @@ def _refused(error: TypeError) -> str:
 
 
 def fuse(*args, **kwargs):
-    """Decorator: compute a function of arrays in one kernel.
+    """Compute a function of arrays in one kernel (a decorator).
 
     >>> @cupy.fuse
     ... def quadratic_formula(a, b, c):

@@ -1,4 +1,4 @@
-"""From CuPy's arguments to a launch, and the errors on the way."""
+"""Conversion of CuPy's arguments for a launch, and its errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PYTHON = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex
 
 
 def argument(value: Any) -> Argument:
-    """A value for a kernel as CuPy hands it over. Raises TypeError for what it refuses.
+    """Return a value as CuPy passes it to a kernel. Raises TypeError for what it refuses.
 
     That is ``cupy.cuda.function._pointer`` and ``cupy._core._scalar.CScalar`` of CuPy 14: arrays of
     other libraries are refused, though ``ElementwiseKernel`` takes them.

@@ -125,7 +125,7 @@ class RawKernel:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """What the compiled kernel uses and may use, by name; -1 for what is not known."""
+        """Return the compiled kernel's use and limits by name; -1 where unknown."""
         return {name: getattr(self, name) for name in _ATTRIBUTES}
 
     def __getattr__(self, name: str) -> int:
@@ -215,9 +215,11 @@ class RawModule:
             log_stream.write(log)
 
     def get_function(self, name: str) -> RawKernel:
-        """The kernel ``name``: as the source has it, or one of the name expressions. Each has
-        attributes of its own, all share the module's variables. Raises CUDADriverError where
-        there is none."""
+        """Return the kernel ``name``, as the source has it, or one of the name expressions.
+
+        Each kernel has its own attributes; all share the module's variables. Raises CUDADriverError
+        where there is none.
+        """
         kernel = RawKernel(
             self.code,
             name,
@@ -233,8 +235,10 @@ class RawModule:
         return kernel
 
     def get_global(self, name: str):
-        """Where the variable ``name`` (``__device__`` or ``__constant__``) lies, as a
-        ``MemoryPointer``: wrap it with ``cupy.ndarray(shape, dtype, pointer)``."""
+        """Return a ``MemoryPointer`` to the variable ``name`` (``__device__`` or ``__constant__``).
+
+        Wrap it with ``cupy.ndarray(shape, dtype, pointer)``.
+        """
         from .cuda.memory import MemoryPointer, UnownedMemory
 
         module = self.module
@@ -261,7 +265,7 @@ def _module(
     name: str,
     with_host: bool,
 ) -> _Loaded:
-    """The module of a source: kernels from the same source share its variables."""
+    """Return the module of a source; kernels from the same source share its variables."""
     if code is None:
         return _Loaded(lambda: _from_file(path))
     headers = HEADERS
@@ -282,5 +286,5 @@ def _from_file(path: str) -> Module:
 
 
 def _plain(name: str) -> str:
-    """A kernel's name without its template arguments, for the name of its source."""
+    """Return a kernel's name without template arguments, for the name of its source."""
     return name.partition("<")[0].replace("::", ".").strip() or "kernel"

@@ -253,7 +253,10 @@ def _one_line(expression: str) -> str:
 
 
 def _axes(axis, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes to reduce and those to keep, in order. Raises AxisError, ValueError."""
+    """Return the axes to reduce and those to keep, in order.
+
+    Raises AxisError, ValueError.
+    """
     if axis is None:
         return tuple(range(ndim)), ()
     wanted = axis if isinstance(axis, tuple | list) else (axis,)

@@ -1,4 +1,4 @@
-"""What a fused function sees in place of its arguments, and the notes that are taken.
+"""Traced values of a fused function, and the record of its operations.
 
 A :class:`Traced` value has operators and goes through ufuncs; each use becomes a line of C++ in
 its :class:`Trace`.
@@ -40,7 +40,7 @@ _COMPARISONS = {
 
 
 class Traced:
-    """What a fused function sees for an argument or a result: a type, and a name in the C++.
+    """Traced argument or result of a fused function: a type, and a name in the C++.
 
     It has operators, ``astype`` and ``copy``; ufuncs take it, other functions do not.
     """
@@ -136,8 +136,7 @@ class Traced:
 
 
 class Reduced:
-    """A reduction as the last step of a fused function; nothing can be done with it but return
-    it."""
+    """Reduction as the last step of a fused function, which can only be returned."""
 
     __array_ufunc__ = None
     __hash__ = None
@@ -211,7 +210,7 @@ class Trace:
                 self.arguments.append(Traced(self, name, dtype, -1, weak))
 
     def traced(self, value: Any) -> Traced:
-        """A constant among the operands. Raises TypeError for what is none."""
+        """Return a constant among the operands. Raises TypeError for anything else."""
         if isinstance(value, Traced):
             return value
         if isinstance(value, (*NUMBERS, np.generic)):
@@ -224,7 +223,7 @@ class Trace:
         )
 
     def call(self, function, *args, out=None, dtype=None, **unknown):
-        """A ufunc on traced values."""
+        """Call a ufunc on traced values."""
         if getattr(function, "__name__", "") == "where":
             return self.where(*args)
         if getattr(function, "__name__", "") == "clip":
@@ -305,20 +304,20 @@ class Trace:
 
 
 def _kind(value: Traced):
-    """The type for NumPy's promotion: Python's numbers are weak."""
+    """Return the type for NumPy's promotion, in which Python's numbers are weak."""
     if value._weak in (int, float, complex):
         return value._weak
     return value.dtype
 
 
 def cast(code: str, dtype: np.dtype) -> str:
-    """A C++ expression as ``dtype``; half precision computes in single."""
+    """Return a C++ expression as ``dtype``; half precision computes in single."""
     name = "float" if dtype == np.float16 else type_name(dtype)
     return f"static_cast<{name}>({code})"
 
 
 def literal(value: np.generic) -> str:
-    """A constant in C++, to the bit."""
+    """Return a constant in C++, exact to the bit."""
     kind, name = value.dtype.kind, type_name(value.dtype)
     if kind == "b":
         return "true" if value else "false"

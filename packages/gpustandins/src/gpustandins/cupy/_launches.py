@@ -1,4 +1,4 @@
-"""What real CuPy would have launched: see :mod:`virtualgpu.standins.recorder`."""
+"""Launches that real CuPy would have made: see :mod:`virtualgpu.standins.recorder`."""
 
 from __future__ import annotations
 

@@ -79,7 +79,10 @@ class Methods:
         return flatiter(self)
 
     def view(self, dtype=None, array_class=None, *, type=None):
-        """The same bytes, as another type. Raises NotImplementedError for a class of one's own."""
+        """Return the same bytes as another type.
+
+        Raises NotImplementedError for a user's class.
+        """
         for one in (dtype, array_class, type):
             if isinstance(one, builtins.type) and issubclass(one, ndarray) and one is not ndarray:
                 raise NotImplementedError(
@@ -89,7 +92,7 @@ class Methods:
         return _creation.reinterpret(self, self.dtype if dtype is None else dtype)
 
     def reshape(self, *shape, order="C", copy=None):
-        """The same elements in another shape: a view where that can be."""
+        """Return the same elements in another shape: a view where that is possible."""
         shape = shape[0] if len(shape) == 1 else shape
         return named("reshape")(self, shape, order, copy=copy)
 
@@ -104,18 +107,18 @@ class Methods:
         return flat.copy() if flat.base is not None or flat is self else flat
 
     def reduced_view(self, dtype=None):
-        """A view with as few dimensions as the layout allows."""
+        """Return a view with as few dimensions as the layout allows."""
         flat = self.reshape(-1) if self.flags.c_contiguous and self.ndim > 1 else self
         return flat if dtype is None else flat.view(dtype)
 
     # -- copies --------------------------------------------------------------------------------
 
     def copy(self, order="C"):
-        """A copy on the device."""
+        """Return a copy on the device."""
         return self.astype(self.dtype, order=order)
 
     def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
-        """A copy in another type, cast as a GPU casts (:mod:`cupy._casting`).
+        """Return a copy in another type, cast as a GPU casts (:mod:`cupy._casting`).
 
         Parameters
         ----------
@@ -203,7 +206,7 @@ class Methods:
     # -- numbers -------------------------------------------------------------------------------
 
     def compress(self, condition, axis=None, out=None):
-        """The parts along an axis for which the condition holds."""
+        """Return the parts along an axis for which the condition holds."""
         return named("compress")(condition, self, axis, out)
 
     def clip(self, min=None, max=None, out=None):

@@ -1,4 +1,4 @@
-"""What the stand-in does not have: said by name, with what to use instead."""
+"""Names that the stand-in lacks: errors with the name and what to use instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Missing(NotImplementedError, AttributeError):
 
 
 def missing(module: str, name: str, instead: str = ""):
-    """The error for ``module.name``; plain AttributeError for names with a leading underscore."""
+    """Return the error for ``module.name``; a plain AttributeError for private names."""
     if name.startswith("_"):
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     advice = f"; use {instead}" if instead else ""

@@ -92,7 +92,7 @@ class broadcast:
 
 
 def _plain(index):
-    """An integer, a slice or an ellipsis; IndexError otherwise."""
+    """Check for an integer, a slice or an ellipsis; raise IndexError otherwise."""
     if isinstance(index, bool) or not (
         index is Ellipsis or isinstance(index, slice) or np.isscalar(index)
     ):

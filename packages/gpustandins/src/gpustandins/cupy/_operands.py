@@ -1,4 +1,4 @@
-"""What may take part in array work, and how results become arrays on the device."""
+"""Operands of array work, and the conversion of results to device arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def as_array(x) -> ndarray | None:
 
 
 def from_interface(interface: dict, owner) -> ndarray:
-    """An array over the memory that a ``__cuda_array_interface__`` describes; nothing is copied."""
+    """Return an array over the memory of a ``__cuda_array_interface__``, without a copy."""
     if interface.get("mask") is not None:
         raise ValueError("CuPy currently does not support masked arrays.")
     dtype = np.dtype(interface["typestr"])
@@ -52,7 +52,7 @@ def from_interface(interface: dict, owner) -> ndarray:
 
 
 def operand(x):
-    """What NumPy computes with for ``x``: the host's view of an array, or the scalar itself.
+    """Return NumPy's operand for ``x``: the host's view of an array, or the scalar itself.
 
     Raises TypeError for everything else, NumPy arrays and lists too: a kernel cannot reach them.
     """
@@ -66,7 +66,7 @@ def operand(x):
 
 
 def on_this_device(array: ndarray) -> None:
-    """Raises ValueError for an array of another device, as CuPy does without peer access."""
+    """Raise ValueError for another device's array, as CuPy does without peer access."""
     if len(devices.every()) > 1 and array.size and array.data.device_id != devices.number():
         raise ValueError(
             f"The device where the array resides ({array.data.device_id}) is different from the "
@@ -76,7 +76,7 @@ def on_this_device(array: ndarray) -> None:
 
 
 def on_host(x):
-    """The host's view of an array of the device, or the thing itself."""
+    """Return the host's view of a device array, or the object itself."""
     array = as_array(x)
     return x if array is None else array._host
 

@@ -37,7 +37,7 @@ named = FUNCTIONS.__getitem__
 
 
 def defers(x, y) -> bool:
-    """Whether ``y``'s reflected operator shall have its turn (NEP 13, and array priorities)."""
+    """Return True if ``y``'s reflected operator has its turn (NEP 13, array priorities)."""
     theirs = getattr(y, "__array_ufunc__", _MISSING)
     if theirs is not _MISSING:
         return theirs is None

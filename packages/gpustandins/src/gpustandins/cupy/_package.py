@@ -1,4 +1,4 @@
-"""What the package says of itself, and its pools.
+"""Facts about the package, and its memory pools.
 
 Not in ``__init__``, where the names ``any``, ``all``, ``max``, ... are CuPy's.
 """
@@ -24,12 +24,12 @@ def get_array_module(*args):
 
 
 def get_default_memory_pool() -> cuda.MemoryPool:
-    """The pool that arrays' memory comes from."""
+    """Return the pool of arrays' memory."""
     return cuda._pool.default_pool()
 
 
 def get_default_pinned_memory_pool() -> cuda.PinnedMemoryPool:
-    """The pool that pinned host memory comes from."""
+    """Return the pool of pinned host memory."""
     return cuda.pinned_memory.default_pool()
 
 

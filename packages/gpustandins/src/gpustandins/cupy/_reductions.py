@@ -106,8 +106,10 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
 
 @contextlib.contextmanager
 def _no_warnings(may_come: bool):
-    """Silence what NumPy says of empty slices and NaN: a GPU says nothing, but CuPy asks for all
-    NaN in two functions."""
+    """Silence NumPy's warnings about empty slices and NaN.
+
+    A GPU gives none, but CuPy asks for the one about all NaN in two functions.
+    """
     if not may_come:
         yield
         return
@@ -128,7 +130,7 @@ def _call(function, host, axis, keepdims, more):
 
 
 def parameters(takes: str) -> list[str]:
-    """The parameters after ``axis``, in CuPy's order."""
+    """Return the parameters after ``axis``, in CuPy's order."""
     return [
         *(["dtype"] if "dtype" in takes else []),
         "out",

@@ -57,7 +57,7 @@ class Routine:
 
 
 def make(line: str, module, where: str, run=None):
-    """The function of a line of the table.
+    """Return the function of a line of the table.
 
     Parameters
     ----------

@@ -64,12 +64,12 @@ def _to_join(tup, what: str) -> list[np.ndarray]:
 
 
 def cumsum(a, axis=None, dtype=None, out=None):
-    """Running sums along an axis (None: of the flattened array)."""
+    """Return running sums along an axis (None: of the flattened array)."""
     return _scan(np.cumsum, a, axis, dtype, out)
 
 
 def cumprod(a, axis=None, dtype=None, out=None):
-    """Running products along an axis (None: of the flattened array)."""
+    """Return running products along an axis (None: of the flattened array)."""
     return _scan(np.cumprod, a, axis, dtype, out)
 
 
@@ -147,7 +147,7 @@ def clip(a, a_min, a_max, out=None):
 
 
 def msort(a):
-    """A copy, sorted along the first axis."""
+    """Return a copy, sorted along the first axis."""
     return named("sort")(a, axis=0)
 
 
@@ -187,7 +187,7 @@ def piecewise(x, condlist, funclist):
 
 
 def mask_indices(n, mask_func, k=0):
-    """Indices of an (n, n) array where ``mask_func`` (``cupy.triu``, ...) leaves non-zeros."""
+    """Return indices of an (n, n) array where ``mask_func`` leaves non-zeros."""
     return named("nonzero")(mask_func(named("ones")((n, n), dtype=int), k) != 0)
 
 
@@ -215,7 +215,7 @@ def savetxt(fname, X, *args, **kwargs) -> None:
 
 
 def from_dlpack(array_, *, device=None, copy=None):
-    """An array over the memory of another library's, without a copy."""
+    """Return an array over another library's memory, without a copy."""
     if device is not None:
         raise NotImplementedError("from_dlpack() does not support device yet.")
     return take_in(array_)

@@ -1,4 +1,4 @@
-"""What CuPy has of NumPy's namespace, and how each name is served: the one list.
+"""CuPy's share of NumPy's namespace and the way each name is served: the one list.
 
 A line of :data:`ROUTINES` is CuPy's signature (14.2) with marks:
 

@@ -1,4 +1,4 @@
-"""Whether a function is being fused: ufuncs of numbers alone must know, for nothing else tells."""
+"""Flag of a function that is being fused, for ufuncs of numbers alone."""
 
 from __future__ import annotations
 

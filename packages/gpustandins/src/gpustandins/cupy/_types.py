@@ -12,7 +12,7 @@ def can_cast(from_, to, casting="safe") -> bool:
 
 
 def common_type(*arrays):
-    """The inexact type that all ``arrays`` can be cast to; float16 where there is none."""
+    """Return the inexact type of all ``arrays``; float16 where there is none."""
     return np.common_type(*(one._host for one in arrays)) if arrays else np.float16
 
 
@@ -30,7 +30,7 @@ def issubclass_(arg1, arg2) -> bool:
 
 
 def obj2sctype(rep, default=None):
-    """The scalar type of an object, or ``default``."""
+    """Return the scalar type of an object, or ``default``."""
     if isinstance(rep, type) and issubclass(rep, np.generic):
         return rep
     try:
@@ -44,7 +44,7 @@ def issubsctype(arg1, arg2) -> bool:
 
 
 def issctype(rep) -> bool:
-    """Whether ``rep`` is a type of numbers."""
+    """Return True if ``rep`` is a type of numbers."""
     return isinstance(rep, type | np.dtype) and obj2sctype(rep) not in (None, np.object_)
 
 

@@ -1,4 +1,4 @@
-"""What CuPy has beyond NumPy, as far as the stand-in goes: profiling, scatter, pinned memory."""
+"""Names of CuPy beyond NumPy: profiling, scatter, pinned memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _rsqrt = _ElementwiseKernel("T x", "T y", "y = rsqrt(x)", "cupy_rsqrt")
 
 
 def rsqrt(x, /, out=None):
-    """The reciprocal square root of each element; integers become float64."""
+    """Return the reciprocal square root of each element; integers become float64."""
     x = _cupy.asarray(x)
     if x.dtype.kind not in "f":
         x = x.astype(_numpy.float64)
@@ -39,8 +39,10 @@ scatter_min = _scatter("minimum", "the smallest of an element and its values sta
 
 
 def empty_pinned(shape, dtype=float, order="C") -> _numpy.ndarray:
-    """A host array in page-locked memory, from which a real GPU copies faster; what is in it is
-    left over."""
+    """Return an unwritten host array in page-locked memory.
+
+    A real GPU copies faster from it.
+    """
     size = int(_numpy.prod(shape)) * _numpy.dtype(dtype).itemsize
     if not size:
         return _numpy.empty(shape, dtype, order)
@@ -50,14 +52,14 @@ def empty_pinned(shape, dtype=float, order="C") -> _numpy.ndarray:
 
 
 def zeros_pinned(shape, dtype=float, order="C") -> _numpy.ndarray:
-    """As :func:`empty_pinned`, filled with zeros."""
+    """Return a page-locked array as :func:`empty_pinned` does, filled with zeros."""
     made = empty_pinned(shape, dtype, order)
     made[...] = 0
     return made
 
 
 def empty_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _numpy.ndarray:
-    """As :func:`empty_pinned`, with the shape and dtype of an array."""
+    """Return a page-locked array with the shape and dtype of an array."""
     keeps_f = order == "F" or (
         order in "KA" and a.ndim > 1 and a.flags.f_contiguous and not a.flags.c_contiguous
     )
@@ -67,7 +69,7 @@ def empty_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _nump
 
 
 def zeros_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _numpy.ndarray:
-    """As :func:`empty_like_pinned`, filled with zeros."""
+    """Return a page-locked array like another, filled with zeros."""
     made = empty_like_pinned(a, dtype, order, subok, shape)
     made[...] = 0
     return made

@@ -14,7 +14,7 @@ STATE = _State()
 
 
 def geterr() -> dict:
-    """What is asked for: of ``linalg`` 'ignore' or 'raise', of the others nothing."""
+    """Return the error settings: of ``linalg`` 'ignore' or 'raise', of the others nothing."""
     return {
         "divide": None,
         "over": None,

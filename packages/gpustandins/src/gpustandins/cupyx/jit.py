@@ -78,7 +78,7 @@ globals().update({_name: _Member(_name) for _name in _NUMBA})
 
 
 def rawkernel(*, mode: str = "cuda", device: bool = False):
-    """A decorator: the function becomes a kernel, or with ``device`` one that kernels call.
+    """Turn the function into a kernel, or with ``device`` into one that kernels call.
 
     ``kernel(grid, block, arguments)`` or ``kernel[grid, block](*arguments)`` launches. ``mode`` is
     accepted: Numba's types hold in either.
@@ -108,7 +108,7 @@ class _RawKernel:
 
     @property
     def cached_code(self) -> str:
-        """As :attr:`cached_codes`, of one combination of types."""
+        """Return :attr:`cached_codes` of one combination of types."""
         raise missing("cupyx.jit.rawkernel", "cached_code", _PTX)
 
     def __call__(self, grid, block, args, shared_mem: int = 0, stream=None) -> None:
@@ -128,7 +128,7 @@ class _RawKernel:
 
 
 def _rewritten(function):
-    """``function`` with the names of ``numba.cuda``, at the same lines of the same file."""
+    """Return ``function`` with the names of ``numba.cuda``, at the same lines of its file."""
     from numba import cuda
 
     try:
@@ -167,7 +167,7 @@ class _Names(ast.NodeTransformer):
         self._namespace = namespace
 
     def _meant(self, node: ast.AST) -> Any:
-        """The object of a dotted name, where it is one that lies outside the function."""
+        """Return the object of a dotted name, where it is outside the function."""
         if isinstance(node, ast.Name):
             return self._namespace.get(node.id)
         if isinstance(node, ast.Attribute):

@@ -21,7 +21,7 @@ PATIENCE = 10.0  # seconds, where no max_duration is given
 
 
 class _PerfCaseResult:
-    """What :func:`benchmark` measured.
+    """Result of :func:`benchmark`.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class time_range:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """The range ends."""
+        """End the range."""
 
     def __call__(self, func: Callable) -> Callable:
         self.message = self.message or func.__name__
@@ -174,5 +174,5 @@ class time_range:
 
 @contextmanager
 def profile():
-    """Where CUDA's profiler would listen: ``virtualgpu.profile()`` counts what kernels do."""
+    """Do nothing; ``virtualgpu.profile()`` counts what kernels do."""
     yield

@@ -56,12 +56,12 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """True: the virtual GPU answers."""
+    """Return True, because the virtual GPU answers."""
     return True
 
 
 def get_local_runtime_version() -> int:
-    """As :func:`cupy.cuda.runtime.runtimeGetVersion`."""
+    """Return the version as :func:`cupy.cuda.runtime.runtimeGetVersion` does."""
     return runtime.runtimeGetVersion()
 
 
@@ -71,7 +71,7 @@ def alloc(size: int) -> MemoryPointer:
 
 
 def malloc_managed(size: int) -> MemoryPointer:
-    """As ``cudaMalloc``: host and device share their memory here anyway."""
+    """Allocate as ``cudaMalloc`` does: host and device share their memory here anyway."""
     return MemoryPointer(Memory(size), 0)
 
 
@@ -88,7 +88,7 @@ def using_allocator(allocator=None):
 
 @contextlib.contextmanager
 def profile():
-    """Nothing looks on; ``virtualgpu.profile()`` counts what kernels do."""
+    """Do nothing; ``virtualgpu.profile()`` counts what kernels do."""
     yield
 
 

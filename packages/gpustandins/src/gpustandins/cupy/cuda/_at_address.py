@@ -15,8 +15,11 @@ from .memory import MemoryPointer, UnownedMemory
 def array_at(
     address: int, shape: Sequence[int], dtype: Any, steps: Sequence[int] | None = None
 ) -> Any:
-    """A ``cupy.ndarray`` over device memory that is there already; `steps` are its strides in
-    elements, of C order by default. Raises VirtualGPUError where they go beyond an allocation."""
+    """Return a ``cupy.ndarray`` over existing device memory.
+
+    `steps` are its strides in elements, of C order by default. Raises VirtualGPUError where they go
+    beyond an allocation.
+    """
     dtype = np.dtype(dtype)
     shape = tuple(map(int, shape))
     if steps is None:

@@ -1,4 +1,4 @@
-"""What lies under all of :mod:`cupy.cuda`: the device, and handles."""
+"""Common base of :mod:`cupy.cuda`: the device, and handles."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ new_handle = itertools.count(0x5000).__next__
 
 
 def machine() -> SharedDevice:
-    """The device that holds the arrays. Raises VirtualGPUError where they are out of reach."""
+    """Return the device that holds the arrays.
+
+    Raises VirtualGPUError where they are out of reach.
+    """
     return current_shared("CuPy")
 
 
 def owner(address: int) -> SharedDevice:
-    """The device that has ``address``; the current one of an address that none has."""
+    """Return the device that has ``address``; the current one if none has."""
     return devices.shared(devices.owner(address)) or machine()

@@ -138,7 +138,7 @@ class MemoryPool:
         return MemoryPointer(self.allocate(size, poison) if size else Memory(0), 0)
 
     def allocate(self, size: int, poison: bool) -> PooledMemory:
-        """As :meth:`malloc`, without the pointer around it."""
+        """Allocate as :meth:`malloc` does, without the pointer around it."""
         rounded = -(-size // UNIT) * UNIT
         owner = machine()
         with self._lock:
@@ -243,11 +243,11 @@ class MemoryPool:
                 self._give_back([self._arenas[stream.ptr]])
 
     def free_all_free(self) -> None:
-        """Deprecated name of :meth:`free_all_blocks`."""
+        """Free unused blocks: deprecated name of :meth:`free_all_blocks`."""
         self.free_all_blocks()
 
     def n_free_blocks(self) -> int:
-        """How many free blocks the pool keeps."""
+        """Return how many free blocks the pool keeps."""
         with self._lock:
             self._collect()
             return sum(len(arena.free) for arena in self._arenas.values())
@@ -283,7 +283,7 @@ class MemoryPool:
         self._limit = int(size or 0)
 
     def get_limit(self) -> int:
-        """The limit in bytes; 0: none."""
+        """Return the limit in bytes; 0 for none."""
         return self._limit
 
 
@@ -322,7 +322,7 @@ def allocate(nbytes: int, poison: bool) -> BaseMemory:
 
 
 def get_allocator():
-    """The function that new arrays' memory comes from."""
+    """Return the function that allocates new arrays' memory."""
     return _allocator
 
 

@@ -40,7 +40,7 @@ class CUBLASError(RuntimeError):
 
 
 def create() -> int:
-    """A new handle."""
+    """Return a new handle."""
     handle = new_handle()
     _modes[handle] = CUBLAS_POINTER_MODE_HOST
     return handle
@@ -53,7 +53,7 @@ def destroy(handle: int) -> None:
 
 
 def getPointerMode(handle: int) -> int:
-    """Where `alpha` and `beta` lie. Raises CUBLASError for what is no handle."""
+    """Return where `alpha` and `beta` are. Raises CUBLASError for what is no handle."""
     if handle not in _modes:
         raise CUBLASError(
             CUBLAS_STATUS_NOT_INITIALIZED,
@@ -93,7 +93,7 @@ def _gemv(
     kind: str, handle: int, trans: int, m: int, n: int, alpha: int, A: int, lda: int, x: int,
     incx: int, beta: int, y: int, incy: int,
 ) -> None:  # fmt: skip
-    """y ← alpha · op(A) · x + beta · y, with A of `m` rows and `n` columns as it lies there."""
+    """Compute y ← alpha · op(A) · x + beta · y, with A of `m` rows and `n` columns."""
     if incx < 1 or incy < 1:
         raise CUBLASError(
             CUBLAS_STATUS_INVALID_VALUE, "incx and incy below 1 are not in the stand-in"

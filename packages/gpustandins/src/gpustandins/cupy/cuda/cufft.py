@@ -39,17 +39,17 @@ _current = threading.local()
 
 
 def get_current_plan() -> Plan1d | PlanNd | None:
-    """The plan of the innermost ``with plan:`` of this thread."""
+    """Return the plan of this thread's innermost ``with plan:``."""
     plans = getattr(_current, "plans", ())
     return plans[-1] if plans else None
 
 
 class CuFFTError(RuntimeError):
-    """What cuFFT refuses; NumPy refuses none of it, so that nothing here raises this."""
+    """Error class of cuFFT; NumPy refuses none of its cases, so it is never raised here."""
 
 
 class _Plan:
-    """What plans of one and of more axes have in common.
+    """Common base of plans of one and of more axes.
 
     Attributes
     ----------
@@ -71,14 +71,14 @@ class _Plan:
         _current.plans.pop()
 
     def _halved(self) -> tuple[bool, bool]:
-        """Whether the last axis is half as long, before and after: complex beside real."""
+        """Return whether the last axis is halved before and after: complex beside real."""
         taken, given = (kind.startswith("complex") for kind in _TYPES[self.fft_type])
         return taken and not given, given and not taken
 
     def _transform(
         self, rows: np.ndarray, sizes: Sequence[int], axes: Sequence[int], direction: int
     ):
-        """The transform of `rows` over `axes`, as NumPy does it."""
+        """Transform `rows` over `axes`, as NumPy does."""
         given, taken = self._halved()
         if taken:
             return np.fft.rfftn(rows, axes=axes)
@@ -89,7 +89,7 @@ class _Plan:
         return np.fft.ifftn(rows, axes=axes, norm="forward")
 
     def _flat(self, array: Any, which: int, name: str, size: int) -> np.ndarray:
-        """The numbers of `array` in the order in which they lie in memory."""
+        """Return the numbers of `array` in their order in memory."""
         dtype = _TYPES[self.fft_type][which]
         if array.dtype != dtype:
             raise TypeError(f"this plan's {name} is of {dtype}, not {array.dtype}")
@@ -112,7 +112,7 @@ class Plan1d(_Plan):
         self.nx = int(nx)
 
     def get_output_array(self, a):
-        """An array for the results: of ``a``'s shape, with the last axis as long as they are."""
+        """Return an array for the results, of ``a``'s shape with their last axis."""
         cupy = importlib.import_module("cupy")
         return cupy.empty((*a.shape[:-1], self._lengths()[1]), _TYPES[self.fft_type][1])
 
@@ -126,7 +126,7 @@ class Plan1d(_Plan):
         _used(out)
 
     def _lengths(self) -> tuple[int, int]:
-        """How many numbers one transform takes and gives."""
+        """Return how many numbers one transform takes and gives."""
         return tuple(self.nx // 2 + 1 if half else self.nx for half in self._halved())
 
 

@@ -54,7 +54,7 @@ class Device:
         runtime.setDevice(self.id)
 
     def synchronize(self) -> None:
-        """Nothing is ever in flight."""
+        """Do nothing: nothing is ever in flight."""
         runtime.deviceSynchronize()
 
     @property
@@ -95,12 +95,12 @@ class Device:
 
 
 def get_device_id() -> int:
-    """The current device's number."""
+    """Return the current device's number."""
     return runtime.getDevice()
 
 
 def get_cublas_handle() -> int:
-    """As :attr:`Device.cublas_handle` of the current device."""
+    """Return :attr:`Device.cublas_handle` of the current device."""
     return Device().cublas_handle
 
 

@@ -36,11 +36,11 @@ class Module:
             self._loaded = _Module.from_ptx(text.rstrip("\0"))
 
     def load_file(self, filename: str) -> None:
-        """A file of PTX."""
+        """Load a file of PTX."""
         self.load(Path(filename).read_bytes())
 
     def get_function(self, name: str):
-        """The kernel ``name``: called with grid, block and arguments, it is launched."""
+        """Return the kernel ``name``, which is launched by grid, block and arguments."""
         if self._loaded is None:
             raise ValueError("nothing is loaded into this module: load(ptx) comes first")
         return __getattr__("Function")(self._loaded, name)

@@ -68,7 +68,7 @@ class BaseMemory:
         return Device(self.device_id)
 
     def window(self, shape, dtype, offset: int = 0, strides=None) -> np.ndarray:
-        """The bytes as a NumPy array that shares them."""
+        """Return the bytes as a NumPy array that shares them."""
         if self.ptr == 0:
             return np.empty(shape, dtype)
         return self._machine.view(self.ptr + offset, shape, dtype, strides)
@@ -178,45 +178,48 @@ class MemoryPointer:
     # The same in a stream, the current one by default.
 
     def copy_from_device_async(self, src: MemoryPointer, size: int, stream=None) -> None:
-        """As :meth:`copy_from_device`."""
+        """Copy as :meth:`copy_from_device` does."""
         if size:
             with queues.copying(stream_number(stream), self.ptr, src.ptr, size):
                 devices.copy(self.ptr, src.ptr, size)
 
     def copy_from_host_async(self, mem, size: int, stream=None) -> None:
-        """As :meth:`copy_from_host`."""
+        """Copy as :meth:`copy_from_host` does."""
         if size:
             with queues.copying(stream_number(stream), self.ptr, _host_address(mem), size):
                 self.mem._machine.write(self.ptr, _host_bytes(mem, size))
 
     def copy_from_async(self, mem, size: int, stream=None) -> None:
-        """As :meth:`copy_from`."""
+        """Copy as :meth:`copy_from` does."""
         if isinstance(mem, MemoryPointer):
             self.copy_from_device_async(mem, size, stream)
         else:
             self.copy_from_host_async(mem, size, stream)
 
     def copy_to_host_async(self, mem, size: int, stream=None) -> None:
-        """As :meth:`copy_to_host`."""
+        """Copy as :meth:`copy_to_host` does."""
         if size:
             with queues.copying(stream_number(stream), _host_address(mem), self.ptr, size):
                 _host_bytes(mem, size)[:] = self.mem._machine.read(self.ptr, size)
 
     def memset_async(self, value: int, size: int, stream=None) -> None:
-        """As :meth:`memset`."""
+        """Fill as :meth:`memset` does."""
         if size:
             with queues.copying(stream_number(stream), self.ptr, 0, size):
                 self.mem._machine.fill(self.ptr, value & 0xFF, size)
 
 
 def stream_number(stream) -> int:
-    """The handle of what CuPy's functions take as a stream: an object with a ``ptr``, which Numba's
-    streams and numbers have not, or None for the current one. AttributeError for others."""
+    """Return the handle of what CuPy's functions take as a stream.
+
+    It is an object with a ``ptr``, which Numba's streams and numbers have not, or None for the
+    current one. Raises AttributeError for others.
+    """
     return (queues.chosen() or 0) if stream is None else int(stream.ptr)
 
 
 def pointer_to(mem: BaseMemory, host: np.ndarray) -> MemoryPointer:
-    """Where the first element of ``host``, a view of ``mem``'s bytes, lies on the device."""
+    """Return the device address of the first element of ``host``, a view of ``mem``."""
     if mem.ptr == 0 or host.size == 0:
         return MemoryPointer(_nothing(), 0)
     address = mem._machine.address_of(host.__array_interface__["data"][0])

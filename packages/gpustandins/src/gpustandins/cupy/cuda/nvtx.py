@@ -8,7 +8,7 @@ _open: list[str] = []
 
 
 def Mark(message: str, id_color: int = -1) -> None:
-    """A mark at this moment."""
+    """Mark this moment."""
 
 
 MarkC = Mark

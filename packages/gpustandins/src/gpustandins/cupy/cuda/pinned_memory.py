@@ -10,7 +10,7 @@ _UNIT = 512  # bytes; sizes of the pool are multiples
 
 
 class _Bytes(np.ndarray):
-    """What a place in pinned memory lies in.
+    """Memory of an address in pinned memory.
 
     A view's base is the array behind all views of its type: were this one of ``numpy.ndarray``, an
     array made of a place would keep these bytes and not the place, which would go back to its pool.

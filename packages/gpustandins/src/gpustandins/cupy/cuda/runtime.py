@@ -82,7 +82,7 @@ def deviceSynchronize() -> None:
 
 
 def runtimeGetVersion() -> int:
-    """Of the CUDA bindings that compile kernels: 1000 * major + 10 * minor."""
+    """Return the version of the bindings that compile: 1000 * major + 10 * minor."""
     return int(_driver.CUDA_VERSION)
 
 
@@ -210,7 +210,7 @@ def getDeviceProperties(device: int) -> dict:
 
 
 def malloc(size: int) -> int:
-    """A device address, to be given to :func:`free`."""
+    """Return a device address, to be passed to :func:`free`."""
     try:
         return machine().allocate(size) if size else 0
     except OutOfMemory:
@@ -245,7 +245,7 @@ def memcpy(dst: int, src: int, size: int, kind: int) -> None:
 
 
 def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
-    """As :func:`memcpy`, in a stream."""
+    """Copy as :func:`memcpy` does, in a stream."""
     if kind == memcpyDefault:
         on_device = [_owner(address).extent(address) is not None for address in (dst, src)]
         kind = {(True, True): 3, (True, False): 1, (False, True): 2}.get(tuple(on_device), 0)
@@ -267,7 +267,7 @@ def streamCreate() -> int:
 
 
 def streamDestroy(stream: int) -> None:
-    """Nothing to give back."""
+    """Do nothing: there is nothing to free."""
 
 
 def streamSynchronize(stream: int) -> None:

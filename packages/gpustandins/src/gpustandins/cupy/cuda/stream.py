@@ -56,7 +56,7 @@ class BaseStream:
         return self
 
     def synchronize(self) -> None:
-        """Nothing is ever in flight."""
+        """Do nothing: nothing is ever in flight."""
         queues.tell("synchronize", self.ptr)
 
     @property
@@ -82,7 +82,7 @@ class BaseStream:
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Nothing to wait for: what is missing, ``virtualgpu.check(streams=True)`` tells."""
+        """Do nothing; ``virtualgpu.check(streams=True)`` reports missing waits."""
         queues.tell("wait", self.ptr, event=event.ptr)
 
     def begin_capture(self, mode=None):
@@ -121,7 +121,7 @@ class Stream(BaseStream):
 
     @classmethod
     def from_external(cls, stream) -> Stream:
-        """The stream of an object that has ``__cuda_stream__()``, of another library."""
+        """Return the stream of another library's object with ``__cuda_stream__()``."""
         _, handle = stream.__cuda_stream__()
         made = cls.__new__(cls)
         BaseStream.__init__(made, int(handle))
@@ -156,7 +156,7 @@ def _stack() -> list[BaseStream]:
 
 
 def get_current_stream(device_id: int = -1) -> BaseStream:
-    """This thread's current stream."""
+    """Return this thread's current stream."""
     return _stack()[-1]
 
 
@@ -187,7 +187,7 @@ class Event:
         queues.tell("record", (stream or get_current_stream()).ptr, event=self.ptr)
 
     def synchronize(self) -> None:
-        """Nothing is ever in flight."""
+        """Do nothing: nothing is ever in flight."""
         queues.tell("event", event=self.ptr)
 
 

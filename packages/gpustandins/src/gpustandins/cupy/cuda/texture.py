@@ -30,7 +30,7 @@ _INVALID, _FILTER = 1, 26  # cudaErrorInvalidValue, cudaErrorInvalidFilterSettin
 
 
 class ChannelFormatDescriptor:
-    """What an element consists of.
+    """Format of an element's channels.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class ChannelFormatDescriptor:
         self._format = {"x": int(x), "y": int(y), "z": int(z), "w": int(w), "f": int(f)}
 
     def get_channel_format(self) -> dict[str, int]:
-        """What it was made of."""
+        """Return the values it was made of."""
         return dict(self._format)
 
     @property
@@ -144,7 +144,7 @@ class CUDAarray:
 
 
 class ResourceDescriptor:
-    """What a texture or surface is of.
+    """Resource of a texture or surface.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class ResourceDescriptor:
         )
 
     def get_resource_desc(self) -> dict:
-        """What it was made of; places are device addresses."""
+        """Return the values it was made of; places are device addresses."""
         if self._type == _ARRAY:
             return {"resType": self._type, "array": {"array": self.cuArr.ptr}}
         return {
@@ -228,7 +228,7 @@ class ResourceDescriptor:
 
 
 class TextureDescriptor:
-    """How a texture is read.
+    """Sampling settings of a texture.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ class TextureDescriptor:
         }
 
     def get_texture_desc(self) -> dict:
-        """What it was made of."""
+        """Return the values it was made of."""
         return dict(self._desc)
 
     def _sampler(self) -> Sampler:
@@ -321,7 +321,7 @@ class Handle:
 
 
 class TextureObject(Handle):
-    """What a kernel takes as ``cudaTextureObject_t``.
+    """Texture object, which a kernel takes as ``cudaTextureObject_t``.
 
     Raises CUDARuntimeError where CUDA makes none.
 
@@ -365,7 +365,7 @@ def __getattr__(name: str):
 
 
 def _told(status: int, words: str) -> runtime.CUDARuntimeError:
-    """The runtime's error, and why."""
+    """Return the runtime's error, with its reason."""
     error = runtime.CUDARuntimeError(status)
     error.args = (f"{error}\n{words}",)
     return error

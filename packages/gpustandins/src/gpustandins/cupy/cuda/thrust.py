@@ -20,8 +20,10 @@ available = True
 
 
 def sort(dtype: Any, data_start: int, keys_start: int, shape: Sequence[int]) -> None:
-    """Sort numbers in place along the last axis of `shape`; `keys_start`, where Thrust works on
-    rows, is not used."""
+    """Sort numbers in place along the last axis of `shape`.
+
+    `keys_start`, where Thrust works on rows, is not used.
+    """
     data = array_at(data_start, shape, dtype)
     data._host.sort(axis=-1, kind="stable")
     used("thrust.sort", data)

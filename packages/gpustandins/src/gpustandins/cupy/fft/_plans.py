@@ -23,7 +23,9 @@ _KINDS = {
 
 
 def get_fft_plan(a, shape=None, axes=None, value_type="C2C"):
-    """The plan for transforms of arrays like ``a``: use it as ``plan=plan`` or ``with plan:``.
+    """Return the plan for transforms of arrays like ``a``.
+
+    Use it as ``plan=plan`` or ``with plan:``.
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ def _kind(dtype: np.dtype, value_type: str) -> int:
 
 
 def planned(function: Callable, signature: inspect.Signature, *, packed: bool = False) -> Callable:
-    """`function`, a transform, which also heeds the current plan and ``plan=``.
+    """Return the transform `function`, which also follows the current plan and ``plan=``.
 
     `signature` is the transform's own: its array first, then lengths, then axes. `packed`: what
     becomes real is as long before, as FFTPACK keeps it. Raises ValueError for what the plan was
@@ -151,7 +153,7 @@ _BACK_TO_REAL = ("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn")
 
 
 def _demand(plan, a, lengths, axes, value_type: str, *, one: bool, packed: bool) -> None:
-    """Raises ValueError unless `plan` is one for this transform of `a`."""
+    """Raise ValueError unless `plan` is one for this transform of `a`."""
     if a is None:
         return  # no array of the device: the transform says so
     if not isinstance(plan, cufft.Plan1d | cufft.PlanNd):
@@ -184,7 +186,7 @@ def _demand(plan, a, lengths, axes, value_type: str, *, one: bool, packed: bool)
 
 
 def _demand_one(plan, a, whole: dict[int, int], value_type: str) -> None:
-    """A plan of one axis: each of the axes in turn must be like it."""
+    """Require that each axis in turn fits a plan of one axis."""
     _same_kind(plan, a, value_type)
     done = dict(enumerate(a.shape))
     for axis, length in reversed(whole.items()):

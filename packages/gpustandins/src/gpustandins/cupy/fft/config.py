@@ -42,7 +42,7 @@ class PlanCache:
         return 0
 
     def clear(self) -> None:
-        """Nothing is left, as before."""
+        """Do nothing: the cache is always empty."""
 
     def show_info(self) -> None:
         """Print what it holds."""
@@ -53,7 +53,7 @@ _cache = PlanCache()
 
 
 def get_plan_cache() -> PlanCache:
-    """The one cache."""
+    """Return the only cache."""
     return _cache
 
 

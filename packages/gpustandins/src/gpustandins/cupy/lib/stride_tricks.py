@@ -9,7 +9,7 @@ from .._creation import asarray
 
 
 def as_strided(x: ndarray, shape=None, strides=None) -> ndarray:
-    """A view of ``x`` with this shape and these strides (bytes); nothing is checked.
+    """Return a view of ``x`` with this shape and these strides (bytes), unchecked.
 
     A kernel that leaves the array by such a view is caught all the same.
     """

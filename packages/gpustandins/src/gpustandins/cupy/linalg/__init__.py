@@ -21,7 +21,7 @@ from .._table import LINALG
 
 
 def matrix_rank(M, tol=None):
-    """The number of singular values above ``tol``."""
+    """Return the number of singular values above ``tol``."""
     return from_host(np.asarray(np.linalg.matrix_rank(operand(M), tol)))
 
 
@@ -58,7 +58,7 @@ _EACH = (np.linalg.inv, np.linalg.cholesky)
 
 
 def _harmless(matrix: np.ndarray) -> np.ndarray:
-    """A matrix of this shape and dtype that has an inverse, a root and a decomposition."""
+    """Return a regular matrix of this shape and dtype, which every decomposition takes."""
     rows, columns = matrix.shape[-2:]
     if rows == columns:
         return np.broadcast_to(np.eye(rows, dtype=matrix.dtype), matrix.shape)

@@ -76,7 +76,10 @@ for _name, _parameters in _METHODS.items():
 
 
 def default_rng(seed=None) -> Generator:
-    """A :class:`Generator`; ``seed`` is an integer, a :class:`BitGenerator` or a Generator."""
+    """Return a :class:`Generator`.
+
+    ``seed`` is an integer, a :class:`BitGenerator` or a Generator.
+    """
     if isinstance(seed, Generator):
         return seed
     return Generator(seed if isinstance(seed, BitGenerator) else XORWOW(seed))

@@ -86,7 +86,10 @@ class RandomState:
         return self.random_sample(size=size, dtype=dtype)
 
     def randn(self, *size, **kwarg):
-        """Standard normal, in the shape of the arguments; ``dtype`` is float32 or float64."""
+        """Draw standard normal numbers in the shape of the arguments.
+
+        ``dtype`` is float32 or float64.
+        """
         dtype = kwarg.pop("dtype", float)
         if kwarg:
             raise TypeError(f"randn() got unexpected keyword arguments {kwarg}")
@@ -102,7 +105,7 @@ class RandomState:
         return on_device(self._numpy.tomaxint(size), None, "tomaxint")
 
     def permutation(self, a):
-        """A shuffled copy of an array, or of ``arange(a)``."""
+        """Return a shuffled copy of an array, or of ``arange(a)``."""
         return on_device(self._numpy.permutation(on_host(a)), None, "permutation")
 
     def shuffle(self, a) -> None:
@@ -120,7 +123,7 @@ class RandomState:
     def multivariate_normal(
         self, mean, cov, size=None, check_valid="ignore", tol=1e-8, method="cholesky", dtype=float
     ):
-        """Normal in several dimensions."""
+        """Draw normal numbers in several dimensions."""
         host = self._numpy.multivariate_normal(on_host(mean), on_host(cov), size, check_valid, tol)
         return on_device(host, floating(dtype), "multivariate_normal")
 
@@ -132,7 +135,7 @@ _state: RandomState | None = None
 
 
 def get_random_state() -> RandomState:
-    """The state that the functions of this module share."""
+    """Return the state that the functions of this module share."""
     global _state
     if _state is None:
         _state = RandomState()
@@ -164,7 +167,7 @@ def bytes(length: int):
 
 
 def multinomial(n, pvals, size=None):
-    """Counts of ``n`` draws over the outcomes."""
+    """Return counts of ``n`` draws over the outcomes."""
     host = get_random_state()._numpy.multinomial(n, on_host(pvals), size)
     return on_device(host, None, "multinomial")
 

@@ -1,4 +1,4 @@
-"""From NumPy's random numbers to arrays on the device."""
+"""Conversion of NumPy's random numbers to arrays on the device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def floating(dtype) -> np.dtype:
 
 
 def method(name: str, parameters: str, source: str, has_out: bool = False):
-    """A method that draws by NumPy's method of that name.
+    """Return a method that draws by NumPy's method of that name.
 
     Parameters
     ----------

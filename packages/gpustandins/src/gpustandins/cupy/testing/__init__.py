@@ -24,14 +24,17 @@ __all__ = [
 
 
 def assert_allclose(actual, desired, rtol=1e-7, atol=0, err_msg="", verbose=True):
-    """As ``numpy.testing.assert_allclose``."""
+    """Compare as ``numpy.testing.assert_allclose`` does."""
     np.testing.assert_allclose(
         asnumpy(actual), asnumpy(desired), rtol=rtol, atol=atol, err_msg=err_msg, verbose=verbose
     )
 
 
 def assert_array_equal(x, y, err_msg="", verbose=True, strides_check=False, **kwargs):
-    """As ``numpy.testing.assert_array_equal``; ``strides_check`` compares the layout too."""
+    """Compare as ``numpy.testing.assert_array_equal`` does.
+
+    ``strides_check`` compares the layout too.
+    """
     np.testing.assert_array_equal(
         asnumpy(x), asnumpy(y), err_msg=err_msg, verbose=verbose, **kwargs
     )

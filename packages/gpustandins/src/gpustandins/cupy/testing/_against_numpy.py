@@ -19,7 +19,7 @@ _UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64)
 
 
 def _without(function, *names: str):
-    """The signature that pytest sees: the arguments that the decorator gives are not fixtures."""
+    """Return the signature for pytest, without the decorator's arguments."""
     signature = inspect.signature(function)
     return signature.replace(
         parameters=[one for name, one in signature.parameters.items() if name not in names]
@@ -27,7 +27,7 @@ def _without(function, *names: str):
 
 
 def _compared(compare, name: str, accept_error, type_check: bool):
-    """The test runs with NumPy and with CuPy under ``name``; ``compare(cupy's, numpy's)``."""
+    """Run the test with NumPy and with CuPy as ``name``; ``compare(cupy's, numpy's)``."""
     import cupy
 
     accepted = Exception if accept_error is True else accept_error or ()
@@ -70,7 +70,7 @@ def _each(compare, ours, theirs, type_check: bool) -> None:
 def numpy_cupy_allclose(
     rtol=1e-7, atol=0, err_msg="", verbose=True, name="xp", type_check=True, accept_error=False
 ):
-    """The results of the test, given NumPy and CuPy as argument ``name``, are close.
+    """Require close results of the test with NumPy and with CuPy as argument ``name``.
 
     ``rtol`` may be a mapping from types to tolerances, with ``'default'`` for the others.
     """
@@ -89,7 +89,7 @@ def numpy_cupy_allclose(
 def numpy_cupy_array_equal(
     err_msg="", verbose=True, name="xp", type_check=True, accept_error=False, strides_check=False
 ):
-    """The results of the test with NumPy and with CuPy are equal, element by element."""
+    """Require equal results of the test with NumPy and CuPy, element by element."""
     from . import assert_array_equal
 
     return _compared(
@@ -103,7 +103,7 @@ def numpy_cupy_array_equal(
 def numpy_cupy_array_almost_equal(
     decimal=6, err_msg="", verbose=True, name="xp", type_check=True, accept_error=False
 ):
-    """The results agree to so many decimals."""
+    """Require results that agree to so many decimals."""
     from . import assert_array_almost_equal
 
     return _compared(
@@ -115,7 +115,7 @@ def numpy_cupy_array_almost_equal(
 
 
 def numpy_cupy_equal(name="xp"):
-    """The results are equal by ``==`` (numbers, tuples, text)."""
+    """Require results that are equal by ``==`` (numbers, tuples, strings)."""
 
     def compare(ours, theirs):
         if ours != theirs:
@@ -125,7 +125,7 @@ def numpy_cupy_equal(name="xp"):
 
 
 def _looped(name: str, values):
-    """The test runs once for each of ``values``, given as argument ``name``."""
+    """Run the test once for each of ``values``, passed as argument ``name``."""
 
     def decorate(test):
         @functools.wraps(test)
@@ -222,7 +222,7 @@ def product(parameter: dict) -> list[dict]:
 
 
 def parameterize(*params: dict):
-    """The test class runs once for each mapping, its items as attributes of the instance."""
+    """Run the test class once for each mapping, with its items as attributes."""
     import pytest
 
     def decorate(cls):

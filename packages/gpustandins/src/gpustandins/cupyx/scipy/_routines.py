@@ -20,7 +20,7 @@ _BEYOND = {"texture_memory", "brute_force_limit"}
 
 
 def functions(names: str, module: Any, where: str, *, first_on_device: bool) -> dict[str, Callable]:
-    """The functions ``names`` of SciPy's ``module``, by name.
+    """Return the functions ``names`` of SciPy's ``module``, by name.
 
     ``first_on_device``: the first argument must be an array of the device (or a number), as with
     CuPy's kernels.
@@ -33,8 +33,10 @@ def functions(names: str, module: Any, where: str, *, first_on_device: bool) -> 
 
 
 def classes(names: str, module: Any, where: str) -> dict[str, type]:
-    """Classes of SciPy's ``module``, by name, that are made of and called with arrays of the
-    device."""
+    """Return classes of SciPy's ``module`` by name.
+
+    They are made of and called with arrays of the device.
+    """
     for name in names.split():
         theirs = getattr(module, name)
         about = {"_theirs": theirs, "__module__": where, "__doc__": f"As SciPy's ``{name}``."}
@@ -75,8 +77,11 @@ OBJECTS: dict[type, type[Wrapped]] = {}
 
 
 def absent(where: str, lacking: Collection[str], library: str) -> Callable[[str], Any]:
-    """``__getattr__`` of a module: NotImplementedError for what CuPy has and this has not. It says
-    what to use: what `lacking` says, if it is a dictionary, else SciPy's."""
+    """Return a module's ``__getattr__`` that raises NotImplementedError.
+
+    It is raised for what CuPy has and this has not, and names what to use: the entry in `lacking`,
+    if it is a dictionary, else SciPy's.
+    """
 
     def look_up(name: str) -> Any:
         if name in lacking:
@@ -127,7 +132,7 @@ def _function(theirs: Callable, label: str, first_on_device: bool) -> Callable:
 
 
 def host(value: Any, arrays: list[ndarray]) -> Any:
-    """The host's view of an array of the device, in lists and tuples too."""
+    """Return the host's view of a device array, in lists and tuples too."""
     array = as_array(value)
     if array is not None:
         on_this_device(array)

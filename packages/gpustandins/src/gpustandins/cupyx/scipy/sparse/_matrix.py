@@ -202,7 +202,7 @@ _CLASSES = {one.format: one for one in (csr_matrix, csc_matrix, coo_matrix, dia_
 
 
 def isspmatrix(x) -> bool:
-    """Whether ``x`` is one of this module's matrices."""
+    """Return True if ``x`` is one of this module's matrices."""
     return isinstance(x, spmatrix)
 
 
