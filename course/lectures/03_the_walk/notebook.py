@@ -47,7 +47,6 @@ print(f"{n:,} particles; the first four hit the wall after", times[:4].round(3),
 # are the types (`const double *a` is an array of 64-bit floats that the kernel only reads) and the semicolons.
 
 # %% id="pycuda"
-import pycuda.autoinit  # picks the GPU
 import pycuda.driver as drv
 from pycuda.compiler import SourceModule
 

@@ -41,9 +41,9 @@ wrong("entered", "never written|race: ", "thread in the block only")(kernel(f"i 
 wrong("entered", "never written|illegal address", "the length of an example")(kernel(f"if (i < 129) {LINE}"))
 wrong("entered", "there is no kernel `entered`", "another name")(kernel(f"if (i < n) {LINE}").replace("entered", "past"))
 wrong("entered", "not a string", "by NumPy")(lambda a, b, c: (-b - np.sqrt(b * b - 4 * a * c)) / (2 * a))
-wrong("entered", "`c`|changes c", "keeps the root in c")(kernel(f"""
-    if (i < n) {{ double *under = (double *) c; under[i] = b[i] * b[i] - 4 * a[i] * c[i];
-    time[i] = (-b[i] - sqrt(c[i])) / (2 * a[i]); }}"""))
+wrong("entered", "`c`|changes c", "keeps the root in c")(kernel("""
+    if (i < n) { double *under = (double *) c; under[i] = b[i] * b[i] - 4 * a[i] * c[i];
+    time[i] = (-b[i] - sqrt(c[i])) / (2 * a[i]); }"""))
 
 # --- wall-or-miss -------------------------------------------------------------------------------
 
