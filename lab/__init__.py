@@ -1,1 +1,1 @@
-"""What measures and proves: benchmarks, long checks, other places, a real GPU; ``results/``."""
+"""Measurements: benchmarks, long checks, other places, a real GPU; ``results/``."""

@@ -1,4 +1,4 @@
-"""What the first, second and tenth launch of a kernel take: interpreted, native, and by default.
+"""Time of the first, second and tenth launch: interpreted, native, and by default.
 
     python -m lab.benchmarks.first_launches
 

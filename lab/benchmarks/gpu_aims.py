@@ -1,4 +1,4 @@
-"""What the course's kernels should reach on a GPU, by the recorded run."""
+"""Goals for the course's kernels on a GPU, compared with the recorded run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNKNOWN = "unknown until run on a GPU"
 
 @dataclass(frozen=True)
 class Aim:
-    """What a kernel should reach: ``value`` (None: no times) against ``wanted``, as a ratio."""
+    """Goal of a kernel: ``value`` (None: no times) against ``wanted``, as a ratio."""
 
     name: str
     wanted: float

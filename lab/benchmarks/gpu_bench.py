@@ -115,14 +115,14 @@ def refuse_without_gpu() -> None:
 
 
 def done_before(path: Path) -> dict | None:
-    """What an earlier run on this GPU has written."""
+    """Return what an earlier run on this GPU has written."""
     from gpucourse.system.device import find_gpu
 
     return gpu_run.earlier(path, find_gpu().name, gpu_provenance.state().get("driver_version"))
 
 
 def tell_trial(document: dict, failed: list[dict]) -> None:
-    """How a trial went, without any time."""
+    """Print the result of a trial, without any time."""
     right = sum(row.get("right", False) for row in document["rows"])
     untried = [row for row in document["rows"] if "untried" in row]
     for row in untried:
@@ -160,7 +160,7 @@ def tell(found: results.Results, failed: list[dict]) -> None:
 
 
 def show_aims(found: results.Results | None) -> None:
-    """The table of aims, as ratios."""
+    """Print the table of aims, as ratios."""
     table = Table(
         "aim",
         "at least",

@@ -1,4 +1,4 @@
-"""How long things take on a GPU, and how a group is run: made ready, checked, timed in turns.
+"""Measurement on a GPU, and the run of a group: prepared, checked, timed in turns.
 
 Three clocks, each with all its samples kept [ms]:
 
@@ -39,7 +39,7 @@ SPIN, LONGEST_SPIN, CYCLES = 1.0, 20.0, 2_500_000
 
 
 class Stopwatch(Protocol):
-    """What :func:`measure` asks of a clock; times in milliseconds."""
+    """Protocol of a clock for :func:`measure`; times in milliseconds."""
 
     def device(self, run: Callable[[], Any], spin: float) -> float: ...
     def enqueue(self, run: Callable[[], Any]) -> float: ...
@@ -187,6 +187,6 @@ def _guarded(timed: Timed, action: Callable[[], None]) -> None:
 
 
 def told(error: BaseException) -> str:
-    """An error in one line."""
+    """Return an error in one line."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:400]}" if lines else type(error).__name__

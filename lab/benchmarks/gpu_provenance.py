@@ -1,4 +1,4 @@
-"""Where figures come from: the GPU, its driver, and the versions of what ran on it."""
+"""Provenance of figures: the GPU, its driver, and the versions of what ran on it."""
 
 from __future__ import annotations
 

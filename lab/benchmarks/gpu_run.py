@@ -42,8 +42,7 @@ STARTS = "machine/start/0"
 
 @dataclass
 class Run:
-    """What the parent knows: what is left to do, where the worker is, and why the last one could
-    not begin."""
+    """State of the parent: remaining work, the worker, and why the last one could not begin."""
 
     left: deque[Task]
     document: dict
@@ -57,7 +56,7 @@ class Run:
     rows: dict[str, dict] = field(default_factory=dict)
 
     def keep(self, row: dict) -> None:
-        """A row, in place of an earlier one of the same name; on the disk at once."""
+        """Store a row, in place of an earlier one of the same name, on the disk at once."""
         self.rows[row["id"]] = row
         self.document["rows"] = list(self.rows.values())
         save(self.document, self.path)
@@ -90,7 +89,7 @@ class Run:
             self.progress.advance(self.bar)
 
     def lost(self, why: str) -> None:
-        """The worker is gone: note what it was at; the next one leaves that out."""
+        """Note what a lost worker was doing; the next one leaves that out."""
         if self.task is None:
             return
         group, size = self.task.group, self.task.size

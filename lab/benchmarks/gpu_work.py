@@ -1,4 +1,4 @@
-"""What is compared: groups of contenders that do the same work on the same inputs.
+"""Groups of contenders that do the same work on the same inputs.
 
 A group builds its inputs once; each contender is made on its own, so that one whose library is
 missing or whose kernel fails costs its own row and no other. The groups themselves stand in the
@@ -49,7 +49,7 @@ class Contender:
 
 @dataclass
 class Work:
-    """What one size of a group comes to.
+    """Work of one size of a group.
 
     ``items`` counts what ``unit`` names; ``bytes`` and ``flops`` are the least that the work
     needs: each input read once, each output written once, operations as the formula has them.
@@ -119,7 +119,7 @@ def precision(x64: bool) -> None:
 
 
 def virtual() -> bool:
-    """Whether this is a trial without a GPU."""
+    """Return True in a trial without a GPU."""
     return _state["virtual"]
 
 

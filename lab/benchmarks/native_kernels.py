@@ -1,5 +1,7 @@
-"""Kernels, and beside each the same work as a serial loop for ``numba.njit``: what
-:mod:`lab.benchmarks.native_speed` measures."""
+"""Kernels of :mod:`lab.benchmarks.native_speed`.
+
+Beside each is the same work as a serial loop for ``numba.njit``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every result says of itself: machine, date, versions; written as one JSON."""
+"""Header of every result: machine, date, versions; written as one JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the pictures of a launch take, and how large they are as a cell's output.
+"""Time of a launch's pictures, and their size as a cell's output.
 
     python -m lab.benchmarks.views_speed
 

@@ -29,7 +29,7 @@ START = 60.0  # seconds that a worker may take to start: it compiles its corpus
 
 
 class Run:
-    """What is known so far, and the file it is kept in."""
+    """State of a campaign, and the file that keeps it."""
 
     def __init__(self, worker: str, what: str, command: str, path: Path, trials: int, chunk: int):
         self.worker, self.what, self.command = worker, what, command
@@ -169,7 +169,7 @@ def _pump(stream, lines: queue.SimpleQueue) -> None:
 
 
 def options(command: str, words: str, what: str, trials: int, chunk: int) -> argparse.Namespace:
-    """What a campaign is asked for: how many of ``what``, by how many workers, to which file."""
+    """Parse a campaign's options: how many of ``what``, how many workers, which file."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {command}",
         description=words,

@@ -93,7 +93,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
 
 
 def reason(told: str) -> tuple[str, str]:
-    """Whose a failure is, and why, in words."""
+    """Return whose a failure is, and why, in words."""
     return next(
         ((whose, words) for whose, words, pattern in REASONS if re.search(pattern, told, re.S)),
         (UNKNOWN, "unknown"),
@@ -150,7 +150,7 @@ def known() -> dict[str, tuple[str, str]]:
 
 
 def together() -> dict:
-    """The sums; ``of_100`` is of those tests that need no GPU's facts."""
+    """Return the sums; ``of_100`` is of those tests that need no GPU's facts."""
     outcomes = Counter(outcome for outcome, _ in known().values())
     failed: dict[str, list[str]] = defaultdict(list)
     skipped: Counter[str] = Counter()

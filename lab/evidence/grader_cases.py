@@ -43,7 +43,7 @@ CLASS_SECONDS, CASE_SECONDS = 7200, 3600
 
 
 def judged(case: dict, verdict: dict | None) -> str:
-    """What is wrong with a verdict, in words; empty if it is what the case deserves."""
+    """Return what is wrong with a verdict; empty if it is what the case deserves."""
     if verdict is None:
         return "no verdict"
     if verdict["kind"] == INFRASTRUCTURE_FAULT:

@@ -40,7 +40,7 @@ ORPHANS_END = 60.0
 
 
 class Broken(AssertionError):
-    """What must never happen has happened."""
+    """Raised when something has happened that must never happen."""
 
 
 def fill(folder: Path, count: int) -> Course:

@@ -220,7 +220,7 @@ def key(attempt: Attempt) -> str:
 
 
 def classes(attempts: list[Attempt]) -> list[list[Attempt]]:
-    """Who is graded with whom: small classes, in the order of the list."""
+    """Return small classes to grade together, in the order of the list."""
     found = [[attempt] for attempt in attempts if attempt.row in ALONE]
     for name in threats.NOTEBOOKS:
         members = [
@@ -236,7 +236,7 @@ def classes(attempts: list[Attempt]) -> list[list[Attempt]]:
 
 
 def stock(attempts: list[Attempt], folder: Path) -> dict[str, dict]:
-    """What stock nbgrader makes of them. A run that was interrupted is gone on with."""
+    """Grade with stock nbgrader; an interrupted run is continued."""
     known = json.loads(UNFINISHED.read_text()) if UNFINISHED.exists() else {}
     asked = [attempt for attempt in attempts if not attempt.stock and key(attempt) not in known]
     templates = {}

@@ -41,7 +41,7 @@ SECONDS = 30.0  # processor time of a launch
 
 
 class Different(Exception):
-    """What one machine does and the other does not."""
+    """Difference between the two executors."""
 
 
 class Pair:
@@ -136,7 +136,7 @@ def said(error: VirtualGPUError | None) -> list[str]:
 
 
 def warp(error: VirtualGPUError | None) -> int | None:
-    """Of the thread that an error names, in blocks of one dimension."""
+    """Return the warp of the thread that an error names, in blocks of one dimension."""
     place = error and error.location
     return place.thread[0] // 32 if place and place.thread else None
 

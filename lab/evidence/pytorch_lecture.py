@@ -31,7 +31,7 @@ TOLD = ("jax-changed", "plain", "operators", "opcheck", "fit", "breaks", "fused"
 
 
 def rehearsed() -> tuple[list[str], list[str]]:
-    """What is not as promised in the two notebooks, and what was written on stderr."""
+    """Return what is not as promised in the two notebooks, and what they wrote to stderr."""
     course = load_course(ROOT)
     problems = rehearse(course, read_source(course, course.lesson(LECTURE)), print)
     texts = [problem.message for problem in problems]
@@ -40,7 +40,7 @@ def rehearsed() -> tuple[list[str], list[str]]:
 
 
 def answered() -> dict:
-    """How many answers were judged as they must be, and which were not."""
+    """Return how many answers were judged as they must be, and which were not."""
     counts: dict = {"wrong": 0, "right": 0, "misjudged": []}
     for kind in ("wrong", "right"):
         for case in getattr(answers_of(LECTURE, kind), kind.upper()):

@@ -63,7 +63,7 @@ class Package:
 
     @property
     def standins(self) -> str:
-        """What stands in, by what it launches through; its metadata need not list that."""
+        """Return the stand-ins by what it launches through; its metadata need not list that."""
         return (
             ",".join(name for name in ("cupy", "pycuda", "cudf") if name in self.kind.lower())
             or "none"
@@ -348,7 +348,7 @@ def run(
 
 
 def reason(package: Package, told: str) -> tuple[str, str]:
-    """Whose a failure is, and why, by what it told."""
+    """Return whose a failure is, and why, by its message."""
     return next(
         ((whose, words) for text, whose, words in package.reasons if re.search(text, told)),
         (UNKNOWN, "unknown"),

@@ -95,7 +95,7 @@ def check(
 
 
 def _refusal(parts: list[str], only: list[str] | None, out: Path | None, root: Path) -> str:
-    """Why nothing can be done for what was asked, or nothing."""
+    """Return why nothing can be done for what was asked, or nothing."""
     if unknown := set(parts) - set(PARTS):
         return f"There is no part {', '.join(sorted(unknown))}; the parts: {', '.join(PARTS)}"
     if unknown := set(only or ()) - set(lessons(root)):

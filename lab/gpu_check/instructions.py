@@ -32,7 +32,7 @@ PLACES, APART = 0x5EED_0000_0000, 1 << 32
 
 
 def vectors() -> ModuleType:
-    """What an H200 gave, and the kernels that ask the same."""
+    """Return what an H200 gave, and the kernels that ask the same."""
     sys.path.insert(0, str(find_root() / SUPPORT))
     return importlib.import_module("h200_vectors")
 

@@ -29,7 +29,7 @@ HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
 
 @dataclass(frozen=True)
 class Done:
-    """How a program ended: ``code`` is None where its time was up; ``output`` is all it printed."""
+    """End of a program: ``code`` is None where its time was up; ``output`` is what it printed."""
 
     code: int | None
     output: str
@@ -43,7 +43,7 @@ class Done:
 
 
 class Clock:
-    """How much of the time that was given is left."""
+    """Time left of the given time."""
 
     def __init__(self, seconds: float):
         self.began = time.monotonic()

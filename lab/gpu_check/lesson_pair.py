@@ -15,7 +15,7 @@ _NOTES = 12  # kept of one lesson
 
 
 def judge(id: str, there: Path, total: int, last: str = "") -> Row:
-    """Whether a lesson runs as its source promises, on whatever device ran it.
+    """Judge whether a lesson runs as its source promises, on whatever device ran it.
 
     ``total`` is how many cells it has, ``last`` what its process said at its end.
     """
@@ -96,7 +96,7 @@ def compare(id: str, there: Path, here: Path, again: Path | None = None) -> Row:
 
 
 def _varying(here: Path, one: tuple, again: Path, other: tuple) -> np.ndarray | None:
-    """Which elements of an array differ between two runs; None where that cannot be told."""
+    """Return which elements of an array differ between two runs; None where unknown."""
     if tuple(one[:2]) != tuple(other[:2]) or not one[3] or not other[3]:
         return None
     a, b = (

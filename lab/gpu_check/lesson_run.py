@@ -38,7 +38,7 @@ _MARKER = re.compile(r'^# %% (?!\[)(?:.*? )?id="([\w-]+)"(.*)$', re.MULTILINE)
 
 @dataclass
 class Ran:
-    """What one cell did: its error (``expected`` or not), its checks, its arrays.
+    """Result of one cell: its error (``expected`` or not), its checks, its arrays.
 
     ``arrays``: by name the dtype, the shape, a digest and the file, if there is one.
     """
@@ -118,7 +118,7 @@ class _Plain:
         return None
 
     def _prepare(self) -> None:
-        """What ``%load_ext gpucourse`` does but for the shell."""
+        """Set up what ``%load_ext gpucourse`` does, except for the shell."""
         from gpucourse.adapters import without_pycuda
         from gpucourse.notebook import extension
         from gpucourse.system.device import device
@@ -242,7 +242,7 @@ def read(folder: Path) -> tuple[str, list[Ran]]:
 
 
 def _new_arrays(names: dict, seen: dict[str, str], folder: Path, number: int) -> dict[str, tuple]:
-    """What changed among the arrays of a namespace since the last cell."""
+    """Return what changed among a namespace's arrays since the last cell."""
     import numpy as np
 
     found = {}

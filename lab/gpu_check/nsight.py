@@ -155,7 +155,7 @@ def profile(
 
 
 def counted(path: Path) -> dict[str, int]:
-    """What the virtual GPU counts of a recorded launch."""
+    """Return the virtual GPU's counts of a recorded launch."""
     from virtualgpu.devices import VirtualDevice
     from virtualgpu.watch import instruments
 

@@ -1,4 +1,4 @@
-"""What ``make gpu-check`` looks at: one function for each part, the most valuable first.
+"""Parts of ``make gpu-check``: one function each, the most valuable first.
 
 A part is given a time, saves its rows whenever it has some, and goes on with what it can: whatever
 a machine lacks becomes a row that says so.
@@ -164,7 +164,7 @@ def _replay(check: Check, clock: jobs.Clock, id: str) -> str:
 
 
 def _launches(check: Check, id: str) -> tuple[Path, Path]:
-    """Where a lesson's recorded launches are, and the rows that tell how they agree."""
+    """Return the folder of a lesson's recorded launches, and the rows on their agreement."""
     folder = _folder(check, id, "virtual")
     return folder / "launches", folder / "launches.jsonl"
 

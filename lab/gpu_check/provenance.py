@@ -1,4 +1,4 @@
-"""What a result was measured on: device, driver, versions, tools, date."""
+"""Provenance of a result: device, driver, versions, tools, date."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TOOLS = ("ncu", "compute-sanitizer")
 
 
 def describe(device: str) -> dict:
-    """Everything that a reader of the result needs to know; no host's name, no path."""
+    """Describe everything that a reader of the result needs; no host's name, no path."""
     from gpucourse.system.device import NoGPU, find_gpu
 
     try:
@@ -81,7 +81,7 @@ def describe(device: str) -> dict:
 
 
 def tool(name: str) -> str | None:
-    """Where a program of the toolkit is, or None."""
+    """Return the path of a toolkit's program, or None."""
     if found := shutil.which(name):
         return found
     folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]

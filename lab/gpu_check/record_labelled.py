@@ -56,7 +56,7 @@ def record(folder: Path) -> list[Label]:
 
 
 def _space(findings: list, kind: str) -> str:
-    """Where the fault is, from the words of the finding."""
+    """Return the memory space of the fault, from the words of the finding."""
     for found in findings:
         if found.kind == kind and (
             match := re.search(r"\b(global|shared|local) memory", found.message)

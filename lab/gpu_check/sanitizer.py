@@ -117,7 +117,10 @@ def _launch_of(place: str, names: Sequence[str]) -> str:
 
 
 def tools_of(label: Label) -> list[str]:
-    """Which tools have something to look at in a kernel. One that may hang gets one alone."""
+    """Return the tools that apply to a kernel.
+
+    One that may hang gets one alone.
+    """
     if label.kind == "deadlock":
         return ["synccheck"]
     wanted = ["memcheck", "initcheck"]
@@ -144,7 +147,7 @@ def watch(
     device: str = "gpu",
     clock: jobs.Clock | None = None,
 ) -> tuple[list[Reported], dict[str, str]]:
-    """What one tool reports of some launches, and, by launch, why it says nothing.
+    """Return one tool's reports on launches, and, by launch, why it has none.
 
     ``seconds`` are those of one process; one that ends early is followed by another for the rest,
     as long as the ``clock`` has time left.

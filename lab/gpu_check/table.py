@@ -131,7 +131,7 @@ def _what_each_finds(part: dict | None) -> list[str]:
 
 
 def _named(row: Row, who: str) -> bool:
-    """Whether one of the two names the fault of a kernel: by its kind, or any in a clean one."""
+    """Return True if the tool names the fault of a kernel: its kind, or any in a clean one."""
     told = row.figures[who]
     label = row.figures["label"]
     return bool(told) if label == "clean" else any(one.startswith(label) for one in told)

@@ -35,7 +35,7 @@ def notebook(source: Path) -> nbformat.NotebookNode:
 
 
 def text(source: Path) -> str:
-    """As the file is written: the same each time."""
+    """Return the text as the file is written: the same each time."""
     return nbformat.writes(notebook(source)) + "\n"
 
 

@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 def row(source: Source) -> Row:
-    """What a lesson asks of its learners."""
+    """Return what a lesson asks of its learners."""
     cells = [cell for cell in source.cells if "room" not in cell.tags]
     first = next((k for k, cell in enumerate(cells) if _is_exercise(cell)), len(cells))
     return Row(

@@ -1,4 +1,4 @@
-"""Where a stand-in does something other than its original: the one list, each with its test.
+"""Differences between a stand-in and its original: the one list, each with its test.
 
 What a stand-in *lacks* is not here: it raises NotImplementedError with the name, and
 ``docs/standins.md`` lists the names. :mod:`.standins_page` writes that page from this list and

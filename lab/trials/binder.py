@@ -93,7 +93,10 @@ def git(*words: str) -> bytes:
 
 
 def environment() -> dict[str, str]:
-    """As in Binder's image: home is the repository, the environment's programs come first."""
+    """Return an environment as in Binder's image.
+
+    Home is the repository, and the environment's programs come first.
+    """
     kept = {name: os.environ[name] for name in ("LANG", "TERM") if name in os.environ}
     return {**kept, "HOME": str(HOME), "PATH": f"{ENVIRONMENT}/bin:/usr/local/bin:/usr/bin:/bin"}
 
@@ -287,7 +290,7 @@ def run(lesson: Lesson, room: Room, lab: psutil.Process) -> dict:
 
 
 def earlier() -> dict:
-    """What an earlier run found for the same lock and the same notebooks."""
+    """Return what an earlier run found for the same lock and the same notebooks."""
     try:
         return json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["notebooks"]
     except (OSError, ValueError, KeyError):

@@ -192,7 +192,7 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
 
 
 def walk_isolation(walk: Walk, hub: Hub) -> None:
-    """What the grader does in pods that are more closed."""
+    """Walk through the grader in pods that are more closed."""
     grade = ("gpucourse", "regrade", STARTER)
     grading = f"{CHECKOUT}/grading"
     with walk.step("grading where a pod hides part of /proc, as containers do") as seen:
@@ -212,7 +212,7 @@ def walk_isolation(walk: Walk, hub: Hub) -> None:
 
 
 def walk_class(walk: Walk, hub: Hub) -> None:
-    """The hub of a class whose points count: what a learner's terminal can read."""
+    """Walk through a graded class's hub: what a learner's terminal can read."""
     with walk.step("a class without answers: a learner's first start"):
         hub.start(NEWCOMER)
     with walk.step("no answer can be read in the home or in the image") as seen:

@@ -61,7 +61,7 @@ def expect(held: object, message: object) -> None:
 
 
 def lacking(proxy: str | None) -> list[str]:
-    """What this machine lacks for the trial; empty if nothing."""
+    """Return what this machine lacks for the trial; empty if nothing."""
     missing = [] if os.getuid() == 0 else ["root's rights: learners are users of the system here"]
     for program in ("bwrap", "unshare", "setpriv", "git"):
         if shutil.which(program) is None:
@@ -297,7 +297,7 @@ class Hub:
         raise RuntimeError("the hub does not answer")
 
     def log(self) -> str:
-        """What the hub said, without its proxy."""
+        """Return the hub's log, without its proxy's."""
         lines = (self.folder / "hub.log").read_text(errors="replace").splitlines()
         return "\n".join(
             line
@@ -337,7 +337,7 @@ class Hub:
     def page(
         self, user: str, path: str, token: str, method: str = "GET", **form: str
     ) -> requests.Response:
-        """What the server of ``user`` answers to a request with the token."""
+        """Return the response of the server of ``user`` to a request with the token."""
         return requests.request(
             method,
             f"{self.address}/user/{user}/{path}",

@@ -163,7 +163,7 @@ def furnish(proxy: Path, folder: Path) -> None:
 
 
 def walk_view(walk: Walk, hub: Hub) -> None:
-    """What a learner's server is, and what it shows."""
+    """Walk through a learner's server and what it shows."""
     with walk.step("a learner is a user of the system, without sudo"):
         done = hub.terminal(RIGHT, "id", "--name", "--user")
         expect(done.stdout.strip() == f"jupyter-{RIGHT}", done)

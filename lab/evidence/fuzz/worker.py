@@ -33,7 +33,7 @@ EDGE = 4096  # bytes on either side of a buffer that must stay as they were
 
 @dataclass(frozen=True)
 class Case:
-    """What a case's number stands for."""
+    """Case of a number."""
 
     kind: str
     text: str
@@ -107,7 +107,7 @@ class Bench:
         return np.concatenate(parts).tobytes()
 
     def run(self, case: Case, random: Random) -> None:
-        """Raises what the virtual GPU raises."""
+        """Run a case. Raises what the virtual GPU raises."""
         module = self.device.load(case.text)
         try:
             for entry in module.entries()[:4]:
