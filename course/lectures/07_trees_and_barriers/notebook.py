@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## A right sum, in a queue
 #
-# The 71,009 muons of "Numba CUDA" again, and the sum that came out right: each thread adds its muon's
-# transverse momentum to one total, by an atomic. `virtualgpu.profile()` *counts* what a launch does; the counts are
-# exact, and the same on each run. Run the cell. (The muons are simulated: "Numba CUDA" says why.)
+# Here are the 71,009 muons of "Numba CUDA" again, and the sum that came out right: each thread adds its muon's
+# transverse momentum to one total, by an atomic. `virtualgpu.profile()` *counts* what a launch does. The counts are
+# exact, and the same on each run. Run the cell. (The muons are simulated; "Numba CUDA" explains why.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -36,10 +36,10 @@ with virtualgpu.profile() as profile:
 print(f"{d_total.copy_to_host()[0]:,.1f} GeV, by {profile.counters.global_atomics:,} atomics at one address")
 
 # %% [markdown] id="the-question-stands"
-# One address can take one update at a time. So **71,009 threads stand in a queue, and what was to be done in parallel
-# is done one after the other. How do a thousand threads add up without one?**
+# One address can take only one update at a time. So **71,009 threads stand in a queue, and work that was meant to be parallel
+# happens one step after the other. How can a thousand threads add up without a queue?**
 #
-# You will write two trees, break each of them, and end with the sum that libraries are made of: 32 atomics instead of 71,009.
+# You will write two trees, break each of them, and end with the sum that libraries use: 32 atomics instead of 71,009.
 
 # %% [markdown] id="tree-predict" tags=["predict"]
 # ## 1. A tree of sums
@@ -78,7 +78,7 @@ while n > 1:
 draw_levels(levels)
 
 # %% [markdown] id="tree-why" tags=["why"]
-# Four: 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events, as your kernel
+# It takes four: 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events, as your kernel
 # left them after each launch. Twice as many values need only one launch more.
 
 # %% [markdown] id="fold-task"
@@ -126,7 +126,7 @@ print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
 # A bonus: the tree adds numbers of similar size, so it loses less to rounding than a long queue does, where small
 # numbers meet a large total. (NumPy's own `sum` works in a similar way.)
 #
-# Now break it, twice. First, a fold that *rounds down*, as many published ones do. *Predict:* for which
+# Now break it, twice. First, here is a fold that *rounds down*, as many published ones do. *Predict:* for which
 # lengths is it right?
 
 # %% id="tree-broken-guess"
@@ -151,11 +151,11 @@ while n > 1:
 draw_levels(levels)
 
 # %% [markdown] id="tree-broken-why" tags=["why"]
-# Only for powers of two: at every odd length, the last value falls off (dashed). Tests with 64, 128 and
+# It is right only for powers of two: at every odd length, the last value is dropped (dashed). Tests with 64, 128 and
 # 1024 elements all pass.
 
 # %% [markdown] id="tree-one-launch-predict" tags=["predict"]
-# Second: 17 launches look like a waste. Put the whole loop into the kernel and launch once.
+# Second, 17 launches look wasteful. Put the whole loop into the kernel and launch once.
 # *Predict:* right or wrong?
 
 # %% id="tree-one-launch-guess"
@@ -184,18 +184,18 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="tree-one-launch-why" tags=["why"]
-# Wrong, and another wrong in each order. A thread that has finished its level goes on to the next, and
-# reads values that others have not yet added up. An atomic would not help: no two threads write to the
+# It is wrong, and differently wrong in each order. A thread that has finished its level goes on to the next, and
+# reads values that others have not yet added up. An atomic would not help, because no two threads write to the
 # same element at the same level. They must *wait for each other* between levels, and the end of a launch
-# does just that: the next launch begins when every thread of the last one is done, in every block. In an
+# does exactly that: the next launch begins when every thread of the last one is done, in every block. In an
 # ordinary kernel, nothing else makes the whole grid wait.
 
 # %% [markdown] id="shared-text"
 # ## 2. Shared memory and barriers
 #
 # Threads of *one block* can wait for each other without a new launch: `cuda.syncthreads()` is a
-# **barrier**, where each thread stops until all threads *of its block* have come. And they share a small,
-# fast memory, **shared memory**: `cuda.shared.array(size, type)`, the size fixed when the
+# **barrier**, where each thread stops until all threads *of its block* have arrived. They also share a small,
+# fast memory, **shared memory**: `cuda.shared.array(size, type)`, whose size is fixed when the
 # kernel is compiled.
 #
 # ![A grid with two blocks. Each thread has its own local variables. Each block has a shared memory of its
@@ -203,7 +203,7 @@ print(report)
 # blocks reach the one global memory, where arrays live; only the end of the launch waits for the whole
 # grid.](../img/who_sees_what.svg)
 #
-# So each block can fold its own 128 values down to one: no launches, and no trips to the slow global
+# So each block can fold its own 128 values down to one, without more launches, and without trips to the slow global
 # memory in between. With eight values it looks like this:
 #
 # ![Eight values 3, 1, 7, 0, 4, 1, 6, 3 in shared memory. In the first step threads 0 to 3 add what lies four
@@ -243,11 +243,11 @@ while n > 1:
 print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
 
 # %% [markdown] id="shared-why"
-# Three launches instead of 17. Note three things in the kernel:
+# This takes three launches instead of 17. Note three things in the kernel:
 #
-# - A loose thread does not leave. It puts a 0, which changes no sum, into its place, and goes on: it has
-#   to come to the barriers like all the others.
-# - `if` around the *adding*, never around the barrier.
+# - A *loose thread*, one without an element, does not leave. It stores a 0, which changes no sum, and goes on, because it has
+#   to reach the barriers like all the others.
+# - The `if` is around the *adding*, never around the barrier.
 # - Only one thread writes the result.
 
 # %% [markdown] id="barrier-predict" tags=["predict"]
@@ -290,14 +290,14 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="barrier-missing-why" tags=["why"]
-# As it comes, the answer is right: on the virtual GPU all warps go at the same pace unless a schedule
-# says otherwise, and on a real one they often do. In another order, a thread adds a place that its owner
-# has not filled yet. What it finds there is left over from something else: **shared memory does not start
+# In lockstep the answer is right: on the virtual GPU all warps run at the same pace unless a schedule
+# says otherwise, and on a real one they often do. In another order, a thread adds an element that its owner
+# has not filled yet. It then reads what something else left there, because **shared memory does not start
 # at zero** (the virtual GPU fills it with absurd numbers, so that you notice). The report names the two
 # lines that a barrier must separate.
 
 # %% [markdown] id="early-return-predict" tags=["predict"]
-# Second, a loose thread that leaves early. *Predict:* 129 values in two blocks. Which block is wrong?
+# Second, a loose thread leaves early. *Predict:* with 129 values in two blocks, which block is wrong?
 
 # %% id="early-return-guess"
 predict("early-return", "block 0", "block 1", "both")
@@ -330,13 +330,13 @@ print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
 print(report)
 
 # %% [markdown] id="early-return-why" tags=["why"]
-# Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left. The first two findings
+# Block 1 is wrong. Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left. The first two findings
 # say so: at both barriers, one thread waits for threads that have ended. Every thread of a block must
-# come to a barrier; a GPU that goes on regardless, as this one does, is being kind. The third finding is
-# where the absurd number comes from: 127 of the places were never filled, and the fold reads them.
+# reach a barrier; a GPU that goes on regardless, as this one does, is being kind. The third finding explains
+# the absurd number: 127 of the elements were never filled, and the fold reads them.
 
 # %% [markdown] id="barrier-in-if-predict" tags=["predict"]
-# Third, two lines that look as if they belonged together. *Predict:* will the sum be wrong?
+# Third, here are two lines that look as if they belonged together. *Predict:* will the sum be wrong?
 
 # %% id="barrier-in-if-guess"
 predict("barrier-in-if",
@@ -370,9 +370,9 @@ print(f"{d_sums.copy_to_host().sum():,.1f} GeV")
 print(report)
 
 # %% [markdown] id="barrier-in-if-why" tags=["why"]
-# The sum is right, and the program is wrong. At the first level, half of the threads have no partner:
-# they skip the barrier, go round the loop and end, while the others wait. This is called a *divergent
-# barrier*. CUDA leaves open what happens then: a real GPU may go on, mix up two barriers, or hang. So
+# The sum is right, and the program is wrong. At the first level, half of the threads have no partner.
+# They skip the barrier, finish the loop and end, while the others wait. This is called a *divergent
+# barrier*. CUDA leaves undefined what happens then: a real GPU may go on, mix up two barriers, or hang. So
 # guard the work, not the barrier.
 
 # %% [markdown] id="block-max-task"
@@ -380,7 +380,7 @@ print(report)
 #
 # Write `block_maxima`: `maxima[b]` is the largest of the values of block `b`. Fold in shared memory. The
 # check tries any length, negative values, and blocks of any size up to 128 (so use `cuda.blockDim.x` for
-# the number of places in use). `-math.inf` works in a kernel.
+# the number of elements in use). `-math.inf` works in a kernel.
 
 # %% id="block-max-exercise" tags=["exercise"]
 @cuda.jit
@@ -409,10 +409,10 @@ check("block-max", block_maxima)
 # %% [markdown] id="together-text"
 # ## 3. All of it in one kernel
 #
-# Everything so far, in its place: the grid-stride loop gives each thread a share, which it adds up
-# alone; the threads of a block fold their sums in shared memory; and one thread of each block adds the
-# block's sum to the total, with an atomic. One launch, any length, no race: this is how the kernel from the beginning
-# is mended in practice.
+# This kernel combines everything so far. The grid-stride loop gives each thread a share, which it adds up
+# alone. The threads of a block fold their sums in shared memory. One thread of each block adds the
+# block's sum to the total, with an atomic. It needs one launch, works for any length, and has no race: this is how you fix the kernel from the beginning
+# in practice.
 
 # %% id="together"
 @cuda.jit
@@ -442,7 +442,7 @@ print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV")
 print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV; no findings: {report.ok}")
 
 # %% [markdown] id="count-predict" tags=["predict"]
-# How much better is it? Not by the clock: the time that a CPU takes to play a GPU says nothing. So by counts.
+# How much better is it? We can't use the clock, because the time that a CPU takes to play a GPU says nothing. So we count.
 #
 # *Predict:* how many atomics does each of the three versions take?
 
@@ -468,11 +468,11 @@ for name, run in versions.items():
     print(f"{name:26}{len(profile.launches):9}{counts.global_atomics:9,}{traffic:21,.0f}")
 
 # %% [markdown] id="count-why" tags=["why"]
-# 32 atomics, one for each block, instead of 71,009; one launch instead of 17; and each muon is read once,
-# which is the least that a sum can do. Such counts often tell you *why* a kernel is slow.
+# It takes 32 atomics, one for each block, instead of 71,009, and one launch instead of 17. Each muon is read once,
+# which is the minimum for a sum. Such counts often tell you *why* a kernel is slow.
 
 # %% [markdown] id="count-then"
-# And by the clock of a real GPU? Recorded times of these kernels, of one with shuffles ("Thinking in warps" has it), and of
+# What does the clock of a real GPU say? Here are recorded times of these kernels, of one with shuffles (see "Thinking in warps"), and of
 # libraries, for an array far larger than any cache (rows `reduction`):
 
 # %% id="recorded"
@@ -481,21 +481,21 @@ from gpucourse.views.measured import recorded_times
 recorded_times("reduction")
 
 # %% [markdown] id="recorded-why"
-# A launch for each level takes 4.4 times as long as the tree (rows `reduction/launches`, `reduction/tree`), as its traffic and its launches foretold. But the tree itself takes 1.3 times
+# A launch for each level takes 4.4 times as long as the tree (rows `reduction/launches`, `reduction/tree`), as its traffic and its launches suggested. But the tree itself takes 1.3 times
 # as long as `cupy.sum` (row `reduction/cupy`), though it reads each number once, too. The same tree in C++ takes no longer than the library (row `reduction/cpp`), so it isn't the method.
-# The machine code tells what it is: Numba asks every index for its sign, since `values[-1]` counts from the end, and comes to 20 instructions a number; C++ to 7.
-# Counts told which kernel is slow; how close the best one comes to what memory can do, only the clock did.
+# The machine code shows the reason: Numba tests the sign of every index, because `values[-1]` counts from the end, and needs 20 instructions a number; C++ needs 7.
+# Counts showed which kernel is slow. Only the clock showed how close the best one comes to what memory can do.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A tree adds up any number of values without a queue: with `half` rounded *up*, it is right for every length.
+# - A tree adds up any number of values without a queue. With `half` rounded *up*, it is right for every length.
 # - A barrier makes the threads of one block wait for each other, and all of them must reach it. Only the end of a launch
 #   waits for the grid.
 # - Shared memory belongs to a block, and does not start at zero.
 # - A reduction of any length: each thread adds up its share, a block folds in shared memory, and one thread per block
 #   adds the rest with an atomic.
-# - What a launch does can be counted: launches, atomics, bytes. Counts are the same on each run, on any machine.
+# - You can count what a launch does: launches, atomics, bytes. The counts are the same on each run, on any machine.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -503,7 +503,7 @@ recorded_times("reduction")
 # - Numba-CUDA: [shared memory and barriers](https://nvidia.github.io/numba-cuda/user/memory.html).
 # - Mark Harris,
 #   [Optimizing Parallel Reduction in CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf):
-#   the classic. It takes powers of two for granted, and warps that never part; compare it with yours.
+#   the classic. It assumes powers of two, and warps whose lanes always run in step, which no longer holds; compare it with yours.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 40 minutes
@@ -518,8 +518,8 @@ recorded_times("reduction")
 # *Ten minutes late:* leave out the exercise `fold`.
 # *Ten minutes early:* ask for the minimum and the maximum of a block in one kernel.
 #
-# *Where people stall.* In `block-max`, they give 0 to the loose threads, and all values are negative. Let them stall:
-# the message says so.
+# *Where people stall.* In `block-max`, they give 0 to the loose threads, and all values are negative. Let them stall, because
+# the message explains it.
 #
-# *What someone always asks.* "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you can tell what it does. "Is a
-# barrier slow?" Not beside a launch, and a wrong sum is of no use at any speed.
+# *What someone always asks.* "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you know what it does. "Is a
+# barrier slow?" Not compared with a launch, and a wrong sum is of no use at any speed.
