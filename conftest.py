@@ -113,11 +113,15 @@ def has_site_tools() -> bool:
     return (REPOSITORY / ".tools" / "site" / "bin" / "python").exists()
 
 
-# marker: what it needs, and whether that is here
+# marker: what it needs, with the command that installs it, and whether that is here
 NEEDS = virtualgpu_fixtures.NEEDS | {
-    "browser": ("Chromium", has_browser),
-    "site_tools": ("the site's tools (make site installs them)", has_site_tools),
-    "sandbox": ("bubblewrap (bwrap) and user namespaces", has_sandbox),
+    "browser": ("Chromium: sudo apt-get install chromium", has_browser),
+    "site_tools": ("the site's tools: make site", has_site_tools),
+    "sandbox": (
+        "bubblewrap and user namespaces: sudo apt-get install bubblewrap (on Ubuntu 24.04 and later "
+        "also sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)",
+        has_sandbox,
+    ),
 }
 
 

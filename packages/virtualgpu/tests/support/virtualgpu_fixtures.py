@@ -109,17 +109,17 @@ def has_compiler() -> bool:
     return shutil.which("cc") is not None
 
 
-# marker: what it needs, and whether that is here
+# marker: what it needs, with the command that installs it, and whether that is here
 NEEDS = {
     "gpu": ("an NVIDIA GPU", has_gpu),
-    "compiler": ("a C compiler (cc)", has_compiler),
+    "compiler": ("a C compiler: sudo apt-get install gcc", has_compiler),
 }
 
 
 def skip_what_cannot_run(items: list[pytest.Item], needs: dict) -> None:
-    """Leaves out what cannot run here; the summary of the run lists it with the reason."""
+    """Leave out what cannot run here; the last lines of the run say what would have it tested."""
     for item in items:
         for marker, (what, is_here) in needs.items():
             if item.get_closest_marker(marker) and not is_here():
-                reason = f"UNTESTED HERE: needs {what}, which this machine does not have"
+                reason = f"UNTESTED HERE: needs {what}"
                 item.add_marker(pytest.mark.skip(reason=reason))
