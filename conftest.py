@@ -118,7 +118,7 @@ NEEDS = virtualgpu_fixtures.NEEDS | {
     "browser": ("Chromium: sudo apt-get install chromium", has_browser),
     "site_tools": ("the site's tools: make site", has_site_tools),
     "sandbox": (
-        "bubblewrap and user namespaces: sudo apt-get install bubblewrap (on Ubuntu 24.04 and later "
+        "bubblewrap and user namespaces: sudo apt-get install bubblewrap (on Ubuntu since 24.04 "
         "also sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)",
         has_sandbox,
     ),
