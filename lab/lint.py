@@ -16,6 +16,8 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from PIL import Image
+
 from gpucourse.views import results
 from lab.benchmarks import gpu_aims
 from lab.benchmarks.gpu_worker import ORDER
@@ -287,6 +289,24 @@ def stale_pages(root: Path) -> Iterator[str]:
             yield f"{page.relative_to(root)}: out of date, run {command}"
 
 
+def stale_photograph(root: Path) -> Iterator[str]:
+    """Compare the picture of a report card in README with the card as it is now."""
+    script = root / "img" / "report_card.py"
+    program = (
+        "import runpy, sys; card = runpy.run_path(sys.argv[1]); "
+        "print(card['digest'](card['page']())); print(card['ALT'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, script], capture_output=True, text=True, check=True
+    )
+    now, alt = done.stdout.splitlines()
+    told = Image.open(script.with_suffix(".png")).text
+    if (told["page"], told["Description"]) != (now, alt):
+        yield "img/report_card.png: shows another card, run python img/report_card.py (Chromium)"
+    if f'alt="{alt}"' not in (root / "README.md").read_text(encoding="utf-8"):
+        yield "README.md: describes the report card in other words than img/report_card.py"
+
+
 CHECKS = (
     guessed_articles,
     missing_references,
@@ -300,6 +320,7 @@ CHECKS = (
     missing_rows,
     differences,
     stale_pages,
+    stale_photograph,
 )
 
 if __name__ == "__main__":

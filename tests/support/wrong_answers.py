@@ -166,6 +166,8 @@ def made(answers: tuple | Edited) -> tuple:
 @cache
 def answers_of(lecture: str, kind: str = "wrong") -> ModuleType:
     """The module of a lecture's wrong or right answers, imported once."""
+    if kind == "right":
+        answers_of(lecture)  # registers what the lecture's first cell does: Awkward's types
     path = REPOSITORY / "course" / "lectures" / lecture / f"{kind}.py"
     name = f"{kind}_answers_{lecture}"
     spec = importlib.util.spec_from_file_location(name, path)

@@ -8,8 +8,6 @@ import io
 import itertools
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -175,25 +173,6 @@ def test_every_figure_is_what_its_script_draws(
 def test_no_figure_lacks_its_script():
     for figure in [*IMAGES.glob("*.svg"), *IMAGES.glob("*.png")]:
         assert figure.with_suffix(".py").is_file(), figure
-
-
-def test_the_readme_shows_the_card_as_it_is():
-    """After a change of the card run ``python img/report_card.py``."""
-    from PIL import Image
-
-    # In a process of its own: a shell belongs to its process.
-    program = (
-        "import runpy, sys; card = runpy.run_path(sys.argv[1]); "
-        "print(card['digest'](card['page']())); print(card['ALT'])"
-    )
-    script = IMAGES / "report_card.py"
-    done = subprocess.run([sys.executable, "-c", program, script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    now, alt = done.stdout.splitlines()
-    photograph = Image.open(script.with_suffix(".png"))
-    assert photograph.text["page"] == now
-    assert photograph.text["Description"] == alt
-    assert f'alt="{alt}"' in (IMAGES.parent / "README.md").read_text(encoding="utf-8")
 
 
 def title(svg: str) -> str:

@@ -412,3 +412,14 @@ def test_a_launch_in_clusters(core, device, stream):
     x = on_device(core, device, stream, np.zeros(8, np.int32))
     core.launch(stream, core.LaunchConfig(grid=2, cluster=4, block=1), kernel, x)
     assert on_host(core, x, np.int32, stream).tolist() == [1, 2, 3, 0, 5, 6, 7, 4]
+
+
+@pytest.mark.parametrize("end", ["target", "origin"])
+def test_a_copy_to_or_from_a_null_pointer_is_refused(device, end):
+    from cuda.bindings import driver
+
+    here = np.zeros(2)
+    places = {"target": here.ctypes.data, "origin": here.ctypes.data, end: 0}
+    (code,) = driver.cuMemcpy(places["target"], places["origin"], here.nbytes)
+    assert code == driver.CUresult.CUDA_ERROR_INVALID_VALUE
+    assert b"a null pointer" in driver.cuGetErrorString(code)[1]
