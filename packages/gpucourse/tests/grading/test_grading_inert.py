@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from matplotlib import image
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
+from nbformat.v4 import new_markdown_cell
 
+from gpucourse.grading.limits import Limits
+from gpucourse.grading.submission import ingest
+from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.inert import TAGS, inert
+from grading_toy import nbgrader, submission, toy_notebook
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -152,3 +161,72 @@ def test_a_link_shows_its_address():
     assert inert("[the guide](https://docs.example.org/a)") == (
         "<div><p>the guide <code>https://docs.example.org/a</code></p>&#10;</div>"
     )
+
+
+def png(pixels) -> str:
+    file = io.BytesIO()
+    image.imsave(file, pixels, format="png")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+@pytest.fixture
+def written() -> Assignment:
+    notebook = toy_notebook()
+    metadata = nbgrader("why", solution=True, grade=True, points=1)
+    notebook.cells.append(new_markdown_cell("YOUR ANSWER HERE", id="why", metadata=metadata))
+    return Assignment("toy", notebook)
+
+
+def pasted(assignment: Assignment, attachments: object):
+    cells = submission(assignment, why="See ![image.png](attachment:image.png) there.")
+    cells[-1]["attachments"] = attachments
+    return ingest.ingest_cells(cells, assignment, Limits())
+
+
+@pytest.mark.parametrize("shape", [(40, 60, 3), (3000, 50, 4), (7, 9)])
+def test_threat_113_a_pasted_picture_is_decoded_and_shown(written, shape):
+    """What is shown is made of the pixels: nothing else of the file comes along."""
+    pixels = np.random.default_rng(1).integers(0, 255, shape).astype(np.uint8)
+    data = png(pixels)
+    spoilt = base64.b64encode(base64.b64decode(data) + b"<script>alert(1)</script>").decode()
+    taken = pasted(written, {"image.png": {"image/png": spoilt}})
+    assert "shown below the text" in taken.notices[-1]
+    source = ingest.rebuild(written, taken).cells[-1].source
+    (kept,) = re.findall(r'src="data:image/png;base64,([^"]+)"', source)
+    assert b"script" not in base64.b64decode(kept)
+    again = image.imread(io.BytesIO(base64.b64decode(kept)))
+    assert again.shape[0] <= 1600 and (max(shape) > 1600 or again.shape[:2] == shape[:2])
+    assert "\n" not in source and ingest.read_back(ingest.rebuild(written, taken), written) == taken
+
+
+def test_threat_113_a_photograph_is_shown_too(written):
+    file = io.BytesIO()
+    image.imsave(file, np.zeros((30, 40, 3), np.uint8), format="jpeg")
+    photograph = base64.b64encode(file.getvalue()).decode()
+    taken = pasted(written, {"image.png": {"image/jpeg": [photograph[:99], photograph[99:]]}})
+    assert "shown below the text" in taken.notices[-1]
+
+
+@pytest.mark.parametrize(
+    "attachments",
+    [
+        {"image.png": {"image/png": base64.b64encode(b"%!PS-Adobe-3.0 EPSF-3.0").decode()}},
+        None,
+        {},
+        {"image.png": {"image/svg+xml": "<svg onload='alert(1)'/>"}},
+        {"image.png": {"image/png": base64.b64encode(b"<script>").decode()}},
+        {"image.png": {"image/png": "not base64"}},
+        {"image.png": {"image/png": "A" * 9_000_000}},
+        {"image.png": 7, "b": {"image/png": [1]}},
+        [],
+    ],
+)
+def test_threat_113_a_picture_that_cannot_be_shown_is_said(written, attachments):
+    taken = pasted(written, attachments)
+    assert "cannot be shown" in taken.notices[-1] and "in words" in taken.notices[-1]
+    assert "<img" not in ingest.rebuild(written, taken).cells[-1].source
+
+
+def test_an_answer_without_a_picture_has_no_word_of_one(written):
+    taken = ingest.ingest_cells(submission(written, why="No picture."), written, Limits())
+    assert taken.notices == []

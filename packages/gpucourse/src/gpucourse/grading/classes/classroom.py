@@ -214,6 +214,8 @@ class Classroom:
             ingested = self._ingest_one(folder, source, names, limits, versions[source.name])
             text = nbformat.writes(rebuild(source, ingested), version=4)
             update(target / f"{source.name}.ipynb", text + "\n")
+            # Shown to a person; no grader needs them.
+            ingested.pictures = {}
             taken.append(ingested)
         copy_stamps(folder, target, self._refused(student, assignment))
         return taken

@@ -62,7 +62,7 @@ _TEX = re.compile(
 _BACKSLASH = "\N{REVERSE SOLIDUS OPERATOR}"
 
 
-def inert(markdown: str) -> str:
+def inert(markdown: str, below: str = "") -> str:
     """Return one line of HTML that shows the Markdown.
 
     It shows the source letter by letter where that is too deeply nested, or takes too long, to be
@@ -74,7 +74,7 @@ def inert(markdown: str) -> str:
     shown = _rendered(text)
     if shown is None:
         shown = f"<pre>{html.escape(text)}</pre>"
-    return "<div>" + shown.replace("\r", "").replace("\n", "&#10;") + "</div>"
+    return "<div>" + shown.replace("\r", "").replace("\n", "&#10;") + below + "</div>"
 
 
 def rendered(text: str) -> str:

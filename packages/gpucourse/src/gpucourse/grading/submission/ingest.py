@@ -26,6 +26,7 @@ from gpucourse.grading.submission.assignment import (
     role_of,
 )
 from gpucourse.grading.submission.inert import inert
+from gpucourse.grading.submission.pictures import MOST_PICTURES, attached, made_anew, shown
 from gpucourse.grading.submission.reading import (
     Unreadable,
     grade_id_of,
@@ -58,6 +59,8 @@ class Ingested:
     raw_digest: str = ""
     # Answer cells that were not in the version which the student was given.
     lacks: list[str] = field(default_factory=list)
+    # Of written answers, by grade_id: their pictures in base64, decoded and written anew.
+    pictures: dict[str, list[str]] = field(default_factory=dict, compare=False)
     # There is a notebook in the file.
     read: bool = field(default=True, compare=False)
     # What the grader itself could not do with it, or None: no fault of the student's.
@@ -126,6 +129,7 @@ def ingest_cells(
     sources = dict(assignment.starters)
     taken: set[int] = set()
     answered = 0
+    pictures: dict[str, list[str]] = {}
     for wanted in assignment.solutions:
         name = wanted.grade_id
         answer = submitted.answer(wanted)
@@ -142,6 +146,9 @@ def ingest_cells(
             )
         else:
             sources[name] = _readable(name, answer.source, notices)
+        if wanted.cell_type != "code":
+            there = [data for n in answer.cells for data in attached(cells[n - 1])]
+            pictures[name] = _pictures(name, there, answer.source or "", notices)
     if submitted.forgotten and answered:
         all_of_them = len(assignment.solutions)
         notices.insert(0, FORGOTTEN.format(found=answered, all=all_of_them))
@@ -152,6 +159,7 @@ def ingest_cells(
         sources,
         notices,
         lacks=[name for name in lacks if name not in found],
+        pictures=pictures,
         strays={name: f"cell {number}" for name, number in strays.items()},
     )
     if not found and not answered:
@@ -165,6 +173,25 @@ def ingest_cells(
             "into a fresh copy of the notebook."
         )
     return ingested
+
+
+def _pictures(name: str, there: list[str], source: str, notices: list[str]) -> list[str]:
+    """Return the pictures of a written answer as they are shown, and tell its author."""
+    made = [made_anew(data) for data in there[:MOST_PICTURES]]
+    kept = [one for one in made if one is not None]
+    lost = max(len(there), source.count("](attachment:")) - len(kept)
+    if kept:
+        notices.append(
+            f"The answer '{name}' has a picture in it ({len(kept)}), which is shown below the text "
+            "to the person who reads it."
+        )
+    if lost > 0:
+        notices.append(
+            f"The answer '{name}' has a picture in it ({lost}) that cannot be shown to the person "
+            "who reads it: it is not in the file, is too large, or is no PNG, JPEG, GIF, WebP or "
+            "BMP. Say in words what it shows."
+        )
+    return kept
 
 
 def _readable(name: str, source: str, notices: list[str]) -> str:
@@ -248,7 +275,7 @@ def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
             source = ingested.sources[name]
             if cell.cell_type != "code" and source != assignment.starters[name]:
                 written[name] = source
-                source = inert(source)
+                source = inert(source, shown(ingested.pictures.get(name, ())))
             cell.source = source
     notebook.metadata["gpucourse"] = {
         "rebuilt": True,
