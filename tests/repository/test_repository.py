@@ -54,7 +54,7 @@ MADE_OF = {
 }
 
 # Packages that nbgrader and JupyterLab are made of; their bounds choose the versions.
-PARTS_OF_NBGRADER = {"dateutil", "nbconvert"}
+PARTS_OF_NBGRADER = {"dateutil", "nbconvert", "sqlalchemy"}
 PARTS_OF_JUPYTERLAB = {"jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab_server"}
 
 # README's commands that a test tries, rather than a line of the workflow.
