@@ -2,7 +2,7 @@
 # ## At what angle must I throw?
 #
 # A ball flies through air that slows it down. There is no formula for where it lands, so a function steps
-# through its flight. It is written for *one* ball. Run the cell: it throws a thousand balls, and asks how the
+# through its flight. It is written for *one* ball. Run the cell: it throws a thousand balls, and computes how the
 # distance changes with the angle.
 
 # %% id="the-question"
@@ -56,18 +56,18 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
                 "largest.")
 
 # %% [markdown] id="the-question-stands"
-# With drag it isn't 45°. But look at what isn't in the code: no loop over the thousand angles, and no formula for
-# the derivative. **`distance` is a function of two numbers. What made it one of arrays, and what made its
-# derivative?**
+# With drag the best angle isn't 45°. But notice what isn't in the code: a loop over the thousand angles, and a formula for
+# the derivative. **`distance` is a function of two numbers. How did it become one of arrays, and where did its
+# derivative come from?**
 
 # %% [markdown] id="trace-predict" tags=["predict"]
 # ## 1. Functions in, functions out
 #
-# `jax.jit`, `jax.vmap` and `jax.grad` take a function and give back another. All three begin alike: they
-# **trace** yours. They call it with stand-ins that have a shape and a type, write down each operation, and
-# work on that list.
+# `jax.jit`, `jax.vmap` and `jax.grad` take a function and return another. All three start the same way: they
+# **trace** yours. They call it with placeholders that have a shape and a type but no value, record each operation, and
+# transform that list.
 #
-# Here is a function that counts how often it is run. *Predict:* which of these calls make it trace again?
+# Here is a function that counts how often it runs. *Predict:* which of these calls make it trace again?
 
 # %% id="trace-guess"
 predict("trace",
@@ -100,20 +100,20 @@ for what, speed in {
     print(f"{what:24}", "traced and compiled" if traced > before else "known already")
 
 # %% [markdown] id="trace-why" tags=["why"]
-# A *new type or a new shape* means a new trace and a new compilation, of a tenth of a second to minutes; a new value
-# does not.
+# A *new type or a new shape* means a new trace and a new compilation, which takes from a tenth of a second to minutes; a
+# new value does not.
 
 # %% [markdown] id="trace-then"
-# So a program whose arrays have another length each time compiles each time. The cure is to *pad*: give all the
-# same length, and say which elements count.
+# So a program whose arrays have a new length each time compiles each time. The remedy is to *pad*: give all arrays the
+# same length, and say how many elements count.
 
 # %% [markdown] id="pad-task"
 # ### Exercise: one shape for all
 #
-# Here come batches of throws, each of another length. Write `masked_mean(values, n)`: the mean of the first `n`
-# elements of `values`, which has a fixed length; what stands after them is rubbish. `n` is a traced number, so
+# Here come batches of throws, each of a different length. Write `masked_mean(values, n)`: the mean of the first `n`
+# elements of `values`, which has a fixed length; the elements after them are garbage. `n` is a traced number, so
 # `values[:n]` has no shape; `jnp.arange` and `where` help. (`n` is at least 1.) The check counts how often
-# JAX compiles it. `hint("pad")` gives a hint, and called again, a second one.
+# JAX compiles it. `hint("pad")` gives a hint; call it again for a second one.
 
 # %% id="pad-exercise" tags=["exercise"]
 def masked_mean(values, n):
@@ -136,14 +136,14 @@ check("pad", masked_mean)
 # call with new types, shapes or static values; every other call goes straight to the machine
 # code.](../img/tracing.svg)
 #
-# (The last array was known: JAX makes `float32` of NumPy's `float64`, unless you set
+# (The last array was no new type: JAX converts NumPy's `float64` to `float32`, unless you set
 # `jax.config.update("jax_enable_x64", True)` at the start. And the wiggles in the first picture are the steps of 0.02 s: a flat
-# throw has few of them, and the derivative is that of the function as it is written.)
+# throw has few of them, and JAX differentiates the function exactly as written.)
 #
-# The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. If you wonder what JAX has made of a function, look there.
+# The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. When you wonder what JAX made of a function, look there.
 
 # %% [markdown] id="stale-predict" tags=["predict"]
-# In "Compiling Python" a changed global didn't reach a compiled function. *Predict:* what stands in this one's jaxpr, after the change?
+# In "Compiling Python" a changed global didn't reach a compiled function. *Predict:* what is in this function's jaxpr, after the change?
 
 # %% id="stale-guess"
 predict("stale", "the name `slowing`: it's looked up at each call", "0.02", "0.5")
@@ -163,12 +163,12 @@ print("after: ", slowed(jnp.ones(3)))
 print(jax.make_jaxpr(slowed)(jnp.ones(3)))
 
 # %% [markdown] id="stale-why" tags=["why"]
-# 0.02 (to `float32`'s precision), a number like the 2.0 in the picture. While tracing, Python looked `slowing` up; the list has no place for a name. A new shape would be traced
-# anew and see 0.5. So what may change is an **argument**.
+# 0.02 (to `float32`'s precision), a number like the 2.0 in the picture. While tracing, Python looked up `slowing`; the list
+# has no place for a name. A new shape would be traced again and see 0.5. So pass as an **argument** whatever may change.
 
 # %% [markdown] id="static-predict" tags=["predict"]
-# Some arguments *should* be built in: a number of steps, a method, a flag that an `if` asks for. These are
-# **static**: JAX compiles once for each of their values. *Predict:* a static list of weights?
+# Some arguments *should* be built in: a number of steps, a method, a flag that an `if` tests. These are
+# **static**: JAX compiles once for each of their values. *Predict:* what about a static list of weights?
 
 # %% id="static-guess"
 predict("static",
@@ -189,9 +189,9 @@ print("a tuple:", weighted(jnp.ones(2), (0.25, 0.5)))
 print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 
 # %% [markdown] id="static-why" tags=["why"]
-# `Non-hashable static arguments are not supported`. JAX looks compiled functions up by their static values, as
-# in a dictionary, and a list cannot be a key: it might change. Give a tuple. And give static arguments
-# few values, because each means another compilation.
+# `Non-hashable static arguments are not supported`. JAX looks up compiled functions by their static values, as
+# in a dictionary, and a list can't be a key because it might change. Use a tuple. And use static arguments
+# only for a few values, because each one means another compilation.
 
 # %% [markdown] id="at-predict" tags=["predict"]
 # ## 2. Arrays that do not change
@@ -206,12 +206,12 @@ landed = jnp.zeros(5)
 landed[2] = 1.0
 
 # %% [markdown] id="immutable-why" tags=["why"]
-# JAX refuses, and says what to write instead: `landed = landed.at[2].set(1.0)` makes a *new* array. (Inside of `jit`,
-# the compiler sees when nobody needs the old one, and writes in place.) Besides `set` there are `add`,
+# JAX refuses, and tells you what to write instead: `landed = landed.at[2].set(1.0)` makes a *new* array. (Inside `jit`,
+# the compiler sees when the old one is no longer needed, and writes in place.) Besides `set` there are `add`,
 # `multiply`, `min` and `max`.
 
 # %% [markdown] id="at-index-predict" tags=["predict"]
-# *Predict:* three times the same index: how much is added? And index 100 of an array of five?
+# *Predict:* with the same index three times, how much is added? And with index 100 of an array of five?
 
 # %% id="at-guess"
 predict("at", "once; and an error", "three times; and an error", "three times; and no error")
@@ -227,16 +227,16 @@ print("read beyond the end: ", jnp.arange(5.0)[100])
 print("write beyond the end:", jnp.arange(5.0).at[100].set(-1))
 
 # %% [markdown] id="at-why" tags=["why"]
-# `.at[…].add` counts every index, also one that comes three times (on a GPU by atomics); NumPy's `+=` writes
-# once. And an index out of bounds is **no error**: traced code cannot raise, so reading gives the *last* element
-# and writing does nothing. Both are quiet. `mode="fill"` in `.at[i].get(mode="fill", fill_value=jnp.nan)`
-# makes it show. And negative indices count from the end, as in NumPy.
+# `.at[…].add` counts every index, also one that occurs three times (on a GPU by atomics); NumPy's `+=` writes
+# once. And an index out of bounds is **no error**: traced code can't raise, so reading returns the *last* element
+# and writing does nothing. Neither tells you. `mode="fill"` in `.at[i].get(mode="fill", fill_value=jnp.nan)`
+# makes it visible. Negative indices count from the end, as in NumPy.
 
 # %% [markdown] id="at-task"
 # ### Exercise: where they come down
 #
 # Write `landing_counts(metres, bins)`: how many values fall into each of `bins` (static) bins of one metre, from 0
-# on: bin `k` counts `k <= metres < k + 1`. What lies outside is not counted. No loop; `.at[…].add`.
+# on: bin `k` counts `k <= metres < k + 1`. Values outside aren't counted. No loop; use `.at[…].add`.
 
 # %% id="at-exercise" tags=["exercise"]
 @partial(jax.jit, static_argnames="bins")
@@ -262,12 +262,12 @@ Picture(figure, f"How many of the thousand throws of the first cell come down in
                 f"{int(counts.sum()):,} in all, and most of them, {int(counts.max())}, in metre {int(counts.argmax())}.")
 
 # %% [markdown] id="landed-why"
-# The thousand angles are spread evenly, the places are not: near the farthest throw the angle hardly matters, so many throws crowd there.
+# The thousand angles are evenly spaced, the landing places are not: near the farthest throw the angle hardly matters, so many throws land there.
 
 # %% [markdown] id="loops-predict" tags=["predict"]
 # ## 3. Loops and choices
 #
-# Tracing runs a Python `for` and writes down what happens in it. *Predict:* how long is the list of
+# Tracing runs a Python `for` and records what happens in it. *Predict:* how long is the list of
 # operations for 100 steps of a Python loop, and for 100 steps of `jax.lax.fori_loop`?
 
 # %% id="loops-guess"
@@ -296,14 +296,14 @@ for steps in (1, 10, 100):
     print(f"{steps:4} steps: {lines[0]:6,} lines with a Python loop, {lines[1]} with fori_loop")
 
 # %% [markdown] id="loops-why" tags=["why"]
-# A Python loop is *unrolled*: a hundred steps are a hundred copies of the body to compile, and the time
-# that takes grows with them. Short loops over fixed things are fine. For long ones there are `fori_loop` (a known number of
-# iterations), `scan` (the same, and it collects what each gives) and `while_loop` (until something holds; it has
-# no reverse derivative).
+# A Python loop is *unrolled*: a hundred steps are a hundred copies of the body to compile, and compile time
+# grows with them. Short loops over a fixed number are fine. For long ones there are `fori_loop` (a known number of
+# iterations), `scan` (the same, and it collects a result of each) and `while_loop` (until a condition is false; it has
+# no reverse-mode derivative).
 
 # %% [markdown] id="where-trap-predict" tags=["predict"]
-# For a choice there are `jnp.where`, which computes **both** and picks, and `jax.lax.cond`, which runs one of two
-# functions (under `vmap` it turns into `where`: the lanes of a GPU go the same way anyhow). `where` has a trap.
+# For a choice there are `jnp.where`, which computes **both** sides and selects, and `jax.lax.cond`, which runs one of two
+# functions (under `vmap` it becomes `where`: the lanes of a GPU take the same path anyway). `where` has a trap.
 # *Predict:* the derivative of this function at 0?
 
 # %% id="where-trap-guess"
@@ -324,14 +324,14 @@ for function in (root, root_safely):
 
 # %% [markdown] id="where-trap-why" tags=["why"]
 # `nan`, although the value is right. Both sides are computed, the derivative of the square root at 0 is infinite,
-# and the derivative of "not picked" is 0: infinity times zero. So keep bad values out *before* the operation,
-# with a second `where`, as `root_safely` does, and as `advance` does above for the division: look for it.
+# and the derivative of "not selected" is 0: infinity times zero. So replace bad values *before* the operation,
+# with a second `where`, as `root_safely` does. `advance` above does the same for its division: look for it.
 
 # %% [markdown] id="vmap-text"
 # ## 4. One becomes many: vmap
 #
 # `jax.vmap(function, in_axes)` maps a function over an axis of its arguments: `(0, None)` means the first argument
-# along its axis 0, the second the same for all. It does not loop: each operation in the list becomes one on
+# along its axis 0, the second the same for all. It doesn't loop: each operation in the list becomes one on
 # arrays with one more axis.
 #
 # ### Exercise: a table of throws
@@ -353,7 +353,7 @@ def table(angles, speeds):
 check("vmap", table, distance)
 
 # %% [markdown] id="keys-predict" tags=["predict"]
-# ## 5. Chance
+# ## 5. Randomness
 #
 # No two throws are exactly alike. *Predict:* are the two numbers on the first line equal?
 
@@ -372,16 +372,16 @@ came_down = jax.jit(jax.vmap(distance))(thrown, speeds)
 print(f"{came_down.mean():.2f} m on average, spread {came_down.std():.2f} m")
 
 # %% [markdown] id="keys-why" tags=["why"]
-# They're equal. JAX has no hidden generator whose state moves on; a traced function couldn't have one. All randomness
-# comes from the **key**: the same key gives the same numbers, wherever and whenever. So never use a key twice:
-# `split` it, use the parts, and forget it. ("Random numbers in parallel" tells more.)
+# They're equal. JAX has no hidden generator with a changing state; a traced function couldn't have one. All randomness
+# comes from the **key**: the same key gives the same numbers, everywhere and every time. So never use a key twice:
+# `split` it, use the parts, and don't use the original again. ("Random numbers in parallel" explains why.)
 
 # %% [markdown] id="grad-text"
 # ## 6. Derivatives
 #
-# `jax.grad(f)` is the derivative of `f` by its first argument: exact, not by differences, and at the cost of a
-# few calls of `f`, for however many inputs. `f` has to give one number. `jax.value_and_grad` gives both;
-# `jax.jacfwd` and `jax.hessian` give what their names say.
+# `jax.grad(f)` is the derivative of `f` with respect to its first argument: exact, not by finite differences, and at the
+# cost of a few calls of `f`, however many inputs there are. `f` has to return one number. `jax.value_and_grad` returns
+# both; `jax.jacfwd` and `jax.hessian` return what their names say.
 #
 # ### Exercise: hit the target
 #
@@ -429,7 +429,7 @@ Picture(figure, "Three flights that begin at the angles which your aim gives, an
 # %% [markdown] id="donate-predict" tags=["predict"]
 # ## 7. Habits that make it fast
 #
-# A thousand balls, step by step, from Python: each call makes a new array. If the old one is not needed, **donate**
+# A thousand balls, step by step, from Python: each call makes a new array. If the old one is no longer needed, **donate**
 # it: its memory becomes the result's. *Predict:* what is in `balls` after the call?
 
 # %% id="donate-guess"
@@ -447,20 +447,20 @@ print("memory of the old array given away:", balls.is_deleted())
 balls + 1
 
 # %% [markdown] id="donate-why" tags=["why"]
-# Nothing: `Array has been deleted`. Write `balls = step_all(balls)`, and no name is left for the old one.
+# Nothing: `Array has been deleted`. Write `balls = step_all(balls)`, and no name refers to the old one any more.
 
 # %% [markdown] id="habits-predict" tags=["predict"]
-# The habits, in order of what they bring:
+# The habits, in order of what they usually gain:
 #
-# 1. **A large part in one `jit`.** Each call from Python costs some microseconds, and fusing ends where a
+# 1. **A large part in one `jit`.** Each call from Python costs some microseconds, and fusing stops where a
 #    compiled function ends.
 # 2. **Few shapes.** Count the traces, as above; `jax.config.update("jax_log_compiles", True)` lists them.
 # 3. **Data stays on the device.** `float(x)`, `np.asarray(x)`, `print(x)` and `if x > 0` each wait for the
-#    result and fetch it.
+#    result and copy it to the host.
 # 4. **Loops inside**: `fori_loop` or `scan` in place of a thousand calls.
-# 5. **Measure right.** A call returns before it is done: `block_until_ready()`, and not the first call.
+# 5. **Measure correctly.** A call returns before the work is done: use `block_until_ready()`, and don't time the first call.
 #
-# Here are ten balls, each step on its own without `jit`, in a call of a compiled step, and inside of one
+# Here are ten balls: each step on its own without `jit`, each step in a call of a compiled function, and all steps in one
 # compiled loop. *Predict:* by what factors do they differ?
 
 # %% id="habits-guess"
@@ -500,20 +500,20 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
           jax.devices()[0].platform.upper())
 
 # %% [markdown] id="habits-why" tags=["why"]
-# Factors of ten to thousands. Without `jit`, each step runs Python, and each operation by itself; with ten balls, a
-# compiled call is mostly the way in and out. With ten thousand balls the last two come close to each other:
-# then there is work enough in a call.
+# Factors of ten to thousands. Without `jit`, each step runs Python, and each operation separately; with ten balls, a
+# compiled call is mostly overhead. With ten thousand balls the last two come close to each other,
+# because then each call has enough work.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - JAX traces a function once for each set of types, shapes and static values, and compiles the list of
 #   operations. A new shape means compiling again, so pad arrays to one length and mask the rest.
-# - Arrays do not change: `.at[…].set` and `.add` give new ones. An index out of bounds is no error.
+# - Arrays do not change: `.at[…].set` and `.add` return new ones. An index out of bounds is no error.
 # - Python loops are unrolled; `fori_loop`, `scan` and `while_loop` are not. `where` computes both sides, and
 #   a bad value on the unused side spoils the derivative.
-# - `vmap` makes a function of one into one of many, `grad` makes its derivative, and they compose.
-# - Use a random key once. Donate what you no longer need. Wait before you stop the clock.
+# - `vmap` turns a function of one into a function of many, `grad` into its derivative, and they compose.
+# - Use a random key once. Donate what you no longer need. Wait for the result before you stop the clock.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -536,20 +536,20 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 # | 0-4 | the question; let people guess the angle |
 # | 4-17 | section 1; `pad` in pairs |
 # | 17-26 | section 2; `at-add` |
-# | 26-36 | sections 3 and 4; `vmap` is short and must not be cut |
+# | 26-36 | sections 3 and 4; `vmap` is short; don't skip it |
 # | 36-44 | sections 5 and 6; `aim` |
 # | 44-50 | section 7 |
 #
-# *Ten minutes late:* leave out section 7 but for its list, and the exercise `pad` after its first hint.
+# *Ten minutes late:* show only the list of section 7, and stop the exercise `pad` after its first hint.
 #
-# *Where people stall.* In `pad`, `values[:n]`: the message says that slices need fixed sizes. In `at-add`,
-# -0.3 becomes 0 when cut to an integer; JAX drops what lies beyond the last bin, but what lies below the
-# first counts from the end. In `aim`, `for` works too, and compiles for a while.
+# *Where people get stuck.* In `pad`, `values[:n]`: the message says that slices need fixed sizes. In `at-add`,
+# -0.3 becomes 0 when truncated to an integer; JAX drops values beyond the last bin, but an index below the
+# first counts from the end. In `aim`, `for` works too, and takes a while to compile.
 #
-# *What someone always asks.* "Why not PyTorch?" It has much of the same (`torch.func`, `torch.compile`); JAX is the
-# smaller language, and functions without side effects are easier to reason about. "PyTorch as a neighbour" takes kernels there. "Where does it run?" Wherever
-# `jax.devices()` says; the same text on CPU, GPU and TPU. "Why is the derivative not quite smooth?" The flight
-# is made of steps of 0.02 s.
+# *Frequent questions.* "Why not PyTorch?" It has much of the same (`torch.func`, `torch.compile`); JAX is the
+# smaller language, and functions without side effects are easier to reason about. "PyTorch as a neighbour" uses kernels
+# with PyTorch. "Where does it run?" Wherever `jax.devices()` says; the same code on CPU, GPU and TPU. "Why is the
+# derivative not quite smooth?" The flight is made of steps of 0.02 s.
 #
 # *What goes wrong.* A cell that counts traces prints other numbers when it is run a second time: the function is
 # compiled already. Run the cell that defines it as well.

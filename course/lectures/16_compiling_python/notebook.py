@@ -1,11 +1,11 @@
 # %% [markdown] id="the-question-asked"
 # ## The same call, four times
 #
-# The function below is a plain Python loop: it adds up the masses of those of 13,114 pairs of muons that lie around the
-# mass of the Z boson. One decorator stands above it. We call it four times with the same data, and look at the clock of
-# this computer's own processor, the only one in this lecture.
+# The function below is a plain Python loop: it adds the masses of those of 13,114 pairs of muons that lie near the mass of
+# the Z boson. One decorator stands above it. We call it four times with the same data and time each call on this computer's
+# processor. (It is the only clock in this lecture.)
 #
-# (The muons are simulated: "Numba CUDA" says why.)
+# The muons are simulated; "Numba CUDA" explains how.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -50,17 +50,17 @@ for _ in range(4):
     print(f"{total:,.1f} GeV in {numba_ms[-1]:10.3f} ms")
 
 # %% [markdown] id="the-question-stands"
-# The same answer each time, and the first call took far longer than the others: a thousand times or more. **What
-# happened in the first call? And what can go wrong because it does not happen again?**
+# The answer is the same each time, and the first call took far longer than the others: a thousand times or more. **What
+# happened in the first call? And what can go wrong because it doesn't happen again?**
 
 # %% [markdown] id="first-call-predict" tags=["predict"]
 # ## 1. Compile once, run often
 #
-# `@njit` (*no-Python JIT*) does not look at your function until it is called. Then Numba works out the type of every
-# variable from those of the arguments, and LLVM makes machine code of it: *just in time*. The next call with the same types
-# runs that code.
+# `@njit` (*no-Python JIT*) doesn't look at your function until you call it. Then Numba infers the type of every variable
+# from the types of the arguments, and LLVM compiles the function to machine code: *just in time*. The next call with the
+# same types runs that code.
 #
-# *Predict:* how long does the loop take without the decorator (`py_func`), as plain Python: less than the first call, or more?
+# *Predict:* without the decorator (`py_func`), as plain Python, does the loop take less time than the first call, or more?
 
 # %% id="first-call-guess"
 predict("first-call", "less than the first call", "more than the first call")
@@ -75,11 +75,11 @@ print(f"later calls  {min(numba_ms[1:]):8.1f} ms")
 print("compiled for", mass_around_z.signatures)
 
 # %% [markdown] id="first-call-why" tags=["why"]
-# Most likely less: for one pass over thirteen thousand pairs, compiling doesn't pay. From the second call
-# on, it pays very well. So **never time the first call**.
+# Most likely less: for one pass over thirteen thousand pairs, compiling doesn't pay off. From the second call on it pays
+# very well. So **never time the first call**.
 
 # %% [markdown] id="types-predict" tags=["predict"]
-# *Predict:* which of these calls compile again: `float32` arrays; arrays of half the length; arrays of every
+# *Predict:* which of these calls make Numba compile again: `float32` arrays; arrays of half the length; arrays of every
 # second element?
 
 # %% id="types-guess"
@@ -101,14 +101,14 @@ for what, arguments in {
     print(f"{what:16} {'compiled again' if again else 'known already'}")
 
 # %% [markdown] id="types-why" tags=["why"]
-# The type of an array is that of its elements, its number of dimensions, and whether it lies in memory without
-# gaps; not its length.
+# The type of an array consists of the type of its elements, its number of dimensions, and whether it is contiguous in
+# memory. Its length isn't part of it.
 
 # %% [markdown] id="count-window-task"
 # ### Exercise: count in a window
 #
-# Write `count_window`, a loop that Numba compiles: how many of the values lie strictly between `low` and `high`? NaN lies
-# nowhere. `hint("count-window")` gives a first hint, and called again, a second one.
+# Write `count_window`, a loop that Numba compiles: how many of the values lie strictly between `low` and `high`? NaN is
+# never inside. `hint("count-window")` gives a first hint; call it again for a second one.
 
 # %% id="count-window-exercise" tags=["exercise"]
 count_window = None
@@ -129,10 +129,10 @@ check("count-window", count_window)
 # %% [markdown] id="passes-predict" tags=["predict"]
 # ## 2. One pass instead of nine
 #
-# (With `@njit(cache=True)` what was compiled is kept on disk for the next session.)
+# (With `@njit(cache=True)`, Numba keeps the compiled code on disk for the next session.)
 #
 # NumPy needs no compiler: each of its operations is compiled code already. *Predict:* how many arrays does the
-# expression in `masses_by_numpy` make, and how many bytes are that for 13,114 pairs?
+# expression in `masses_by_numpy` create, and how many bytes are that for 13,114 pairs?
 
 # %% id="passes-guess"
 predict("passes", "one, 105 kB", "four, 420 kB", "nine, about 944 kB")
@@ -158,12 +158,12 @@ print(f"{Counted.made} arrays of {masses.nbytes:,} bytes")
 
 # %% [markdown] id="passes-why" tags=["why"]
 # Nine, and you need only the last. Each is written to memory and read again by the next operation; for large arrays
-# that, not arithmetic, is what takes the time. A loop keeps the nine numbers of one pair in registers and
+# that takes most of the time, not the arithmetic. A loop keeps the nine numbers of one pair in registers and
 # makes one pass. Doing several operations in one pass is called **fusing** them.
 
 # %% [markdown] id="passes-then"
-# A loop is not always nice to write. `@vectorize` makes a NumPy function (a *ufunc*) out of a function of
-# single numbers: the loop, the broadcasting and `out=` come by themselves.
+# A loop isn't always convenient. `@vectorize` turns a function of single numbers into a NumPy function (a *ufunc*), which
+# loops, broadcasts and accepts `out=`.
 
 # %% id="vectorize"
 from numba import vectorize
@@ -181,10 +181,10 @@ print("a table of two rows and six columns, in GeV:", back_to_back, sep="\n")
 # %% [markdown] id="vectorize-task"
 # ### Exercise: each element its own number of iterations
 #
-# What NumPy's operations can hardly say is a *loop for each element*. A planet's place on its orbit is such a case: Kepler's
-# equation, `E - e * sin(E) = M`, gives the angle `E` from the time `M` (2π is a year) and the eccentricity `e`, and has no
-# formula. Newton's steps do it: begin with `E = π`, subtract `(E - e * sin(E) - M) / (1 - e * cos(E))`, and again, until a step
-# is smaller than 1e-12. A comet takes more iterations than the Earth.
+# NumPy's operations are a poor fit for a *loop per element*. A planet's position on its orbit is an example. Kepler's
+# equation, `E - e * sin(E) = M`, gives the angle `E` from the time `M` (2π is a year) and the eccentricity `e`, but it can't
+# be solved by a formula. Newton's method solves it: start with `E = π`, subtract `(E - e * sin(E) - M) / (1 - e * cos(E))`,
+# and repeat until a step is smaller than 1e-12. A comet takes more iterations than the Earth.
 #
 # Write `kepler(M, e)` for single numbers with `@vectorize`, for `M` from 0 to 2π and `e` from 0 to 0.99.
 
@@ -220,15 +220,15 @@ Picture(figure, "Three orbits around one sun, each with 40 dots at equal interva
         ", ".join(f"{part:.0%} of the dots for e = {one:g}" for part, one in zip(far, e[:, 0], strict=True)) + ".")
 
 # %% [markdown] id="orbits-why"
-# Without your `kepler` the dots are spread evenly in angle. With it, they crowd far from the sun: there a comet is slow.
+# Without your `kepler` the dots are evenly spaced in angle. With it, they crowd far from the sun: a comet is slow there.
 
 # %% [markdown] id="prange-predict" tags=["predict"]
 # ## 3. All the cores
 #
-# With `@njit(parallel=True)`, a loop over `prange` is shared out among threads, one for each core. Numba does not
-# check that your loop can be shared out; it takes your word for it.
+# With `@njit(parallel=True)`, Numba divides a loop over `prange` among threads, one for each core. It doesn't check
+# whether that is safe for your loop; it trusts you.
 #
-# *Predict:* in one of these two functions the threads disturb each other. In which?
+# *Predict:* in one of these two functions the threads interfere with each other. In which?
 
 # %% id="prange-guess"
 predict("prange", "in the sum: all add to one total", "in the histogram", "in both")
@@ -263,17 +263,17 @@ for _ in range(10):
 print("histogram:  values not counted, in ten runs:", *missing)
 
 # %% [markdown] id="prange-why" tags=["why"]
-# The histogram. Numba knows `total += …` as a *reduction*: it gives each thread a total of its own and adds
-# those up at the end. But `counts[…] += 1` is three steps (load, add, store), and a thread may load a number
-# that another is just about to change. Then one count is lost. That is a **race**, and it shows when two
-# threads happen to run at the same time: not with one core, not in every run, and another number each time. A
-# GPU has thousands of threads instead of a few, so this question will come back ("Numba CUDA").
+# The histogram. Numba recognizes `total += …` as a *reduction*: it gives each thread its own total and adds
+# them up at the end. But `counts[…] += 1` is three steps (load, add, store), and a thread may load a number
+# that another is about to change. Then one count is lost. That is a **race**. It shows only when two threads happen to
+# run at the same time: not on one core, not in every run, and with a different number each time. A
+# GPU has thousands of threads instead of a few, so the question is more urgent there ("Numba CUDA").
 
 # %% [markdown] id="refuses-predict" tags=["predict"]
 # ## 4. What cannot be compiled
 #
-# Machine code needs a type for every variable. *Predict:* a dictionary of cuts, as one might well have it in an
-# analysis. Does Numba take it, run it slowly, or refuse it?
+# Machine code needs a type for every variable. *Predict:* here is a dictionary of cuts, as you might have one in an
+# analysis. Does Numba accept it, run it slowly, or refuse it?
 
 # %% id="refuses-guess"
 predict("refuses", "it takes it", "it runs it slowly", "it refuses")
@@ -287,12 +287,12 @@ def passes(pt, eta, cuts):
 passes(45.0, 1.2, {"pt": 25.0, "eta": 2.4})
 
 # %% [markdown] id="refuses-why" tags=["why"]
-# It refuses: `Cannot determine Numba type of <class 'dict'>`. (Elsewhere, a list of Numba's own functions stands
+# It refuses: `Cannot determine Numba type of <class 'dict'>`. (Elsewhere a list of Numba's internal functions stands
 # above this line: read such messages from the end.) A Python dictionary may hold anything, so its values have no
-# type. The same holds for lists of mixed things, objects of your classes, and most libraries. What does
-# compile: numbers, tuples, NumPy arrays and most of NumPy's functions, and strings up to a point
-# ([the list](https://numba.readthedocs.io/en/stable/reference/pysupported.html)). A named tuple is the usual
-# way out here: its fields have names *and* types.
+# type. The same goes for lists of mixed types, objects of your own classes, and most libraries. What does
+# compile: numbers, tuples, NumPy arrays and most of NumPy's functions, and strings to some extent
+# ([the list](https://numba.readthedocs.io/en/stable/reference/pysupported.html)). Here a named tuple is the usual
+# solution: its fields have names *and* types.
 
 # %% id="named-tuple"
 from typing import NamedTuple
@@ -311,7 +311,7 @@ def passes(pt, eta, cuts):
 print(passes(45.0, 1.2, Cuts(pt=25.0, eta=2.4)))
 
 # %% [markdown] id="stale-predict" tags=["predict"]
-# Now one that compiles, and is wrong. *Predict:* what are the two numbers?
+# The next one compiles, and is wrong. *Predict:* what are the two numbers?
 
 # %% id="stale-guess"
 predict("stale",
@@ -333,14 +333,14 @@ cut = 85.0
 print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cut))
 
 # %% [markdown] id="stale-why" tags=["why"]
-# The same number twice. While compiling, Numba took the value of the global `cut` and built it into the machine
-# code as a constant, and never looks at the name again. JAX does likewise, as you will see. No error, no warning.
+# The same number twice. While compiling, Numba read the value of the global `cut`, built it into the machine
+# code as a constant, and never looks at the name again. JAX does the same, as you will see. No error, no warning.
 
 # %% [markdown] id="stale-then"
 # ### Exercise: fresh cuts
 #
-# Write `count_above(values, cut)` so that it answers for the cut that it is *given*, compiled once however
-# often the cut changes.
+# Write `count_above(values, cut)` so that its answer follows the cut that it is *given*, and Numba compiles it only once
+# however often the cut changes.
 
 # %% id="stale-exercise" tags=["exercise"]
 count_above = None
@@ -357,9 +357,9 @@ check("fresh-cuts", count_above)
 # %% [markdown] id="jax-text"
 # ## 5. JAX: another way to compile
 #
-# Numba reads your *code*. JAX *runs* it once, with stand-ins for arrays that have a shape and a type but no
-# values, and writes down which operations they go through. That is **tracing**. The list of operations is
-# called a *jaxpr*; the compiler XLA fuses it and makes machine code, for this processor or for a GPU.
+# Numba reads your *code*. JAX *runs* it once, with placeholders for arrays that have a shape and a type but no
+# values, and records the operations applied to them. That is **tracing**. The list of operations is
+# called a *jaxpr*; the compiler XLA fuses it and generates machine code, for this processor or for a GPU.
 
 # %% id="jax"
 import jax
@@ -381,8 +381,8 @@ for _ in range(4):
 print("same masses:", np.allclose(by_jax, masses, rtol=1e-3, atol=0.05))
 
 # %% [markdown] id="jax-predict" tags=["predict"]
-# Four calls, and Python ran the function *once*. It prints while it is traced; what is compiled has no `print`
-# in it. Here are the two compilers side by side. *Predict:* what does the picture of four calls look like?
+# Four calls, and Python ran the function *once*. It prints while it is traced; the compiled code contains no `print`.
+# Here are the two compilers side by side. *Predict:* what does the picture of four calls look like?
 
 # %% id="calls-picture-guess"
 predict("calls-picture",
@@ -406,8 +406,8 @@ Picture(figure, "Times of four calls on this processor, on a logarithmic scale: 
                 + f" ms; plain Python takes {python_ms:.2g} ms.")
 
 # %% [markdown] id="calls-picture-why" tags=["why"]
-# For both, the first call stands far above the others (mind the logarithmic scale): that's where Numba and XLA
-# compile. The later calls find what was compiled, and Python is not asked again.
+# For both, the first call stands far above the others (note the logarithmic scale): that is when Numba and XLA
+# compile. The later calls reuse the compiled code, and Python doesn't run the function again.
 
 # %% [markdown] id="below-text"
 # ## 6. What they compiled
@@ -428,9 +428,9 @@ print(*[step.split("(")[0] + "(…)" for step in steps], sep="\n")
 # %% [markdown] id="below-numba"
 # Nine operations became one *fusion*: one pass over the data, as in the loop.
 #
-# Now Numba. LLVM's language is what all three levels end in: Numba writes it directly, XLA too, and so do
+# Now Numba. Both end in LLVM's language: Numba writes it directly, XLA generates it too, and so do
 # Clang and Rust. `fmul` multiplies floats; a type such as `<4 x double>` is four numbers that the processor
-# handles in one go.
+# handles in one instruction.
 
 # %% id="below-llvm"
 @njit
@@ -450,7 +450,7 @@ print(*sorted({line.split(" = ")[1].strip() for line in llvm.splitlines() if "fm
 # %% [markdown] id="branch-predict" tags=["predict"]
 # ## 7. What JAX cannot trace
 #
-# While tracing there are no values. *Predict:* what happens at this `if`?
+# During tracing there are no values. *Predict:* what happens at this `if`?
 
 # %% id="branch-guess"
 predict("branch", "it takes the branch that is right", "it computes both sides", "an error")
@@ -466,8 +466,8 @@ def correction(mass):
 correction(91.2)
 
 # %% [markdown] id="branch-why" tags=["why"]
-# An error, `TracerBoolConversionError`: `if` has to know whether `mass` is above 60, and `mass` is a stand-in that has
-# no value. The message shows which function was traced, which line asked, and on which argument it depends.
+# An error, `TracerBoolConversionError`: `if` has to know whether `mass` is above 60, and `mass` is a placeholder without a
+# value. The message shows which function was traced, which line needed the value, and on which argument it depends.
 # Numba compiles the same function without complaint: an `if` is part of the *code* that it reads.
 
 # %% [markdown] id="mask-predict" tags=["predict"]
@@ -489,15 +489,15 @@ sum_of_heavy(by_jax)
 
 # %% [markdown] id="mask-why" tags=["why"]
 # `masses[masses > 60]` has a *length* that depends on the values. Every array in a jaxpr has a fixed shape, so
-# there is none for this one. The way out of both: **compute for all, and choose**. `jnp.where(condition, a, b)`
+# this one can't be in it. The solution to both: **compute for all, then select**. `jnp.where(condition, a, b)`
 # takes `a` where the condition holds and `b` elsewhere, element by element; `jnp.sum(x, where=condition)` adds
-# up those for which it holds.
+# only those for which it holds.
 
 # %% [markdown] id="where-task"
-# ### Exercise: compute for all, and choose
+# ### Exercise: compute for all, then select
 #
 # Write `corrected(masses)`, which `jax.jit` can compile: masses above 60 are multiplied by 1.02, those below 20
-# become 0, the rest stays. The result has the shape of `masses`.
+# become 0, the rest stay. The result has the shape of `masses`.
 
 # %% id="where-exercise" tags=["exercise"]
 def corrected(masses):
@@ -534,19 +534,19 @@ print(f"above {cut}:", count_heavy_by_jax(by_jax), "and NumPy says", np.sum(mass
 print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
 
 # %% [markdown] id="jax-stale-why" tags=["why"]
-# The second number is stale. The third is right, by accident: for JAX, another length is another type, so it
-# traced anew and saw the new cut. A program that is wrong for some lengths only is harder to find than one that
-# is always wrong. So: **what a compiled function needs, it gets as an argument.**
+# The second number is stale. The third is right, by accident: for JAX a different length is a different type, so it
+# traced again and saw the new cut. A program that is wrong for some lengths only is harder to find than one that
+# is always wrong. So: **pass everything that a compiled function needs as an argument.**
 
 # %% [markdown] id="five-ways-predict" tags=["predict"]
 # ## 8. One formula, five ways
 #
-# You now know five ways to compute the same thing. Here they are in a race: where does a parabola cross zero? It's the
+# You now know five ways to compute the same thing. Here they race: where does a parabola cross zero? It's the
 # formula from school, for a million parabolas, in `float64`.
 #
-# A fair race needs three rules. Everyone does the same work in the same precision (JAX has to be asked for `float64`).
-# Compiling is timed apart: it's what the first call takes longer than the best of the later ones. And the clock stops when
-# the result is there: JAX returns before that, so its call ends in `block_until_ready()`.
+# A fair race needs three rules. Every way does the same work in the same precision (JAX has to be asked for `float64`).
+# Compile time is counted separately: it is how much longer the first call takes than the best later one. And the clock
+# stops when the result exists: JAX returns earlier, so its call ends in `block_until_ready()`.
 #
 # *Predict:* put the five in order. And how many times as long as NumPy does plain Python take: about three, thirty or a thousand?
 
@@ -627,18 +627,18 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # %% [markdown] id="five-ways-why" tags=["why"]
 # The orange bars are from a tutorial notebook, "JIT-compilation with Numba and JAX": 22.3 ms with NumPy, 6.86 ms with
 # Numba, 1.98 ms with Numba in parallel and 2.24 ms with JAX, for five million roots. It doesn't name its processor; its
-# error messages show that it was a Mac. So compare ratios within one colour, not bars across the two.
+# error messages show that it was a Mac. So compare ratios within one color, not bars across the two.
 #
-# - **Python** makes an object for every number and looks up every operation. Some tens of times NumPy's time is usual.
-# - **NumPy** has compiled loops, but nine of them, and each writes a whole array that the next reads again.
+# - **Python** creates an object for every number and looks up every operation. Some tens of times NumPy's time is usual.
+# - **NumPy** has compiled loops, but nine of them, and each writes a whole array that the next one reads again.
 # - **Numba** makes one pass with no arrays in between, on one core.
-# - **Numba with `parallel=True`** shares that pass among the cores. **JAX** fuses and shares it without being told to.
+# - **Numba with `parallel=True`** divides that pass among the cores. **JAX** fuses and divides it without being told to.
 #
-# The last two are usually close together, and they don't gain as much as you have cores: one pass is so cheap that they
-# wait for memory. With a single core, or when other programs are busy, `parallel=True` gains nothing. And don't forget the first
-# column: if you need the roots once, NumPy is done before the others have compiled.
+# The last two are usually close together, and they gain less than the number of cores: one pass is so cheap that they
+# wait for memory. With a single core, or while other programs are busy, `parallel=True` gains nothing. And remember the
+# first column: if you need the roots once, NumPy is done before the others have compiled.
 #
-# (The same formula on a GPU is the subject of "CuPy: NumPy on the device"; recorded times are in its last section.)
+# ("CuPy: NumPy on the device" computes the same formula on a GPU, with recorded times in its last section.)
 
 # %% [markdown] id="which-text"
 # ## 9. Which of the two?
@@ -647,21 +647,21 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # |---|---|---|
 # | you write | loops and `if`, number by number | arrays, no `if` on values |
 # | it compiles | your code, once per set of types | what your code does, once per set of types *and shapes* |
-# | at a good time | the algorithm goes its own way for each element, or builds something up | the work is array operations; derivatives are wanted |
-# | on a GPU | as kernels that you write (`numba.cuda`) | the same text, unchanged |
-# | says no to | untyped Python, with a `TypingError` | values that decide on shape or flow, with a tracer error |
-# | says nothing of | races in `prange`; stale globals | stale globals; `print` that runs once |
+# | use it when | each element takes its own path, or the algorithm builds something up | the work is array operations; you want derivatives |
+# | on a GPU | as kernels that you write (`numba.cuda`) | the same code, unchanged |
+# | refuses | untyped Python, with a `TypingError` | values that decide a shape or a branch, with a tracer error |
+# | accepts silently | races in `prange`; stale globals | stale globals; a `print` that runs once |
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A just-in-time compiler does its work at the first call with new types; later calls reuse it. Never time
-#   the first call, unless compiling is what you ask about.
+# - A just-in-time compiler works at the first call with new types; later calls reuse its code. Never time
+#   the first call, unless compile time is the question.
 # - Fusing makes one pass over the data instead of one for each operation, and needs no arrays in between.
-# - Numba reads your code and needs a type for every variable; JAX runs your code once on stand-ins without
+# - Numba reads your code and needs a type for every variable; JAX runs your code once on placeholders without
 #   values, and needs a shape for every array.
-# - A global is built in as a constant. What may change is an argument.
-# - `prange` takes your word for it that the iterations of the loop do not disturb each other.
+# - A global is compiled in as a constant. Anything that may change should be an argument.
+# - `prange` trusts you that the iterations of the loop are independent.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -682,21 +682,21 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 #
 # | minutes | what |
 # |---|---|
-# | 0-5 | the question; everyone notes what they think the first call does |
+# | 0-5 | the question; everyone writes down what they think the first call does |
 # | 5-16 | section 1 and `count-window` |
 # | 16-27 | sections 2 and 3; `vectorize` alone |
 # | 27-38 | section 4; `fresh-cuts` in pairs |
-# | 38-53 | sections 5 to 7; `where` is the exercise not to be cut |
-# | 53-60 | section 8; take bets on the order before the cell runs |
+# | 38-53 | sections 5 to 7; if only one exercise fits, `where` |
+# | 53-60 | section 8; take bets on the order before running the cell |
 #
-# *Ten minutes late:* leave out section 3 but for its prediction, and section 6.
+# *Ten minutes late:* skip section 6, and all of section 3 but its prediction.
 #
-# *Where people stall.* They put `@njit` above `kepler` and wonder at the check: a ufunc broadcasts, a compiled
-# function of numbers does not. In `where`, they write `if` again, or `np.where`, which needs values.
+# *Where people get stuck.* They put `@njit` above `kepler` and don't understand why the check fails: a ufunc broadcasts, a
+# compiled function of numbers doesn't. In `where`, they write `if` again, or `np.where`, which needs values.
 #
-# *What someone always asks.* "Is Numba as fast as C?" Both end in LLVM; it mostly is. "Why is my JAX slower
-# than NumPy?" For small arrays, each call costs some microseconds; and for the time of a call, wait with
+# *Frequent questions.* "Is Numba as fast as C?" Both end in LLVM; it mostly is. "Why is my JAX slower
+# than NumPy?" For small arrays, each call costs some microseconds; and to time a call, wait with
 # `block_until_ready()`. "Why do the digits differ?" JAX computes in `float32` unless told otherwise.
 #
 # *What goes wrong.* On a computer with one core, `prange` loses nothing: say so. Times differ from run to run and
-# between computers; only the orders of magnitude are the lesson.
+# between computers; only the orders of magnitude matter here.
