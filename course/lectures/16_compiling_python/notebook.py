@@ -627,7 +627,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # %% [markdown] id="five-ways-why" tags=["why"]
 # The orange bars are from a tutorial notebook, "JIT-compilation with Numba and JAX": 22.3 ms with NumPy, 6.86 ms with
 # Numba, 1.98 ms with Numba in parallel and 2.24 ms with JAX, for five million roots. It doesn't name its processor; its
-# error messages show that it was a Mac. So compare ratios within one color, not bars across the two.
+# error messages show that it was a Mac. So compare ratios within one colour, not bars across the two.
 #
 # - **Python** creates an object for every number and looks up every operation. Some tens of times NumPy's time is usual.
 # - **NumPy** has compiled loops, but nine of them, and each writes a whole array that the next one reads again.
