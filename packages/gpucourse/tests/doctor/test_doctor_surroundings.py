@@ -263,7 +263,9 @@ def test_a_disk_that_refuses_is_told(
     )
 
 
-def test_little_room_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_little_room_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)  # which can be written, whatever this machine's home folder is
+    monkeypatch.setenv("HOME", str(tmp_path))
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(9, 9, 100_000_000))
     assert {f.status for f in doctor.disk()} == {WARN}

@@ -16,6 +16,7 @@ from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from nbformat.v4 import new_markdown_cell
 
 from gpucourse.grading.limits import Limits
+from gpucourse.grading.submission import inert as inert_module
 from gpucourse.grading.submission import ingest
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.inert import TAGS, inert
@@ -230,3 +231,9 @@ def test_threat_113_a_picture_that_cannot_be_shown_is_said(written, attachments)
 def test_an_answer_without_a_picture_has_no_word_of_one(written):
     taken = ingest.ingest_cells(submission(written, why="No picture."), written, Limits())
     assert taken.notices == []
+
+
+def test_what_cannot_be_rendered_is_shown_letter_by_letter(monkeypatch):
+    monkeypatch.setattr(inert_module, "_rendered", lambda text: None)
+    shown = inert("<script>alert(1)</script>")
+    assert "<script" not in shown and "&lt;script&gt;" in shown

@@ -62,6 +62,15 @@ def test_a_starter_is_a_fault_with_advice(verdict):
     assert "no solution" in starter.reason
 
 
+def test_a_worker_may_start_few_processes(verdict):
+    head, body = answers(toy())["double"].split("\n", 1)
+    looks = (
+        "    from resource import RLIMIT_NPROC, getrlimit\n"
+        f"    assert getrlimit(RLIMIT_NPROC)[1] <= {Limits().threads}\n"
+    )
+    assert verdict(double=f"{head}\n{looks}{body}").earned == 5.0
+
+
 def test_a_worker_keeps_no_machine_code(verdict):
     """What it left on disk, another process might run."""
     answer = answers(toy())["double"]
