@@ -40,6 +40,7 @@ GUESTS: dict[str, set[str]] = {
     "pytest_plugin/watching.py": {"pytest"},
     # imported once a program has imported Triton
     "triton/driver.py": {"torch", "triton"},
+    "torch_device.py": {"torch"},
     "triton/hooks.py": {"triton"},
 }
 

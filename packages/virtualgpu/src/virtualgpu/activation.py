@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Collection
 from types import ModuleType
 
-from virtualgpu import scripts, tracebacks
+from virtualgpu import scripts, torch_device, tracebacks
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.awkward import kernels
 from virtualgpu.devices.presence import gpu_is_present
@@ -28,7 +28,8 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
     else works.
 
     ``cuda.core`` and whatever else calls ``libcuda.so.1`` find the virtual GPU's driver from then
-    on (:mod:`virtualgpu.driver`), unless there is a GPU.
+    on (:mod:`virtualgpu.driver`), unless there is a GPU, and so does PyTorch's ``device="cuda"``
+    (:mod:`virtualgpu.torch_device`).
 
     ``import cupy`` and its like find their stand-ins from then on, which are distributed apart
     (gpustandins), and with them Awkward's CUDA backend runs its CPU kernels on the virtual GPU's
@@ -68,6 +69,7 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
         install.install()
         messages.activate()
         triton_hooks.install()
+        torch_device.install()
     tracebacks.shorten()
     if replaced := use_standins(standins):
         warnings.warn(
@@ -134,6 +136,7 @@ def deactivate() -> None:
     numpy_names.take_back()
     if driver := sys.modules.get("virtualgpu.driver.install"):
         driver.remove()
+    torch_device.remove()
     if triton := sys.modules.get("virtualgpu.triton.hooks"):
         triton.remove()
 

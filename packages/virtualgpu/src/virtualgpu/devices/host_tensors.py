@@ -21,11 +21,15 @@ from virtualgpu.devices import current
 _ALIGNMENT = 256
 
 
+#: The attribute of a CPU tensor that answers as one of the device (:mod:`virtualgpu.torch_device`).
+MARK = "_is_of_the_virtual_gpu"
+
+
 def is_host_tensor(argument: Any) -> bool:
     """Return True for a tensor that PyTorch keeps on the CPU."""
-    return (
-        hasattr(argument, "untyped_storage")
-        and getattr(getattr(argument, "device", None), "type", None) == "cpu"
+    return hasattr(argument, "untyped_storage") and (
+        getattr(argument, MARK, False)
+        or getattr(getattr(argument, "device", None), "type", None) == "cpu"
     )
 
 

@@ -172,10 +172,12 @@ class VirtualDriver(DriverBase):
         raise NotImplementedError("no launcher is compiled for the virtual GPU")
 
     def get_active_torch_device(self):
-        """Return the CPU as the place for tensors, from which launches copy them and back."""
+        """Return the device that PyTorch is given for the virtual GPU."""
         import torch
 
-        return torch.device("cpu")
+        from virtualgpu import torch_device
+
+        return torch.device("cuda", 0) if torch_device.is_installed() else torch.device("cpu")
 
     def get_device_interface(self):
         raise NotImplementedError(
@@ -184,14 +186,14 @@ class VirtualDriver(DriverBase):
         )
 
     def get_benchmarker(self):
-        return _untimed
+        return untimed
 
 
-def _untimed(kernel_call, *, quantiles=None, **_):
+def untimed(kernel_call, *, quantiles=None, **_):
     """In place of ``triton.testing.do_bench``: runs once, and every time is NaN."""
     warnings.warn(
-        "the virtual GPU is not a GPU, so nothing is timed: of an autotuned kernel each "
-        "configuration runs once, and the first is taken",
+        "the virtual GPU is not a GPU, so nothing is timed: each function runs once, every time is "
+        "NaN, and of an autotuned kernel's configurations the first is taken",
         UserWarning,
         stacklevel=2,
     )
