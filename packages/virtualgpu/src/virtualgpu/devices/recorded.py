@@ -202,8 +202,8 @@ def finish(launch: RecordedLaunch, device: Device) -> RecordedLaunch:
 
 def _reachable(memory: GlobalMemory, parameters: list[bytes], more: list[int]) -> list[int]:
     """Return the allocations that a kernel can reach: their starts, in order of address."""
-    starts = np.array(memory.starts, np.uint64)
-    ends = np.array(memory.ends, np.uint64)
+    live = memory.starts, memory.ends
+    starts, ends = (np.array(one, np.uint64) for one in live)
     words = [np.frombuffer(raw[: len(raw) // WORD * WORD], np.uint64) for raw in parameters]
     waiting = [_allocations(word, starts, ends) for word in words if len(word)]
     todo = {start for found in waiting for start in found} | set(more)

@@ -67,7 +67,10 @@ class GlobalMemory:
         }
         self.first: int = BASE if before is None else before.limit
         self.limit: int = self.first + len(raw) // share
-        self.starts: list[int] = []  # sorted starts of the live allocations
+        # Sorted starts of the live allocations, and their ends: new lists at each change, put in
+        # place by one statement, between whose halves Python runs no other thread and no signal's
+        # handler. What takes both has to read both in one statement too.
+        self.starts: list[int] = []
         self.ends: list[int] = []
         self._freed: list[tuple[int, int]] = []  # the latest ones, for use-after-free messages
         self._next = self.first + GUARD
@@ -124,13 +127,7 @@ class GlobalMemory:
                 else:
                     self._next += span
             self._freed = [one for one in self._freed if one[0] != start]
-            at = bisect.bisect(self.starts, start)
-            self.starts.insert(at, start)
-            self.ends.insert(at, start + nbytes)
-            self.allocated += nbytes
-            self.version += 1
-            if nbytes:
-                self.unwritten[start] = Written(nbytes)
+            self._put_in(start, nbytes, nbytes)
         if nbytes >= _HUGE:
             self.mapping.use_huge_pages(start, start + nbytes)
         if poison and nbytes:
@@ -162,14 +159,29 @@ class GlobalMemory:
             else:
                 self.mapping.forget(start, end)
 
+    def _put_in(self, start: int, nbytes: int, more: int) -> None:
+        """Begin an allocation, by which ``more`` bytes than before count as allocated."""
+        written = Written(nbytes)
+        at = bisect.bisect(self.starts, start)
+        starts, ends = [*self.starts], [*self.ends]
+        starts.insert(at, start)
+        ends.insert(at, start + nbytes)
+        self.starts, self.ends = starts, ends
+        self.allocated += more
+        self.version += 1
+        if nbytes:
+            self.unwritten[start] = written
+
     def _take_out(self, address: int) -> tuple[int, int]:
         """End the allocation at ``address``: it can no longer be touched. Its start and end."""
         at = bisect.bisect_left(self.starts, address)
         if at == len(self.starts) or self.starts[at] != address:
             raise VirtualGPUError(f"free of {address:#x}, where no live allocation starts")
-        start, end = self.starts.pop(at), self.ends.pop(at)
-        self._freed = [*self._freed[-63:], (start, end)]
+        starts, ends = [*self.starts], [*self.ends]
+        start, end = starts.pop(at), ends.pop(at)
+        self.starts, self.ends = starts, ends
         self.version += 1
+        self._freed = [*self._freed[-63:], (start, end)]
         self.unwritten.pop(start, None)
         self.seen_by_host.discard(start)
         return start, end
@@ -192,12 +204,7 @@ class GlobalMemory:
                 self._retired[address] = before
                 raise VirtualGPUError(f"{many(nbytes, 'byte')} asked of a place with {before}")
             self._freed = [one for one in self._freed if one[0] != address]
-            at = bisect.bisect(self.starts, address)
-            self.starts.insert(at, address)
-            self.ends.insert(at, address + nbytes)
-            self.allocated += nbytes - before
-            self.version += 1
-            self.unwritten[address] = Written(nbytes)
+            self._put_in(address, nbytes, nbytes - before)
         if poison:
             self._bytes[address - BASE : address - BASE + nbytes] = POISON
 
@@ -228,9 +235,10 @@ class GlobalMemory:
 
     def extent(self, address: int) -> tuple[int, int] | None:
         """``(start, end)`` of the live allocation that holds ``address``, or None."""
-        at = bisect.bisect(self.starts, address) - 1
-        if at >= 0 and (address < self.ends[at] or address == self.starts[at]):
-            return self.starts[at], self.ends[at]
+        starts, ends = self.starts, self.ends
+        at = bisect.bisect(starts, address) - 1
+        if at >= 0 and (address < ends[at] or address == starts[at]):
+            return starts[at], ends[at]
         return None
 
     def bad_lanes(self, addresses: np.ndarray, size: int) -> np.ndarray:
@@ -238,10 +246,10 @@ class GlobalMemory:
 
         An access has ``size`` bytes.
         """
-        if not self.starts:
+        live = self.starts, self.ends
+        if not live[0]:
             return np.ones(addresses.shape, bool)
-        starts = np.array(self.starts, np.uint64)
-        ends = np.array(self.ends, np.uint64)
+        starts, ends = (np.array(one, np.uint64) for one in live)
         at = np.searchsorted(starts, addresses, side="right").astype(np.int64) - 1
         inside = at >= 0
         at = np.maximum(at, 0)
@@ -271,16 +279,17 @@ class GlobalMemory:
         """Describe the position of an illegal ``address`` relative to the allocations."""
         if nbytes := self.freed(address):
             return f"in an array of {many(nbytes, 'byte')} that was freed (use after free)"
-        at = bisect.bisect(self.starts, address) - 1
+        starts, ends = self.starts, self.ends
+        at = bisect.bisect(starts, address) - 1
         near = []
         if at >= 0:
-            start, end = self.starts[at], self.ends[at]
+            start, end = starts[at], ends[at]
             if address < end:
                 whole = many(end - start, "byte")
                 return f"{many(size, 'byte')} that run past the end of an array of {whole}"
             near.append((address - end, f"{many(address - end, 'byte')} after", start, end))
-        if at + 1 < len(self.starts):
-            start, end = self.starts[at + 1], self.ends[at + 1]
+        if at + 1 < len(starts):
+            start, end = starts[at + 1], ends[at + 1]
             near.append((start - address, f"{many(start - address, 'byte')} before", start, end))
         if near and min(near)[0] < GUARD:
             _, words, start, end = min(near)
@@ -333,7 +342,7 @@ class GlobalMemory:
         if to and of and (known := self.unwritten.get(to[0])) is not None:
             known.copy_from(self.unwritten.get(of[0]), target - to[0], origin - of[0], nbytes)
             if not known.left:
-                del self.unwritten[to[0]]
+                self.unwritten.pop(to[0], None)
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         self._bytes[self._span(address, nbytes, "fill")] = byte

@@ -137,11 +137,11 @@ class Common:
     def allocations(self, launch: Launch) -> dict[str, int]:
         """Return the fields that describe global memory."""
         memory, self._allocations = launch.memory, HostArrays()
-        self.version = memory.version
+        self.version, starts, ends = memory.version, memory.starts, memory.ends
         return {
-            "global_starts": self._allocations.array(memory.starts),
-            "global_ends": self._allocations.array(memory.ends),
-            "global_count": len(memory.starts),
+            "global_starts": self._allocations.array(starts),
+            "global_ends": self._allocations.array(ends),
+            "global_count": len(starts),
         }
 
     def renew(self, launch: Launch) -> None:

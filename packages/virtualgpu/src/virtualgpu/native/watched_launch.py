@@ -82,9 +82,9 @@ class Watch:
     def __init__(self, launch: Launch, kernel: NativeKernel, space: Space, first: int):
         assert kernel.checked is not None
         self.launch, self.space, self.grain = launch, space, kernel.checked.grain
-        # Copies: Python's collector may free arrays of earlier launches while this one runs.
+        # As they are now: while this runs, other threads and Python's collector allocate and free.
         self.memory = launch.memory
-        self.starts, self.ends = list(launch.memory.starts), list(launch.memory.ends)
+        self.starts, self.ends = launch.memory.starts, launch.memory.ends
         self.words = words = np.zeros(len(FIELDS), np.int64)
         self.floor = space.now + TICK
         self._kept = [words]
@@ -116,7 +116,9 @@ class Watch:
         for name, value in fields.items():
             words[WORD[name]] = value
         self.numbers = {start: number for number, start in enumerate(self.starts)}
-        for start, known in list(self.memory.unwritten.items()):
+        unwritten = list(self.memory.unwritten.items())
+        self.unwritten = [one for one in unwritten if one[0] in self.numbers]
+        for start, known in self.unwritten:
             state = self.states[self.numbers[start]]
             state[WRITTEN] = NONE if known.left == known.nbytes else pointer(known.map()) - start
         for start in kernel.checked.tracked & self.numbers.keys():
@@ -179,16 +181,18 @@ class Watch:
 
     def settle(self) -> None:
         """Note which bytes the run has written."""
-        for start, known in list(self.memory.unwritten.items()):
+        for start, known in self.unwritten:
             if not self.states[self.numbers[start], KEPT]:
                 continue
+            if self.memory.unwritten.get(start) is not known:
+                continue  # freed meanwhile, and the place may be another array's
             floor = np.uint32(self.words[WORD["floor"]])
             written = self._records("writes", start, known.nbytes) >= floor
             if self.grain.strong:
                 written |= self._records("strong", start, known.nbytes) >= floor
             known.add_map(written, 1 << self.grain.global_)
             if not known.left:
-                del self.memory.unwritten[start]
+                self.memory.unwritten.pop(start, None)
         self._leave()
 
     def _leave(self) -> None:

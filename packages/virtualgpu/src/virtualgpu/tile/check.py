@@ -128,7 +128,7 @@ class TileCheck:
                 known.left -= int(np.count_nonzero(written[np.unique(every)] == 0))
                 written[every] = 1
                 if not known.left:
-                    del self.memory.unwritten[extent[0]]
+                    self.memory.unwritten.pop(extent[0], None)
         for address, what, number, other in self.races.access(
             block.number, kind, operation, extent, addresses, size, order
         ):

@@ -201,13 +201,13 @@ def _words_of_memory(
     """Return the tables of :func:`updates`."""
     if not any(step.site.kind == "atomic" for step, _ in kernel.sites):
         return np.zeros(1 + _SHARED_WORDS, np.int64), np.zeros(1, np.uint32)
-    starts = np.array(launch.memory.starts, np.int64)
-    ends = np.array(launch.memory.ends, np.int64)
+    live = launch.memory.starts, launch.memory.ends
+    starts, ends = (np.array(one, np.int64) for one in live)
     sizes = (ends - starts) // WORD + 1
     firsts = np.concatenate(([0], np.cumsum(sizes)))
     shared = launch.shared_bytes // WORD + 1
     words = np.zeros(firsts[-1] + shared, np.uint32)
-    for start, at in zip(launch.memory.starts, firsts, strict=False):
+    for start, at in zip(live[0], firsts, strict=False):
         if (known := hot.get(start)) is not None:
             words[at : at + len(known)] = known
     return np.concatenate(
