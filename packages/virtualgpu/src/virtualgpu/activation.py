@@ -18,6 +18,8 @@ from virtualgpu.successor import choice
 COMPILERS = ("numba.cuda", "triton", "cuda.tile")
 #: Takes names from cuda.core when it is imported, so activation comes right before.
 SUCCESSOR = "numba_cuda_mlir"
+#: Reaches kernels by the driver alone, which takes a tenth of what numba.cuda takes to import.
+CUDA_CORE = "cuda.core"
 
 
 def activate(force: bool = False, standins: Collection[str] | None = None) -> bool:
@@ -98,7 +100,8 @@ def use_standins(names: Collection[str] | None = None) -> list[str]:
 def activate_later() -> list[str]:
     """:func:`use_standins` now, and :func:`activate` when ``numba.cuda`` or Triton is imported.
 
-    ``numba.cuda`` takes two seconds to import, and a program may not need it.
+    ``numba.cuda`` takes two seconds to import, and a program may not need it. ``cuda.core`` finds
+    the virtual GPU's driver once it is imported.
     """
     replaced = use_standins()
     choice.take()
@@ -108,7 +111,15 @@ def activate_later() -> list[str]:
     for name in COMPILERS:  # a cell between here and there may ask for the simulator
         after_import(name, _activate, None if gpu_is_present() else simulator.take_its_place)
     after_import(SUCCESSOR, _activate, _activate)
+    if not gpu_is_present():
+        after_import(CUDA_CORE, _install_driver)
     return replaced
+
+
+def _install_driver(core: ModuleType) -> None:
+    from virtualgpu.driver import install
+
+    install.install()
 
 
 def _activate(compiler: ModuleType | None = None) -> None:
@@ -122,7 +133,7 @@ def deactivate() -> None:
     """Undo :func:`activate`; ``sys.modules`` no longer holds stand-ins."""
     import sys
 
-    for name in (*COMPILERS, SUCCESSOR):
+    for name in (*COMPILERS, SUCCESSOR, CUDA_CORE):
         forget(name)
     scripts.withdraw()
     kernels.stop_waiting()

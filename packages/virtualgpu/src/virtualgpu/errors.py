@@ -157,7 +157,7 @@ class BarrierError(VirtualGPUError):
 
 
 class BudgetExceeded(VirtualGPUError):
-    """The kernel ran past its budget of instructions or wall time: it probably never ends."""
+    """The kernel ran past its budget of instructions or processor time."""
 
 
 class EndlessError(DeadlockError, BudgetExceeded):

@@ -41,8 +41,8 @@ def _tiles() -> AbstractContextManager[None]:
 def _rerouted(instrument: Any) -> Callable:
     @contextmanager
     @functools.wraps(instrument.__wrapped__)
-    def on_the_virtual_gpu(*arguments):
-        with reroute(), instrument(*arguments) as value:
+    def on_the_virtual_gpu(*arguments, **named):
+        with reroute(), instrument(*arguments, **named) as value:
             yield value
 
     return on_the_virtual_gpu

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import virtualgpu
+from fresh_python import in_fresh_python
 from virtualgpu.driver import library
 
 SOURCE = r"""
@@ -302,6 +303,7 @@ def test_switched_off_there_is_no_device(core, device):
 
 PROGRAM = """
 import virtualgpu
+from fresh_python import in_fresh_python
 virtualgpu.activate(force=True)
 from cuda.core import Device, LaunchConfig, Program, launch
 device = Device(1)
@@ -339,6 +341,7 @@ def test_two_devices_and_an_end_without_a_crash():
 
 SWITCHED = """
 import virtualgpu
+from fresh_python import in_fresh_python
 virtualgpu.activate(force=True)
 virtualgpu.deactivate()
 from cuda.bindings import driver
@@ -362,6 +365,7 @@ def test_functions_are_found_while_the_driver_is_switched_off():
 LATE = """
 import sys
 import virtualgpu
+from fresh_python import in_fresh_python
 virtualgpu.activate(force=True)
 from cuda.core import Device
 device = Device(0)
@@ -423,3 +427,13 @@ def test_a_copy_to_or_from_a_null_pointer_is_refused(device, end):
     (code,) = driver.cuMemcpy(places["target"], places["origin"], here.nbytes)
     assert code == driver.CUresult.CUDA_ERROR_INVALID_VALUE
     assert b"a null pointer" in driver.cuGetErrorString(code)[1]
+
+
+def test_cuda_core_alone_finds_the_device_where_activation_waits():
+    assert in_fresh_python("""
+from virtualgpu import activation
+activation.activate_later()
+from cuda.core import Device
+Device(0).set_current()
+result = [Device(0).name, "numba" in sys.modules and "numba.cuda" in sys.modules]
+""") == ["Virtual GPU (CPU)", False]

@@ -147,8 +147,15 @@ def test_an_assertion_names_line_and_block_and_prints_come_in_order(arrays, faul
 
 def test_blocks_that_wait_for_ever_are_stopped(arrays, faults, launch, monkeypatch):
     monkeypatch.setenv("VIRTUALGPU_TIME_LIMIT", "0.2")
-    with pytest.raises(virtualgpu.BudgetExceeded, match="probably never ends"):
+    with pytest.raises(virtualgpu.BudgetExceeded, match=r"none of its 2 blocks has ended.*LIMIT"):
         launch(faults.waits_for_nobody, (2,), arrays.zeros(1, np.int32))
+
+
+def test_a_long_launch_that_is_stopped_says_how_far_it_is(arrays, faults, launch, monkeypatch):
+    monkeypatch.setenv("VIRTUALGPU_TIME_LIMIT", "0.2")
+    x = arrays.asarray(np.ones(1 << 20, np.float32))
+    with pytest.raises(virtualgpu.BudgetExceeded, match=r"[1-9][\d,]* of its 65,536 blocks had"):
+        launch(faults.asserts, (1 << 16,), x, 16)
 
 
 def test_profile_counts_bytes_and_sectors_of_each_block(arrays, launch):

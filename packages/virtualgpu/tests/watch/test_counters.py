@@ -432,3 +432,17 @@ def test_a_launch_that_fails_is_counted_as_far_as_it_came():
             )
     assert result.launches[0].failed
     assert result.launches[0].counters.warp_instructions > 0
+
+
+@cuda.jit
+def one_warp_turns(x):
+    tile = cuda.shared.array(32, float32)
+    i = cuda.threadIdx.x
+    tile[i] = x[i]
+    cuda.syncthreads()
+    x[i] = tile[31 - i]
+
+
+def test_one_of_a_kind_is_counted_in_the_singular():
+    text = str(profile(one_warp_turns, 1, 32, np.ones(32, np.float32)))
+    assert "shared loads  1 request, 1 wavefront, 0 bank conflicts" in text

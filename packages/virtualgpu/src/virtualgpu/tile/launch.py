@@ -74,7 +74,7 @@ class TileLaunch:
         self.arguments: list[Any] = [
             access.argument(raw, one.element) for raw, one in zip(parameters, wanted, strict=True)
         ]
-        self.operations = 0
+        self.operations = self.ended = 0  # operations on tiles, blocks
         self._deadline = time.thread_time() + self.budget.seconds
         self._printed: list[str] = []
         self._room = PRINTED
@@ -114,10 +114,11 @@ class TileLaunch:
         if self._advance(one):
             waiting.append(one)
 
-    @staticmethod
-    def _advance(block: Iterator[None]) -> bool:
-        """Run a block until it waits; whether it does."""
-        return next(block, block) is not block
+    def _advance(self, block: Iterator[None]) -> bool:
+        """Run a block until it waits; return True if it does."""
+        waits = next(block, block) is not block
+        self.ended += not waits
+        return waits
 
     def count(self, block: events.Block, operation: Operation) -> None:
         """One more operation. Raises BudgetExceeded."""
@@ -126,10 +127,22 @@ class TileLaunch:
             self.operations > self.budget.instructions or time.thread_time() > self._deadline
         ):
             raise BudgetExceeded(
-                f"kernel {self.kernel} was stopped after {many(self.operations, 'operation')} "
-                "on tiles: it probably never ends; does a loop wait for what no block does?",
+                f"kernel {self.kernel} was stopped after {many(self.operations, 'operation')} on "
+                f"tiles; {self._progress()}",
                 block.location(operation),
             )
+
+    def _progress(self) -> str:
+        """Return how far the launch is, and what to do about that."""
+        more = "set VIRTUALGPU_TIME_LIMIT, in seconds, to allow more"
+        if self.ended == 0:
+            blocks = "its only block" if self.blocks == 1 else f"none of its {self.blocks:,} blocks"
+            has = "has not ended" if self.blocks == 1 else "has ended"
+            return f"{blocks} {has}: does a loop end, or wait for what no block does? ({more})"
+        return (
+            f"{self.ended:,} of its {many(self.blocks, 'block')} had ended: give it less to do or "
+            f"larger tiles, or {more}. If a block waits for another, does the other do it?"
+        )
 
     def write(self, text: str) -> None:
         """Buffer a block's printed text until the launch ends."""

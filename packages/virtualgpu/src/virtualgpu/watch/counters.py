@@ -234,7 +234,7 @@ class Counters:
                 rows.append(
                     (
                         f"shared {kind}s",
-                        f"{requests:,} requests, {waves:,} wavefronts, "
+                        f"{many(requests, 'request')}, {many(waves, 'wavefront')}, "
                         f"{many(conflicts, 'bank conflict')}",
                     )
                 )
