@@ -5,7 +5,7 @@
 # follows forty muons for ten metres, one thread for each. Most of it is Python. Sixteen lines are **CUDA C++**, in a
 # string. Run it first, read it afterwards.
 #
-# (The muons are simulated: "Numba CUDA" says why.)
+# (The muons are simulated; "Numba CUDA" explains how.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -68,19 +68,19 @@ def draw_tracks(x, y, title):
 draw_tracks(x, y, "Muons in a field of 3.8 T")
 
 # %% [markdown] id="the-question-stands"
-# [PyCUDA](https://documen.tician.de/pycuda/) has done this since 2008, and the tools of today take the same strings
+# [PyCUDA](https://documen.tician.de/pycuda/) has done this since 2008, and newer tools accept the same strings
 # (section 6). **So how much C++ is it, really?** (No GPU? Then a *virtual* one runs what the real compiler makes of your
 # strings.)
 
 # %% [markdown] id="launch-predict" tags=["predict"]
 # ## 1. Compile, launch, copy
 #
-# A **kernel** is a function that many threads run at once, each with numbers of its own. Three steps: `SourceModule`
-# **compiles** the text, `get_function` finds the kernel in it by its name, and calling that **launches** it: `grid` says
-# how many blocks, `block` how many threads in each. `drv.InOut` **copies** the array to the GPU before the launch, and
+# A **kernel** is a function that many threads run at once, each on its own numbers. Three steps: `SourceModule`
+# **compiles** the string, `get_function` finds the kernel in it by its name, and calling that **launches** it: `grid` is the
+# number of blocks, `block` the number of threads in each. `drv.InOut` **copies** the array to the GPU before the launch, and
 # back after it.
 #
-# *Predict:* two blocks of four threads, ten numbers. What is printed?
+# *Predict:* two blocks of four threads, ten numbers. What does it print?
 
 # %% id="launch-guess"
 predict("launch", "eight ones, two zeros", "ten ones", "four twos, six zeros")
@@ -105,8 +105,8 @@ print(counts)
 # %% [markdown] id="scale-task"
 # ### Exercise: your first lines
 #
-# Change one line of `increment`: write `scale_all`, which multiplies each number by `factor`. The check launches just
-# as many threads as there are numbers. `hint("scale-all")` gives a first hint, and called again, a second one.
+# Change one line of `increment`: write `scale_all`, which multiplies each number by `factor`. The check launches exactly
+# as many threads as there are numbers. `hint("scale-all")` gives a first hint; call it again for a second one.
 
 # %% id="scale-exercise" tags=["exercise"]
 scale_all_source = r"""
@@ -123,18 +123,19 @@ __global__ void scale_all(float *values, float factor)
 check("scale-all", scale_all_source)
 
 # %% [markdown] id="launch-then"
-# `threadIdx.x` is a thread's number in its block, `blockIdx.x` the block's number, `blockDim.x` how many threads a block
-# has. (`block` has always three numbers, for blocks may have three dimensions; a `grid` left out is one block.) What else there is to know of C++ for such a kernel, if you know Python:
+# `threadIdx.x` is a thread's number in its block, `blockIdx.x` the block's number, `blockDim.x` the number of threads in a
+# block. (`block` always has three numbers, because blocks may have three dimensions; without `grid`, there is one block.)
+# If you know Python, this is the rest of the C++ that you need for such a kernel:
 #
 # | C++ | what it says |
 # |---|---|
 # | `int i = 3;` | a variable has one type, for good; a statement ends with a semicolon |
-# | `{ … }` | a block of statements; how you indent it means nothing |
-# | `float *x` | `x` is the address of `float` numbers; `x[2]` is the third of them. *No length comes with it* |
+# | `{ … }` | a block of statements; indentation means nothing |
+# | `float *x` | `x` is the address of `float` numbers; `x[2]` is the third of them. *It carries no length* |
 # | `const float *x` | the same, and the kernel promises not to write |
-# | `void`, `__global__` | gives nothing back; is a kernel, to be launched from the host |
+# | `void`, `__global__` | returns nothing; is a kernel, to be launched from the host |
 # | `__device__ float f(float a)` | a function that kernels can call |
-# | `if (i < n) { … } else { … }` | the condition stands in parentheses |
+# | `if (i < n) { … } else { … }` | the condition is in parentheses |
 # | `for (int k = 0; k < n; k++) { … }` | `for k in range(n)`; `k++` adds 1 |
 # | `&&`, `\|\|`, `!`, `true` | `and`, `or`, `not`, `True` |
 # | `a ? b : c` | `b if a else c` |
@@ -156,17 +157,17 @@ predict("guard-missing",
 increment(drv.InOut(counts), block=(4, 1, 1), grid=(3, 1))
 
 # %% [markdown] id="guard-why" tags=["why"]
-# They write behind the end of the array: an address has no length that anyone could check. The virtual GPU
+# They write past the end of the array: an address has no length that anyone could check. The virtual GPU
 # knows where each array ends, and stops at the first access outside, with line, block and thread. A real
-# GPU most likely shows *nothing* here: memory is handed out in pieces larger than 40 bytes, and the rest of
-# this one is nobody's. A few thousand bytes further on is another array, which changes without a word; or
-# nothing at all, and then this call and all later ones fail.
+# GPU most likely shows *nothing* here: memory is allocated in pieces larger than 40 bytes, and the rest of
+# this one is unused. A few thousand bytes further on there may be another array, which changes without any message; or
+# no memory at all, and then this call and all later ones fail.
 
 # %% [markdown] id="guard-then"
-# So a kernel is told how many elements there are, and its threads look before they leap: `if (i < n)`, the
+# So a kernel gets the number of elements, and its threads check before they access one: `if (i < n)`, the
 # **bounds guard**. Now read the kernel at the top again. Is there a line that you cannot explain?
-# (`x[k * muons + i]` is what NumPy calls `x[k, i]`: row after row lies in memory, `muons` numbers in each. A step
-# is 0.05 metres, and `turn` the angle by which the path bends in one.)
+# (`x[k * muons + i]` is what NumPy calls `x[k, i]`: the rows follow each other in memory, with `muons` numbers in each. A
+# step is 0.05 metres, and `turn` the angle by which the path bends in one.)
 
 # %% [markdown] id="first-kernel-task"
 # ### Exercise: how strongly does it bend?
@@ -176,7 +177,6 @@ increment(drv.InOut(counts), block=(4, 1, 1), grid=(3, 1))
 # $$ R = \frac{p_T}{0.3\,B} \text{ metres.} $$
 #
 # Write the body of `radius_of`. The check tries it with many lengths, and with more threads than muons.
-#
 
 # %% id="first-kernel-exercise" tags=["exercise"]
 radius_source = r"""
@@ -197,8 +197,8 @@ check("first-kernel", radius_source)
 # %% [markdown] id="error-predict" tags=["predict"]
 # ## 2. When the compiler says no
 #
-# *Predict:* one character is missing below. When do you hear of it: at `SourceModule`, at `get_function`
-# or at the launch? And which line will be blamed?
+# *Predict:* one character is missing below. When do you get an error: at `SourceModule`, at `get_function`
+# or at the launch? And which line will it name?
 
 # %% id="error-guess"
 predict("error",
@@ -217,11 +217,11 @@ __global__ void shift(float *phi, float by, int n)
 """)
 
 # %% [markdown] id="error-why" tags=["why"]
-# At `SourceModule`, before anything ran; and line 5 is blamed, where line 4 lacks its semicolon. (Line 1 is the
-# empty one after the quotes.) The compiler noticed only when the next thing was an `if`.
+# At `SourceModule`, before anything ran. It names line 5, although line 4 lacks its semicolon. (Line 1 is the
+# empty one after the quotes.) The compiler noticed only when the next word was `if`.
 
 # %% [markdown] id="false-friends-predict" tags=["predict"]
-# How to read it:
+# How to read a compiler error:
 #
 # - **from the top**: the first error is real, later ones often follow from it;
 # - **the caret** `^` is where the compiler gave up: look there, *and just before*;
@@ -229,8 +229,8 @@ __global__ void shift(float *phi, float by, int n)
 # - `expected a ";"`, `expected a ")"`: something is missing before the caret;
 # - `a value of type "…" cannot be used to initialize an entity of type "…"`: the types do not fit.
 #
-# The message is that of NVRTC, NVIDIA's compiler as a library. An installed PyCUDA calls the program `nvcc`
-# instead, whose words are the same; and since it puts a line above your text, it counts one line more.
+# This message comes from NVRTC, NVIDIA's compiler as a library. An installed PyCUDA calls the program `nvcc`
+# instead, which uses the same words; PyCUDA puts a line above your code, so `nvcc`'s line numbers are one higher.
 #
 # Some Python is also valid C++, but means something else. *Predict* the four numbers:
 
@@ -253,16 +253,16 @@ print("C++:   ", *out)
 print("Python:", 1 / 2, -7 // 2, -7 % 3, 2**3)
 
 # %% [markdown] id="false-friends-why" tags=["why"]
-# An `int` divided by an `int` is an `int`, rounded towards 0 (Python's `//` rounds down, and its `%` follows).
-# Write `1.0f / 2` or `0.5f` (not `1f`: there must be a point). And `^` is "exclusive or", bit by bit; `**` does not compile: write `x * x`, or
-# `powf(x, 3.0f)`.
+# An `int` divided by an `int` is an `int`, rounded towards 0 (Python's `//` rounds down, and its `%` is consistent with
+# that). Write `1.0f / 2` or `0.5f` (not `1f`: there must be a point). And `^` is "exclusive or", bit by bit; `**` does not
+# compile: write `x * x`, or `powf(x, 3.0f)`.
 
 # %% [markdown] id="mend-task"
 # ### Exercise: four mistakes
 #
 # This kernel should give the fraction of the detector's radius (3 metres) at which each muon turns back: the
 # diameter of its circle over 3, and 1 at most. It has three mistakes that the compiler finds, and one that it
-# does not. Mend it, in place; let `check` tell you what the compiler says.
+# doesn't. Correct it in place; `check` shows you what the compiler says.
 
 # %% id="mend-exercise" tags=["exercise"]
 reach_source = r"""
@@ -301,15 +301,15 @@ check("mend", reach_source)
 #
 # | C++ | bytes | NumPy | |
 # |---|---|---|---|
-# | `int` | 4 | `np.int32` | NumPy's own choice is `int64` |
+# | `int` | 4 | `np.int32` | NumPy's default is `int64` |
 # | `unsigned int` | 4 | `np.uint32` | |
 # | `long long` | 8 | `np.int64` | |
-# | `float` | 4 | `np.float32` | NumPy's own choice is `float64` |
+# | `float` | 4 | `np.float32` | NumPy's default is `float64` |
 # | `double` | 8 | `np.float64` | |
 # | `bool`, `unsigned char` | 1 | `np.bool_`, `np.uint8` | |
 # | `float *` | 8 | an array of `float32` on the GPU | |
 #
-# *Predict:* this launch hands a Python `10` to `int n`. What happens?
+# *Predict:* this launch passes a Python `10` to `int n`. What happens?
 
 # %% id="python-int-guess"
 predict("python-int",
@@ -334,8 +334,8 @@ scale(drv.InOut(values), np.float32(3), 10, block=(32, 1, 1))
 # to send. It needs `np.int32(10)`. PyCUDA checks no more than that.
 
 # %% [markdown] id="silence-predict" tags=["predict"]
-# *Predict:* the same launch, done right, but for one thing: `masses` is made as one makes arrays in
-# NumPy, of `float64`. An error? The right numbers? Others?
+# *Predict:* the same launch, correct except for one thing: `masses` is created the way one usually creates arrays in
+# NumPy, as `float64`. An error? The right numbers? Others?
 
 # %% id="silence-guess"
 predict("silence",
@@ -375,13 +375,13 @@ Picture(figure, f"By what 41 masses of float64 were multiplied where 3 was meant
                 f"to {(tripled / masses)[:first].max():,.0f}, the other {41 - first} by 1.")
 
 # %% [markdown] id="silence-check-text"
-# Half of them are off by thousands, for the second half of a `double` holds its exponent; the others are untouched. Above,
-# 5,120 stands out. In the mean of a million masses it would not, and the last two numbers look sensible.
+# Half of them are off by thousands, because the second half of a `double` holds its exponent; the others are unchanged.
+# Above, 5,120 is easy to see. In the mean of a million masses it would not be, and the last two numbers look plausible.
 # Integers are no better: `np.arange(8)` is `int64`, and an `int *` kernel sees 0, 0, 1, 0, 2, 0, 3, 0. A number
-# that is too wide (`np.float64(3)` for `float by`) moves all arguments behind it.
+# that is too wide (`np.float64(3)` for `float by`) shifts all arguments after it.
 #
-# **Sooner or later it happens to everyone who launches kernels from strings.** The virtual GPU lets it pass as the library
-# does, and tells you if you ask (a real GPU cannot know, and the report stays empty there):
+# **Sooner or later it happens to everyone who launches kernels from strings.** The virtual GPU accepts it, as the library
+# does, and reports it if you ask (a real GPU can't know, and the report stays empty there):
 
 # %% id="silence-check"
 with virtualgpu.check() as report:
@@ -391,9 +391,9 @@ print(report)
 # %% [markdown] id="fitting-types-task"
 # ### Exercise: types that fit
 #
-# Write `scaled(values, by)`: it returns a *new* array of `float32` with every value times `by`, worked out by
+# Write `scaled(values, by)`: it returns a *new* array of `float32` with every value times `by`, computed by
 # the kernel `scale`. `values` has one axis, and may be anything: `float64`, integers, a list, every second
-# element of an array (PyCUDA copies only arrays without gaps; `np.ascontiguousarray` makes one). It is never
+# element of an array (PyCUDA copies only contiguous arrays; `np.ascontiguousarray` makes one). It is never
 # empty, may be longer than a block, and must not change.
 
 # %% id="fitting-types-exercise" tags=["exercise"]
@@ -414,7 +414,7 @@ check("fitting-types", scaled)
 # ## 4. Who copies, and when
 #
 # `drv.In` copies to the GPU before the launch, `drv.Out` back after it, `drv.InOut` does both. The array on
-# the GPU lives for this one launch.
+# the GPU exists for this one launch only.
 #
 # *Predict:* each of these three launches doubles the numbers 1, 2, 3. What is in the array afterwards?
 
@@ -428,19 +428,19 @@ for wrap in (drv.InOut, drv.In, drv.Out):
     print(f"{wrap.__name__:6}", numbers)
 
 # %% [markdown] id="in-out-why" tags=["why"]
-# With `In`, the result never comes back. With `Out`, the kernel doubles what happens to lie in fresh memory:
-# zeros on a lucky day; the virtual GPU fills fresh memory with a pattern, so that luck does not hide it. No
-# error in either case. `In` is for what the kernel only reads, `Out` for what it *entirely* writes.
+# With `In`, the result never comes back. With `Out`, the kernel doubles whatever is in fresh memory:
+# zeros if you are lucky; the virtual GPU fills fresh memory with a pattern, so that luck doesn't hide the mistake. No
+# error in either case. Use `In` for arrays that the kernel only reads, `Out` for arrays that it writes *entirely*.
 
 # %% [markdown] id="by-hand-predict" tags=["predict"]
-# Each launch pays for its copies. For ten launches on the same array, take them into your own hands:
+# Each launch pays for its copies. For ten launches on the same array, make the copies yourself:
 #
 # ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there
 # and back: most of the time goes into six copies. Below, the array is copied once, the host launches three
 # kernels, which return at once while the device works through them, and waits only when it copies the result
 # back.](../img/host_device_transfers.svg)
 #
-# *Predict*, before you read the cell: 201 numbers of `float32` go there. Which number must `mem_alloc` be given?
+# *Predict*, before you read the cell: it copies 201 `float32` numbers to the GPU. Which number does `mem_alloc` need?
 
 # %% id="by-hand-guess"
 predict("by-hand", "201", "804", "1608")
@@ -457,17 +457,17 @@ print(f"{x_half.nbytes} bytes for {x_half.size} numbers; ten halvings right:",
 
 # %% [markdown] id="by-hand-why" tags=["why"]
 # Bytes, not elements: `.nbytes`, not `.size`. `d_x` is an address and nothing else: no type, no length, no
-# shape. It goes to the kernel as it is. The memory is given back when Python forgets `d_x`.
+# shape. You pass it to the kernel as it is. The memory is freed when Python deletes `d_x`.
 #
 # A launch returns at once, and the GPU works through its launches in order; `memcpy_dtoh` waits for them. So to
-# time a kernel, call `drv.Context.synchronize()` before you look at the clock.
+# time a kernel, call `drv.Context.synchronize()` before you read the clock.
 
 # %% [markdown] id="copy-once-task"
 # ### Exercise: there and back once
 #
 # A muon loses energy on its way. Write `after_layers(pt, factors)`: `pt` is an array of `float32`, and each of
 # the `factors` is one layer of iron that scales every momentum. Launch `scale` once for each layer, and
-# copy the array to the GPU once and back once. Return the result as a new array; leave `pt` as it was.
+# copy the array to the GPU once and back once. Return the result as a new array; leave `pt` unchanged.
 
 # %% id="copy-once-exercise" tags=["exercise"]
 def after_layers(pt, factors):
@@ -489,11 +489,11 @@ check("copy-once", after_layers)
 # %% [markdown] id="arrays-predict" tags=["predict"]
 # ## 5. Less C++, and more
 #
-# An address that knows its type and shape is an array. `gpuarray` has those, with NumPy's operators; each
-# operator is a kernel that PyCUDA wrote and compiled for it. `ElementwiseKernel` takes only the one line that
+# An address that knows its type and shape is an array. `gpuarray` provides such arrays, with NumPy's operators; for each
+# operator PyCUDA writes and compiles a kernel. `ElementwiseKernel` takes only the one line that
 # differs from kernel to kernel, and writes the rest: index, guard, loop, launch.
 #
-# *Predict:* `-0.3 * 3.8 * 0.05 / d_pt * d_charge`: `d_pt` is `float32`. Of which type is the result, if
+# *Predict:* `-0.3 * 3.8 * 0.05 / d_pt * d_charge`: `d_pt` is `float32`. What type does the result have, if
 # `d_charge` is `int32`? And how often does the GPU read or write whole arrays, compared with the
 # `ElementwiseKernel`?
 
@@ -519,17 +519,18 @@ print("ElementwiseKernel:", d_turn.dtype, d_turn.get()[:3])
 
 # %% [markdown] id="arrays-why" tags=["why"]
 # Two launches against one. The operators read `d_pt` and write a temporary array, then read that and
-# `d_charge` and write the result: five arrays' worth of traffic, where the `ElementwiseKernel` has three. And the
-# result is `float64`, since to NumPy, whose rules PyCUDA follows here, `float32` times `int32` is that. In C++
-# *you* say what becomes of what. ("CuPy: NumPy on the device" goes on from here.)
+# `d_charge` and write the result: the traffic of five arrays, where the `ElementwiseKernel` has three. And the
+# result is `float64`, because PyCUDA follows NumPy's rules here, and in NumPy `float32` times `int32` is `float64`. In C++
+# *you* choose the types. ("CuPy: NumPy on the device" continues from here.)
 
 # %% [markdown] id="constant-memory-predict" tags=["predict"]
-# Now for more C++ rather than less. Outside of the magnet's coil, at 3 metres, the field of such a detector
-# comes back through the iron, the other way round: roughly -2 T. The kernel needs a small table, the field at
-# each metre from the beam, that all threads read and nobody changes. CUDA has a place for such tables,
+# Now for more C++ rather than less. Outside the magnet's coil, at 3 metres, the field of such a detector
+# returns through the iron in the opposite direction: roughly -2 T. The kernel needs a small table, the field at
+# each metre from the beam, which all threads read and nobody changes. CUDA has a place for such tables,
 # **constant memory**: 64 kilobytes in all, with a cache that serves a whole warp (32 threads, which run
-# together) at once when they read the same element. `__constant__` declares it, `get_global` tells Python where it lies. And since the source is a
-# string, Python may fill in what Python knows: here the number of rings, by the compiler's option `-D`.
+# together) at once when they read the same element. `__constant__` declares it, and `get_global` gives Python its address.
+# And because the source is a string, Python may fill in what Python knows: here the number of rings, by the compiler's
+# option `-D`.
 #
 # *Predict:* what will the paths look like?
 
@@ -580,7 +581,7 @@ draw_tracks(x_iron, y_iron, "Muons through magnet and iron")
 # memory is constant for the *kernel*; between launches, the host may write another table.
 
 # %% [markdown] id="constant-memory-then"
-# A mistake worth knowing: leave out the `memcpy_htod`, and the table holds zeros. All paths are straight lines, and
+# A mistake to know about: leave out the `memcpy_htod`, and the table holds zeros. All paths are straight lines, and
 # nothing complains. (Global variables of C++ start at zero. Memory from `mem_alloc` does not.)
 
 # %% [markdown] id="field-table-task"
@@ -588,7 +589,7 @@ draw_tracks(x_iron, y_iron, "Muons through magnet and iron")
 #
 # Write `paths_through(field_map)`: it writes `field_map`, a list of seven numbers in tesla, into the constant
 # memory of `in_iron`, launches its `follow` for our forty muons with 201 steps, and returns `x` and `y`, two new
-# arrays of shape (201, 40). Mind the types.
+# arrays of shape (201, 40). Check the types.
 
 # %% id="field-table-exercise" tags=["exercise"]
 def paths_through(field_map):
@@ -609,17 +610,17 @@ check("field-table", paths_through, pt, phi, charge)
 # %% [markdown] id="today-predict" tags=["predict"]
 # ## 6. Its place today
 #
-# PyCUDA was among the first to bring CUDA to Python, and set out to offer the whole of its driver API. It is still
-# released (2026.1, of January 2026), as source: to install it takes a C++ compiler and the CUDA toolkit, and to run it
-# `nvcc`. Two younger tools take the same strings:
+# PyCUDA was among the first to bring CUDA to Python, with the aim of offering the whole driver API. It is still
+# released (2026.1, of January 2026), as source: installing it takes a C++ compiler and the CUDA toolkit, and running it
+# `nvcc`. Two newer tools accept the same strings:
 #
 # | | PyCUDA | CuPy's `RawKernel` | `cuda.core` |
 # |---|---|---|---|
 # | by | its community | its community | NVIDIA |
 # | installs as | source, to be compiled | wheels | wheels |
 # | compiles with | `nvcc` | NVRTC | NVRTC |
-# | arrays | `gpuarray`, a part of NumPy's functions | most of NumPy's, and some of SciPy's | none: takes those of others |
-# | reach for it when | you have code in it | you want arrays and a kernel now and then | you build a library, or want all of CUDA |
+# | arrays | `gpuarray`, with some of NumPy's functions | most of NumPy's, and some of SciPy's | none: accepts those of other libraries |
+# | use it when | you have code in it | you want arrays and a kernel now and then | you build a library, or want all of CUDA |
 #
 # *Predict:* how much of `follow_source` must change for CuPy?
 
@@ -636,12 +637,12 @@ follow_in_cupy((1,), (64,), (d_pt, d_phi, d_charge, d_x, d_y, np.int32(40), np.i
 print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y))
 
 # %% [markdown] id="today-why" tags=["why"]
-# Only an `extern "C"` in front is new, which keeps the kernel's name as you wrote it (PyCUDA puts it
-# there for you). The launch reads `kernel(grid, block, arguments)`. Arrays know where they live, so there is no `In`
+# Only an `extern "C"` in front is new, which keeps the kernel's name as you wrote it (PyCUDA adds it
+# for you). The launch reads `kernel(grid, block, arguments)`. CuPy's arrays are on the device already, so there is no `In`
 # and no `Out`. And everything in section 3 holds here too: `RawKernel` does not look at types either.
 
 # %% [markdown] id="today-then"
-# `cuda.core` takes the string too, and runs here as well, on the virtual GPU's driver. It looks
+# `cuda.core` accepts the string too, and runs here as well, on the virtual GPU's driver. It looks
 # like this (see its [first example](https://nvidia.github.io/cuda-python/cuda-core/latest/getting-started.html)):
 #
 # ```python
@@ -661,11 +662,11 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 # ## Keypoints
 #
 # - Compile a string, find a kernel in it by name, launch it over blocks of threads. Each thread runs the body
-#   once, finds its number, and checks it against `n`.
+#   once, computes its number, and checks it against `n`.
 # - The compiler names the line at which it gave up. The mistake is there or just before, and the first error
-#   counts.
+#   is the one to read.
 # - Nothing compares NumPy's types with the kernel's. `float *` needs `float32`, `int` needs `np.int32`; anything
-#   else gives wrong numbers in silence.
+#   else gives wrong numbers without a message.
 # - `In`, `Out` and `InOut` copy around one launch. For many launches, copy by hand: there once, back once.
 # - The C++ outlives the tool: the same string runs in PyCUDA, in CuPy and in `cuda.core`.
 
@@ -687,26 +688,26 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 #
 # | minutes | what |
 # |---|---|
-# | 0-6 | the question; have somebody who knows no C++ read the kernel aloud |
+# | 0-6 | the question; ask somebody who knows no C++ to read the kernel aloud |
 # | 6-20 | section 1, with `scale-all` and `first-kernel` |
 # | 20-32 | section 2; `mend` in pairs |
-# | 32-46 | section 3; `fitting-types` alone. Take time for the silence |
+# | 32-46 | section 3; `fitting-types` alone. Take time for the missing message |
 # | 46-56 | section 4; `copy-once` |
 # | 56-65 | sections 5 and 6; `field-table` is good homework |
 #
-# *Ten minutes late:* leave out the operators and constant memory in section 5 (show the picture), and `mend`.
+# *Ten minutes late:* skip the operators and constant memory in section 5 (show the picture), and `mend`.
 #
-# *Where people stall.* In `first-kernel`, `field` is a number and not an array: no `[i]`. In `mend`, the three
-# errors go away and 1 / 3 is still 0. In `fitting-types`, `astype` leaves an array of the right type alone with
-# `copy=False`, and the kernel then changes the caller's. In `copy-once`, `mem_alloc(pt.size)`.
+# *Where people get stuck.* In `first-kernel`, `field` is a number and not an array: no `[i]`. In `mend`, the three
+# errors are gone and 1 / 3 is still 0. In `fitting-types`, `astype` with `copy=False` doesn't copy an array of the right
+# type, and the kernel then changes the caller's. In `copy-once`, `mem_alloc(pt.size)`.
 #
-# *What someone always asks.* "Why C++ at all?" Because CUDA's documentation, examples and libraries speak it, and
-# a kernel found there runs here as it is. "Does it compile each time?" PyCUDA keeps what it compiled in a
+# *Frequent questions.* "Why C++ at all?" Because CUDA's documentation, examples and libraries use it, and
+# a kernel found there runs here as it is. "Does it compile each time?" PyCUDA keeps compiled code in a
 # folder of the user, CuPy too; only a changed string is compiled again. "Is C++ faster than Numba's Python?" Both end
-# as PTX. The quadratic formula takes the same time (rows `quadratic.float64/numba` and `quadratic.float64/cpp`); of the same text a sum by a tree takes 1.30 times as
+# as PTX. The quadratic formula takes the same time (rows `quadratic.float64/numba` and `quadratic.float64/cpp`); a sum by a tree, written the same way, takes 1.30 times as
 # long in Numba, and a Mandelbrot picture 1.24 times (rows `reduction/tree`, `reduction/cpp`, `mandelbrot.picture/numba`, `mandelbrot.picture/cpp`). Their machine
-# code tells why: Numba counts in 64 bits and asks every index for its sign, and comes to 20 instructions a number in the tree, where C++ has 7.
+# code shows why: Numba counts in 64 bits and tests the sign of every index, and needs 20 instructions per number in the tree, where C++ needs 7.
 #
-# *What goes wrong.* On a GPU machine without PyCUDA, `import pycuda` says so and goes on through CuPy; all cells of
+# *What goes wrong.* On a GPU machine without PyCUDA, `import pycuda` says so and continues through CuPy; all cells of
 # this lecture work, other parts of PyCUDA do not. After a bad address on a real GPU, every call fails until
-# the kernel is restarted. A blank line in front counts: line 1 of a message is the first of the string.
+# the kernel is restarted. An empty first line counts: line 1 of a message is the first of the string.

@@ -38,13 +38,13 @@ d_times = time_to_wall(d_a, d_b, d_c)
 print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(times, d_times.get())}")
 
 # %% [markdown] id="the-question-stands"
-# The function is the same, to the letter. That is CuPy's promise: NumPy's names, NumPy's rules, arrays on the
-# device. **But how often does the GPU fetch each number, and how few times would do?**
+# The function is exactly the same. That is CuPy's promise: NumPy's names, NumPy's rules, arrays on the
+# device. **But how often does the GPU fetch each number, and how few times would be enough?**
 
 # %% [markdown] id="differences-predict" tags=["predict"]
 # ## 1. Nearly NumPy
 #
-# *Predict:* the cell runs five lines with both libraries. Where do they differ? One of the differences is dangerous.
+# *Predict:* the cell runs five lines with both libraries. Which ones differ? One of the differences is dangerous.
 
 # %% id="differences-guess"
 predict("differences",
@@ -69,20 +69,20 @@ for line, run in lines.items():
         print(f"{line:18} {xp.__name__:6} {answer}")
 
 # %% [markdown] id="differences-why" tags=["why"]
-# - **Sums are arrays** without dimensions, still on the device. Go on calculating with them, and say `float(…)` at the
+# - **Sums are arrays** without dimensions, still on the device. Go on calculating with them, and call `float(…)` at the
 #   very end.
-# - **Indices in a list aren't checked.** Element 7 of 4 is element 3: indices wrap around, no error, no
+# - **Indices in a list aren't checked.** Element 7 of 4 is element 3: indices wrap around, with no error and no
 #   warning. An error would have to travel to the host, for every lookup. A single number is known on the
-#   host; there, CuPy complains.
+#   host, so there CuPy does raise an error.
 # - Lists are not arrays, and arrays hold numbers only: no text, no objects.
 
 # %% [markdown] id="lookup-task"
-# ### Exercise: a lookup that says so
+# ### Exercise: a lookup that warns you
 #
 # Each hit in a detector has the number of its layer, and each layer an offset in time. Where a hit's layer is
 # not in the table (a damaged file), `offsets[layers]` gives the offset of some *other* layer.
 # Write `offsets_of(layers, offsets)`: the offset of every hit's layer, and NaN where there is no such layer.
-# Stay on the device: no `.get()`, no loop. `hint("lookup")` gives a first hint, and called again, a second one.
+# Stay on the device: no `.get()`, no loop. `hint("lookup")` gives a first hint; call it again for a second one.
 
 # %% id="lookup-exercise" tags=["exercise"]
 def offsets_of(layers, offsets):
@@ -97,10 +97,10 @@ def offsets_of(layers, offsets):
 check("lookup", offsets_of)
 
 # %% [markdown] id="the-way" tags=["whole"]
-# You will meet more of what CuPy does *not* promise, and write kernels of three kinds, with less and less done for you.
+# You will meet more differences between CuPy and NumPy, and write three kinds of kernels, each with less done for you.
 
 # %% [markdown] id="differences-then"
-# Another difference this page cannot show: with `a[indices] = values` and an index that occurs twice, NumPy keeps
+# This page can't show one more difference: with `a[indices] = values` and an index that occurs twice, NumPy keeps
 # the last value. On a GPU, any of the threads may come last.
 
 # %% [markdown] id="mixing-predict" tags=["predict"]
@@ -116,11 +116,11 @@ predict("mixing", "a CuPy array", "a NumPy array", "an error")
 d_a - a
 
 # %% [markdown] id="mixing-why" tags=["why"]
-# An error: `Unsupported type <class 'numpy.ndarray'>`. One of the two would have to travel, and the path
-# between host and device is the slowest on the whole machine: CuPy makes you say which one, and when.
+# An error: `Unsupported type <class 'numpy.ndarray'>`. One of the two would have to be copied, and the path
+# between host and device is the slowest in the whole machine: CuPy makes you say which one, and when.
 
 # %% [markdown] id="mixing-then"
-# So you always write copies out. There are more ways to write one than you may think:
+# So you always write copies explicitly. There are more ways to do that than you may think:
 
 # %% id="crossings"
 d_few = d_times[:3]
@@ -136,11 +136,11 @@ for name, crossing in {
         print(f"{name:14} is refused: {error}")
 
 # %% [markdown] id="crossings-why"
-# All but the last fetch numbers, and wait until the device has them: `print`, `float` and `if` as well. One
-# `if` on an element inside a loop, and the GPU does nothing but wait for the host. (`np.sqrt` asks its
-# argument who should do the work, and CuPy's arrays say: we. That is why `time_to_wall` runs on both.)
+# All but the last copy numbers to the host, and wait until the device has computed them; so do `print`, `float` and
+# `if`. Put one `if` on an element inside a loop, and the GPU spends its time waiting for the host. (`np.sqrt` asks its
+# argument which library should do the work, and CuPy's arrays answer: CuPy. That is why `time_to_wall` runs on both.)
 #
-# What *is* small may come home. A histogram is 100 numbers, however many times went into it:
+# *Small* results may come back to the host. A histogram is 100 numbers, however many times went into it:
 
 # %% id="histogram"
 counts, edges = (part.get() for part in cp.histogram(d_times, 100, (3, 13)))
@@ -154,11 +154,11 @@ Picture(figure, f"Histogram of times to the wall from 3 to 13 ns: a sharp rise t
 # %% [markdown] id="pool-predict" tags=["predict"]
 # ## 3. Who holds the memory?
 #
-# Asking the driver for memory is slow, and makes the host wait for the device. So CuPy asks rarely: what you
-# delete goes to a **pool**, and the next array of that size comes from there.
+# Asking the driver for memory is slow, and makes the host wait for the device. So CuPy asks rarely: the memory of arrays
+# that you delete goes to a **pool**, and the next array of that size comes from there.
 #
-# `time_to_wall` gets three arrays and returns one. *Predict:* how many arrays must fit on the device? And does
-# the memory of a deleted array show as free, say in `nvidia-smi`, NVIDIA's list of who uses its GPUs?
+# `time_to_wall` takes three arrays and returns one. *Predict:* how many arrays must fit on the device? And does
+# the memory of a deleted array show as free, say in `nvidia-smi`, NVIDIA's list of the programs on its GPUs?
 
 # %% id="pool-guess"
 predict("pool", "four, and free at once", "seven, and free at once", "seven, and not free")
@@ -183,13 +183,13 @@ pool.free_all_blocks()  # back to the driver with all that is not in use
 held("free_all_blocks()")
 
 # %% [markdown] id="pool-why" tags=["why"]
-# Seven arrays. While NumPy's expression is worked out, up to four intermediate results live at once: `-b`, `b**2`,
-# `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as taken;
-# that isn't a memory leak. `free_all_blocks()` gives it back, where somebody else needs it. (The pool that CuPy uses
-# unasked is `cp.get_default_memory_pool()`.)
+# Seven arrays. While Python evaluates the expression, up to four intermediate results exist at once: `-b`, `b**2`,
+# `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as used;
+# that isn't a memory leak. `free_all_blocks()` returns it, when somebody else needs it. (CuPy's default pool is
+# `cp.get_default_memory_pool()`.)
 
 # %% [markdown] id="out-of-memory-predict" tags=["predict"]
-# *Predict:* the data fit twice. Is that enough? Here the pool may hold six arrays:
+# *Predict:* there is room for twice the data. Is that enough? Here the pool may hold six arrays:
 
 # %% id="out-of-memory-guess"
 predict("out-of-memory", "yes: it needs three and makes one", "no")
@@ -200,17 +200,17 @@ with cp.cuda.using_allocator(pool.malloc):
     time_to_wall(*three)
 
 # %% [markdown] id="out-of-memory-why" tags=["why"]
-# It isn't enough. Read the message from the left: what was asked for last (one array), what was held by then (six), and the limit.
+# It isn't enough. Read the message from the left: the size of the request that failed (one array), the memory in use by
+# then (six), and the limit.
 # On a full GPU you get the same error without the limit. What helps, in this order: delete what you no longer
-# need, use `float32`, work in chunks, make fewer intermediate results (section 4).
+# need, use `float32`, work in chunks, create fewer intermediate results (section 4).
 
 # %% [markdown] id="in-chunks-task"
 # ### Exercise: in chunks
 #
-# Write `times_in_chunks(a, b, c, chunk)`: the same times in one new array, but with the formula taken for
-# `chunk` particles at once, so that intermediate results are `chunk` long. Any number of particles may come, 0 too.
-# The check lets you have room for
-# the result and five chunks.
+# Write `times_in_chunks(a, b, c, chunk)`: the same times in one new array, but with the formula applied to
+# `chunk` particles at a time, so that intermediate results are `chunk` long. Any number of particles may come, including 0.
+# The check leaves room for the result and five chunks.
 
 # %% id="in-chunks-exercise" tags=["exercise"]
 def times_in_chunks(a, b, c, chunk):
@@ -229,10 +229,10 @@ check("in-chunks", times_in_chunks)
 # %% [markdown] id="launches-predict" tags=["predict"]
 # ## 4. Nine kernels against one
 #
-# Now the first question. CuPy knows nothing of the whole formula: Python hands it one operation after the other,
+# Now the first question. CuPy never sees the whole formula: Python gives it one operation after the other,
 # and each becomes a **kernel**, a program that the GPU runs once for every element. *Predict:* which nine are these, and
-# how many arrays does each read or write? (`virtualgpu.launches()` lists what CuPy would launch. Where a real GPU
-# answers, only a profiler can tell.)
+# how many arrays does each read or write? (`virtualgpu.launches()` lists what CuPy would launch. On a real GPU, only a
+# profiler can tell.)
 
 # %% id="launches-guess"
 predict("launches",
@@ -250,14 +250,14 @@ print(f"arrays read or written by each: {arrays}, together {sum(arrays)}: "
 
 # %% [markdown] id="launches-why" tags=["why"]
 # Nine: `-b`, `b**2` (which is `square` here, not a power), `4*a`, times `c`, the difference, the root, the sum,
-# `2*a`, and the division. The names tell their types: `float64` is an array, `float` a Python number.
+# `2*a`, and the division. The names show their types: `float64` is an array, `float` a Python number.
 #
-# Each kernel fetches its arrays from memory and writes a result there, for the next one to fetch. A GPU does
-# such arithmetic far faster than it can fetch numbers, so what counts is bytes. The formula needs three
-# arrays and makes one: 32 bytes for each particle. It moves 176.
+# Each kernel fetches its arrays from memory and writes a result there, which the next one fetches again. A GPU does
+# such arithmetic far faster than it can fetch numbers, so the bytes decide. The formula needs three
+# arrays and produces one: 32 bytes for each particle. It moves 176.
 
 # %% [markdown] id="launches-then"
-# `cp.fuse` watches a function once, with placeholders for arrays, and makes *one* kernel of it:
+# `cp.fuse` calls a function once, with placeholders for arrays, and makes *one* kernel of it:
 
 # %% id="fused"
 @cp.fuse()
@@ -286,16 +286,16 @@ Picture(figure, f"Bytes moved for each particle: NumPy's way {left}, in nine pie
                 f"fused {fused_bytes:.0f}, in one.")
 
 # %% [markdown] id="fused-why"
-# 5.5 times fewer, and no intermediate arrays at all. Nothing fuses by itself in CuPy: where a chain of operations
-# is hot, say so. (JAX fuses whatever you compile with it.) `cp.fuse` takes element-wise operations and simple
-# reductions; since it runs your function once, before there are numbers, an `if` on an element cannot be fused:
-# `cp.where` can.
+# 5.5 times fewer, and no intermediate arrays at all. CuPy fuses nothing on its own: where a chain of operations
+# takes most of the time, ask for it. (JAX fuses whatever you compile with it.) `cp.fuse` accepts element-wise operations
+# and simple reductions; because it runs your function once, before there are numbers, it can't fuse an `if` on an element,
+# but it can fuse `cp.where`.
 
 # %% [markdown] id="elementwise-text"
 # ## 5. Two kernels, half written
 #
-# Where an `if` or a loop belongs to each element, write the body yourself, in CUDA C++ (section 1 of "PyCUDA: CUDA
-# C++ in a string" has what you need of it in one table), and let CuPy do the rest: loop, bounds, types,
+# When each element needs an `if` or a loop, write the body yourself, in CUDA C++ (the table in section 1 of "PyCUDA: CUDA
+# C++ in a string" has all that you need), and let CuPy do the rest: loop, bounds, types,
 # broadcasting. `cp.ElementwiseKernel` takes inputs, outputs, body and name; a single
 # letter such as `T` stands for one type, chosen by the arguments.
 
@@ -314,7 +314,7 @@ print("broadcast:", wall_kernel(d_a[:2, None], d_b[:3], -1.21).shape,
       "in", wall_kernel(d_a[:2].astype(np.float32), np.float32(0), np.float32(-1.21)).dtype)
 
 # %% [markdown] id="mismatch-predict" tags=["predict"]
-# In NumPy, `float32` and `float64` arrays may meet, and the result is `float64`. *Predict:* may they meet as
+# In NumPy you can mix `float32` and `float64` arrays, and the result is `float64`. *Predict:* can you mix them as
 # `T a` and `T b`?
 
 # %% id="mismatch-guess"
@@ -327,8 +327,8 @@ predict("mismatch",
 wall_kernel(d_a.astype(np.float32), d_b, d_c)
 
 # %% [markdown] id="mismatch-why" tags=["why"]
-# No. `T` is one type; the message names both. Give them two letters (`"T a, U b"`), fix a type (`"float64 a"`:
-# then arguments are converted), or convert the array where it is made.
+# No. `T` is one type; the message names both. Use two letters (`"T a, U b"`), fix a type (`"float64 a"`:
+# then arguments are converted), or convert the array where you create it.
 
 # %% [markdown] id="elementwise-task"
 # ### Exercise: wall or lid?
@@ -381,8 +381,8 @@ print("agree:", bool(cp.allclose(by_steps, in_one)), " along an axis:", length_o
 # %% [markdown] id="reduction-task"
 # ### Exercise: the first through the lid
 #
-# Write `first_at_lid`: of the times of the particles that leave by a lid, the smallest; infinity (in C++
-# `1.0 / 0.0`, and CuPy knows CUDA's `CUDART_INF`) if there is none. `min(a, b)` and `condition ? this : that` are there for you.
+# Write `first_at_lid`: the smallest time among the particles that leave by a lid; infinity if there is none (in C++
+# `1.0 / 0.0`, or CUDA's `CUDART_INF`, which CuPy knows). You may use `min(a, b)` and `condition ? this : that`.
 
 # %% id="reduction-exercise" tags=["exercise"]
 EACH, COMBINE, IDENTITY = "time", "a + b", "0"
@@ -400,12 +400,12 @@ check("reduction", first_at_lid)
 # %% [markdown] id="raw-predict" tags=["predict"]
 # ## 6. All of it yourself
 #
-# When threads must look at *other* elements, nothing is left to do for you: `cp.RawKernel` takes a whole kernel,
+# When threads must look at *other* elements, you write everything: `cp.RawKernel` takes a whole kernel,
 # and you launch it with `kernel((blocks,), (threads,), (arguments…))`: so many **blocks** of so many **threads**,
-# each of which runs the text once.
+# each of which runs the code once.
 #
 # Here is our formula once more: thread `i` takes particle `i`. `gpucourse.report` runs a kernel on copies of its
-# arguments and says what it did. 1,000 particles, 8 blocks of 128 threads. *Predict:* is the answer right?
+# arguments and reports what it did. 1,000 particles, 8 blocks of 128 threads. *Predict:* is the answer right?
 
 # %% id="raw-guess"
 predict("raw",
@@ -426,12 +426,12 @@ few = [d_array[:1000].copy() for d_array in (d_a, d_b, d_c)]
 gpucourse.report(cp.RawKernel(UNGUARDED, "wall"), 8, 128, *few, cp.zeros(1000))
 
 # %% [markdown] id="raw-why" tags=["why"]
-# 8 × 128 is 1,024, and 24 threads have no particle. They compute one all the same, from what lies behind the
-# arrays, and write it behind `time`. On a GPU that is often another array of CuPy's pool: nothing fails, and
-# some other result is wrong. `ElementwiseKernel` had guarded you.
+# 8 × 128 is 1,024, and 24 threads have no particle. They compute one all the same, from whatever follows the
+# arrays in memory, and write it after the end of `time`. On a GPU that is often another array of CuPy's pool: nothing
+# fails, and some other result is wrong. `ElementwiseKernel` checked the bounds for you.
 
 # %% [markdown] id="raw-then"
-# Now the guard is yours:
+# Now you check them yourself:
 
 # %% id="raw-guarded"
 GUARDED = r"""
@@ -464,16 +464,16 @@ print(d_out)
 print(findings)
 
 # %% [markdown] id="raw-types-why" tags=["why"]
-# It isn't noticed. A pointer carries no type: the kernel takes eight bytes where you meant four, and the numbers are
-# nonsense. `virtualgpu.check()` compares what you hand over with what the kernel declares. (On a machine with a
-# GPU, CuPy's launches do not pass by it: use `gpucourse.report`.)
+# Nothing reports it. A pointer carries no type: the kernel reads eight bytes where you meant four, and the numbers are
+# nonsense. `virtualgpu.check()` compares your arguments with the kernel's declaration. (On a machine with a
+# GPU, CuPy's launches bypass it: use `gpucourse.report`.)
 
 # %% [markdown] id="raw-task"
 # ### Exercise: gaps
 #
 # Sort all hits by time: how long is the pause between one and the next? Write the kernel `gaps`: of `n` times,
-# in order, the `n - 1` differences `gap[i] = time[i + 1] - time[i]`. Any `n` may come, 0 and 1 too, and any
-# number of threads, as long as there are `n` or more.
+# in order, the `n - 1` differences `gap[i] = time[i + 1] - time[i]`. It has to work for any `n`, including 0 and 1, and
+# any number of threads, as long as there are at least `n`.
 
 # %% id="raw-exercise" tags=["exercise"]
 GAPS = r"""
@@ -500,9 +500,9 @@ gaps = cp.RawKernel(GAPS, "gaps")
 check("raw", gaps)
 
 # %% [markdown] id="raw-memory-text" tags=["predict"]
-# Two neighbouring threads read each time: one as its own, the other as its next. *Predict:* 64 times are 16 pieces of 32 bytes, which memory moves as a
-# whole. How many pieces do your kernel's **warps** (32 threads, which read together) ask for? (The picture is
-# empty as long as your kernel is.)
+# Two neighbouring threads read each time: one as its own, the other as its next. *Predict:* 64 times occupy 16 pieces of
+# 32 bytes, which memory moves as a whole. How many pieces do your kernel's **warps** (32 threads, which read together)
+# request? (The picture is empty as long as your kernel is.)
 
 # %% id="raw-memory-guess"
 predict("raw-memory", "16", "about twice as many", "128: two for each thread")
@@ -513,14 +513,14 @@ gpucourse.memory(gaps, 1, 64, in_order, cp.zeros(63), np.int32(64), array="argum
                  title="gaps reads the times")
 
 # %% [markdown] id="raw-memory-why" tags=["why"]
-# Each warp asks twice, for 8 pieces and, shifted by one element, for up to 9: 33 in all. Neighbours side by side are
-# what a GPU likes, and a real one has a small cache that will hold the second request's pieces already. "Thinking
-# in warps" looks at patterns that it doesn't like.
+# Each warp requests twice: 8 pieces and, shifted by one element, up to 9; 33 in all. Neighbouring threads that read
+# neighbouring elements are the best case for a GPU, and a real one has a small cache that will already hold the second
+# request's pieces. "Thinking in warps" shows bad cases.
 
 # %% [markdown] id="interchange-text" tags=["predict"]
 # ## 7. One array, many libraries
 #
-# A kernel may be written in Python just as well: Numba's CUDA kernels (there is a lecture on them, "Numba CUDA:
+# You can also write a kernel in Python: Numba's CUDA kernels (in the lecture "Numba CUDA:
 # kernels in Python") take CuPy's arrays as they are. *Predict:* the kernel below changes `d_few`. Do CuPy's
 # numbers change, or those of a copy?
 
@@ -549,9 +549,9 @@ for array in (made_by_numba, seen_by_cupy):
     print({key: array.__cuda_array_interface__[key] for key in ("data", "shape", "typestr")})
 
 # %% [markdown] id="interchange-why" tags=["why"]
-# CuPy's own. No number moves: an attribute, `__cuda_array_interface__`, tells where the memory begins, its shape
-# and its type, and a library that reads it works on the spot. Same address, one array, two names. So **a change
-# under one name is a change under all**, and someone must hold on to it (CuPy does, for as long as its view exists).
+# CuPy's own. Nothing is copied: an attribute, `__cuda_array_interface__`, gives the address, shape
+# and type of the array, and a library that reads it works in place. Same address, one array, two names. So **a change
+# under one name is a change under all**, and someone must keep the memory alive (CuPy does, for as long as its view exists).
 
 # %% [markdown] id="interchange-then"
 # | library | takes a CuPy array | CuPy takes its array |
@@ -559,16 +559,16 @@ for array in (made_by_numba, seen_by_cupy):
 # | Numba | as it is, or `cuda.as_cuda_array(x)` | `cp.asarray(y)` |
 # | JAX | `jax.numpy.from_dlpack(x)` | `cp.from_dlpack(y)` |
 # | PyTorch | `torch.from_dlpack(x)` | `cp.from_dlpack(y)` |
-# | NumPy | `x.get()`: a copy, because it lies elsewhere | `cp.asarray(y)`: a copy |
+# | NumPy | `x.get()`: a copy, because host memory is separate | `cp.asarray(y)`: a copy |
 #
 # **DLPack** is the other standard: a function call instead of an attribute, for every kind of device. Both also
-# tell in which queue of the device (its *stream*) there may be unfinished work, so that the taker waits for it. (JAX and PyTorch have no device here when there is no
-# GPU, so these two rows do not run without one.)
+# say on which queue of the device (its *stream*) there may be unfinished work, so that the receiver waits for it. (Without
+# a GPU, JAX and PyTorch have no device here, so these two rows don't run.)
 
 # %% [markdown] id="measuring-predict" tags=["predict"]
 # ## 8. Which is faster, then?
 #
-# Seen from the host, a launch is a note in a letter box: it drops the note in and goes on. *Predict:* what does this
+# For the host, a launch is like posting a letter: it drops the letter in the box and goes on. *Predict:* what does this
 # measure?
 #
 # ```python
@@ -577,7 +577,7 @@ for array in (made_by_numba, seen_by_cupy):
 # print(time.perf_counter() - start)
 # ```
 #
-# `cupyx.profiler.benchmark` calls a function some times to warm up, then again with events before and after it, on the
+# `cupyx.profiler.benchmark` calls a function a few times to warm up, then again with events before and after it, on the
 # device's own clock, and waits for them. On a GPU it prints two times for each function: the host's, and the
 # GPU's.
 
@@ -598,13 +598,14 @@ for function in (time_to_wall, fused_time):
         print(result)
 
 # %% [markdown] id="measuring-why" tags=["why"]
-# `time_to_wall` returns when nine notes are in the box, long before the ninth kernel has run. So the clock of the host
-# measures how long it takes to write nine notes and, at the first call, to compile. Not one kernel. `benchmark` shows it too, as `CPU`, beside the time that counts.
+# `time_to_wall` returns when nine letters are in the box, long before the ninth kernel has run. So the host's clock
+# measures how long it takes to post nine letters and, at the first call, to compile; it doesn't time a single kernel.
+# `benchmark` shows that time too, as `CPU`, beside the one you want.
 
 # %% [markdown] id="measuring-then"
-# Without a GPU there is no such time, and nothing here will make one up. What there is: counts. A kernel that
-# only reads, adds and writes cannot be faster than memory delivers. An H100 (SXM) moves at most 3.35 TB per
-# second, says NVIDIA's data sheet of 2023:
+# Without a GPU there is no such time, and nothing here invents one. But there are counts. A kernel that
+# only reads, adds and writes cannot be faster than memory delivers. According to NVIDIA's data sheet of 2023, an H100 (SXM)
+# moves at most 3.35 TB per second:
 
 # %% id="bound"
 H100_BYTES_PER_S = 3.35e12
@@ -613,11 +614,11 @@ for name, bytes_each in (("nine kernels", 8 * sum(arrays)), ("one kernel", fused
     print(f"ten million particles by {name:12}: at least {least * 1e3:.2f} ms")
 
 # %% [markdown] id="bound-why"
-# *At least*: these are bounds, not timings. But their ratio, 5.5, is what to expect of arrays too large for the
-# caches; and of small arrays, that nine launches cost nine times as much as one, whatever they move.
+# *At least*: these are bounds, not timings. But expect their ratio, 5.5, of arrays too large for the
+# caches; and of small arrays, expect nine launches to cost nine times as much as one, whatever they move.
 #
-# Here are recorded times of the formula on a real GPU (rows `quadratic.float64`), with the share that each reaches of
-# the bandwidth of a plain copy. Say first by how much the two versions with one kernel are ahead of the nine, and of each other:
+# Here are recorded times of the formula on a real GPU (rows `quadratic.float64`), with the share of a plain copy's
+# bandwidth that each reaches. First guess how far the two versions with one kernel are ahead of the nine, and of each other:
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
@@ -626,22 +627,23 @@ recorded_times("quadratic.float64")
 
 # %% [markdown] id="recorded-why"
 # The nine took 3.09 ms, the fused kernel 0.75, the `ElementwiseKernel` 0.48 (rows `quadratic.float64/cupy-arrays`, `quadratic.float64/cupy-fuse`,
-# `quadratic.float64/cupy-elementwise`). That's 4.1 and 6.5 around the 5.5 that the bytes promise. And the same 32 bytes take `cp.fuse` 1.57 times as long (`quadratic.float64/cupy-fuse`):
-# the `ElementwiseKernel` moves them as fast as a plain copy does, the fused one at two thirds of that. *Bytes aren't all.* A count of them can't
-# say what holds it up, but the machine code can: of `b**2`, a product elsewhere, `cp.fuse` makes a call of `pow`, and its kernel has 141
-# instructions of float64 where the `ElementwiseKernel` has 52. Write `b * b` there (what that gains no GPU has been asked yet:
-# `make bench-gpu` does). So fuse first, since that's one line; where the chain is hot, write the `ElementwiseKernel`.
+# `quadratic.float64/cupy-elementwise`). That's 4.1 and 6.5, on both sides of the 5.5 that the bytes promise. And with the
+# same 32 bytes, `cp.fuse` takes 1.57 times as long (`quadratic.float64/cupy-fuse`):
+# the `ElementwiseKernel` moves them as fast as a plain copy, the fused one at two thirds of that speed. *Bytes aren't
+# everything.* Counting them doesn't explain the delay, but the machine code does: `cp.fuse` turns `b**2`, elsewhere a
+# product, into a call of `pow`, and its kernel has 141 float64 instructions where the `ElementwiseKernel` has 52. Write
+# `b * b` there (how much that gains has not been measured on a GPU yet: `make bench-gpu` measures it). So fuse first,
+# because that's one line; where that code takes most of the time, write the `ElementwiseKernel`.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - CuPy is NumPy on the device; nothing crosses unless you say so, and `print`, `float` and `if` say so.
+# - CuPy is NumPy on the device. Nothing crosses unless you ask for it, and `print`, `float` and `if` do ask.
 # - Sums stay on the device as arrays without dimensions, and lists of indices wrap around instead of failing.
-# - Deleted arrays go back to CuPy's pool, not to the driver. What must fit is the data *and* the intermediate
-#   results.
-# - Every operation is a kernel of its own, and reads and writes whole arrays: nine kernels and 176 bytes where one
-#   kernel and 32 bytes do. Fuse, or write an `ElementwiseKernel`, a `ReductionKernel` or, with guard and types in
-#   your own care, a `RawKernel`.
+# - Deleted arrays go back to CuPy's pool, not to the driver. The data *and* the intermediate results must fit.
+# - Every operation is a separate kernel, and reads and writes whole arrays: nine kernels and 176 bytes where one
+#   kernel and 32 bytes are enough. Fuse, or write an `ElementwiseKernel`, a `ReductionKernel` or, when you check bounds
+#   and types yourself, a `RawKernel`.
 # - A launch returns before the work is done: measure with events, as `cupyx.profiler.benchmark` does, after a
 #   warm-up.
 
@@ -668,15 +670,15 @@ recorded_times("quadratic.float64")
 # | 6-20 | sections 1 and 2; `lookup` |
 # | 20-30 | section 3; `in-chunks` is good homework |
 # | 30-50 | sections 4 and 5; back to the guesses on the board; `elementwise`, then `reduction` in pairs |
-# | 50-65 | sections 6 to 8; `raw`; show section 7 as it is |
+# | 50-65 | sections 6 to 8; `raw`; show section 7 without changing it |
 #
-# *Ten minutes late:* leave out `in-chunks` and the table of section 7, and tell section 8 without running it.
+# *Ten minutes late:* skip `in-chunks` and the table of section 7, and explain section 8 without running it.
 #
-# *Where people stall.* In `lookup`, on `and` between arrays: it is `&`, with brackets. In `elementwise`, semicolons.
+# *Where people get stuck.* In `lookup`, on `and` between arrays: it is `&`, with brackets. In `elementwise`, semicolons.
 # In `reduction`, the identity stays 0, and the answer is 0; ask what the smallest of no numbers should be. In
-# `raw`, `i < n` instead of `i < n - 1`: the check names the thread that reads behind the end.
+# `raw`, `i < n` instead of `i < n - 1`: the check names the thread that reads past the end.
 #
-# *What someone always asks.* "Does `import cupy as np` do?" Often; until a plot, a list or a text comes. "Why is
+# *Frequent questions.* "Does `import cupy as np` work?" Often; until you need a plot, a list or a text. "Why is
 # the first call slow?" CuPy compiles each kernel when it is first used, and keeps it on disk
-# (`~/.cupy/kernel_cache`): the second run of the program is quicker. "Is CuPy tied to NVIDIA?" Nearly: its support of
-# AMD's ROCm is called experimental in its own documentation.
+# (`~/.cupy/kernel_cache`): the second run of the program is quicker. "Is CuPy tied to NVIDIA?" Nearly: its own
+# documentation calls its support of AMD's ROCm experimental.
