@@ -26,22 +26,18 @@ numba-cuda's own.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib.util
 import os
-import struct
 import sys
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from virtualgpu import devices
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.cuda.interprocess_api import MemoryHandle
 from virtualgpu.devices.presence import driver_without_device
-from virtualgpu.errors import LaunchError, MemoryAccessError, MisalignedAddressError
 from virtualgpu.memory import array_names
 from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.numba import arguments, line_information, remembered
@@ -52,9 +48,9 @@ from virtualgpu.numba.core import (
     kernel_names,
     linker_class,
 )
+from virtualgpu.numba.launcher import Launcher
 from virtualgpu.watch import queues
 from virtualgpu.watch.host_arrays import watched
-from virtualgpu.wording import many
 
 _saved: list[tuple[object, str, object]] = []
 _FINALIZERS = (
@@ -104,7 +100,7 @@ def activate() -> None:
     _replace(module, "_Linker", linker_class(module))
     _replace(module.Stream, "add_callback", _add_callback)
     _replace(module.ManagedMemory, "__init__", _managed_init(module))
-    launch = _launch_for(module)
+    launch = Launcher(module).launch
     for user in (dispatcher, nrt):
         _replace(user, "launch", launch)
         _replace(user, "LaunchConfig", SimpleNamespace)
@@ -263,99 +259,3 @@ def _kernel_init(original):
         )
 
     return __init__
-
-
-def _launch_for(module):
-    from cuda.core._utils.cuda_utils import CUDAError
-
-    class IllegalAddress(MemoryAccessError, module.CudaAPIError):
-        """The error of a real GPU (700, illegal address) with what it cannot tell."""
-
-        number = 700
-
-        def __init__(self, error: MemoryAccessError):
-            MemoryAccessError.__init__(
-                self, error.message, error.location, address=error.address, space=error.space
-            )
-            self.code, self.msg = self.number, str(error)
-
-        def __str__(self):
-            return Exception.__str__(self)
-
-    class MisalignedAddress(IllegalAddress, MisalignedAddressError):
-        """716, misaligned address."""
-
-        number = 716
-
-    class InvalidLaunch(LaunchError, CUDAError):
-        """The error of cuda.core for a launch that no device takes, with the reason."""
-
-        def __init__(self, error: LaunchError):
-            LaunchError.__init__(
-                self, f"{error.message} (CUDA_ERROR_INVALID_VALUE)", error.location
-            )
-
-    InvalidLaunch.__name__ = InvalidLaunch.__qualname__ = "LaunchError"
-    IllegalAddress.__name__ = IllegalAddress.__qualname__ = "MemoryAccessError"
-    MisalignedAddress.__name__ = MisalignedAddress.__qualname__ = "MisalignedAddressError"
-
-    def launch(stream, config, kernel, *arguments):
-        if len(arguments) != len(kernel.sizes):
-            raise InvalidLaunch(
-                LaunchError(
-                    f"the kernel takes {many(len(kernel.sizes), 'value')} and got "
-                    f"{len(arguments)}: an "
-                    "argument has another type or number of dimensions than the signature says"
-                )
-            )
-        parameters = [
-            # Most are plain: an array's sizes, strides and pointer.
-            (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-            if type(value) is int
-            else _bytes(value, size)
-            for value, size in zip(arguments, kernel.sizes, strict=True)
-        ]
-        API.share_mapped(to_device=True)
-        try:
-            with queues.on(stream.handle):
-                device = devices.current()
-                device.launch(
-                    kernel.code.loaded(device),
-                    kernel.name,
-                    _three(config.grid),
-                    _three(config.block),
-                    parameters,
-                    getattr(config, "shmem_size", 0) or 0,
-                    bool(
-                        getattr(
-                            config, "is_cooperative", getattr(config, "cooperative_launch", False)
-                        )
-                    ),
-                )
-        except MisalignedAddressError as error:
-            raise MisalignedAddress(error) from None
-        except MemoryAccessError as error:
-            raise IllegalAddress(error) from None
-        except LaunchError as error:
-            raise InvalidLaunch(error) from None
-        API.share_mapped(to_device=False)
-
-    return launch
-
-
-def _three(dimensions) -> tuple[int, int, int]:
-    x, y, z = (*map(int, dimensions), 1, 1)[:3]
-    return x, y, z
-
-
-def _bytes(value, size: int) -> bytes:
-    """Return a kernel argument as the bytes of a parameter of ``size`` bytes."""
-    if isinstance(value, np.generic):
-        raw = value.tobytes()
-    elif isinstance(value, float):
-        raw = struct.pack("<d" if size == 8 else "<f", value)
-    elif isinstance(value, (ctypes._SimpleCData, ctypes.Structure)):
-        raw = bytes(value)
-    else:
-        raw = (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-    return raw if len(raw) == size else raw[:size].ljust(size, b"\0")
