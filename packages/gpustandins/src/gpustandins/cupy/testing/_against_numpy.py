@@ -12,6 +12,8 @@ from itertools import product as every
 
 import numpy as np
 
+from ._assertions import assert_allclose, assert_array_almost_equal, assert_array_equal
+
 _FLOATS = (np.float64, np.float32, np.float16)
 _COMPLEX = (np.complex64, np.complex128)
 _SIGNED = (np.int8, np.int16, np.int32, np.int64)
@@ -74,7 +76,6 @@ def numpy_cupy_allclose(
 
     ``rtol`` may be a mapping from types to tolerances, with ``'default'`` for the others.
     """
-    from . import assert_allclose
 
     def compare(ours, theirs):
         near = rtol
@@ -90,8 +91,6 @@ def numpy_cupy_array_equal(
     err_msg="", verbose=True, name="xp", type_check=True, accept_error=False, strides_check=False
 ):
     """Require equal results of the test with NumPy and CuPy, element by element."""
-    from . import assert_array_equal
-
     return _compared(
         lambda ours, theirs: assert_array_equal(ours, theirs, err_msg, verbose, strides_check),
         name,
@@ -104,8 +103,6 @@ def numpy_cupy_array_almost_equal(
     decimal=6, err_msg="", verbose=True, name="xp", type_check=True, accept_error=False
 ):
     """Require results that agree to so many decimals."""
-    from . import assert_array_almost_equal
-
     return _compared(
         lambda ours, theirs: assert_array_almost_equal(ours, theirs, decimal, err_msg, verbose),
         name,
