@@ -39,6 +39,8 @@ KINDS = {
     "NumPy, and a table from a kernel",
     "blocks of a few threads",
     "a queue of shuffles in place of a tree",
+    "one lane does its warp's work",
+    "a decoy is launched beside what works",
 }
 
 

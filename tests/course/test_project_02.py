@@ -45,6 +45,9 @@ KINDS = {
     "NumPy, and a table from a kernel",
     "blocks of a few threads",
     "the right probability without points",
+    "one lane does its warp's work",
+    "a decoy is launched beside what works",
+    "streams that share a key",
 }
 
 

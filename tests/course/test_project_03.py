@@ -42,6 +42,9 @@ KINDS = {
     "a loop of Python in place of arrays",
     "a check by what is to be checked",
     "threads that look busy",
+    "one lane does its warp's work",
+    "a constant that the text gives away",
+    "the course's own result",
 }
 
 

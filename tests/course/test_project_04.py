@@ -39,6 +39,7 @@ KINDS = {
     "jax.jit in place of a compiler",
     "one thread does everything",
     "one thread of each warp does everything",
+    "a function of the tests is replaced",
 }
 
 

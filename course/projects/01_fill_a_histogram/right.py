@@ -612,4 +612,50 @@ def histogram(values, low, high, bins):
     return counts.copy_to_host()
 """,
     }},
+    # One addition for each different slot of a warp, found by shuffles and votes.
+    {"name": "a-leader-for-each-slot", "cells": {
+        "fill-shared": fill_shared("""    full = 0xFFFFFFFF
+    live = min(32, cuda.blockDim.x - cuda.threadIdx.x // 32 * 32)
+    if live < 32:
+        full = (1 << live) - 1
+    for k in range((values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)):
+        i = cuda.grid(1) + k * cuda.gridsize(1)
+        slot = int32(-1)
+        if i < values.size:
+            slot = int32(bin_index(values[i], low, high, counts.size - 2))
+        left = cuda.ballot_sync(full, slot >= 0)
+        while left:
+            leader = cuda.ffs(left) - 1
+            wanted = cuda.shfl_sync(full, slot, leader)
+            same = cuda.ballot_sync(full, slot == wanted)
+            if cuda.laneid == leader:
+                cuda.atomic.add(mine, wanted, int32(cuda.popc(same)))
+            left &= ~same
+"""),
+        # A histogram in local memory, and one addition for each run of equal slots.
+        "fill-private": """@cuda.jit
+def fill_private(values, low, high, rows):
+    own = cuda.local.array(MAX_SLOTS, int32)
+    r, R = cuda.grid(1), rows.shape[0]
+    if r < R:
+        for slot in range(rows.shape[1]):
+            own[slot] = 0
+        for i in range(r, values.size, R):
+            own[bin_index(values[i], low, high, rows.shape[1] - 2)] += 1
+        for slot in range(rows.shape[1]):
+            rows[r, slot] = own[slot]
+""",
+        "fill-atomic": """@cuda.jit
+def fill_atomic(values, low, high, counts):
+    last, run = int32(-1), int32(0)
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = int32(bin_index(values[i], low, high, counts.size - 2))
+        if slot != last:
+            if run:
+                cuda.atomic.add(counts, last, run)
+            last, run = slot, int32(0)
+        run += 1
+    if run:
+        cuda.atomic.add(counts, last, run)
+"""}},
 ]

@@ -1293,4 +1293,124 @@ def fill_weighted(values, weights, low, high, sums):
         cuda.atomic.add(sums, (1, slot), mine[1, slot])
 '''},
     },
+    # -- lanes that hand their work to one ------------------------------------------------------
+    {
+        "name": "lane-0-bins-the-values-of-its-warp",
+        "kind": "one lane does its warp's work",
+        "fails": ["test-fill-atomic"],
+        "reason": "the lanes of a warp hand on their numbers one after the other",
+        # Every lane loads and counts; lane 0 computes the slots of all, in registers.
+        "cells": {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    t = cuda.threadIdx.x
+    lane = t % 32
+    live = min(32, cuda.blockDim.x - t // 32 * 32)
+    lanes = 0xFFFFFFFF if live == 32 else (1 << live) - 1
+    for k in range((values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)):
+        i = cuda.grid(1) + k * cuda.gridsize(1)
+        own = values[i] if i < values.size else math.nan
+        slot = 0
+        for turn in range(live):
+            other = cuda.shfl_sync(lanes, own, turn)
+            theirs = 0
+            if lane == 0:
+                theirs = bin_index(other, low, high, counts.size - 2)
+            theirs = cuda.shfl_sync(lanes, theirs, 0)
+            if lane == turn:
+                slot = theirs
+        if i < values.size:
+            cuda.atomic.add(counts, slot, 1)
+'''},
+    },
+    {
+        "name": "lane-0-counts-for-its-warp-in-local-memory",
+        "kind": "one lane does its warp's work",
+        "fails": ["test-fill-atomic", "test-histogram"],
+        "reason": "one thread does the work of many",
+        "cells": {"fill-atomic": '''@cuda.jit
+def fill_atomic(values, low, high, counts):
+    mine = cuda.local.array(MAX_SLOTS, int32)
+    t = cuda.threadIdx.x
+    lane = t % 32
+    live = min(32, cuda.blockDim.x - t // 32 * 32)
+    lanes = 0xFFFFFFFF if live == 32 else (1 << live) - 1
+    if lane == 0:
+        for slot in range(counts.size):
+            mine[slot] = 0
+    for k in range((values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)):
+        i = cuda.grid(1) + k * cuda.gridsize(1)
+        slot = int32(-1)
+        if i < values.size:
+            slot = int32(bin_index(values[i], low, high, counts.size - 2))
+        for turn in range(live):
+            theirs = cuda.shfl_sync(lanes, slot, turn)
+            if lane == 0 and theirs >= 0:
+                mine[theirs] += 1
+    if lane == 0:
+        for slot in range(counts.size):
+            if mine[slot]:
+                cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "lane-0-bins-beside-lanes-that-look-busy",
+        "kind": "one lane does its warp's work",
+        "fails": ["test-fill-shared", "test-shared-traffic"],
+        "reason": "shares its work unevenly",
+        "cells": {"fill-shared": fill_shared('''    t = cuda.threadIdx.x
+    lane = t % 32
+    live = min(32, cuda.blockDim.x - t // 32 * 32)
+    lanes = 0xFFFFFFFF if live == 32 else (1 << live) - 1
+    for k in range((values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)):
+        i = cuda.grid(1) + k * cuda.gridsize(1)
+        own = values[i] if i < values.size else math.nan
+        slot = int32(0)
+        for turn in range(live):
+            other = cuda.shfl_sync(lanes, own, turn)
+            theirs = int32(bin_index(other + lane, low, high, counts.size - 2))
+            theirs = cuda.shfl_sync(lanes, theirs, 0)
+            if lane == turn:
+                slot = theirs
+        if i < values.size:
+            cuda.atomic.add(mine, slot, 1)
+''')},
+    },
+    # -- decoys ----------------------------------------------------------------------------------
+    {
+        "name": "counts-in-small-launches-behind-a-decoy",
+        "kind": "a decoy is launched beside what works",
+        "fails": ["test-histogram"],
+        "reason": "many values are left to single blocks",
+        "cells": {"histogram": READ.strip() + '''
+
+
+def histogram(values, low, high, bins):
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    there = cuda.to_device(values)
+    if values.size:
+        read[32, 256](there, cuda.to_device(np.zeros(1, np.int32)))
+    for start in range(0, values.size, 15_000):
+        fill_atomic[1, 8](there[start : start + 15_000], low, high, counts)
+    return counts.copy_to_host()
+'''},
+    },
+    {
+        "name": "golf-by-one-block-behind-a-decoy",
+        "kind": "a decoy is launched beside what works",
+        "fails": ["test-histogram-golf"],
+        "reason": "the values are not counted by launches of at least 16 blocks",
+        "cells": {"histogram-golf": READ.strip() + '''
+
+
+def histogram_golf(values, low, high, bins):
+    rows = cuda.device_array((1, bins + 2), np.int32)
+    counts = cuda.device_array(bins + 2, np.int32)
+    there = cuda.to_device(values)
+    if values.size:
+        read[16, 128](there, cuda.to_device(np.zeros(1, np.int32)))
+    fill_rows[1, 64](there, low, high, rows)
+    add_rows[math.ceil((bins + 2) / 64), 64](rows, counts)
+    return counts.copy_to_host()
+'''},
+    },
 ]

@@ -25,8 +25,9 @@ import jax.numpy as jnp
 
 
 def jax_hits(seed, streams, points):
-    x, y = jax.random.split(jax.random.key(seed))
-    x, y = (jax.random.uniform(k, (streams * points,), minval=-1, maxval=1) for k in (x, y))
+    keys = jax.random.split(jax.random.key(seed), 2 * streams).reshape(2, streams)
+    draw = jax.vmap(lambda key: jax.random.uniform(key, (points,), minval=-1, maxval=1))
+    x, y = (draw(some).ravel() for some in keys)
     inside, stream = jnp.hypot(x, y) < 1, jnp.arange(streams * points) // points
     return {hits}
 """

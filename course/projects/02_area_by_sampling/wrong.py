@@ -1136,4 +1136,108 @@ def count_points(seed, first, n, x0, x1, y0, y1, total):
     cuda.atomic.add(total, 0, count)
 '''},
     },
+    {
+        "name": "lane-0-mixes-for-its-warp",
+        "kind": "one lane does its warp's work",
+        "fails": ["test-seed-states", "test-sample-disc"],
+        "reason": "one thread does the work of many",
+        "cells": {"seed-states": '''@cuda.jit
+def seed_states(seed, states):
+    t = cuda.grid(1)
+    lane = cuda.threadIdx.x % 32
+    live = min(32, cuda.blockDim.x - cuda.threadIdx.x // 32 * 32)
+    lanes = 0xFFFFFFFF if live == 32 else (1 << live) - 1
+    mine0 = mine1 = uint64(0)
+    for turn in range(live):
+        s0 = s1 = uint64(0)
+        if lane == 0:
+            number = uint64(seed) + (uint64(2) * uint64(t + turn) + uint64(1)) * GOLDEN
+            s0, s1 = splitmix64(number), splitmix64(number + GOLDEN)
+        s0 = uint64(cuda.shfl_sync(lanes, int64(s0), 0))
+        s1 = uint64(cuda.shfl_sync(lanes, int64(s1), 0))
+        if lane == turn:
+            mine0, mine1 = s0, s1
+    if t < states.size:
+        states[t]["s0"], states[t]["s1"] = mine0, mine1
+'''},
+    },
+    {
+        "name": "draws-in-small-blocks-behind-a-decoy",
+        "kind": "a decoy is launched beside what works",
+        "fails": ["test-sample-disc"],
+        "reason": "blocks of fewer than 32 threads",
+        # The launch with most instructions has blocks of 128, and mixes bits for nothing.
+        "cells": {"sample-disc": '''@cuda.jit
+def mix(nowhere, times):
+    z = uint64(cuda.grid(1))
+    for _ in range(times):
+        z = splitmix64(z)
+    if z == uint64(1):
+        nowhere[0] = 1
+
+
+def sample_disc(seed, threads, points):
+    states = cuda.device_array(threads, xoroshiro128p_dtype)
+    hits = cuda.device_array(threads, np.int32)
+    total = cuda.to_device(np.zeros(1, np.int64))
+    seed_states[math.ceil(threads / 8), 8](seed, states)
+    count_hits[math.ceil(threads / 8), 8](states, points, -1.0, 1.0, -1.0, 1.0, hits)
+    mix[math.ceil(threads / 128), 128](cuda.to_device(np.zeros(1, np.int64)), 8 * points)
+    add_hits[4, 128](hits, total)
+    return int(total.copy_to_host()[0])
+'''},
+    },
+    {
+        "name": "one-draw-dealt-to-the-streams",
+        "kind": "streams that share a key",
+        "fails": ["test-jax-hits"],
+        "reason": "the streams share keys",
+        "cells": {"jax-hits": '''import jax
+import jax.numpy as jnp
+
+
+def jax_hits(seed, streams, points):
+    keys = jax.random.split(jax.random.key(seed))
+    x, y = (jax.random.uniform(key, (streams, points), minval=-1.0, maxval=1.0) for key in keys)
+    return jnp.sum(x * x + y * y < 1.0, axis=1)
+'''},
+    },
+    {
+        "name": "stops-after-three-quarters-of-the-iterations",
+        "kind": "wrong shortcut",
+        "fails": ["test-mandelbrot-fast"],
+        "reason": "not the answer that mandelbrot_hits gives, for another seed",
+        # Right for most points: of 10,000 about two escape later.
+        "cells": {"mandelbrot-fast": '''@cuda.jit
+def mandelbrot_fast(seed, first, n, limit, total):
+    count = 0
+    i = first + cuda.grid(1)
+    cx = cy = zx = zy = 0.0
+    steps, busy = 0, False
+    most = 2 * limit if limit < 300 else 3 * limit // 2
+    while busy or i < first + n:
+        while not busy and i < first + n:
+            words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0),
+                           uint32(seed), uint32(seed >> 32))
+            cx, cy = -2.0 + 2.5 * (words[0] * 2.0**-32), 1.25 * (words[1] * 2.0**-32)
+            i += cuda.gridsize(1)
+            q = (cx - 0.25) ** 2 + cy * cy
+            if q * (q + cx - 0.25) <= 0.25 * cy * cy or (cx + 1.0) ** 2 + cy * cy <= 0.0625:
+                count += 1
+            else:
+                zx = zy = 0.0
+                steps, busy = 0, True
+        together = 0
+        while busy and together < 32:
+            together += 1
+            steps += 1
+            zx, zy = zx * zx - zy * zy + cx, 2.0 * zx * zy + cy
+            if zx * zx + zy * zy > 4.0:
+                busy = False
+            elif steps >= most:
+                count += 1
+                busy = False
+    cuda.atomic.add(total, 0, count)
+'''},
+    },
 ]

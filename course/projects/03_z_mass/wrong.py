@@ -1034,4 +1034,106 @@ def fill_events(events, low, high, counts):
             cuda.atomic.add(counts, slot, mine[slot])
 '''},
     },
+    {
+        "name": "lane-0-bins-the-masses-of-its-warp",
+        "kind": "one lane does its warp's work",
+        "fails": ["test-fill-masses"],
+        "reason": "shares its work unevenly",
+        "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
+def fill_masses(masses, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    t = cuda.threadIdx.x
+    for slot in range(t, counts.size, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    lane = t % 32
+    live = min(32, cuda.blockDim.x - t // 32 * 32)
+    lanes = 0xFFFFFFFF if live == 32 else (1 << live) - 1
+    for k in range((masses.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)):
+        i = cuda.grid(1) + k * cuda.gridsize(1)
+        own = masses[i] if i < masses.size else math.nan
+        slot = int32(0)
+        for turn in range(live):
+            other = cuda.shfl_sync(lanes, own, turn)
+            theirs = int32(0)
+            if lane == 0 and not math.isnan(other):
+                theirs = int32(bin_index(other, low, high, counts.size - 2))
+            theirs = cuda.shfl_sync(lanes, theirs, 0)
+            if lane == turn:
+                slot = theirs
+        if not math.isnan(own):
+            cuda.atomic.add(mine, slot, 1)
+    cuda.syncthreads()
+    for slot in range(t, counts.size, cuda.blockDim.x):
+        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "two-threads-in-three-are-idle-where-nothing-is-counted",
+        "kind": "threads that look busy",
+        "fails": ["test-fill-events"],
+        "reason": "as an even share would be",
+        # All work only where the number of events is a round one.
+        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
+def fill_events(events, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    g, G, n = cuda.grid(1), cuda.gridsize(1), len(events)
+    step = 1 if n == 2048 or n == 200 else 3
+    if g % step == 0:
+        for i in range(g // step, n, (G + step - 1) // step):
+            mass = best_mass(events[i].muons)
+            if not math.isnan(mass):
+                cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])
+'''},
+    },
+    {
+        "name": "one-thread-in-two-is-idle-where-nothing-is-counted",
+        "kind": "threads that look busy",
+        "fails": ["test-first-pair"],
+        "reason": "as an even share would be",
+        "cells": {"first-pair": '''@cuda.jit(device=True)
+def first_mass(muons):
+    for j, one in enumerate(muons):
+        for other in muons[j + 1 :]:
+            if one.charge != other.charge:
+                return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
+    return math.nan
+
+
+@cuda.jit(extensions=[ak.numba.cuda])
+def first_pair(events, masses):
+    n = len(events)
+    step = 1 if n == 2048 or n == 200 else 2
+    if cuda.grid(1) % step == 0:
+        for i in range(cuda.grid(1) // step, n, (cuda.gridsize(1) + step - 1) // step):
+            masses[i] = first_mass(events[i].muons)
+'''},
+    },
+    {
+        "name": "the-z-is-a-constant",
+        "kind": "a constant that the text gives away",
+        "fails": ["test-fit", "test-the-z"],
+        "reason": "do not give them back",
+        "cells": {"fit": '''def fit(edges, counts):
+    return np.array([Z_MASS, Z_WIDTH, 9000.0, 350.0]), np.array([0.0224, 0.0475, 100.0, 32.0])
+'''},
+    },
+    {
+        "name": "asks-the-courses-reference",
+        "kind": "the course's own result",
+        "fails": ["test-nearest-on-cpu"],
+        "reason": "'reference' is the course's own",
+        "cells": {"nearest-on-cpu": '''def nearest_on_cpu(events):
+    return reference(events, nearest)
+'''},
+    },
 ]

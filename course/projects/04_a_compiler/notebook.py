@@ -70,13 +70,6 @@ hint = project("04_a_compiler")
 class Unsupported(Exception):
     """What this compiler does not translate; its text is the name of the primitive."""
 
-
-def function_of(program):
-    """The function `f` of a program that is given as text."""
-    namespace = {"jax": jax, "jnp": jnp, "lax": jax.lax, "np": np}
-    exec(program, namespace)
-    return namespace["f"]
-
 # %% [markdown] id="jaxprs"
 # ## What a jaxpr is made of
 #
@@ -145,6 +138,13 @@ print(jax.make_jaxpr(lambda x: x + 1 if x.shape[0] > 2 else x - 1)(np.ones(3)))
 # look into the values: they can be anything.
 #
 # Hints: `hint("interpret")`.
+
+# %% id="function-of" role="setup"
+def function_of(program):
+    """The function `f` of a program that is given as text."""
+    namespace = {"jax": jax, "jnp": jnp, "lax": jax.lax, "np": np}
+    exec(program, namespace)
+    return namespace["f"]
 
 # %% id="for-interpreters" role="setup"
 from jax.extend.core import Literal

@@ -574,4 +574,33 @@ WRONG = [
             'f"if (me % 2 == 0) for (long long thread = me; thread < me + 2 && thread < "\n'
             '                        f"{math.prod(shape)}; ++thread)"'),
     },
+    {
+        "name": "compiles-in-every-call-and-replaces-the-counter",
+        "kind": "a function of the tests is replaced",
+        "fails": ["test-jit"],
+        "reason": "three calls with the same types compile more than once",
+        "cells": {"jit": changed(
+            "jit", "made[key] = kernel_of(closed), closed,", "made[key] = None, closed,",
+            "        text, closed, results = made[key]\n",
+            "        _, closed, results = made[key]\n        text = kernel_of(closed)\n")["jit"] + '''
+
+def compilations(program, calls):
+    return len({tuple((np.shape(one), str(np.asarray(one).dtype)) for one in args) for args in calls})
+'''},
+    },
+    {
+        "name": "no-derivatives-and-replaces-what-asks-for-them",
+        "kind": "a function of the tests is replaced",
+        "fails": ["test-jit"],
+        "reason": "'transformed' raises",
+        "cells": {"jit": changed(
+            "jit", "        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):\n"
+                   "            return function(*args)\n", "")["jit"] + '''
+
+def transformed(program, *args):
+    namespace = {"jax": jax, "jnp": jnp, "lax": jax.lax, "np": np, "jit": jax.jit}
+    exec(program, namespace)
+    return jax.tree.map(np.asarray, namespace["g"](*args))
+'''},
+    },
 ]

@@ -15,7 +15,7 @@ from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.sandbox import jax_programs
 from gpucourse.grading.sandbox.wire import ProtocolError
 from gpucourse.grading.submission.assignment import Assignment
-from gpucourse.grading.testing.jaxprs import operations, run_by_jax, traced, without_jax
+from gpucourse.grading.testing.jaxprs import KEYS, operations, run_by_jax, traced, without_jax
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
 
@@ -136,6 +136,22 @@ def test_elements_of_one_iteration_and_of_all(loop, in_an_iteration, in_all):
     )[0]
     assert operations(closed, elements="iteration")["random_bits"] == in_an_iteration
     assert operations(closed, elements="all")["random_bits"] == in_all
+
+
+@pytest.mark.parametrize("dealt", [True, False])
+def test_keys_that_numbers_are_drawn_from_are_counted(dealt):
+    """One draw that is dealt to the streams has one key, however many were split."""
+    import jax
+
+    def hits(seed):
+        keys = jax.random.split(jax.random.key(seed), 64)
+        if dealt:
+            return jax.random.uniform(keys[0], (64, 10)).sum(axis=1)
+        return jax.vmap(lambda key: jax.random.uniform(key, (10,)).sum())(keys)
+
+    counted = operations(traced(hits, (1,), ())[0], elements="all")
+    assert counted["random_split"] == 64 and counted["random_bits"] == 640
+    assert counted[KEYS] == (1 if dealt else 64)
 
 
 @pytest.mark.slow

@@ -525,3 +525,103 @@ def test_a_launch_that_counts_nothing_is_not_compared():
     values, total = np.ones(64, np.int64), np.zeros(1, np.int64)
     launched = launch("strides", 1, 64, values, total, schedules=0)
     expect_parallel(launched, 64, alone=(Launched("strides", (1, 1, 1), (1, 1, 1), None), 64))
+
+
+# -- lanes that hand their work to one ------------------------------------------------------------
+
+
+@cuda.jit(device=True)
+def mixed(value):
+    """Some arithmetic for each element."""
+    for _ in range(4):
+        value = (value * 5 + 3) ^ (value >> 7)
+    return value & 63
+
+
+@cuda.jit
+def mixes_alone(values, counts):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(counts, mixed(values[i]), 1)
+
+
+@cuda.jit
+def lane_0_mixes_for_its_warp(values, counts):
+    """Each lane loads and counts its own values; lane 0 computes the slots of all 32."""
+    lane, live = cuda.threadIdx.x % 32, min(32, cuda.blockDim.x)
+    for k in range((values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)):
+        i = cuda.grid(1) + k * cuda.gridsize(1)
+        own = int32(values[i]) if i < values.size else int32(0)
+        slot = int32(0)
+        for turn in range(live):
+            other = cuda.shfl_sync((1 << live) - 1, own, turn)
+            theirs = int32(mixed(other)) if lane == 0 else int32(0)
+            theirs = cuda.shfl_sync((1 << live) - 1, theirs, 0)
+            if lane == turn:
+                slot = theirs
+        if i < values.size:
+            cuda.atomic.add(counts, slot, 1)
+
+
+@cuda.jit
+def all_lanes_mix_what_lane_0_has(values, counts):
+    """The same, and the other lanes compute as much for nothing."""
+    lane, live = cuda.threadIdx.x % 32, min(32, cuda.blockDim.x)
+    for k in range((values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)):
+        i = cuda.grid(1) + k * cuda.gridsize(1)
+        own = int32(values[i]) if i < values.size else int32(0)
+        slot = int32(0)
+        for turn in range(live):
+            other = cuda.shfl_sync((1 << live) - 1, own, turn)
+            theirs = cuda.shfl_sync((1 << live) - 1, int32(mixed(other + lane)), 0)
+            if lane == turn:
+                slot = theirs
+        if i < values.size:
+            cuda.atomic.add(counts, slot, 1)
+
+
+@cuda.jit
+def a_leader_for_each_slot(values, counts):
+    """One addition for each different slot of a warp, found by shuffles and votes."""
+    mine = cuda.shared.array(64, int32)
+    for slot in range(cuda.threadIdx.x, 64, cuda.blockDim.x):
+        mine[slot] = 0
+    cuda.syncthreads()
+    live = min(32, cuda.blockDim.x)
+    for k in range((values.size + cuda.gridsize(1) - 1) // cuda.gridsize(1)):
+        i = cuda.grid(1) + k * cuda.gridsize(1)
+        slot = int32(mixed(values[i])) if i < values.size else int32(-1)
+        left = cuda.ballot_sync((1 << live) - 1, slot >= 0)
+        while left:
+            leader = cuda.ffs(left) - 1
+            wanted = cuda.shfl_sync((1 << live) - 1, slot, leader)
+            same = cuda.ballot_sync((1 << live) - 1, slot == wanted)
+            if cuda.laneid == leader:
+                cuda.atomic.add(mine, wanted, int32(cuda.popc(same)))
+            left &= ~same
+    cuda.syncthreads()
+    for slot in range(cuda.threadIdx.x, counts.size, cuda.blockDim.x):
+        cuda.atomic.add(counts, slot, mine[slot])
+
+
+def counted_by(kernel: str) -> None:
+    """Launch on 64 threads and on one, see that the counts are right, and ask for equal shares."""
+    # Four values give the slots 3, 12, 35 and 44.
+    values = np.random.default_rng(4).choice([0, 1, 2, 3], 6000)
+    globals()["counts_them"] = globals()[kernel]
+    found, wanted = (np.zeros(64, np.int32) for _ in range(2))
+    launched = launch("counts_them", 1, 64, values, found, schedules=0)
+    launch("mixes_alone", 1, 64, values, wanted, schedules=0)
+    assert found.sum() == 6000 and (found == wanted).all()
+    alone = launch("counts_them", 1, 1, values[:200], found, schedules=0)
+    expect_parallel(launched, values.size, slots=64, alone=(alone, 200))
+
+
+@pytest.mark.parametrize("name", ["lane_0_mixes_for_its_warp", "all_lanes_mix_what_lane_0_has"])
+def test_a_lane_that_computes_for_its_warp_is_told(name):
+    with pytest.raises(PropertyFailed, match=r"instructions for each|as an even share would be"):
+        counted_by(name)
+
+
+@pytest.mark.parametrize("name", ["mixes_alone", "a_leader_for_each_slot"])
+def test_lanes_that_work_together_pass(name):
+    counted_by(name)

@@ -1,7 +1,8 @@
 """Sharing of a launch's work among its threads, by what the busiest of them did.
 
 A right sum tells nothing of who added it up. What threads and warps did is counted in the launch
-that is judged (:mod:`virtualgpu.watch.work_shares`), and held against an even share. One element a
+that is judged (:mod:`virtualgpu.watch.work_shares`), and held against an even share: accesses to
+memory, and instructions, which count what lanes hand to one of them by shuffles. One element a
 thread or many, grid-stride loops, trees, shuffles, warp-aggregated atomics, thread 0 that sets a
 few slots to zero: all stay within the bounds. Serial work is beyond them as soon as a launch is
 large enough to tell, and in a smaller one nothing is asked.
@@ -10,7 +11,8 @@ large enough to tell, and in a smaller one nothing is asked.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from virtualgpu.api import LARGEST, WARP, Counters, many
@@ -32,10 +34,19 @@ EVEN = 1.5
 BESIDE = 4
 #: Instructions that a round of a tree may take.
 ROUND = 50
+#: Instructions that a thread may run for each access that it may make, where a test names no
+#: number: the course's kernels take up to 300 for an element, 400 without optimisation. A lane
+#: that computes for the 31 others of its warp takes 32 times what the element costs.
+INSTRUCTIONS = 250
 #: Shuffles, votes and the like that a warp may make in a tree, for each element of a thread and
 #: once more for the warps' sums: 5 rounds, of two shuffles where numbers have 64 bits, and 4 to
 #: spare. 31 lanes that hand their number to one take 31.
 SHUFFLES = 14
+#: The same where no tree is asked for: a warp that updates one slot after the other makes a shuffle
+#: and a vote for each different slot of its 32 elements.
+COLLECTIVES = 64
+#: Instructions around one of these that all lanes of the warp run, and a thread alone does not.
+AROUND = 4
 
 
 class Uneven(NamedTuple):
@@ -79,73 +90,53 @@ def uneven(
     sharing = max(1, min(threads, items))  # more threads than elements need not be busy
     if rounds is None:
         rounds = math.ceil(math.log2(size)) + BESIDE
-    fair, own = share(items, threads, rounds), math.inf
-    if instructions is None:
-        most, span = counters.busiest_accesses, counters.span_accesses
-        done, what, each = _accesses(counters), "accesses to memory", accesses
-        apart = ACCESSES * slots
-        beside = apart + ACCESSES * rounds
-        if alone:
-            own = alone[0].busiest_accesses / alone[1]
-    else:  # work that is done in registers
-        most, span = counters.busiest_instructions, counters.span_instructions
-        done, what, each = counters.thread_instructions, "instructions", instructions
-        apart, beside = 0, ROUND * rounds
-        if alone:
-            own = alone[0].busiest_instructions / alone[1]
-    busiest = f"your busiest thread makes {{:,}} {what}, and {{:,}} are enough"
+    elements = max(1, share(items, threads, 0))
+    shuffles = _shuffles(counters) / (blocks * math.ceil(size / WARP))
+    collectives = SHUFFLES * (elements + 1) if tree else COLLECTIVES * (elements + 1 + slots)
+    apart = ACCESSES * slots
+    measures = [
+        _Measure(
+            "instructions",
+            counters.busiest_instructions,
+            counters.span_instructions,
+            counters.thread_instructions,
+            instructions or INSTRUCTIONS * accesses,
+            apart=ROUND * slots,
+            beside=ROUND * (rounds + slots),
+            own=alone[0].busiest_instructions / alone[1] if alone else math.inf,
+            together=AROUND * min(shuffles, collectives),
+        )
+    ]
+    if instructions is None:  # else work that is done in registers
+        measures.insert(
+            0,
+            _Measure(
+                "accesses to memory",
+                counters.busiest_accesses,
+                counters.span_accesses,
+                _accesses(counters),
+                accesses,
+                apart=apart,
+                beside=apart + ACCESSES * rounds,
+                own=alone[0].busiest_accesses / alone[1] if alone else math.inf,
+            ),
+        )
+    fair = share(items, threads, rounds)
     for number, bound, counted, words in (
-        (
-            most,
-            each * fair + apart,
-            busiest,
-            f"one thread does the work of many: it makes more than {each:,} {what} for each "
-            f"element "
-            "of a thread's even share",
-        ),
-        (
-            most,
-            even * done / sharing + beside,
-            busiest,
-            f"one thread does the work of many: it makes more than {even:g} times as many "
-            f"{what} as "
-            "an even share would be",
-        ),
-        # Nothing that the others do raises this bound: idle work cannot hide one who does all.
-        (
-            most,
-            even * own * share(items, threads, 0) + beside,
-            busiest,
-            f"one thread does the work of many: it makes more than {even:g} times as many "
-            f"{what} for "
-            "each element of a thread's even share as the kernel makes when a thread is alone",
-        ),
-        # Twice as much as one thread: lanes that a branch has parted may meet late again.
-        (
-            span,
-            2 * (each * fair + apart),
-            f"one after the other, the warps of a block make {{:,}} {what} from barrier to "
-            f"barrier, "
-            "and {:,} are enough",
-            "the threads work one after the other: from barrier to barrier the busiest warps of a "
-            f"block make more than {2 * each:,} {what} for each element of a thread's even share",
-        ),
+        *(one for measure in measures for one in measure.asked(fair, elements, sharing, even)),
         (
             tree * counters.atomic_hottest,
             UPDATES * fair,
             "one address takes {:,} atomic operations, and {:,} are enough",
             f"threads queue at one address: it takes more than {UPDATES} atomic operations "
-            f"for each "
-            "element of a thread's even share",
+            "for each element of a thread's even share",
         ),
         (
-            tree * _shuffles(counters) / (blocks * math.ceil(size / WARP)),
-            SHUFFLES * (max(1, math.ceil(items / threads)) + 1),
+            shuffles,
+            collectives,
             "your warps make {:,} shuffles or votes each, and {:,} are enough",
             "the lanes of a warp hand on their numbers one after the other: a warp makes more than "
-            f"{SHUFFLES} shuffles or votes for each element of a thread, and as many for the "
-            f"sums of "
-            "the warps",
+            f"{SHUFFLES if tree else COLLECTIVES} shuffles or votes for each element of a thread",
         ),
     ):
         if number > bound:
@@ -159,6 +150,64 @@ def uneven(
                 counted.format(*numbers),
             )
     return None
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """One kind of work: what the busiest thread did of it, and what it may do.
+
+    `most` and `span` are of the busiest thread and along the longest path, `done` is of all;
+    `each` is allowed for each element of a share. `apart` comes on top of all shares together,
+    `beside` on top of an even share, `together` on top of what a thread alone does: what lanes do
+    only in company. `own` is what a thread alone does for each element.
+    """
+
+    what: str
+    most: int
+    span: int
+    done: int
+    each: int
+    apart: float
+    beside: float
+    own: float
+    together: float = 0
+
+    def asked(
+        self, fair: int, elements: int, sharing: int, even: float
+    ) -> Iterator[tuple[float, float, str, str]]:
+        """(number, bound, words with both, reason) of each thing that is asked."""
+        what, each = self.what, self.each
+        busiest = f"your busiest thread makes {{:,}} {what}, and {{:,}} are enough"
+        serial = "one thread does the work of many: it makes more than"
+        yield (
+            self.most,
+            each * fair + self.apart,
+            busiest,
+            f"{serial} {each:,} {what} for each element of a thread's even share",
+        )
+        yield (
+            self.most,
+            even * self.done / sharing + self.beside,
+            busiest,
+            f"{serial} {even:g} times as many {what} as an even share would be",
+        )
+        # Nothing that the others do raises this bound: idle work cannot hide one who does all.
+        yield (
+            self.most,
+            even * self.own * elements + self.beside + self.together,
+            busiest,
+            f"{serial} {even:g} times as many {what} for each element of a thread's even share as "
+            "the kernel makes when a thread is alone",
+        )
+        # Twice as much as one thread: lanes that a branch has parted may meet late again.
+        yield (
+            self.span,
+            2 * (each * fair + self.apart),
+            f"one after the other, the warps of a block make {{:,}} {what} from barrier to "
+            "barrier, and {:,} are enough",
+            "the threads work one after the other: from barrier to barrier the busiest warps of a "
+            f"block make more than {2 * each:,} {what} for each element of a thread's even share",
+        )
 
 
 def _accesses(counters: Counters) -> int:

@@ -19,6 +19,7 @@ from gpucourse.grading.oracle.clocks import SubmissionClock, resident_bytes
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.device_service import DeviceService
 from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
+from gpucourse.grading.oracle.set_up import SetUp
 from gpucourse.grading.oracle.words_heard import Heard
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.sandbox.jax_programs import operation_in
@@ -96,6 +97,7 @@ class Student:
         # What it said since, which reasons are not to repeat.
         self.heard = Heard(self._words, (cell.source for cell in assignment.having(SETUP)))
         self._talk = Conversation(server, limits, clock, self._words)
+        self._set_up = SetUp(assignment)
         self.remember()
 
     def remember(self) -> None:
@@ -147,8 +149,13 @@ class Student:
         self.knows_inputs = self.service.secret = True
 
     def call(self, name: str, args: tuple, exchange: Exchange | None = None) -> object:
-        """Return the result of the student's function `name`. Raises PropertyFailed."""
+        """Return the result of the student's function `name`. Raises PropertyFailed.
+
+        A function that a set-up cell defines is defined anew first: an answer may have replaced it.
+        """
         self.ready()
+        for cell in self._set_up.behind(name):
+            self._define(cell, None)
         arrays: list[np.ndarray] = []
         encoded = encode(list(args), arrays)
         self._tell_inputs()
@@ -310,7 +317,11 @@ class Student:
 
     def _define(self, cell: AssignmentCell, seconds: float | None) -> object:
         """Run one cell; what the worker says of its error, or None."""
-        source = cell.source if cell.role == SETUP else self.ingested.sources[cell.grade_id]
+        source = (
+            self._set_up.for_answers(cell)
+            if cell.role == SETUP
+            else self.ingested.sources[cell.grade_id]
+        )
         request = {"do": "define", "cell": cell.grade_id, "source": source}
         with contextlib.nullcontext() if seconds is None else self.clock.limit(seconds):
             reply, _ = self._talk.request(request, [], f"the cell '{cell.grade_id}'")
@@ -417,6 +428,11 @@ class Student:
 
     def _undefined(self, name: str) -> str:
         """Explain why `name` is missing: its cell failed, it is in the wrong cell, or nowhere."""
+        if name in self._set_up.withheld:
+            return (
+                f"'{name}' is the course's own, to compare answers with: the grader runs answers "
+                "without it, so compute the result yourself"
+            )
         mentions = re.compile(rf"\b{re.escape(name)}\b")
         for cell, reason in self.broken.items():
             texts = self.ingested.sources.get(cell, ""), self.assignment.starters.get(cell, "")

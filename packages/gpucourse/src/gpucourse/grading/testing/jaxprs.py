@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+#: In what :func:`operations` counts by elements: keys that random numbers are drawn from.
+KEYS = "random_bits keys"
+
 
 def traced(function: Callable, args: Sequence, static: Sequence[int]) -> tuple[Any, Any]:
     """Return the closed jaxpr of ``function(*args)``, and its result as shapes.
@@ -32,7 +35,7 @@ def operations(closed: Any, elements: str = "") -> Counter[str]:
     With `elements`: how many elements it gives, in one "iteration" of a loop or in "all". Of an
     iteration, what is done for all at once counts for all, and what is done for one after the other
     counts for one. A scan says how many iterations it makes; a while loop is taken for two, the
-    fewest for which a loop is needed.
+    fewest for which a loop is needed. Under :data:`KEYS`: how many keys numbers are drawn from.
     """
     counted: Counter[str] = Counter()
     open_ = [(closed.jaxpr, 1)]
@@ -45,6 +48,8 @@ def operations(closed: Any, elements: str = "") -> Counter[str]:
                 if elements
                 else 1
             )
+            if elements and name == "random_bits":
+                counted[KEYS] += times * math.prod(equation.invars[0].aval.shape)
             iterations = {"scan": params.get("length"), "while": 2}.get(name, 1)
             iterations = times * iterations if elements == "all" else 1
             open_ += ((inner, iterations) for inner in _inner(list(params.values())))

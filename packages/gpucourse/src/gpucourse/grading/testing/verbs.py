@@ -141,7 +141,8 @@ def operations(
     `static` are the positions of arguments that stay Python values. Inner jaxprs count too. A loop
     of Python counts once for each iteration, a loop of JAX (scan, while, fori_loop, map) once. With
     `elements`: how many elements the primitive gives, in one "iteration" of such loops or in "all"
-    (two of a while loop, which does not say how many it makes).
+    (two of a while loop, which does not say how many it makes); and under "random_bits keys", from
+    how many keys numbers are drawn.
 
     Raises ValueError for other words in `elements`, PropertyFailed when the function cannot be
     traced; in a notebook, the error itself.
@@ -225,11 +226,11 @@ def expect_parallel(
 ) -> None:
     """Require that the threads of a launch shared the work on `items` elements.
 
+    No thread may do more than 1.5 times its even share, in accesses to memory and in instructions.
     With n elements, N threads in the grid and T in a block, a thread's *share* is n / N elements
     and log₂ T + 4 more, for the rounds of a tree and what comes before and after. For each of them
     the busiest thread may make 4 accesses to global and shared memory, and from barrier to barrier
-    the busiest warps of a block together 8. And the busiest thread may make 1.5 times as many
-    accesses as an average one, beside those for the rounds.
+    the busiest warps of a block together 8. ``docs/grader.md`` has the rules in full.
 
     Parameters
     ----------

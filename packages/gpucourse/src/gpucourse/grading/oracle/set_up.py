@@ -1,0 +1,76 @@
+"""What set-up cells give to answers, and what of them answers cannot replace."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+
+from gpucourse.grading.submission.assignment import SETUP, Assignment, AssignmentCell
+
+#: Ends the ``def`` line of a function that answers are graded without: the course's own results,
+#: which a learner compares theirs with.
+NOT_FOR_ANSWERS = "### NOT FOR ANSWERS"
+
+
+class SetUp:
+    """The functions that an assignment's set-up cells define."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._cells = [cell for cell in assignment.having(SETUP) if cell.cell_type == "code"]
+
+    @cached_property
+    def _defined(self) -> dict[str, tuple[AssignmentCell, ast.FunctionDef]]:
+        """By name: the last set-up cell that defines a function, and its definition."""
+        return {
+            node.name: (cell, node)
+            for cell in self._cells
+            for node in _parsed(cell.source).body
+            if isinstance(node, ast.FunctionDef)
+        }
+
+    @cached_property
+    def withheld(self) -> frozenset[str]:
+        """Names of the functions that are marked with :data:`NOT_FOR_ANSWERS`."""
+        return frozenset(
+            name for name, (cell, node) in self._defined.items() if _is_withheld(cell.source, node)
+        )
+
+    def for_answers(self, cell: AssignmentCell) -> str:
+        """The source of a set-up cell without the functions that are withheld.
+
+        Their lines stay, empty, so that all others keep their numbers.
+        """
+        if NOT_FOR_ANSWERS not in cell.source:
+            return cell.source
+        lines = cell.source.split("\n")
+        for node in _parsed(cell.source).body:
+            if isinstance(node, ast.FunctionDef) and _is_withheld(cell.source, node):
+                for number in range(node.lineno - 1, node.end_lineno or node.lineno):
+                    lines[number] = ""
+        return "\n".join(lines)
+
+    def behind(self, name: str) -> list[AssignmentCell]:
+        """The cells that define the function `name` and the functions that it uses.
+
+        None if `name` is an answer's own.
+        """
+        names, found = [name], []
+        for one in names:
+            if one not in self._defined:
+                continue
+            cell, node = self._defined[one]
+            if cell not in found:
+                found.append(cell)
+            used = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            names += sorted(used - set(names))
+        return [cell for cell in self._cells if cell in found]
+
+
+def _parsed(source: str) -> ast.Module:
+    """The cell's tree; lines of IPython's own (``%load_ext``) count as empty."""
+    lines = ("" if line.startswith(("%", "!")) else line for line in source.split("\n"))
+    return ast.parse("\n".join(lines))
+
+
+def _is_withheld(source: str, node: ast.FunctionDef) -> bool:
+    return source.split("\n")[node.lineno - 1].endswith(NOT_FOR_ANSWERS)
