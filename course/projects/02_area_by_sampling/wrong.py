@@ -1139,7 +1139,7 @@ def count_points(seed, first, n, x0, x1, y0, y1, total):
     {
         "name": "lane-0-mixes-for-its-warp",
         "kind": "one lane does its warp's work",
-        "fails": ["test-seed-states", "test-sample-disc"],
+        "fails": ["test-seed-states"],
         "reason": "one thread does the work of many",
         "cells": {"seed-states": '''@cuda.jit
 def seed_states(seed, states):
