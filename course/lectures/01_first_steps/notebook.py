@@ -95,8 +95,8 @@ board()
 # *Ten minutes late:* leave out “Every pair” and “Between two walls”. *Ten minutes early:* ask for the grid-stride loop with
 # a stretch for each thread, and look at the bytes together.
 #
-# *Where people stall.* They look for the loop. In “Two dimensions” they take row and column the wrong way round: the column
+# *Where people get stuck.* They look for the loop. In “Two dimensions” they take row and column the wrong way round: the column
 # is the first number.
 #
-# *What someone always asks.* "Why is there no time?" Because there is no GPU, and a processor's time would say nothing
+# *Frequent questions.* "Why is there no time?" Because there is no GPU, and a processor's time would say nothing
 # about one. Counts are the same on every machine.

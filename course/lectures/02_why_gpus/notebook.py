@@ -601,13 +601,13 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 #
 # *Ten minutes late:* skip `in-flight` and the timeline, and give the solution of `crossover`.
 #
-# *Where people stall.* In `ferry`, they fetch all of `d_heat` to find its maximum; `d_heat.max()` finds it on the
+# *Where people get stuck.* In `ferry`, they fetch all of `d_heat` to find its maximum; `d_heat.max()` finds it on the
 # device. (`hottest[step] = d_heat.max()` is accepted as well: NumPy asks for a number, and CuPy transfers one without
 # the ferry's knowledge. This is a good moment to say that transfers are easily overlooked. `d_heat.get().max()` transfers
 # everything, and isn't accepted.) In `crossover`, people round down,
 # or divide by a negative gain.
 #
-# *What someone always asks.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, and
+# *Frequent questions.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, and
 # the starts remain. "Why 4 µs?" It is an assumption near the best that is reported. With Python in between it is more: the
 # recorded rows `launch/numba` and `launch/cupy` say how much. "So is a GPU 100 times faster or not?" Compared with one core,
 # at the right job: look at the recorded rows `scaling.quadratic/numba` and `scaling.quadratic/numpy`. With all 96 cores,

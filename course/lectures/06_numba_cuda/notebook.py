@@ -1289,11 +1289,11 @@ check("check-then-act", hardest)
 # *Ten minutes late:* leave out section 2 after its prediction, and the exercise `single-precision`; show
 # the PTX all the same.
 #
-# *Where people stall.* In `loop-to-kernel`, the loop stays and every thread does all the work: right answer,
+# *Where people get stuck.* In `loop-to-kernel`, the loop stays and every thread does all the work: right answer,
 # and the check calls it a race. In `stencil`, `(column - 1) % columns` worries those who come from C: in Python,
 # and so in Numba, it is never negative. In `tiled-matmul`, the guard of `tile_b` is about `start + y`.
 #
-# *What someone always asks.* "Why is the first cell so slow?" It compiles; run it twice. "Is it as fast as
+# *Frequent questions.* "Why is the first cell so slow?" It compiles; run it twice. "Is it as fast as
 # CUDA C++?" Often (rows `quadratic.float64/numba`, `quadratic.float64/cpp`), not always (`reduction/tree` takes 1.3 times as long as `reduction/cpp`); and a launch costs more (recorded: `launch/numba` and `launch/cupy-raw`). "Why is x the column?" Because
 # the hardware numbers threads by x first, and NumPy's memory by the last index.
 #

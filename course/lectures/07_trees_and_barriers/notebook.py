@@ -518,8 +518,8 @@ recorded_times("reduction")
 # *Ten minutes late:* leave out the exercise `fold`.
 # *Ten minutes early:* ask for the minimum and the maximum of a block in one kernel.
 #
-# *Where people stall.* In `block-max`, they give 0 to the loose threads, and all values are negative. Let them stall, because
+# *Where people get stuck.* In `block-max`, they give 0 to the loose threads, and all values are negative. Let them stall, because
 # the message explains it.
 #
-# *What someone always asks.* "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you know what it does. "Is a
+# *Frequent questions.* "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you know what it does. "Is a
 # barrier slow?" Not compared with a launch, and a wrong sum is of no use at any speed.

@@ -453,10 +453,10 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 #
 # *Ten minutes late:* leave out the exercise `chi-square`, and show the table of the autopsy from `solutions/`.
 #
-# *Where people stall.* In `counter`, they take `i` and `i + 1`, and then two points share a number. Draw three points
+# *Where people get stuck.* In `counter`, they take `i` and `i + 1`, and then two points share a number. Draw three points
 # and their counters on the board. In `chi-square`, they give 1.0 its own bin, but [0, 1) has no 1.0.
 #
-# *What someone always asks.* "Why not seed with the time?" Nobody could repeat the result, and threads that start
+# *Frequent questions.* "Why not seed with the time?" Nobody could repeat the result, and threads that start
 # together get the same time. "Is `np.random` on the host not enough?" For a few million numbers it is. More
 # have to cross the link to the device, which is tens of times narrower than its memory. "Random seeds for all?" With n streams of length L out of a period P,
 # the chance of an overlap is about n²L/P, which is nothing for 2¹²⁸, and too much for 2³².

@@ -804,12 +804,12 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 #
 # *Ten minutes late:* leave out section 2 after `branches`, and section 7 whole.
 #
-# *Where people stall.* In `owners`, empty events: `np.searchsorted` on the wrong side gives the empty event its
+# *Where people get stuck.* In `owners`, empty events: `np.searchsorted` on the wrong side gives the empty event its
 # neighbour's muon. In `clean-pairs`, people count before the cut on muons, and lose events with a soft third
 # muon. `and` between arrays raises; the message is long, and the cure is `&`. In `fill-hard`, people use `j` from
 # `enumerate` as the position, which leaves gaps where a muon was thrown away.
 #
-# *What someone always asks.* "Does uproot read straight into the GPU?" The files are decompressed on the CPU; then
+# *Frequent questions.* "Does uproot read straight into the GPU?" The files are decompressed on the CPU; then
 # columns are copied. "Why not just pad?" For at most seven muons you may; the tracks of a jet are sometimes hundreds
 # and mostly few, and padding them would cost far too much. "Is Awkward fast on the GPU?" Each operation is, but there are many of
 # them.

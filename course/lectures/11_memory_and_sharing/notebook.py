@@ -90,7 +90,7 @@ board()
 # *Ten minutes late:* leave out “A window that slides” and “Points in a plane”. *Ten minutes early:* 17 words in a row of the
 # tile, and 18: who finds the conflicts that are left?
 #
-# *Where people stall.* At the barrier inside an `if`. At the guard that sends threads away which still have something to fetch.
+# *Where people get stuck.* At the barrier inside an `if`. At the guard that sends threads away which still have something to fetch.
 #
-# *What someone always asks.* "Doesn't the cache do all this by itself?" Often a good part of it; the counts here are without
+# *Frequent questions.* "Doesn't the cache do all this by itself?" Often a good part of it; the counts here are without
 # one. Time it, if there is a GPU.

@@ -812,10 +812,10 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # *Ten minutes late:* leave out section 5. *Ten minutes early:* ask for `turn` with a tile of 16 × 16 and
 # without padding, and what the report says of its banks.
 #
-# *Where people stall.* In `turn`, they exchange `x` and `y` on both sides, which transposes twice: only the *tile* is
+# *Where people get stuck.* In `turn`, they exchange `x` and `y` on both sides, which transposes twice: only the *tile* is
 # indexed crosswise, and the rest goes by rows. In `warp-max`, the shuffle is inside the guard. In `occupancy`,
 # they assume one big register file in place of four parts. Let them stall, because the messages explain it.
 #
-# *What someone always asks.* "Does sorting pay?" Where the work of a thread is long, or the same order is used again. Here
+# *Frequent questions.* "Does sorting pay?" Where the work of a thread is long, or the same order is used again. Here
 # it shows what divergence costs. "Don't caches fix the shares?" They fix some of it: the counts know no cache, and a
 # profiler on a GPU says how much it helped. "Which is the best occupancy?" The smallest at which nothing waits.

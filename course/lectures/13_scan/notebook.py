@@ -435,10 +435,10 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
 # *Ten minutes late:* give `scan` as homework; section 4 runs with the solution. *Ten minutes early:* ask for the exclusive scan
 # without a subtraction (shift by one element; a 0 comes in from the left).
 #
-# *Where people stall.* In `scan-blocks`, a barrier inside `if t >= distance`; loose threads that write no 0; `totals` from the
+# *Where people get stuck.* In `scan-blocks`, a barrier inside `if t >= distance`; loose threads that write no 0; `totals` from the
 # thread of the *last value* and not of the block's last thread. In `scan`, a block adds its own total as well, and its numbers are
 # too large.
 #
-# *What someone always asks.* "Isn't a loop on the CPU faster?" For a thousand numbers, by far. If the numbers are on the device,
+# *Frequent questions.* "Isn't a loop on the CPU faster?" For a thousand numbers, by far. If the numbers are on the device,
 # fetching them costs more than scanning them. "Why not one block that loops?" It works, but all multiprocessors
 # except one have nothing to do.

@@ -97,8 +97,8 @@ board()
 # *Ten minutes late:* leave out “A scan for each block” and “Sort by counting”. *Ten minutes early:* softmax with the row kept in
 # shared memory: 8 bytes for each number.
 #
-# *Where people stall.* In the scan: `tile[t] += tile[t - distance]` in one line. In the one-pass scan: all threads wait
+# *Where people get stuck.* In the scan: `tile[t] += tile[t - distance]` in one line. In the one-pass scan: all threads wait
 # for `ready`, where one would do.
 #
-# *What someone always asks.* "May blocks really wait for each other?" For blocks that run already, yes; the ticket makes sure
+# *Frequent questions.* "May blocks really wait for each other?" For blocks that run already, yes; the ticket makes sure
 # of that. A barrier of the whole grid needs a cooperative launch.

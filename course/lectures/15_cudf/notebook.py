@@ -601,10 +601,10 @@ if not sizes:
 #
 # *Ten minutes late:* leave out the strings in section 2, the table in section 4 and the exercise of section 5.
 #
-# *Where people stall.* In `per-event`, the order: it is right by luck on a sorted table, and the check's is not. In
+# *Where people get stuck.* In `per-event`, the order: it is right by luck on a sorted table, and the check's is not. In
 # `pairs`, `number1 != number2` keeps each pair twice. In `missing`, the habit that `isna` tells all.
 #
-# *What someone always asks.* "How much faster is it?" The last cell measures it on your GPU. Most can be expected of a
+# *Frequent questions.* "How much faster is it?" The last cell measures it on your GPU. Most can be expected of a
 # large group-by or join that is on the device already, and of everything together less than hoped: section 7 says why. "Can I use it for
 # everything?" pandas is right for small tables. "And Polars?" It has cuDF as its GPU engine.
 #

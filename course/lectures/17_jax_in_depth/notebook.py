@@ -542,9 +542,9 @@ print("50 decays, mapped: launches", launches - before)
 # *Ten minutes late:* give `errors` from the solution, and leave out section 5. *Ten minutes early:* fit with a guess of 8 s for the period. Newton's
 # steps run away. Why, and what would help?
 #
-# *Where people stall.* In `descend`, a loop over the dictionary's keys, which ends at the nested one. In `history`, `losses.append`. In `until`, `and` in place of `&`: a
+# *Where people get stuck.* In `descend`, a loop over the dictionary's keys, which ends at the nested one. In `history`, `losses.append`. In `until`, `and` in place of `&`: a
 # traced truth value has no `bool`. In `errors`, 1 over the square root of the Hessian's diagonal, which ignores that parameters are correlated. In
 # `own-gradient`, `g`: if you take it for 1, the sum of all elements has the right derivative, and nothing else has. If you forget the sum, JAX tells you, because a derivative has its argument's shape.
 #
-# *What someone always asks.* "Why not `scipy.optimize`?" Do use it for one fit; it takes JAX's gradient. It won't do five hundred at once. "Can I use my own class as a
+# *Frequent questions.* "Why not `scipy.optimize`?" Do use it for one fit; it takes JAX's gradient. It won't do five hundred at once. "Can I use my own class as a
 # tree?" Yes: `jax.tree_util.register_dataclass`. "Is the Hessian expensive?" It costs as many gradients as there are parameters: five are nothing, a million are too many.

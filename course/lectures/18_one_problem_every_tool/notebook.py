@@ -848,10 +848,10 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # *Ten minutes late:* leave out section 6 and show the card only. *Ten minutes
 # early:* give the same `LIMIT = 1000` to all, and ask where the points of the roofline go.
 #
-# *Where people stall.* In `ship`, they take `abs` of the wrong thing, or write an array version with a thousand
+# *Where people get stuck.* In `ship`, they take `abs` of the wrong thing, or write an array version with a thousand
 # launches. The check reports both.
 #
-# *What someone always asks.* "Which is fastest?" Section 5 has recorded times. The kernels with one thread a pixel have
+# *Frequent questions.* "Which is fastest?" Section 5 has recorded times. The kernels with one thread a pixel have
 # much the same PTX, and yet C++ is 1.24 times as fast as Numba (rows `mandelbrot.picture`): Numba counts steps in 64 bits, so a step takes 14
 # machine instructions and not 11. "Is fma wrong, then?" No, it is closer, but it is not the same. "Where are the
 # times of a GPU?" In the recorded pictures, and here if your machine has one: this course shows no time that was not measured.

@@ -556,9 +556,9 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 # *Ten minutes late:* give the solution of `jax`, and leave out the nights. *Ten minutes early:* ask for a block for
 # each sweep.
 #
-# *Where people stall.* In `test`, they change `good` and forget that the signal there is NaN. In `fit`, `y * good`. In `jax`,
+# *Where people get stuck.* In `test`, they change `good` and forget that the signal there is NaN. In `fit`, `y * good`. In `jax`,
 # `.at[].set`, which lets the padding of one sweep overwrite the samples of the next. In `cuda`, `continue`: a thread has no next sweep, so `return`.
 #
-# *What someone always asks.* "Why not port straight to CUDA?" One can, with the same test; the NumPy version shows
+# *Frequent questions.* "Why not port straight to CUDA?" One can, with the same test; the NumPy version shows
 # what the loop means, and stays as the slow, right one. "Is nine digits enough?" For sums in another order, yes:
 # ask how much the last digit of a result matters, and write that down.

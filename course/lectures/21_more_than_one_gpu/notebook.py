@@ -809,12 +809,12 @@ cluster.close()
 #
 # *Ten minutes late:* leave out the matrix product and section 7.
 #
-# *Where people stall.* JAX was imported before the flag: one device, and the mesh is refused; restart. In
+# *Where people get stuck.* JAX was imported before the flag: one device, and the mesh is refused; restart. In
 # `spread`, the mean of eight standard deviations looks reasonable and is too small. In `halo`, the pairs of
 # `ppermute` are (from, to), and the last row is the one that goes *down*. In `pipeline`, a buffer for each
 # chunk overlaps nicely, and is more memory than there is.
 #
-# *What someone always asks.* "Is `pmap` gone?" It is kept for old programs; sharding and `shard_map` took its
+# *Frequent questions.* "Is `pmap` gone?" It is kept for old programs; sharding and `shard_map` took its
 # place, and `xmap` is gone. "Do eight CPU devices make it faster?" No: they share the same cores. "How do I
 # choose a GPU?" `with jax.default_device(…)`, `with cuda.gpus[1]:`, `with cupy.cuda.Device(1):`, or
 # `CUDA_VISIBLE_DEVICES=1` for the whole process. "Does PyTorch do this?" Yes, under other names:

@@ -602,9 +602,9 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
 # are longer than a block, walking along them as the product does (a running maximum, and sums that are rescaled when it grows: that's the heart
 # of FlashAttention).
 #
-# *Where people stall.* In `masked-sum`, they multiply by the mask, and `nan` times 0 is `nan`. In `softmax`, the maximum over the whole block, not along
+# *Where people get stuck.* In `masked-sum`, they multiply by the mask, and `nan` times 0 is `nan`. In `softmax`, the maximum over the whole block, not along
 # axis 1. In `product`, `pl.ds(start, size)` taken for `start:stop`.
 #
-# *What someone always asks.* "Is it as fast as threads?" We haven't measured it. The compiler decides what you would decide with threads, for better
+# *Frequent questions.* "Is it as fast as threads?" We haven't measured it. The compiler decides what you would decide with threads, for better
 # or worse. "Does `interpret=True` check for races?" No: it runs one program after the other. "Which of the three shall I learn?" The one that your arrays
 # live in: JAX has Pallas, PyTorch has Triton.

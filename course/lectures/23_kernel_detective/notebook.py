@@ -643,10 +643,10 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # *Ten minutes late:* leave out case 2, which takes a minute to fix at home. *Ten minutes early:* have people write a seventh
 # report for their neighbour, about one of their own kernels with one thing broken.
 #
-# *Where people stall.* In case 2 they change the kernel, and then 129 values give one maximum. In case 3 they put an `exch`
+# *Where people get stuck.* In case 2 they change the kernel, and then 129 values give one maximum. In case 3 they put an `exch`
 # before the `return`, which is right too, but forget the fence in front of it. In case 6 they wait for both events in
 # one stream only.
 #
-# *What someone always asks.* "Why not just print?" You can: `print` works in kernels. But it shows what happened in one particular
+# *Frequent questions.* "Why not just print?" You can: `print` works in kernels. But it shows what happened in one particular
 # order, and a race may vanish when you print. "Does the checker find everything?" No, it sees only the launches that you make, with the
 # data that you give it. A kernel that is wrong at 129 is right at 128.

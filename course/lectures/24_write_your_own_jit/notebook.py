@@ -862,12 +862,12 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # *Ten minutes late:* leave out `power` after its first hint, and show section 7 without its first cell.
 # `walk` and `key` must not be cut.
 #
-# *Where people stall.* In `walk`, on literals among the *outputs*, and on primitives with several results:
+# *Where people get stuck.* In `walk`, on literals among the *outputs*, and on primitives with several results:
 # `run` gives a list always. In `power`, on exponent 0, and on `x**1`. In `broadcast`, they map the result's
 # axes and forget axes of length 1. In `nested`, they look for more to do: it is one line, and the point is
 # why one line is enough. In `key`, on weak types.
 #
-# *What someone always asks.* "Why is the kernel a function of the index, and not of the array?" Because
+# *Frequent questions.* "Why is the kernel a function of the index, and not of the array?" Because
 # then nothing need be stored: ask them what `x[1:] - x[:-1]` would store. "Why does each line have a name?"
 # Without one the text of a value that is used twice would stand there twice, and twice more at the next
 # level: ten times `x = x * x` would be 1,023 products. "Does XLA generate CUDA C++?" No: LLVM's language,

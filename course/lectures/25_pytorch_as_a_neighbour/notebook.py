@@ -430,7 +430,7 @@ else:
 #
 # *Before the lesson.* Install PyTorch where you want to show it, or run section 3 on a machine that has it. Without PyTorch, its cells print one sentence.
 #
-# *Where people stall.* In `collect`, `g[left]` with a left of -1, which is the last strip to Python and Numba. In `rule`, the third `None`, and assuming that `g` is 1.
+# *Where people get stuck.* In `collect`, `g[left]` with a left of -1, which is the last strip to Python and Numba. In `rule`, the third `None`, and assuming that `g` is 1.
 #
-# *What someone always asks.* "Why not `torch.autograd.Function`?" It works without `torch.compile`, but PyTorch's own documentation prefers `register_autograd`, because some compositions of `Function` with `torch.compile` have been silently wrong. "Does a rule for the
+# *Frequent questions.* "Why not `torch.autograd.Function`?" It works without `torch.compile`, but PyTorch's own documentation prefers `register_autograd`, because some compositions of `Function` with `torch.compile` have been silently wrong. "Does a rule for the
 # second derivative follow?" No: `collect` would need one. "Can I pass a CPU tensor to a Numba kernel?" Yes, by `.numpy()`, and the data are copied there and back.

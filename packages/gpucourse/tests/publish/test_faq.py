@@ -17,7 +17,7 @@ def test_questions_and_answers_of_the_notes_are_on_a_page(tmp_path: Path):
     edit(
         source,
         "# People stall at the half.",
-        '# People stall.\n#\n# *What someone always asks.* "Is it a half?" It is, and say "half"\n'
+        '# People stall.\n#\n# *Frequent questions.* "Is it a half?" It is, and say "half"\n'
         '# aloud. "But the GPU!" It agrees.\n# "How do I choose a GPU?" By its number.\n#\n'
         '# *What goes wrong.* "Nothing?" Much.',
     )

@@ -1,6 +1,6 @@
-"""``docs/faq.md``: what someone always asks, for learners, from the lectures' notes for the room.
+"""``docs/faq.md``: frequently asked questions, for learners, from the lectures' notes for the room.
 
-A note has a paragraph ``*What someone always asks.* "Is it so?" It is. "Why?" Because …``.
+A note has a paragraph ``*Frequent questions.* "Is it so?" It is. "Why?" Because …``.
 Questions stand in straight quotes and end in ``?`` or ``!``; what follows, up to the next, is the
 answer.
 """
@@ -16,7 +16,7 @@ from gpucourse.publish.source import Source
 
 #: Where the page goes.
 PAGE = Path("docs") / "faq.md"
-_ASKED = re.compile(r"\*What someone always asks\.\*(.*?)(?:\n\s*\n|\Z)", re.DOTALL)
+_ASKED = re.compile(r"\*Frequent questions\.\*(.*?)(?:\n\s*\n|\Z)", re.DOTALL)
 _PAIR = re.compile(r'"([^"]+[?!])" +(.+?)(?=(?: "[^"]+[?!]" )|\Z)', re.DOTALL)
 #: The question of a lecture that comes first, as many ask it before they have read any.
 _FIRST = "How do I choose a GPU?"
@@ -37,7 +37,7 @@ def page(sources: Iterable[Source]) -> str | None:
     if not any(asked for _, asked in found):
         return None
     lines = [
-        "# Questions that someone always asks",
+        "# Frequently asked questions",
         "",
         "From the lectures, in their order. (Made by `make build` from the notes for the room "
         "in `course/lectures/`.)",

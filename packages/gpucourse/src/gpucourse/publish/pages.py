@@ -165,7 +165,7 @@ def room_notes(lessons: list[Shown], *, answers: bool = True) -> str:
         "# Notes for the room",
         "",
         "What each lecture's `solutions/` notebook tells its teacher: a timetable, where "
-        "people stall, what someone always asks, what to leave out when late. They are written as "
+        "people get stuck, frequent questions, what to skip when late. They are written as "
         "cells tagged `room` in `course/`.",
     ]
     for shown in lessons:
