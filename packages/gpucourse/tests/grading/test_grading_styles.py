@@ -234,3 +234,12 @@ def test_threat_99_managed_and_mapped_arrays_without_an_element(server):
     assert MANAGED.count("mapped_array") == MANAGED.count("np.array(counts)") == 1
     verdict = grade(assignment, submitted(assignment, count=MANAGED), server, SEED)
     assert verdict.earned == verdict.points, verdict.to_json()
+
+
+def test_parts_of_the_shell_that_are_not_there_do_nothing(server):
+    answer = (
+        "shell = get_ipython()\nshell.events.register('post_run_cell', print)\n"
+        "shell.ast_transformers.append(print)\nshell.kernel.do_execute = print\n"
+        "def double(values):\n    return 2 * values\n"
+    )
+    assert grade(toy(), submitted(toy(), double=answer), server, SEED).earned == 5.0

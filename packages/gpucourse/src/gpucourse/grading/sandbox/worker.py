@@ -141,8 +141,20 @@ class _Shell:
     def getoutput(self, command: str, *more: object, **options: object) -> list[str]:
         return []
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments, **options: None
+    def __getattr__(self, name: str) -> _Nothing:
+        return _Nothing()
+
+
+class _Nothing:
+    """Part of a shell that is not here: ``shell.events.register(…)`` does nothing."""
+
+    def __call__(self, *arguments: object, **options: object) -> None:
+        return None
+
+    def __getattr__(self, name: str) -> _Nothing:
+        if name.startswith("__"):  # Python asks for these to learn what an object can do
+            raise AttributeError(name)
+        return self
 
 
 class Worker:
