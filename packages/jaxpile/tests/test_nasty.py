@@ -122,6 +122,16 @@ EXACT = {
         lambda x: lax.fori_loop(0, 4, lambda k, s: (s[1], s[0].at[k].add(s[1][0])), (x, x)),
         FIVE,
     ),
+    "slices of length one in a loop": (
+        lambda x: lax.fori_loop(
+            0, 3, lambda k, y: y.at[0:1].add(y[3:4]).at[2:3].add(y[0:1][::-1]), x
+        ),
+        FIVE,
+    ),
+    "columns of length one in a loop": (
+        lambda x: lax.fori_loop(0, 3, lambda k, y: y.at[:, 0:1].add(y[:, 1:2]), x[None]),
+        FIVE,
+    ),
     "old value after update": (lambda x: (x.at[0].set(9.0) + x, x), FIVE),
     "update of a carry still wanted": (
         lambda x: lax.fori_loop(0, 4, lambda k, y: y.at[k].set(7.0) + y, x),
@@ -166,3 +176,10 @@ def test_functions_at_their_edges(name, double):
 def test_subnormal_numbers_are_kept():
     x = np.array([5e-324, 1e-308])
     np.testing.assert_array_equal(jaxpile.jit(lambda x: x + x)(x), x + x)
+
+
+def test_the_root_of_an_infinite_imaginary_part_is_infinite():
+    x = np.array([complex(a, b) for a in (0, 3, -np.inf, np.nan) for b in (np.inf, -np.inf)])
+    found = np.asarray(jaxpile.jit(jnp.sqrt)(x.astype(np.complex64)))
+    assert found.real.tolist() == [np.inf] * 8
+    assert found.imag.tolist() == [np.inf, -np.inf] * 4

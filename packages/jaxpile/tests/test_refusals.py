@@ -54,6 +54,11 @@ def test_what_is_missing_is_refused_with_the_line(function, name):
         jaxpile.jit(function)(X)
 
 
+def test_a_function_of_jax_compiled_directly_has_no_line():
+    with pytest.raises(UnsupportedPrimitive, match=r"the primitive 'qr'[.] Write one"):
+        jaxpile.jit(jnp.linalg.qr)(X.reshape(2, 3))
+
+
 def test_a_line_within_a_nested_function():
     def step(c, v):
         return lax.nextafter(c, v), None

@@ -95,15 +95,20 @@ def log(z: Parts) -> Parts:
 
 
 def sqrt(z: Parts) -> Parts:
-    """Return the square root whose real part is not negative."""
+    """Return the square root whose real part is not negative.
+
+    Where the imaginary part is infinite, both parts are (C99, G.6.4.2), whatever the real part.
+    """
     half = do("mul", number(z[0], 0.5), do("add", do("abs", z[0]), size_of(z)))
     root = do("sqrt", half)
     other = do("div", do("abs", z[1]), do("mul", number(root, 2), root))
     other = do("select", test("eq", root, number(root, 0)), number(root, 0), other)
     right = test("ge", z[0], number(root, 0))
+    size = do("abs", z[1])
+    endless = test("eq", size, number(size, np.inf))
     return (
-        do("select", right, root, other),
-        do("copysign", do("select", right, other, root), z[1]),
+        do("select", endless, size, do("select", right, root, other)),
+        do("select", endless, z[1], do("copysign", do("select", right, other, root), z[1])),
     )
 
 

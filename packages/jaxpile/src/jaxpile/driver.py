@@ -111,19 +111,20 @@ class Driver:
 
     # --- what translators ask ---
 
-    def where(self, equation) -> str:
-        """Return the learner's line of an equation, or of the call that it is part of."""
+    def used(self, equation) -> str:
+        """Return ", used in ", and the learner's line of an equation or of the call around it.
+
+        Empty where there is none: a function of JAX's was compiled directly.
+        """
         for candidate in (equation, *reversed(self.within)):
             line = line_of(candidate)
             if line:
-                return line
-        return "an unknown line"
+                return f", used in {line}"
+        return ""
 
     def refuse(self, equation, reason: str) -> UnsupportedPrimitive:
         """Return the error to raise, with the primitive, its line and the reason."""
-        return UnsupportedPrimitive(
-            f"{equation.primitive.name!r}, used in {self.where(equation)}: {reason}"
-        )
+        return UnsupportedPrimitive(f"{equation.primitive.name!r}{self.used(equation)}: {reason}")
 
     def cheap(self, value: Value, several: bool = True) -> Value:
         """Return the value, held by a buffer if computing it several times would be expensive."""
@@ -225,14 +226,14 @@ class Driver:
             return
         if equation.effects:
             raise UnsupportedProgram(
-                f"{name!r}, used in {self.where(equation)}, has side effects, which compiled loops "
+                f"{name!r}{self.used(equation)} has side effects, which compiled loops "
                 "do not have. Take prints and callbacks out of the function, or use jax.jit."
             )
         translator = self.registry.get(name)
         if translator is None:
             raise UnsupportedPrimitive(
-                f"there is no translator for the primitive {name!r}, used in "
-                f"{self.where(equation)}. Write one: @jaxpile.translates({name!r}), add it with "
+                f"there is no translator for the primitive {name!r}{self.used(equation)}. "
+                f"Write one: @jaxpile.translates({name!r}), add it with "
                 "jaxpile.default_registry().extended(it), and pass that as "
                 "jaxpile.jit(f, translators=…)."
             )
@@ -246,9 +247,10 @@ class Driver:
             results = translator.translate(self, equation, *operands)
             self.within.pop()
         except UnsupportedType as error:
-            if "used in" in str(error):
+            place = self.used(equation)
+            if not place or ", used in " in str(error):  # the innermost that has a line says it
                 raise
-            raise UnsupportedType(f"{name!r}, used in {self.where(equation)}: {error}") from None
+            raise UnsupportedType(f"{name!r}{place}: {error}") from None
         results = [results] if isinstance(results, Value) else list(results)
         for variable, value in zip(equation.outvars, results, strict=True):
             self.bind(scope, equation, variable, value)
@@ -258,7 +260,7 @@ class Driver:
         if (value.shape, value.dtype) != expected:
             raise UnsupportedPrimitive(
                 f"the translator of {equation.primitive.name!r} made an array of {value.shape} "
-                f"{value.dtype}; the equation in {self.where(equation)} says {expected}"
+                f"{value.dtype}; the equation{self.used(equation)}, says {expected}"
             )
         if not scope.uses[variable]:
             return

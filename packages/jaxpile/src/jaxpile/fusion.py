@@ -159,11 +159,14 @@ def own_place(position: Expr, ranges: tuple[tuple[int, int], ...]) -> bool:
 def apart(one: Expr, other: Expr) -> bool:
     """Return True if two places never meet, whatever the indices.
 
-    They then lie in different columns of a table whose width is the common divisor of all steps.
+    They then lie in different columns of a table whose width is the common divisor of all steps,
+    or are two places that do not move.
     """
     between = linear([(one, 1), (other, -1)])
+    if between.op != "const":
+        return False
     width = math.gcd(*moving(one).values())
-    return between.op == "const" and int(between.attr) % width != 0
+    return int(between.attr) % width != 0 if width else not one.moves and int(between.attr) != 0
 
 
 def moving(position: Expr) -> dict[Expr, int]:

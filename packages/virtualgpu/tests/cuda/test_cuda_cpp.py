@@ -361,6 +361,19 @@ def test_printf(module, capsys):
     assert "|42    |" in capsys.readouterr().out
 
 
+def test_printf_narrows_and_writes_hexadecimal_numbers_as_c_does(capsys):
+    text = r"""extern "C" __global__ void k(double x) {
+        printf("%hd %hhd %hu %hhx|", 70000, -300, 70000, 511);
+        printf("%a %a %A %.2a %+.0a %9a|%-9a|%012a|", 1.0, -x, 0.1, 3.14159, 1.9, 0.0, 1.0, x);
+        printf("%p %7p|", (void *)0, (void *)0); }"""
+    Module.from_cuda(text).launch("k", 1, 1, [np.float64(1.5)])
+    assert capsys.readouterr().out == (
+        "4464 -44 4464 ff|"
+        "0x1p+0 -0x1.8p+0 0X1.999999999999AP-4 0x1.92p+1 +0x2p+0    0x0p+0|0x1p+0   |0x00001.8p+0|"
+        "(nil)   (nil)|"
+    )
+
+
 def test_printf_has_a_buffer_like_the_devices(module, capsys):
     module.launch("flood", 2, 64)
     assert 1 << 20 <= len(capsys.readouterr().out) < (1 << 20) + 100

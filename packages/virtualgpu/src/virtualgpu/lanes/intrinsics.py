@@ -6,6 +6,7 @@ groups' runtime.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from virtualgpu.ptx import Instruction
 PRINTED = 1 << 20  # characters in the buffer of printf (cudaLimitPrintfFifoSize's default)
 
 _FORMAT = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|q)?([a-zA-Z%])")
+_NARROW = {"hh": 8, "h": 16}  # bits
 _MAX_STRING = 1 << 16
 _MAX_WIDTH = 4096  # characters of one number: a kernel must not fill the host's memory
 
@@ -124,16 +126,24 @@ def _formatted(
         value: int
         if kind in "di":
             value = take("q" if long else "i")
+            if length in _NARROW:  # C takes the low bits, with their sign
+                bits = _NARROW[length]
+                value = (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
             return (spec + "d") % value
         if kind in "uxXo":
             value = take("Q" if long else "I")
+            if length in _NARROW:
+                value %= 1 << _NARROW[length]
             if kind == "o" and "#" in flags and value:  # C writes 010, Python 0o10
                 digits = max(len(f"{value:o}") + 1, min(precision or 0, _MAX_WIDTH))
                 spec = f"{spec.replace('#', '').split('.')[0]}.{digits}"
             return (spec + kind.replace("u", "d")) % value
         if kind in "eEfFgGaA":
             real: float = take("d")
-            return real.hex() if kind in "aA" else (spec + kind) % real
+            if kind in "aA":
+                words = _hexadecimal(real, flags, width, precision)
+                return words.upper() if kind == "A" else words
+            return (spec + kind) % real
         if kind == "c":
             return (spec + "c") % chr(take("i") & 0xFF)
         if kind == "s":
@@ -142,10 +152,38 @@ def _formatted(
             read(address, len(words) + 1, conversion)
             return (spec + "s") % words.decode("utf-8", "replace")
         if kind == "p":
-            return hex(take("Q"))
+            pointer: int = take("Q")
+            words_of_it = hex(pointer) if pointer else "(nil)"  # as glibc
+            return f"%{'-' * ('-' in flags)}{min(width, _MAX_WIDTH) or ''}s" % words_of_it
         return match[0]
 
     return _FORMAT.sub(replace, format_)
+
+
+def _hexadecimal(real: float, flags: str, width: int, precision: int | None) -> str:
+    """Return a number as C's ``%a`` gives it: no zeros at the end of its fraction."""
+    sign = "-" if math.copysign(1, real) < 0 else "+" if "+" in flags else " " * (" " in flags)
+    prefix, body = "", str(abs(real))
+    if math.isfinite(real):
+        mantissa, exponent = abs(real).hex()[2:].split("p")
+        digits = mantissa.replace(".", "").ljust(14, "0")  # one before the point
+        if precision is None or precision < 0:
+            digits = digits[0] + digits[1:].rstrip("0")
+        elif precision < 13:
+            unit = 1 << 4 * (13 - precision)
+            whole, rest = divmod(int(digits, 16), unit)
+            whole += rest > unit // 2 or (rest == unit // 2 and whole % 2)
+            digits = f"{whole:x}".rjust(precision + 1, "0")
+        else:
+            digits = digits.ljust(min(precision, _MAX_WIDTH) + 1, "0")
+        point = "." if len(digits) > 1 or "#" in flags else ""
+        prefix, body = "0x", f"{digits[0]}{point}{digits[1:]}p{exponent}"
+    room = min(width, _MAX_WIDTH) - len(sign + prefix)
+    if "-" in flags:
+        return sign + prefix + body.ljust(room)
+    if "0" in flags and prefix:
+        return sign + prefix + body.rjust(room, "0")
+    return (sign + prefix + body).rjust(min(width, _MAX_WIDTH))
 
 
 def assertfail(

@@ -172,10 +172,15 @@ class Launch:
             raise LaunchError(
                 f"grid {self.grid} and block {self.block}: every dimension must be at least 1"
             )
-        if self.threads > MAX_THREADS or not all(map(operator.le, self.block, MAX_BLOCK)):
+        if self.threads > MAX_THREADS:
             raise LaunchError(
                 f"{self.threads} threads in a block {self.block}; a block has at most "
                 f"{MAX_THREADS}: use more blocks instead"
+            )
+        if not all(map(operator.le, self.block, MAX_BLOCK)):
+            raise LaunchError(
+                f"a block {self.block}; along x, y and z a block has at most {MAX_BLOCK} threads: "
+                "arrange its threads in another way"
             )
         if not all(map(operator.le, self.grid, MAX_GRID)):
             raise LaunchError(f"grid {self.grid} is larger than {MAX_GRID}")

@@ -64,7 +64,8 @@ def writes(instruction: Instruction) -> set[str]:
 
 def _written(instruction: Instruction) -> int:
     """Return the number of operands that are results: one, or none."""
-    return int(has_result(instruction) and not isinstance(instruction.operands[0], Address))
+    operands = instruction.operands
+    return int(has_result(instruction) and bool(operands) and not isinstance(operands[0], Address))
 
 
 def predicates(condition: Condition) -> Iterator[str]:
