@@ -141,8 +141,8 @@ def _formatted(
         if kind in "eEfFgGaA":
             real: float = take("d")
             if kind in "aA":
-                words = _hexadecimal(real, flags, width, precision)
-                return words.upper() if kind == "A" else words
+                number = _hexadecimal(real, flags, width, precision)
+                return number.upper() if kind == "A" else number
             return (spec + kind) % real
         if kind == "c":
             return (spec + "c") % chr(take("i") & 0xFF)
@@ -153,8 +153,9 @@ def _formatted(
             return (spec + "s") % words.decode("utf-8", "replace")
         if kind == "p":
             pointer: int = take("Q")
-            words_of_it = hex(pointer) if pointer else "(nil)"  # as glibc
-            return f"%{'-' * ('-' in flags)}{min(width, _MAX_WIDTH) or ''}s" % words_of_it
+            name = hex(pointer) if pointer else "(nil)"  # as glibc
+            room = min(width, _MAX_WIDTH)
+            return name.ljust(room) if "-" in flags else name.rjust(room)
         return match[0]
 
     return _FORMAT.sub(replace, format_)
