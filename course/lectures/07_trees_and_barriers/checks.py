@@ -92,7 +92,7 @@ def _judge_level(folded, before, n, target, case):
     ),
 )
 def block_max(kernel):
-    """The largest of every block, in every order, with all barriers in their places."""
+    """The largest of every block, by a fold, and no race in the orders that were tried."""
     counters = counted(kernel, 2, 128, np.ones(256), np.zeros(2))
     random = np.random.default_rng(10)
     for threads, high in ((128, -10.0), (96, -10.0), (33, -10.0), (1, -10.0), (64, 90.0)):
@@ -125,6 +125,12 @@ def block_max(kernel):
             )
             require_equal(maxima, expected, case, "does every place take part in the fold?")
     require(
+        counters.atomic_hottest <= 128 // 32,
+        "the answers are right, but there is no fold: all threads of a block queue at one place, which "
+        f"takes {counters.atomic_hottest} updates one after the other",
+        look="a place for each thread, and a level of the fold for each halving",
+    )
+    require(
         counters.shared_stores,
         "the answers are right, but shared memory was not used",
         look="each thread puts its value into its place, and the block folds the places",
@@ -135,8 +141,8 @@ def block_max(kernel):
         "the answers are right, but there is no fold: one thread looks at all the places",
         look="seven levels are enough for 128 places, if all threads take part",
     )
-    require_parallel(kernel, 2, 128, np.ones(256), np.zeros(2), items=256,
-                     look="all threads take part in each level")
+    require_parallel(kernel, 2, 128, np.ones(256), np.zeros(2), items=256, tree=True,
+                     look="all threads take part in each level, and none waits for another's turn")
 
 
 def _first(indices):

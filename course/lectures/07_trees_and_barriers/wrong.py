@@ -185,3 +185,18 @@ def one_block_compares_all_pairs(values, n, target):
 
 wrong("block-max", "of both signs, in blocks of 64, element 0 is", "of values that are negative")(
     swap("= place[0]", "= -abs(place[0])"))
+
+
+@wrong("block-max", "there is no fold: all threads of a block queue at one place")
+@cuda.jit
+def all_queue_at_one_place(values, maxima):
+    largest = cuda.shared.array(1, float64)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    if t == 0:
+        largest[0] = -math.inf
+    cuda.syncthreads()
+    if i < values.size:
+        cuda.atomic.max(largest, 0, values[i])
+    cuda.syncthreads()
+    if t == 0:
+        maxima[cuda.blockIdx.x] = largest[0]
