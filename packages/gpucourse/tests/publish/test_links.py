@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucourse.publish.links import dead_links, links, slug
+from gpucourse.publish.links import anchored, dead_links, links, slug, without_anchors
 
 
 @pytest.mark.parametrize(
@@ -77,3 +77,14 @@ def test_the_repository_has_no_dead_link(repository: Path):
     ]
     assert len(files) > 20
     assert list(map(str, dead_links(repository, files))) == []
+
+
+def test_each_section_of_a_notebook_has_an_anchor_of_the_name_that_links_use():
+    sources = ["# Title\n\n## A `b`, c?", "```\n## no heading\n```\n## Again\n\ntext", "### Again"]
+    with_anchors = anchored(sources)
+    assert with_anchors == [
+        '# Title\n\n<a id="a-b-c"></a>\n## A `b`, c?',
+        '```\n## no heading\n```\n<a id="again"></a>\n## Again\n\ntext',
+        '<a id="again-1"></a>\n### Again',
+    ]
+    assert [without_anchors(text) for text in with_anchors] == sources

@@ -21,6 +21,11 @@ _TARGET = re.compile(
     _FENCED.flags,
 )
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
+_HEADING_OR_CODE = re.compile(
+    r"(?P<code>^(?P<fence>`{3,}|~{3,}).*?^(?P=fence)[`~]*[ ]*$)"
+    r"|^(?P<level>#{1,6})[ ]+(?P<words>[^\n]+?)[ ]*#*[ ]*$",
+    _FENCED.flags,
+)
 
 
 def slug(heading: str) -> str:
@@ -43,17 +48,45 @@ def places(path: Path) -> set[str]:
     return _places(path, path.stat().st_mtime_ns)
 
 
+def _free(name: str, taken: set[str]) -> str:
+    """Return ``name``, numbered where headings before it have the same words."""
+    numbered = (name, *(f"{name}-{number}" for number in range(1, len(taken) + 1)))
+    return next(one for one in numbered if one not in taken)
+
+
 @cache
 def _places(path: Path, _changed: int) -> set[str]:
     found: set[str] = set()
     for text in texts(path):
         for heading in _HEADING.findall(_FENCED.sub("", text)):
-            name, number = slug(heading), 1
-            while name in found:  # a second heading of the same words
-                name, number = f"{slug(heading)}-{number}", number + 1
-            found.add(name)
+            found.add(_free(slug(heading), found))
         found.update(re.findall(r"""<a (?:id|name)=["']([^"']+)""", text))
     return found
+
+
+_ANCHOR = re.compile(r'^<a id="[^"]+"></a>\n(?=#)', re.MULTILINE)
+
+
+def anchored(sources: Iterable[str]) -> list[str]:
+    """Return a notebook's text cells with an anchor of our own above each heading of a section.
+
+    JupyterLab calls a heading otherwise than GitHub does, and goes to an anchor that is there.
+    """
+    found: set[str] = set()
+
+    def anchor(heading: re.Match[str]) -> str:
+        if heading["code"]:
+            return heading[0]
+        name = _free(slug(heading["words"]), found)
+        found.add(name)
+        return f'<a id="{name}"></a>\n{heading[0]}' if heading["level"] != "#" else heading[0]
+
+    return [_HEADING_OR_CODE.sub(anchor, source) for source in sources]
+
+
+def without_anchors(source: str) -> str:
+    """Return a text cell as it was before :func:`anchored`: a page of the site needs no anchors."""
+    return _ANCHOR.sub("", source)
 
 
 def without_code(text: str) -> str:

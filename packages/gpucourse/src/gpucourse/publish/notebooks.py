@@ -37,6 +37,7 @@ from gpucourse.course.regions import (
 )
 from gpucourse.course.registry import Course, Lecture, Lesson, Project
 from gpucourse.course.released import digest
+from gpucourse.publish.links import anchored
 from gpucourse.publish.source import ANSWERS, SET_UP, Cell, Source
 from gpucourse.system.language import _
 
@@ -267,7 +268,11 @@ def _notebook(
     title = new_cell("markdown", _title(course, lesson, folder), cell_id(lesson.id, "title"))
     where = strip(course, lesson, folder)
     last = [new_cell("markdown", where, cell_id(lesson.id, STRIP))] if where else []
-    return new_notebook_of(lesson.id, [title, *cells, *last])
+    cells = [title, *cells, *last]
+    texts = [cell for cell in cells if cell.cell_type == "markdown"]
+    for cell, text in zip(texts, anchored(cell.source for cell in texts), strict=True):
+        cell.source = text
+    return new_notebook_of(lesson.id, cells)
 
 
 def strip(course: Course, lesson: Lesson, folder: Path | None = None) -> str:

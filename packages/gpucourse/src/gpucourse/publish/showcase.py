@@ -14,6 +14,7 @@ from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.registry import Course
 from gpucourse.publish.execution import solved
 from gpucourse.publish.gallery import read_gallery
+from gpucourse.publish.links import without_anchors
 from gpucourse.publish.notebooks import solution
 from gpucourse.publish.rehearsal import judge_solved
 from gpucourse.publish.source import Source, read_course
@@ -29,6 +30,14 @@ class Shown:
 
     source: Source
     notebook: NotebookNode
+
+
+def _as_a_page(notebook: NotebookNode) -> NotebookNode:
+    """Take out the anchors, in place: the site and the slides have their own."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = without_anchors(cell.source)
+    return notebook
 
 
 def show_course(
@@ -47,10 +56,8 @@ def show_course(
 
     def show(source: Source) -> Shown | CourseError:
         try:
-            return Shown(
-                source,
-                solved(course, source, lambda done: judge_solved(course, source, done), notice),
-            )
+            done = solved(course, source, lambda done: judge_solved(course, source, done), notice)
+            return Shown(source, _as_a_page(done))
         except CourseError as error:
             return error
         except Exception as error:  # the kernel died, or a cell took too long
@@ -58,7 +65,7 @@ def show_course(
             return CourseError([Problem(path, None, f"{type(error).__name__}: {error}")])
 
     if not run:
-        return course, [Shown(source, solution(course, source)) for source in sources]
+        return course, [Shown(source, _as_a_page(solution(course, source))) for source in sources]
     with ThreadPoolExecutor(jobs) as pool:
         shown = list(pool.map(show, sources))
     failed = [error for error in shown if isinstance(error, CourseError)]

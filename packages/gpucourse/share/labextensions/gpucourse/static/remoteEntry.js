@@ -13,6 +13,7 @@ body { --jp-sidebar-min-width: 290px; }
   .jp-DirListing-item { padding: 4px; font-size: 12px; }
 }
 .jp-RenderedText pre { word-break: normal; overflow-wrap: anywhere; }
+.jp-RenderedMarkdown > p:has(> a[data-jupyter-id]:only-child:empty) { margin: 0; }
 .jp-Notebook .cm-editor.jp-mod-readOnly.cm-focused::after {
   content: "locked: try things in a cell of your own (Esc, then B)";
   padding: 0 0.4em; color: var(--jp-ui-font-color1); background: var(--jp-layout-color2);
@@ -50,6 +51,30 @@ function unsavedByReading(model) {
   });
 }
 
+// JupyterLab looks for the section of a link when it opens the notebook, before there are cells, and
+// what is drawn above moves the section later: this one looks until the section stays at the top, or
+// until the reader scrolls. Lessons have an anchor above each section (gpucourse.publish.links).
+function goToSection(app, path, fragment) {
+  const name = decodeURIComponent(fragment.replace(/^#/, ""));
+  const end = Date.now() + 60_000;
+  let rested = 0;
+  const stop = () => clearInterval(timer);
+  const timer = setInterval(() => {
+    const widget = app.shell.currentWidget;
+    const anchor = widget?.context?.path === path && widget.node.querySelector(
+      `[data-jupyter-id="${CSS.escape(name)}"]`);
+    const scroller = anchor && anchor.closest(".jp-WindowedPanel-outer, .jp-Notebook");
+    if (scroller) {
+      const before = anchor.getBoundingClientRect().top;
+      anchor.scrollIntoView({ block: "start" });
+      rested = Math.abs(anchor.getBoundingClientRect().top - before) < 2 ? rested + 1 : 0;
+    }
+    if (rested > 10 || Date.now() > end) stop();
+  }, 200);
+  for (const moved of ["wheel", "keydown", "pointerdown"])
+    window.addEventListener(moved, stop, { capture: true, once: true });
+}
+
 // The steps of a picture are radio buttons (gpucourse.views.page.stepper).
 const STEPS = ".gpuc-steps > input[type=radio]";
 
@@ -64,6 +89,12 @@ function activate(app) {
     const button = event.target.closest?.(".gpuc-steps > .scale > label")?.control;
     if (button) setTimeout(() => button.focus());
   });
+  window.addEventListener("click", (event) => {
+    // JupyterLab has a link to a file lead to the server's copy of it, and opens the file itself.
+    const { pathname = "", hash } = event.target.closest?.("a[href*='/files/']") ?? {};
+    const path = decodeURIComponent(pathname.split("/files/")[1] ?? "");
+    if (hash && path.endsWith(".ipynb")) goToSection(app, path, hash);
+  }, true);
   // JupyterLab takes keys from the document before they reach the button: arrows select cells.
   window.addEventListener("keydown", (event) => {
     if (event.key.startsWith("Arrow") && event.target.matches?.(STEPS)) event.stopPropagation();
