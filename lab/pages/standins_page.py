@@ -38,8 +38,8 @@ packages answer.
   to a NumPy function, iterating over a cuDF column.
 - **What a stand-in lacks raises `NotImplementedError`** with the name and what to use instead.
 - **No times.** Events give NaN, and nothing claims to be a GPU's speed.
-- **They are installed apart from virtualgpu**: `pip install "virtualgpu[cupy]"`, `[pycuda]` or
-  `[cudf]` bring the distribution gpustandins. Without it, `import cupy` says so.
+- **They are installed apart from virtualgpu**, by the distribution gpustandins, which the course
+  installs; `[cudf]` brings pandas too. Without it, `import cupy` says so, with the command.
 - **A stand-in is no installed CuPy**: `pip list` shows none, `find_spec` says where the stand-in
   lies, and `__version__` of CuPy and cuDF ends in `+virtualgpu`. A package that was imported
   before is set aside and comes back with `virtualgpu.deactivate()` or `%unload_ext gpucourse`.

@@ -452,7 +452,7 @@ check("to-half", to_half)
 try:
     import cuda.tile as ct
 except ImportError as missing:
-    raise ImportError("cuda-tile is not installed here: pip install 'virtualgpu[tile]' (Linux alone has it). Without it, "
+    raise ImportError("cuda-tile is not installed here: pip install 'cuda-tile<1.8' (Linux alone has it). Without it, "
                       "read section 5; nothing else in this lecture needs it") from missing
 import cupy as cp
 import virtualgpu

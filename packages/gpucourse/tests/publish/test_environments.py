@@ -83,6 +83,12 @@ def test_each_generated_file_is_missed_when_it_changes(copy: Path) -> None:
             path.write_text(before.replace("mybinder.org/v2", "elsewhere.org/v2"))
         elif name == environments.PUBLISH:  # only the repository that may publish is
             path.write_text(before.replace("repository == 'gpu-", "repository == 'else-"))
+        elif name.startswith("docs/") and "pip install" in before:  # only our commands are
+            path.write_text(before.replace("git+https://", "git+https://elsewhere/"))
+            if path.read_text() == before:  # generated as a whole
+                path.write_text(before + "by hand\n")
+        elif name.endswith("installing.py"):
+            path.write_text(before.replace('REPOSITORY = "https://', 'REPOSITORY = "https://else/'))
         elif name == "CITATION.cff":
             path.write_text(re.sub(r"(?m)^version: .*$", "version: 99", before))
         elif name.startswith("packages/"):  # links into the repository, addresses of metadata
@@ -139,6 +145,27 @@ def test_moving_the_repository_is_one_edit(copy: Path) -> None:
     assert "mybinder.org/v2/gh/someone/lessons/" in readme
     assert "git clone https://github.com/someone/lessons" in readme
     assert "cd lessons" in readme
+
+
+def test_pages_print_the_commands_that_work_today(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = copy / "docs" / "pytest.md"
+    url = read_projects(copy).url
+    today = (
+        f'pip install -e . pytest "virtualgpu[tile] @ git+{url}#subdirectory=packages/virtualgpu"'
+    )
+    assert today in page.read_text()
+    # The day of the release: one edit, and `make build`.
+    monkeypatch.setattr("virtualgpu.installing.ON_THE_INDEX", True)
+    environments.write(copy)
+    assert 'pip install -e . pytest "virtualgpu[tile]"\n' in page.read_text()
+    assert 'pip install "gpucourse"' in (copy / "packages/gpucourse/README.md").read_text()
+    pages = (name for name in environments.expected(copy) if name.endswith(".md"))
+    assert not [name for name in pages if "git+" in (copy / name).read_text()]
+    monkeypatch.undo()
+    environments.write(copy)
+    assert today in page.read_text()
 
 
 def test_a_lost_marker_says_how_to_mend_it(copy: Path) -> None:

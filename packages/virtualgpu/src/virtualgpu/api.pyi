@@ -31,6 +31,8 @@ from virtualgpu.devices.presence import driver_without_device as driver_without_
 from virtualgpu.devices.recorded import RecordedLaunch as RecordedLaunch
 from virtualgpu.devices.recorded import capture as capture
 from virtualgpu.devices.recorded import finish as finish
+from virtualgpu.installing import REPOSITORY as REPOSITORY
+from virtualgpu.installing import pip_install as pip_install
 from virtualgpu.lanes.events import Access as Access
 from virtualgpu.lanes.events import Observer as Observer
 from virtualgpu.lanes.schedule import Lockstep as Lockstep

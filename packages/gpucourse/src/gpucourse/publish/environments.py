@@ -24,9 +24,10 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpucourse.course.locks import course_lock
-from gpucourse.course.projects import COURSE, STANDINS, VIRTUALGPU, Projects, read_projects
+from gpucourse.course.projects import COURSE, VIRTUALGPU, Projects, read_projects
 from gpucourse.course.registry import load_course
 from gpucourse.publish import binder, hub, welcome
+from virtualgpu.api import REPOSITORY, pip_install
 
 # Distributions whose conda package has another name, or comes with another package (None).
 # conda-forge's own `cuda-cccl` is the C++ headers; the Python package is `cccl-python`.
@@ -42,6 +43,11 @@ CONDA_NAMES: dict[str, str | None] = {
 # conda-forge builds jaxlib for the CPU and for CUDA under one name: the build string chooses.
 CONDA_BUILDS: dict[str, str] = {"jaxlib": "*cuda*"}
 PUBLISH = ".github/workflows/publish.yml"
+INSTALLING = VIRTUALGPU.parent / "src" / "virtualgpu" / "installing.py"
+# Our packages in a command of a page, by name or by address, whatever stands between.
+_NAME = re.compile(r"(?:virtualgpu|gpustandins|gpucourse|jaxpile)(?:\[[\w,-]+\])?(?=[\s\"'`]|$)")
+_ONE = rf"[\"']?{_NAME.pattern}(?: @ git\+[^\s\"'`]+)?[\"']?"
+_OURS = re.compile(rf"(?P<before>pip install (?:(?:-e \.|pytest) )*)(?P<ours>{_ONE}(?: {_ONE})*)")
 
 
 def expected(root: Path) -> dict[str, str]:
@@ -62,12 +68,30 @@ def expected(root: Path) -> dict[str, str]:
         **hub.files(root, url),
         "environment.yml": conda_environment(project),
         ".github/ISSUE_TEMPLATE/config.yml": issue_links(url),
-        "README.md": fill_blocks(readme, readme_blocks(root, project)),
+        "README.md": with_commands(fill_blocks(readme, readme_blocks(root, project)), url),
         "docs/lessons.md": welcome.lessons_page(load_course(root), url),
         "CITATION.cff": fill_citation(citation, url, version(root)),
         PUBLISH: fill_workflow((root / PUBLISH).read_text(encoding="utf-8"), url),
+        **{
+            path.relative_to(root).as_posix(): with_commands(path.read_text(encoding="utf-8"), url)
+            for path in sorted((root / "docs").glob("*.md"))
+            if _OURS.search(path.read_text(encoding="utf-8"))
+        },
+        INSTALLING.as_posix(): re.sub(
+            r'(?m)(?<=^REPOSITORY = ")[^"]+', url, (root / INSTALLING).read_text(encoding="utf-8")
+        ),
         **package_pages(root, url),
     }
+
+
+def with_commands(text: str, url: str) -> str:
+    """Return a page with the commands that install our packages as they work today."""
+
+    def command(found: re.Match[str]) -> str:
+        last = re.findall(rf"[\"']?({_NAME.pattern})(?: @ git\+[^\s\"'`]+)?", found["ours"])[-1]
+        return found["before"] + pip_install(last).removeprefix("pip install ")
+
+    return _OURS.sub(command, text).replace(f"git+{REPOSITORY}", f"git+{url}")
 
 
 def stale(root: Path) -> list[str]:
@@ -156,13 +180,7 @@ def readme_blocks(root: Path, project: Projects) -> dict[str, str]:
             f"[![Open in Binder](https://mybinder.org/badge_logo.svg)]({badge})"
         ),
         "clone": f"```sh\ngit clone {url}  # not run in CI\ncd {folder}\nmake course\n```",
-        "install": (
-            "```sh\n"
-            f'pip install "virtualgpu[numba-cuda] @ git+{url}#subdirectory={VIRTUALGPU.parent}"'
-            "  # not run in CI\n"
-            f'pip install "gpustandins @ git+{url}#subdirectory={STANDINS.parent}"'
-            "  # not run in CI\n```"
-        ),
+        "install": fenced([pip_install("virtualgpu[numba-cuda]"), pip_install("gpustandins")]),
         "linux": fenced(linux_commands(project)),
         "windows": fenced(windows_commands(project)),
         "contents": welcome.by_goal(load_course(root)),
@@ -254,7 +272,7 @@ def package_pages(root: Path, url: str) -> dict[str, str]:
     for package in sorted((root / "packages").glob("*/README.md")):
         text = package.read_text(encoding="utf-8")
         pages[package.relative_to(root).as_posix()] = re.sub(
-            r"\]\(https://[^()\s]+?/blob/main/", f"]({url}/blob/main/", text
+            r"\]\(https://[^()\s]+?/blob/main/", f"]({url}/blob/main/", with_commands(text, url)
         )
         project = package.with_name("pyproject.toml")
         head, mark, tail = project.read_text(encoding="utf-8").partition("[project.urls]\n")

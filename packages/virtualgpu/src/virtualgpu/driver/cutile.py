@@ -14,6 +14,7 @@ from typing import Any
 from virtualgpu.devices.host_tensors import copies
 from virtualgpu.driver import kernels
 from virtualgpu.driver.tensors import on_device
+from virtualgpu.installing import pip_install
 
 VERSION = "V_13_4"  # the newest bytecode that virtualgpu.tile reads
 
@@ -34,7 +35,7 @@ def adapt(tile: ModuleType) -> None:
     except (ImportError, AttributeError, KeyError) as error:  # another version
         warnings.warn(
             f"the virtual GPU cannot run kernels of this cuda.tile: {error}; "
-            "pip install 'virtualgpu[tile]' gives one that it can",
+            f"{pip_install('virtualgpu[tile]')} gives one that it can",
             UserWarning,
             stacklevel=2,
         )

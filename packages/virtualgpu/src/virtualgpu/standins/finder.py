@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from virtualgpu.after_import import after_import, forget
+from virtualgpu.installing import pip_install
 
 #: The packages that may have a stand-in.
 NAMES = ("cudf", "cupy", "cupyx", "pycuda")
@@ -83,7 +84,7 @@ class StandInFinder(MetaPathFinder):
                 original, extra = _ORIGINALS[package]
                 raise ModuleNotFoundError(
                     f"{original} needs a GPU, which this machine does not have, and its stand-in "
-                    f'is not installed: pip install "virtualgpu[{extra}]"',
+                    f"is not installed: {pip_install(f'virtualgpu[{extra}]')}",
                     name=package,
                 )
             return None

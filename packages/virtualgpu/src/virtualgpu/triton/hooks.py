@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from virtualgpu.after_import import after_import, forget
+from virtualgpu.installing import pip_install
 
 # Part of the keys of Triton's cache: what lies there for a GPU is machine code.
 KEY = "-virtualgpu-ptx"
@@ -44,7 +45,7 @@ def _adapt(triton: ModuleType) -> None:
     except ImportError as error:  # another version, or a file of that name
         warnings.warn(
             f"the virtual GPU cannot run kernels of this triton: {error}; "
-            "pip install 'virtualgpu[triton]' gives one that it can",
+            f"{pip_install('virtualgpu[triton]')} gives one that it can",
             UserWarning,
             stacklevel=2,
         )
