@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -170,6 +171,26 @@ def test_what_is_in_the_distributions(built: Path) -> None:
         re.search(r"(^|/)tests?/|gpu_check/", name)
         for kind in ("virtualgpu", "gpustandins", "gpucourse", "jaxpile")
         for name in names[kind, "wheel"]
+    )
+
+
+@pytest.mark.parametrize("how", ["a folder", "git"])
+def test_pip_installs_the_course_from_a_checkout(
+    repository: Path, tmp_path: Path, how: str
+) -> None:
+    """As `pip install packages/gpucourse`: its other packages are on no index yet."""
+    given = f"gpucourse @ git+{repository.as_uri()}#subdirectory=packages/gpucourse"
+    report = tmp_path / "report.json"
+    given = repository / "packages/gpucourse" if how == "a folder" else given
+    options = ["--dry-run", "--ignore-installed", "--quiet", "--report", report]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, given], check=True)
+    urls = {
+        one["metadata"]["name"]: one["download_info"]["url"]
+        for one in json.loads(report.read_text())["install"]
+    }
+    assert all(
+        urls[name].startswith(("file://", "git+file://"))
+        for name in ("gpucourse", "virtualgpu", "gpustandins")
     )
 
 

@@ -324,6 +324,22 @@ def test_readme_commands_are_the_ones_that_ci_runs(repository: Path) -> None:
         assert command.split()[-1] in (repository / test).read_text(), f"{test}: no {command}"
 
 
+#: Pages for a terminal that has the course's programs already: a hub's, or JupyterLab's.
+WITH_PROGRAMS = ("docs/hub.md", "docs/when_something_breaks.md")
+
+
+def test_commands_of_pages_find_the_courses_programs(repository: Path) -> None:
+    """As they are typed: in .venv, by their path or after `activate`."""
+    for page in [*(repository / "docs").glob("*.md"), repository / "grading/README.md"]:
+        if page.relative_to(repository).as_posix() in WITH_PROGRAMS:
+            continue
+        entered = False
+        for command in commands(page):
+            entered |= command.startswith(". ") and "/bin/activate" in command
+            needs = re.match(r"(python -m (gpucourse|lab)|gpucourse|nbgrader)\b", command)
+            assert entered or not needs, f"{page.name}: `{command}` without `. .venv/bin/activate`"
+
+
 def test_ci_runs_make_test_on_every_python_that_is_promised(repository: Path) -> None:
     project = tomllib.loads((repository / COURSE).read_text())["project"]
     promised = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))

@@ -13,7 +13,8 @@ from virtualgpu import installing
         ("virtualgpu", ["virtualgpu"]),
         ("virtualgpu[tile]", ["virtualgpu[tile]"]),
         ("virtualgpu[cudf]", ["virtualgpu", "gpustandins[cudf]"]),
-        ("gpucourse", ["virtualgpu", "gpustandins", "gpucourse"]),
+        ("gpustandins", ["virtualgpu", "gpustandins"]),
+        ("gpucourse", ["gpucourse"]),
     ],
 )
 def test_pip_is_given_what_the_index_lacks(

@@ -5,8 +5,9 @@ from __future__ import annotations
 #: On the day of the release this becomes True, and `make build` changes READMEs and pages.
 ON_THE_INDEX = False
 REPOSITORY = "https://github.com/gpu-course/gpu-course"
-#: What of ours a package needs before it: pip would look for these by name.
-_NEEDS = {"gpustandins": ("virtualgpu",), "gpucourse": ("virtualgpu", "gpustandins")}
+#: What of ours a package needs before it, which pip would look for by name. gpucourse takes its own
+#: from where it lies itself (hatch_build.py).
+_NEEDS = {"gpustandins": ("virtualgpu",)}
 #: Extras of virtualgpu that stand-ins are made of, and the extra of theirs.
 _STANDINS = {"cupy": "", "pycuda": "", "cudf": "[cudf]", "scipy": "[scipy]"}
 

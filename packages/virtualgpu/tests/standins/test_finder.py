@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fresh_python import in_fresh_python
+from virtualgpu.installing import pip_install
 
 NONE_INSTALLED = (
     "from virtualgpu import activation\n"
@@ -34,7 +35,7 @@ def test_import_without_a_stand_in_says_what_installs_it(name: str, original: st
     assert kind == "ModuleNotFoundError"
     assert told == (
         f"{original} needs a GPU, which this machine does not have, and its stand-in is not "
-        f'installed: pip install "virtualgpu[{extra}]"'
+        f"installed: {pip_install(f'virtualgpu[{extra}]')}"
     )
 
 
