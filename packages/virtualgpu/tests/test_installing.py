@@ -12,6 +12,7 @@ from virtualgpu import installing
     [
         ("virtualgpu", ["virtualgpu"]),
         ("virtualgpu[tile]", ["virtualgpu[tile]"]),
+        ("virtualgpu[numba-cuda]", ["virtualgpu[numba-cuda]"]),
         ("virtualgpu[cudf]", ["virtualgpu", "gpustandins[cudf]"]),
         ("gpustandins", ["virtualgpu", "gpustandins"]),
         ("gpucourse", ["gpucourse"]),
