@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -175,3 +177,76 @@ print("first:", first.copy_to_host()[0])
     with pytest.raises(SystemExit) as refused:
         cli.main(["run", "--seed", "-1", str(path)])
     assert refused.value.code == 2 and "--seed" in capsys.readouterr().err
+
+
+def test_a_module_runs_as_python_runs_it(tmp_path: Path, capsys, monkeypatch, script: Path):
+    package = tmp_path / "of_kernels"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(script.read_text())
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["run", "-m", "of_kernels"]) == cli.main(["run", str(script)])
+    first, second = capsys.readouterr().err.split("virtual GPU: ")[1:]
+    assert first.replace("__main__.py", script.name) == second
+    with pytest.raises(SystemExit):
+        cli.main(["run", "of_kernels"])
+    assert "virtualgpu run -m of_kernels" in capsys.readouterr().err
+
+
+RACE = """
+import sys
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def last(x):
+    x[0] = cuda.threadIdx.x
+
+last[1, 64](cuda.to_device(np.zeros(4)))
+sys.exit(3)
+"""
+
+
+@pytest.fixture
+def race(tmp_path: Path) -> Path:
+    path = tmp_path / "race.py"
+    path.write_text(RACE)
+    return path
+
+
+def test_a_finding_has_an_exit_status_of_its_own(race: Path):
+    assert cli.main(["run", str(race)]) == 3
+    assert cli.main(["run", "--error-exitcode", "77", str(race)]) == 77
+
+
+def test_known_findings_are_accepted_from_a_file(race: Path, tmp_path: Path, capsys):
+    known = tmp_path / "known.txt"
+    known.write_text("# told by every run\nrace.py:8: the last thread wins\nother: never there\n")
+    assert cli.main(["run", "--error-exitcode", "77", "--accept", str(known), str(race)]) == 3
+    said = capsys.readouterr().err
+    assert "1 launch checked, 1 accepted, clean" in said
+    assert "other is accepted (never there) and was not found" in said
+    known.write_text("race.py 8\n")
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--accept", str(known), str(race)])
+    assert "'race.py 8' is not file.py:LINE: reason" in capsys.readouterr().err
+
+
+def test_findings_are_written_for_other_programs(race: Path, tmp_path: Path, capsys):
+    told = tmp_path / "told.json"
+    cli.main(["run", "--report", str(told), str(race)])
+    (found,) = json.loads(told.read_text())["findings"]
+    assert (found["kind"], found["line"], found["count"]) == ("race", 8, 63)
+    assert found["filename"] == str(race) and found["other"]["thread"] == [0, 0, 0]
+    told = tmp_path / "told.xml"
+    cli.main(["run", "--report", str(told), str(race)])
+    suite = ElementTree.parse(told).getroot()[0]
+    assert suite.get("failures") == "1" and suite[0].get("line") == "8"
+    assert "x[0] of 4" in suite[0][0].get("message")
+    race.write_text(RACE.replace("[1, 64]", "[1, 1]"))
+    cli.main(["run", "--report", str(told), str(race)])
+    suite = ElementTree.parse(told).getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), len(suite[0])) == ("1", "0", 0)
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--report", str(tmp_path / "told.txt"), str(race)])
+    assert "it ends in .json or .xml" in capsys.readouterr().err

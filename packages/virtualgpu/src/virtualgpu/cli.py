@@ -5,6 +5,8 @@ Its verbs:
     virtualgpu run script.py ARGUMENTS…    exit status 1 if a kernel has a fault, else the script's
     virtualgpu run --streams script.py     missing synchronisation between streams is a fault too
     virtualgpu run --seed 3 script.py      threads in the random order number 3
+    virtualgpu run -m package ARGUMENTS…   a module, as python -m runs it
+    virtualgpu run --report out.xml …      the findings for CI too: JUnit, or JSON for out.json
     virtualgpu ptx script.py ARGUMENTS…    the PTX of each kernel that the script launches
     virtualgpu doctor                      compilers, versions, a first kernel
     virtualgpu cache [clear]               where compiled code is kept, and how much; remove it
@@ -25,7 +27,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import virtualgpu
-from virtualgpu import sources
+from virtualgpu import accepting, report_files, sources
 from virtualgpu.compilers import cache
 from virtualgpu.standins.finder import NAMES, chosen
 from virtualgpu.successor import choice
@@ -77,7 +79,33 @@ def main(arguments: list[str] | None = None) -> int:
                 "replaced by stand-ins, with commas between (by default all of "
                 f'{", ".join(NAMES)}; none: "")',
             )
-        verb.add_argument("script", type=Path)
+            verb.add_argument(
+                "--accept",
+                type=Path,
+                metavar="FILE",
+                help="findings that are known, one a line: "
+                f"{accepting.FORM}; a line that begins with # is a comment",
+            )
+            verb.add_argument(
+                "--report",
+                type=Path,
+                metavar="FILE",
+                help="also write the findings into FILE: JSON (.json) or JUnit (.xml)",
+            )
+            verb.add_argument(
+                "--error-exitcode",
+                type=exit_status,
+                metavar="N",
+                help="the exit status where something was found, to tell it from the script's own "
+                "(by default 1, or the script's where that is not 0)",
+            )
+            verb.add_argument(
+                "-m",
+                dest="module",
+                action="store_true",
+                help="what follows is a module or package, as for python -m",
+            )
+        verb.add_argument("script", help="a file; with -m a module")
         verb.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
     verbs.add_parser("doctor", help="look at compilers and versions, and launch a first kernel")
     verb = verbs.add_parser("cache", help="say where compiled code is kept, or remove it")
@@ -87,47 +115,107 @@ def main(arguments: list[str] | None = None) -> int:
         return doctor()
     if given.verb == "cache":
         return kept_code(clear=given.action == "clear")
-    if not given.script.is_file():
-        parser.error(f"there is no file {given.script}")
-    with command_line(given.script, given.arguments):
-        if given.verb == "ptx":
-            return print_ptx(given.script)
-        return run(given.script, given.streams, given.seed, given.standins)
+    module = getattr(given, "module", False)
+    if not module and not Path(given.script).is_file():
+        hint = f"; virtualgpu run -m {given.script} runs a package" * Path(given.script).is_dir()
+        parser.error(f"there is no file {given.script}{hint}")
+    if given.verb == "ptx":
+        with command_line(given.script, given.arguments):
+            return print_ptx(Path(given.script))
+    if given.report and given.report.suffix not in report_files.SUFFIXES:
+        parser.error(f"--report {given.report}: it ends in {' or '.join(report_files.SUFFIXES)}")
+    try:
+        accepted = known_findings(given.accept)
+    except (OSError, ValueError) as error:
+        parser.error(f"--accept {given.accept}: {error}")
+    with command_line(given.script, given.arguments, module):
+        return run(
+            given.script,
+            given.streams,
+            given.seed,
+            given.standins,
+            module=module,
+            accepted=accepted,
+            report_file=given.report,
+            found=given.error_exitcode,
+        )
 
 
 def run(
-    script: Path,
+    script: str,
     streams: bool = False,
     seed: int | None = None,
     standins: Collection[str] | None = None,
+    *,
+    module: bool = False,
+    accepted: Collection[accepting.Acceptance] = (),
+    report_file: Path | None = None,
+    found: int | None = None,
 ) -> int:
     """Run ``script`` under the checkers and print what they found; the exit status.
 
-    1 where a checker found something or an error left the script; a script that ends by
-    ``sys.exit`` keeps its own status unless that is 0 and there are findings. ``streams``: that of
+    ``found`` where a checker found something that is not ``accepted``, or an error of the virtual
+    GPU left the script; without ``found``, a script that ends by ``sys.exit`` keeps its own status
+    unless that is 0, and it is 1 then. ``streams``: that of
     :func:`virtualgpu.check`; ``seed``: that of :func:`virtualgpu.schedule`; ``standins``: those of
-    :func:`virtualgpu.activate`.
+    :func:`virtualgpu.activate`; ``module``: ``script`` is a module's name.
     """
     virtualgpu.activate(force=True, standins=standins)
-    status = 0
+    status, stopped = 0, False
     order = nullcontext() if seed is None else virtualgpu.schedule(seed)
     with order, virtualgpu.check(streams=streams) as report, virtualgpu.profile() as profile:
         try:
-            runpy.run_path(str(script), run_name="__main__")
+            if module:
+                runpy.run_module(script, run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(script, run_name="__main__")
         except SystemExit as leaving:
             status = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
             if isinstance(leaving.code, str):
                 print(leaving.code, file=sys.stderr)
         except virtualgpu.VirtualGPUError as error:
-            status = 1
+            stopped = True
             if not any(error.message in finding.message for finding in report.findings):
                 # Refused before it ran: PTX that is not valid, a block that is too large.
                 sys.excepthook(type(error), error, error.__traceback__)
+    report.findings, needed = accepting.split(report.findings, accepted)
+    report.notes += [
+        f"{one} is accepted ({one.reason}) and was not found: take that out"
+        for one in accepted
+        if one not in needed
+    ]
     launches = len(profile.launches)
     said = f"{launches} launch{'' if launches == 1 else 'es'} checked"
-    found = str(report).partition(": ")[2] if report.findings else "clean"
-    print(f"virtual GPU: {said}, {found}", file=sys.stderr)
-    return status or int(bool(report.findings))
+    if needed:
+        said += f", {len(needed)} accepted"
+    words = str(report).partition(": ")[2] if report.findings else "clean"
+    print(f"virtual GPU: {said}, {words}", file=sys.stderr)
+    if not report.findings:
+        print(*report.notes, sep="\n", end="\n" if report.notes else "", file=sys.stderr)
+    if report_file is not None:
+        report_files.write(report_file, script, launches, report.findings)
+    if stopped or report.findings:
+        return found or status or 1
+    return status
+
+
+def known_findings(path: Path | None) -> tuple[accepting.Acceptance, ...]:
+    """Read the findings that a file accepts; none without one. Raises OSError, ValueError."""
+    if path is None:
+        return ()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        return accepting.read(line for line in lines if not line.lstrip().startswith("#"))
+    except ValueError as error:
+        raise ValueError(f"{str(error)!r} is not {accepting.FORM}") from None
+
+
+def exit_status(text: str) -> int:
+    """Parse an exit status, 1 to 255. Raises ValueError."""
+    number = int(text)
+    if not 1 <= number <= 255:
+        raise ValueError(text)
+    return number
 
 
 def seed(text: str) -> int:
@@ -253,11 +341,11 @@ def first_kernel() -> bool:
 
 
 @contextmanager
-def command_line(script: Path, arguments: list[str]):
+def command_line(script: str, arguments: list[str], module: bool = False):
     """``sys.argv`` and ``sys.path`` as ``python script`` sets them."""
     before = sys.argv, list(sys.path)
-    sys.argv = [str(script), *arguments]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, os.getcwd() if module else os.path.dirname(os.path.abspath(script)))
     try:
         yield
     finally:

@@ -170,3 +170,10 @@ class EndlessError(DeadlockError, BudgetExceeded):
 
 class TrapError(VirtualGPUError):
     """The kernel executed ``trap`` (an ``assert`` that failed in CUDA C++, for one)."""
+
+
+# Users know them from here: `except virtualgpu.MemoryAccessError`, and tracebacks say so.
+for _error in [*globals().values()]:
+    if isinstance(_error, type) and issubclass(_error, VirtualGPUError):
+        _error.__module__ = "virtualgpu"
+del _error

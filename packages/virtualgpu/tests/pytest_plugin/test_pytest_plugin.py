@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +117,29 @@ def test_tracebacks_hide_what_is_not_the_project_s(ran: Ran):
 
 def test_an_endless_kernel_is_told_how_to_have_more_time(ran: Ran):
     assert "@pytest.mark.virtualgpu_time_limit(seconds)" in failure(ran, "never_ends")
+
+
+STANDING_STILL = """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def waiting(x):
+    while x[0] == 0:
+        pass
+
+
+def test_waiting():
+    waiting[1, 1](cuda.to_device(np.zeros(1)))
+"""
+
+
+def test_a_kernel_that_never_ends_shows_its_own_lines(tmp_path: Path):
+    told = run(tmp_path, "--virtual-gpu", files={"test_kernels.py": STANDING_STILL}).text
+    assert "EndlessError: the kernel never ends" in told and "while x[0] == 0:" in told
+    assert "virtualgpu.EndlessError" in told  # by its public name
+    assert "another exception occurred" not in told and "launch.py" not in told
 
 
 def test_the_header_says_what_runs_the_kernels(ran: Ran):

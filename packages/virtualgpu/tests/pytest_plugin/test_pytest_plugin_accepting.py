@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from cuda_project import INI, KERNELS, line_of, run
+from virtualgpu.accepting import read, split
 from virtualgpu.errors import Location
 from virtualgpu.findings import Finding
-from virtualgpu.pytest_plugin.accepting import read, split
 
 READS = line_of(KERNELS, "out[t] = s[63 - t]")
 TESTS = """

@@ -64,7 +64,7 @@ def page() -> str:
     own = [
         one
         for one in vars(errors).values()
-        if inspect.isclass(one) and one.__module__ == errors.__name__
+        if inspect.isclass(one) and one.__module__ in (errors.__name__, "virtualgpu")
     ]
     parts += [
         entry(one)

@@ -57,6 +57,8 @@ class Launcher:
         InvalidLaunch.__name__ = InvalidLaunch.__qualname__ = "LaunchError"
         IllegalAddress.__name__ = IllegalAddress.__qualname__ = "MemoryAccessError"
         MisalignedAddress.__name__ = MisalignedAddress.__qualname__ = "MisalignedAddressError"
+        for one in (IllegalAddress, MisalignedAddress, InvalidLaunch):
+            one.__module__ = "virtualgpu"  # where users know the name from
         self._illegal_address = IllegalAddress
         self._misaligned_address = MisalignedAddress
         self._invalid_launch = InvalidLaunch

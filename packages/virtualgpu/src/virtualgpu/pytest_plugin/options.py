@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from virtualgpu.pytest_plugin.accepting import FORM, Acceptance, read
+from virtualgpu.accepting import FORM, Acceptance, read
 from virtualgpu.pytest_plugin.project import standins_of
 from virtualgpu.standins.finder import NAMES, chosen
 

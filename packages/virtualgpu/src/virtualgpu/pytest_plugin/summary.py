@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from virtualgpu import sources
+from virtualgpu.accepting import Acceptance
 from virtualgpu.findings import Finding, Report
-from virtualgpu.pytest_plugin.accepting import Acceptance
 from virtualgpu.pytest_plugin.options import Settings, known_options
 from virtualgpu.standins.finder import folder
 from virtualgpu.wording import many

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from virtualgpu import devices, tracebacks
+from virtualgpu.accepting import Acceptance, split
 from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import BudgetExceeded, EndlessError, VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
 from virtualgpu.lanes.events import Observer
 from virtualgpu.launch.limits import Budget
 from virtualgpu.pytest_plugin import options
-from virtualgpu.pytest_plugin.accepting import Acceptance, split
 from virtualgpu.pytest_plugin.options import SEED, Settings
 from virtualgpu.pytest_plugin.summary import heading, note
 from virtualgpu.watch import instruments
@@ -122,6 +122,9 @@ class Watching:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         error = call.excinfo.value if call.excinfo else None
         if isinstance(error, VirtualGPUError) and not self._config.getoption("fulltrace"):
+            before = error.__context__
+            if before is not None and tracebacks.own(before.__traceback__) is None:
+                error.__suppress_context__ = True  # a launch that began again: no line of theirs
             call.excinfo = pytest.ExceptionInfo.from_exception(
                 error.with_traceback(tracebacks.own(error.__traceback__) or error.__traceback__)
             )

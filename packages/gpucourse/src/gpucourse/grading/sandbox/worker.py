@@ -91,7 +91,7 @@ def describe_error(error: BaseException) -> dict:
     """Describe an exception for the oracle: its type, its text, the cell and the line."""
     kind = type(error)
     name = kind.__name__
-    if getattr(builtins, name, None) is not kind and not kind.__module__.startswith(
+    if getattr(builtins, name, None) is not kind and not f"{kind.__module__}.".startswith(
         ("numba.", "numpy", "jax.", "virtualgpu.")
     ):
         # The name of a class of the student's could be any text.

@@ -1,0 +1,88 @@
+"""A run's findings as a file for other programs: JSON, or JUnit's XML, which CI services show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from virtualgpu.errors import Location
+from virtualgpu.findings import Finding
+
+SUFFIXES = (".json", ".xml")
+
+
+def write(path: Path, program: str, launches: int, findings: Iterable[Finding]) -> None:
+    """Write ``path``, whose suffix chooses the format.
+
+    JSON has ``program``, ``launches`` and ``findings``, each with the fields of
+    :class:`virtualgpu.findings.Finding`. JUnit has one test case for each finding, which failed,
+    and one that passed where there is none. Raises ValueError for another suffix, OSError.
+    """
+    if path.suffix == ".json":
+        text = _json(program, launches, findings)
+    elif path.suffix == ".xml":
+        text = _junit(program, launches, findings)
+    else:
+        raise ValueError(f"{path}: a report ends in {' or '.join(SUFFIXES)}")
+    path.write_text(text, encoding="utf-8")
+
+
+def _json(program: str, launches: int, findings: Iterable[Finding]) -> str:
+    told = {
+        "program": program,
+        "launches": launches,
+        "findings": [_fields(finding) for finding in findings],
+    }
+    return json.dumps(told, indent=1) + "\n"
+
+
+def _fields(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "message": finding.message,
+        **_place(finding.location),
+        "other": _place(finding.other) if finding.other else None,
+        "count": finding.count,
+        "launches": sorted(finding.launches),
+    }
+
+
+def _place(at: Location) -> dict[str, Any]:
+    return {
+        "kernel": at.kernel,
+        "filename": at.filename,
+        "line": at.line,
+        "block": at.block and list(at.block),
+        "thread": at.thread and list(at.thread),
+    }
+
+
+def _junit(program: str, launches: int, findings: Iterable[Finding]) -> str:
+    found = [*findings]
+    suite = ElementTree.Element(
+        "testsuite",
+        name=f"virtualgpu run {program}",
+        tests=str(len(found) or 1),
+        failures=str(len(found)),
+        errors="0",
+        skipped="0",
+    )
+    for finding in found:
+        where = f"{finding.filename}:{finding.line}" if finding.line else finding.kernel
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=finding.kernel, name=f"{finding.kind} at {where}"
+        )
+        if finding.filename and finding.line:
+            case.set("file", finding.filename)
+            case.set("line", str(finding.line))
+        failure = ElementTree.SubElement(case, "failure", message=finding.message)
+        failure.text = str(finding)
+    if not found:
+        ElementTree.SubElement(suite, "testcase", classname=program, name=f"{launches} launches")
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
