@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import virtualgpu
+from virtualgpu import devices
 
 
 def test_cupy_s_devices(four_devices):
@@ -33,3 +34,34 @@ def test_cupy_s_devices(four_devices):
     assert here.get().tolist() == [6, 8, 10, 6, 8, 10]
     with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match="invalid device ordinal"):
         cp.cuda.Device(4).use()
+
+
+def test_numba_and_cupy_mean_the_same_device(cuda, four_devices):
+    import cupy as cp
+
+    @cuda.jit
+    def add(x, value):
+        x[cuda.grid(1)] += value
+
+    with cp.cuda.Device(3):
+        x = cp.zeros(4)
+        add[1, 4](x, 5)
+        assert cuda.get_current_device().id == 3
+    assert x.get().tolist() == [5.0] * 4
+
+
+def test_variables_outlast_the_use_of_another_device(four_devices):
+    import cupy as cp
+
+    module = cp.RawModule(
+        code="""__device__ float table[2];
+extern "C" __global__ void read(float *x) { x[threadIdx.x] = table[threadIdx.x]; }"""
+    )
+    read, x = module.get_function("read"), cp.zeros(2, cp.float32)
+    cp.ndarray(2, cp.float32, module.get_global("table"))[:] = 5
+    with devices.use(devices.VirtualDevice(64 << 20)):
+        other = cp.ones(2, cp.float32)
+        read((1,), (2,), (other,))
+        assert other.tolist() == [0, 0]
+    read((1,), (2,), (x,))
+    assert x.tolist() == [5, 5]

@@ -87,17 +87,6 @@ def test_native_code_refuses_it_too(kernels, four_devices, monkeypatch):
         add[1, 32](there, 1)
 
 
-def test_numba_and_cupy_mean_the_same_device(kernels, four_devices):
-    import cupy as cp
-
-    cuda, add = kernels
-    with cp.cuda.Device(3):
-        x = cp.zeros(4)
-        add[1, 32](x, 5)
-        assert cuda.get_current_device().id == 3
-    assert x.get().tolist() == [5.0] * 4
-
-
 @pytest.mark.parametrize("said", ["0", "17", "two", "-1"])
 def test_a_number_that_is_none(monkeypatch, said):
     monkeypatch.setenv("VIRTUALGPU_DEVICES", said)
@@ -139,20 +128,3 @@ def test_a_list_that_leaves_no_device_says_how_to_have_one(monkeypatch, said):
 def test_a_device_that_is_not_there(four_devices):
     with pytest.raises(virtualgpu.VirtualGPUError, match=r"4 virtual GPUs, 0 to 3.*DEVICES=10"):
         devices.select(9)
-
-
-def test_variables_outlast_the_use_of_another_device(four_devices):
-    import cupy as cp
-
-    module = cp.RawModule(
-        code="""__device__ float table[2];
-extern "C" __global__ void read(float *x) { x[threadIdx.x] = table[threadIdx.x]; }"""
-    )
-    read, x = module.get_function("read"), cp.zeros(2, cp.float32)
-    cp.ndarray(2, cp.float32, module.get_global("table"))[:] = 5
-    with devices.use(devices.VirtualDevice(64 << 20)):
-        other = cp.ones(2, cp.float32)
-        read((1,), (2,), (other,))
-        assert other.tolist() == [0, 0]
-    read((1,), (2,), (x,))
-    assert x.tolist() == [5, 5]
