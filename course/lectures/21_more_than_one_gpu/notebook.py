@@ -4,9 +4,9 @@
 # A hot spot on a cold plate: 512 × 512 temperatures, and heat that flows from each cell to its four
 # neighbours. Cut the plate into eight strips of rows, and give each strip to a device of its own.
 #
-# You don't need eight GPUs for it. JAX makes **eight devices of one CPU**, if it is told to *before it
-# starts*: the first lines do that. (JAX is imported already? Restart the kernel.) What they must tell
-# each other is the same as on eight GPUs; how long it takes is not, so this lecture counts bytes.
+# You don't need eight GPUs for it. JAX can present one CPU as **eight devices**, if you ask *before it
+# starts*: the first lines do that. (JAX is imported already? Restart the kernel.) They exchange the same
+# messages as eight GPUs; the times would differ, so this lecture counts bytes.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -41,7 +41,7 @@ print(f"mean temperature {jnp.mean(plate):.3f}, of all eight")
 
 # %% [markdown] id="the-question-stands"
 # `jnp.mean(plate)` treated eight pieces as one array. **What
-# do they have to tell each other, how much is it, and when does it eat up the gain?**
+# do they have to send each other, how much is it, and when does it cancel the gain?**
 
 # %% [markdown] id="mesh-predict" tags=["predict"]
 # ## 1. One array, eight devices
@@ -76,10 +76,10 @@ where("P('y', 'x') on 4 × 2", jax.device_put(plate, NamedSharding(grid, P("y", 
 # constants, not for what fills a GPU's memory.
 
 # %% [markdown] id="cut-task"
-# ### Exercise: cut it so
+# ### Exercise: cut an array
 #
 # Write `cut(array, mesh, axis)`: the array on all devices of the mesh, cut along its axis `axis`. The mesh has one
-# axis, named `mesh.axis_names[0]`. `hint("cut")` gives a hint, and called again, a second one.
+# axis, named `mesh.axis_names[0]`. `hint("cut")` gives a hint; call it again for a second one.
 
 # %% id="cut-exercise" tags=["exercise"]
 def cut(array, mesh, axis):
@@ -93,8 +93,8 @@ def cut(array, mesh, axis):
 check("cut", cut)
 
 # %% [markdown] id="indivisible-predict" tags=["predict"]
-# (`AxisType.Auto` above leaves it to the compiler how results are cut. Without it, today's JAX takes `Explicit`, and makes the cuts
-# a part of every array's type.)
+# (`AxisType.Auto` above lets the compiler choose how results are cut. Without it, JAX now uses `Explicit`, which makes the
+# cuts part of every array's type.)
 #
 # *Predict:* 500 rows instead of 512, on eight devices?
 
@@ -117,8 +117,8 @@ jax.config.update("jax_num_cpu_devices", 4)  # another way to say it, as late
 # %% [markdown] id="messages-text"
 # ## 2. What the compiler adds
 #
-# JAX traces your function for the whole array; XLA then cuts the program too, and puts in what has to be
-# sent. You can read it there: compile for arrays with a sharding, and look for **collectives**.
+# JAX traces your function for the whole array; XLA then cuts the program too, and inserts the messages
+# it needs. You can read them: compile for arrays with a sharding, and look for **collectives**.
 
 # %% id="messages"
 WIDTH = {"pred": 1, "s32": 4, "u32": 4, "f32": 4, "f64": 8, "s64": 8}  # bytes of XLA's types
@@ -144,9 +144,9 @@ print(line[:96], "...")
 print(messages(jnp.mean, plate))
 
 # %% [markdown] id="messages-predict" tags=["predict"]
-# So that was it: each device adds up its strip, and an **all-reduce** of one number (`f32[]`, 4 bytes) adds up
-# the sums and tells everybody. (Counted here and below is the result that each device holds. What goes over
-# the wires depends on how it is done: in a ring, each device sends nearly twice as much for an all-reduce.)
+# So each device adds up its strip, and an **all-reduce** of one number (`f32[]`, 4 bytes) adds up
+# the sums and gives every device the total. (Here and below we count the result that each device holds. The traffic on
+# the wires depends on the algorithm: in a ring, each device sends nearly twice as much for an all-reduce.)
 #
 # *Predict:* which of these need no message at all? Which need *everything* on every device? (The plate is cut
 # along axis 0.)
@@ -184,11 +184,11 @@ for name, operation in operations.items():
 # | all-gather | everybody gets everything | `cumsum`: a megabyte on each device |
 #
 # `t.T` sends nothing: the result is cut along axis 1, because that is where its parts lie. And a running sum
-# needs only the *totals* of the strips before it, yet XLA gathers all. The compiler sends what is right; what
-# is least, it may not find. **Read what was compiled**, above all where an all-gather stands.
+# needs only the *totals* of the strips before it, yet XLA gathers everything. The compiler's messages are correct, but
+# they may not be the fewest possible. **Read the compiled program**, and look for an all-gather first.
 
 # %% [markdown] id="matmul-predict" tags=["predict"]
-# *Predict:* a matrix product `a @ b`, where `a` is cut by rows. How should `b` lie so that nothing needs to
+# *Predict:* a matrix product `a @ b`, where `a` is cut by rows. How should `b` be sharded so that nothing needs to
 # be sent? And what does that cost instead?
 
 # %% id="matmul-guess"
@@ -209,19 +209,19 @@ for name, a, b in (("rows @ everywhere", by_rows, everywhere), ("rows @ rows", b
 # %% [markdown] id="matmul-why" tags=["why"]
 # With all of `b` on every device nothing is sent, and every device needs the memory. With `b` by
 # rows, it is gathered for the product. With `a` by columns each device makes a part of *every* element, and an
-# all-reduce adds them. Less memory or fewer messages: the layout decides. Large neural networks are cut in just
+# all-reduce adds them. Less memory or fewer messages: the layout decides. Large neural networks are cut in exactly
 # these ways.
 
 # %% [markdown] id="shard-map-text" tags=["predict"]
 # ## 3. Your own messages: `shard_map`
 #
-# The other way round: write what *one* device does with its part, and say what it sends. `jax.shard_map`
-# hands your function the part (`in_specs` says how arguments are cut) and puts the results together
+# The opposite approach: write what *one* device does with its part, and what it sends. `jax.shard_map`
+# passes your function the part (`in_specs` says how arguments are cut) and puts the results together
 # (`out_specs`). Inside, the names of the mesh's axes stand for "all devices along it":
 #
 # - `jax.lax.psum(x, "rows")`: the sum over the devices, on each of them;
-# - `jax.lax.ppermute(x, "rows", [(0, 1), (1, 2)])`: 0 sends to 1, 1 to 2; who gets nothing has zeros;
-# - `jax.lax.axis_index("rows")`, `jax.lax.axis_size("rows")`: which device am I, and of how many?
+# - `jax.lax.ppermute(x, "rows", [(0, 1), (1, 2)])`: 0 sends to 1, 1 to 2; a device that receives nothing has zeros;
+# - `jax.lax.axis_index("rows")`, `jax.lax.axis_size("rows")`: the number of this device, and how many there are.
 #
 # *Predict:* each device returns the sum of its own part, and `out_specs=P()` says that the result is the same
 # on all. Is it?
@@ -241,8 +241,8 @@ jax.shard_map(total_of, mesh=mesh, in_specs=P("rows"), out_specs=P())(plate)
 
 # %% [markdown] id="not-the-same-why" tags=["why"]
 # `out_specs which require replication which can't be statically inferred`: eight devices have eight different
-# sums, and you promised one. JAX follows through the function what is the same everywhere. (Do not take up its
-# offer, `check_vma=False`: then one device's sum is handed out for that of all, without a word.)
+# sums, and you promised one. JAX tracks through the function which values are the same everywhere. (Do not accept its
+# suggestion, `check_vma=False`: then you get one device's sum as if it were the total, without any message.)
 
 # %% [markdown] id="not-the-same-then"
 # A `psum` makes it so:
@@ -260,7 +260,7 @@ print(f"{total(plate):,.0f} = {jnp.sum(plate):,.0f};", messages(total, plate))
 #
 # Write what one device does for the mean and the standard deviation of *all* numbers: `spread(mine)` returns
 # both, the same on every device. (The standard deviation is the root of the mean squared distance from the
-# mean.) The check tries 1, 2, 4 and 8 devices, and counts bytes: numbers may travel, strips may not.
+# mean.) The check tries 1, 2, 4 and 8 devices, and counts bytes: you may send numbers, but not strips.
 
 # %% id="spread-exercise" tags=["exercise"]
 def spread(mine):
@@ -282,7 +282,7 @@ check("spread", spread)
 # %% [markdown] id="halo-text"
 # ## 4. Neighbours: the halo
 #
-# Now the heat. In a step, a cell goes a fifth of the way towards each of its four neighbours. Outside of the
+# Now the heat. In a step, a cell moves a fifth of the way towards each of its four neighbours. Outside the
 # plate it is cold (0). On one device:
 
 # %% id="one-device"
@@ -306,8 +306,8 @@ sent = messages(step, plate)
 print(f"on the sharded plate, XLA adds {len(sent)} messages, {sum(size for _, size in sent):,} bytes to each device")
 
 # %% [markdown] id="seams-predict" tags=["predict"]
-# Over a seam one row has to travel each way: at most 4,096 bytes to each device. XLA sends far more, because it cuts the
-# *padded* plate anew, whose 514 rows do not divide by eight. A case for doing it by hand. First wrongly:
+# Across a seam one row has to go each way: at most 4,096 bytes to each device. XLA sends far more, because it cuts the
+# *padded* plate again, whose 514 rows do not divide by eight. So we do it by hand. First wrongly:
 # each device pads *its own strip*.
 #
 # *Predict:* where will the result be wrong, and how far from there after 200 steps?
@@ -332,12 +332,12 @@ Picture(figure, f"Map of the error: bands along the seams between strips, bright
                 "by more than one degree.")
 
 # %% [markdown] id="seams-why" tags=["why"]
-# At the seams, where each strip took the cold outside for its neighbour; and from there it spreads, a row with
-# each step. No error, no message: a number of devices that changes the answer.
+# At the seams, where each strip treated its neighbour as the cold outside; and from there it spreads by one row
+# per step. No error, no message: the number of devices changes the answer.
 
 # %% [markdown] id="seams-then"
-# The cure is a **halo**: before each step a device gets its neighbours' outermost rows, and pads with them
-# where it would have padded with zeros.
+# The fix is a **halo**: before each step a device receives its neighbours' outermost rows, and pads with them
+# instead of zeros.
 
 # %% [markdown] id="halo-task"
 # ### Exercise: a step with a halo
@@ -368,15 +368,15 @@ check("halo", step_with_halo)
 
 # %% [markdown] id="halo-why"
 # Of a strip of 131,072 bytes, two rows of 2,048 travel: 3%. With a plate twice as wide and twice as high it is
-# half of that share: **the inside grows faster than the edge**. It is the reason why large problems can be
-# cut at all. (A message also has a price of its own, whatever its length. So some codes send ten rows
+# half of that share: **the inside grows faster than the edge**. That is why large problems can be
+# cut at all. (A message also has a fixed cost, whatever its length. So some codes send ten rows
 # every ten steps, and compute the rows in the halo twice.)
 
 # %% [markdown] id="scaling-text"
 # ## 5. What it costs as work grows
 #
-# How much faster, then? A model says more than a stopwatch, if its assumptions are stated. Ours, in
-# **round numbers that belong to no machine**: a device reads and writes 2 TB/s of its own memory, and a step
+# How much faster, then? A model tells more than a stopwatch, if it states its assumptions. Ours, in
+# **round numbers of no particular machine**: a device reads and writes 2 TB/s of its own memory, and a step
 # needs 8 bytes of it for each cell; a message takes 10 µs, and then 50 GB/s. A step is done when the slowest
 # device is done.
 
@@ -436,12 +436,12 @@ def draw_scaling(step_time, side=8192):
 draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
 
 # %% [markdown] id="scaling-why" tags=["why"]
-# Ten and a half times. The strips get thinner, and the messages stay: two of them, with rows as long as ever.
-# Of the 25.5 µs of a step they take 21.3, of which 20 are latency. More devices don't make the latency any
-# shorter, so in the end it decides.
+# Ten and a half times. The strips get thinner, but the messages stay the same: two of them, with rows of the same length.
+# They take 21.3 of the 25.5 µs of a step, and 20 of those are latency. More devices don't reduce the latency,
+# so in the end it dominates.
 
 # %% [markdown] id="strips-or-squares-predict" tags=["predict"]
-# Two laws put it in a line each, for a share *s* of the work that does not shrink:
+# Two laws summarise this, for a share *s* of the work that does not shrink:
 #
 # - **Amdahl** (1967), the same work: at most 1 / (*s* + (1 − *s*) / *p*) times as fast on *p* devices. With *s* = 5%,
 #   never more than 20 times.
@@ -450,7 +450,7 @@ draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
 #
 # No contradiction: they answer the two questions. If you buy GPUs to finish the *same* job sooner, Amdahl's law
 # applies; if you want a finer grid or more events, it's Gustafson's. On the right
-# little is lost: each device's own work is as much as ever.
+# little is lost: each device has as much work as before.
 #
 # *Predict:* strips or squares? On 64 devices the plate could be cut into 8 × 8 squares: four neighbours
 # instead of two, but shorter edges. Which sends fewer bytes?
@@ -470,17 +470,17 @@ for p in (4, 16, 64, 256):
     print(f"{p:8}{edge_bytes(8192, p, False):10,} bytes, 2{edge_bytes(8192, p, True):9,} bytes, 4")
 
 # %% [markdown] id="squares-why" tags=["why"]
-# On four devices as much; from there on squares send less, and their edges shrink with the root of
-# the number of devices, where those of strips stay. But they send twice as many messages, and 10 µs are the
+# On four devices both send as much; with more, squares send less, and their edges shrink with the root of
+# the number of devices, while those of strips stay the same. But they send twice as many messages, and 10 µs is the
 # time of half a megabyte here. For our plate, strips win in this model. Count both before you choose.
 
 # %% [markdown] id="streams-text"
 # ## 6. The same on one GPU: streams
 #
-# A single GPU, too, consists of parts that can work at the same time: one that copies in, one that copies out,
-# and one that computes. What you queue goes into a **stream**: within a stream, one after the other, in order;
-# between two streams, in *any* order, or at the same time. An **event** orders them: `event.record(a)` is a mark
-# in stream *a*, and what is queued in *b* after `event.wait(b)` begins when that mark is reached.
+# A single GPU also consists of parts that can work at the same time: one that copies in, one that copies out,
+# and one that computes. You queue work in a **stream**: within a stream, operations run in order, one after the other;
+# in two streams, they run in *any* order, or at the same time. An **event** orders them: `event.record(a)` is a mark
+# in stream *a*, and work queued in *b* after `event.wait(b)` starts when that mark is reached.
 #
 # In Numba, in three streams that take turns (CuPy has the same: `with cupy.cuda.Stream():`):
 
@@ -517,12 +517,12 @@ print("right:", np.array_equal(squares, chunks**2), f"- after {milliseconds} ms"
 print(*(warning.message for warning in heard), sep="\n")
 
 # %% [markdown] id="streams-why"
-# The virtual GPU does everything when it is called. It takes streams and events, keeps their rules, gives no
-# times (`nan`), and **its results are right even if you forget to wait**. A GPU's may be, too: in all runs but one of a thousand.
-# To be told, `import virtualgpu`, have the lines run inside `with virtualgpu.check(streams=True) as report:`, and print the report: without
+# The virtual GPU does everything at once when you call it. It accepts streams and events, follows their rules, reports no
+# times (`nan`), and **its results are right even if you forget to wait**. A GPU's may be, too: in all runs but one in a thousand.
+# To find such a mistake, `import virtualgpu`, run the lines inside `with virtualgpu.check(streams=True) as report:`, and print the report: without
 # `cuda.synchronize()` it names the copy and the line that didn't wait for it.
 #
-# To see *why*, queue the work on paper. `PaperGPU` keeps what is queued, and then does it in a random order, out of those
+# To see *why*, queue the work on paper. `PaperGPU` records the queue, and then runs it in a random one of the orders
 # that CUDA's rules permit. Here is a pipeline with two streams, one that copies in, and one that computes:
 
 # %% id="paper"
@@ -591,9 +591,9 @@ for pipeline in (hasty, one_wait, two_waits):
     print(f"{pipeline.__name__:10}", try_orders(pipeline))
 
 # %% [markdown] id="race-why" tags=["why"]
-# It's hardly ever right, and one wait isn't enough. A buffer has *two* hazards: to be read before it is filled, and to be
-# **filled again before it was read**. The second is the one that people forget. With both waits it is right in
-# every order. (In the first iteration `done` has no mark yet: such a wait waits for nothing.) And what has become of
+# It's hardly ever right, and one wait isn't enough. A buffer has *two* hazards: it may be read before it is filled, and it
+# may be **filled again before it is read**. People forget the second. With both waits it is right in
+# every order. (In the first iteration `done` has no mark yet: such a wait waits for nothing.) And what happened to
 # the overlap?
 
 # %% id="no-overlap"
@@ -602,8 +602,8 @@ two_waits(gpu, np.zeros((4, 3)), np.zeros((4, 3)))
 draw(gpu, "Two streams, two waits, one buffer")
 
 # %% [markdown] id="no-overlap-why"
-# It's gone: everything waits for the one buffer, and two streams do what one would. Overlap needs room: while one
-# chunk is worked on, the next must have somewhere to arrive.
+# It's gone: everything waits for the one buffer, and two streams do what one would. Overlap needs space: while one
+# chunk is processed, the next one needs a buffer to arrive in.
 
 # %% [markdown] id="pipeline-task"
 # ### Exercise: a pipeline
@@ -635,13 +635,12 @@ check("pipeline", pipeline)
 
 # %% [markdown] id="pipeline-why"
 # Three streams, three buffers, no event: the order within each stream keeps a buffer's copies and launches
-# apart. It is the pattern of the Numba cell above. (That one lets Numba make a buffer for each chunk. In real work,
-# make three before the loop: on a GPU, allocating memory may wait for everything else.) On a real GPU the units
-# are not alike: where copies take longer than kernels, nothing hides them, and the answer is to copy less.
-#
+# apart. It is the pattern of the Numba cell above. (That one lets Numba allocate a buffer for each chunk. In real work,
+# allocate three before the loop: on a GPU, allocating memory may wait for everything else.) On a real GPU the units
+# differ: where copies take longer than kernels, nothing hides them, and the solution is to copy less.#
 # Two more rules of order: the **default stream**, which you use when you name none, waits for all other
-# streams and makes them wait, except for those that were made `non_blocking`; and JAX orders everything by what
-# depends on what, and has no streams to forget.
+# streams and makes them wait, except for `non_blocking` ones; and JAX orders everything by data
+# dependencies, so it has no streams that you could forget.
 
 # %% [markdown] id="dask-text"
 # ## 7. Workers and tasks: Dask
@@ -718,23 +717,23 @@ client.close()
 cluster.close()
 
 # %% [markdown] id="dask-closure-why" tags=["why"]
-# The table travelled *inside the task*, and would do so with every other task. The warning is worth a search for
-# the variable. `scatter` sends it once, and tasks name it.
+# The table was sent *inside the task*, and would be sent with every other task too. When you see this warning, look for
+# the variable. `scatter` sends it once, and tasks refer to it.
 
 # %% [markdown] id="dask-closure-then"
-# With GPUs the rules are the same, and each byte costs more: between workers, an array of CuPy's goes over the host
-# unless the cluster speaks UCX (`protocol="ucx"`, with the package `distributed-ucxx`), which uses NVLink where
-# there is one. And *a worker is a process*: what it makes on its GPU, no other process can reach by itself.
+# With GPUs the rules are the same, and each byte costs more: between workers, a CuPy array goes through the host
+# unless the cluster uses UCX (`protocol="ucx"`, with the package `distributed-ucxx`), which uses NVLink where
+# there is one. And *a worker is a process*: other processes have no direct access to what it allocates on its GPU.
 
 # %% [markdown] id="mpi-text"
 # ## 8. Many computers: MPI
 #
-# In computing centres there is MPI: the same program starts *p* times, as *ranks* 0 to *p* − 1, and they
-# send each other messages. One rank for each GPU. This is not run here; it needs an MPI library and
+# Computing centres use MPI: the same program starts *p* times, as *ranks* 0 to *p* − 1, and they
+# send each other messages. One rank for each GPU. This isn't run here; it needs an MPI library and
 # `mpirun -n 8 python heat.py`.
 #
-# **mpi4py** takes CuPy arrays, where the MPI library is "CUDA-aware", straight from GPU to GPU. MPI knows
-# nothing of streams, so the GPU has to be done first:
+# **mpi4py** sends CuPy arrays directly from GPU to GPU, if the MPI library is "CUDA-aware". MPI knows
+# nothing of streams, so wait for the GPU first:
 #
 # ```python
 # from mpi4py import MPI
@@ -752,10 +751,10 @@ cluster.close()
 # ```
 #
 # **mpi4jax** has the same calls as functions that `jax.jit` compiles: `mpi4jax.allreduce(x, op=MPI.SUM)` and
-# `mpi4jax.sendrecv(mine[-1], above, source=up, dest=down)` return the result, for JAX's arrays cannot be
-# written to. (Older programs hand a *token* from call to call to keep them in order; today JAX does that by
-# itself.) And **JAX itself** goes beyond one computer: each process calls `jax.distributed.initialize()`, and then
-# `jax.devices()` lists the GPUs of all; meshes, `shard_map` and all of this lecture stay as they are, and NVIDIA's
+# `mpi4jax.sendrecv(mine[-1], above, source=up, dest=down)` return the result, because JAX's arrays cannot be
+# written to. (Older programs pass a *token* from call to call to keep them in order; JAX now does that
+# automatically.) **JAX alone** can use more than one computer, too: each process calls `jax.distributed.initialize()`, and then
+# `jax.devices()` lists the GPUs of all; meshes, `shard_map` and all of this lecture stay the same, and NVIDIA's
 # NCCL carries the messages.
 #
 # | | you write | who sends | for |
@@ -773,8 +772,8 @@ cluster.close()
 #   program shows them: look for an all-gather.
 # - In `shard_map` you write one device's part; `psum` and `ppermute` send; a stencil needs its
 #   neighbours' edge, the halo.
-# - Fixed work stops gaining where what does not shrink takes over (Amdahl); growing work keeps the
-#   devices busy (Gustafson). Edges grow more slowly than what they enclose.
+# - Fixed work stops gaining when the part that does not shrink dominates (Amdahl); growing work keeps the
+#   devices busy (Gustafson). Edges grow more slowly than the area inside.
 # - Within a stream work keeps its order; between streams only an event, or a wait, orders anything. A buffer
 #   must not be read before it is filled, nor filled before it was read.
 # - Move the work to the data, and send what is small.
@@ -807,7 +806,7 @@ cluster.close()
 # | 49-62 | section 6; `pipeline` in threes, one for each engine |
 # | 62-70 | sections 7 and 8, shown |
 #
-# *Ten minutes late:* leave out the matrix product and section 7.
+# *Ten minutes late:* skip the matrix product and section 7.
 #
 # *Where people get stuck.* JAX was imported before the flag: one device, and the mesh is refused; restart. In
 # `spread`, the mean of eight standard deviations looks reasonable and is too small. In `halo`, the pairs of
