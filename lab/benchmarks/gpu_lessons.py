@@ -25,7 +25,7 @@ from lab.benchmarks.gpu_work import (
     on_numba,
 )
 
-WARPS_LECTURE, NUMBA_LECTURE = "12_thinking_in_warps", "06_numba_cuda"
+WARPS_LECTURE = "12_thinking_in_warps"
 
 
 def adding(work: Work, lesson: str, blocks, threads, given: tuple, fresh, check):
@@ -210,7 +210,7 @@ def product(size: int) -> Work:
     rtol = 1e-4  # float32, sums of positive numbers: no cancellation
     kernel = adding(
         work,
-        NUMBA_LECTURE,
+        WARPS_LECTURE,
         blocks,
         (16, 16),
         (a, b),

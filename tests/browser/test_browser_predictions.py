@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
 FETCH = (
     "from gpucourse.exercises.predictions import predictions\n"
-    'predict = predictions("06_numba_cuda")\npredict("who-am-i", "2", "4", "8")'
+    'predict = predictions("06_numba_cuda")\npredict("pipeline", "32: energy is float32", "64", "16")'
 )
 
 LONG = (
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = copy_course(tmp_path_factory.mktemp("learner"))
     cells = [
         new_code_cell(FETCH),
-        new_code_cell('predict("stride", "5", "5, 6 and 7", "5 and 13", "5, 9, 13 and 17")'),
+        new_code_cell('predict("too-large", "faster: more threads at once", "slower", "an error")'),
     ]
     cells.append(new_code_cell(LONG))
     about = {
@@ -77,54 +77,54 @@ def asked(tab: Tab, name: str) -> Locator:
 
 
 def test_a_guess_by_keyboard_is_recorded_and_its_verdict_folded(tab: Tab):
-    output = asked(tab, "who-am-i")
+    output = asked(tab, "pipeline")
     tab.picture("predict-1-asked")
-    output.get_by_role("button", name="4", exact=True).focus()
+    output.get_by_role("button", name="16", exact=True).focus()
     tab.page.keyboard.press("Enter")
-    expect(output).to_contain_text("Your guess: 4.")
-    verdict = output.get_by_text("threads in one block")
+    expect(output).to_contain_text("Your guess: 16.")
+    verdict = output.get_by_text("Half precision comes")
     expect(verdict).to_have_count(1)
     expect(verdict).to_be_hidden()
     output.get_by_text("Was it right?").click()
-    expect(output).to_contain_text("4? ")
-    expect(output).to_contain_text("The answer: 8.")
+    expect(output).to_contain_text("16? ")
+    expect(output).to_contain_text("The answer: 64.")
     tab.picture("predict-2-answered")
     home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
-    assert records.read(home).guesses == {"06_numba_cuda": {"who-am-i": "4"}}
+    assert records.read(home).guesses == {"06_numba_cuda": {"pipeline": "16"}}
     (file,) = tab.room.glob("*.jsonl")
     assert json.loads(file.read_text()) == {
         "lesson": "06_numba_cuda",
-        "asked": "who-am-i",
-        "guess": "4",
+        "asked": "pipeline",
+        "guess": "16",
     }
 
 
 def test_show_me_shows_all_and_records_nothing(tab: Tab):
-    output = asked(tab, "stride")
+    output = asked(tab, "too-large")
     output.get_by_role("button", name="show me").click()
-    expect(output).to_contain_text("The step is all threads: eight.")
+    expect(output).to_contain_text("What counts is how many a multiprocessor holds")
     home = tab.server.home / "data" / "gpucourse" / "progress.jsonl"
-    assert "stride" not in records.read(home).guesses["06_numba_cuda"]
+    assert "too-large" not in records.read(home).guesses["06_numba_cuda"]
 
 
 def test_after_a_restart_the_guess_stands_and_the_buttons_say_what_to_do(tab: Tab):
-    stride = asked(tab, "stride")
+    question = asked(tab, "too-large")
     tab.menu("Kernel", "Restart Kernel…")
     tab.answer("Confirm Kernel Restart")
-    expect(stride).to_contain_text("was restarted: run this cell again")
-    expect(stride.get_by_role("button", name="show me")).to_be_hidden()
-    cell = tab.cell('predict("who-am-i"')
+    expect(question).to_contain_text("was restarted: run this cell again")
+    expect(question.get_by_role("button", name="show me")).to_be_hidden()
+    cell = tab.cell('predict("pipeline"')
     tab.run(cell)
-    expect(cell.locator(".jp-OutputArea")).to_contain_text("Your guess: 4.")
+    expect(cell.locator(".jp-OutputArea")).to_contain_text("Your guess: 16.")
     expect(cell.locator(".jp-OutputArea").get_by_role("button", name="show me")).to_have_count(0)
 
 
 def test_a_notebook_that_is_opened_again_shows_text_to_unfold(tab: Tab):
-    asked(tab, "stride")
+    asked(tab, "too-large")
     tab.save()
     tab.menu("Kernel", "Shut Down Kernel")
     tab.open("lectures/asked.ipynb")
-    output = tab.cell('predict("stride"').locator(".jp-OutputArea")
+    output = tab.cell('predict("too-large"').locator(".jp-OutputArea")
     expect(output).to_contain_text("Your guess? Settle on one")
     expect(output).not_to_contain_text("Error displaying widget")
 

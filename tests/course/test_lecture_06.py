@@ -63,22 +63,5 @@ def test_a_block_of_2048_threads_is_refused(shown):
     assert "1024" in str(error)
 
 
-def test_tiles_load_a_sixteenth_and_sectors_fall_by_eight(shown):
-    naive, tiled = (shown["matmul-tiled"].names[name].counters for name in ("naive", "tiled"))
-    assert naive.global_loads == 2 * 96**3 == 16 * tiled.global_loads
-    assert naive.global_load_sectors == 8 * tiled.global_load_sectors
-    assert naive.flops == tiled.flops
-    assert "NumPy agrees: True" in shown["matmul-tiled"].text
-
-
-def test_without_the_second_barrier_the_answer_depends_on_the_order(shown):
-    as_it_comes, in_another_order = shown["barrier-missing"].text.splitlines()[:2]
-    assert as_it_comes.endswith("True")
-    assert in_another_order.endswith("False")
-    assert {finding.kind for finding in shown["barrier-missing"].names["report"].findings} == {
-        "race"
-    }
-
-
 def test_ufuncs_are_as_numpy_and_stay_on_the_device(shown):
     assert shown["ufunc"].text == "as NumPy: True   both on the device: True\n"

@@ -159,3 +159,20 @@ def test_occupancy_is_what_the_text_says(shown):
     assert fit(32, 32, 0) == 32
     assert max(fit(int(n), 128, 0) for n in range(32, 1025, 32)) == 16
     assert [fit(n, 128, 0) for n in (512, 544)] == [16, 0]
+
+
+def test_tiles_load_a_sixteenth_and_sectors_fall_by_eight(shown):
+    naive, tiled = (shown["matmul-tiled"].names[name].counters for name in ("naive", "tiled"))
+    assert naive.global_loads == 2 * 96**3 == 16 * tiled.global_loads
+    assert naive.global_load_sectors == 8 * tiled.global_load_sectors
+    assert naive.flops == tiled.flops
+    assert "NumPy agrees: True" in shown["matmul-tiled"].text
+
+
+def test_without_the_second_barrier_the_answer_depends_on_the_order(shown):
+    as_it_comes, in_another_order = shown["barrier-missing"].text.splitlines()[:2]
+    assert as_it_comes.endswith("True")
+    assert in_another_order.endswith("False")
+    assert {finding.kind for finding in shown["barrier-missing"].names["report"].findings} == {
+        "race"
+    }

@@ -6,14 +6,13 @@ import math
 
 import numpy as np
 
-from gpucourse.exercises.checks import exercise, pair, require
+from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
     counted,
     held,
     launched,
-    require_equal,
     require_parallel,
     require_shared,
 )
@@ -194,42 +193,6 @@ def _judge_map(out, expected, case):
     )
 
 
-@exercise(
-    "tiled-matmul",
-    hints=(
-        "The idea: keep the loop and its two barriers for every thread. Guard each of the two "
-        "loads by itself (they leave the matrix at different places), and the final store.",
-        "The shape: `tile_a[y, x] = a[row, start + x] if row < a.shape[0] and start + x < "
-        "a.shape[1] else 0`, likewise for `tile_b` with `start + y` and `column`; the sum as "
-        "before; an `if` around the store.",
-    ),
-)
-def tiled_matmul(kernel):
-    """Right for every shape, through shared memory, with both barriers."""
-    random = np.random.default_rng(55)
-    for rows, inner, columns in ((17, 33, 31), (16, 16, 16), (1, 1, 1), (5, 40, 20), (40, 3, 7)):
-        # Small numbers of halves: products are exact in any order.
-        a = random.integers(-9, 10, (rows, inner)).astype(np.float32) / 2
-        b = random.integers(-9, 10, (inner, columns)).astype(np.float32) / 2
-        start = np.full((rows, columns), LEFTOVER, np.float32)
-        blocks = ((columns + 15) // 16, (rows + 15) // 16)
-        *_, product = launched(kernel, blocks, (16, 16), a, b, start, seeds=(3,), reads=2)
-        case = f"({rows} × {inner}) times ({inner} × {columns})"
-        require_equal(product.ravel(), (a @ b).ravel(), case, "what do the tiles hold outside?")
-    a = np.ones((48, 48), np.float32)
-    counts = counted(kernel, (3, 3), (16, 16), a, a, a)
-    require(
-        counts.shared_loads and counts.global_loads <= 3 * a.size * 2,
-        f"the product is right, but {many(counts.global_loads, 'number')} were loaded from global "
-        f"memory where {3 * a.size * 2:,} are enough",
-        look="each thread loads one number of each tile, and the block shares them",
-    )
-    # The answer of the lecture makes 115 accesses an element; a sum kept in `product` adds 96.
-    require_shared(counts, (3, 3), (16, 16), a.size,
-                   "each thread loads its number of each tile, and makes one element", rounds=0,
-                   accesses=240)
-
-
 def _close(got, expected, case, look, tolerance=1e-12, least=0.0):
     """Require floats equal to a relative tolerance or a least one, and name the first that is not."""
     wrong = np.flatnonzero(~np.isclose(got, expected, rtol=tolerance, atol=least))
@@ -252,130 +215,6 @@ def _ptx(kernel) -> str:
 def _is_double(line: str) -> bool:
     """Whether a line of PTX is an instruction on 64-bit floats, conversions included."""
     return ".f64" in line and not line.lstrip().startswith((".", "//"))
-
-
-@exercise(
-    "launch-shape",
-    hints=(
-        "The idea: `n / threads` blocks, but a part of a block is not to be had, so round up. The "
-        "loose threads are those that are started beyond `n`.",
-        "The shape: `//` rounds down. Add `threads - 1` to `n` before you divide, and only an "
-        "exact multiple stays where it is.",
-    ),
-)
-def launch_shape(shape):
-    """Enough blocks for every element, and not one more."""
-    for threads in (128, 1, 32, 96, 1024):
-        for n in (*LENGTHS, 71_009, 1_000_000):
-            blocks, loose = pair(shape(n, threads), "two numbers: blocks and loose threads")
-            case = f"{many(n, 'element')} and blocks of {many(threads, 'thread')}"
-            require(
-                blocks == int(blocks) and loose == int(loose),
-                f"for {case}, the answer is {many(blocks, 'block')} and {many(loose, 'loose thread')}: "
-                "neither comes in parts",
-                look="`/` or `//`?",
-            )
-            blocks, loose = int(blocks), int(loose)
-            enough = -(-n // threads)
-            require(
-                blocks * threads >= n,
-                f"for {case}, {many(blocks, 'block')} of {many(threads, 'thread')} "
-                f"{'is' if blocks == 1 else 'are'} too few: "
-                f"{many(n - blocks * threads, 'element')} without a thread",
-                look="do you round up or down?",
-            )
-            require(
-                blocks == enough,
-                f"for {case}, {many(enough, 'block')} will do; you have {blocks}",
-                look="what happens when n is an exact multiple of threads?",
-            )
-            require(
-                loose == blocks * threads - n,
-                f"for {case}, {many(blocks, 'block')} will do, of {many(blocks * threads, 'thread')} "
-                f"in all: {blocks * threads - n} loose ones; you have {loose}",
-                look="how many threads are started, and how many have an element?",
-            )
-
-
-@exercise(
-    "bounds-guard",
-    hints=(
-        "The idea: which elements does thread `i` touch, and which of them has the highest index? "
-        "That one must exist.",
-        "The shape: `if i + 1 < values.size:` around the one line that subtracts.",
-    ),
-)
-def bounds_guard(kernel):
-    """Every gap is there, and no thread reached past the end."""
-    random = np.random.default_rng(6)
-    for n in LENGTHS:
-        values = random.normal(0.0, 50.0, n)
-        out = np.full(max(n - 1, 0), float(LEFTOVER))
-        _, out = launched(kernel, n // 64 + 1, 64, values, out, reads=1)
-        gaps = np.diff(values)
-        require(
-            not np.array_equal(out, -gaps) or not n > 1,
-            f"with {many(n, 'value')}, every gap has the wrong sign",
-            look="which of the two is subtracted from which?",
-        )
-        require_equal(out, gaps, f"with {many(n, 'value')}", "which is the last thread with a gap?")
-    require_parallel(kernel, 16, 64, np.ones(1009), np.zeros(1008), items=1009,
-                     look="each thread makes one gap")
-
-
-@exercise(
-    "grid-stride",
-    hints=(
-        "The idea: the loop of `partial_sums`, but it counts instead of adding. Count in a "
-        "variable of the thread's own, and write it once, at the end.",
-        "The shape: `mine = 0`, then `for i in range(me, values.size, cuda.gridsize(1)):` with an "
-        "`if` inside, then `counts[me] = mine` after the loop.",
-    ),
-)
-def grid_stride(kernel):
-    """Each value was counted once, by the thread whose turn it was, whatever the launch."""
-    random = np.random.default_rng(7)
-    for blocks, threads in ((2, 64), (1, 32), (3, 33), (1, 1), (5, 128)):
-        for n in LENGTHS:
-            values = random.integers(-80, 80, n) / 2
-            cut = random.integers(-60, 60) / 2
-            counts = np.full(blocks * threads, LEFTOVER, np.int64)
-            *_, counts = launched(kernel, blocks, threads, values, cut, counts, reads=1)
-            above = (values > cut).sum()
-            case = f"with {many(n, 'value')} and a launch of [{blocks}, {threads}]"
-            added = np.flatnonzero((counts < 0) & (counts != LEFTOVER))
-            require(
-                not len(added),
-                f"{case}, counts[{_first(added)}] is {counts[_first(added)]}",
-                look="counts holds anything before the launch: do you add to it?",
-            )
-            untouched = np.flatnonzero(counts == LEFTOVER)
-            require(
-                not len(untouched),
-                f"{case}, counts[{_first(untouched)}] was never written",
-                look="every thread must write, also one that has no values to count",
-            )
-            require(
-                counts.sum() != (values >= cut).sum() or counts.sum() == above,
-                f"{case}, values equal to the cut are counted too",
-                look="above is `>`",
-            )
-            require(
-                counts.sum() == above,
-                f"{case}, above the cut: {many(above, 'value')}; the threads counted "
-                f"{counts.sum()}",
-                look="where does a thread start, and how far does it step?",
-            )
-            # Which elements a share has is the learner's: every so-many-th, or neighbours.
-            share = -(-n // (blocks * threads))
-            require(
-                counts.max() <= share,
-                f"{case}, counts[{counts.argmax()}] is {counts.max()}; an even share has {share} "
-                "values at most",
-                look="which elements are this thread's?",
-            )
-    require_parallel(kernel, 2, 64, np.ones(1009), 0.5, np.zeros(128, np.int64), items=1009,
-                     look="each thread counts in its own share, and writes its own count")
 
 
 @exercise(

@@ -18,7 +18,7 @@ import virtualgpu
 from gpucourse import lesson
 from gpucourse.data import dimuons
 from gpucourse.views.picture import Picture, canvas
-from numba import cuda, float32
+from numba import cuda
 
 check, hint, predict = lesson("06_numba_cuda")
 
@@ -69,19 +69,16 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # %% [markdown] id="launch-text"
 # ## 1. From a loop to a kernel
 #
-# Two decorators did it. `@cuda.jit` makes a **kernel**: what the host (your Python) may launch.
-# `cuda.jit(device=True)` makes a **device function**: what kernels may call.
+# Two decorators did it. `@cuda.jit` compiles a kernel, which you know from the puzzles: the body of a loop, which each
+# thread runs once. `cuda.jit(device=True)` compiles a **device function**, which kernels may call.
 #
-# A kernel is the body of a loop. `kernel[blocks, threads](…)` starts `blocks` **blocks** of `threads`
-# **threads** each, and each thread runs the body once:
+# As in the puzzles, the launch `kernel[blocks, threads](…)` replaces the loop, and the bounds guard sends away the threads
+# that have no element. Here 103 × 128 is 13,184, so 70 threads have no pair.
 #
 # ![A launch with three blocks of 64 threads. Each block consists of two warps of 32 lanes. Threads are
 # numbered from 0 in each block; the position in the grid is blockIdx times blockDim plus threadIdx: thread
 # 40 of block 2 is number 168. Blocks run in any order on the multiprocessors of the
 # GPU.](../img/grid_of_blocks.svg)
-#
-# `cuda.grid(1)` is the thread's number in the whole grid. 103 × 128 is 13,184, so 70 threads have no
-# pair: for them `i < mass.size` is false. That `if` is the **bounds guard**.
 
 # %% [markdown] id="loop-to-kernel-task"
 # ### Exercise: from a loop to a kernel
@@ -111,8 +108,8 @@ def along_the_beam(pt, eta, pz):
 check("loop-to-kernel", along_the_beam)
 
 # %% [markdown] id="the-way" tags=["whole"]
-# From here on you will meet what cannot be compiled, and write kernels in one and two dimensions, up to a matrix product
-# that reads its data sixteen times less often.
+# Next you will see what cannot be compiled, write a kernel in two dimensions, and find out what happens when threads write to the
+# same place.
 
 # %% [markdown] id="launch-predict" tags=["predict"]
 # Both decorators compile the first time they are needed.
@@ -141,9 +138,8 @@ first_mass[1, 32](d_mass)
 # arrays, and `copy_to_host` waits for it and fetches them.
 
 # %% [markdown] id="launch-ways-predict" tags=["predict"]
-# How many blocks? Enough to give each element a thread; or any number, if the kernel has a **grid-stride
-# loop**: each thread starts at its own number and goes on by `cuda.gridsize(1)`, the number of all
-# threads. And `kernel.forall(n)` chooses a launch by itself.
+# How many blocks? Enough for one thread for each element, or any number if the kernel has the grid-stride loop that you
+# know from the puzzles. And `kernel.forall(n)` chooses a launch for you.
 #
 # *Predict:* which of the three launches below gives wrong masses?
 
@@ -170,9 +166,8 @@ for name, launch in {
     print(name, "the same masses:", np.array_equal(d_again.copy_to_host(), mass))
 
 # %% [markdown] id="launch-ways-why" tags=["why"]
-# None. With [10, 128] each thread takes ten or eleven pairs; with [1000, 128] nine of ten threads take
-# none. A grid-stride loop is right for every launch, which leaves you free to choose a fast one. (Sections 8 to 13 look at
-# who goes first, and at what happens when threads meet.)
+# None. With [10, 128] each thread takes ten or eleven pairs. With [1000, 128] nine of ten threads take none. A grid-stride
+# loop is right for every launch, so you are free to choose a fast one.
 
 # %% [markdown] id="copies-predict" tags=["predict"]
 # ## 2. Where an array lives
@@ -512,187 +507,19 @@ draw_map(d_smooth.copy_to_host(), "smoothed momentum")
 # %% id="stencil-check"
 check("stencil", smooth)
 
-# %% [markdown] id="matmul-text"
-# ## 6. A matrix product, from naive to tiled
-#
-# How similar are two events? Which variables are correlated? How does light travel through glass? To answer any of
-# these you multiply matrices, and deep learning does little else. Here is one thread for each element of the result:
-
-# %% id="matmul-naive"
-@cuda.jit
-def matmul(a, b, product):
-    column, row = cuda.grid(2)
-    if row < product.shape[0] and column < product.shape[1]:
-        total = float32(0)
-        for k in range(a.shape[1]):
-            total += a[row, k] * b[k, column]
-        product[row, column] = total
-
-
-rng = np.random.default_rng(5)
-a, b = (rng.normal(size=(96, 96)).astype(np.float32) for _ in range(2))
-d_a, d_b, d_product = cuda.to_device(a), cuda.to_device(b), cuda.device_array((96, 96), np.float32)
-with virtualgpu.profile() as naive:
-    matmul[(6, 6), (16, 16)](d_a, d_b, d_product)
-print("NumPy agrees:", np.allclose(d_product.copy_to_host(), a @ b, atol=1e-4))
-print(f"loads from global memory: {naive.counters.global_loads:,} numbers, {a.size + b.size:,} exist")
-
-# %% [markdown] id="tile-predict" tags=["predict"]
-# It's right, but wasteful: each of the 18,432 numbers is fetched 96 times, by 96 threads. The threads of a block
-# could share what they fetch: **shared memory** is small, fast, and common to the threads of one block.
-#
-# Cut the matrices into tiles of 16 × 16. For each pair of tiles, the 256 threads of a block load one number
-# of each tile, wait for each other (`cuda.syncthreads()`, a **barrier**), and take 16 products each from shared memory.
-# *Predict:* by what factor do the loads from global memory fall?
-
-# %% id="matmul-tiled-guess"
-predict("matmul-tiled", "2", "16", "256")
-
-# %% id="matmul-tiled"
-TILE = 16
-
-
-@cuda.jit
-def matmul_tiled(a, b, product):
-    """For matrices whose sides are multiples of TILE; blocks of TILE × TILE threads."""
-    tile_a = cuda.shared.array((TILE, TILE), float32)
-    tile_b = cuda.shared.array((TILE, TILE), float32)
-    column, row = cuda.grid(2)
-    x, y = cuda.threadIdx.x, cuda.threadIdx.y
-    total = float32(0)
-    for start in range(0, a.shape[1], TILE):
-        tile_a[y, x] = a[row, start + x]
-        tile_b[y, x] = b[start + y, column]
-        cuda.syncthreads()  # now both tiles are filled
-        for k in range(TILE):
-            total += tile_a[y, k] * tile_b[k, x]
-        cuda.syncthreads()  # now nobody reads them any more
-    product[row, column] = total
-
-
-with virtualgpu.profile() as tiled:
-    matmul_tiled[(6, 6), (TILE, TILE)](d_a, d_b, d_product)
-print("NumPy agrees:", np.allclose(d_product.copy_to_host(), a @ b, atol=1e-4))
-print(f"{'':10}{'global loads':>14}{'shared loads':>14}{'sectors':>10}{'flops':>12}")
-for name, counts in (("naive", naive.counters), ("tiled", tiled.counters)):
-    print(f"{name:10}{counts.global_loads:14,}{counts.shared_loads:14,}"
-          f"{counts.global_load_sectors:10,}{counts.flops:12,}")
-
-# %% [markdown] id="tile-why" tags=["why"]
-# By 16, the side of the tile: each number is now fetched by 6 blocks instead of 96 threads. The number of
-# operations is the same; they find their data nearby. (In sectors it is a factor of 8: in the naive kernel,
-# half a warp asks for the *same* element of `a`, and one sector serves it.)
-
-# %% [markdown] id="barrier-missing-predict" tags=["predict"]
-# *Predict:* leave out the second barrier. What can go wrong?
-
-# %% id="barrier-missing-guess"
-predict("barrier-missing",
-        "nothing: the first barrier is enough",
-        "a fast warp overwrites what a slow one still needs",
-        "the threads hang")
-
-# %% id="barrier-missing"
-@cuda.jit
-def matmul_hasty(a, b, product):
-    tile_a = cuda.shared.array((TILE, TILE), float32)
-    tile_b = cuda.shared.array((TILE, TILE), float32)
-    column, row = cuda.grid(2)
-    x, y = cuda.threadIdx.x, cuda.threadIdx.y
-    total = float32(0)
-    for start in range(0, a.shape[1], TILE):
-        tile_a[y, x] = a[row, start + x]
-        tile_b[y, x] = b[start + y, column]
-        cuda.syncthreads()
-        for k in range(TILE):
-            total += tile_a[y, k] * tile_b[k, x]
-    product[row, column] = total
-
-
-small_a, small_b = a[:32, :32].copy(), b[:32, :32].copy()
-small = *map(cuda.to_device, (small_a, small_b)), cuda.device_array((32, 32), np.float32)
-
-
-def agrees():
-    return np.allclose(small[2].copy_to_host(), small_a @ small_b, atol=1e-4)
-
-
-matmul_hasty[(2, 2), (TILE, TILE)](*small)
-print("as it comes, NumPy agrees:", agrees())
-with virtualgpu.schedule(3):
-    matmul_hasty[(2, 2), (TILE, TILE)](*small)
-print("in another order:         ", agrees())
-with virtualgpu.check() as report:
-    matmul_hasty[(2, 2), (TILE, TILE)](*small)
-print(report)
-
-# %% [markdown] id="barrier-missing-why" tags=["why"]
-# A fast warp goes on to the next tile and overwrites numbers that a slow warp still needs. That is a
-# **race**: two threads, one address, at least one write, and nothing that orders them. As it comes, the
-# answer is right, so a test would pass; `virtualgpu.check()` names both lines all the same, and
-# `virtualgpu.schedule(seed)` plays an order in which it goes wrong.
-
-# %% [markdown] id="tiled-matmul-task"
-# ### Exercise: tiles for every size
-#
-# `matmul_tiled` reads out of bounds unless all sides are multiples of 16. Mend it: outside of a matrix, a
-# tile holds zeros, which add nothing; and only threads that have an element write one. Every thread of
-# the block must still come to both barriers, so no early `return`. The check counts what is loaded from global
-# memory, and what the busiest thread does.
-
-# %% id="tiled-matmul-exercise" tags=["exercise"]
-@cuda.jit
-def matmul_any(a, b, product):
-    tile_a = cuda.shared.array((TILE, TILE), float32)
-    tile_b = cuda.shared.array((TILE, TILE), float32)
-    column, row = cuda.grid(2)
-    x, y = cuda.threadIdx.x, cuda.threadIdx.y
-    total = float32(0)
-    ### BEGIN SOLUTION
-    for start in range(0, a.shape[1], TILE):
-        tile_a[y, x] = tile_b[y, x] = 0
-        if row < a.shape[0] and start + x < a.shape[1]:
-            tile_a[y, x] = a[row, start + x]
-        if start + y < b.shape[0] and column < b.shape[1]:
-            tile_b[y, x] = b[start + y, column]
-        cuda.syncthreads()
-        for k in range(TILE):
-            total += tile_a[y, k] * tile_b[k, x]
-        cuda.syncthreads()
-    if row < product.shape[0] and column < product.shape[1]:
-        product[row, column] = total
-    ### END SOLUTION
-
-
-# %% id="tiled-matmul-check"
-check("tiled-matmul", matmul_any)
-
 # %% [markdown] id="whole-text"
-# ## 7. Is it worth it?
+# ## 6. Is it worth it?
 #
-# For a matrix product: no. `cupy.matmul` and `jax.numpy.matmul` call cuBLAS, which people have tuned for
-# years, for each GPU anew. Write a kernel when no library has what you need, when a chain of array
-# operations would read and write its data again and again, or when each element goes its own way, as in a
-# Monte Carlo or a Mandelbrot set. Numba then lets you write it in Python, test it in Python
-# (`kernel.py_func`, device functions as they are), and mix it with CuPy and JAX arrays without a copy.
-#
-# What a real GPU took for a product of two matrices of 4,096 × 4,096 (rows `lesson.product`). The tiles load a 16th; say what you
-# expect of the time before you look:
-
-# %% id="recorded"
-from gpucourse.views.measured import recorded_times
-
-recorded_times("lesson.product")
-
-# %% [markdown] id="recorded-why"
-# By 5.5, not by 16 (100.6 ms and 18.2: rows `lesson.product`). The count is right, but a load that another thread has just made is mostly served by a cache, which our
-# counts don't know: much of what the tiles save had been cheap. And cuBLAS is 6.8 times beyond the tiles: its threads keep not one
-# result in registers but many, so that each number that comes out of shared memory is used again, too. That's the gap this section is about.
+# Write a kernel when no library has what you need, when a chain of array operations would read and write its data again
+# and again, or when each element goes its own way, as in a Monte Carlo simulation. With Numba you write it in Python, test
+# it in Python (`kernel.py_func`, and device functions as they are), and pass CuPy's arrays to it without a copy. Where a
+# library has a function, take that: for matrix products, for example, "Thinking in warps" shows how far a kernel of ours
+# is behind.
 
 # %% [markdown] id="ufunc-text"
-# And if all that happens to an element depends on that element alone, you needn't write the launch either. `@vectorize` ("Compiling Python") with
-# `target="cuda"`, and with the types written down, makes a *ufunc*: kernel, grid and guard are Numba's. `@guvectorize` does the same for a function of a row;
-# `"(n)->()"` says that a row becomes one number.
+# If each result depends on one element alone, you can also leave the launch to Numba. `@vectorize` with `target="cuda"` and
+# written types makes a *ufunc*: Numba writes the kernel, the grid and the guard. `@guvectorize` does the same for a function of a
+# row; `"(n)->()"` says that a row becomes one number.
 
 # %% id="ufunc"
 from numba import guvectorize, vectorize
@@ -718,14 +545,14 @@ print("as NumPy:", np.allclose(d_largest.copy_to_host(), np.hypot(px, py).max(ax
       cuda.is_cuda_array(d_pt) and cuda.is_cuda_array(d_largest))
 
 # %% [markdown] id="names-text"
-# One word on names: Numba's CUDA target lives in the package `numba-cuda`, which is maintained but no longer
-# grows; NVIDIA's `numba-cuda-mlir` is to follow it, with the same way of writing kernels.
+# A word on names: Numba's CUDA target is the package `numba-cuda`, which is maintained but gets no new features. NVIDIA's
+# `numba-cuda-mlir` follows it, with the same way of writing kernels.
 
 # %% [markdown] id="momentum-asked"
-# ## 8. Where did the momentum go?
+# ## 7. Where did the momentum go?
 #
-# The course comes with 50,000 collision events, and in them about 71,000 muons, each with a transverse momentum `pt` in
-# GeV. To add them all up, we start one GPU thread per muon and have each add its own number to one total. Run the cell.
+# So far each thread wrote to an element of its own. Now they write to the same one: the events of this lesson have 71,009
+# muons, and one thread for each muon adds its momentum to one total. Run the cell.
 
 # %% id="momentum"
 muon_pt = ak.to_numpy(ak.flatten(muons.pt))
@@ -749,290 +576,12 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 # There's no error and no warning, yet nearly all of it is missing. Every muon had its thread, and every thread ran
 # the line that adds. **So where did the momentum go?**
 
-# %% [markdown] id="who-am-i-predict" tags=["predict"]
-# ## 9. Who am I?
-#
-# A GPU has a memory of its own: `cuda.to_device` copies an array there, `copy_to_host` copies one back.
-# The function under `@cuda.jit` is a **kernel**: every thread runs it from top to bottom. It has no loop over the data, for
-# the launch is the loop. `kernel[blocks, threads_per_block](…)` starts `blocks` groups, called
-# **blocks**, of `threads_per_block` **threads** each; all blocks together are the **grid**.
-#
-# *Predict:* launched as `sign_in[2, 4]`, how often does the body of this kernel run: 2, 4 or 8 times?
-
-# %% id="who-am-i-guess"
-predict("who-am-i", "2", "4", "8")
-
-# %% id="who-am-i"
-from gpucourse.views.threads import draw_threads, draw_visits  # they draw what your kernels wrote
-
-
-@cuda.jit
-def sign_in(block, thread):
-    i = cuda.grid(1)
-    block[i] = cuda.blockIdx.x
-    thread[i] = cuda.threadIdx.x
-
-
-d_block = cuda.to_device(np.full(8, -1))
-d_thread = cuda.to_device(np.full(8, -1))
-sign_in[2, 4](d_block, d_thread)
-draw_threads(d_block.copy_to_host(), d_thread.copy_to_host())
-
-# %% [markdown] id="who-am-i-why" tags=["why"]
-# Eight: two blocks of four.
-
-# %% [markdown] id="launch-shape-task"
-# ### Exercise: the shape of a launch
-#
-# Blocks come whole, so the threads rarely match the data: 71,009 muons take 555 blocks of 128, and 31 threads are left over. Write
-# the function that every launch needs: for `n` elements and blocks of `threads` threads, how many
-# blocks are just enough, and how many threads will be *loose*? (No elements need no block.)
-#
-# Run the check as often as you like. `hint("launch-shape")` gives a first hint, and called again, a second one.
-
-# %% id="launch-shape-exercise" tags=["exercise"]
-def launch_shape(n, threads):
-    """(blocks, loose threads) to give each of n elements a thread."""
-    blocks, loose = None, None
-    ### BEGIN SOLUTION
-    blocks = (n + threads - 1) // threads
-    loose = blocks * threads - n
-    ### END SOLUTION
-    return blocks, loose
-
-
-# %% id="launch-shape-check"
-check("launch-shape", launch_shape)
-
-# %% [markdown] id="who-am-i-then"
-# All threads run the same text, and only three numbers tell them apart:
-#
-# | | |
-# |---|---|
-# | `cuda.blockIdx.x` | which block I am in |
-# | `cuda.threadIdx.x` | which thread of my block I am: it starts again from 0 in every block |
-# | `cuda.blockDim.x` | how many threads a block has |
-#
-# `cuda.grid(1)` is short for `cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x`: one number for
-# each thread of the grid (the 1 stands for one dimension). With it, a thread finds *its* element. A
-# block has at most 1024 threads; a grid may have about two billion blocks.
-
-# %% [markdown] id="loose-threads-predict" tags=["predict"]
-# Here is a kernel that does something useful: the energy of a muon follows from its `pt` and its `eta`, the
-# pseudorapidity, which says how far forward it flies (0 is straight across the beam). `cuda.device_array` reserves
-# room on the device without filling it.
-#
-# *Predict:* 555 × 128 is 71,040. What do the last 31 threads do?
-
-# %% id="energies-guess"
-predict("energies",
-        "they find no element, and end",
-        "they take the last element again",
-        "they write past the end")
-
-# %% id="energies"
-muon_eta = ak.to_numpy(ak.flatten(muons.eta))
-d_muon_eta = cuda.to_device(muon_eta)
-
-
-@cuda.jit
-def energies(pt, eta, energy):
-    i = cuda.grid(1)
-    if i < pt.size:
-        energy[i] = pt[i] * math.cosh(eta[i])  # GeV; a muon's mass hardly matters here
-
-
-d_energy = cuda.device_array(muon_pt.size, np.float32)
-energies[555, 128](d_muon_pt, d_muon_eta, d_energy)
-print("NumPy agrees:", np.allclose(d_energy.copy_to_host(), muon_pt * np.cosh(muon_eta)))
-
-# %% [markdown] id="loose-threads-why" tags=["why"]
-# They ask `if i < pt.size`, find no element, and end: they are the loose ones. That `if` is the
-# **bounds guard**.
-
-# %% [markdown] id="dial-text"
-# How large should a block be, then? Give 21 elements their threads, in blocks of 1 to 32, and turn the dial (click on a
-# size; the arrow keys go on from there). Loose threads are hollow.
-
-# %% id="dial"
-from gpucourse.views.dial import dial
-
-
-def signed(threads, n=21):
-    blocks = (n + threads - 1) // threads
-    d_block, d_thread = (cuda.device_array(blocks * threads, np.int64) for _ in range(2))
-    sign_in[blocks, threads](d_block, d_thread)
-    return draw_threads(d_block.copy_to_host(), d_thread.copy_to_host(), n)
-
-
-dial("threads in a block", {threads: signed(threads) for threads in (1, 2, 4, 8, 16, 32)})
-
-# %% [markdown] id="dial-then"
-# Only the last block has loose threads, so they are always fewer than a block has threads. Here that may be a third of all; for
-# the muons it was 31 of 71,040. So loose threads are no reason for small blocks: take 128 or 256 to begin with.
-
-# %% [markdown] id="guard-predict" tags=["predict"]
-# ## 10. A kernel that reaches too far
-#
-# The same kernel without its guard. *Predict:* will it (a) give wrong energies, (b) give right energies
-# and stop with an error, or (c) give right energies and say nothing?
-#
-# `with virtualgpu.check():` runs the launches inside it on the virtual GPU and watches every access to
-# memory, also on a machine that has a real GPU.
-
-# %% id="guard-missing-guess"
-predict("guard-missing",
-        "wrong energies",
-        "right energies, and an error",
-        "right energies, and nothing is said")
-
-# %% id="guard-missing" raises="MemoryAccessError"
-@cuda.jit
-def energies_unguarded(pt, eta, energy):
-    i = cuda.grid(1)
-    energy[i] = pt[i] * math.cosh(eta[i])
-
-
-with virtualgpu.check():
-    energies_unguarded[555, 128](d_muon_pt, d_muon_eta, d_energy)
-
-# %% [markdown] id="guard-missing-why" tags=["why"]
-# Read the message from the end. The last lines say *where*: kernel, line, thread and block. Block 554
-# is the last one, and its thread 97 is the first loose thread: 554 × 128 + 97 = 71,009, one past the
-# last index. Before them stands *what*: it reads `pt[71009]` of 71009 elements, and 30 more threads do
-# likewise.
-#
-# The virtual GPU stops at once. A real one may stop too ("illegal address"), some time after the launch
-# and without naming a thread; or the 31 threads read and write whatever lies there. Then all three
-# answers can come true. "It ran" does not mean that the guard is not needed.
-
-# %% [markdown] id="gaps-task"
-# ### Exercise: a guard that fits
-#
-# Write the body of `gaps`, NumPy's `np.diff`: `out[i] = values[i + 1] - values[i]` for every `i` for
-# which that makes sense. `out` is one shorter than `values`. The check launches more threads than there
-# are elements.
-
-# %% id="gaps-exercise" tags=["exercise"]
-@cuda.jit
-def gaps(values, out):
-    i = cuda.grid(1)
-    ### BEGIN SOLUTION
-    if i + 1 < values.size:
-        out[i] = values[i + 1] - values[i]
-    ### END SOLUTION
-
-
-# %% id="gaps-check"
-check("bounds-guard", gaps)
-
-# %% [markdown] id="stride-predict" tags=["predict"]
-# ## 11. More work than threads
-#
-# So far the data decided how many threads there are. The other way round is often better: choose a
-# launch, and let each thread take elements until none is left. It starts at its own number and goes on
-# by `cuda.gridsize(1)`, the number of all threads. That is the **grid-stride loop**, and it is its own
-# guard.
-#
-# *Predict:* eight threads share 20 elements in this way. Which elements does thread 5 take?
-
-# %% id="stride-guess"
-predict("stride", "5", "5, 6 and 7", "5 and 13", "5, 9, 13 and 17")
-
-# %% id="stride"
-@cuda.jit
-def who_visits(turn):
-    me = cuda.grid(1)
-    count = 0
-    for i in range(me, turn.shape[1], cuda.gridsize(1)):
-        count += 1
-        turn[me, i] = count
-
-
-d_turn = cuda.to_device(np.zeros((8, 20), np.int64))
-who_visits[2, 4](d_turn)
-draw_visits(d_turn.copy_to_host())
-
-# %% [markdown] id="stride-why" tags=["why"]
-# Elements 5 and 13, in its first iteration and its second (the numbers in the picture). Look along a column:
-# every element has one visitor. Look at one colour: in each iteration, neighbouring threads stand at
-# neighbouring elements, which is how the memory of a GPU likes to be read.
-
-# %% [markdown] id="stride-then"
-# Now something real. Each thread adds up its own share and writes the sum to **its own place**, so no
-# thread can disturb another. NumPy then adds the 4,096 partial sums.
-
-# %% id="partial-sums"
-@cuda.jit
-def partial_sums(values, partial):
-    me = cuda.grid(1)
-    mine = 0.0
-    for i in range(me, values.size, cuda.gridsize(1)):
-        mine += values[i]
-    partial[me] = mine
-
-
-d_partial = cuda.device_array(32 * 128)
-partial_sums[32, 128](d_muon_pt, d_partial)
-print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV")
-print(f"threads: {d_partial.copy_to_host().sum():12,.1f} GeV")
-
-# %% [markdown] id="stride-broken-predict" tags=["predict"]
-# The first right answer. Its weak spot is the last step: 4,096 numbers were left to the CPU.
-#
-# Break the loop on purpose: stride by `cuda.blockDim.x`, the threads of *one* block, instead of all.
-# *Predict:* which elements are then visited twice?
-
-# %% id="stride-broken-guess"
-predict("stride-broken", "none", "all from element 4 on", "all of them")
-
-# %% id="stride-broken"
-@cuda.jit
-def who_visits_too_often(turn):
-    me = cuda.grid(1)
-    count = 0
-    for i in range(me, turn.shape[1], cuda.blockDim.x):
-        count += 1
-        turn[me, i] = count
-
-
-d_turn = cuda.to_device(np.zeros((8, 20), np.int64))
-who_visits_too_often[2, 4](d_turn)
-draw_visits(d_turn.copy_to_host())
-
-# %% [markdown] id="stride-broken-why" tags=["why"]
-# All from element 4 on: each block now walks to the end as if it were alone. With one block the mistake
-# does not show, so always try more than one.
-
-# %% [markdown] id="grid-stride-task"
-# ### Exercise: count the hard muons
-#
-# *Hard* means: with much `pt`. Each thread counts the values above `cut` in its own share and writes the
-# number to its own place in `counts`, which has one place per thread. `counts` comes from
-# `cuda.device_array`: what it holds before is anybody's guess.
-
-# %% id="grid-stride-exercise" tags=["exercise"]
-@cuda.jit
-def count_above(values, cut, counts):
-    me = cuda.grid(1)
-    ### BEGIN SOLUTION
-    mine = 0
-    for i in range(me, values.size, cuda.gridsize(1)):
-        if values[i] > cut:
-            mine += 1
-    counts[me] = mine
-    ### END SOLUTION
-
-
-# %% id="grid-stride-check"
-check("grid-stride", count_above)
-
 # %% [markdown] id="order-predict" tags=["predict"]
-# ## 12. Races
+# ## 8. Races
 #
 # Back to the missing momentum. One question first: *who goes first?*
 #
-# In this kernel each thread draws a ticket from a machine that never gives a number twice (section 13
+# In this kernel each thread draws a ticket from a machine that never gives a number twice (section 9
 # explains it). *Predict:* which thread draws the first ticket?
 #
 # `virtualgpu.schedule(seed)` lets the warps (groups of 32 threads) and the threads of a warp take turns
@@ -1154,12 +703,11 @@ gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 # thousands of threads loaded the same total, each added its one muon, and each store wiped out those
 # before.
 #
-# One way to mend it is a place of its own for every thread, as in `partial_sums` of section 11. The other is an
+# One way to correct it is a separate element for every thread: each adds up its share and writes one partial sum. The other is an
 # **atomic**: `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, and no thread comes between.
-# (Section 13 is about atomics.)
 
 # %% [markdown] id="atomic-predict" tags=["predict"]
-# ## 13. Atomics: one step instead of three
+# ## 9. Atomics: one step instead of three
 #
 # `cuda.atomic.add(array, index, value)` makes load, add and store one step that no other thread can
 # interrupt. It returns the value from before, so each caller gets a different one: that was the
@@ -1243,21 +791,15 @@ check("check-then-act", hardest)
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A kernel is the body of a loop, and the launch `kernel[blocks, threads](…)` is the loop. It returns
-#   nothing, and returns at once: results go into arrays, and copying one back waits.
-# - Numba compiles a kernel at its first launch, once for each set of argument types. What has no fixed type or
-#   size is refused with the line, not made slow.
-# - Copy to the device once, launch often, copy back once. A NumPy argument is copied both ways each time.
-# - A Python `float` in a kernel is 64 bits wide, and makes the arithmetic around it so. Read the PTX if
-#   it matters.
-# - In two dimensions, x is the column: a warp then reads neighbours. Tiles in shared memory let a block
-#   fetch each number once for all its threads, with one barrier after filling and one before refilling.
-# - The launch is the loop: every thread runs the whole kernel, and finds its element by
-#   `cuda.grid(1)`. Threads come in whole blocks, so guard the bounds, or stride over the data.
-# - Threads run in no order. If two touch the same address, one of them writes, and nothing orders
-#   them, that is a race: a wrong program, even on the days when its answer is right.
-# - An atomic makes load, change and store one step. It makes no order: compare sums of floats with a tolerance.
-# - `virtualgpu.check()` names the line and the threads of a race, also where the answer happens to be right.
+# - A kernel returns nothing, and its launch returns at once: results go into arrays, and copying one back waits.
+# - Numba compiles a kernel at its first launch, once for each set of argument types. It refuses what has no fixed type or
+#   size, and names the line.
+# - Copy to the device once, launch often, copy back once. A NumPy argument is copied both ways at each launch.
+# - A Python `float` in a kernel has 64 bits, and so has the arithmetic around it. Read the PTX if it matters.
+# - In two dimensions, x is the column: the threads of a warp then read neighbours.
+# - Threads run in no order. If two use the same address, one of them writes, and nothing orders them, that is a race: the
+#   program is wrong, even when its answer is right. `virtualgpu.check()` names the line and the threads.
+# - An atomic makes load, change and store one step. It makes no order, so compare sums of floats with a tolerance.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -1266,36 +808,39 @@ check("check-then-act", hardest)
 #   [device functions](https://nvidia.github.io/numba-cuda/user/device-functions.html),
 #   [memory](https://nvidia.github.io/numba-cuda/user/memory.html),
 #   [what of Python is supported](https://nvidia.github.io/numba-cuda/user/cudapysupported.html), and
-#   [examples](https://nvidia.github.io/numba-cuda/user/examples.html), a tiled matrix product among them.
+#   [atomics](https://nvidia.github.io/numba-cuda/user/intrinsics.html).
 # - NVIDIA's programming guide on
 #   [kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html), and the
 #   [PTX manual](https://docs.nvidia.com/cuda/parallel-thread-execution/) for the instructions you saw.
+# - What exactly is a race on a GPU: the
+#   [memory consistency model](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#memory-consistency-model)
+#   of PTX, which `virtualgpu.check()` goes by.
 # - [LLVM's language reference](https://llvm.org/docs/LangRef.html), for what stands between.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 125 minutes
+# ## For the room: 75 minutes
 #
 # | minutes | what |
 # |---|---|
 # | 0-4 | the question; ask for things that surely cannot run on a GPU, and keep the list for section 3 |
-# | 4-15 | section 1 and its exercise |
-# | 15-37 | sections 2 to 4; `device-function` alone, `single-precision` in pairs |
-# | 37-50 | section 5; `stencil` |
-# | 50-65 | section 6; `tiled-matmul` is good homework, its race is not to be cut |
-# | 65-99 | sections 8 to 11; exercises 1 and 2 alone, 3 in pairs |
-# | 99-115 | section 12; play the interleaving with two people and a number on the board |
-# | 115-125 | section 13 |
+# | 4-14 | section 1 and its exercise |
+# | 14-32 | sections 2 to 4; `device-function` alone, `single-precision` in pairs |
+# | 32-48 | sections 5 and 6; `stencil` |
+# | 48-66 | sections 7 and 8; play the interleaving with two people and a number on the board |
+# | 66-75 | section 9; `check-then-act` |
 #
 # *Ten minutes late:* leave out section 2 after its prediction, and the exercise `single-precision`; show
-# the PTX all the same.
+# the PTX all the same. *Ten minutes early:* ask for the minimum and the maximum in one kernel.
 #
-# *Where people get stuck.* In `loop-to-kernel`, the loop stays and every thread does all the work: right answer,
-# and the check calls it a race. In `stencil`, `(column - 1) % columns` worries those who come from C: in Python,
-# and so in Numba, it is never negative. In `tiled-matmul`, the guard of `tile_b` is about `start + y`.
+# *Where people get stuck.* In `loop-to-kernel`, the loop stays and every thread does all the work. In `stencil`,
+# `(column - 1) % columns` worries those who come from C: in Python, and so in Numba, it is never negative.
 #
 # *Frequent questions.* "Why is the first cell so slow?" It compiles; run it twice. "Is it as fast as
-# CUDA C++?" Often (rows `quadratic.float64/numba`, `quadratic.float64/cpp`), not always (`reduction/tree` takes 1.3 times as long as `reduction/cpp`); and a launch costs more (recorded: `launch/numba` and `launch/cupy-raw`). "Why is x the column?" Because
-# the hardware numbers threads by x first, and NumPy's memory by the last index.
+# CUDA C++?" Often, as the quadratic formula of "The walk" shows. Not always: a sum by a tree takes 1.3 times as long as in
+# C++, and a launch costs more. "Why is x the column?" Because
+# the hardware numbers threads by x first, and NumPy's memory by the last index. "Why does the race give the same wrong answer each
+# time?" The virtual GPU takes the same order on each run; with `virtualgpu.schedule(seed)` it does not, and neither does a
+# real GPU.
 #
 # *What goes wrong.* A kernel that is changed in place and run again keeps the compiled text of the cell that
 # was last *run*: after an edit, run the cell that defines the kernel, then the one that launches it.

@@ -1,16 +1,11 @@
 """Wrong answers to the exercises of "Numba CUDA", with what the check must say of each."""
-
 from __future__ import annotations
-
 import math
-
 import numpy as np
 
 
 from wrong_answers import collection, swap
-
-from numba import cuda, float32  # isort: skip  (after the virtual GPU is active)
-
+from numba import cuda  # isort: skip  (after the virtual GPU is active)
 WRONG, wrong = collection("06_numba_cuda")
 
 # --- loop-to-kernel -----------------------------------------------------------------------------
@@ -160,99 +155,6 @@ def one_thread_for_each_row(values, out):
             out[row, column] = total / 5
 
 
-# --- tiled-matmul -------------------------------------------------------------------------------
-
-TILE = 16
-
-
-def product(guard_a=True, guard_b=True, guard_store=True, first=True, second=True, leave=False):
-    """A tiled product with one thing done wrongly."""
-
-    @cuda.jit
-    def kernel(a, b, out):
-        tile_a = cuda.shared.array((TILE, TILE), float32)
-        tile_b = cuda.shared.array((TILE, TILE), float32)
-        column, row = cuda.grid(2)
-        x, y = cuda.threadIdx.x, cuda.threadIdx.y
-        if leave and (row >= out.shape[0] or column >= out.shape[1]):
-            return
-        total = float32(0)
-        for start in range(0, a.shape[1], TILE):
-            if not guard_a or (row < a.shape[0] and start + x < a.shape[1]):
-                tile_a[y, x] = a[row, start + x]
-            else:
-                tile_a[y, x] = 0
-            if not guard_b or (start + y < b.shape[0] and column < b.shape[1]):
-                tile_b[y, x] = b[start + y, column]
-            else:
-                tile_b[y, x] = 0
-            if first:
-                cuda.syncthreads()
-            for k in range(TILE):
-                total += tile_a[y, k] * tile_b[k, x]
-            if second:
-                cuda.syncthreads()
-        if not guard_store or (row < out.shape[0] and column < out.shape[1]):
-            out[row, column] = total
-
-    return kernel
-
-
-wrong("tiled-matmul", "illegal address", "a without guard")(product(guard_a=False))
-wrong("tiled-matmul", "illegal address", "b without guard")(product(guard_b=False))
-wrong("tiled-matmul", "illegal address|race: ", "store without guard")(product(guard_store=False))
-wrong("tiled-matmul", "race: ", "no first barrier")(product(first=False))
-wrong("tiled-matmul", "race: ", "no second barrier")(product(second=False))
-wrong("tiled-matmul", "barrier|unwritten|wait", "leaves early")(product(leave=True))
-
-
-@wrong("tiled-matmul", "the work is not shared.*each thread loads its number")
-@cuda.jit
-def one_thread_fills_the_tiles(a, b, out):
-    tile_a = cuda.shared.array((TILE, TILE), float32)
-    tile_b = cuda.shared.array((TILE, TILE), float32)
-    column, row = cuda.grid(2)
-    x, y = cuda.threadIdx.x, cuda.threadIdx.y
-    total = float32(0)
-    for start in range(0, a.shape[1], TILE):
-        if x == 0 and y == 0:
-            for i in range(TILE):
-                for j in range(TILE):
-                    tile_a[i, j] = tile_b[i, j] = 0
-                    if row + i < a.shape[0] and start + j < a.shape[1]:
-                        tile_a[i, j] = a[row + i, start + j]
-                    if start + i < b.shape[0] and column + j < b.shape[1]:
-                        tile_b[i, j] = b[start + i, column + j]
-        cuda.syncthreads()
-        for k in range(TILE):
-            total += tile_a[y, k] * tile_b[k, x]
-        cuda.syncthreads()
-    if row < out.shape[0] and column < out.shape[1]:
-        out[row, column] = total
-
-
-@wrong("tiled-matmul", "numbers were loaded from global")
-@cuda.jit
-def naive(a, b, out):
-    column, row = cuda.grid(2)
-    if row < out.shape[0] and column < out.shape[1]:
-        total = float32(0)
-        for k in range(a.shape[1]):
-            total += a[row, k] * b[k, column]
-        out[row, column] = total
-
-
-@wrong("tiled-matmul", "never written.*|element .* is .*, not ")
-@cuda.jit
-def whole_tiles_only(a, b, out):
-    column, row = cuda.grid(2)
-    if row < out.shape[0] // TILE * TILE and column < out.shape[1] // TILE * TILE:
-        total = float32(0)
-        for k in range(a.shape[1]):
-            total += a[row, k] * b[k, column]
-        out[row, column] = total
-
-
 @wrong("loop-to-kernel", "the kernel changes pt, which is there to be read")
 @cuda.jit
 def works_in_pt(pt, eta, pz):
@@ -279,98 +181,6 @@ def one_block_of_many(energy, out):
 
 
 wrong("stencil", r"cell \[0, 1\] is", "rounds to a whole number")(swap("total / 5", "total // 5"))
-
-# --- launch-shape -------------------------------------------------------------------------------
-
-
-@wrong("launch-shape", "elements? without a thread.*round up or down")
-def rounds_down(n, threads):
-    return n // threads, n % threads
-
-
-@wrong("launch-shape", "1 block will do; you have 2.*exact multiple")
-def one_block_more(n, threads):
-    blocks = n // threads + 1
-    return blocks, blocks * threads - n
-
-
-@wrong("launch-shape", "127 loose ones; you have 1")
-def loose_is_the_remainder(n, threads):
-    return -(-n // threads), n % threads
-
-
-@wrong("launch-shape", "neither comes in parts")
-def parts_of_blocks(n, threads):
-    return n / threads, 0
-
-
-@wrong("launch-shape", "not two numbers")
-def blocks_alone(n, threads):
-    return -(-n // threads)
-
-
-# --- bounds-guard -------------------------------------------------------------------------------
-
-wrong("bounds-guard", r"illegal address", "no guard")(swap("if i + 1 < values.size:\n        ", ""))
-wrong("bounds-guard", r"illegal address.*(reads|writes)", "guard of the wrong element")(
-    swap("i + 1 < values", "i < values"))
-wrong("bounds-guard", "with 129 values, element 127 was never written.*last thread", "last gap forgotten")(
-    swap(" + 1 < values", " + 2 < values"))
-wrong("bounds-guard", "every gap has the wrong sign", "the other way round")(
-    swap(" + 1] - values[i", "] - values[i + 1"))
-
-
-@wrong("bounds-guard", "the work is not shared.*each thread makes one gap")
-@cuda.jit
-def one_thread_makes_all_gaps(values, out):
-    if cuda.grid(1) == 0:
-        for i in range(values.size - 1):
-            out[i] = values[i + 1] - values[i]
-
-
-# --- grid-stride --------------------------------------------------------------------------------
-
-wrong("grid-stride", "above the cut: .*; the threads counted.*how far does it step", "strides by a block")(
-    swap("gridsize(1)", "blockDim.x"))
-wrong("grid-stride", "above the cut: .*; the threads counted", "everyone counts all")(
-    swap("me = cuda.grid(1)", "pass"),
-    swap("me, values.size, cuda.gridsize(1)", "values.size"),
-    swap("counts[me] ", "counts[cuda.grid(1)] "))
-
-
-@wrong("grid-stride", "above the cut: .*; the threads counted")
-@cuda.jit
-def one_element_each(values, cut, counts):
-    me = cuda.grid(1)
-    counts[me] = 0
-    if me < values.size and values[me] > cut:
-        counts[me] = 1
-
-
-wrong("grid-stride", r"counts\[\d+\] is -\d+.*do you add to it", "adds to what is there")(
-    swap("mine = 0", "pass"),
-    swap("mine += 1\n    counts[me] = mine", "counts[me] += 1"))
-wrong("grid-stride", "values equal to the cut are counted too.*above is", "counts the cut too")(
-    swap("i] > cut:", "i] >= cut:"))
-wrong("grid-stride", "was never written.*also one that has no values", "idle threads leave")(
-    swap("cuda.grid(1)", "cuda.grid(1)\n    if me >= values.size:\n        return"))
-wrong("grid-stride", "race: ", "one place for all blocks")(
-    swap("me = cuda.grid(1)", "pass"),
-    swap("range(me, ", "range(cuda.grid(1), "),
-    swap("counts[me] ", "counts[cuda.threadIdx.x] "))
-wrong("grid-stride", "above the cut: .*; the threads counted|counted too", "the cut of the example")(
-    swap("> cut", "> 10.0"))
-
-
-@wrong("grid-stride", "the work is not shared.*writes its own count")
-@cuda.jit
-def one_thread_counts_for_all(values, cut, counts):
-    if cuda.grid(1) == 0:
-        for k in range(counts.size):
-            counts[k] = 0
-        for i in range(values.size):
-            if values[i] > cut:
-                counts[i % counts.size] += 1
 
 
 # --- lost-update --------------------------------------------------------------------------------
@@ -434,25 +244,3 @@ def one_thread_with_an_atomic(values, best):
     if cuda.grid(1) == 0:
         for k in range(values.size):
             cuda.atomic.max(best, 0, values[k])
-
-
-@wrong("grid-stride", "above the cut: .* the threads counted")
-@cuda.jit
-def compares_whole_numbers(values, cut, counts):
-    me = cuda.grid(1)
-    mine = 0
-    for i in range(me, values.size, cuda.gridsize(1)):
-        if int(values[i]) > int(cut):
-            mine += 1
-    counts[me] = mine
-
-
-@wrong("grid-stride", "the kernel changes values, which is there to be read")
-@cuda.jit
-def crosses_out_what_it_has_counted(values, cut, counts):
-    me = cuda.grid(1)
-    mine = 0
-    for i in range(me, values.size, cuda.gridsize(1)):
-        mine += values[i] > cut
-        values[i] = 0
-    counts[me] = mine

@@ -217,6 +217,42 @@ def occupancy(resident_warps):
         )
 
 
+@exercise(
+    "tiled-matmul",
+    hints=(
+        "The idea: keep the loop and its two barriers for every thread. Guard each of the two "
+        "loads by itself (they leave the matrix at different places), and the final store.",
+        "The shape: `tile_a[y, x] = a[row, start + x] if row < a.shape[0] and start + x < "
+        "a.shape[1] else 0`, likewise for `tile_b` with `start + y` and `column`; the sum as "
+        "before; an `if` around the store.",
+    ),
+)
+def tiled_matmul(kernel):
+    """Right for every shape, through shared memory, with both barriers."""
+    random = np.random.default_rng(55)
+    for rows, inner, columns in ((17, 33, 31), (16, 16, 16), (1, 1, 1), (5, 40, 20), (40, 3, 7)):
+        # Small numbers of halves: products are exact in any order.
+        a = random.integers(-9, 10, (rows, inner)).astype(np.float32) / 2
+        b = random.integers(-9, 10, (inner, columns)).astype(np.float32) / 2
+        start = np.full((rows, columns), LEFTOVER, np.float32)
+        blocks = ((columns + 15) // 16, (rows + 15) // 16)
+        *_, product = launched(kernel, blocks, (16, 16), a, b, start, seeds=(3,), reads=2)
+        case = f"({rows} × {inner}) times ({inner} × {columns})"
+        require_equal(product.ravel(), (a @ b).ravel(), case, "what do the tiles hold outside?")
+    a = np.ones((48, 48), np.float32)
+    counts = counted(kernel, (3, 3), (16, 16), a, a, a)
+    require(
+        counts.shared_loads and counts.global_loads <= 3 * a.size * 2,
+        f"the product is right, but {many(counts.global_loads, 'number')} were loaded from global "
+        f"memory where {3 * a.size * 2:,} are enough",
+        look="each thread loads one number of each tile, and the block shares them",
+    )
+    # The answer of the lecture makes 115 accesses an element; a sum kept in `product` adds 96.
+    require_shared(counts, (3, 3), (16, 16), a.size,
+                   "each thread loads its number of each tile, and makes one element", rounds=0,
+                   accesses=240)
+
+
 def _resident_warps(threads, registers, shared):
     """Warps on a multiprocessor of compute capability 9.0, by counting blocks in until one fails."""
     block = threads // 32

@@ -98,3 +98,48 @@ def one_block_after_the_other(threads, registers, shared):
            and (blocks + 1) * (shared + 1024) <= 233_472):
         blocks += 1
     return blocks * warps
+
+
+
+@right("tiled-matmul")
+@cuda.jit
+def tiles_of_eight_numbers_more(a, b, out):
+    tile_a = cuda.shared.array((16, 17), float32)
+    tile_b = cuda.shared.array((16, 17), float32)
+    j, i = cuda.grid(2)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    total = float64(0)
+    for step in range((a.shape[1] + 15) // 16):
+        k = 16 * step
+        tile_a[y, x] = 0
+        tile_b[y, x] = 0
+        if i < a.shape[0] and k + x < a.shape[1]:
+            tile_a[y, x] = a[i, k + x]
+        if k + y < b.shape[0] and j < b.shape[1]:
+            tile_b[y, x] = b[k + y, j]
+        cuda.syncthreads()
+        for n in range(16):
+            total += tile_a[y, n] * tile_b[n, x]
+        cuda.syncthreads()
+    if i < out.shape[0] and j < out.shape[1]:
+        out[i, j] = total
+
+
+@right("tiled-matmul")
+@cuda.jit
+def the_other_tile_turned(a, b, out):
+    tile_a = cuda.shared.array((16, 16), float32)
+    turned_b = cuda.shared.array((16, 16), float32)
+    column, row = cuda.grid(2)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    total = float32(0)
+    for start in range(0, b.shape[0], 16):
+        tile_a[y, x] = a[row, start + x] if row < a.shape[0] and start + x < a.shape[1] else 0
+        turned_b[x, y] = b[start + y, column] if (
+            start + y < b.shape[0] and column < b.shape[1]) else 0
+        cuda.syncthreads()
+        for k in range(16):
+            total += tile_a[y, k] * turned_b[x, k]
+        cuda.syncthreads()
+    if row < out.shape[0] and column < out.shape[1]:
+        out[row, column] = total

@@ -311,3 +311,107 @@ def tiles_for_64_rows_alone(table, turned):
         for i in range(first_i, min(table.shape[0], first_i + 32)):
             for j in range(first_j, min(table.shape[1], first_j + 32)):
                 turned[j, i] = table[i, j]
+
+# --- tiled-matmul -------------------------------------------------------------------------------
+
+
+
+TILE = 16
+
+
+def product(guard_a=True, guard_b=True, guard_store=True, first=True, second=True, leave=False):
+    """A tiled product with one thing done wrongly."""
+
+    @cuda.jit
+    def kernel(a, b, out):
+        tile_a = cuda.shared.array((TILE, TILE), float32)
+        tile_b = cuda.shared.array((TILE, TILE), float32)
+        column, row = cuda.grid(2)
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        if leave and (row >= out.shape[0] or column >= out.shape[1]):
+            return
+        total = float32(0)
+        for start in range(0, a.shape[1], TILE):
+            if not guard_a or (row < a.shape[0] and start + x < a.shape[1]):
+                tile_a[y, x] = a[row, start + x]
+            else:
+                tile_a[y, x] = 0
+            if not guard_b or (start + y < b.shape[0] and column < b.shape[1]):
+                tile_b[y, x] = b[start + y, column]
+            else:
+                tile_b[y, x] = 0
+            if first:
+                cuda.syncthreads()
+            for k in range(TILE):
+                total += tile_a[y, k] * tile_b[k, x]
+            if second:
+                cuda.syncthreads()
+        if not guard_store or (row < out.shape[0] and column < out.shape[1]):
+            out[row, column] = total
+
+    return kernel
+
+
+wrong("tiled-matmul", "illegal address", "a without guard")(product(guard_a=False))
+
+
+wrong("tiled-matmul", "illegal address", "b without guard")(product(guard_b=False))
+
+
+wrong("tiled-matmul", "illegal address|race: ", "store without guard")(product(guard_store=False))
+
+
+wrong("tiled-matmul", "race: ", "no first barrier")(product(first=False))
+
+
+wrong("tiled-matmul", "race: ", "no second barrier")(product(second=False))
+
+
+wrong("tiled-matmul", "barrier|unwritten|wait", "leaves early")(product(leave=True))
+
+
+@wrong("tiled-matmul", "the work is not shared.*each thread loads its number")
+@cuda.jit
+def one_thread_fills_the_tiles(a, b, out):
+    tile_a = cuda.shared.array((TILE, TILE), float32)
+    tile_b = cuda.shared.array((TILE, TILE), float32)
+    column, row = cuda.grid(2)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    total = float32(0)
+    for start in range(0, a.shape[1], TILE):
+        if x == 0 and y == 0:
+            for i in range(TILE):
+                for j in range(TILE):
+                    tile_a[i, j] = tile_b[i, j] = 0
+                    if row + i < a.shape[0] and start + j < a.shape[1]:
+                        tile_a[i, j] = a[row + i, start + j]
+                    if start + i < b.shape[0] and column + j < b.shape[1]:
+                        tile_b[i, j] = b[start + i, column + j]
+        cuda.syncthreads()
+        for k in range(TILE):
+            total += tile_a[y, k] * tile_b[k, x]
+        cuda.syncthreads()
+    if row < out.shape[0] and column < out.shape[1]:
+        out[row, column] = total
+
+
+@wrong("tiled-matmul", "numbers were loaded from global")
+@cuda.jit
+def naive(a, b, out):
+    column, row = cuda.grid(2)
+    if row < out.shape[0] and column < out.shape[1]:
+        total = float32(0)
+        for k in range(a.shape[1]):
+            total += a[row, k] * b[k, column]
+        out[row, column] = total
+
+
+@wrong("tiled-matmul", "never written.*|element .* is .*, not ")
+@cuda.jit
+def whole_tiles_only(a, b, out):
+    column, row = cuda.grid(2)
+    if row < out.shape[0] // TILE * TILE and column < out.shape[1] // TILE * TILE:
+        total = float32(0)
+        for k in range(a.shape[1]):
+            total += a[row, k] * b[k, column]
+        out[row, column] = total

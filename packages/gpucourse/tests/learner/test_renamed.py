@@ -42,7 +42,7 @@ def test_progress_under_an_earlier_name_counts_and_is_written_once(file: Path):
         "".join(
             json.dumps(record) + "\n"
             for record in (
-                {"lesson": OLD, "done": "bounds-guard"},
+                {"lesson": OLD, "done": "check-then-act"},
                 {"lesson": OLD, "done": "fold"},
                 {"lesson": OLD, "asked": "tree", "guess": "4"},
                 {"lesson": "13_scan", "done": "scan"},
@@ -50,7 +50,7 @@ def test_progress_under_an_earlier_name_counts_and_is_written_once(file: Path):
         )
     )
     known = records.read()
-    assert known.exercises == {FIRST: {"bounds-guard"}, SECOND: {"fold"}, "13_scan": {"scan"}}
+    assert known.exercises == {FIRST: {"check-then-act"}, SECOND: {"fold"}, "13_scan": {"scan"}}
     assert known.guesses == {SECOND: {"tree": "4"}}
     before = file.read_bytes()
     records.note(lesson=OLD, done="fold")  # by a notebook that has the old name
@@ -62,7 +62,7 @@ def test_a_notebook_with_an_earlier_name_still_has_its_checks_and_predictions():
     exercises = load_lesson(OLD).exercises
     assert exercises.keys() == {*load_lesson(FIRST).exercises, *load_lesson(SECOND).exercises}
     predict = predictions(OLD)
-    for name in ("who-am-i", "tree"):
+    for name in ("order", "tree"):
         with pytest.raises(UnknownPrediction, match="offers '1'"):
             predict(name, "1")
     with pytest.raises(FileNotFoundError, match="no checks for '06_thinking_in_treads'"):
