@@ -20,7 +20,7 @@ gpucourse.progress()
 # |---|---|
 # {goals}
 #
-# - **You have written kernels already?** Take the [broken kernels]({puzzles}#the-shelf-of-broken-kernels),
+# - **You have written kernels already?** Take the [broken kernels]({puzzles}#two-broken-kernels),
 #   then the lesson on Numba CUDA with its race reports.
 # - **You know C++ and threads?** Take the puzzles, then the lesson on PyCUDA.
 #

@@ -53,9 +53,9 @@ def test_its_parts_are_those_of_the_timetable_in_their_order(notebook, lessons):
 def test_hidden_tests_notes_and_answers_to_write_are_not_in_it(notebook):
     text = "\n".join(cell.source for cell in notebook.cells)
     assert "BEGIN " not in text and "For the room" not in text
-    work = text[text.index("# 1:25 · Work on project 1") : text.index("# 2:05 · Review")]
+    work = text[text.index("# 1:25 · Work on project 1") : text.index("# 2:08 · Review")]
     assert work.count("raise NotImplementedError()") == 2
-    review = text[text.index("# 2:05 · Review") : text.index("# 2:12 · ")]
+    review = text[text.index("# 2:08 · Review") : text.index("# 2:12 · ")]
     assert "NotImplementedError()" not in review
 
 

@@ -22,35 +22,19 @@ check, hint, predict, picture, replay, board = puzzles("01_first_steps")
 
 # %% puzzle="blocks"
 
-# %% puzzle="count-up"
-
 # %% puzzle="reverse"
 
-# %% puzzle="roll"
-
 # %% puzzle="gaps"
-
-# %% puzzle="clamp"
-
-# %% puzzle="gather"
-
-# %% puzzle="every-other"
 
 # %% puzzle="grid-stride"
 
 # %% puzzle="matrix"
 
-# %% puzzle="every-pair"
-
-# %% puzzle="transpose"
-
-# %% puzzle="polynomial"
-
 # %% [markdown] id="shelf"
-# ## The shelf of broken kernels
+# ## Two broken kernels
 #
-# Nothing here needs more than you know by now. `replay` launches the broken kernel, and where two threads are in each
-# other's way it shows them step by step.
+# You know everything that these two need. `replay` launches the broken kernel, and where two threads disturb each other it
+# shows them step by step.
 
 # %% puzzle="broken-guard"
 
@@ -64,6 +48,29 @@ check, hint, predict, picture, replay, board = puzzles("01_first_steps")
 
 # %% id="the-board"
 board()
+
+# %% [markdown] id="more" tags=["further"]
+# ## More puzzles
+#
+# You can write a kernel now, so you may go on with [Why GPUs](02_why_gpus.ipynb). These eight are for practice, in any
+# order, now or later. Two of them need a new idea: "Rows become columns" shows what a warp's reads cost, and "A loop in
+# each thread" gives one thread more to do.
+
+# %% puzzle="count-up"
+
+# %% puzzle="roll"
+
+# %% puzzle="clamp"
+
+# %% puzzle="gather"
+
+# %% puzzle="every-other"
+
+# %% puzzle="every-pair"
+
+# %% puzzle="transpose"
+
+# %% puzzle="polynomial"
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -82,18 +89,17 @@ board()
 # - S. Rush, [GPU Puzzles](https://github.com/srush/GPU-Puzzles): fourteen kernels, in the same spirit.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 120 minutes
+# ## For the room: 70 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-21 | puzzles 1 to 3, each alone first; then compare the guesses of the third |
-# | 21-54 | 4 to 8; ask for the sectors of “The other way round” before anybody checks |
-# | 54-80 | 9 to 12; the two ways to share, and the bytes of both on the board |
-# | 80-105 | 13 to 16, in pairs |
-# | 105-120 | the shelf and the board: who can explain the replay? |
+# | 0-20 | the first three puzzles, each alone; then compare the guesses of the third |
+# | 20-40 | “Many blocks”, “The other way round” and “Gaps”; ask for the sectors before anybody checks |
+# | 40-52 | “Fewer threads than elements” and “Two dimensions”, in pairs |
+# | 52-70 | the two broken ones and the board: who can explain the replay? |
 #
-# *Ten minutes late:* leave out “Every pair” and “Between two walls”. *Ten minutes early:* ask for the grid-stride loop with
-# a stretch for each thread, and look at the bytes together.
+# *Ten minutes late:* leave out “Gaps”. *Ten minutes early:* more puzzles, and ask for the grid-stride loop with
+# a stretch for each thread; look at the bytes together.
 #
 # *Where people get stuck.* They look for the loop. In “Two dimensions” they take row and column the wrong way round: the column
 # is the first number.

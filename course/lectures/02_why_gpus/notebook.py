@@ -300,7 +300,7 @@ class GPU:
 
 
 T4 = GPU("T4 (2018)", 320e9, 16e9)  # PCIe 3.0 x16; the GPU that Colab lends for free
-H100 = GPU("H100 SXM (2023)", 3.35e12, 64e9)  # PCIe 5.0 x16
+H100 = GPU("H100 SXM (2022)", 3.35e12, 64e9)  # PCIe 5.0 x16
 
 # %% [markdown] id="transfer-predict" tags=["predict"]
 # *Predict:* to double a million numbers of 8 bytes on a GPU, you copy them there, double them, and copy them back. What part of the

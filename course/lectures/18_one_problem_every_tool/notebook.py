@@ -683,7 +683,8 @@ recorded(recorded_times("mandelbrot.picture"), recorded_roofline())
 # win later than this says.
 
 # %% [markdown] id="crossover-predict" tags=["predict"]
-# Now with numbers, and with the `crossover` that you wrote in "Why GPUs, and when not": the time of Numba on *this* machine's processor, measured, against the model of a T4. *Predict:*
+# Now with numbers: the time of Numba on *this* machine's processor, measured, against the model of a T4. `crossover` answers the
+# question of "Why GPUs, and when not" for costs per pixel. *Predict:*
 # from how many pixels on would a T4 be faster, at best? A hundred, ten thousand, a million?
 
 # %% id="crossover-here-guess"

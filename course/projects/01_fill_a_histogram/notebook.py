@@ -3,15 +3,12 @@
 #
 # In a sample of 50,000 collisions some events hold a pair of muons with opposite charges. Each such
 # pair has an invariant mass. Fill the masses into a histogram, and particles that nobody saw
-# directly stand up as peaks.
-#
-# (The collisions are simulated by `gpucourse.data`, because then nothing has to be downloaded and the grader can make
-# fresh ones. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which
-# `gpucourse data fetch` brings.)
+# directly stand up as peaks. (The collisions are simulated, so that the grader can make fresh ones.)
 #
 # On one core the work is one line per mass, `counts[slot] += 1`. With thousands of threads at once
 # that line loses events. In this project you write it so that none is lost, in ways that differ in
-# what they cost:
+# what they cost. **Steps 1 to 5 are the project**: about two hours, 20 points. Steps 6 to 10 go further, with 16 points
+# of their own.
 #
 # | step | you write | how the threads stay out of each other's way |
 # |---|---|---|
@@ -29,29 +26,15 @@
 # %% [markdown] id="how-it-works"
 # ## How this works
 #
-# - **Answer cells** say `YOUR CODE HERE`. Replace that line and the `raise` below it, run the cell,
-#   then run the **test cell** that follows. A test that passes shows a tick; one that fails says
-#   which property does not hold. Run them as often as you like.
-# - In tests, `launch("name", grid, block, …)` launches your kernel on copies of the arrays and watches
-#   it: accesses outside the arrays, races and barriers that some threads miss are found even when
-#   the numbers come out right. `unwritten(…)` is an array of garbage for the kernel to overwrite, and
-#   `secret_rng()` gives random numbers, in this notebook always the same.
-# - The grader runs these tests and more: other sizes, other launches, other values, and threads in an
-#   order you did not choose. What it tests is stated in the text, and one thing holds everywhere:
-#   a kernel changes its output and nothing else.
-# - **Parallel work is counted.** No thread may do more than 1.5 times its even share of the work, in accesses to
-#   memory and in instructions. Where one thread works for its block, or one lane for its warp, the numbers come
-#   out right and the step earns nothing. (`docs/grader.md` has the rules in full.)
-# - **Only answer cells are collected.** You may add cells to try things out, but a helper function
-#   or an import in a cell of your own does not exist for the grader. Put it into the answer cell
-#   that uses it. Keep the names and arguments that are given.
-# - A kernel keeps the `bin_index` that it was compiled with. When you change `bin_index`, run the
-#   cells of the kernels below it again.
-# - Stuck? `hint("bin-index")` in a cell of your own gives the first hint for the answer cell
-#   `bin-index`, and the next one when you call it again. Every step names its hints.
-# - Save the notebook and run `!gpucourse grade 01_fill_a_histogram.ipynb` in a cell of your own (or
-#   without the `!` in a terminal, in this folder): that is the grader, hidden tests included. Do it as
-#   often as you like. Points for written answers are not in its sum: a person gives them.
+# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow: they say which
+# property does not hold yet. `hint("bin-index")` gives a hint for the cell `bin-index`, and the next one when you call it again. Only answer
+# cells are collected, so put helper functions into them. To grade yourself, save the notebook and run
+# `!gpucourse grade 01_fill_a_histogram.ipynb` in a cell of your own.
+#
+# **Parallel work is counted.** No thread may do more than 1.5 times its even share of the work, in accesses to memory and in
+# instructions. If one thread works for its block, or one lane for its warp, the numbers are right, but the step earns nothing.
+#
+# [How the projects work](../../docs/projects.md) has the rest: what the tests use and what the grader tries. When you change `bin_index`, run the cells of the kernels below it again.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -674,6 +657,10 @@ for name in ("fill_atomic", "fill_shared"):
 # %% [markdown] id="additions-why" tags=["why"]
 # One for each mass, and one for each slot of each block: 16 · 82 = 1,312, or fewer where a block leaves out
 # the slots that it found empty. The first number grows with the events, the second does not.
+
+# %% [markdown] id="further" tags=["further"]
+# The project ends here: you have filled a histogram in four ways. The steps from here on go **further**, and each has points of
+# its own. Take them now, or go on with the next lesson and come back.
 
 # %% [markdown] id="step-6"
 # ## 6. For everyday use

@@ -8,8 +8,8 @@
 #
 # Millions of points that have nothing to do with one another: what could be easier for a GPU? The
 # trouble is the word *random*. A generator makes each number from the one before, and you have
-# thousands of threads. If their numbers are related, the answer is wrong, and looks right. (The lecture
-# “Random numbers in parallel” has the same subject in smaller steps; it helps, but is not needed.)
+# thousands of threads. If their numbers are related, the answer is wrong, and looks right. The lecture
+# “Random numbers in parallel” introduces the subject, and step 7 uses “JAX”.
 #
 # | step | you write | the idea |
 # |---|---|---|
@@ -27,30 +27,19 @@
 # %% [markdown] id="how-it-works"
 # ## How this works
 #
-# - **Answer cells** say `YOUR CODE HERE`. Replace that line and the `raise` below it, run the cell,
-#   then run the **test cell** that follows. A test that passes shows a tick; one that fails says
-#   which property does not hold.
-# - `launch("name", grid, block, …)` in a test launches your kernel on copies of the arrays and watches
-#   for races and accesses outside the arrays; `unwritten(…)` is an array of garbage for it to fill.
-#   `call("name", …)` calls a function of yours. `secret_rng()` gives random numbers, in this notebook
-#   always the same; the grader draws new ones and tries other sizes, launches and seeds.
-# - **Parallel work is counted.** No thread may do more than 1.5 times its even share of the work, in accesses to
-#   memory and in instructions. Where one thread works for its block, or one lane for its warp, the numbers come
-#   out right and the step earns nothing. (`docs/grader.md` has the rules in full.)
-# - **Only answer cells are collected.** A helper function or an import in a cell of your own does not
-#   exist for the grader. Keep the names and arguments that are given.
-# - A kernel keeps the device function that it was compiled with. When you change `philox` or
-#   `in_mandelbrot`, run the cells of the kernels below it again.
-# - Stuck? `hint("count-hits")` in a cell of your own gives the first hint for the answer cell
-#   `count-hits`, and the next one when you call it again. Every step names its hints.
-# - Save the notebook and run `!gpucourse grade 02_area_by_sampling.ipynb` in a cell of your own (or
-#   without the `!` in a terminal, in this folder): that is the grader, hidden tests included. Do it as
-#   often as you like. Points for written answers are not in its sum: a person gives them.
+# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow: they say which
+# property does not hold yet. `hint("count-hits")` gives a hint for the cell `count-hits`, and the next one when you call it again. Only answer
+# cells are collected, so put helper functions into them. To grade yourself, save the notebook and run
+# `!gpucourse grade 02_area_by_sampling.ipynb` in a cell of your own.
 #
-# **When is a random answer wrong?** An estimate is never exactly right, so tests ask by how many
-# standard errors it is off: its *z-score*. They accept |z| < 6. A right answer exceeds that by bad
-# luck about once in 500 million times. All tests of the project together look at fewer than a hundred
-# z-scores, so a right submission fails by chance less often than once in a million.
+# **Parallel work is counted.** No thread may do more than 1.5 times its even share of the work, in accesses to memory and in
+# instructions. If one thread works for its block, or one lane for its warp, the numbers are right, but the step earns nothing.
+#
+# [How the projects work](../../docs/projects.md) has the rest: what the tests use and what the grader tries. When you change `philox` or `in_mandelbrot`, run the cells of the kernels below it again.
+#
+# **When is a random answer wrong?** An estimate is never exactly right, so tests ask by how many standard errors it is off:
+# its *z-score*. They accept |z| < 6. A right answer exceeds this by bad luck about once in 500 million times, and a right
+# submission less often than once in a million.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse

@@ -8,8 +8,7 @@
 #
 # The bundled sample holds 50,000 collision events. An event has no muon, or one, or five: such lists
 # of lists have no rectangular array. Numba reads them on the GPU as they are, as *Awkward Arrays*.
-# (The lecture “Jagged data: Awkward Arrays and the Z” takes the same way in smaller steps; it helps, but
-# is not needed.)
+# The lecture “Jagged data: Awkward Arrays and the Z” introduces them in smaller steps.
 #
 # | step | you write | which gives |
 # |---|---|---|
@@ -31,26 +30,15 @@
 # %% [markdown] id="how-it-works"
 # ## How this works
 #
-# - **Answer cells** say `YOUR CODE HERE`. Replace that line and the `raise` below it, run the cell,
-#   then run the **test cells** that follow. A test that passes shows a tick; one that fails says which
-#   property does not hold.
-# - In tests, `launch("name", grid, block, …)` launches your kernel on copies of the arrays, on the
-#   device, and watches it. `call("name", …)` calls a function of yours. `unwritten(…)` is an array of
-#   garbage for the kernel to overwrite, and `secret_rng()` gives random numbers, here always the same.
-# - The grader runs these tests and more, on other events, other launches, and threads in an order you
-#   did not choose.
-# - **Parallel work is counted.** No thread may do more than 1.5 times its even share of the work, in accesses to
-#   memory and in instructions. Where one thread works for its block, or one lane for its warp, the numbers come
-#   out right and the step earns nothing. (`docs/grader.md` has the rules in full.)
-# - **Only answer cells are collected.** A helper function belongs into the answer cell that uses it.
-#   Keep the names and arguments that are given.
-# - A kernel keeps the device functions that it was compiled with: when you change `best_mass`, run the
-#   cells of the kernels below it again.
-# - Stuck? `hint("pair-mass")` in a cell of your own gives the first hint for the answer cell
-#   `pair-mass`, and the next one when you call it again. Every step names its hints.
-# - Save the notebook and run `!gpucourse grade 03_z_mass.ipynb` in a cell of your own (or
-#   without the `!` in a terminal, in this folder): that is the grader, hidden tests included. Do it as
-#   often as you like. Points for written answers are not in its sum: a person gives them.
+# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow: they say which
+# property does not hold yet. `hint("pair-mass")` gives a hint for the cell `pair-mass`, and the next one when you call it again. Only answer
+# cells are collected, so put helper functions into them. To grade yourself, save the notebook and run
+# `!gpucourse grade 03_z_mass.ipynb` in a cell of your own.
+#
+# **Parallel work is counted.** No thread may do more than 1.5 times its even share of the work, in accesses to memory and in
+# instructions. If one thread works for its block, or one lane for its warp, the numbers are right, but the step earns nothing.
+#
+# [How the projects work](../../docs/projects.md) has the rest: what the tests use and what the grader tries. When you change `best_mass`, run the cells of the kernels below it again.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse

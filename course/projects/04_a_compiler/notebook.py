@@ -24,25 +24,18 @@
 # %% [markdown] id="how-it-works"
 # ## How this works
 #
-# - **Answer cells** say `YOUR CODE HERE`. Replace that line and the `raise` below it, run the cell,
-#   then run the **test cells** that follow. A test that passes shows a tick; one that fails says which
-#   property does not hold.
-# - **What is judged is the text.** Tests write programs as text. `source_of(program, x, …)` traces one for
-#   the types of its arguments and returns what your compiler made of it: CUDA C++. `same(program, x, …)`
-#   compiles that text, launches it with a thread for each element, and compares values and types with
-#   those of `jax.jit`.
-# - The grader does the same with other programs, other shapes and other numbers, which your code never
-#   sees: its text is compiled and launched elsewhere.
-# - A launch is watched: a thread that reads outside its arrays, or an input that is changed, fails the
-#   test even where the values come out right.
-# - **Only answer cells are collected.** A helper function belongs into the answer cell that uses it.
-#   Keep the names and arguments that are given.
-# - To see your kernel, print it: `print(source_of("def f(x): return x + 1", np.ones(3)))`.
-# - Stuck? `hint("interpret")` in a cell of your own gives the first hint for the answer cell
-#   `interpret`, and the next one when you call it again. Every step names its hints.
-# - Save the notebook and run `!gpucourse grade 04_a_compiler.ipynb` in a cell of your own (or without
-#   the `!` in a terminal, in this folder): that is the grader, hidden tests included. Do it as often as
-#   you like. Points for written answers are not in its sum: a person gives them.
+# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow: they say which
+# property does not hold yet. `hint("interpret")` gives a hint for the cell `interpret`, and the next one when you call it again. Only answer
+# cells are collected, so put helper functions into them. To grade yourself, save the notebook and run
+# `!gpucourse grade 04_a_compiler.ipynb` in a cell of your own.
+#
+# **The text that your compiler writes is judged.** Tests write programs as text. `source_of(program, x, …)` traces one for the
+# types of its arguments and returns the CUDA C++ that your compiler made of it. `same(program, x, …)` compiles that text, launches
+# it with a thread for each element, and compares values and types with those of `jax.jit`. The grader does the same with other
+# programs, shapes and numbers, and watches each launch for accesses outside the arrays and for changed inputs. To see your
+# kernel, run `print(source_of("def f(x): return x + 1", np.ones(3)))`.
+#
+# [How the projects work](../../docs/projects.md) has the rest: what the tests use, what the grader tries.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,3 +65,10 @@ def test_minutes_that_nobody_could_keep_are_named(tmp_path: Path, minutes: int, 
             "cells, predictions and exercises count 12: write 10 (publish/pace.py has the rule)"
         ]
     )
+
+
+def test_what_goes_further_takes_no_minutes_and_ends_at_the_keypoints():
+    names = ["task", "more", "more-task", "keypoints", "read-on"]
+    tags = {"more": ["further"], "keypoints": ["keypoints"]}
+    cells = [SimpleNamespace(name=name, tags=tags.get(name, [])) for name in names]
+    assert [cell.name for cell in pace.required(cells)] == ["task", "keypoints", "read-on"]

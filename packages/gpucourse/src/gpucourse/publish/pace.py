@@ -9,7 +9,7 @@ planned for; **nobody has been timed yet**. Who has watched a room changes the n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gpucourse.course.regions import HIDDEN_TESTS, remove_regions
 from gpucourse.course.registry import Lecture
@@ -24,7 +24,7 @@ WORDS = 180
 LINES = 40
 #: Minutes to run a cell and look at what comes out; to settle on a prediction; to write the answer
 #: to a lecture's exercise; to write a step of a project.
-RUN, PREDICTION, EXERCISE, STEP = 0.5, 1.0, 4.0, 15.0
+RUN, PREDICTION, EXERCISE, STEP = 0.5, 1.0, 4.0, 18.0
 #: ``course.toml`` and syllabi give whole steps of this, and may be off by one.
 GRAIN = 5
 
@@ -34,7 +34,7 @@ _NOT_READ = re.compile(r"```.*?```|!\[.*?\]\([^)]*\)|(?<=\])\([^)]*\)", re.DOTAL
 def minutes(source: Source, cells: Iterable[Cell] | None = None, *, answers: bool = True) -> float:
     """Minutes for a lesson, or some ``cells`` of it; without ``answers``, nothing is written."""
     total = 0.0
-    for cell in source.cells if cells is None else cells:
+    for cell in required(source.cells) if cells is None else cells:
         if "room" in cell.tags:
             continue
         exercise = "exercise" in cell.tags or cell.role in ANSWERS
@@ -50,6 +50,19 @@ def minutes(source: Source, cells: Iterable[Cell] | None = None, *, answers: boo
         if exercise and answers:
             total += EXERCISE if isinstance(source.lesson, Lecture) else STEP
     return total
+
+
+def required(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """Yield the cells that a lesson's minutes count.
+
+    A cell with the tag ``further`` begins a part that learners may leave out. It ends before the
+    keypoints.
+    """
+    further = False
+    for cell in cells:
+        further = (further or "further" in cell.tags) and "keypoints" not in cell.tags
+        if not further:
+            yield cell
 
 
 def words(cell: Cell) -> int:

@@ -38,6 +38,8 @@ PAGES = (
     "faq.md",
     "glossary.md",
     "front_doors.ipynb",
+    "grader.md",
+    "projects.md",
     "standins.md",
     "views.md",
     "virtualgpu.md",

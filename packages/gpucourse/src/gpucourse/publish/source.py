@@ -45,6 +45,7 @@ TAGS = {
     "predict": "asks for a prediction before the next cell runs",
     "why": "what came out of a predicted cell, and why: folded until the learner opens it",
     "whole": "true of the whole lesson only: left out where a tutorial takes a part of it",
+    "further": "begins a part that may be left out and takes no minutes; it ends at the keypoints",
     "keypoints": "the sentences to take away",
 }
 #: Roles a project's cell may have; each becomes nbgrader metadata.
