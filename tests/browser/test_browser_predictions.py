@@ -18,7 +18,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]
 
 FETCH = (
     "from gpucourse.exercises.predictions import predictions\n"
-    'predict = predictions("06_numba_cuda")\npredict("pipeline", "32: energy is float32", "64", "16")'
+    'predict = predictions("06_numba_cuda")\n'
+    'predict("pipeline", "32: energy is float32", "64", "16")'
 )
 
 LONG = (

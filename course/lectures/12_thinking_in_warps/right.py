@@ -8,7 +8,7 @@ import numpy as np
 
 from wrong_answers import other_styles
 
-from numba import cuda, float32  # isort: skip  (after the virtual GPU is active)
+from numba import cuda, float32, float64  # isort: skip  (after the virtual GPU is active)
 
 RIGHT, right = other_styles("12_thinking_in_warps")
 
