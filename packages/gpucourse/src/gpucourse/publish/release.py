@@ -38,7 +38,6 @@ PAGES = (
     "faq.md",
     "glossary.md",
     "front_doors.ipynb",
-    "grader.md",
     "projects.md",
     "standins.md",
     "views.md",
