@@ -264,6 +264,7 @@ def test_the_address_stands_once(tracked: list[Path], repository: Path, url: str
     generated = (
         "lectures/colab/",
         "hub/",
+        "docs/lessons.md",
         ".github/ISSUE_TEMPLATE/config.yml",
         environments.PUBLISH,
     )

@@ -622,7 +622,7 @@ expect(int(total[0]) == 2**53 + 1 + int(hits.sum(dtype=np.int64)),
 #
 # Kernels have to draw the points, in blocks of at least 32 threads: the grader exchanges the seed for
 # another, or the states if the host made them, on their way to the device, and then expects the hits that
-# `count_hits` finds with those. It also counts instructions.
+# `count_hits` finds with those. The work is counted, too, in instructions.
 #
 # `estimate(hits, n, box_area)` returns the area of the shape and its standard error, as two floats. Each
 # of the n points hits with a probability p, estimated as hits / n. The number of hits then has the
