@@ -47,6 +47,7 @@ print(f"{n:,} particles; the first four hit the wall after", times[:4].round(3),
 # are the types (`const double *a` is an array of 64-bit floats that the kernel only reads) and the semicolons.
 
 # %% id="pycuda"
+import pycuda.autoinit  # picks the GPU
 import pycuda.driver as drv
 from pycuda.compiler import SourceModule
 
@@ -63,7 +64,7 @@ wall = SourceModule(wall_source).get_function("wall")
 by_pycuda = np.empty_like(times)
 wall(drv.In(a), drv.In(b), drv.In(c), drv.Out(by_pycuda), np.int32(n),
      block=(128, 1, 1), grid=((n + 127) // 128, 1))
-print("PyCUDA gives the same times:", np.allclose(by_pycuda, times))
+print(f"PyCUDA {pycuda.VERSION_TEXT} gives the same times:", np.allclose(by_pycuda, times))
 
 # %% [markdown] id="past-task"
 # ### Exercise: when did it come in?
