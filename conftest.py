@@ -39,7 +39,7 @@ os.environ.pop("GPUCOURSE_LANGUAGE", None)  # tests read English, unless one say
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
-    """The root of the repository."""
+    """Return the root of the repository."""
     return REPOSITORY
 
 
@@ -58,8 +58,10 @@ def private_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def the_collector_looks_at_what_is_new() -> Iterator[None]:
-    """Changing devices collects garbage: 2 s in a process that holds all that the tests before
-    have imported, compiled and cached."""
+    """Freeze what is there, so that changing devices collects little garbage.
+
+    It took 2 s in a process that holds all that earlier tests imported, compiled and cached.
+    """
     gc.freeze()
     yield
     gc.collect()
@@ -109,7 +111,7 @@ def has_sandbox() -> bool:
 
 @cache
 def has_site_tools() -> bool:
-    """What `make rehearse`, `make site` and `make slides` install apart."""
+    """Return what `make rehearse`, `make site` and `make slides` install apart."""
     return (REPOSITORY / ".tools" / "site" / "bin" / "python").exists()
 
 
@@ -138,7 +140,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _room(nodeid: str) -> str:
-    """What one worker runs alone: a file; of the lectures, all tests of one, whose cells it runs.
+    """Return what one worker runs alone: a file, or all tests of one lecture, whose cells it runs.
 
     >>> _room("tests/course/test_lectures.py::test_x[06:race-histogram]")
     'lecture 06'

@@ -1,5 +1,7 @@
-"""The course on The Littlest JupyterHub: docs/hub.md. hub/tljh.sh puts this file into
-/opt/tljh/config/jupyterhub_config.d/; after a change there, `tljh-config reload`.
+"""The course on The Littlest JupyterHub: docs/hub.md.
+
+hub/tljh.sh puts this file into /opt/tljh/config/jupyterhub_config.d/; after a change there,
+`tljh-config reload`.
 
 What hub/values.yaml and hub/grading.yaml are for a cluster: the first page, the newest notebooks at
 each start, the learner's view, and Formgrader for who teaches.

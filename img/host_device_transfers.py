@@ -18,7 +18,7 @@ def lane(axes, y: float, name: str) -> None:
 
 
 def work(axes, x: float, y: float, width: float, text: str, fill: str) -> float:
-    """A stretch of work; where it ends."""
+    """Draw a stretch of work, and return where it ends."""
     sketch.box(axes, x, y + 0.02, width - 0.04, 0.3, fill)
     sketch.say(axes, x + width / 2 - 0.02, y + 0.17, text, 7.5)
     return x + width

@@ -44,7 +44,7 @@ DIGEST = "page"
 
 
 def page() -> str:
-    """The card of a launch that runs now, as a page."""
+    """Return the card of a launch that runs now, as a page."""
     shell = InteractiveShell.instance()
     with contextlib.redirect_stdout(io.StringIO()):
         for cell in (SETUP, CELL, CARD):

@@ -20,7 +20,7 @@ SMALL, NORMAL, LARGE = 8.5, 9.5, 11
 
 
 def sheet(width: float, height: float, across: float) -> tuple[Figure, Axes]:
-    """A figure of ``width`` by ``height`` inches whose width is ``across`` units; y from 0."""
+    """Return a figure of ``width`` × ``height`` inches, ``across`` units wide; y starts at 0."""
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, across), ylim=(0, across * height / width))
@@ -38,7 +38,7 @@ def box(
     edge: str = "none",
     **style,
 ) -> None:
-    """A rectangle with slightly rounded corners, its lower left corner at (x, y)."""
+    """Draw a rectangle with slightly rounded corners, its lower left corner at (x, y)."""
     axes.add_patch(
         FancyBboxPatch(
             (x, y),
@@ -68,7 +68,7 @@ def say(
 def arrow(
     axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = INK, **style
 ) -> None:
-    """An arrow from one point to another."""
+    """Draw an arrow from one point to another."""
     axes.annotate(
         "",
         end,

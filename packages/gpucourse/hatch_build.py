@@ -47,7 +47,7 @@ class CustomBuildHook(BuildHookInterface):
 
 
 def copies(checkout: Path, pattern: str, reduced: Callable[[str], str]) -> dict[str, str]:
-    """Copies of files of lessons, their text reduced: file, and path in the package."""
+    """Copy files of lessons, their text reduced; return each file's path in the package."""
     made = Path(tempfile.mkdtemp(prefix="lessons-"))
     found = {}
     for path in sorted(checkout.glob(f"course/{pattern}")):
@@ -60,14 +60,14 @@ def copies(checkout: Path, pattern: str, reduced: Callable[[str], str]) -> dict[
 
 
 def without_hidden_tests(text: str) -> str:
-    """A lesson's catalogue, of which each entry ends with an empty line."""
+    """Return a lesson's catalogue, of which each entry ends with an empty line."""
     return "\n\n".join(
         entry for entry in text.split("\n\n") if 'msgctxt "hidden test"' not in entry
     )
 
 
 def without_answers(text: str) -> str:
-    """A puzzle's file with its solution replaced by ``pass``, and without other answers."""
+    """Return a puzzle's file with ``pass`` for its solution, and without other answers."""
     text = re.sub(
         r"( *)### BEGIN SOLUTION\n.*?### END SOLUTION",
         r"\1### BEGIN SOLUTION\n\1pass\n\1### END SOLUTION",

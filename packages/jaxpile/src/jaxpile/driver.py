@@ -167,8 +167,9 @@ class Driver:
         return buffer, beside
 
     def constant(self, array) -> Value:
-        """Return the value of a closed-over array; one whose elements are all equal needs no
-        memory.
+        """Return the value of a closed-over array.
+
+        An array whose elements are all equal needs no memory.
         """
         if dtypes.issubdtype(getattr(array, "dtype", np.dtype(int)), dtypes.prng_key):
             words = np.asarray(jax.random.key_data(array)).astype(np.uint64)

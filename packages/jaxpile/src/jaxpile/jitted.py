@@ -134,8 +134,9 @@ class Jitted:
         return lower(self.traced.trace(*args, **kwargs), tree, registry, self.name, self.backend)
 
     def _split(self, args, kwargs) -> tuple[tuple, tuple, dict]:
-        """Split arguments into static values, by name so that both ways to pass one agree, and
-        others.
+        """Split arguments into static values and others.
+
+        Static values go by name, so that both ways to pass one agree.
         """
         static: list[tuple] = []
         moving: list = []

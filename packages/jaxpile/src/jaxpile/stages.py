@@ -98,8 +98,9 @@ class Compiled:
             self.executable = Executable(program)
 
     def __call__(self, *args, **kwargs):
-        """Return the results as jax.Arrays in the function's own tree. Static arguments are left
-        out.
+        """Return the results as jax.Arrays in the function's own tree.
+
+        Static arguments are left out.
         """
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         if tree != self.lowered.in_tree:

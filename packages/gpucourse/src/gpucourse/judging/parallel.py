@@ -175,7 +175,7 @@ class _Measure:
     def asked(
         self, fair: int, elements: int, sharing: int, even: float
     ) -> Iterator[tuple[float, float, str, str]]:
-        """(number, bound, words with both, reason) of each thing that is asked."""
+        """Yield (number, bound, words with both, reason) of each requirement."""
         what, each = self.what, self.each
         busiest = f"your busiest thread makes {{:,}} {what}, and {{:,}} are enough"
         serial = "one thread does the work of many: it makes more than"

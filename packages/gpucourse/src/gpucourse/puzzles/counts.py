@@ -29,9 +29,7 @@ def view(
     library_ms: float | None,
     gpu: str | None,
 ) -> View:
-    """Return the counts beside the solution's, the time beside the library's, and the last
-    question.
-    """
+    """Return counts beside the solution's, the time beside the library's, and a question."""
     named = _rows()
     heads = ["", _("yours"), *([_("ours")] if judged.ours else [])]
     table = [

@@ -78,7 +78,7 @@ class PaperGPU:
         self._host_waited_for = list(self.tasks)
 
     def run(self, seed: int) -> list[Task]:
-        """Do all that was queued, in a random order that is allowed; that order."""
+        """Run the queue in a random one of the allowed orders, and return that order."""
         choose = random.Random(seed)
         waiting = {task: set(task.after) for task in self.tasks}
         order = []

@@ -75,7 +75,7 @@ class StringMethods(Accessor):
         return wrap(self._there().split(pat, n=n, expand=True, regex=regex))
 
     def isempty(self):
-        """Whether a text has no characters; a null is none."""
+        """Return True for each text without characters; a null is not empty."""
         return wrap(self._series._as_pandas() == "").fillna(False)
 
     def __getitem__(self, key):
@@ -83,7 +83,7 @@ class StringMethods(Accessor):
 
 
 def _of_one_text(name: str, function: Callable, dtype: str) -> Callable:
-    """The method that calls ``function`` with each text and leaves nulls null."""
+    """Return a method that calls ``function`` with each text and leaves nulls null."""
 
     def method(self, *args, **kwargs):
         texts = self._series._as_pandas()

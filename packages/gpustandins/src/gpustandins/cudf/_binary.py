@@ -54,7 +54,7 @@ def give_operators(cls: type) -> None:
 
 
 def _kind(side) -> str:
-    """The name of a column's dtype or of a number's type."""
+    """Return the name of a column's dtype or of a number's type."""
     return str(getattr(side, "dtype", type(side).__name__)).lower()
 
 

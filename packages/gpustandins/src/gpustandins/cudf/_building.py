@@ -19,7 +19,10 @@ def columns_of(frame: pd.DataFrame, nan_as_null: bool = False) -> dict:
 
 
 def once(names) -> None:
-    """Raises ValueError for a column's name that comes twice, which cuDF has not."""
+    """Refuse a column's name that occurs twice, which cuDF does not have.
+
+    Raises ValueError.
+    """
     names = pd.Index(names)
     if not names.is_unique:
         raise ValueError(

@@ -60,7 +60,7 @@ class Column:
         return int(np.asarray(pd.isna(self.values)).sum())
 
     def bytes(self) -> int:
-        """What the column takes on a GPU: values, a mask of nulls, the offsets of texts."""
+        """Return the size of the column on a GPU: values, null mask, offsets of texts."""
         length, values = len(self.values), self.values
         mask = -(-length // 512) * 64 if self.null_count else 0  # a bit each, in units of 64 bytes
         if isinstance(self.dtype, pd.CategoricalDtype):
@@ -72,7 +72,7 @@ class Column:
         return length * np.dtype(self.dtype).itemsize + mask
 
     def device(self) -> cupy.ndarray:
-        """The values on the device, without a copy from the second time on.
+        """Return the values on the device, without a copy from the second call on.
 
         Numbers with nulls come as float64 with NaN, as cuDF gives them. Raises ValueError for
         booleans with nulls, NotImplementedError for dates, TypeError for strings.
@@ -89,7 +89,7 @@ class Column:
         return self.device_array
 
     def host(self) -> np.ndarray:
-        """A NumPy array that shares nothing; nulls as :meth:`device` tells."""
+        """Return a NumPy array that shares nothing; nulls as :meth:`device` describes."""
         if isinstance(self.values, np.ndarray):
             return self.values.copy()
         kind = getattr(self.dtype, "kind", "O")
@@ -115,7 +115,7 @@ class Column:
 
 
 def dtype_of(values):
-    """The dtype as cuDF would name it."""
+    """Return the dtype as cuDF would name it."""
     dtype = values.dtype
     if isinstance(dtype, pd.StringDtype):
         return np.dtype(object)
@@ -200,7 +200,7 @@ def with_nulls(values: np.ndarray, null: np.ndarray):
 
 
 def nullable(values):
-    """The same values in a form that pandas can add nulls to without changing the dtype."""
+    """Return the values in a form that keeps its dtype when pandas adds nulls."""
     if isinstance(values, np.ndarray) and values.dtype.kind in _MASKED:
         return with_nulls(values, np.zeros(len(values), bool))
     return values
@@ -209,8 +209,10 @@ def nullable(values):
 def as_column(
     data, dtype=None, nan_as_null: bool | None = True, length: int | None = None
 ) -> Column:
-    """A column of ``data``: a device array (shared, not copied), anything of NumPy or pandas, a
-    sequence, or a number or text to repeat ``length`` times.
+    """Return a column of ``data``.
+
+    ``data`` is a device array (shared, not copied), an object of NumPy or pandas, a sequence,
+    or a number or text to repeat ``length`` times.
 
     ``nan_as_null``: whether NaN becomes <NA>, as by default in cuDF.
     """
@@ -281,7 +283,10 @@ def _objects(items: list) -> np.ndarray:
 
 
 def nans_to_nulls(values, nan_as_null: bool = True):
-    """The values with <NA> for NaN, sharing their memory; as they are unless ``nan_as_null``."""
+    """Return the values with <NA> for NaN, sharing their memory.
+
+    Without ``nan_as_null`` they are returned unchanged.
+    """
     if not nan_as_null:
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
@@ -301,7 +306,7 @@ _LARGE, _SMALL, _DIGITS = 1e9, 1e-4, 10
 
 
 def float_text(value: float) -> str:
-    """A number as cuDF writes it: ``1.123456789``, ``2.0e+09``, ``NaN``, ``Inf``."""
+    """Format a number as cuDF does: ``1.123456789``, ``2.0e+09``, ``NaN``, ``Inf``."""
     value = float(value)
     if math.isnan(value):
         return "NaN"
@@ -318,7 +323,10 @@ def float_text(value: float) -> str:
 
 
 def astype(column: Column, dtype) -> Column:
-    """The column converted. Raises ValueError where a text is no number."""
+    """Return the column converted.
+
+    Raises ValueError where a text is no number.
+    """
     if dtype in (str, "str", "string", object, "object", np.dtype(object)):
         if column.dtype == np.dtype(object):
             return column

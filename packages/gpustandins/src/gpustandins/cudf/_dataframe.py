@@ -278,7 +278,7 @@ class DataFrame(HostCopies, Frame):
         return out
 
     def copy(self, deep: bool = True) -> DataFrame:
-        """A copy; with ``deep=False`` too, as cuDF copies on the first write to either."""
+        """Return a copy, also with ``deep=False``: cuDF copies on the first write to either."""
         columns = {name: Column(one.values.copy()) for name, one in self._columns.items()}
         return DataFrame._of(columns, self._index, self.columns)
 
@@ -339,7 +339,7 @@ class DataFrame(HostCopies, Frame):
         return DataFrameGroupBy(grouped)
 
     def describe(self, percentiles=None, include=None, exclude=None) -> DataFrame:
-        """Counts, means and quantiles of the columns of numbers, unless ``include`` says else."""
+        """Return counts, means and quantiles of numeric columns, unless ``include`` differs."""
         chosen = self._as_pandas()
         if include is None and exclude is None:
             numbers = chosen.select_dtypes("number")
@@ -349,7 +349,7 @@ class DataFrame(HostCopies, Frame):
     def _half_join(
         self, right, how: str, on=None, left_on=None, right_on=None, **other
     ) -> DataFrame:
-        """The rows of ``self`` that have a partner in ``right`` (leftsemi), or none (leftanti)."""
+        """Return the rows that have a partner in ``right`` (leftsemi), or none (leftanti)."""
         if any(one not in (None, False) for name, one in other.items() if name != "suffixes"):
             raise NotImplementedError(
                 f"merge(how={how!r}) by columns alone: give on=, or left_on= and right_on="
@@ -366,7 +366,7 @@ class DataFrame(HostCopies, Frame):
         return wrap(mine[found.to_numpy() == (how == "leftsemi")])
 
     def query(self, expr, local_dict=None) -> DataFrame:
-        """The rows for which ``expr`` holds; ``@name`` is a variable of the caller's."""
+        """Return the rows for which ``expr`` holds; ``@name`` is a variable of the caller's."""
         caller = sys._getframe(1)
         names = {**caller.f_globals, **caller.f_locals, **(local_dict or {})}
         return wrap(self._as_pandas(True).query(expr, local_dict=names, global_dict={}))

@@ -1,4 +1,4 @@
-"""What Series, DataFrame and Index share: above all, what they refuse."""
+"""Methods that Series, DataFrame and Index share: above all, those that they refuse."""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ from ._wrapping import unwrap, wrap
 
 
 def from_pandas(obj, nan_as_null: bool = True):
-    """A Series, DataFrame or Index of pandas as cuDF's. Raises TypeError for anything else."""
+    """Convert a Series, DataFrame or Index of pandas.
+
+    Raises TypeError for anything else.
+    """
     if isinstance(obj, pd.Series):
         return Series.from_pandas(obj, nan_as_null)
     if isinstance(obj, pd.DataFrame):
@@ -71,7 +74,7 @@ def date_range(
 
 
 def _as_in_pandas(function: Callable) -> Callable:
-    """pandas' function of that name on the stand-in's objects."""
+    """Return pandas' function of that name, for the stand-in's objects."""
 
     @functools.wraps(function)
     def made(*args, **kwargs):
@@ -114,12 +117,12 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 def dtype(name):
-    """The dtype that a column made with ``name`` has."""
+    """Return the dtype that a column made with ``name`` has."""
     return as_column([], dtype=name).dtype
 
 
 def read_csv(filepath_or_buffer, *args, nrows=None, delim_whitespace=False, **kwargs) -> DataFrame:
-    """pandas reads, into columns that keep integers with nulls as integers.
+    """Read with pandas, into columns that keep integers with nulls as integers.
 
     ``dtype`` may also be a list, a data type for each column in order. ``delim_whitespace``, which
     pandas has no more: any run of blanks separates.

@@ -25,7 +25,9 @@ ADDING_NULLS = frozenset(("diff", "shift"))
 
 
 def named(aggregation):
-    """Aggregations by name; NumPy's functions have theirs. Raises TypeError for other functions.
+    """Return aggregations by name, also for NumPy's functions.
+
+    Raises TypeError for other functions.
 
     cuDF compiles no function for ``agg``; :meth:`GroupBy.apply` takes any.
     """

@@ -1,4 +1,4 @@
-"""What leaves the device: a DataFrame as pandas, NumPy and CuPy have it."""
+"""Copies to the host: a DataFrame for pandas, NumPy and CuPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HostCopies:
         return frame
 
     def to_cupy(self, dtype=None, copy: bool = False, na_value=None) -> cupy.ndarray:
-        """A matrix on the device, one column after the other in memory (order F)."""
+        """Return a matrix on the device, one column after the other in memory (order F)."""
         return cupy.asarray(self.to_numpy(dtype, True, na_value), order="F")
 
     def to_numpy(self, dtype=None, copy: bool = True, na_value=None) -> np.ndarray:

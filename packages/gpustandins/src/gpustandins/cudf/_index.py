@@ -83,7 +83,7 @@ class Index(NotIterable, Frame):
         return self._index
 
     def to_cupy(self, dtype=None, copy: bool = False, na_value=None):
-        """The labels on the device."""
+        """Return the labels on the device."""
         return wrap(self._index.to_series()).to_cupy(dtype, copy, na_value)
 
     def to_numpy(self, dtype=None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a stand-in lacks, said with its name and what to use instead."""
+"""Errors for names that a stand-in lacks, each with an alternative."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class MissingError(NotImplementedError, AttributeError):
 
 
 def missing(owner: str, name: str) -> MissingError:
-    """The error for ``owner.name`` (``owner`` as in ``cudf.Series``)."""
+    """Return the error for ``owner.name`` (``owner`` as in ``cudf.Series``)."""
     if not _pandas_has(owner, name):
         instead = "pandas has none of that name either, and `.to_pandas()` has the data"
     elif owner == "cudf":
@@ -33,7 +33,7 @@ def missing(owner: str, name: str) -> MissingError:
 
 
 def _pandas_has(owner: str, name: str) -> bool:
-    """Whether pandas has a name where cuDF has it (``owner`` as for :func:`missing`)."""
+    """Return True if pandas has a name where cuDF has it (``owner`` as for :func:`missing`)."""
     if ".groupby(" in owner:
         return hasattr(pd.api.typing.DataFrameGroupBy, name)
     there: object = pd
@@ -43,7 +43,7 @@ def _pandas_has(owner: str, name: str) -> bool:
 
 
 def no_attribute(owner: object, name: str, there: frozenset[str], spoken: str) -> AttributeError:
-    """The error for a name that an object of the stand-in does not have.
+    """Return the error for a name that an object of the stand-in does not have.
 
     ``there``: the names that cuDF has; ``spoken``: the owner as in ``cudf.Series``.
     """

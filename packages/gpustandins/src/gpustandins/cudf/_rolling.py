@@ -51,7 +51,7 @@ class Rolling:
         return type(self._frame)(columns, index=self._frame.index)
 
     def _applied(self, series, func, sizes: pd.Series):
-        """A column of ``func``'s results; ``sizes``: the number of values in each window."""
+        """Return a column of ``func``'s results; ``sizes``: the number of values per window."""
         sizes = sizes.to_numpy(np.int64)
         later = (self.window - 1) // 2 if self.center else 0
         ends = np.minimum(np.arange(1, len(sizes) + 1) + later, len(sizes))
@@ -70,7 +70,7 @@ class ExponentialMovingWindow:
 
 
 def nans_as_nulls(result):
-    """What pandas computed of windows, with nulls for its NaN."""
+    """Return pandas' results for windows, with nulls for its NaN."""
     result = wrap(result)
     if result.ndim == 2:
         columns = {name: Column(nans_to_nulls(one.values)) for name, one in result._columns.items()}

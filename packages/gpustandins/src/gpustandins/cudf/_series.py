@@ -152,7 +152,7 @@ class Series(NotIterable, Frame):
         return self._column.bytes() + (self.index.memory_usage() if index else 0)
 
     def to_pandas(self, *, nullable: bool = False) -> pd.Series:
-        """A pandas Series: integers with nulls become floats unless ``nullable``."""
+        """Return a pandas Series: integers with nulls become floats unless ``nullable``."""
         series = self._as_pandas()
         if not nullable and hasattr(series.dtype, "numpy_dtype"):
             if series.dtype.kind == "b":
@@ -164,7 +164,7 @@ class Series(NotIterable, Frame):
         return series.astype(nullable_name(series.dtype)) if nullable else series.copy()
 
     def to_cupy(self, dtype=None, copy: bool = False, na_value=None) -> cupy.ndarray:
-        """The values as a CuPy array; without ``copy`` and nulls it shares their memory."""
+        """Return the values as a CuPy array; without ``copy`` and nulls it shares their memory."""
         column = self._column if na_value is None else self.fillna(na_value)._column
         array = column.device()
         if dtype is not None and array.dtype != np.dtype(dtype):
@@ -198,7 +198,7 @@ class Series(NotIterable, Frame):
         self._write(wrap(series))
 
     def copy(self, deep: bool = True) -> Series:
-        """A copy; with ``deep=False`` too, as cuDF copies on the first write to either."""
+        """Return a copy, also with ``deep=False``: cuDF copies on the first write to either."""
         return Series._of(Column(self._column.values.copy()), self._index, self.name)
 
     # -- computing -----------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class Series(NotIterable, Frame):
         return wrap(self._as_pandas(True).map(unwrap(arg, True)))
 
     def isin(self, values) -> Series:
-        """Whether each value is one of ``values``; a null is where ``values`` has one."""
+        """Return True where a value is one of ``values``; a null is where ``values`` has one."""
         if isinstance(values, str) or not hasattr(values, "__iter__"):
             raise TypeError(
                 "only list-like objects are allowed to be passed to isin(), you passed "
@@ -247,7 +247,7 @@ class Series(NotIterable, Frame):
         self.__iter__()
 
     def digitize(self, bins, right: bool = False) -> Series:
-        """The number of the bin that each value falls into, int32."""
+        """Return the number of the bin that each value falls into, int32."""
         numbers = np.digitize(self._column.host(), unwrap(bins), right).astype(np.int32)
         return Series._of(Column(numbers), self._index, self.name)
 
@@ -285,7 +285,7 @@ class Series(NotIterable, Frame):
 
 
 def nullable_name(dtype) -> str:
-    """The masked dtype of pandas for a NumPy dtype, by name."""
+    """Return the name of pandas' masked dtype for a NumPy dtype."""
     if getattr(dtype, "kind", "O") in "biuf" and isinstance(dtype, np.dtype):
         return str(nullable(np.zeros(0, dtype)).dtype)
     return str(dtype)

@@ -15,7 +15,7 @@ def insert(text: str, start: int = 0, repl: str = "") -> str:
 
 
 def like(text: str, pat: str, esc: str | None = None) -> bool:
-    """Whether SQL's pattern fits, in which ``%`` is any text and ``_`` any character."""
+    """Return True where SQL's pattern fits: ``%`` is any text and ``_`` any character."""
     expression, marks = "", iter(pat)
     for mark in marks:
         if mark == esc:

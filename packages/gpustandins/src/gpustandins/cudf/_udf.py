@@ -80,7 +80,7 @@ def _constants(function) -> set:
 
 
 def _code(function):
-    """The code of a plain function or of one that Numba has decorated."""
+    """Return the code of a plain function or of one that Numba has decorated."""
     code = getattr(getattr(function, "py_func", function), "__code__", None)
     if code is None:
         raise ValueError("user defined function compilation failed.") from TypeError(
@@ -90,7 +90,7 @@ def _code(function):
 
 
 def _with_null(function, null):
-    """``function`` as it would be if ``cudf.NA`` were ``null``: None for Numba, which knows it."""
+    """Return ``function`` with ``null`` for ``cudf.NA``: None for Numba, which knows it."""
     python = getattr(function, "py_func", function)
     if "NA" not in (*_code(function).co_names, *_code(function).co_freevars):
         return python
@@ -112,7 +112,7 @@ def _with_null(function, null):
 
 
 def _on_host(function, values: list, arguments: tuple) -> list:
-    """What the function makes of each value, by Python; None for a null."""
+    """Return the function's results, computed by Python; None for a null."""
     python = _with_null(function, NULL)
     return [_of_one(python, value, arguments) for value in values]
 
@@ -145,7 +145,7 @@ def _check(column: Column) -> None:
 
 
 def _split(column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers, and which are null."""
+    """Return the numbers, and a mask of nulls."""
     if isinstance(column.values, np.ndarray):
         return column.device()._host, np.zeros(len(column), bool)
     null = np.asarray(pd.isna(column.values))
@@ -153,7 +153,7 @@ def _split(column: Column) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _join(results: cupy.ndarray, valid: np.ndarray, null: np.ndarray, answers: list) -> Column:
-    """The kernel's results, with ``answers`` for the rows that are null."""
+    """Return the kernel's results, with ``answers`` for the rows that are null."""
     given = [one for one in answers if one is not None]
     dtype = np.result_type(results.dtype, *given)
     if dtype != results.dtype:
@@ -167,7 +167,7 @@ def _join(results: cupy.ndarray, valid: np.ndarray, null: np.ndarray, answers: l
 
 
 def _compiled(function, element, arguments: tuple) -> tuple[Callable, np.dtype]:
-    """The function for the device, and what dtype it makes of an ``element``."""
+    """Compile the function for the device; return it and its result dtype for ``element``."""
     from numba import cuda, typeof
     from numba import types as numba_types
 
@@ -182,7 +182,7 @@ def _compiled(function, element, arguments: tuple) -> tuple[Callable, np.dtype]:
 
 
 def _launch(function, values: np.ndarray, arguments: tuple) -> tuple[cupy.ndarray, np.ndarray]:
-    """The function's results on the device, and which of them are no null."""
+    """Return the function's results on the device, and a mask of those that are not null."""
     from numba import cuda, from_dtype
 
     called, dtype = _compiled(function, from_dtype(values.dtype), arguments)

@@ -18,7 +18,7 @@ WRAPPED: dict[type, Callable] = {}
 
 
 def wrap(result):
-    """What pandas returned, as cuDF returns it; numbers and texts stay as they are."""
+    """Convert a result of pandas to cuDF's; numbers and texts stay unchanged."""
     for kind, made in WRAPPED.items():
         if isinstance(result, kind):
             return made(result)
@@ -30,7 +30,7 @@ def wrap(result):
 
 
 def unwrap(value, with_nulls: bool = False):
-    """What pandas can take; ``with_nulls``: it may add nulls without changing dtypes."""
+    """Convert to pandas' objects; ``with_nulls``: it may add nulls without changing dtypes."""
     if hasattr(value, "_as_pandas"):
         return value._as_pandas(with_nulls)
     if isinstance(value, cupy.ndarray):
@@ -45,7 +45,7 @@ def unwrap(value, with_nulls: bool = False):
 
 
 def as_cudf_says(text: str) -> str:
-    """A repr of pandas with cuDF's names of dtypes: text is object, with nulls or without."""
+    """Put cuDF's names of dtypes into a repr of pandas: text is object, with nulls or without."""
     return _DTYPE.sub(lambda found: found[1] + cudf_name(found[2]), text)
 
 
@@ -54,7 +54,7 @@ _DTYPE = re.compile(r"(dtype(?:: |=\')|Categories \(\d+, )(\w+)(?=$|[\')\n])")
 
 
 def cudf_name(dtype: str) -> str:
-    """cuDF's name for a dtype of pandas: ``int64`` for ``Int64``, ``object`` for text."""
+    """Return cuDF's name for a dtype of pandas: ``int64`` for ``Int64``, ``object`` for text."""
     if dtype in ("string", "str"):
         return "object"
     return {"boolean": "bool"}.get(dtype, dtype.lower())
@@ -67,7 +67,7 @@ _NAN_IS_MISSING = frozenset(
 
 
 def has_both(thing) -> bool:
-    """Whether a Series may have NaN beside <NA>."""
+    """Return True if a Series may have NaN beside <NA>."""
     return isinstance(getattr(getattr(thing, "_column", None), "values", None), FloatingArray)
 
 
@@ -76,7 +76,7 @@ _PANDAS_CHANGES = getattr(pd.errors, "PandasChangeWarning", FutureWarning)
 
 
 def pandas_method(name: str, with_nulls: bool = False) -> Callable:
-    """A method that does what pandas' method of that name does."""
+    """Return a method that does the same as pandas' method of that name."""
 
     def method(self, *args, **kwargs):
         inplace = kwargs.pop("inplace", False)
@@ -122,6 +122,6 @@ def give_properties(cls: type, names: str) -> None:
 
 
 def pandas_series(column: Column, index: pd.Index, name, with_nulls: bool = False) -> pd.Series:
-    """The column as a pandas Series that shares its memory."""
+    """Return the column as a pandas Series that shares its memory."""
     values = nullable(column.values) if with_nulls else column.values
     return pd.Series(values, index, name=name, copy=False)

@@ -22,14 +22,21 @@ _FIXED = {
 
 
 def get_option(name: str):
-    """Raises KeyError for an option that there is not."""
+    """Return an option's value.
+
+    Raises KeyError for an unknown option.
+    """
     if name not in _options:
         raise KeyError(f'"{name}" does not exist.')
     return _options[name]
 
 
 def set_option(name: str, value) -> None:
-    """Raises KeyError, or NotImplementedError for a behaviour that the stand-in does not have."""
+    """Set an option.
+
+    Raises KeyError for an unknown option, NotImplementedError for a behaviour that the
+    stand-in does not have.
+    """
     if name in _FIXED and value != get_option(name):
         raise NotImplementedError(
             f"option {name}={value!r} is not in the stand-in for cuDF, which behaves as "
@@ -46,7 +53,7 @@ def describe_option(name: str | None = None) -> None:
 
 @contextmanager
 def option_context(*pairs) -> Iterator[None]:
-    """``with option_context("spill", True):``"""
+    """Set options within a block: ``with option_context("spill", True):``."""
     names = pairs[::2]
     before = {name: get_option(name) for name in names}
     try:

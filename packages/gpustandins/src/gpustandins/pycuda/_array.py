@@ -140,7 +140,7 @@ class GPUArray(Operators):
         return splay(self.mem_size)[1]
 
     def _layout(self) -> np.ndarray:
-        """An array of this shape and these strides over nothing."""
+        """Return an array of this shape and these strides that has no data."""
         return np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
     @property
@@ -246,7 +246,7 @@ class GPUArray(Operators):
         )
 
     def reshape(self, *shape, order: str = "C") -> GPUArray:
-        """The same elements in another shape; shares memory."""
+        """Return the same elements in another shape, sharing memory."""
         need_contiguous(self)
         if isinstance(shape[0], tuple | list):
             shape = tuple(shape[0])
@@ -263,7 +263,7 @@ class GPUArray(Operators):
         return self.reshape(self.size)
 
     def view(self, dtype=None) -> GPUArray:
-        """The same bytes as another type; shares memory."""
+        """Return the same bytes as another type, sharing memory."""
         made = self._layout().view(np.dtype(dtype or self.dtype))
         return self._view(made.shape, made.strides, made.dtype)
 
@@ -282,8 +282,11 @@ class GPUArray(Operators):
         return self.transpose()
 
     def __getitem__(self, index) -> GPUArray:
-        """A view by integers, slices, ``...`` and ``numpy.newaxis``; an element is an array of
-        shape ``()``. Raises IndexError for everything else, arrays of indices among it."""
+        """Return a view by integers, slices, ``...`` and ``numpy.newaxis``.
+
+        An element is an array of shape ``()``. Everything else, arrays of indices
+        included, raises IndexError.
+        """
         entries = index if isinstance(index, tuple) else (index,)
         for position, one in enumerate(entries):
             if not (one is None or one is Ellipsis or isinstance(one, slice | int | np.integer)):
@@ -319,7 +322,7 @@ class GPUArray(Operators):
 
 
 def scalar_array(value, dtype, allocator=None) -> GPUArray:
-    """A value as an array of shape ``()``."""
+    """Return a value as an array of shape ``()``."""
     return GPUArray((), dtype, allocator or _memory.mem_alloc)._write(value)
 
 

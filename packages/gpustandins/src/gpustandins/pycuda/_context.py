@@ -76,7 +76,7 @@ def need_context(function: str) -> None:
 
 
 def get_version() -> tuple[int, int, int]:
-    """The CUDA version that PyCUDA was compiled for: here that of the compiler in use."""
+    """Return the CUDA version of PyCUDA: here that of the compiler in use."""
     return (binding.CUDA_VERSION // 1000, binding.CUDA_VERSION % 1000 // 10, 0)
 
 
@@ -145,13 +145,13 @@ class Device:
         return self.get_attribute(value)
 
     def make_context(self, flags: int = 0) -> Context:
-        """A new context, which becomes the current one."""
+        """Make a new context and make it current."""
         context = Context(self)
         context.push()
         return context
 
     def retain_primary_context(self) -> Context:
-        """The primary context; push it to make it current."""
+        """Return the primary context; push it to make it current."""
         return Context(self)
 
     def __eq__(self, other: object) -> bool:
@@ -162,7 +162,7 @@ class Device:
 
 
 class Context:
-    """What must be current for everything else; made by :meth:`Device.make_context`."""
+    """A context, which all other calls need; :meth:`Device.make_context` makes it."""
 
     attach = Absent("Context.push and Context.pop")
     get_limit = Absent("nothing: stack and heap grow as they are asked for")
@@ -177,7 +177,7 @@ class Context:
 
     @staticmethod
     def get_current() -> Context | None:
-        """The context on top of the stack, if there is one."""
+        """Return the context on top of the stack, or None."""
         return _stack[-1] if _stack else None
 
     @staticmethod
@@ -193,7 +193,7 @@ class Context:
 
     @staticmethod
     def pop() -> None:
-        """The context before becomes current."""
+        """Make the previous context current."""
         if not _stack:
             raise LogicError(
                 "context::pop failed: invalid device context - cannot pop non-current context"
@@ -226,7 +226,7 @@ class Context:
 
 
 def _select() -> None:
-    """The device of the current context is the one that all calls mean."""
+    """Make the device of the current context the one that all calls use."""
     number = _stack[-1]._device._number if _stack else 0
     if number != machines.number():
         API.cuCtxSetCurrent(number + 1)
@@ -260,7 +260,7 @@ class Stream:
 
 
 def number(stream: Stream | None) -> int:
-    """A stream's handle; None is the default stream."""
+    """Return a stream's handle; None is the default stream."""
     return 0 if stream is None else stream.handle
 
 
@@ -288,8 +288,10 @@ class Event:
         return True
 
     def time_since(self, start: Event) -> float:
-        """Milliseconds since ``start``: NaN here, with a warning. Raises LogicError for events
-        that were never recorded."""
+        """Return milliseconds since ``start``: NaN here, with a warning.
+
+        Raises LogicError for events that were never recorded.
+        """
         return _no_time(start, self)
 
     def time_till(self, end: Event) -> float:

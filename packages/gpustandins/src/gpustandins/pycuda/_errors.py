@@ -84,7 +84,7 @@ class InvalidLaunch(LogicError, ImpossibleLaunch):
 
 @contextmanager
 def call(function: str) -> Iterator[None]:
-    """What goes wrong inside is the failure of the driver's ``function``."""
+    """Turn errors inside the block into a failure of the driver's ``function``."""
     try:
         yield
     except OutOfMemory as error:

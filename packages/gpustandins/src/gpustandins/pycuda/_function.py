@@ -104,7 +104,10 @@ class Module:
         self._module = module
 
     def get_function(self, name: str) -> Function:
-        """A kernel by its name in the PTX. Raises LogicError where there is none."""
+        """Return a kernel by its name in the PTX.
+
+        Raises LogicError where there is none.
+        """
         with call("cuModuleGetFunction"):
             return Function(CudaFunction(self._module, name))
 
@@ -193,8 +196,11 @@ class Function:
         return _no_time() if time_kernel else None
 
     def prepare(self, arg_types, texrefs=()) -> Function:
-        """Fix the arguments' types: NumPy types, dtypes, or letters of the struct module with
-        ``P`` for pointers."""
+        """Fix the arguments' types.
+
+        They are NumPy types, dtypes, or letters of the struct module with ``P`` for
+        pointers.
+        """
         _no_references(texrefs)
         self.arg_format = "".join(_letter(kind) for kind in arg_types)
         return self
@@ -229,8 +235,11 @@ class Function:
             self._function.run(grid, block, self._parameters(arguments), int(shared))
 
     def _parameters(self, arguments: list[Argument]) -> list[bytes]:
-        """The kernel's parameters out of one buffer, in which each value lies at a multiple of
-        its size, as PyCUDA packs them: a value that is too wide moves those after it."""
+        """Unpack the kernel's parameters from one buffer, as PyCUDA packs them.
+
+        Each value lies at a multiple of its size, so a value that is too wide shifts those
+        after it.
+        """
         buffer = bytearray()
         for one in arguments:
             align = (
@@ -381,7 +390,10 @@ def _no_time() -> float:
 
 
 def module_from_buffer(buffer: bytes, options=(), message_handler=None) -> Module:
-    """A module from PTX. Raises NotImplementedError for machine code of a real GPU."""
+    """Return a module from PTX.
+
+    Raises NotImplementedError for machine code of a real GPU.
+    """
     need_context("cuModuleLoadDataEx")
     text = bytes(buffer).rstrip(b"\0")
     if b".version" not in text:
@@ -394,6 +406,6 @@ def module_from_buffer(buffer: bytes, options=(), message_handler=None) -> Modul
 
 
 def module_from_file(filename: str) -> Module:
-    """A module from a PTX file."""
+    """Return a module from a PTX file."""
     with open(filename, "rb") as file:
         return module_from_buffer(file.read())

@@ -239,7 +239,7 @@ memset_d32, memset_d32_async = _fill(np.uint32)
 
 
 def to_device(bf_obj: Any) -> DeviceAllocation:
-    """New device memory with the bytes of a host buffer."""
+    """Return new device memory with the bytes of a host buffer."""
     raw = _host_bytes(bf_obj, writeable=False)
     made = mem_alloc(raw.size)
     memcpy_htod(made, raw)
@@ -247,7 +247,7 @@ def to_device(bf_obj: Any) -> DeviceAllocation:
 
 
 def from_device(devptr: Any, shape, dtype, order: str = "C") -> np.ndarray:
-    """A new host array from device memory."""
+    """Return a new host array from device memory."""
     demand_plain(dtype)
     result = np.empty(shape, dtype, order)
     memcpy_dtoh(result, devptr)
@@ -255,7 +255,7 @@ def from_device(devptr: Any, shape, dtype, order: str = "C") -> np.ndarray:
 
 
 def from_device_like(devptr: Any, other_ary: np.ndarray) -> np.ndarray:
-    """A new host array like ``other_ary`` from device memory."""
+    """Return a new host array like ``other_ary`` from device memory."""
     result = np.empty_like(other_ary)
     memcpy_dtoh(result, devptr)
     return result
@@ -265,23 +265,23 @@ def from_device_like(devptr: Any, other_ary: np.ndarray) -> np.ndarray:
 
 
 def pagelocked_empty(shape, dtype, order: str = "C", mem_flags: int = 0) -> np.ndarray:
-    """A host array, from which a real GPU copies faster."""
+    """Return a host array, from which a real GPU copies faster."""
     need_context("cuMemHostAlloc")
     return watched(np.asarray(HostAllocation(_shape(shape), dtype, order, 64, pinned=True)))
 
 
 def aligned_empty(shape, dtype, order: str = "C", alignment: int = 4096) -> np.ndarray:
-    """A host array that starts at a multiple of ``alignment`` bytes."""
+    """Return a host array that starts at a multiple of ``alignment`` bytes."""
     return np.asarray(HostAllocation(_shape(shape), dtype, order, alignment))
 
 
 def managed_empty(shape, dtype, order: str = "C", mem_flags: int = 0) -> np.ndarray:
-    """A host array over memory that kernels reach too; its ``.base`` is the allocation."""
+    """Return a host array over memory that kernels reach too; ``.base`` is the allocation."""
     return watched(np.asarray(ManagedAllocation(_shape(shape), dtype, order)))
 
 
 def register_host_memory(ary: np.ndarray, flags: int = 0) -> np.ndarray:
-    """The array itself: copies need no page-locked memory here."""
+    """Return the array itself: copies need no page-locked memory here."""
     need_context("cuMemHostRegister")
     return ary
 
@@ -327,8 +327,10 @@ def _shape(shape) -> tuple[int, ...]:
 
 
 def _host_bytes(buffer: Any, writeable: bool) -> np.ndarray:
-    """The bytes of a host buffer in the order in which they lie. Raises what NumPy raises for
-    arrays with gaps and for memory that must not be written."""
+    """Return the bytes of a host buffer in the order of memory.
+
+    Raises what NumPy raises for arrays with gaps and for read-only memory.
+    """
     array = (
         buffer if isinstance(buffer, np.ndarray | np.generic) else np.frombuffer(buffer, np.uint8)
     )

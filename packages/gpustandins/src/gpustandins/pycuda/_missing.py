@@ -1,4 +1,4 @@
-"""What the stand-in does not have: said by name, with what to use instead."""
+"""Errors for names that the stand-in lacks, each with an alternative."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def lookup(module: str, lacks: Mapping[str, str] | None = None) -> Callable[[str
 
 
 class Absent:
-    """An attribute of a class of PyCUDA's that the stand-in lacks: looking it up raises
-    :class:`Missing`."""
+    """An attribute that the stand-in lacks: looking it up raises :class:`Missing`."""
 
     def __init__(self, instead: str, module: str = "pycuda.driver"):
         self._instead, self._module = instead, module
@@ -44,7 +43,7 @@ class Absent:
         self._name = f"{owner.__name__}.{name}"
 
     def missing(self) -> Missing:
-        """The error; classes with a ``__getattr__`` raise it there, which Python asks once more."""
+        """Return the error; a class's ``__getattr__`` raises it, and Python calls that twice."""
         return Missing(
             f"{self._module}.{self._name} is not in PyCUDA's stand-in for machines "
             f"without a GPU; use {self._instead}"

@@ -60,7 +60,7 @@ class Operators:
         return self._write(value)
 
     def reverse(self, stream=None):
-        """The elements in reverse order, as if there were one dimension."""
+        """Return the elements in reverse order, as if there were one dimension."""
         need_contiguous(self)
         flat = self._host.reshape(-1, order="A")[::-1]
         result = self._new_like_me()
@@ -123,7 +123,7 @@ def into(out: Any, shape: tuple[int, ...], make: Callable[[], Any], dtype: Any =
 
 
 def common_dtype(x: Operators, y: Any) -> np.dtype:
-    """The result's type, by NumPy's rule; a number is a number, an array an array."""
+    """Return the result's type, by NumPy's rule for numbers and arrays."""
     other = np.zeros(1, y.dtype) if isinstance(y, Operators) else y
     return (np.zeros(1, x.dtype) + other).dtype
 

@@ -1,4 +1,4 @@
-"""What the device can do."""
+"""Properties of the device."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ _WITH_VALUE = (
 
 
 def nvrtc_options(options: Sequence[str]) -> list[str]:
-    """nvcc's options without those that NVRTC does not have."""
+    """Return nvcc's options without those that NVRTC does not have."""
     kept, skip = [], False
     for option in options:
         name, has_value, _ = option.partition("=")
@@ -158,7 +158,10 @@ class SourceModule:
         self.get_surfref = self.module.get_surfref
 
     def get_function(self, name: str) -> Function:
-        """A kernel. Raises LogicError where there is none."""
+        """Return a kernel by its name.
+
+        Raises LogicError where there is none.
+        """
         return self.module.get_function(name)
 
 

@@ -35,7 +35,7 @@ fabs = _unary("fabs", np.abs)
 
 
 def fmod(arg: GPUArray, mod: GPUArray, stream=None) -> GPUArray:
-    """The rest of ``arg / mod``, with the sign of ``arg``."""
+    """Return the remainder of ``arg / mod``, with the sign of ``arg``."""
     with np.errstate(all="ignore"):
         return arg._new_like_me()._write(np.fmod(arg._host, mod._host))
 

@@ -28,7 +28,7 @@ def rand(shape, dtype=np.float32, stream=None) -> GPUArray:
 
 
 def seed_getter_uniform(count: int) -> GPUArray:
-    """The same random seed, ``count`` times."""
+    """Return an array with the same random seed ``count`` times."""
     return to_gpu(np.full(count, _default.integers(0, 2**31 - 1), np.int32))
 
 
@@ -49,25 +49,28 @@ class _Generator:
         return data._write(_uniform(self._numbers, data.shape, data.dtype, from_zero=False))
 
     def gen_uniform(self, shape, dtype, stream=None) -> GPUArray:
-        """A new array of uniform numbers."""
+        """Return a new array of uniform numbers."""
         return self.fill_uniform(GPUArray(shape, dtype))
 
     def fill_normal(self, data: GPUArray, stream=None) -> GPUArray:
-        """Normal with mean 0 and width 1. Raises NotImplementedError for integers."""
+        """Fill an array with normal numbers, mean 0 and width 1.
+
+        Raises NotImplementedError for integers.
+        """
         if data.dtype.kind != "f":
             raise NotImplementedError(f"normal numbers of type {data.dtype}")
         return data._write(self._numbers.standard_normal(data.shape))
 
     def gen_normal(self, shape, dtype, stream=None) -> GPUArray:
-        """A new array of normal numbers."""
+        """Return a new array of normal numbers."""
         return self.fill_normal(GPUArray(shape, dtype))
 
     def gen_log_normal(self, shape, dtype, log_mean, log_stddev, stream=None) -> GPUArray:
-        """A new array of numbers whose logarithms are normal."""
+        """Return a new array of numbers whose logarithms are normal."""
         return GPUArray(shape, dtype)._write(self._numbers.lognormal(log_mean, log_stddev, shape))
 
     def gen_poisson(self, shape, dtype, lambda_value, stream=None) -> GPUArray:
-        """A new array of Poisson counts."""
+        """Return a new array of Poisson counts."""
         return GPUArray(shape, dtype)._write(self._numbers.poisson(lambda_value, shape))
 
 

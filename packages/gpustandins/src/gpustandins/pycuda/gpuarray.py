@@ -60,7 +60,7 @@ __all__ = [
 
 
 def to_gpu(ary: np.ndarray, allocator=_memory.mem_alloc) -> GPUArray:
-    """A copy of a host array on the device."""
+    """Copy a host array to the device."""
     strides = np.empty_like(ary, order="K", subok=False).strides
     result = GPUArray(ary.shape, ary.dtype, allocator, strides=strides)
     result.set(ary)
@@ -103,8 +103,10 @@ def ones_like(other_ary: GPUArray, dtype=None, order="K") -> GPUArray:
 
 
 def arange(*args, dtype=None, stream=None, **named) -> GPUArray:
-    """``arange([start,] stop[, step], dtype=)``; without a dtype PyCUDA warns unless it guesses
-    float32, and so does this."""
+    """Return ``arange([start,] stop[, step], dtype=)``.
+
+    Without a dtype PyCUDA warns unless it guesses float32, and so does this.
+    """
     args = list(args)
     if args and isinstance(args[-1], np.dtype):
         dtype = args.pop()
@@ -157,8 +159,10 @@ def stack(arrays, axis=0, allocator=None) -> GPUArray:
 
 
 def take(a: GPUArray, indices: GPUArray, out=None, stream=None) -> GPUArray:
-    """``a[indices]`` for one dimension of indices. Raises IndexError outside ``a``, where a GPU
-    reads whatever lies there."""
+    """Return ``a[indices]`` for one dimension of indices.
+
+    Raises IndexError outside ``a``, where a GPU reads whatever lies there.
+    """
     if indices.ndim != 1:
         raise AssertionError("indices must have one dimension")
     out = into(out, indices.shape, lambda: GPUArray(indices.shape, a.dtype, a.allocator))
@@ -208,12 +212,12 @@ logical_not = _logical(np.logical_not)
 
 
 def minimum(a, b, out=None, stream=None) -> GPUArray:
-    """The smaller of two; a number beats NaN."""
+    """Return the smaller of two; a number beats NaN."""
     return _extreme(np.fmin, a, b, out)
 
 
 def maximum(a, b, out=None, stream=None) -> GPUArray:
-    """The larger of two; a number beats NaN."""
+    """Return the larger of two; a number beats NaN."""
     return _extreme(np.fmax, a, b, out)
 
 
@@ -221,18 +225,18 @@ def maximum(a, b, out=None, stream=None) -> GPUArray:
 
 
 def sum(a, dtype=None, stream=None, allocator=None) -> GPUArray:
-    """The sum, in the array's own type unless ``dtype`` says another."""
+    """Return the sum, in the array's own type unless ``dtype`` is given."""
     dtype = np.dtype(dtype or a.dtype)
     return scalar_array(np.sum(a._host, dtype=dtype), dtype, allocator)
 
 
 def subset_sum(subset, a, dtype=None, stream=None, allocator=None) -> GPUArray:
-    """The sum of the elements whose indices are in ``subset``."""
+    """Return the sum of the elements whose indices are in ``subset``."""
     return sum(take(a, subset), dtype, allocator=allocator)
 
 
 def dot(a, b, dtype=None, stream=None, allocator=None) -> GPUArray:
-    """The sum of products of all elements; complex numbers are not conjugated."""
+    """Return the sum of products of all elements, without conjugating complex numbers."""
     dtype = np.dtype(dtype or common_dtype(a, b))
     return scalar_array(np.sum(a._host * b._host, dtype=dtype), dtype, allocator)
 
@@ -242,12 +246,12 @@ def subset_dot(subset, a, b, dtype=None, stream=None, allocator=None) -> GPUArra
 
 
 def max(a, stream=None) -> GPUArray:
-    """The largest element; NaN loses."""
+    """Return the largest element; NaN loses."""
     return scalar_array(np.fmax.reduce(a._host, axis=None), a.dtype)
 
 
 def min(a, stream=None) -> GPUArray:
-    """The smallest element; NaN loses."""
+    """Return the smallest element; NaN loses."""
     return scalar_array(np.fmin.reduce(a._host, axis=None), a.dtype)
 
 

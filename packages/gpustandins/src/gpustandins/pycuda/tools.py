@@ -92,12 +92,15 @@ _registered: dict[str, np.dtype] = {}
 
 
 def make_default_context(ctx_maker=None) -> Context:
-    """A context on the first device, made current."""
+    """Make a context on the first device, and make it current."""
     return (ctx_maker or (lambda device: device.make_context()))(Device(0))
 
 
 def dtype_to_ctype(dtype: Any) -> str:
-    """The C++ name of a dtype. Raises ValueError for what has none."""
+    """Return the C++ name of a dtype.
+
+    Raises ValueError for a dtype without one.
+    """
     dtype = np.dtype(dtype)
     for name, known in _registered.items():
         if known == dtype:
@@ -109,7 +112,10 @@ def dtype_to_ctype(dtype: Any) -> str:
 
 
 def parse_c_type(name: str) -> np.dtype:
-    """The dtype of a C++ type's name. Raises ValueError for unknown ones."""
+    """Return the dtype of a C++ type's name.
+
+    Raises ValueError for unknown ones.
+    """
     name = re.sub(r"\s+", " ", name).strip()
     if name in _registered:
         return _registered[name]
@@ -202,7 +208,10 @@ class ScalarArg(DtypedArgument):
 
 
 def parse_c_arg(declaration: str) -> VectorArg | ScalarArg:
-    """An argument from its C++ declaration, such as ``const float *x``. Raises ValueError."""
+    """Return an argument for its C++ declaration, such as ``const float *x``.
+
+    Raises ValueError for one that it cannot read.
+    """
     text = re.sub(r"\b(const|volatile|__restrict__|restrict)\b", " ", declaration)
     match = re.fullmatch(r"\s*(.+?)\s*(\*?)\s*(\w+)\s*(\[\s*\])?\s*", text.replace("\n", " "))
     if not match or not match[1].strip("* "):
@@ -327,7 +336,7 @@ class DeviceData:
 
 
 class OccupancyRecord:
-    """How many blocks fit on a multiprocessor at once.
+    """The number of blocks that fit on a multiprocessor at once.
 
     Attributes
     ----------
@@ -356,7 +365,7 @@ class OccupancyRecord:
 
 
 def init_cuda_context_fixture():
-    """The body of a pytest fixture: a context of its own for each test."""
+    """Run a pytest fixture's body: a separate context for each test."""
     from ._context import init
 
     init()

@@ -129,8 +129,9 @@ class SharedDevice(Device, Protocol):
     def heeds_writes(self) -> bool: ...
 
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:
-        """Allocate as :meth:`Device.allocate` does; without ``poison`` if the caller writes all of
-        it.
+        """Allocate as :meth:`Device.allocate` does.
+
+        Without ``poison``, the caller writes all of it.
         """
 
     def retire(self, address: int) -> None:

@@ -258,7 +258,7 @@ def play(
     poison: bool = True,
     placed: Callable[[list[int]], None] = lambda addresses: None,
 ) -> list[np.ndarray]:
-    """Do the launch on ``device``; every piece as it is afterwards, pointers as they were recorded.
+    """Launch on ``device``; return every piece afterwards, pointers as they were recorded.
 
     Parameters
     ----------

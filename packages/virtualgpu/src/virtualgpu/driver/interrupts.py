@@ -107,6 +107,5 @@ _add.argtypes = (ctypes.c_void_p, ctypes.py_object)  # type: ignore[attr-defined
 
 
 def _arm() -> None:
-    """Have Python ask for the truth of :data:`_raises` in the main thread, soon: an error in it is
-    raised there."""
+    """Make Python evaluate :data:`_raises` in the main thread soon, where its error is raised."""
     _add(_address(ctypes.pythonapi.PyObject_IsTrue), _raises)

@@ -210,7 +210,7 @@ def image(name: str, functions: dict[str, int], calls: Sequence[int] = ()) -> by
 
 
 def _machine_code(text: str, start: int, places: dict[str, int]) -> bytes:
-    """The bytes of ``text`` at ``start``; an instruction ends behind a distance."""
+    """Return the bytes of ``text`` at ``start``, up to the end of an instruction."""
     made = bytearray()
     for word in text.split():
         if word[0] == "@":

@@ -84,8 +84,9 @@ class Registers:
     def pick(
         self, chosen: np.ndarray, lanes: np.ndarray, live: Collection[int] | None = None
     ) -> Registers:
-        """Return the registers of the lanes at positions ``chosen``, which are ``lanes`` of the
-        wave.
+        """Return the registers of the lanes at positions ``chosen``.
+
+        In the wave, they are ``lanes``.
         """
         own = {
             slot: value if len(value) == 1 else value.take(chosen)

@@ -248,8 +248,7 @@ class Wave:
             rows[lane, start : start + size] = POISON
 
     def grow_local(self, nbytes: int, stack: int = 0) -> None:
-        """Make at least ``nbytes`` of local memory for each lane's frames and ``stack`` for its
-        stack.
+        """Make at least ``nbytes`` of local memory per lane for frames, ``stack`` for its stack.
 
         What is there stays.
         """

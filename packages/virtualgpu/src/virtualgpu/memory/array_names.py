@@ -152,7 +152,7 @@ def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> P
 
 
 def element_of(name: str, index: Sequence[int], shape: Sequence[int]) -> str:
-    """An element in words: ``a[7] of 7``, ``a[3, 14] of (5, 7)``."""
+    """Return an element in words: ``a[7] of 7``, ``a[3, 14] of (5, 7)``."""
     extent = str(shape[0]) if len(shape) == 1 else str(tuple(shape))
     return f"{name}[{', '.join(map(str, index))}] of {extent}"
 

@@ -120,8 +120,9 @@ class AffineRegisters(Strides):
         return Built(Value(build, node, kind(dtype)), dtype, (affine,))
 
     def look(self, slot: int, full: ir.Value) -> None:
-        """Determine by its lanes whether a written register is affine, where nothing is known of
-        it.
+        """Determine by its lanes whether a written register is affine.
+
+        It is called where nothing is known of the register.
         """
         build, dtype = self.build, self.registers.program.dtypes[slot]
         value = adapt(*self.registers.read(slot), dtype)

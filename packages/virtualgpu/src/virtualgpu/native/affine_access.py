@@ -102,9 +102,7 @@ class Rows:
         )
 
     def in_rows(self, step: MemoryAccess, reach: Reach, mask: ir.Value) -> None:
-        """Emit an access where :meth:`plan` found that rows of lanes reach neighbours, or one
-        element.
-        """
+        """Emit an access in rows of lanes that reach neighbours or one element, as planned."""
         build, site = self.build, step.site
         element, width, rows = site.dtype.itemsize, site.width, len(reach.rows)
         lanes = LANES // rows

@@ -170,8 +170,9 @@ class _Handover:
                 state.predicates.append(true if step.mode else None)
 
     def _lanes(self, words: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Return the lanes in words of each warp as the wave counts them, and their block, warp,
-        lane.
+        """Return the waiting lanes of each warp in words, and their block, warp, lane.
+
+        Warps are numbered as the wave counts them.
         """
         where = (words[..., None] >> np.arange(LANES, dtype=np.uint32) & 1).nonzero()
         block, warp, lane = where

@@ -34,7 +34,7 @@ def takes(name: str) -> int:
 
 
 def serve(core: Core, number: int) -> None:
-    """Do what the lanes that stand at a call ask for."""
+    """Perform the operations that the lanes at a call request."""
     name = NAMES[number]
     wave, group = core.stand()
     _lend_local(core, wave)

@@ -33,7 +33,8 @@ _LINES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """
+    """The compiled form of a kernel, kept from launch to launch.
+
     Attributes
     ----------
     code : list of str

@@ -129,9 +129,10 @@ def is_installed() -> bool:
 
 
 def install(names: Collection[str] | None = None) -> list[str]:
-    """Have the stand-ins imported from now on; :func:`virtualgpu.activation.use_standins` asks
-    first whether there is a GPU. ``names``: those of :data:`NAMES` that are to answer, by default
-    all.
+    """Import the stand-ins from now on.
+
+    :func:`virtualgpu.activation.use_standins` asks first whether there is a GPU. ``names`` are
+    those of :data:`NAMES` to switch on, by default all.
 
     Returns the packages that were imported before and are replaced in ``sys.modules`` now. Names
     bound to them (``import cupy as cp``) still hold the package that needs a GPU.

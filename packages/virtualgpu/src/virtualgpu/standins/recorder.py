@@ -1,4 +1,4 @@
-"""What a real GPU would have been asked to run, expression by expression.
+"""The kernels that a real GPU would have run, expression by expression.
 
 A stand-in computes ``-b + c`` on arrays with NumPy, in one call or several. The library that it
 stands in for launches kernels instead, and a lecture shows how many:
@@ -74,7 +74,7 @@ class Launches(list[Launched]):
 
     @property
     def exact(self) -> bool:
-        """Whether ``len`` is the number of kernels that the original would launch."""
+        """Return True if ``len`` is the number of kernels that the original would launch."""
         return self.recorded and all(one.exact for one in self)
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class Launches(list[Launched]):
 
 
 def listening() -> bool:
-    """Whether a :func:`launches` is open: only then does :func:`record` need its arguments."""
+    """Return True while a :func:`launches` is open: only then :func:`record` needs arguments."""
     return bool(_listening)
 
 

@@ -80,7 +80,10 @@ class DeviceService:
         return self._guarded(method, request, arrays)
 
     def settle(self) -> None:
-        """Do what was put off during the call, up to the first fault. Raises ProtocolError."""
+        """Perform the operations that the call deferred, up to the first fault.
+
+        Raises ProtocolError.
+        """
         for request, arrays in self._later:
             verb = request["device"]
             if self.failure is None or verb in ("free", "retire", "revive"):

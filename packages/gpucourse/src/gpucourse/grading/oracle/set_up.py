@@ -1,4 +1,4 @@
-"""What set-up cells give to answers, and what of them answers cannot replace."""
+"""The functions of set-up cells that answers use, and the protection of those that tests use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SetUp:
         )
 
     def for_answers(self, cell: AssignmentCell) -> str:
-        """The source of a set-up cell without the functions that are withheld.
+        """Return the source of a set-up cell without the functions that are withheld.
 
         Their lines stay, empty, so that all others keep their numbers.
         """
@@ -50,7 +50,7 @@ class SetUp:
         return "\n".join(lines)
 
     def behind(self, name: str) -> list[AssignmentCell]:
-        """The cells that define the function `name` and the functions that it uses.
+        """Return the cells that define the function `name` and the functions that it uses.
 
         None if `name` is an answer's own.
         """
@@ -67,7 +67,7 @@ class SetUp:
 
 
 def _parsed(source: str) -> ast.Module:
-    """The cell's tree; lines of IPython's own (``%load_ext``) count as empty."""
+    """Return the cell's tree; IPython's own lines (``%load_ext``) count as empty."""
     lines = ("" if line.startswith(("%", "!")) else line for line in source.split("\n"))
     return ast.parse("\n".join(lines))
 

@@ -1,4 +1,4 @@
-"""Which cells of a submitted notebook are the answer to an answer cell.
+"""The cells of a submitted notebook that belong to an answer cell.
 
 Mostly the one cell with its ``grade_id``. But JupyterLab's *Split Cell* copies the ``grade_id`` to
 both halves, other editors give none to one of them, converters leave the metadata out, and people

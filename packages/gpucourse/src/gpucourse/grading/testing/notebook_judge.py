@@ -38,7 +38,7 @@ class NotebookJudge:
         self.launched: list[Launched] = []
 
     def came_near(self, what: str) -> None:
-        """Is for teachers."""
+        """Do nothing: near misses are reported to teachers only."""
 
     def seed(self, name: str) -> np.ndarray:
         return seed_words(PUBLIC_SEED, name.encode())

@@ -28,7 +28,7 @@ def _of_dtype(function: Callable) -> Callable:
 
 
 def is_categorical_dtype(obj) -> bool:
-    """Whether a column, or a dtype, is categorical."""
+    """Return True if a column, or a dtype, is categorical."""
     dtype = getattr(obj, "dtype", obj)
     return isinstance(dtype, pd.CategoricalDtype) or str(dtype) == "category"
 

@@ -338,8 +338,10 @@ class TextureObject(Handle):
 
 
 class SurfaceObject(Handle):
-    """What a kernel takes as ``cudaSurfaceObject_t``: of a CUDA array that was made with
-    ``cudaArraySurfaceLoadStore``. Raises CUDARuntimeError for others.
+    """A kernel's argument of type ``cudaSurfaceObject_t``.
+
+    It belongs to a CUDA array that was made with ``cudaArraySurfaceLoadStore``; others raise
+    CUDARuntimeError.
 
     Parameters
     ----------

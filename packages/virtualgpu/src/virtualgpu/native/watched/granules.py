@@ -144,8 +144,9 @@ class Looker:
         return wrong, unwritten
 
     def read_before(self, granule: ir.Value) -> ir.Value:
-        """Return True if the bytes of a granule (its address shifted) were written before the
-        launch.
+        """Return True if a granule's bytes were written before the launch.
+
+        The granule is given by its shifted address.
         """
         build = self.build
         kind = ir.IntType(8 << self.shift)
