@@ -13,7 +13,7 @@ from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.driver.entries import Result, entry, forward
 
-# Memory pools are this room's alone: the other front ends have none.
+# Memory pools belong to this package alone: the other front ends have none.
 _ATTRIBUTES = {binding.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: 1}
 _HEAP = binding.CUlimit.CU_LIMIT_MALLOC_HEAP_SIZE
 

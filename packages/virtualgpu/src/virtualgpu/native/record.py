@@ -2,7 +2,7 @@
 
 A process that finds a kernel's record loads its code and runs it, without the LLVM text of which
 the code was made: to write that text takes 0.1 s. So the key has to stand for all that decides the
-text: the PTX, the variant, and the files of the rooms that write it, by size and time, as Python
+text: the PTX, the variant, and the files of the packages that write it, by size and time, as Python
 itself knows a changed file. Addresses of variables stand in the text too, and may differ between
 processes: the record has them, and is not used where a variable lies elsewhere now.
 """
