@@ -30,7 +30,7 @@ from virtualgpu import processors
 def test_a_package_that_is_missing_or_too_old_is_told_with_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    versions = {"awkward": None, "numpy": "2.5.0"}
+    versions = {"awkward": None, "numpy": "1.26.4"}
     real = importlib.metadata.version
 
     def version(name: str) -> str:
@@ -45,8 +45,8 @@ def test_a_package_that_is_missing_or_too_old_is_told_with_the_command(
     assert missing.mend.startswith(f"{install('--upgrade')} 'awkward>=")
     wrong = finding(doctor.packages, "numpy")
     assert wrong.status == FAIL
-    assert wrong.found == "2.5.0, but the virtual GPU needs <2.5,>=2.0"
-    assert wrong.mend.startswith(install("--upgrade", "numpy<2.5,>=2.0"))
+    assert wrong.found == "1.26.4, but the virtual GPU needs >=2.0"
+    assert wrong.mend.startswith(install("--upgrade", "numpy>=2.0"))
 
 
 def test_the_virtual_gpus_own_needs_are_told_apart(monkeypatch: pytest.MonkeyPatch):

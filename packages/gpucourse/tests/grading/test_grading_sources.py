@@ -81,11 +81,18 @@ def test_the_text_is_compiled_elsewhere_and_launched_here(reason_of):
         ),
         (kernel("double *out", INDEX + "if (i < 40) out[i] = 1;"), "does not take 2 pointers"),
         ("'__global__ void scale(const double *x, double *out) {}'", "no kernel 'scale'"),
-        ("'x' * (5 << 20)", "larger than any"),
     ],
 )
 def test_what_is_wrong_with_a_text_is_told(reason_of, returned, told):
     assert told in reason_of(returned)
+
+
+def test_a_text_that_is_too_long_is_told(reason_of):
+    assert "larger than any" in reason_of("'x' * 3000", ptx_bytes=2000)
+
+
+def test_of_a_text_that_no_reason_can_be_searched_for_nothing_is_told(reason_of):
+    assert "more is not told" in reason_of("'x' * (5 << 20)")
 
 
 def test_a_message_of_the_compiler_says_nothing_that_the_code_has_seen(reason_of):

@@ -303,7 +303,6 @@ def test_switched_off_there_is_no_device(core, device):
 
 PROGRAM = """
 import virtualgpu
-from fresh_python import in_fresh_python
 virtualgpu.activate(force=True)
 from cuda.core import Device, LaunchConfig, Program, launch
 device = Device(1)
@@ -341,7 +340,6 @@ def test_two_devices_and_an_end_without_a_crash():
 
 SWITCHED = """
 import virtualgpu
-from fresh_python import in_fresh_python
 virtualgpu.activate(force=True)
 virtualgpu.deactivate()
 from cuda.bindings import driver
@@ -365,7 +363,6 @@ def test_functions_are_found_while_the_driver_is_switched_off():
 LATE = """
 import sys
 import virtualgpu
-from fresh_python import in_fresh_python
 virtualgpu.activate(force=True)
 from cuda.core import Device
 device = Device(0)

@@ -542,7 +542,7 @@ def test_instructions_with_wrong_operands(text):
         (-1, 32, "at least 1"),
         (1, 1025, "at most 1024"),
         (1, (32, 33), "at most 1024"),
-        (1, (1, 1, 65), "at most 1024"),
+        (1, (1, 1, 65), "x, y and z a block has at most"),
         (2**31, 1, "larger than"),
         ((1, 65536), 1, "larger than"),
         ((1, 1, 65536), 1, "larger than"),
