@@ -67,6 +67,11 @@ def _places(path: Path, _changed: int) -> set[str]:
 _ANCHOR = re.compile(r'^<a id="[^"]+"></a>\n(?=#)', re.MULTILINE)
 
 
+def one_folder_up(text: str) -> str:
+    """Return Markdown of a project's folder with links as they are from the folder above."""
+    return text.replace("](../../", "](../")
+
+
 def anchored(sources: Iterable[str]) -> list[str]:
     """Return a notebook's text cells with an anchor of our own above each heading of a section.
 

@@ -37,7 +37,7 @@ from gpucourse.course.regions import (
 )
 from gpucourse.course.registry import Course, Lecture, Lesson, Project
 from gpucourse.course.released import digest
-from gpucourse.publish.links import anchored
+from gpucourse.publish.links import anchored, one_folder_up
 from gpucourse.publish.source import ANSWERS, SET_UP, Cell, Source
 from gpucourse.system.language import _
 
@@ -119,6 +119,8 @@ def project_solution(course: Course, source: Source) -> NotebookNode:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
         if grade_id in answers:
             cell.source = unwrap_regions(answers[grade_id].source, SOLUTION)
+        elif cell.cell_type == "markdown":
+            cell.source = one_folder_up(cell.source)
         elif grade_id is not None:
             cell.metadata["tags"] = [t for t in cell.metadata.get("tags", ()) if t != RAISES]
             if not cell.metadata["tags"]:

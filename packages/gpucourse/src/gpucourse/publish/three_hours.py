@@ -20,6 +20,7 @@ from dataclasses import replace
 from gpucourse.course.regions import HIDDEN_TESTS, SOLUTION, remove_regions, unwrap_regions
 from gpucourse.course.registry import Course, Lecture, Project
 from gpucourse.publish import syllabi
+from gpucourse.publish.links import one_folder_up
 from gpucourse.publish.needed_cells import quiet, set_up
 from gpucourse.publish.questions import asked
 from gpucourse.publish.source import SET_UP, Cell, Source
@@ -119,7 +120,7 @@ def _cell(cell: Cell, source: Source, place: str, *, solved: bool) -> Cell:
     """Return a lesson's cell in its place; ``solved`` where the answer is shown."""
     text = cell.source
     if cell.kind == "markdown" and isinstance(source.lesson, Project):
-        text = text.replace("](../../", "](../")  # a project's folder is one deeper
+        text = one_folder_up(text)
     name, role = f"{place}/{cell.name}", None if solved else cell.role
     text = _solved(text) if solved else remove_regions(text, HIDDEN_TESTS)
     return replace(cell, name=name, role=role, source=text)
