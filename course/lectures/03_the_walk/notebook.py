@@ -288,8 +288,8 @@ from gpucourse.views.measured import recorded_times
 recorded_times("quadratic.float64")
 
 # %% [markdown] id="times-why" tags=["why"]
-# About six times: 3.11 ms against 0.48 ms. This is close to 176 / 32 = 5.5, so the time goes into reading and writing. The programs
-# with one kernel take 0.48 to 0.51 ms, whether they are written in C++, in Python or as a formula for JAX. Only CuPy's
+# About six times: 3.09 ms against 0.48 ms. This is close to 176 / 32 = 5.5, so the time goes into reading and writing.
+# The programs with one kernel take 0.48 to 0.51 ms, whether they are written in C++, in Python or as a formula for JAX. Only CuPy's
 # automatic fusion (`cp.fuse`, in the lesson on CuPy) takes longer, 0.75 ms.
 
 # %% [markdown] id="choose"
