@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 from fresh_python import in_fresh_python
 from virtualgpu.driver import library
 
 pytestmark = pytest.mark.skipif(not library.is_possible(), reason="Linux on x86-64 alone")
+# Their arrays are of CuPy's stand-in, a distribution of its own.
+by_cupy = pytest.mark.skipif(not find_spec("gpustandins"), reason="gpustandins is not installed")
 
 CUDA_CORE = """
 from cuda.core import Device, LaunchConfig, Program, launch
@@ -42,7 +46,7 @@ def run(rounds):
     k[1, 1](x, rounds)
 """
 PROGRAM = """
-import os, signal, sys, time, warnings
+import signal, sys, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 import virtualgpu
@@ -57,7 +61,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 unheard = []
 sys.unraisablehook = lambda one: unheard.append(repr(one.exc_value))
 run(3)
-# In the midst of a long launch.
 result = []
 for number in (signal.SIGALRM, signal.SIGINT):
     signal.signal(signal.SIGVTALRM, lambda *_: signal.raise_signal(number))
@@ -67,26 +70,18 @@ for number in (signal.SIGALRM, signal.SIGINT):
         result.append("it ended")
     except BaseException as error:
         result.append(type(error).__name__)
-# At any instruction of many short ones, and between them.
-times = 0
-for step in range(30):
-    signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.0001 * step)
-    try:
-        end = time.monotonic() + 10
-        while time.monotonic() < end and times + len(unheard) == step:
-            run(3)
-    except Late:
-        times += 1
 run(3)
-result.append(times + unheard.count("Late()"))  # Python itself lets none out of a destructor
-result.append([one for one in unheard if one != "Late()"] or times > 15)
+result.append(unheard)
 """
 
 
 @pytest.mark.parametrize(
     ("door", "rounds"),
-    [(CUDA_CORE, 2_000_000_000), (CUTILE, 10_000_000), (SUCCESSOR, 2_000_000_000)],
-    ids=["cuda.core", "cuTile", "numba-cuda-mlir"],
+    [
+        pytest.param(CUDA_CORE, 2_000_000_000, id="cuda.core"),
+        pytest.param(CUTILE, 10_000_000, id="cuTile", marks=by_cupy),
+        pytest.param(SUCCESSOR, 2_000_000_000, id="numba-cuda-mlir"),
+    ],
 )
 def test_what_a_handler_raises_comes_after_the_launch(door, rounds, tmp_path):
     file = tmp_path / "program.py"  # cuTile reads a kernel's text
@@ -94,8 +89,7 @@ def test_what_a_handler_raises_comes_after_the_launch(door, rounds, tmp_path):
     assert in_fresh_python(f"import runpy\nresult = runpy.run_path({str(file)!r})['result']") == [
         "Late",
         "KeyboardInterrupt",
-        30,
-        True,
+        [],
     ]
 
 
@@ -125,6 +119,7 @@ result.append(x.tolist())
 """
 
 
+@by_cupy
 def test_cutile_interrupted_while_it_compiles_lives_on(tmp_path):
     file = tmp_path / "program.py"
     file.write_text(COMPILING)
