@@ -49,7 +49,7 @@ def test_each_night_is_traced_and_rounded_up_once_for_both(shown):
 def test_without_atomics_the_map_has_a_race(shown):
     text = shown["atomics"].text
     assert "1 launch: 1 finding\n1. race: " in text
-    assert "of an array of 64 elements" in text
+    assert "(sky[21] of 64)" in text
     assert "at the same line" in text
 
 

@@ -110,7 +110,7 @@ def test_a_word_is_found_without_a_server(built: Path):
 @pytest.mark.browser
 def test_the_search_page_finds_a_lecture(built: Path):
     found = opened((built / "search.html").as_uri() + "?q=barrier")
-    assert "Thinking in threads" in re.sub(r"<[^>]+>", "", found.split("search-results")[1])
+    assert "Trees and barriers" in re.sub(r"<[^>]+>", "", found.split("search-results")[1])
 
 
 def test_a_dead_link_in_a_document_stops_the_build(tmp_path: Path, lessons: list[Shown]):

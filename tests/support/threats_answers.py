@@ -31,7 +31,7 @@ def found(values):
 LOOK_AT_HISTORY = """from IPython import get_ipython
 def found(values):
     shell = get_ipython()
-    return shell is not None and any("hidden_" in text for text in shell.user_ns["In"])
+    return shell is not None and any("hidden_" in text for text in shell.user_ns.get("In", ()))
 """
 
 LOOK_AT_OBJECTS = """import gc

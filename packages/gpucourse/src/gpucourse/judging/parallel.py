@@ -102,7 +102,8 @@ def uneven(
             counters.thread_instructions,
             instructions or INSTRUCTIONS * accesses,
             apart=ROUND * slots,
-            beside=ROUND * (rounds + slots),
+            # Without a tree, too, a grid computes indices that a thread alone need not.
+            beside=ROUND * (max(rounds, 1) + slots),
             own=alone[0].busiest_instructions / alone[1] if alone else math.inf,
             together=AROUND * min(shuffles, collectives),
         )
