@@ -1,4 +1,4 @@
-"""Which cells are an answer: split, merged, without their metadata, in cells of one's own."""
+"""Answers in cells that are split, merged, moved or without their metadata."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def pasted(assignment: Assignment, attachments: object):
 
 @pytest.mark.parametrize("shape", [(40, 60, 3), (3000, 50, 4), (7, 9)])
 def test_threat_113_a_pasted_picture_is_decoded_and_shown(written, shape):
-    """What is shown is made of the pixels: nothing else of the file comes along."""
+    """The picture shown is made of the pixels alone: nothing else of the file is in it."""
     pixels = np.random.default_rng(1).integers(0, 255, shape).astype(np.uint8)
     data = png(pixels)
     spoilt = base64.b64encode(base64.b64decode(data) + b"<script>alert(1)</script>").decode()

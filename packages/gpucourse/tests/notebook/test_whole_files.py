@@ -42,7 +42,7 @@ def save(manager, name: str, content=NOTEBOOK) -> None:
 
 
 def watched(path: Path, action) -> int:
-    """How often `path` was no JSON while `action` ran."""
+    """Count how often `path` was no JSON while `action` ran."""
     broken, done = 0, threading.Event()
 
     def watch():
@@ -70,7 +70,7 @@ def test_a_notebook_is_whole_at_every_moment_of_its_saves(manager, tmp_path):
 
 
 def test_jupyters_own_saves_are_not_whole(tmp_path):
-    """What the test above would find: the control."""
+    """Find damaged files with plain writes: the control of the test above."""
     manager = LargeFileManager(root_dir=str(tmp_path))
     save(manager, "work.ipynb")
     assert watched(tmp_path / "work.ipynb", lambda: [save(manager, "work.ipynb") for _ in "1234"])
@@ -133,7 +133,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
 
 
 def test_a_file_that_cannot_be_renamed_into_place_is_written_all_the_same(tmp_path, monkeypatch):
-    """As one that is mounted by itself."""
+    """Replace a file that is mounted by itself, as a container may have it."""
     path = tmp_path / "work.ipynb"
     path.write_text("old")
     writing = whole_files.written_whole(LargeFileManager(root_dir=str(tmp_path)).atomic_writing)

@@ -1,4 +1,4 @@
-"""What tests of tiles share: arrays on the device, and a launch of cuTile's kernels."""
+"""Fixtures for tests of tiles: arrays on the device, and a launch of cuTile's kernels."""
 
 from __future__ import annotations
 
