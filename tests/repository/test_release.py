@@ -95,7 +95,7 @@ def test_what_is_in_it(found: dict[str, bytes], repository: Path):
         "requirements/gpu.txt",
     } <= found.keys()
     wheels = [name for name in found if name.endswith(".whl")]
-    assert [name.split("-")[0] for name in wheels] == ["gpucourse", "virtualgpu"]
+    assert [name.split("-")[0] for name in wheels] == ["gpucourse", "gpustandins", "virtualgpu"]
     for wheel in wheels:
         with zipfile.ZipFile(io.BytesIO(found[wheel])) as inside:
             names += "\n" + "\n".join(inside.namelist())
