@@ -122,6 +122,23 @@ def test_links_lead_to_pages_or_to_the_repository(tmp_path: Path):
     assert relink("[x](../solutions/01_x.ipynb)") == "[x](../lectures/01_x.ipynb)"
 
 
+def test_links_of_a_solution_hold_on_the_page_of_a_project(tmp_path: Path):
+    """A project's page lies one folder deeper than the notebook with its answers."""
+    page, solved = Path("projects/01_p/01_p.ipynb"), Path("solutions/01_p.ipynb")
+    for name in (page, solved, "docs/a.md", "solutions/01_x.ipynb", "img/p.svg", "src/code.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    known = {Path("docs/a.md"), Path("lectures/01_x.ipynb"), page}
+
+    def relink(text: str) -> str:
+        return pages.relink(text, page, tmp_path, known, "https://host/repo", solved)
+
+    assert relink("[x](../docs/a.md#there)") == "[x](../../docs/a.md#there)"
+    assert relink("![x](../img/p.svg)") == "![x](../../img/p.svg)"
+    assert relink("[x](01_x.ipynb)") == "[x](../../lectures/01_x.ipynb)"
+    assert relink("[x](../src/code.py)") == "[x](https://host/repo/blob/main/src/code.py)"
+
+
 def test_the_front_page_leads_to_the_slides(repository: Path):
     """The site's build sees that the link leads somewhere."""
     template = (repository / "docs" / "site" / "index.md").read_text()

@@ -6,6 +6,7 @@ they stand. A link to a file that is no page leads to the repository on the web.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -180,32 +181,37 @@ def room_notes(lessons: list[Shown], *, answers: bool = True) -> str:
 # --- links ------------------------------------------------------------------------------------
 
 
-def relink(text: str, page: Path, root: Path, pages: set[Path], url: str) -> str:
-    """``text`` of ``page`` with links to files that are no pages leading to the web.
+def relink(
+    text: str, page: Path, root: Path, pages: set[Path], url: str, origin: Path | None = None
+) -> str:
+    """Return ``text`` of ``page`` with links to files that are no pages leading to the web.
 
-    A link to a solution leads to the lesson's page, where the answers are behind folds; so does
-    one from a solved notebook to its neighbours in ``solutions/``. What does not exist is left as
-    it is: Sphinx names it.
+    The links of ``text`` start at ``origin`` where that is another file than ``page``: a page of
+    a lesson is made from its notebook in ``solutions/``. A link to a solution leads to the
+    lesson's page, where the answers are behind folds. What does not exist is left as it is:
+    Sphinx names it.
     """
+    origin = origin or page
 
     def moved(link: str) -> str:
         target, _, fragment = link.partition("#")
         if not target or re.match(r"[a-z]+:", target):
             return link
-        there = (root / page.parent / target).resolve()
+        there = (root / origin.parent / target).resolve()
         if not there.is_relative_to(root):
             return link
         place = there.relative_to(root)
+        anchor = f"#{fragment}" if fragment else ""
         if place in pages or place.parts[:1] == ("img",):
-            return link
+            if origin.parent == page.parent:
+                return link
+            return Path(os.path.relpath(place, page.parent)).as_posix() + anchor
         for other in pages:
-            neighbour = "/" not in target and not there.exists()
-            if other.name == place.name and (place.parts[:1] == ("solutions",) or neighbour):
+            if other.name == place.name and place.parts[:1] == ("solutions",):
                 return "../" * (len(page.parts) - 1) + other.as_posix()
         if not there.exists():
             return link
         kind = "tree" if there.is_dir() else "blob"
-        anchor = f"#{fragment}" if fragment else ""
         return f"{url}/{kind}/main/{quote(place.as_posix())}{anchor}"
 
     return relinked(text, moved)

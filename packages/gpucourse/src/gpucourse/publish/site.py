@@ -66,7 +66,8 @@ def stage(
         )
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
-                cell.source = pages.relink(cell.source, path, root, staged, url)
+                origin = Path("solutions", path.name)
+                cell.source = pages.relink(cell.source, path, root, staged, url, origin)
         _write(folder / path, nbformat.writes(notebook))
     template = (root / "docs" / "site" / "index.md").read_text(encoding="utf-8")
     front = pages.front_page(template, [one.source.lesson for one in shown], root)
