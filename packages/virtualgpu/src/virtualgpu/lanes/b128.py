@@ -7,13 +7,10 @@ exchanges both at once.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
 from virtualgpu.lanes.group import ALL, Group
-
-Site: TypeAlias = Any  # lanes.access's, which imports this module
+from virtualgpu.program.site import Site
 
 U64 = np.dtype("u8")
 WIDE = np.dtype("V16")

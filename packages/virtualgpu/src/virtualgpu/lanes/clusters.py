@@ -11,7 +11,6 @@ an address, which means the same bytes to all threads of the cluster.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,13 +20,11 @@ from virtualgpu.errors import (
     LaunchError,
     Location,
     MemoryAccessError,
-    UnsupportedInstruction,
 )
 from virtualgpu.lanes.barriers import location
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.memory.windows import LARGEST_CLUSTER, SHARED_BASE, WINDOW
-from virtualgpu.operations.types import DTYPES
 from virtualgpu.ptx import Function, Instruction
 
 Triple = tuple[int, int, int]
@@ -208,23 +205,6 @@ def _refuse(
         wave.launch.kernel, instruction.source, *wave.where(int(group.lanes[position]))
     )
     raise MemoryAccessError(f"{instruction.name}: {why}", where, address=address, space="shared")
-
-
-def emit(emitter: Any, instruction: Instruction) -> None:
-    """Decode ``mapa`` and ``getctarank`` (PTX ISA, "mapa", "getctarank")."""
-    *space, kind = instruction.modifiers
-    if space not in ([], ["shared:cluster"]) or kind not in ("u32", "u64"):
-        raise UnsupportedInstruction(instruction.name)
-    target, source, *rest = instruction.operands
-    dtype = DTYPES[kind]
-    value = emitter.get(source, U64)
-    if instruction.opcode == "mapa":
-        function = partial(mapped, not space, instruction)
-        call = f"{emitter.put(function, 'f')}(group, {value}, {emitter.get(*rest, U32)})"
-        emitter.set(target, emitter.cast(call, U64, dtype), dtype)
-    else:
-        function = partial(rank_of, not space, instruction)
-        emitter.set(target, f"{emitter.put(function, 'f')}(group, {value})", U32)
 
 
 # -- the barrier -----------------------------------------------------------------------------------

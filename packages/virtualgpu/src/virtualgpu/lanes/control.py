@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from virtualgpu import operations
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.lanes import clusters, stack, warp_exchange
+from virtualgpu.lanes.emitter import Emitter
 from virtualgpu.lanes.families import asynchronous, tensor, texture_decode
 from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.intrinsics import INTRINSICS, vprintf, watched_vprintf
@@ -25,8 +26,6 @@ from virtualgpu.program.site import SPACES
 from virtualgpu.program.steps import Barrier, Call, Step
 from virtualgpu.ptx import Instruction, Register
 from virtualgpu.ptx.opcodes import traits
-
-Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
 U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 _CLUSTER_BARRIER = {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}
@@ -141,12 +140,14 @@ def _mask(emitter: Emitter, operand: Any) -> int | np.ndarray:
 def _announce(emitter: Emitter, instruction: Instruction) -> None:
     """Tell observers that the lanes of the mask have met."""
     mask = emitter.block.warp_mask
+    assert mask is not None
 
     def met(group: Group) -> None:
         if group.met is not None:
             return  # told before, with those that stand elsewhere
-        value = mask
-        if not isinstance(mask, np.ndarray):
+        if isinstance(mask, np.ndarray):
+            value = mask
+        else:
             value = group.registers.get(mask, np.zeros(1, np.uint32))
         for observer in group.wave.launch.observers:
             observer.warp_synchronised(group, instruction, value.view(U32))
@@ -250,7 +251,8 @@ def _breakpoint(emitter: Emitter, instruction: Instruction) -> None:
 
 def _call(emitter: Emitter, instruction: Instruction) -> None:
     """Emit a call of another function, to which the SIMT loop passes the parameters."""
-    if emitter.block.call.target is None:
+    call = emitter.block.call
+    if call is not None and call.target is None:
         target = next(o for o in instruction.operands if isinstance(o, Register))
         emitter.result = emitter.get(target, U64)
 
@@ -271,6 +273,23 @@ def provided(emitter: Emitter, step: Call) -> None:
     for slot in step.writes:
         declared = emitter.program.dtypes[slot]
         emitter.write_slot(slot, f"{call}.astype({emitter.dtype(declared)})", declared)
+
+
+def _mapped(emitter: Emitter, instruction: Instruction) -> None:
+    """Decode ``mapa`` and ``getctarank`` (PTX ISA, "mapa", "getctarank")."""
+    *space, kind = instruction.modifiers
+    if space not in ([], ["shared:cluster"]) or kind not in ("u32", "u64"):
+        raise UnsupportedInstruction(instruction.name)
+    target, source, *rest = instruction.operands
+    dtype = DTYPES[kind]
+    value = emitter.get(source, U64)
+    if instruction.opcode == "mapa":
+        function = partial(clusters.mapped, not space, instruction)
+        call = f"{emitter.put(function, 'f')}(group, {value}, {emitter.get(rest[0], U32)})"
+        emitter.set(target, emitter.cast(call, U64, dtype), dtype)
+    else:
+        function = partial(clusters.rank_of, not space, instruction)
+        emitter.set(target, f"{emitter.put(function, 'f')}(group, {value})", U32)
 
 
 _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
@@ -295,8 +314,8 @@ _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "activemask": _activemask,
     "nanosleep": _nanosleep,
     "pmevent": _nothing,
-    "mapa": clusters.emit,
-    "getctarank": clusters.emit,
+    "mapa": _mapped,
+    "getctarank": _mapped,
     "cp": asynchronous.copy,
     "mbarrier": asynchronous.barrier,
     "mma": tensor.multiply,

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError
 from virtualgpu.lanes import access
 from virtualgpu.lanes.b128 import halves, join
+from virtualgpu.lanes.emitter import Emitter
 from virtualgpu.program.site import Site
 from virtualgpu.program.speculation import Condition
 from virtualgpu.program.steps import WIDE, MemoryAccess
 from virtualgpu.ptx import Address, Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
-
-Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
 U64 = np.dtype("u8")
 _FUNCTIONS = {"load": access.load, "store": access.store, "atomic": access.atomic}

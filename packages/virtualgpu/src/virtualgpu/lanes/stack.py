@@ -12,18 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 
 from virtualgpu.errors import Location, MemoryAccessError, PTXSyntaxError, VirtualGPUError
+from virtualgpu.lanes.emitter import Emitter
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import MAX_LOCAL, STACK_TOP
 from virtualgpu.operations.types import DTYPES
 from virtualgpu.ptx import Immediate, Instruction, Register
 from virtualgpu.wording import many
-
-Emitter: TypeAlias = Any  # lanes.emit's, whose module imports this one
 
 LEAST_ALIGN = 8  # bytes; PTX ISA, "alloca": what is guaranteed without a third operand
 MOST_ALIGN = 1 << 23

@@ -300,9 +300,17 @@ class Launch:
                 barriers.location(wave, group),
             )
         if now > self.look_at:
-            standstill.look_or_not(self, now - self._began, now)
+            self._look_or_not(now - self._began, now)
         if self.patience and time.monotonic() > self.patience.due:
             self.patience.tell(barriers.location(wave, group))
+
+    def _look_or_not(self, spent: float, now: float) -> None:
+        """Begin to look whether the launch can end, or stop for the ``spent`` seconds again."""
+        if self.standstill is None:
+            self.standstill = standstill.Standstill(self)
+            self.look_at = now + max(standstill.FIRST, spent * standstill.PART)
+        elif not self.standstill.is_near() or now > self.look_at + spent * standstill.PART:
+            self.standstill, self.look_at = None, now + spent
 
     def out_of_time(self, ended: int, location: Location | None = None) -> BudgetExceeded:
         """Return the error of a launch that reached its limit after ``ended`` blocks."""

@@ -13,7 +13,7 @@ again whenever twice as much time has passed.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
@@ -21,12 +21,12 @@ from virtualgpu.lanes import barriers, clusters
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.launch import standstill_messages
+from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.mapping import BASE
 from virtualgpu.memory.windows import WINDOW
 from virtualgpu.program import loops
+from virtualgpu.program.program import Program
 from virtualgpu.program.site import Site
-
-Launch: TypeAlias = Any  # launch.launch's, whose module is made of this one
 
 WORD = 8  # bytes
 FIRST = 0.1  # seconds of processor time
@@ -34,6 +34,15 @@ WATCHED = 5  # times as late where observers listen: they make a launch so much 
 PART = 0.2  # of a launch's time is spent looking, at most; twice that where half is proven
 
 _PRIME = np.uint64(0x9E37_79B9_7F4A_7C15)
+
+
+class Running(Protocol):
+    """The parts of a launch that decide whether it can go on."""
+
+    program: Program
+    memory: GlobalMemory
+    resident: list[Wave]
+    unstarted: int
 
 
 class Lanes:
@@ -70,7 +79,7 @@ class Standstill:
     meanwhile can be taken back, if so asked before.
     """
 
-    def __init__(self, launch: Launch, takes_back: bool = False):
+    def __init__(self, launch: Running, takes_back: bool = False):
         self.launch, self.epoch = launch, 1
         self.before: list[tuple[np.ndarray, np.ndarray]] | None = [] if takes_back else None
         program = launch.program
@@ -184,7 +193,12 @@ class Standstill:
         if self.launch.unstarted:
             return True  # blocks that have not begun may help
         if all(map(self._is_still, self.launch.resident)):
-            raise standstill_messages.all_wait(self, group)
+            resident = self.launch.resident
+            wave = min(
+                (wave for wave in resident if wave.finished < wave.lanes),
+                key=lambda wave: wave.first,
+            )
+            raise standstill_messages.all_wait(wave, resident, self._turning(wave, group))
         return True
 
     # -- who goes in circles -------------------------------------------------------------------
@@ -218,19 +232,27 @@ class Standstill:
             still[waiting.lanes] = True
         return bool(still.all())
 
+    def _turning(self, wave: Wave, here: Group) -> list[tuple[Group, str]]:
+        """Return the lanes that go in circles, the end of each round and what it looks at."""
+        groups = [group for some in wave.pending.values() for group in some]
+        groups += wave.yielded + ([here] if here.wave is wave else [])
+        known, result = self.lanes(wave), []
+        for group in groups:
+            both = np.stack([known.site[group.lanes], known.turn[group.lanes]])
+            for number, turn in np.unique(both, axis=1).T.tolist():
+                chosen = (both[0] == number) & (both[1] == turn)
+                part = group.subset(np.flatnonzero(chosen), turn)
+                what = "go round a loop"
+                if number >= 0:
+                    site, space = self.sites[number]
+                    what = standstill_messages.until(site, space, part, known.address[part.lanes])
+                result.append((part, what))
+        return result
+
     def is_near(self) -> bool:
         """Return True if half of the lanes go in circles."""
         found = sum(np.count_nonzero(known.repeats == self.epoch) for known in self.waves.values())
         return bool(2 * found > sum(wave.lanes - wave.finished for wave in self.waves))
-
-
-def look_or_not(launch: Launch, spent: float, now: float) -> None:
-    """Begin to look at a launch that has run for ``spent`` seconds, or stop for as long again."""
-    if launch.standstill is None:
-        launch.standstill = Standstill(launch)
-        launch.look_at = now + max(FIRST, spent * PART)
-    elif not launch.standstill.is_near() or now > launch.look_at + spent * PART:
-        launch.standstill, launch.look_at = None, now + spent
 
 
 def _among(words: np.ndarray, have: np.ndarray) -> np.ndarray:

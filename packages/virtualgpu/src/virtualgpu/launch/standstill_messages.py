@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from virtualgpu.lanes.wave import Wave
 from virtualgpu.memory import array_names
 from virtualgpu.program.site import Site
 from virtualgpu.wording import many
-
-Standstill: TypeAlias = Any  # launch.standstill's, whose module is made of this one
 
 
 def goes_round(group: Group) -> EndlessError:
@@ -27,17 +25,17 @@ def goes_round(group: Group) -> EndlessError:
     )
 
 
-def all_wait(found: Standstill, here: Group) -> EndlessError:
-    """Lanes of which each waits for what none of the others will do."""
-    launch = found.launch
-    wave = min(
-        (wave for wave in launch.resident if wave.finished < wave.lanes),
-        key=lambda wave: wave.first,
-    )
+def all_wait(
+    wave: Wave, resident: Sequence[Wave], turning: list[tuple[Group, str]]
+) -> EndlessError:
+    """Lanes of which each waits for what none of the others will do.
+
+    Those of ``wave`` in ``turning`` go in circles.
+    """
     block = int(np.flatnonzero(wave.exited < wave.threads)[0])
     parts: dict[str, int] = {}
     firsts: dict[str, Group] = {}
-    for group, what in [*_turning(found, wave, here), *barriers.held_up(wave)]:
+    for group, what in [*turning, *barriers.held_up(wave)]:
         chosen = np.flatnonzero(group.take(wave.block_of) == block)
         if not len(chosen):
             continue
@@ -54,7 +52,7 @@ def all_wait(found: Standstill, here: Group) -> EndlessError:
     if wave.exited[block]:
         ended = int(wave.exited[block])
         words.append("1 has ended" if ended == 1 else f"{ended} have ended")
-    others = sum(int(np.count_nonzero(one.exited < one.threads)) for one in launch.resident) - 1
+    others = sum(int(np.count_nonzero(one.exited < one.threads)) for one in resident) - 1
     more = f"; {others} more block{'s wait' if others > 1 else ' waits'} as well" if others else ""
     return EndlessError(
         f"deadlock: no thread can go on. In block {wave.where(block * wave.threads)[0]} "
@@ -69,25 +67,7 @@ def _line(group: Group) -> object:
     return source.line if source else "unknown"
 
 
-def _turning(found: Standstill, wave: Wave, here: Group) -> list[tuple[Group, str]]:
-    """Return the lanes that go in circles, the end of each round and what it looks at."""
-    groups = [group for some in wave.pending.values() for group in some]
-    groups += wave.yielded + ([here] if here.wave is wave else [])
-    known, result = found.lanes(wave), []
-    for group in groups:
-        both = np.stack([known.site[group.lanes], known.turn[group.lanes]])
-        for number, turn in np.unique(both, axis=1).T.tolist():
-            chosen = (both[0] == number) & (both[1] == turn)
-            part = group.subset(np.flatnonzero(chosen), turn)
-            what = "go round a loop"
-            if number >= 0:
-                site, space = found.sites[number]
-                what = _until(site, space, part, known.address[part.lanes])
-            result.append((part, what))
-    return result
-
-
-def _until(site: Site, space: str, group: Group, addresses: np.ndarray) -> str:
+def until(site: Site, space: str, group: Group, addresses: np.ndarray) -> str:
     """``wait for flag[0] of 1, which stays 0``."""
     wave, blocks = group.wave, None
     if space == "shared":

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic
-from virtualgpu.lanes.emit import U64
+from virtualgpu.lanes.emitter import U64
 from virtualgpu.native import access_helpers, locate
 from virtualgpu.native.address_forms import Reach, reaches
 from virtualgpu.native.affine_access import Rows

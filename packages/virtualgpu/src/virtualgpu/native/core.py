@@ -315,7 +315,7 @@ class Core:
         try:
             self._note()
             if number != TICK:
-                intrinsics.serve(self, number)
+                self._serve(number)
             elif not self._goes_on():
                 return
             if self.error is None and self.launch.lost is None:
@@ -325,7 +325,7 @@ class Core:
 
     def _goes_on(self) -> bool:
         before = self.spent
-        self.loop_watch.look(self)
+        self.loop_watch.look(self.kernel.heads, self.word("block"), self.word("warp"))
         if not self._look(self):
             return False
         if self.spent - before < OFTEN:
@@ -369,6 +369,17 @@ class Core:
         place = self.kernel.places[-1 - fault] if fault < 0 else self.kernel.sites[fault][1]
         group.block, group.frame = place.block.index, place.frame
         return wave, group
+
+    def _serve(self, number: int) -> None:
+        """Call a function of the device for the lanes that ask, with the block's local memory."""
+        wave, group = self.stand()
+        stride = self.common.fields["local_stride"]
+        if stride:
+            nbytes = wave.lanes * stride
+            memory = (ctypes.c_uint8 * nbytes).from_address(self.word("local"))
+            wave.local, wave.local_stride = np.ctypeslib.as_array(memory), stride
+            wave.frame_bytes = stride
+        intrinsics.serve(number, group, self.context)
 
     def location(self) -> Location:
         """Line and thread, where the kernel has a loop that took long; else the block."""

@@ -7,19 +7,16 @@ interpreter would print.
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.intrinsics import INTRINSICS
 from virtualgpu.lanes.special import SPECIAL
-from virtualgpu.lanes.wave import Wave
 from virtualgpu.native.context import LANES, VALUES
-
-Core: TypeAlias = Any  # native.core's, whose module is made of this one
 
 # And registers that tell the time of day.
 NAMES = ("vprintf", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
@@ -33,24 +30,12 @@ def takes(name: str) -> int:
     return len(inspect.signature(FUNCTIONS[name]).parameters) - 1  # the group comes first
 
 
-def serve(core: Core, number: int) -> None:
-    """Perform the operations that the lanes at a call request."""
+def serve(number: int, group: Group, context: np.ndarray) -> None:
+    """Call a function of the device for the lanes of a group; ``context`` has their arguments."""
     name = NAMES[number]
-    wave, group = core.stand()
-    _lend_local(core, wave)
     lanes = group.lanes % LANES
-    values = core.context[VALUES:].view(np.uint64)[: LANES * max(takes(name), 1)]
+    values = context[VALUES:].view(np.uint64)[: LANES * max(takes(name), 1)]
     values = values.reshape(-1, LANES)
     result = FUNCTIONS[name](group, *(row[lanes] for row in values[: takes(name)]))
     if result is not None:
         values[0, lanes] = result
-
-
-def _lend_local(core: Core, wave: Wave) -> None:
-    """Let the wave have the block's local memory, as it lies in native code."""
-    stride = core.common.fields["local_stride"]
-    if stride:
-        nbytes = wave.lanes * stride
-        memory = (ctypes.c_uint8 * nbytes).from_address(core.word("local"))
-        wave.local, wave.local_stride = np.ctypeslib.as_array(memory), stride
-        wave.frame_bytes = stride

@@ -9,7 +9,7 @@ in a circle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from virtualgpu.program.program import Program
 
 if TYPE_CHECKING:
     from virtualgpu.native.control_flow import Place
-
-Core: TypeAlias = Any  # native.core's, whose module is made of this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +74,14 @@ class LoopWatch:
         """Forget the loops, which have ended or wait."""
         self.head, self.times = None, 0
 
-    def look(self, core: Core) -> None:
-        """Once more, from within a loop."""
+    def look(self, heads: dict[int, Head], block: int, warp: int) -> None:
+        """Compare a loop of a warp with its earlier snapshot; ``heads`` are those of the kernel."""
         number = int(self.room[PHASE : PHASE + 4].view(np.int32)[0])
-        head, self.head = core.kernel.heads.get(number), None
+        head, self.head = heads.get(number), None
         if head is None:
             self.times = 0
             return
-        seen = self._seen(head, number, core.word("block"), core.word("warp"))
+        seen = self._seen(head, number, block, warp)
         self._visits += 1
         if seen == self._snapshot:
             self.head, self.times = head, self.times + 1

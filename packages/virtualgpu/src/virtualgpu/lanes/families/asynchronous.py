@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
+from virtualgpu.lanes.emitter import Emitter
 from virtualgpu.lanes.families import copies, mbarrier
 from virtualgpu.lanes.memory_access import address_of
 from virtualgpu.program.site import Site
 from virtualgpu.ptx import Immediate, Instruction, Register
 from virtualgpu.wording import many
-
-Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
 U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 _SHARED = ("shared", "shared:cta", "shared:cluster")

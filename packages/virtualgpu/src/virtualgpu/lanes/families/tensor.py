@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
+from virtualgpu.lanes.emitter import Emitter
 from virtualgpu.lanes.families import matrices
 from virtualgpu.lanes.families.fragments import Fragment, Shape, registers_of
 from virtualgpu.lanes.memory_access import address_of
@@ -20,8 +21,6 @@ from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.program.site import Site
 from virtualgpu.ptx import Instruction, Register, Vector
 from virtualgpu.wording import many
-
-Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
 U32 = np.dtype("u4")
 _EVERYONE = np.array([0xFFFF_FFFF], U32)

@@ -5,19 +5,18 @@ PTX ISA, "Texture Instructions", "Surface Instructions"; the unified mode, as NV
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 
 from virtualgpu import operations
 from virtualgpu.errors import PTXSyntaxError
+from virtualgpu.lanes.emitter import Emitter
 from virtualgpu.lanes.families import texture_unit
 from virtualgpu.lanes.families.texture_unit import Use
 from virtualgpu.operations.types import DTYPES
 from virtualgpu.ptx import Instruction, Register, Vector
 from virtualgpu.wording import many
-
-Emitter: TypeAlias = Any  # lanes.emit's, whose module is made of this one
 
 U64 = np.dtype("u8")
 # Operands of a place, and how many of them count.
