@@ -607,10 +607,11 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # everything, and isn't accepted.) In `crossover`, people round down,
 # or divide by a negative gain.
 #
-# *Frequent questions.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, and
-# the starts remain. "Why 4 µs?" It is an assumption near the best that is reported. With Python in between it is more: the
-# recorded rows `launch/numba` and `launch/cupy` say how much. "So is a GPU 100 times faster or not?" Compared with one core,
-# at the right job: look at the recorded rows `scaling.quadratic/numba` and `scaling.quadratic/numpy`. With all 96 cores,
-# compare the bandwidths in the table of section 1: a factor of seven.
+# *Frequent questions.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory,
+# but each launch still takes its time to start. "Why 4 µs?" It is an assumption near the best reported values. From
+# Python it is more; the recorded rows `launch/numba` and `launch/cupy` have the times. "So is a GPU 100 times faster
+# or not?" Compared with one core, it can be, for the right work: see the recorded rows `scaling.quadratic/numba` and
+# `scaling.quadratic/numpy`. Compared with all 96 cores, look at the bandwidths in the table of section 1, which
+# differ by a factor of seven.
 #
 # *What goes wrong.* Noisy machines move the measured column; the verdicts hold, except near "never".

@@ -350,7 +350,7 @@ recorded_times("quadratic.float64")
 # *Where people get stuck.* In `entered`, on a missing semicolon: the message names the line after it. In `wall-or-miss`, on
 # `<= 0`: a line that touches the pipe has a time.
 #
-# *Frequent questions.* "Which one is the fastest?" For one formula they are equal, as the recorded times
-# show. For work in which threads need each other's results, the algorithm decides. "Do I need C++?" Not for this course's
-# projects. You need to read some, because most examples on the web are in C++. "Why not PyTorch?" You
-# can do all of this with its arrays, too; the last lesson of the course joins your own kernels to it.
+# *Frequent questions.* "Which one is the fastest?" For one formula they are equal, as the recorded times show. For
+# work in which threads need each other's results, the algorithm decides. "Do I need C++?" Not for this course's
+# projects. You need to read some, because most examples on the web are in C++. "Why not PyTorch?" You can do all of
+# this with its arrays. The last lesson of the course joins your own kernels to PyTorch.

@@ -701,12 +701,13 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 # errors are gone and 1 / 3 is still 0. In `fitting-types`, `astype` with `copy=False` doesn't copy an array of the right
 # type, and the kernel then changes the caller's. In `copy-once`, `mem_alloc(pt.size)`.
 #
-# *Frequent questions.* "Why C++ at all?" Because CUDA's documentation, examples and libraries use it, and
-# a kernel found there runs here as it is. "Does it compile each time?" PyCUDA keeps compiled code in a
-# folder of the user, CuPy too; only a changed string is compiled again. "Is C++ faster than Numba's Python?" Both end
-# as PTX. The quadratic formula takes the same time (rows `quadratic.float64/numba` and `quadratic.float64/cpp`); a sum by a tree, written the same way, takes 1.30 times as
-# long in Numba, and a Mandelbrot picture 1.24 times (rows `reduction/tree`, `reduction/cpp`, `mandelbrot.picture/numba`, `mandelbrot.picture/cpp`). Their machine
-# code shows why: Numba counts in 64 bits and tests the sign of every index, and needs 20 instructions per number in the tree, where C++ needs 7.
+# *Frequent questions.* "Why C++ at all?" CUDA's documentation, examples and libraries use it, and a kernel that you
+# find there runs here unchanged. "Does it compile each time?" No, PyCUDA and CuPy keep compiled code in the user's
+# cache folder, and compile a string again only after a change. "Is C++ faster than Numba's Python?" Sometimes,
+# although both end as PTX. The quadratic formula takes the same time in both. A sum by a tree, written in the same
+# way, takes 1.30 times as long in Numba, and a Mandelbrot picture 1.24 times (recorded rows `reduction/tree`,
+# `reduction/cpp` and `mandelbrot.picture`). Numba counts in 64 bits and tests the sign of every index, so its tree
+# needs 20 machine instructions per number, and C++ needs 7.
 #
 # *What goes wrong.* On a GPU machine without PyCUDA, `import pycuda` says so and continues through CuPy; all cells of
 # this lecture work, other parts of PyCUDA do not. After a bad address on a real GPU, every call fails until

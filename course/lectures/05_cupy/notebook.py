@@ -678,7 +678,7 @@ recorded_times("quadratic.float64")
 # In `reduction`, the identity stays 0, and the answer is 0; ask what the smallest of no numbers should be. In
 # `raw`, `i < n` instead of `i < n - 1`: the check names the thread that reads past the end.
 #
-# *Frequent questions.* "Does `import cupy as np` work?" Often; until you need a plot, a list or a text. "Why is
-# the first call slow?" CuPy compiles each kernel when it is first used, and keeps it on disk
-# (`~/.cupy/kernel_cache`): the second run of the program is quicker. "Is CuPy tied to NVIDIA?" Nearly: its own
+# *Frequent questions.* "Does `import cupy as np` work?" Often it does, until you need a plot, a list or a string.
+# "Why is the first call slow?" CuPy compiles each kernel when you first use it, and keeps it on disk
+# (`~/.cupy/kernel_cache`), so the second run of the program is quicker. "Is CuPy tied to NVIDIA?" Nearly. Its own
 # documentation calls its support of AMD's ROCm experimental.

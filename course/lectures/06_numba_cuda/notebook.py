@@ -835,12 +835,12 @@ check("check-then-act", hardest)
 # *Where people get stuck.* In `loop-to-kernel`, the loop stays and every thread does all the work. In `stencil`,
 # `(column - 1) % columns` worries those who come from C: in Python, and so in Numba, it is never negative.
 #
-# *Frequent questions.* "Why is the first cell so slow?" It compiles; run it twice. "Is it as fast as
-# CUDA C++?" Often, as the quadratic formula of "The walk" shows. Not always: a sum by a tree takes 1.3 times as long as in
-# C++, and a launch costs more. "Why is x the column?" Because
-# the hardware numbers threads by x first, and NumPy's memory by the last index. "Why does the race give the same wrong answer each
-# time?" The virtual GPU takes the same order on each run; with `virtualgpu.schedule(seed)` it does not, and neither does a
-# real GPU.
+# *Frequent questions.* "Why is the first cell so slow?" Its first run compiles the kernel. Run it twice. "Is it as
+# fast as CUDA C++?" Often it is, as the quadratic formula of "The walk" shows. But a sum by a tree takes 1.3 times as
+# long as in C++, and a launch costs more. "Why is x the column?" The hardware numbers threads by x first, and NumPy's
+# memory is contiguous along the last index, which is the column. "Why does the race give the same wrong answer each
+# time?" The virtual GPU takes the same order on each run. With `virtualgpu.schedule(seed)` it takes another order,
+# and a real GPU takes any.
 #
 # *What goes wrong.* A kernel that is changed in place and run again keeps the compiled text of the cell that
 # was last *run*: after an edit, run the cell that defines the kernel, then the one that launches it.

@@ -521,5 +521,5 @@ recorded_times("reduction")
 # *Where people get stuck.* In `block-max`, they give 0 to the loose threads, and all values are negative. Let them stall, because
 # the message explains it.
 #
-# *Frequent questions.* "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you know what it does. "Is a
-# barrier slow?" Not compared with a launch, and a wrong sum is of no use at any speed.
+# *Frequent questions.* "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you know what it does. "Is a barrier
+# slow?" It is quick compared with a launch, and without it the sum is wrong.

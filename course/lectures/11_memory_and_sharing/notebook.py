@@ -92,5 +92,5 @@ board()
 #
 # *Where people get stuck.* At the barrier inside an `if`. At the guard that sends threads away which still have something to fetch.
 #
-# *Frequent questions.* "Doesn't the cache do all this by itself?" Often a good part of it; the counts here are without
-# one. Time it, if there is a GPU.
+# *Frequent questions.* "Doesn't the cache do all this by itself?" It often does a good part of it, but the counts
+# here ignore it. If you have a GPU, measure the time.

@@ -983,6 +983,7 @@ recorded_times("lesson.product")
 # indexed crosswise, and the rest goes by rows. In `warp-max`, the shuffle is inside the guard. In `occupancy`,
 # they assume one big register file in place of four parts. Let them stall, because the messages explain it.
 #
-# *Frequent questions.* "Does sorting pay?" Where the work of a thread is long, or the same order is used again. Here
-# it shows what divergence costs. "Don't caches fix the shares?" They fix some of it: the counts know no cache, and a
-# profiler on a GPU says how much it helped. "Which is the best occupancy?" The smallest at which nothing waits.
+# *Frequent questions.* "Does sorting pay?" It pays if each thread has much work, or if you use the same order again.
+# Here it shows what divergence costs. "Don't caches fix the shares?" They fix some of them. The counts ignore the
+# cache, and a profiler on a GPU shows how much it helped. "Which is the best occupancy?" The smallest at which no
+# unit waits for data.

@@ -100,5 +100,5 @@ board()
 # *Where people get stuck.* In the scan: `tile[t] += tile[t - distance]` in one line. In the one-pass scan: all threads wait
 # for `ready`, where one would do.
 #
-# *Frequent questions.* "May blocks really wait for each other?" For blocks that run already, yes; the ticket makes sure
-# of that. A barrier of the whole grid needs a cooperative launch.
+# *Frequent questions.* "May blocks really wait for each other?" They may wait for blocks that are already running,
+# and the ticket makes sure of that. A barrier of the whole grid needs a cooperative launch.

@@ -604,9 +604,10 @@ if not sizes:
 # *Where people get stuck.* In `per-event`, the order: it is right by luck on a sorted table, and the check's is not. In
 # `pairs`, `number1 != number2` keeps each pair twice. In `missing`, the habit that `isna` tells all.
 #
-# *Frequent questions.* "How much faster is it?" The last cell measures it on your GPU. Most can be expected of a
-# large group-by or join that is on the device already, and of everything together less than hoped: section 7 says why. "Can I use it for
-# everything?" pandas is right for small tables. "And Polars?" It has cuDF as its GPU engine.
+# *Frequent questions.* "How much faster is it?" The last cell measures it on your GPU. Large group-bys and joins of
+# data that are already on the device gain most. A whole program gains less than you might hope, for the reasons in
+# section 7. "Can I use it for everything?" No, pandas is the better choice for small tables. "And Polars?" Polars can
+# use cuDF as its GPU engine.
 #
 # *What goes wrong.* `cudf.pandas` loaded after `import pandas` does nothing good: restart the kernel. On a GPU the first
 # cell takes some seconds, since the context and the memory pool are made then. On a shared GPU, a join that explodes takes

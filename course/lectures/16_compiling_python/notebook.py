@@ -694,9 +694,9 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # *Where people get stuck.* They put `@njit` above `kepler` and don't understand why the check fails: a ufunc broadcasts, a
 # compiled function of numbers doesn't. In `where`, they write `if` again, or `np.where`, which needs values.
 #
-# *Frequent questions.* "Is Numba as fast as C?" Both end in LLVM; it mostly is. "Why is my JAX slower
-# than NumPy?" For small arrays, each call costs some microseconds; and to time a call, wait with
-# `block_until_ready()`. "Why do the digits differ?" JAX computes in `float32` unless told otherwise.
+# *Frequent questions.* "Is Numba as fast as C?" It mostly is, because LLVM compiles both. "Why is my JAX slower than
+# NumPy?" Each call costs some microseconds, which matters for small arrays. To time a call, wait for it with
+# `block_until_ready()`. "Why do the digits differ?" JAX computes in `float32` by default.
 #
 # *What goes wrong.* On a computer with one core, `prange` loses nothing: say so. Times differ from run to run and
 # between computers; only the orders of magnitude matter here.

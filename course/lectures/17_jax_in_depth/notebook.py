@@ -546,5 +546,7 @@ print("50 decays, mapped: launches", launches - before)
 # traced truth value has no `bool`. In `errors`, 1 over the square root of the Hessian's diagonal, which ignores that parameters are correlated. In
 # `own-gradient`, `g`: if you take it for 1, the sum of all elements has the right derivative, and nothing else has. If you forget the sum, JAX tells you, because a derivative has its argument's shape.
 #
-# *Frequent questions.* "Why not `scipy.optimize`?" Do use it for one fit; it takes JAX's gradient. It won't do five hundred at once. "Can I use my own class as a
-# tree?" Yes: `jax.tree_util.register_dataclass`. "Is the Hessian expensive?" It costs as many gradients as there are parameters: five are nothing, a million are too many.
+# *Frequent questions.* "Why not `scipy.optimize`?" Do use it for one fit, with JAX's gradient. It cannot do five
+# hundred fits at once. "Can I use my own class as a tree?" Yes, with `jax.tree_util.register_dataclass`. "Is the
+# Hessian expensive?" It costs one gradient for each parameter, so five parameters are cheap and a million are too
+# many.

@@ -852,10 +852,11 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # *Where people get stuck.* In `ship`, they take `abs` of the wrong thing, or write an array version with a thousand
 # launches. The check reports both.
 #
-# *Frequent questions.* "Which is fastest?" Section 5 has recorded times. The kernels with one thread a pixel have
-# much the same PTX, and yet C++ is 1.24 times as fast as Numba (rows `mandelbrot.picture`): Numba counts steps in 64 bits, so a step takes 14
-# machine instructions and not 11. "Is fma wrong, then?" No, it is closer, but it is not the same. "Where are the
-# times of a GPU?" In the recorded pictures, and here if your machine has one: this course shows no time that was not measured.
+# *Frequent questions.* "Which is fastest?" Section 5 has recorded times. The kernels with one thread for each pixel
+# have nearly the same PTX, and yet C++ is 1.24 times as fast as Numba (recorded rows `mandelbrot.picture`). Numba
+# counts steps in 64 bits, so a step takes 14 machine instructions instead of 11. "Is fma wrong, then?" No, its result
+# is closer to the exact one, but it is not the same. "Where are the times of a GPU?" They are in the recorded
+# pictures, and below the cells if your machine has a GPU. This course shows no time that was not measured.
 #
 # *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would make a second context, in which the arrays of
 # CuPy and Numba do not exist; `pycuda.autoprimaryctx` shares theirs.

@@ -559,6 +559,6 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 # *Where people get stuck.* In `test`, they change `good` and forget that the signal there is NaN. In `fit`, `y * good`. In `jax`,
 # `.at[].set`, which lets the padding of one sweep overwrite the samples of the next. In `cuda`, `continue`: a thread has no next sweep, so `return`.
 #
-# *Frequent questions.* "Why not port straight to CUDA?" One can, with the same test; the NumPy version shows
-# what the loop means, and stays as the slow, right one. "Is nine digits enough?" For sums in another order, yes:
-# ask how much the last digit of a result matters, and write that down.
+# *Frequent questions.* "Why not port straight to CUDA?" You can, with the same test. The NumPy version shows what the
+# loop means, and remains as a slow reference that is right. "Is nine digits enough?" For sums in another order it is.
+# Ask how much the last digit of a result matters, and write the answer down.

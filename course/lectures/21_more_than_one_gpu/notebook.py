@@ -813,11 +813,10 @@ cluster.close()
 # `ppermute` are (from, to), and the last row is the one that goes *down*. In `pipeline`, a buffer for each
 # chunk overlaps nicely, and is more memory than there is.
 #
-# *Frequent questions.* "Is `pmap` gone?" It is kept for old programs; sharding and `shard_map` took its
-# place, and `xmap` is gone. "Do eight CPU devices make it faster?" No: they share the same cores. "How do I
-# choose a GPU?" `with jax.default_device(…)`, `with cuda.gpus[1]:`, `with cupy.cuda.Device(1):`, or
-# `CUDA_VISIBLE_DEVICES=1` for the whole process. "Does PyTorch do this?" Yes, under other names:
-# `DistributedDataParallel`, `DTensor`.
+# *Frequent questions.* "Is `pmap` gone?" It is kept for old programs. Sharding and `shard_map` replaced it, and
+# `xmap` is gone. "Do eight CPU devices make it faster?" No, they share the same cores. "How do I choose a GPU?" Use
+# `with jax.default_device(…)`, `with cuda.gpus[1]:` or `with cupy.cuda.Device(1):`, or set `CUDA_VISIBLE_DEVICES=1`
+# for the whole process. "Does PyTorch do this?" Yes, under the names `DistributedDataParallel` and `DTensor`.
 #
 # *What goes wrong.* The workers of section 7 are processes: a cell that is interrupted leaves them behind until
 # the kernel ends.

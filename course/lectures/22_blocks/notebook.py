@@ -605,6 +605,6 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
 # *Where people get stuck.* In `masked-sum`, they multiply by the mask, and `nan` times 0 is `nan`. In `softmax`, the maximum over the whole block, not along
 # axis 1. In `product`, `pl.ds(start, size)` taken for `start:stop`.
 #
-# *Frequent questions.* "Is it as fast as threads?" We haven't measured it. The compiler decides what you would decide with threads, for better
-# or worse. "Does `interpret=True` check for races?" No: it runs one program after the other. "Which of the three shall I learn?" The one that your arrays
-# live in: JAX has Pallas, PyTorch has Triton.
+# *Frequent questions.* "Is it as fast as threads?" We haven't measured it. The compiler decides what you would decide
+# with threads, for better or worse. "Does `interpret=True` check for races?" No, it runs one program after the other.
+# "Which of the three shall I learn?" Learn the one that fits your arrays: JAX has Pallas, and PyTorch has Triton.

@@ -647,6 +647,7 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # before the `return`, which is right too, but forget the fence in front of it. In case 6 they wait for both events in
 # one stream only.
 #
-# *Frequent questions.* "Why not just print?" You can: `print` works in kernels. But it shows what happened in one particular
-# order, and a race may vanish when you print. "Does the checker find everything?" No, it sees only the launches that you make, with the
-# data that you give it. A kernel that is wrong at 129 is right at 128.
+# *Frequent questions.* "Why not just print?" You can, because `print` works in kernels. But it shows what happened in
+# one particular order, and a race may vanish when you print. "Does the checker find everything?" No, it sees only the
+# launches that you make, with the data that you give it. A kernel that is wrong for 129 elements may be right for
+# 128.

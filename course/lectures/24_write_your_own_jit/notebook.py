@@ -867,11 +867,11 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # axes and forget axes of length 1. In `nested`, they look for more to do: it is one line, and the point is
 # why one line is enough. In `key`, on weak types.
 #
-# *Frequent questions.* "Why is the kernel a function of the index, and not of the array?" Because
-# then nothing need be stored: ask them what `x[1:] - x[:-1]` would store. "Why does each line have a name?"
-# Without one the text of a value that is used twice would stand there twice, and twice more at the next
-# level: ten times `x = x * x` would be 1,023 products. "Does XLA generate CUDA C++?" No: LLVM's language,
-# or Triton's. "Why float32?" JAX's default; `TYPES` is where another type would begin.
+# *Frequent questions.* "Why is the kernel a function of the index, and not of the array?" Then nothing needs to be
+# stored. Ask yourself what `x[1:] - x[:-1]` would store otherwise. "Why does each line have a name?" Without names,
+# the text of a value that is used twice would appear twice, and four times at the next level. Ten times `x = x * x`
+# would be 1,023 products. "Does XLA generate CUDA C++?" No, it generates LLVM IR or Triton's language. "Why float32?"
+# It is JAX's default. To support another type, begin at `TYPES`.
 #
 # *What goes wrong.* Running the first cells of section 2 again empties the three tables: run what
 # fills them, in sections 2 to 4, again as well. The cell that counts traces prints other numbers the second time, unless

@@ -432,5 +432,7 @@ else:
 #
 # *Where people get stuck.* In `collect`, `g[left]` with a left of -1, which is the last strip to Python and Numba. In `rule`, the third `None`, and assuming that `g` is 1.
 #
-# *Frequent questions.* "Why not `torch.autograd.Function`?" It works without `torch.compile`, but PyTorch's own documentation prefers `register_autograd`, because some compositions of `Function` with `torch.compile` have been silently wrong. "Does a rule for the
-# second derivative follow?" No: `collect` would need one. "Can I pass a CPU tensor to a Numba kernel?" Yes, by `.numpy()`, and the data are copied there and back.
+# *Frequent questions.* "Why not `torch.autograd.Function`?" It works without `torch.compile`. But PyTorch's own
+# documentation prefers `register_autograd`, because some compositions of `Function` with `torch.compile` have been
+# silently wrong. "Does a rule for the second derivative follow?" No, `collect` would need its own rule. "Can I pass a
+# CPU tensor to a Numba kernel?" Yes, pass `.numpy()` of it. The data are then copied to the device and back.

@@ -1,8 +1,8 @@
 """``docs/faq.md``: frequently asked questions, for learners, from the lectures' notes for the room.
 
 A note has a paragraph ``*Frequent questions.* "Is it so?" It is. "Why?" Because …``.
-Questions stand in straight quotes and end in ``?`` or ``!``; what follows, up to the next, is the
-answer.
+Questions are in straight quotes and end in ``?`` or ``!``. The answer is the text up to the next
+question.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def page(sources: Iterable[Source]) -> str | None:
     lines = [
         "# Frequently asked questions",
         "",
-        "From the lectures, in their order. (Made by `make build` from the notes for the room "
-        "in `course/lectures/`.)",
+        "These questions were collected lecture by lecture. `make build` makes this page from the "
+        "notes for the teacher in `course/lectures/`.",
     ]
     first = [
         (lesson, answer)
@@ -53,10 +53,9 @@ def page(sources: Iterable[Source]) -> str | None:
             "",
             f"## {_FIRST}",
             "",
-            f"With several in one machine: {answer} "
-            f"([{lesson.title}](../lectures/{lesson.id}.ipynb) has more on this.) Which one "
-            "answers now stands below the first cell of every notebook; with none in the "
-            "machine, the virtual GPU does, and no lesson needs another.",
+            f"{answer} ([{lesson.title}](../lectures/{lesson.id}.ipynb) has more on this.) The "
+            "first cell of every notebook shows which GPU you have. Without one, the virtual GPU "
+            "runs every lesson.",
         ]
     for lesson, asked in found:
         if asked:
