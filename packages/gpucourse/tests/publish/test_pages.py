@@ -145,6 +145,13 @@ def test_the_front_page_leads_to_the_slides(repository: Path):
     assert '<a href="slides/index.html">' in template[: template.index("## Projects")]
 
 
+def test_front_page_lists_each_document_once(repository: Path):
+    template = (repository / "docs" / "site" / "index.md").read_text()
+    front = pages.front_page(template, [], repository).splitlines()
+    for document in pages.documents(repository):
+        assert front.count(document.with_suffix("").as_posix()) == 1, document
+
+
 def test_the_front_page_lists_every_lesson(lessons: list[Shown], tmp_path: Path):
     template = "\n".join(
         f"<!-- {name} -->"

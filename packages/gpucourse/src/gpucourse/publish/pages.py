@@ -221,7 +221,11 @@ def relink(
 
 
 def front_page(template: str, lessons: list[Lesson], root: Path) -> str:
-    """``docs/site/index.md`` with the lists of lessons and pages put in."""
+    """Return ``docs/site/index.md`` with the lists of lessons and pages filled in.
+
+    A page of ``docs/`` that the template lists itself is in no other list.
+    """
+    named = set(template.split())
 
     def rows(kind: type) -> str:
         lines = ["| | | minutes |", "|---|---|---|"]
@@ -245,7 +249,7 @@ def front_page(template: str, lessons: list[Lesson], root: Path) -> str:
         return "\n".join(
             path.with_suffix("").as_posix()
             for path in documents(root)
-            if path.parent == Path(folder) and path.stem != "instructor_guide"
+            if path.parent == Path(folder) and path.with_suffix("").as_posix() not in named
         )
 
     fills = {
