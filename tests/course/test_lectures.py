@@ -31,6 +31,10 @@ SOLVED = [LECTURES[0], *(pytest.param(id, marks=pytest.mark.rehearsal) for id in
 SAMPLED = [
     pytest.param(id, marks=[pytest.mark.rehearsal] if id in OWN_PROCESS else []) for id in LECTURES
 ]
+# Right answers to what goes deeper took 27 s of processor time: `make rehearse` tries them.
+SAMPLED_OF_CORE = [
+    pytest.param(id, marks=[] if id in COURSE.core else [pytest.mark.rehearsal]) for id in LECTURES
+]
 
 
 def first_of_each(cases: list) -> list:
@@ -79,7 +83,7 @@ def test_the_other_wrong_answers_hear_what_is_wrong(lecture, subtests):
     refuse(lecture, others(answers_of(lecture).WRONG), subtests)
 
 
-@pytest.mark.parametrize("lecture", SAMPLED)
+@pytest.mark.parametrize("lecture", SAMPLED_OF_CORE)
 def test_a_right_answer_in_another_style_to_each_exercise_is_accepted(lecture, subtests):
     accept(lecture, first_of_each(right_answers(lecture)), subtests)
 
