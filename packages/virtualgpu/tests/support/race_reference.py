@@ -101,15 +101,16 @@ class Reference(Observer):
     def _compare(self, thread: int, place, access) -> None:
         writes = access.kind != "load"
         earlier = self.accesses.setdefault(place, [])
-        for other, time, wrote, strong in earlier:
+        volatile = access.kind == "store" and "volatile" in access.instruction.modifiers
+        for other, time, wrote, strong, stored in earlier:
             if (
                 other != thread
                 and (writes or wrote)
-                and not (strong and access.strong)
+                and (not (strong and access.strong) or (volatile and stored))
                 and time > self.knows[thread, other]
             ):
                 self.racy.add(place)
-        earlier.append((thread, self.now, writes, access.strong))
+        earlier.append((thread, self.now, writes, access.strong, volatile))
 
     def _message(self, thread: int, key, access) -> None:
         block = thread // self.threads

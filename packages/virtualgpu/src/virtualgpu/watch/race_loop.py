@@ -12,10 +12,10 @@ bits      width  meaning
 0 to 26      27  the thread, or one of the several (block number × threads + thread number)
 ========  =====  ==============================================================================
 
-Four records are kept: plain writes, plain reads, strong writes (atomics among them) and strong
-reads. A record of reads or strong accesses stands for all of them that nothing orders among
-each other, in the manner of FastTrack (Flanagan and Freund, PLDI 2009): the widest group that
-holds them, and the latest time.
+Five records are kept: plain writes, plain reads, strong writes (atomics among them), strong
+reads, and volatile writes, which may overwrite each other. A record of reads, of strong accesses
+or of volatile writes stands for all of them that nothing orders among each other, in the manner of
+FastTrack (Flanagan and Freund, PLDI 2009): the widest group that holds them, and the latest time.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ MAXIMUM_THREAD = (1 << 27) - 1
 NARROW_BIT = 1 << NARROW
 MAXIMUM_RECORD = (1 << TIME) - 1  # all bits below the time
 
-LOAD, STORE, STRONG_LOAD, STRONG_STORE = 0, 1, 2, 3  # kinds of access
-WRITES, READS, STRONG_WRITES, STRONG_READS = 0, 1, 2, 3  # kinds of record
+LOAD, STORE, STRONG_LOAD, STRONG_STORE, VOLATILE_STORE = range(5)  # kinds of access
+WRITES, READS, STRONG_WRITES, STRONG_READS, VOLATILE_WRITES = range(5)  # kinds of record
 
 
 @compiled(inline=False)
@@ -265,13 +265,16 @@ def check(
     warp_times: I32,
     seen: int,
     has_strong: int,
+    has_volatile: int,
     writes: I64,
     reads: I64,
     strong_writes: I64,
     strong_reads: I64,
+    volatile_writes: I64,
     read_masks: U32,
     strong_write_masks: U32,
     strong_read_masks: U32,
+    volatile_write_masks: U32,
     found_at: I64,
     found_granule: I64,
     found_record: I64,
@@ -335,7 +338,7 @@ def check(
                     found_kind,
                 )
             # -- plain reads conflict with every write
-            if seen & 2 and (kind == STORE or kind == STRONG_STORE):
+            if seen & 2 and kind != LOAD and kind != STRONG_LOAD:
                 record = reads[granule]
                 mask = 0
                 if exact:
@@ -443,6 +446,50 @@ def check(
                             found_record,
                             found_kind,
                         )
+            if has_volatile:
+                # -- volatile stores conflict with plain accesses, and with each other
+                record = volatile_writes[granule]
+                mask = 0
+                if exact:
+                    mask = volatile_write_masks[granule]
+                if (
+                    (record >> TIME) > floor
+                    and (
+                        kind < 2
+                        or kind == VOLATILE_STORE
+                        or (
+                            (record & NARROW_BIT or narrow)
+                            and widened(record, me, start, threads) == 3
+                        )
+                    )
+                    and not is_before(
+                        record,
+                        mask,
+                        me,
+                        lane,
+                        start,
+                        threads,
+                        block,
+                        floor,
+                        block_time,
+                        warp_time,
+                        exact,
+                        lane_times,
+                        warp_times,
+                    )
+                ):
+                    conflicts += note(
+                        conflicts,
+                        room,
+                        i,
+                        granule,
+                        record,
+                        VOLATILE_WRITES,
+                        found_at,
+                        found_granule,
+                        found_record,
+                        found_kind,
+                    )
             # -- record this access
             if kind == STORE:
                 writes[granule] = mine
@@ -451,6 +498,8 @@ def check(
                 if has_strong:
                     strong_writes[granule] = 0
                     strong_reads[granule] = 0
+                if has_volatile:
+                    volatile_writes[granule] = 0
             elif kind == LOAD and (reads[granule] >> TIME) <= floor:
                 reads[granule] = mine
             elif kind == LOAD:
@@ -489,10 +538,28 @@ def check(
                     lane_times,
                     warp_times,
                 )
-            else:
+            elif kind == STRONG_STORE:
                 remember(
                     strong_writes,
                     strong_write_masks,
+                    granule,
+                    mine,
+                    me,
+                    lane,
+                    start,
+                    threads,
+                    block,
+                    floor,
+                    block_time,
+                    warp_time,
+                    exact,
+                    lane_times,
+                    warp_times,
+                )
+            else:
+                remember(
+                    volatile_writes,
+                    volatile_write_masks,
                     granule,
                     mine,
                     me,

@@ -45,10 +45,12 @@ class Party:
     def writes(self) -> bool:
         return self.access.kind != "load"
 
+    @property
+    def volatile(self) -> bool:
+        return "volatile" in self.access.instruction.modifiers
+
     def verb(self) -> str:
-        if self.access.kind != "atomic" and self.access.strong:
-            return _DOES[self.access.kind] + " (volatile)"
-        return _DOES[self.access.kind]
+        return _DOES[self.access.kind] + (" (volatile)" if self.volatile else "")
 
     def where(self, launch) -> Location:
         source = self.access.instruction.source
@@ -125,6 +127,15 @@ def _who(launch, party: Party, besides: Party | None = None) -> str:
 
 
 def _advice(launch, first: Party, second: Party) -> str:
+    if first.volatile or second.volatile:
+        return (
+            "volatile makes the compiler load and store each time, but it orders no threads and "
+            f"makes no update one step; {_remedy(launch, first, second)}"
+        )
+    return _remedy(launch, first, second)
+
+
+def _remedy(launch, first: Party, second: Party) -> str:
     language = language_of(first.access.instruction.source)
     kinds = {first.access.kind, second.access.kind}
     if "atomic" in kinds and kinds != {"atomic"}:

@@ -9,7 +9,10 @@ the form in which the writer of a kernel meets them:
   ``syncwarp`` for the lanes in its mask, ``grid.sync()`` for all.
 - Lockstep orders nothing: lanes of one warp race like others. Votes and shuffles exchange
   registers and order no memory (CUDA C++ Programming Guide, "Warp Shuffle Functions").
-- Atomics and volatile accesses do not race with each other, and order nothing by themselves.
+- Atomics and volatile accesses do not race with each other, and order nothing by themselves. By
+  the letter of the model that is also true of two volatile accesses; CUDA C++ calls them a race,
+  and a lost update stays one. So ``volatile`` is passed over for flags alone
+  (:mod:`~virtualgpu.program.volatile_uses`): data read by it, and two stores by it, need an order.
 - What a thread did before a fence (``threadfence``) and then an atomic is ordered before what
   another thread does that saw this atomic's result and then passed a fence
   (:mod:`.release_acquire`).
@@ -31,6 +34,7 @@ from virtualgpu.findings import Report
 from virtualgpu.lanes.events import Access
 from virtualgpu.program.compare_and_swap_loops import retried_loads
 from virtualgpu.program.program import Program
+from virtualgpu.program.volatile_uses import VolatileUses, volatile_uses
 from virtualgpu.ptx.module import ONE_STORE
 from virtualgpu.watch import race_loop
 from virtualgpu.watch.clocks import TIME as _time
@@ -59,6 +63,8 @@ class Racecheck(RaceOrder):
 
     # -- launches ------------------------------------------------------------------------------
 
+    volatile: VolatileUses
+
     def launch_started(self, launch) -> None:
         threads = launch.blocks * launch.threads
         # One thread has no other to race with.
@@ -79,6 +85,7 @@ class Racecheck(RaceOrder):
         self.races.launch_started(launch)
         self.exact, fences = _ordering(launch.program)
         self.messages = Messages(self) if fences else None
+        self.volatile = volatile_uses(launch.program)
         self.one_store = ONE_STORE in launch.program.entry_code.function.pragmas
         self._drop_old_areas()
 
@@ -135,6 +142,9 @@ class Racecheck(RaceOrder):
             if (used := access.by_the_program()) is None:
                 return
             access = used
+        strong = access if access.strong else None
+        if self.volatile.data and id(access.instruction) in self.volatile.data:
+            access = access._replace(strong=False)
         state = self.state(access.group.wave)
         addresses = np.ascontiguousarray(access.addresses)
         lanes = np.ascontiguousarray(access.lanes)
@@ -163,8 +173,8 @@ class Racecheck(RaceOrder):
         else:
             self._global(state, access, site, addresses, lanes)
         self.recent[site] = (access, addresses)
-        if self.messages and access.strong:
-            self.messages.strong(state, access, addresses)
+        if self.messages and strong:
+            self.messages.strong(state, strong, addresses)
 
     def copy_began(self, access: Access) -> None:
         self.accessed(access)  # from here on the copy may write
@@ -220,12 +230,17 @@ class Racecheck(RaceOrder):
         _time.used = True
         if access.strong:
             area.use_strong()
+        volatile = access.kind == "store" and id(access.instruction) in self.volatile.stores
+        if volatile:
+            area.use_volatile()
         known = state.knowledge
         if known.exact:
             area.use_masks()
         kind = race_loop.LOAD if access.kind == "load" else race_loop.STORE
         if access.strong:
             kind += race_loop.STRONG_LOAD
+        if volatile:
+            kind = race_loop.VOLATILE_STORE
         narrow = access.strong and access.scope == "cta" and access.space == "global"
         stamp = _time.now << race_loop.TIME | site << race_loop.SITE
         if narrow:
@@ -280,6 +295,7 @@ class Racecheck(RaceOrder):
             *known.exact_pointers,
             seen,
             area.has_strong,
+            area.has_volatile,
             *area.pointers,
             *area.mask_pointers,
             *self._outputs,
@@ -317,13 +333,15 @@ class Racecheck(RaceOrder):
             real &= (older != self._site(access)) | (kinds != race_loop.WRITES)
         if retried := retried_loads(self.launch.program):
             real &= ~self._retried(access, older, retried)
+        if self.volatile.stores:
+            real &= self._matters(access, older, kinds)
         if state.clusters:
             real &= ~state.clusters.explains(lanes[found[0]], records)
         if state.phases:
             real &= ~state.phases.explains(lanes[found[0]], records)
             older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
-        for pair in np.unique((older << 2 | kinds)[real]):
-            chosen = np.flatnonzero(real & (older << 2 | kinds == pair))
+        for pair in np.unique((older << 3 | kinds)[real]):
+            chosen = np.flatnonzero(real & (older << 3 | kinds == pair))
             self._report(state, access, area, addresses, lanes, chosen)
 
     def _retried(self, access: Access, older: np.ndarray, retried: frozenset[int]) -> np.ndarray:
@@ -333,6 +351,24 @@ class Racecheck(RaceOrder):
         if access.kind == "atomic":
             return np.array([id(self.sites[one].instruction) in retried for one in older])
         return np.zeros(len(older), bool)
+
+    def _matters(self, access: Access, older: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+        """Return False where two volatile stores agree, or volatile data meets an atomic."""
+        instruction, known = access.instruction, self.volatile
+        others = [self.sites[one].instruction for one in older]
+        if access.kind == "store" and id(instruction) in known.stores:
+            return np.array(
+                [
+                    kind != race_loop.VOLATILE_WRITES or not known.agree(instruction, other)
+                    for kind, other in zip(kinds, others, strict=True)
+                ],
+                bool,
+            )
+        if id(instruction) in known.data:
+            return np.asarray(kinds != race_loop.STRONG_WRITES)
+        if access.kind == "atomic":
+            return np.array([id(other) not in known.data for other in others], bool)
+        return np.ones(len(older), bool)
 
     def _report(self, state, access, area, addresses, lanes, chosen) -> None:
         first = chosen[0]

@@ -304,7 +304,12 @@ class Messages:
             elif kind == race_loop.STRONG_READS:
                 matches = event.kind == "load" and event.strong
             else:
-                matches = event.kind != "load" and event.strong
+                volatile = event.kind == "store" and "volatile" in event.instruction.modifiers
+                matches = (
+                    event.kind != "load"
+                    and event.strong
+                    and (volatile == (kind == race_loop.VOLATILE_WRITES))
+                )
             if not matches or (access.space == "shared" and wave is not state.wave):
                 continue
             hit = (addresses < np.uint64(high)) & (

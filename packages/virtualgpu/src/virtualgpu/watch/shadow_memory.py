@@ -14,7 +14,7 @@ import numpy as np
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.watch import race_loop
 
-KINDS = 4  # plain writes, plain reads, strong writes, strong reads
+KINDS = 5  # plain writes, plain reads, strong writes, strong reads, volatile writes
 LARGEST_GRANULE = 8
 KEPT = 1 << 23  # records kept for later use when an allocation is gone: 64 MB
 
@@ -66,7 +66,7 @@ class Shadow:
     def __init__(self, start: int, nbytes: int, granule: int):
         self.start, self.nbytes = start, nbytes
         self.shift = min(granule, LARGEST_GRANULE).bit_length() - 1
-        self.has_strong = False
+        self.has_strong = self.has_volatile = False
         self.written = self.read = self.strong = 0  # when last
         count = max(1, -(-nbytes >> self.shift) + 1)
         self.records = [_take(count) if kind < 2 else _NONE for kind in range(KINDS)]
@@ -76,7 +76,7 @@ class Shadow:
     def _find(self) -> None:
         self.pointers = tuple(map(pointer, self.records))
         # Plain writes have no masks: one record is one thread.
-        self.mask_pointers = tuple(pointer(self.masks[kind]) for kind in (1, 2, 3))
+        self.mask_pointers = tuple(pointer(self.masks[kind]) for kind in range(1, KINDS))
 
     def seen(self, floor: int, kind: int, now: int) -> int:
         """Return which records are later than ``floor``.
@@ -98,7 +98,7 @@ class Shadow:
         """Return the granules written, read and reached by strong accesses after a time."""
         last = floor << race_loop.TIME | race_loop.MAXIMUM_RECORD
         writes, reads, *strong = (records > last for records in self.records)
-        return writes, reads, strong[0] | strong[1]
+        return writes, reads, strong[0] | strong[1] | strong[2]
 
     def refine(self, granule: int) -> None:
         """Smaller granules, each with the records of the one it was part of."""
@@ -116,11 +116,20 @@ class Shadow:
         """Record strong accesses as well, from now on."""
         if not self.has_strong:
             self.has_strong = True
-            for kind in (2, 3):
-                self.records[kind] = _take(len(self.records[0]))
-                if len(self.masks[1]) > 1:
-                    self.masks[kind] = _all(self.records[kind])
-            self._find()
+            self._keep((2, 3))
+
+    def use_volatile(self) -> None:
+        """Record volatile stores as well, from now on."""
+        if not self.has_volatile:
+            self.has_volatile = True
+            self._keep((4,))
+
+    def _keep(self, kinds: tuple[int, ...]) -> None:
+        for kind in kinds:
+            self.records[kind] = _take(len(self.records[0]))
+            if len(self.masks[1]) > 1:
+                self.masks[kind] = _all(self.records[kind])
+        self._find()
 
     def use_masks(self) -> None:
         """Keep masks in records of several, from now on; earlier records stand for all."""

@@ -27,6 +27,7 @@ from virtualgpu.native.watched.rules import LARGEST, Grain
 from virtualgpu.operations.expression import Value
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import MemoryAccess, Step
+from virtualgpu.program.volatile_uses import volatile_uses
 from virtualgpu.ptx import Immediate, Instruction
 from virtualgpu.ptx.opcodes import FENCES, waits_for_warp
 
@@ -91,6 +92,7 @@ class Watching:
     ):
         self.context, self.build, self.stop = context, context.build, stop
         self.grain = grain_of(program, steps)
+        self.volatile = volatile_uses(program)
         self.debug = program.module.debug
         if not all(barrier_of(steps[place.index]).plain for place in barriers):
             raise Refused("barriers of some threads, under check()")
@@ -112,7 +114,15 @@ class Watching:
         site = step.site
         if site.space == "local" and (site.quiet or self.debug):
             return None
-        return Kind(site.kind, site.strong, site.size, site.space, self.grain)
+        strong = site.strong and not self._is_volatile_data(step)
+        return Kind(site.kind, strong, site.size, site.space, self.grain)
+
+    def _is_volatile_data(self, step: MemoryAccess) -> bool:
+        """Return True if the access counts as plain, for the race check to look at it closer."""
+        store = self.volatile.stores.get(id(step.instruction))
+        if store is not None:
+            return self.volatile.may_differ(store[0])
+        return id(step.instruction) in self.volatile.data
 
     def line(self, step: MemoryAccess, number: int, first: ir.Value) -> None:
         """Check a whole warp that reaches neighbouring elements from ``first`` on.

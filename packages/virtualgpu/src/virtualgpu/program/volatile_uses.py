@@ -1,0 +1,259 @@
+"""Uses of ``volatile``: flags that threads wait for or test, and data.
+
+PTX calls ``ld.volatile`` and ``st.volatile`` relaxed accesses, so that two of them are no data
+race. CUDA C++ calls them one, and ``volatile`` orders nothing and makes no step atomic. It is a
+tool for flags: one thread stores, others look until the value changes. So a load is of a *flag*
+where its value
+
+- ends a loop that stores nothing (a wait), or is loaded at the address of such a load;
+- decides branches, selections and votes alone, also by way of shared memory.
+
+A load whose value is stored, added or used as an address reads *data*, which needs an order like
+any other. Two stores by different threads *agree* if both store one literal (``found[0] = 1``), or
+if the program waits at both addresses (a word by which two threads take turns).
+
+The value is followed from register to register, whatever the order of instructions; what a function
+is given, and what it returns, counts as of no use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from virtualgpu.program.liveness import successors
+from virtualgpu.program.loops import cycles
+from virtualgpu.program.one_value import stores_one_value
+from virtualgpu.program.program import Block, FunctionCode, Program
+from virtualgpu.program.steps import Barrier, Call, Data, MemoryAccess, Move, Parameter, Step
+from virtualgpu.ptx import Address, Immediate, Instruction, Register, Vector
+from virtualgpu.ptx.module import Operand
+
+BOOL = np.dtype("?")
+DEEPEST = 100  # steps of one address: beyond, a register has its own name
+
+
+@dataclass(slots=True)
+class VolatileUses:
+    """Volatile accesses of a program, by the ``id`` of the instruction.
+
+    Attributes
+    ----------
+    data : frozenset
+        The loads whose value is data.
+    stores : dict
+        The stores: their instruction, and whether the program waits at their address.
+    """
+
+    program: Program
+    data: frozenset[int] = frozenset()
+    stores: dict[int, tuple[Instruction, bool]] = field(default_factory=dict)
+    _agreeing: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+    def agree(self, one: Instruction, other: Instruction) -> bool:
+        """Return True if two volatile stores to one place by two threads lose nothing."""
+        key = (id(one), id(other))
+        if key not in self._agreeing:
+            self._agreeing[key] = self._agree(one, other)
+        return self._agreeing[key]
+
+    def _agree(self, one: Instruction, other: Instruction) -> bool:
+        waits = [self.stores[id(store)][1] for store in (one, other)]
+        if all(waits):
+            return True
+        if one is other:
+            return stores_one_value(self.program, one)
+        value, wanted = one.operands[1:], other.operands[1:]
+        return value == wanted and all(isinstance(part, Immediate) for part in value)
+
+    def may_differ(self, store: Instruction) -> bool:
+        """Return True if some volatile store of the program does not agree with ``store``."""
+        return not all(self.agree(store, other) for other, _ in self.stores.values())
+
+
+def volatile_uses(program: Program) -> VolatileUses:
+    """Return the volatile accesses of a program, looked up once for all its launches.
+
+    A program that stores nothing by ``volatile`` has no data by it: its loads meet plain stores and
+    atomics, for which there are rules already.
+    """
+    known: VolatileUses | None = program.volatile
+    if known is None:
+        known = program.volatile = _find(program)
+    return known
+
+
+def _find(program: Program) -> VolatileUses:
+    uses = VolatileUses(program)
+    accesses = [
+        (code, block, step)
+        for code in program.functions.values()
+        for block in code.blocks
+        for step in block.steps
+        if isinstance(step, MemoryAccess) and "volatile" in step.instruction.modifiers
+    ]
+    if not any(step.site.kind == "store" for _, _, step in accesses):
+        return uses
+    flows = {id(code): _Flow(program, code) for code in program.functions.values()}
+    loads = [one for one in accesses if one[2].site.kind == "load"]
+    waited = {
+        flows[id(code)].place(step)
+        for code, block, step in loads
+        if flows[id(code)].waits(block, step)
+    }
+    uses.data = frozenset(
+        id(step.instruction)
+        for code, _, step in loads
+        if flows[id(code)].place(step) not in waited and flows[id(code)].is_data(step)
+    )
+    uses.stores = {
+        id(step.instruction): (step.instruction, flows[id(code)].place(step) in waited)
+        for code, _, step in accesses
+        if step.site.kind == "store"
+    }
+    return uses
+
+
+class _Flow:
+    """Values of one function, from register to register."""
+
+    def __init__(self, program: Program, code: FunctionCode):
+        self.program, self.code = program, code
+        self.steps = [step for block in code.blocks for step in block.steps]
+        self.makers: dict[int, list[Step]] = {}
+        for step in self.steps:
+            for slot in step.writes:
+                self.makers.setdefault(slot, []).append(step)
+        self.names: dict[int, Any] = {}
+        self.depth = 0
+        self.waiting = self._waiting()
+
+    # -- addresses -----------------------------------------------------------------------------
+
+    def place(self, step: MemoryAccess) -> tuple[Any, ...]:
+        """Return a name for the address: equal names are one address, in one thread."""
+        return (step.site.space, step.site.offset, self._operand(step.sources[0]))
+
+    def _operand(self, operand: Operand) -> Any:
+        if isinstance(operand, Register):
+            slot = self.code.slots.get(operand.name.removeprefix("!"))
+            return operand.name if slot is None else self._register(slot)
+        if isinstance(operand, Address):
+            return (self._operand(operand.base), operand.offset)
+        if isinstance(operand, Vector):
+            return tuple(map(self._operand, operand.items))
+        return operand
+
+    def _register(self, slot: int) -> Any:
+        """Return what a register is made of; itself where that is not one computation."""
+        if slot not in self.names:
+            own = self.names[slot] = (id(self.code), slot)
+            made = self.makers.get(slot, []) if self.depth < DEEPEST else []
+            self.depth += 1
+            if len(made) == 1 and isinstance(made[0], Parameter):
+                at = made[0].targets.index(slot) * made[0].dtype.itemsize
+                self.names[slot] = ("parameter", made[0].offset + at)
+            elif len(made) == 1 and isinstance(made[0], Data | Move) and len(made[0].targets) == 1:
+                name = made[0].instruction.name
+                parts = tuple(map(self._operand, made[0].sources))
+                self.names[slot] = hash((name, parts)) if own not in parts else own
+            self.depth -= 1
+        return self.names[slot]
+
+    # -- waits ---------------------------------------------------------------------------------
+
+    def _waiting(self) -> list[set[int]]:
+        """Return the loops in which no memory is written, as indices of blocks."""
+        silent = {block.index for block in self.code.blocks if not any(map(_writes, block.steps))}
+        return cycles(
+            {
+                block.index: sorted(silent.intersection(successors(block)))
+                for block in self.code.blocks
+                if block.index in silent
+            }
+        )
+
+    def waits(self, block: Block, load: MemoryAccess) -> bool:
+        """Return True if ``load`` ends a loop in which no memory is written."""
+        loop = next((loop for loop in self.waiting if block.index in loop), None)
+        if loop is None:
+            return False
+        decided = self._reached(load)[0]
+        return any(self._guard(one) & decided for one in self.code.blocks if one.index in loop)
+
+    def _guard(self, block: Block) -> set[int]:
+        names = [] if block.guard is None else [block.guard[0]]
+        if block.kind == "branch" and block.last is not None and block.last.guard is not None:
+            names.append(self.code.slots.get(block.last.guard[0].name, -1))
+        return set(names)
+
+    # -- uses ----------------------------------------------------------------------------------
+
+    def is_data(self, load: MemoryAccess) -> bool:
+        """Return True if the value of ``load`` is used for more than a decision."""
+        decided, stored, handed_on = self._reached(load)
+        return stored or (handed_on and not decided)
+
+    def _reached(self, load: MemoryAccess) -> tuple[set[int], bool, bool]:
+        """Return what the value of ``load`` reaches.
+
+        These are the predicates made of it, whether it is stored or used as an address, and whether
+        it is stored in shared memory where the function reads it.
+        """
+        held, decided = set(load.writes), set[int]()
+        stored = handed_on = False
+        todo = list(held)
+        while todo:
+            slot = todo.pop()
+            for step in self.steps:
+                if slot not in step.reads or isinstance(step, Barrier | Call):
+                    continue
+                if isinstance(step, MemoryAccess):
+                    onward = list(self._handed_on(step, slot))
+                    handed_on |= bool(onward)
+                    stored |= not onward
+                else:
+                    onward = step.writes
+                for one in onward:
+                    if self.program.dtypes[one] == BOOL:
+                        decided.add(one)
+                    elif one not in held:
+                        held.add(one)
+                        todo.append(one)
+        return decided | self._made_of(decided), stored, handed_on
+
+    def _handed_on(self, store: MemoryAccess, slot: int) -> Iterator[int]:
+        """Yield the registers into which the function loads what ``slot`` left in shared memory."""
+        base = store.sources[0]
+        is_address = isinstance(base, Register) and self.code.slots.get(base.name) == slot
+        if store.site.kind != "store" or store.site.space != "shared" or is_address:
+            return
+        for step in self.steps:
+            if (
+                isinstance(step, MemoryAccess)
+                and step.site.kind == "load"
+                and self.place(step) == self.place(store)
+            ):
+                yield from step.writes
+
+    def _made_of(self, predicates: set[int]) -> set[int]:
+        """Return the predicates computed from some (``and.pred``, votes)."""
+        found = set(predicates)
+        while True:
+            more = {
+                slot
+                for step in self.steps
+                if found & step.reads and not isinstance(step, MemoryAccess)
+                for slot in step.writes
+                if self.program.dtypes[slot] == BOOL
+            }
+            if more <= found:
+                return found
+            found |= more
+
+
+def _writes(step: Step) -> bool:
+    return isinstance(step, MemoryAccess) and step.site.kind == "store"
