@@ -2,7 +2,7 @@
 
     python -m lab.evidence.grader_threats            both; writes the results and the table (15 min)
     python -m lab.evidence.grader_threats 1 5 43     some rows; the others stay as they are on file
-    python -m lab.evidence.grader_threats --table    the table of docs/grader.md from the results
+    python -m lab.evidence.grader_threats --table    the table of lab/results/grader_threats.md from the results
 
 The submissions are those of ``tests/threats_*.py``: the same files, the same assignments and tests,
 the same virtual GPU. Stock nbgrader runs in bubblewrap without network, sees the machine's files
@@ -65,7 +65,7 @@ c.CourseDirectory.course_id = "stock"
 c.Execute.timeout = 20
 """
 HONEST = "z-honest"
-DOCUMENT = REPOSITORY / "docs" / "grader.md"
+DOCUMENT = REPOSITORY / "lab" / "results" / "grader_threats.md"
 BEGIN, END = "<!-- threats: python -m lab.evidence.grader_threats -->", "<!-- end of threats -->"
 
 
@@ -259,7 +259,7 @@ def stock(attempts: list[Attempt], folder: Path) -> dict[str, dict]:
 
 
 def table(rows: list[dict]) -> str:
-    """The Markdown table of docs/grader.md."""
+    """The Markdown table of lab/results/grader_threats.md."""
     lines = ["| | what the submission tries | this grader | stock nbgrader |", "|--:|---|---|---|"]
     for row in rows:
         mine, theirs = row["ours"], row["stock"]
@@ -310,7 +310,7 @@ def summary(rows: list[dict]) -> dict:
 
 
 def with_table(document: str, rows: list[dict]) -> str:
-    """docs/grader.md with the table of these results."""
+    """lab/results/grader_threats.md with the table of these results."""
     before, rest = document.split(BEGIN)
     _, after = rest.split(END)
     return f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
