@@ -2,7 +2,7 @@
 
     python -m lab.evidence.grader_threats            both; writes the results and the table (15 min)
     python -m lab.evidence.grader_threats 1 5 43     some rows; the others stay as they are on file
-    python -m lab.evidence.grader_threats --table    the table of lab/results/grader_threats.md from the results
+    python -m lab.evidence.grader_threats --table    only the table, from the results on file
 
 The submissions are those of ``tests/threats_*.py``: the same files, the same assignments and tests,
 the same virtual GPU. Stock nbgrader runs in bubblewrap without network, sees the machine's files
