@@ -133,7 +133,7 @@ def test_a_lecture_runs_as_a_whole_and_its_checks_say_what_is_missing(lecture: T
 def project(lecture: Tab) -> Tab:
     """The project, fetched from the exchange, its first exercise answered by typing."""
     tab = lecture
-    tab.menu("Kernel", "Shut Down Kernel")
+    tab.shut_down_kernel("lectures/02_why_gpus.ipynb")
     tab.menu("Nbgrader", "Assignment List")
     row = tab.page.locator("#released_assignments_list .list_item", has_text=PROJECT)
     row.get_by_role("button", name="Fetch").click()

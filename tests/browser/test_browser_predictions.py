@@ -123,8 +123,8 @@ def test_after_a_restart_the_guess_stands_and_the_buttons_say_what_to_do(tab: Ta
 def test_a_notebook_that_is_opened_again_shows_text_to_unfold(tab: Tab):
     asked(tab, "too-large")
     tab.save()
-    tab.menu("Kernel", "Shut Down Kernel")
-    tab.open("lectures/asked.ipynb")
+    tab.shut_down_kernel("lectures/asked.ipynb")
+    tab.open_notebook("lectures/asked.ipynb")
     output = tab.cell('predict("too-large"').locator(".jp-OutputArea")
     expect(output).to_contain_text("Your guess? Settle on one")
     expect(output).not_to_contain_text("Error displaying widget")

@@ -106,10 +106,12 @@ def test_a_notebook_that_is_only_opened_stays_as_it_was(tab: Tab) -> None:
     tab.page.keyboard.press("Control+s")
     expect(tab.unsaved()).to_have_count(0)
     tab.menu("File", "Save Notebook")
-    tab.page.wait_for_function(
+    saved_lately = (
         "async () => (await (await fetch('/api/contents/welcome.ipynb?content=0')).json())"
         ".last_modified > new Date(Date.now() - 60000).toISOString()"
     )
+    while not tab.page.evaluate(saved_lately):
+        tab.page.wait_for_timeout(100)
     while not (after := saved(tab).read_bytes()):  # the server is writing it
         tab.page.wait_for_timeout(50)
     assert after == before

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,6 +29,16 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 120_000
 expect.set_options(timeout=PATIENCE)
 _NUMBER = re.compile(r"\[\d+\]")
+#: JavaScript: the states of the kernels of the notebook at a path, as the server has them.
+_KERNEL_STATES = """async path => {
+    const config = document.querySelector("#jupyter-config-data").textContent;
+    const token = document.cookie.match("_xsrf=([^;]*)");  // a hub asks for it
+    const answer = await fetch(JSON.parse(config).baseUrl + "api/sessions",
+                               {headers: {"X-XSRFToken": token ? token[1] : ""}});
+    const sessions = await answer.json();
+    return sessions.filter(session => session.path === path)
+                   .map(session => session.kernel.execution_state);
+}"""
 
 
 class Server:
@@ -213,22 +223,29 @@ class Tab:
         does, but still of the notebook that was in front before; the server knows whose it is. The
         circle at the top says idle before there is a kernel too.
         """
-        self.page.wait_for_function(
-            """async path => {
-                const config = document.querySelector("#jupyter-config-data").textContent;
-                const token = document.cookie.match("_xsrf=([^;]*)");  // a hub asks for it
-                const answer = await fetch(JSON.parse(config).baseUrl + "api/sessions",
-                                           {headers: {"X-XSRFToken": token ? token[1] : ""}});
-                const sessions = await answer.json();
-                return sessions.some(session =>
-                    session.path === path && session.kernel.execution_state === "idle");
-            }""",
-            arg=path,
-            timeout=PATIENCE,
-        )
+        self._wait_for_states(path, lambda states: "idle" in states)
         bar = self.page.locator("#jp-main-statusbar")
         expect(bar).to_contain_text(Path(path).name)
         expect(bar).to_contain_text("| Idle")
+
+    def shut_down_kernel(self, path: str) -> None:
+        """Shut down the kernel of the notebook ``path``, in front, and wait until it is gone.
+
+        A kernel takes seconds to end on a busy machine. A notebook opened before then is given
+        the one that ends, and runs nothing.
+        """
+        self.menu("Kernel", "Shut Down Kernel")
+        self._wait_for_states(path, lambda states: not states)
+
+    def _wait_for_states(self, path: str, enough: Callable[[list[str]], bool]) -> None:
+        """Wait until the states of the kernels of the notebook ``path`` are ``enough``.
+
+        Playwright's ``wait_for_function`` takes any promise for true, so the server is asked here.
+        """
+        end = time.monotonic() + PATIENCE / 1000
+        while not enough(states := self.page.evaluate(_KERNEL_STATES, path)):
+            assert time.monotonic() < end, f"the kernels of {path}: {states}"
+            self.page.wait_for_timeout(100)
 
     def cells(self) -> Locator:
         """The cells of the notebook in front, first to last."""
