@@ -37,6 +37,14 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path) -> Path:
     return root
 
 
+@pytest.fixture
+def whole(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The course itself, with records of this test's own; the working directory is its folder."""
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr(records, "place", lambda: tmp_path / "progress.jsonl")
+    return repository
+
+
 def shown(course: Path) -> list[str]:
     return str(course_map.progress()).split("\n")
 
@@ -217,12 +225,14 @@ def test_the_map_shows_signs_counts_and_what_comes_next(course: Path):
     assert shown(course) == [
         "○ First steps  0 of 2 exercises",
         "○ Count them   0 of 2 tests",
-        f"Go on with: First steps (lectures/{LECTURE}.ipynb)",
+        f"Go on with: First steps (lectures/{LECTURE}.ipynb), next: Why two?",
+        "In all: 0 of 2 exercises, 0 of 2 tests",
     ]
     records.note(lesson=PROJECT, points=3, of=5)
     assert shown(course)[1:] == [
         "◐ Count them   0 of 2 tests, 3 of 5 points by `gpucourse grade`",
-        f"Go on with: Count them (projects/{PROJECT}/{PROJECT}.ipynb)",
+        f"Go on with: First steps (lectures/{LECTURE}.ipynb) (Count them needs it), next: Why two?",
+        "In all: 0 of 2 exercises, 0 of 2 tests",
     ]
     records.note(lesson=PROJECT, points=5, of=5)
     records.note(**DONE)
@@ -232,6 +242,7 @@ def test_the_map_shows_signs_counts_and_what_comes_next(course: Path):
         "✓ First steps  2 of 2 exercises",
         "✓ Count them   0 of 2 tests, 5 of 5 points by `gpucourse grade`",
         "Everything is done.",
+        "In all: 2 of 2 exercises, 0 of 2 tests",
     ]
 
 
@@ -245,10 +256,8 @@ def test_to_a_newcomer_the_map_shows_where_to_begin_and_folds_the_rest(course: P
     assert begun.index("Go on with:") < begun.index("<table>") and "<details>" not in begun
 
 
-def test_map_goes_on_with_the_core_in_order(repository: Path, tmp_path, monkeypatch):
-    monkeypatch.chdir(repository)
-    monkeypatch.setattr(records, "place", lambda: tmp_path / "progress.jsonl")
-    course = checkout.registry(repository)
+def test_map_goes_on_with_the_core_in_order(whole: Path):
+    course = checkout.registry(whole)
     for number, id in enumerate(course.core):
         assert Path(course_map.progress().next.path).stem == id, number
         for exercise in course_map._exercises(id):
@@ -257,6 +266,35 @@ def test_map_goes_on_with_the_core_in_order(repository: Path, tmp_path, monkeypa
     assert Path(course_map.progress().next.path).stem == "11_memory_and_sharing"
     records.note(lesson="15_cudf", done=next(iter(course_map._exercises("15_cudf"))))
     assert Path(course_map.progress().next.path).stem == "15_cudf", "what is begun comes before all"
+
+
+def test_the_map_opens_at_the_next_open_exercise(whole: Path):
+    puzzles = course_map.progress().lessons[0]
+    assert puzzles.next.heading == "1. Add ten"
+    for done in ("add-ten", "guard"):
+        records.note(lesson="01_first_steps", done=done)
+    found = course_map.progress()
+    assert "Puzzles 1: first steps</a>, next: 2. Two arrays<br>In all: 2 of" in found.html()
+    assert 'href="lectures/01_first_steps.ipynb#2-two-arrays"' in found.html()
+
+
+def test_a_lesson_begun_without_its_needs_waits_for_them(whole: Path):
+    records.note(lesson="01_first_steps", done="add-ten")
+    records.note(lesson="01_first_steps", points=1, of=1)
+    records.note(lesson="01_fill_a_histogram", points=2, of=33)
+    found = course_map.progress()
+    assert found.next.id == "06_numba_cuda"
+    project = next(one for one in found.lessons if one.id == "01_fill_a_histogram")
+    assert f"({project.title} needs it)" in str(found)
+    records.note(lesson="06_numba_cuda", done=next(iter(course_map._exercises("06_numba_cuda"))))
+    assert course_map.progress().next.id == "06_numba_cuda"
+
+
+def test_lessons_beyond_the_core_are_folded(whole: Path):
+    records.note(lesson="15_cudf", done=next(iter(course_map._exercises("15_cudf"))))
+    core, fold = course_map.progress().html().split("<details>")
+    assert "06_numba_cuda.ipynb" in core and "15_cudf.ipynb" in fold
+    assert "more lessons, 1 begun</summary>" in fold
 
 
 def test_core_and_goals_need_nothing_outside_of_them(repository: Path):

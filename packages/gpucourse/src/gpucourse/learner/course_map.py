@@ -6,10 +6,13 @@ import ast
 import html
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from gpucourse.course.checkout import check_files, course_folder, notebook_path, registry
@@ -22,14 +25,23 @@ from gpucourse.system.language import _
 from gpucourse.system.settled import settled
 
 
+class Section(NamedTuple):
+    """The section of a notebook with the first exercise or test that is not done."""
+
+    anchor: str
+    heading: str
+
+
 @dataclass(frozen=True, slots=True)
 class LessonProgress:
     """One lesson on the map: how many of its ``parts`` (exercises or tests) are ``done``.
 
     ``path`` leads from the course's folder to the notebook; ``points`` are (earned, of) by the last
-    `gpucourse grade`; ``guessed`` of ``asked`` predictions were answered.
+    `gpucourse grade`; ``guessed`` of ``asked`` predictions were answered. ``needs`` are the ids of
+    the lessons to take before.
     """
 
+    id: str
     title: str
     path: Path
     minutes: int
@@ -39,6 +51,14 @@ class LessonProgress:
     points: tuple[float, float] | None = None
     asked: int = 0
     guessed: int = 0
+    needs: tuple[str, ...] = ()
+    next: Section | None = None
+    core: bool = False
+
+    @property
+    def untouched(self) -> bool:
+        """Return True if there is something to do, and nothing is done."""
+        return bool(self.parts) and self.sign == "○" and not self.guessed
 
     @property
     def finished(self) -> bool:
@@ -80,15 +100,44 @@ class CourseMap:
 
     @property
     def next(self) -> LessonProgress | None:
-        """Return the lesson to go on with: one begun, else the first that is open."""
+        """Return the lesson to go on with: one begun, else the first that is open.
+
+        A lesson that was begun without one that it needs waits for that.
+        """
+        chosen = self._begun_or_open
+        while chosen and (missing := self._missing(chosen)):
+            chosen = missing[0]
+        return chosen
+
+    @property
+    def _begun_or_open(self) -> LessonProgress | None:
         open_ = [lesson for lesson in self.lessons if not lesson.finished]
         begun = [lesson for lesson in open_ if lesson.sign == "◐"]
         return next(iter([*begun, *open_]), None)
+
+    def _missing(self, lesson: LessonProgress) -> list[LessonProgress]:
+        """Return the lessons that ``lesson`` needs and of which nothing is done."""
+        return [one for one in self.lessons if one.id in lesson.needs and one.untouched]
+
+    def sum(self) -> str:
+        """Return what is done in the whole course: exercises of lectures, tests of projects."""
+        parts: dict[str, list[int]] = {}
+        for lesson in self.lessons:
+            if lesson.parts:
+                known = parts.setdefault(_plural(lesson.what), [0, 0])
+                known[0] += lesson.done
+                known[1] += lesson.parts
+        return ", ".join(
+            _("{done} of {parts} {what}").format(done=done, parts=of, what=what)
+            for what, (done, of) in parts.items()
+        )
 
     def __str__(self) -> str:
         width = max((len(lesson.title) for lesson in self.lessons), default=0)
         lines = [f"{s.sign} {s.title:{width}}  {s}" for s in self.lessons]
         lines.append(self._go_on(f"{self.next.title} ({self.next.path})" if self.next else ""))
+        if total := self.sum():
+            lines.append(_("In all: {sum}").format(sum=total))
         if self.trouble:
             lines.append(f"! {self.trouble}")
         return "\n".join(lines)
@@ -97,24 +146,23 @@ class CourseMap:
         return {"text/plain": str(self), "text/html": self.html()}
 
     def html(self) -> str:
-        """Return a table; its links lead from the running notebook's folder to the lessons."""
-        rows = [
-            f'<tr><td>{s.sign}</td><td style="text-align: left">{self._link(s)}</td>'
-            f'<td style="text-align: left">{html.escape(str(s)).replace("`", "")}</td></tr>'
-            for s in self.lessons
-        ]
-        table = (
-            "<table><thead><tr><th></th>"
-            f'<th style="text-align: left">{_("lesson")}</th>'
-            f'<th style="text-align: left">{_("done")}</th>'
-            f"</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        )
+        """Return tables; their links lead from the running notebook's folder to the lessons."""
+        core = [lesson for lesson in self.lessons if lesson.core]
+        deeper = [lesson for lesson in self.lessons if not lesson.core]
         if all(lesson.sign == "○" for lesson in self.lessons):
             # A newcomer sees the page go on below, not rows of noughts.
             words = _("All {count} lessons, nothing done yet").format(count=len(self.lessons))
-            table = f"<details><summary>{words}</summary>{table}</details>"
+            tables = self._folded(words, self.lessons)
+        elif not core:
+            tables = self._table(deeper)
+        else:
+            words = _("Deeper: {count} more lessons, {begun} begun").format(
+                count=len(deeper), begun=sum(lesson.sign != "○" for lesson in deeper)
+            )
+            tables = self._table(core) + self._folded(words, deeper)
         shown = (
-            f"<p>{self._go_on(self._link(self.next) if self.next else '')}</p>{table}"
+            f"<p>{self._go_on(self._link(self.next) if self.next else '', html.escape)}<br>"
+            f"{_('In all: {sum}').format(sum=self.sum())}</p>{tables}"
             "<p><small>"
             + _("As of {time}. Run this cell again to see what is done since.").format(
                 time=f"{self.when:%H:%M}"
@@ -125,12 +173,41 @@ class CourseMap:
             shown += f"<p>! {html.escape(self.trouble)}</p>"
         return shown
 
-    def _go_on(self, where: str) -> str:
-        return f"{_('Go on with:')} {where}" if where else _("Everything is done.")
+    def _table(self, lessons: list[LessonProgress]) -> str:
+        rows = [
+            f'<tr><td>{s.sign}</td><td style="text-align: left">{self._link(s)}</td>'
+            f'<td style="text-align: left">{html.escape(str(s)).replace("`", "")}</td></tr>'
+            for s in lessons
+        ]
+        return (
+            "<table><thead><tr><th></th>"
+            f'<th style="text-align: left">{_("lesson")}</th>'
+            f'<th style="text-align: left">{_("done")}</th>'
+            f"</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        )
+
+    def _folded(self, words: str, lessons: list[LessonProgress]) -> str:
+        return f"<details><summary>{words}</summary>{self._table(lessons)}</details>"
+
+    def _go_on(self, where: str, escape: Callable[[str], str] = str) -> str:
+        if self.next is None:
+            return _("Everything is done.")
+        said = f"{_('Go on with:')} {where}"
+        waiting = self._begun_or_open
+        if waiting and waiting is not self.next:
+            said += " " + _("({lesson} needs it)").format(lesson=escape(waiting.title))
+        if self.next.next:
+            said += ", " + _("next: {heading}").format(heading=escape(self.next.next.heading))
+        return said
 
     def _link(self, lesson: LessonProgress) -> str:
         target = Path(os.path.relpath(self.root / lesson.path, Path.cwd())).as_posix()
-        return f'<a href="{quote(target)}">{html.escape(lesson.title)}</a>'
+        there = f"#{quote(lesson.next.anchor)}" if lesson.next and not lesson.untouched else ""
+        return f'<a href="{quote(target)}{there}">{html.escape(lesson.title)}</a>'
+
+
+def _plural(what: str) -> str:
+    return _("exercises") if what == _("exercise") else what
 
 
 def progress() -> CourseMap:
@@ -142,24 +219,29 @@ def progress() -> CourseMap:
     root = course_folder()
     known = records.read()
     course = registry(root)
-    lessons = [_lesson_progress(root, lesson, known) for lesson in course.lessons]
+    lessons = [
+        _lesson_progress(root, lesson, known, core=lesson.id in course.core)
+        for lesson in course.lessons
+    ]
     return CourseMap(lessons, root, records.trouble())
 
 
-def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgress:
+def _lesson_progress(root: Path, lesson: Lesson, known: Records, *, core: bool) -> LessonProgress:
     path = notebook_path(lesson)
+    cells = _cells(root / path)
     if isinstance(lesson, Lecture):
         parts = set(_exercises(lesson.id))
         done = parts & known.exercises.get(lesson.id, set())
         what = _("exercise") if len(parts) == 1 else _("exercises")
     else:
-        parts = set(_tests(root / path))
+        parts = set(_tests(cells))
         done = parts & known.cells
         what = _("tests")
     points = known.points.get(lesson.id)
     asked = find_predictions(lesson.id).keys()
     guessed = asked & known.guesses.get(lesson.id, {}).keys()
     return LessonProgress(
+        lesson.id,
         lesson.title,
         path,
         lesson.minutes,
@@ -169,6 +251,9 @@ def _lesson_progress(root: Path, lesson: Lesson, known: Records) -> LessonProgre
         points,
         len(asked),
         len(guessed),
+        tuple(lesson.prerequisites),
+        _first_open(cells, parts - done),
+        core,
     )
 
 
@@ -184,12 +269,35 @@ def _exercises(id: str) -> Iterator[str]:
         yield from read_puzzles(puzzle_folder(path))
 
 
-def _tests(notebook: Path) -> Iterator[str]:
-    """Yield the ids of a project's test cells, from the notebook that the learner works in."""
+def _cells(notebook: Path) -> list[dict]:
+    """Return the cells of the notebook that the learner works in, none where it is damaged."""
     try:
         cells = settled(notebook, lambda: json.loads(notebook.read_bytes()), ValueError)["cells"]
+        return [{**cell, "source": "".join(cell["source"])} for cell in cells]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []  # moved, or damaged: the map shows the lesson all the same
+
+
+def _tests(cells: list[dict]) -> Iterator[str]:
+    """Yield the ids of a project's test cells."""
+    with suppress(KeyError, TypeError, AttributeError):
         for cell in cells:
             if cell["cell_type"] == "code" and cell["metadata"].get("nbgrader", {}).get("grade"):
                 yield cell["id"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return  # moved, or damaged: the map shows the lesson all the same
+
+
+#: A heading with the anchor that :func:`gpucourse.publish.links.anchored` puts above it.
+_SECTION = re.compile(r'^<a id="([^"]+)"></a>\n#+ +(.+?)\s*$', re.MULTILINE)
+_CHECK = re.compile(r"""^\s*check\(\s*["']([^"']+)""", re.MULTILINE)
+
+
+def _first_open(cells: list[dict], open_: set[str]) -> Section | None:
+    """Return the section of the first cell that checks one of ``open_``."""
+    section = None
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            for found in _SECTION.finditer(cell["source"]):
+                section = Section(found[1], found[2].replace("`", ""))
+        elif cell.get("id") in open_ or open_.intersection(_CHECK.findall(cell["source"])):
+            return section
+    return None
