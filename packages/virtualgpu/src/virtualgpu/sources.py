@@ -69,9 +69,19 @@ def quoting(allowed: Callable[[str], bool]) -> Iterator[None]:
 
 def text(filename: str | None, line: int | None) -> str:
     """Return the stripped source line, empty where it cannot be read or quoted."""
-    if not filename or not line or not all(allowed(filename) for allowed in _may_quote):
-        return ""
+    lines = _lines(filename)
+    return lines[line - 1].strip() if line and 0 < line <= len(lines) else ""
+
+
+def whole(filename: str | None) -> str:
+    """Return the text of a source file, empty where it cannot be read or quoted."""
+    return "".join(_lines(filename))
+
+
+def _lines(filename: str | None) -> list[str]:
+    if not filename or not all(allowed(filename) for allowed in _may_quote):
+        return []
     # Neither a device, whose first line may have no end, nor a name that no file can have.
     if filename not in linecache.cache and not os.path.isfile(filename):
-        return ""
-    return linecache.getline(filename, line).strip()
+        return []
+    return linecache.getlines(filename)

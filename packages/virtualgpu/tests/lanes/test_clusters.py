@@ -243,7 +243,7 @@ def test_a_thread_arrives_at_anothers_mbarrier():
         (
             "mapa.shared::cluster.u32 %r2, %r1, 1; ld.shared::cluster.u32 %r0, [%r2+256]; " + SYNC,
             MemoryAccessError,
-            "0 bytes after the end of a shared array of 256 bytes",
+            "0 bytes after the end of s, a shared array of 256 bytes",
         ),
         (
             "barrier.cluster.arrive; barrier.cluster.arrive;",

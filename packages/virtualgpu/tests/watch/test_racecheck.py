@@ -61,9 +61,9 @@ def test_message_names_both_threads_lines_and_the_element():
     element = race.thread[0]
     assert race.message == (
         f"race: thread {race.thread} of block 0 writes 4 bytes of shared memory "
-        f"(element {element} of a shared array of 64 elements of 4 bytes) at line {TURNED + 4} "
-        f"while thread {race.other.thread} of the same block reads them at line {TURNED + 5}, and "
-        "nothing orders the two: put cuda.syncthreads() between"
+        f"(s[{element}] of 64) at line {TURNED + 4} while thread {race.other.thread} of the same "
+        f"block reads them at line {TURNED + 5}, and nothing orders the two: put "
+        "cuda.syncthreads() between"
     )
     text = str(report)
     assert "s[t] = x[t]" in text

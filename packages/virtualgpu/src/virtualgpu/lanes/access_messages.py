@@ -50,7 +50,7 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
         if other:
             help_ = "copy the array to the device that launches, or launch on the one that has it"
     elif space == "shared":
-        where = launch.shared_layout.describe(wrong)
+        where = launch.shared_layout.describe(wrong, launch.program)
         help_ = f"check the index against the size {language.shared}"
     else:
         where = f"offset {wrong}, outside the thread's local arrays"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from virtualgpu.program import shared_names
 from virtualgpu.ptx import Function, Instruction, Symbol, Variable, Vector
 from virtualgpu.wording import many
 
@@ -37,7 +39,8 @@ class SharedLayout:
                 good |= (address >= np.uint64(start)) & (address <= np.uint64(end - size))
         return None if good.all() else ~good
 
-    def describe(self, address: int) -> str:
+    def describe(self, address: int, program: Any) -> str:
+        """Return in words where an address lies outside the shared variables of ``program``."""
         if not self.extents:
             return "but the kernel has no shared memory"
         if address >> 63:
@@ -49,6 +52,8 @@ class SharedLayout:
             ),
         )
         what = f"a shared array of {many(end - start, 'byte')}"
+        if known := shared_names.find(program, name):
+            what = f"{known.name}, {what}"
         if name == "dynamic" and start == end:
             return (
                 "past a dynamic shared array of 0 bytes: give the launch its size, "

@@ -14,6 +14,7 @@ from virtualgpu.lanes.events import Access
 from virtualgpu.lanes.wave import WARP, indices
 from virtualgpu.languages import language_of
 from virtualgpu.memory import array_names
+from virtualgpu.program import shared_names
 from virtualgpu.program.one_value import stores_one_value
 from virtualgpu.ptx import Address, Register, Vector
 from virtualgpu.watch import race_loop
@@ -87,10 +88,14 @@ class Races(Checker):
 
 def element(launch, access: Access, address: int) -> str:
     """Return the array and element of an address, in words."""
+    known = None
     if access.space == "shared":
-        inside = [(s, e) for s, e, _ in launch.shared_layout.extents if s <= address < e]
-        start, end = inside[0] if inside else (0, launch.shared_bytes)
+        extents = launch.shared_layout.extents
+        inside = [one for one in extents if one[0] <= address < one[1]]
+        start, end, name = inside[0] if inside else (0, launch.shared_bytes, "")
         what = "a shared array"
+        if known := shared_names.find(launch.program, name):
+            what = f"{known.name}, a shared array"
     else:
         if named := array_names.element(launch, address):
             return named
@@ -99,6 +104,8 @@ def element(launch, access: Access, address: int) -> str:
     offset, nbytes, size = address - start, end - start, access.size
     if offset % size or nbytes % size:
         return f"byte {offset:,} of {what} of {many(nbytes, 'byte')}"
+    if known and (named := shared_names.element(known, offset // size, nbytes // size)):
+        return named
     elements = many(nbytes // size, "element")
     return f"element {offset // size:,} of {what} of {elements} of {many(size, 'byte')}"
 
