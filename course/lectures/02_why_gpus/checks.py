@@ -12,8 +12,8 @@ import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.judging.exchange import Diverged
 from gpucourse.exercises.host_side import HOST, ROOM, ToTheLastLaunch
-from virtualgpu.api import a_or_an
-from virtualgpu.api import many
+from gpucourse.wording import a_or_an
+from gpucourse.wording import many
 
 #: Seconds to start a kernel or a copy, as the lecture assumes.
 START = 4e-6

@@ -15,7 +15,7 @@ from gpucourse.exercises.trials import (
     require_parallel,
     require_shared,
 )
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 
 @exercise(

@@ -15,8 +15,8 @@ from gpucourse.exercises.cpp_trials import counted_cpp, launched_cpp
 from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, held, require_shared
 from gpucourse.exercises.waiting import launches_on_a_gpu
-from virtualgpu.api import a_or_an
-from virtualgpu.api import many
+from gpucourse.wording import a_or_an
+from gpucourse.wording import many
 
 
 @exercise(

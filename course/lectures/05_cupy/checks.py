@@ -10,8 +10,8 @@ from gpucourse.exercises.host_side import leaving
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_equal, require_shared
 from gpucourse.exercises.waiting import launches_on_a_gpu
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.api import a_or_an
-from virtualgpu.api import many
+from gpucourse.wording import a_or_an
+from gpucourse.wording import many
 
 
 @exercise(

@@ -16,7 +16,7 @@ from gpucourse.exercises.trials import (
     require_parallel,
     require_shared,
 )
-from virtualgpu.api import a_or_an, many
+from gpucourse.wording import a_or_an, many
 
 
 @exercise(

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, launched, require_parallel
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 
 @exercise(

@@ -10,8 +10,8 @@ import numpy as np
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.compiled_loops import while_loops_end
 from gpucourse.exercises.methods import primitives, require_all_at_once
-from virtualgpu.api import a_or_an
-from virtualgpu.api import many
+from gpucourse.wording import a_or_an
+from gpucourse.wording import many
 
 
 @exercise(

@@ -9,7 +9,7 @@ from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.methods import lines_run
 from gpucourse.data.generator import jagged_muons
 from gpucourse.exercises.trials import LEFTOVER, counted, launched, require_parallel
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 #: 512 events of three muons each, for counting who does the work.
 EVEN = [[(30.0, 0.0, 1), (25.0, 0.0, -1), (10.0, 0.0, 1)]] * 512

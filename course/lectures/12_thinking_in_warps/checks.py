@@ -16,7 +16,7 @@ from gpucourse.exercises.trials import (
     require_equal,
     require_shared,
 )
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 
 @exercise(

@@ -21,7 +21,7 @@ from gpucourse.exercises.trials import (
     require_parallel,
     watched,
 )
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 BLOCK = 128
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.host_side import leaving
-from virtualgpu.api import a_or_an
-from virtualgpu.api import many
+from gpucourse.wording import a_or_an
+from gpucourse.wording import many
 
 #: Numbers of rows: next to nothing, both sides of a warp and of a block, a prime.
 LENGTHS = (129, 1, 2, 31, 32, 33, 128, 1009)

@@ -10,8 +10,8 @@ from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.compiled_loops import ended
 from gpucourse.exercises.methods import as_python, lines_run, require_all_at_once
 from gpucourse.exercises.trials import LENGTHS
-from virtualgpu.api import a_or_an
-from virtualgpu.api import many
+from gpucourse.wording import a_or_an
+from gpucourse.wording import many
 
 
 @exercise(

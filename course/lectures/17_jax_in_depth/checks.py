@@ -17,7 +17,7 @@ from gpucourse.exercises.compiled_loops import while_loops_end
 from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.methods import primitives
 from gpucourse.exercises.trials import INSTRUCTIONS, require_shared, watched
-from virtualgpu.api import a_or_an, many
+from gpucourse.wording import a_or_an, many
 
 TREES = {
     "a dictionary in a dictionary": {"rest": 0.5, "swing": {"size": 2.0, "period": -1.0}},

@@ -19,8 +19,8 @@ from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.methods import inner_codes, lines_run
 from gpucourse.exercises.trials import require_shared
 from gpucourse.exercises.waiting import launches_on_a_gpu
-from virtualgpu.api import a_or_an
-from virtualgpu.api import many
+from gpucourse.wording import a_or_an
+from gpucourse.wording import many
 
 #: Few enough that an fma hardly shows: after 60, XLA's ship differs from NumPy's in 1 pixel of 100.
 STEPS = 20

@@ -11,8 +11,8 @@ from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.methods import equations, require_all_at_once
 from gpucourse.exercises.trials import counted, require_shared, watched
 from gpucourse.exercises.waiting import trial
-from virtualgpu.api import a_or_an
-from virtualgpu.api import many
+from gpucourse.wording import a_or_an
+from gpucourse.wording import many
 
 PIXELS = 64
 THREADS = 64

@@ -8,8 +8,8 @@ import re
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
-from virtualgpu.api import a_or_an
-from virtualgpu.api import many
+from gpucourse.wording import a_or_an
+from gpucourse.wording import many
 
 #: Sizes of the meshes that answers are tried on.
 DEVICES = (8, 1, 2, 4)

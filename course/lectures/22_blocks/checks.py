@@ -12,8 +12,8 @@ import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.methods import equations, require_no_callback, without
 from gpucourse.exercises.waiting import trial
-from virtualgpu.api import a_or_an
-from virtualgpu.api import many
+from gpucourse.wording import a_or_an
+from gpucourse.wording import many
 
 TILE = 16
 #: One step of what a number is rounded or cut to, relative to it: of float32, and of TF32, as which

@@ -13,7 +13,7 @@ import virtualgpu
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, counted, launched, require_parallel
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 #: How much less exact a slope may be than its type, relative to the sizes that meet in it.
 BOUND = {np.float32: 1e-5, np.float64: 1e-12}

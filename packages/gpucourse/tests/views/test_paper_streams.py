@@ -9,7 +9,7 @@ import pytest
 
 from gpucourse.views import paper_streams
 from gpucourse.views.paper_streams import PaperGPU, draw
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 
 def orders(build, seeds: int = 60) -> set[str]:

@@ -62,8 +62,6 @@ from virtualgpu.watch.profiling import LaunchProfile as LaunchProfile
 from virtualgpu.watch.profiling import Profile as Profile
 from virtualgpu.watch.trace import LaunchTrace as LaunchTrace
 from virtualgpu.watch.trace import ThreadStep as ThreadStep
-from virtualgpu.wording import a_or_an as a_or_an
-from virtualgpu.wording import many as many
 
 # Names that would say too little alone
 AWKWARD_PARAMETERS = _awkward.PARAMETERS

@@ -24,7 +24,7 @@ from pathlib import Path
 from gpucourse.course.checkout import prediction_files
 from gpucourse.course.puzzles import puzzle_folder, read_puzzle
 from gpucourse.system.language import catalogue
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 #: Fewer choices are no question, more are no choice.
 FEWEST, MOST = 2, 4

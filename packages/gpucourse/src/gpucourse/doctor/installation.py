@@ -14,7 +14,7 @@ import gpucourse
 from gpucourse.course.checkout import own_checkout
 from gpucourse.course.projects import COURSE, editable, read_projects
 from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall, uninstall
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 
 def installers() -> Iterator[Finding]:

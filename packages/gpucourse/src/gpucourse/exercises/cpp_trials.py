@@ -13,7 +13,8 @@ import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import require
 from gpucourse.exercises.trials import in_words, require_unchanged, watched
-from virtualgpu.api import HOST_HEADERS, CompilationError, Counters, a_or_an, source_path
+from gpucourse.wording import a_or_an
+from virtualgpu.api import HOST_HEADERS, CompilationError, Counters, source_path
 from virtualgpu.errors import LaunchError
 
 NAME = "kernel.cu"

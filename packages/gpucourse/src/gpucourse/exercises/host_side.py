@@ -20,7 +20,8 @@ import numpy as np
 import virtualgpu
 from gpucourse.exercises.checks import require
 from gpucourse.judging.exchange import CASTS, Diverged, Exchange
-from virtualgpu.api import VirtualDevice, many
+from gpucourse.wording import many
+from virtualgpu.api import VirtualDevice
 
 #: Bytes that the host may read in the first of two calls, to read them again in the second.
 ROOM = 1 << 26

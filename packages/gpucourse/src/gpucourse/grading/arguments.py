@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import describe_form
-from virtualgpu.api import AWKWARD_PARAMETERS, a_or_an, is_awkward, is_plain
+from gpucourse.wording import a_or_an
+from virtualgpu.api import AWKWARD_PARAMETERS, is_awkward, is_plain
 
 NUMBERS = "biufc"  # the kinds of NumPy's types that are numbers
 DEEPEST = 8  # lists within lists that an argument may be: as many as may be sent

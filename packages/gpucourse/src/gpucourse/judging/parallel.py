@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from virtualgpu.api import LARGEST, WARP, Counters, many
+from gpucourse.wording import many
+from virtualgpu.api import LARGEST, WARP, Counters
 
 Dimensions = tuple[int, ...]
 

@@ -20,7 +20,7 @@ from gpucourse.course.problems import CourseError, Problem
 from gpucourse.publish import release
 from gpucourse.publish.environments import version
 from gpucourse.publish.hub import BRANCH, FOLDER
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 #: In the tree: the files that this command wrote, so that it removes no other.
 LIST = ".class-tree"

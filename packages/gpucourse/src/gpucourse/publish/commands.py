@@ -21,7 +21,8 @@ from gpucourse.publish.outputs import plan, write
 from gpucourse.publish.rehearsal import rehearse
 from gpucourse.publish.source import Source
 from gpucourse.system.language import speaking
-from virtualgpu.api import NUMBA_VARIABLE, many, numba_package
+from gpucourse.wording import many
+from virtualgpu.api import NUMBA_VARIABLE, numba_package
 from virtualgpu.processors import usable
 
 # Lessons run at a time, at most: a kernel takes up to 1 GB.

@@ -29,7 +29,7 @@ from gpucourse.publish import notebooks
 from gpucourse.publish.source import Source
 from gpucourse.system.atomic import write_atomically
 from gpucourse.views import results
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 #: Seconds that one cell may take: a lesson's longest takes a few.
 CELL_TIMEOUT = 120

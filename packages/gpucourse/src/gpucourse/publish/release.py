@@ -31,7 +31,7 @@ from gpucourse.publish.links import dead_links
 from gpucourse.publish.notebooks import notebook_text
 from gpucourse.publish.outputs import derive
 from gpucourse.publish.source import Source, read_course
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 #: Pages of docs/ for learners, or that notebooks link to.
 PAGES = (

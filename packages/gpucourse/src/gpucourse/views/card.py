@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from gpucourse.views import listing, tiles, words
 from gpucourse.views.page import View, box, escape, head, note, wide
 from gpucourse.views.runs import Observed
+from gpucourse.wording import many
 from virtualgpu import sources
-from virtualgpu.api import LaunchProfile, TileProfile, many
+from virtualgpu.api import LaunchProfile, TileProfile
 from virtualgpu.errors import Location
 from virtualgpu.findings import Finding
 

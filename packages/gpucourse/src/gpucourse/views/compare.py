@@ -19,7 +19,7 @@ import virtualgpu
 from gpucourse.system.device import device
 from gpucourse.views.costs import Comparison, Recorded, Result
 from gpucourse.views.runs import to_host
-from virtualgpu.api import a_or_an, many
+from gpucourse.wording import a_or_an, many
 
 #: Runs that are timed after one to warm up, unless they take longer than the seconds below.
 REPEATS, PATIENCE = 7, 1.0

@@ -15,7 +15,8 @@ from gpucourse.system.libraries import version
 from gpucourse.views.page import View, box, escape, head, note, wide
 from gpucourse.views.picture import COLOURS, canvas, themed_svg
 from gpucourse.views.words import duration, number, size
-from virtualgpu.api import Counters, many
+from gpucourse.wording import many
+from virtualgpu.api import Counters
 
 SECTOR = 32  # bytes
 #: Of which a comparison that is kept has the versions.

@@ -27,7 +27,8 @@ from gpucourse.views.page import (
 )
 from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges
-from virtualgpu.api import ThreadStep, many
+from gpucourse.wording import many
+from virtualgpu.api import ThreadStep
 
 #: Elements that fit beside each other.
 WIDEST = 64

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from gpucourse.views.words import WARP, number, share
+from gpucourse.wording import many
 from virtualgpu import sources
-from virtualgpu.api import Counters, many
+from virtualgpu.api import Counters
 
 #: Lines of source that a card shows at most; a kernel is rarely as long.
 MOST_LINES = 120

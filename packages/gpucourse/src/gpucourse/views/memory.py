@@ -27,8 +27,9 @@ from gpucourse.views.page import (
 from gpucourse.views.runs import Launch, Observed, Place, traced
 from gpucourse.views.timeline import ranges, warp_starts
 from gpucourse.views.words import WARP
+from gpucourse.wording import many
 from virtualgpu import sources
-from virtualgpu.api import ThreadStep, many
+from virtualgpu.api import ThreadStep
 
 #: Requests that are drawn unless told otherwise, and at most.
 STEPS, MOST_STEPS = 16, 40

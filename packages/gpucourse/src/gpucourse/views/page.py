@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gpucourse.views.picture import COLOURS
-from virtualgpu.api import a_or_an
+from gpucourse.wording import a_or_an
 
 SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE, VERMILION = COLOURS
 #: Blocks, warps or threads that stand side by side take these in turn. All carry black text.

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 #: What works at the same time: one copy in each direction, and kernels.
 ENGINES = ("copy in", "kernel", "copy out")

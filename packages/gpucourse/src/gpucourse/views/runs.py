@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 import virtualgpu
+from gpucourse.wording import a_or_an
 from virtualgpu.api import (
     LaunchProfile,
     LaunchTrace,
     MachineArray,
-    a_or_an,
     awkward_to_device,
     current_device,
     host_copy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpucourse.views.picture import COLOURS, GREY, INK, PALE, Picture, bare, canvas
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 #: More cells than this in a row cannot be read.
 WIDEST = 64

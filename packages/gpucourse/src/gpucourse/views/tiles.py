@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from gpucourse.views.picture import COLOURS, INK, PALE, canvas, themed_svg
 from gpucourse.views.words import COSTLY, GOOD, Remark, number, size
-from virtualgpu.api import TileProfile, many
+from gpucourse.wording import many
+from virtualgpu.api import TileProfile
 
 #: Arrays that are drawn side by side, tiles of each, and tiles with the numbers of their blocks.
 MOST_PANELS, MOST_DRAWN, MOST_NAMED = 4, 512, 64

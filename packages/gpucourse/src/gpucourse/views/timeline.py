@@ -32,8 +32,9 @@ from gpucourse.views.page import (
 )
 from gpucourse.views.runs import Launch, Observed, traced
 from gpucourse.views.words import WARP
+from gpucourse.wording import many
 from virtualgpu import sources
-from virtualgpu.api import ThreadStep, many
+from virtualgpu.api import ThreadStep
 
 #: Steps and warps that are drawn unless told otherwise, and at most.
 STEPS, WARPS = 100, 4

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from virtualgpu.api import Counters, many
+from gpucourse.wording import many
+from virtualgpu.api import Counters
 
 #: Signs of a remark: as good as it gets, worth a look, or simply so.
 GOOD, COSTLY, PLAIN = "✓", "!", "·"

@@ -17,7 +17,7 @@ from gpucourse.grading.classes.similarity import Pair
 from gpucourse.grading.oracle.confined import lacking
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from gpucourse.system.atomic import write_atomically
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 # Of Okabe and Ito's palette.
 BLUE, VERMILION = "#0072B2", "#D55E00"

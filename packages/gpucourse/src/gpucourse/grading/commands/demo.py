@@ -35,7 +35,7 @@ from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import Assignment, role_of
 from gpucourse.grading.verdict import Verdict
 from gpucourse.system.programs import search_path
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 # Written into the folder that the demo makes, so that it never clears another one.
 MARKER = ".made-by-gpucourse-demo"

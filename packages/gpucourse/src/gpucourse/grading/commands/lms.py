@@ -25,7 +25,7 @@ from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.nbgrader.gradebook import GradebookWriter, configuration
 from gpucourse.grading.verdict import as_text
 from gpucourse.system.atomic import PRIVATE, write_atomically
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 # Of one zip file, taken together: 300 students with 10 MB each.
 MOST_BYTES = 3000 * MEGABYTE

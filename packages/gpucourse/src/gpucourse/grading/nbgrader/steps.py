@@ -31,7 +31,7 @@ from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import read_back
 from gpucourse.grading.verdict import Verdict
 from gpucourse.system.programs import search_path
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 REBUILT = "rebuilt"
 _prepared: set[tuple[str, str]] = set()

@@ -28,7 +28,7 @@ from gpucourse.grading.sandbox.wire import ProtocolError, encode
 from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment, AssignmentCell
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.judging.exchange import Exchange
-from virtualgpu.api import a_or_an
+from gpucourse.wording import a_or_an
 
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
 # Numba, of a name that is there and that a kernel cannot use.

@@ -8,7 +8,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from virtualgpu.api import many
+from gpucourse.wording import many
 
 from .compiler import SourceModule
 
