@@ -44,9 +44,9 @@ packages answer.
   lies, and `__version__` of CuPy and cuDF ends in `+virtualgpu`. A package that was imported
   before is set aside and comes back with `virtualgpu.deactivate()` or `%unload_ext gpucourse`.
 
-Where a GPU is there but PyCUDA is not, `%load_ext gpucourse` has `import pycuda` say how to
-install it and find PyCUDA's basic calls on CuPy (`gpucourse.adapters.without_pycuda`). That has
-been tried on CuPy's stand-in only, not on a GPU.
+PyCUDA's stand-in works on whatever `cupy` answers. Where a GPU and CuPy are there but PyCUDA is
+not, `%load_ext gpucourse` has `import pycuda` say how to install it and find the stand-in, whose
+kernels then run on the GPU. That has been tried on CuPy's stand-in only, not on a GPU.
 """
 
 _OWN_TESTS = (

@@ -74,7 +74,7 @@ def _pretend_cpp() -> list[str]:
 
     cupys, pycudas = cupy._kernel_launch.Function, pycuda._function.Function
     cupys.__call__ = noted(cupys.__call__, lambda function: function.name)
-    pycudas._launch = noted(pycudas._launch, lambda function: function._function.entry)
+    pycudas._launch = noted(pycudas._launch, lambda function: function._kernel.entry)
     return launched
 
 

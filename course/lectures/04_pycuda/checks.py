@@ -160,17 +160,8 @@ def fitting_types(scaled):
     values, others = random.uniform(1, 90, (2, 1009))
     look = "`scale` works on the array that you hand over to it; return what it made of that one"
     pair = values.astype(np.float32), others.astype(np.float32)
-    got = _with_other_values(lambda: scaled(values.copy(), 1.75), [pair], "with 1,009 values", look)
+    got = with_other_values(lambda: scaled(values.copy(), 1.75), [pair], "with 1,009 values", look)
     _require_of_others(got, pair[1] * np.float32(1.75), "with 1,009 values", look)
-
-
-def _with_other_values(call, pairs, case, look):
-    """As :func:`with_other_values`; None beside PyCUDA's calls on CuPy, whose copies do not pass
-    through the device's own."""
-    import pycuda
-
-    on_cupy = "without_pycuda" in (pycuda.__file__ or "")
-    return None if on_cupy else with_other_values(call, pairs, case, look)
 
 
 def _require_of_others(got, expected, case, look):
@@ -237,7 +228,7 @@ def copy_once(after_layers):
     pt, others = random.uniform(3, 60, (2, 1009)).astype(np.float32)
     look = "copy `pt` to the device, launch on that memory, and copy back what the launches made"
     case = "with 1,009 muons and 3 layers"
-    got = _with_other_values(lambda: after_layers(pt.copy(), [0.9, 0.95, 0.97]), [(pt, others)],
+    got = with_other_values(lambda: after_layers(pt.copy(), [0.9, 0.95, 0.97]), [(pt, others)],
                             case, look)
     _require_of_others(got, others * np.float32(0.9) * np.float32(0.95) * np.float32(0.97), case,
                        look)
@@ -287,7 +278,7 @@ def field_table(paths_through, pt, phi, charge):
     )
     known, others = np.random.default_rng(26).uniform(0.5, 4, (2, 7)).astype(np.float32)
     case, look = "with a map of 7 fields", "write the map into `field`, and let `follow` walk"
-    got = _with_other_values(lambda: paths_through(known.tolist()), [(known, others)], case, look)
+    got = with_other_values(lambda: paths_through(known.tolist()), [(known, others)], case, look)
     if got is not None:
         expected = _paths(pt, phi, charge, others)
         away = np.hypot(got[0] - expected[0], got[1] - expected[1]).max(axis=0)

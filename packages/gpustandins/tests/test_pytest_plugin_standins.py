@@ -47,7 +47,7 @@ def nothing_installed(monkeypatch):
         ),
         (
             {"pyproject.toml": '[dependency-groups]\ntest = [{include-group = "x"}, "pycuda"]\n'},
-            ["pycuda"],
+            ["cupy", "cupyx", "pycuda"],
         ),
         (
             {

@@ -31,6 +31,7 @@ COMPILING = (
     "cupy._launches",
     "pycuda.compiler",
     "pycuda._function",
+    "pycuda._kernels",
     "cupyx.jit",
 )
 

@@ -1,1 +1,1 @@
-"""Awkward Arrays on their way to the grader's worker, PyCUDA's calls on CuPy."""
+"""Awkward Arrays on their way to the grader's worker, PyCUDA's stand-in on a GPU."""

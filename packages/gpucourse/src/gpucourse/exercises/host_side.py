@@ -168,7 +168,7 @@ def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
         def patch(owner: Any, name: str, new: Callable) -> None:
             patches.enter_context(mock.patch.object(owner, name, new))
 
-        # Copies of CuPy's arrays and of PyCUDA's do not pass through the device's own.
+        # Copies of CuPy's arrays do not pass through the device's own.
         if (cupy := sys.modules.get("cupy")) is not None:
             kind = cupy.ndarray
             for name in ("asarray", "array", "ascontiguousarray"):
@@ -178,11 +178,6 @@ def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
             for name in _OUT_OF_CUPY:
                 if (way := getattr(kind, name, None)) is not None:
                     patch(kind, name, fetched(way, name, get))
-        if (gpuarray := sys.modules.get("pycuda.gpuarray")) is not None:
-            kind = gpuarray.GPUArray
-            for name in ("set", "__setitem__"):
-                patch(kind, name, put(getattr(kind, name)))
-            patch(kind, "get", fetched(kind.get, "get", kind.get))
         for name, own in (("write", written), ("read", got), ("launch", started)):
             patch(VirtualDevice, name, own)
         yield

@@ -1,6 +1,6 @@
 """The class ``GPUArray``: memory, layout, operators; :mod:`pycuda.gpuarray` has the functions.
 
-Array work is NumPy's on a view of the device's memory; result types, refusals and oddities are
+Array work is CuPy's on a view of the array's memory; result types, refusals and oddities are
 PyCUDA's: comparisons give 0 and 1 in the arrays' own type, only equal shapes (or one without
 dimensions) go together, integers divide as in C.
 """
@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from functools import lru_cache
 from functools import reduce as _fold
 from typing import Any
 
+import cupy
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from virtualgpu.standins.interface import current_shared, demand_plain
+from virtualgpu.standins.interface import demand_plain
 
 from . import _memory
-from ._errors import LogicError
-from ._operators import Operators, need_contiguous
+from ._context import Device
+from ._errors import LogicError, call
+from ._operators import Operators, need_contiguous, order_of
 from .tools import DeviceData
 
 
 def splay(n: int, dev=None) -> tuple[tuple[int, int], tuple[int, int, int]]:
     """Grid and block for ``n`` elements, by PyCUDA's rule: blocks of 32 to 128 threads."""
-    data = DeviceData(dev)
-    most = 4 * data.thread_blocks_per_mp * _multiprocessors()
+    data = _limits(dev or Device(0))
+    most = 4 * data.thread_blocks_per_mp * data.multiprocessors
     if n < data.warp_size:
         return (1, 1), (data.warp_size, 1, 1)
     if n < most * data.warp_size:
@@ -36,19 +40,23 @@ def splay(n: int, dev=None) -> tuple[tuple[int, int], tuple[int, int, int]]:
     return (most, 1), (128, 1, 1)
 
 
-def _multiprocessors() -> int:
-    from virtualgpu.standins.interface import limits
-
-    return limits.MULTIPROCESSORS
+_limits = lru_cache(DeviceData)
 
 
 class ArrayFlags:
     """``c_contiguous``, ``f_contiguous``, ``forc`` (either)."""
 
     def __init__(self, array: GPUArray):
-        flags = array._layout().flags
-        self.c_contiguous, self.f_contiguous = flags.c_contiguous, flags.f_contiguous
+        self.c_contiguous, self.f_contiguous = _contiguous(
+            array.shape, array.strides, array.itemsize
+        )
         self.forc = self.c_contiguous or self.f_contiguous
+
+
+@lru_cache(maxsize=1024)
+def _contiguous(shape: tuple, strides: tuple, itemsize: int) -> tuple[bool, bool]:
+    flags = as_strided(np.empty(1, f"V{itemsize}"), shape, strides).flags
+    return flags.c_contiguous, flags.f_contiguous
 
 
 class GPUArray(Operators):
@@ -124,6 +132,12 @@ class GPUArray(Operators):
         return int(self.gpudata) if self.gpudata is not None else 0
 
     @property
+    def _start(self) -> int:
+        if not self.ptr and self.size:
+            raise LogicError("cuMemcpy failed: invalid argument (the array's memory was freed)")
+        return self.ptr
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 
@@ -141,28 +155,33 @@ class GPUArray(Operators):
 
     def _layout(self) -> np.ndarray:
         """Return an array of this shape and these strides that has no data."""
-        return np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)
+        return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
     @property
-    def _host(self) -> np.ndarray:
-        """NumPy's view of the device's bytes. Raises LogicError where the memory is gone."""
+    def _array(self) -> cupy.ndarray:
+        """CuPy's array over the same memory. Raises LogicError where that is gone."""
         if not self.size:
-            return np.empty(self.shape, self.dtype)
-        machine = current_shared("PyCUDA")
-        address = self.ptr
-        if machine.extent(address) is None:
-            raise LogicError("cuMemcpy failed: invalid argument (the array's memory was freed)")
-        return machine.view(address, self.shape, self.dtype, self.strides)
+            return cupy.empty(self.shape, self.dtype)
+        start = self._start
+        ends = [(length - 1) * step for length, step in zip(self.shape, self.strides, strict=True)]
+        low = sum(end for end in ends if end < 0)
+        nbytes = sum(map(abs, ends)) + self.itemsize
+        with call("cuMemcpy"):
+            memory = cupy.cuda.UnownedMemory(start + low, nbytes, self.gpudata)
+        pointer = cupy.cuda.MemoryPointer(memory, -low)
+        return cupy.ndarray(self.shape, self.dtype, pointer, self.strides)
 
     def _write(self, values: Any) -> GPUArray:
-        """Overwrite all elements, as a kernel of PyCUDA's would."""
+        """Overwrite all elements with a number, or an array of NumPy's or CuPy's."""
         if self.size:
-            host = self._host
-            with np.errstate(all="ignore"):
-                host[...] = _converted(values, self.dtype)
-            low, high = np.lib.array_utils.byte_bounds(host)
-            start = self.ptr - host.__array_interface__["data"][0] + low
-            current_shared("PyCUDA").wrote(start, high - low)
+            if values_on_host := not isinstance(values, cupy.ndarray):
+                values = np.asarray(values)
+            if values.dtype.kind == "c" and self.dtype.kind != "c":
+                values = values.real
+            if values_on_host:
+                with np.errstate(all="ignore"):
+                    values = cupy.asarray(values.astype(self.dtype, copy=False))
+            self._array[...] = values
         return self
 
     def __len__(self) -> int:
@@ -195,7 +214,10 @@ class GPUArray(Operators):
             ary = ary.reshape(self.shape)
         if ary.dtype != self.dtype:
             raise ValueError("ary and self must have the same dtype")
-        self._write(ary)
+        if self.flags.forc:
+            _memory.memcpy_htod(self._start, np.asarray(ary, order=order_of(self)))
+        else:
+            self._write(ary)
 
     def set_async(self, ary: np.ndarray, stream=None) -> None:
         """As :meth:`set`: nothing is ever in flight."""
@@ -210,12 +232,18 @@ class GPUArray(Operators):
     ) -> np.ndarray:
         """Copy to a host array, a new one or ``ary``."""
         if ary is None:
-            return self._host.copy(order="K")
+            ary = np.empty(self.shape, self.dtype, order_of(self))
         if self.size != ary.size:
             raise ValueError("self and ary must be the same size")
         if self.dtype != ary.dtype:
             raise TypeError("self and ary must have the same dtype")
-        ary.reshape(self.shape)[...] = self._host
+        source = self if self.flags.forc else cupy.ascontiguousarray(self._array)
+        order = order_of(source)
+        direct = ary.flags[f"{order}_CONTIGUOUS"]
+        host = ary if direct else np.empty(self.shape, self.dtype, order)
+        _memory.memcpy_dtoh(host, self._start if source is self else source.data.ptr)
+        if not direct:
+            ary[...] = host.reshape(ary.shape, order=order)
         return ary
 
     def get_async(self, stream=None, ary=None) -> np.ndarray:
@@ -226,7 +254,7 @@ class GPUArray(Operators):
         return scalar_array(value, dtype)
 
     def copy(self, stream=None) -> GPUArray:
-        return self._new_like_me()._write(self._host)
+        return self._new_like_me()._write(self._array)
 
     def _new_like_me(self, dtype=None, order="C") -> GPUArray:
         dtype = self.dtype if dtype is None else np.dtype(dtype)
@@ -310,7 +338,7 @@ class GPUArray(Operators):
             raise ValueError("src and dst must be same shape")
         if value.dtype != target.dtype:
             raise TypeError("src and dst must have same dtype")
-        target._write(value._host.copy() if isinstance(value, GPUArray) else value)
+        target._write(value._array.copy() if isinstance(value, GPUArray) else value)
 
     def bind_to_texref(self, *args, **kwargs):
         raise NotImplementedError(
@@ -324,10 +352,3 @@ class GPUArray(Operators):
 def scalar_array(value, dtype, allocator=None) -> GPUArray:
     """Return a value as an array of shape ``()``."""
     return GPUArray((), dtype, allocator or _memory.mem_alloc)._write(value)
-
-
-def _converted(values: Any, dtype: np.dtype) -> np.ndarray:
-    values = np.asarray(values)
-    if values.dtype.kind == "c" and dtype.kind != "c":
-        values = values.real
-    return values.astype(dtype, copy=False)

@@ -9,24 +9,15 @@ from __future__ import annotations
 import math
 import warnings
 
+import cupy
 from cuda.bindings import driver as binding
+from cupy.cuda import runtime
 
-from virtualgpu.standins.interface import API, DriverFailure
-from virtualgpu.standins.interface import devices as machines
-
-from ._errors import LogicError
+from ._errors import LogicError, call
 from ._missing import Absent
 
 _initialised = False
 _stack: list[Context] = []
-
-
-def _names(enum, prefix: str) -> dict[str, int]:
-    return {
-        name.removeprefix(prefix): int(value)
-        for name, value in enum.__members__.items()
-        if name.startswith(prefix)
-    }
 
 
 class device_attribute:
@@ -47,7 +38,12 @@ class event_flags:
     DEFAULT, BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS = 0, 1, 2, 4
 
 
-for _name, _value in _names(binding.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_").items():
+_ATTRIBUTES = {
+    name.removeprefix("CU_DEVICE_ATTRIBUTE_"): int(value)
+    for name, value in binding.CUdevice_attribute.__members__.items()
+    if not name.endswith("_MAX")
+}
+for _name, _value in _ATTRIBUTES.items():
     setattr(device_attribute, _name, _value)
 
 
@@ -76,17 +72,17 @@ def need_context(function: str) -> None:
 
 
 def get_version() -> tuple[int, int, int]:
-    """Return the CUDA version of PyCUDA: here that of the compiler in use."""
+    """Return the CUDA version of PyCUDA: here that of the bindings."""
     return (binding.CUDA_VERSION // 1000, binding.CUDA_VERSION % 1000 // 10, 0)
 
 
 def get_driver_version() -> int:
-    """As ``cuDriverGetVersion``; there is no driver, so the bindings' version."""
-    return binding.CUDA_VERSION
+    """Return ``cuDriverGetVersion``; without a GPU the bindings' version."""
+    return runtime.driverGetVersion()
 
 
 class Device:
-    """A virtual GPU by its number. Raises LogicError for one that there is not."""
+    """A GPU by its number. Raises LogicError for one that there is not."""
 
     can_access_peer = Absent("nothing: virtual GPUs do not reach each other's memory")
     uuid = Absent("Device.pci_bus_id()")
@@ -95,54 +91,48 @@ class Device:
         need_init("cuDeviceGet")
         if not 0 <= number < self.count():
             raise LogicError(
-                f"cuDeviceGet failed: invalid device ordinal ({machines.no_device(number)})"
+                f"cuDeviceGet failed: invalid device ordinal (there is no device {number}: this "
+                f"process sees {self.count()}; without a GPU the environment variable "
+                f"VIRTUALGPU_DEVICES={max(number + 1, 2)}, set before it starts, makes more)"
             )
         self._number = number
 
     @staticmethod
     def count() -> int:
         need_init("cuDeviceGetCount")
-        return len(machines.every())
-
-    @property
-    def _machine(self) -> machines.Device:
-        return machines.every()[self._number]
+        return runtime.getDeviceCount()
 
     def name(self) -> str:
-        return self._machine.name
+        return runtime.getDeviceProperties(self._number)["name"].decode()
 
     def compute_capability(self) -> tuple[int, int]:
-        return tuple(self._machine.compute_capability)
+        digits = cupy.cuda.Device(self._number).compute_capability
+        return int(digits[:-1]), int(digits[-1])
 
     def total_memory(self) -> int:
         """Bytes."""
-        return self._machine.total_memory
+        return runtime.getDeviceProperties(self._number)["totalGlobalMem"]
 
     def pci_bus_id(self) -> str:
-        return f"0000:00:{self._number:02x}.0"
+        return runtime.deviceGetPCIBusId(self._number)
 
     def get_attribute(self, attribute: int) -> int:
         """One of :class:`device_attribute`; what the machine does not have is 0."""
-        try:
-            return API.cuDeviceGetAttribute(attribute, self._number)
-        except (DriverFailure, ValueError):
-            raise LogicError("cuDeviceGetAttribute failed: invalid argument") from None
+        if attribute not in _ATTRIBUTES.values():
+            raise LogicError("cuDeviceGetAttribute failed: invalid argument")
+        with call("cuDeviceGetAttribute"):
+            return runtime.deviceGetAttribute(attribute, self._number)
 
     def get_attributes(self) -> dict[int, int]:
         """All attributes, by number."""
-        return {
-            value: self.get_attribute(value)
-            for name, value in vars(device_attribute).items()
-            if name[0].isupper() and name != "MAX"
-        }
+        return {value: self.get_attribute(value) for value in _ATTRIBUTES.values()}
 
     def __getattr__(self, name: str) -> int:
         if isinstance(absent := vars(type(self)).get(name), Absent):
             raise absent.missing()
-        value = getattr(device_attribute, name.upper(), None)
-        if value is None:
+        if name.upper() not in _ATTRIBUTES:
             raise AttributeError(f"a device has no attribute {name!r}")
-        return self.get_attribute(value)
+        return self.get_attribute(_ATTRIBUTES[name.upper()])
 
     def make_context(self, flags: int = 0) -> Context:
         """Make a new context and make it current."""
@@ -187,9 +177,10 @@ class Context:
 
     @staticmethod
     def synchronize() -> None:
-        """Wait for all work: it is done already."""
+        """Wait for all work."""
         need_context("cuCtxSynchronize")
-        API.cuCtxSynchronize()
+        with call("cuCtxSynchronize"):
+            runtime.deviceSynchronize()
 
     @staticmethod
     def pop() -> None:
@@ -228,35 +219,35 @@ class Context:
 def _select() -> None:
     """Make the device of the current context the one that all calls use."""
     number = _stack[-1]._device._number if _stack else 0
-    if number != machines.number():
-        API.cuCtxSetCurrent(number + 1)
+    if number != runtime.getDevice():
+        runtime.setDevice(number)
 
 
 def mem_get_info() -> tuple[int, int]:
     """Free and total device memory in bytes."""
     need_context("cuMemGetInfo")
-    return tuple(int(one) for one in API.cuMemGetInfo())
+    return runtime.memGetInfo()
 
 
-class Stream:
-    """A queue of work; work is done when the call returns."""
+class Stream(cupy.cuda.Stream):
+    """A queue of work; on the virtual GPU work is done when the call returns."""
 
     begin_capture = Absent("plain launches: work is done when a call returns")
 
     def __init__(self, flags: int = 0):
         need_context("cuStreamCreate")
-        self.handle = int(API.cuStreamCreate(flags))
+        super().__init__(non_blocking=bool(flags & 1))
 
-    def synchronize(self) -> None:
-        API.cuStreamSynchronize(self.handle)
+    @property
+    def handle(self) -> int:
+        return self.ptr
 
     def is_done(self) -> bool:
-        self.synchronize()
-        return True
+        return self.done
 
     def wait_for_event(self, event: Event) -> None:
-        """Order is kept anyway: what is missing, ``virtualgpu.check(streams=True)`` tells."""
-        API.cuStreamWaitEvent(self.handle, event._handle)
+        """Let later work wait; ``virtualgpu.check(streams=True)`` tells where that is missing."""
+        self.wait_event(event)
 
 
 def number(stream: Stream | None) -> int:
@@ -264,50 +255,53 @@ def number(stream: Stream | None) -> int:
     return 0 if stream is None else stream.handle
 
 
-class Event:
-    """A mark in a stream. Two of them give NaN for the time between: no GPU ran."""
+class Event(cupy.cuda.Event):
+    """A mark in a stream. Without a GPU two of them give NaN for the time between."""
 
     ipc_handle = Absent("numba.cuda's IPC handles, or one process")
 
     def __init__(self, flags: int = 0):
         need_context("cuEventCreate")
-        self._recorded = False
-        self._handle = int(API.cuEventCreate(flags))
+        super().__init__(block=bool(flags & 1), disable_timing=bool(flags & 2))
 
     def record(self, stream: Stream | None = None) -> Event:
-        self._recorded = True
-        API.cuEventRecord(self._handle, number(stream))
+        super().record(cupy.cuda.Stream.null if stream is None else stream)
         return self
 
     def synchronize(self) -> Event:
-        API.cuEventSynchronize(self._handle)
+        super().synchronize()
         return self
 
     def query(self) -> bool:
-        self.synchronize()
-        return True
+        return self.done
 
     def time_since(self, start: Event) -> float:
-        """Return milliseconds since ``start``: NaN here, with a warning.
+        """Return milliseconds since ``start``: NaN without a GPU, with a warning.
 
         Raises LogicError for events that were never recorded.
         """
-        return _no_time(start, self)
+        return time_between(start, self)
 
     def time_till(self, end: Event) -> float:
-        """Milliseconds until ``end``: NaN here, with a warning."""
-        return _no_time(self, end)
+        """Return milliseconds until ``end``, as :meth:`time_since` does."""
+        return time_between(self, end)
 
 
-def _no_time(*events: Event) -> float:
-    if not all(one._recorded for one in events):
-        raise LogicError(
-            "cuEventElapsedTime failed: invalid resource handle (record both events first)"
+def time_between(start: Event, end: Event, what: str = "the time between events is") -> float:
+    """Return milliseconds; NaN and a warning of ``what`` without a GPU."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # CuPy's stand-in warns the first time alone
+        try:
+            time = cupy.cuda.get_elapsed_time(start, end)
+        except runtime.CUDARuntimeError:
+            raise LogicError(
+                "cuEventElapsedTime failed: invalid resource handle (record both events first)"
+            ) from None
+    if math.isnan(time):
+        warnings.warn(
+            f"the virtual GPU has no times: {what} nan here; count work with "
+            "virtualgpu.profile(), or run on a GPU",
+            UserWarning,
+            stacklevel=3,
         )
-    warnings.warn(
-        "the virtual GPU has no times: the time between events is nan here; count work "
-        "with virtualgpu.profile(), or run on a GPU",
-        UserWarning,
-        stacklevel=3,
-    )
-    return math.nan
+    return time

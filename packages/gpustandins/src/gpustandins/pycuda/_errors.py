@@ -1,4 +1,4 @@
-"""PyCUDA's errors, and the machine's as PyCUDA's.
+"""PyCUDA's errors, and those of CuPy and of the virtual GPU as PyCUDA's.
 
 Which driver result becomes which class is PyCUDA's own rule: running out of memory is
 ``MemoryError``, a launch that fails or asks for too much ``LaunchError``, everything else that a
@@ -10,6 +10,9 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from cupy.cuda.driver import CUDADriverError
+from cupy.cuda.runtime import CUDARuntimeError
 
 from virtualgpu.standins.interface import (
     CompilationError,
@@ -95,6 +98,16 @@ def call(function: str) -> Iterator[None]:
         if function.startswith("cuMem"):  # a copy, not a kernel
             raise LogicError(f"{function} failed: invalid argument ({error.message})") from None
         raise _of_launch(function, error) from None
+    except (CUDADriverError, CUDARuntimeError) as error:
+        words = str(error).partition(": ")[2] or str(error)
+        kind = _OF_STATUS.get(int(error.status), LogicError)
+        raise kind(f"{function} failed: {words}") from None
+
+
+#: CUDA's numbers, the same in both of its interfaces; all others are a LogicError.
+_OF_STATUS = {2: MemoryError, **dict.fromkeys((701, 702, 719), LaunchError)} | dict.fromkeys(
+    (100, 209, 214, 301, 600, 999), RuntimeError
+)
 
 
 def _of_launch(function: str, error: VirtualGPUError) -> Error:

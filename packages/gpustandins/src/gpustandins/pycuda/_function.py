@@ -1,11 +1,9 @@
-"""Modules and their kernels: arguments are packed into one buffer and launched."""
+"""Modules and their kernels: arguments become bytes, by PyCUDA's rules, and are launched."""
 
 from __future__ import annotations
 
-import math
 import operator
 import struct
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,17 +11,15 @@ from cuda.bindings import driver as binding
 
 from virtualgpu.standins.interface import (
     Argument,
-    CudaFunction,
     array_argument,
     demand_plain,
     many,
     number_argument,
-    queues,
 )
-from virtualgpu.standins.interface import Module as CudaModule
 
-from ._context import Context, Event, need_context, number
+from ._context import Context, Event, need_context, time_between
 from ._errors import LogicError, call
+from ._kernels import Kernel, Loaded, load_ptx
 from ._memory import (
     DeviceAllocation,
     ManagedAllocation,
@@ -100,8 +96,8 @@ class InOut(In, Out):
 class Module:
     """Loaded PTX; :class:`pycuda.compiler.SourceModule` makes it from CUDA C++."""
 
-    def __init__(self, module: CudaModule):
-        self._module = module
+    def __init__(self, loaded: Loaded):
+        self._loaded = loaded
 
     def get_function(self, name: str) -> Function:
         """Return a kernel by its name in the PTX.
@@ -109,12 +105,15 @@ class Module:
         Raises LogicError where there is none.
         """
         with call("cuModuleGetFunction"):
-            return Function(CudaFunction(self._module, name))
+            return Function(self._loaded.kernel(name))
 
-    def get_global(self, name: str) -> tuple[int, int]:
-        """Address and bytes of a ``__device__`` or ``__constant__`` variable."""
+    def get_global(self, name: str) -> tuple[int, int | None]:
+        """Address and bytes of a ``__device__`` or ``__constant__`` variable.
+
+        CuPy on a GPU does not tell the bytes: they are None.
+        """
         with call("cuModuleGetGlobal"):
-            return self._module.symbol(name)
+            return self._loaded.symbol(name)
 
     def get_texref(self, name: str):
         raise NotImplementedError(
@@ -138,8 +137,8 @@ class Function:
     launch_grid = Absent("function(*arguments, block=..., grid=...)")
     launch_grid_async = Absent("function(*arguments, block=..., grid=...)")
 
-    def __init__(self, function: CudaFunction):
-        self._function = function
+    def __init__(self, kernel: Kernel):
+        self._kernel = kernel
         self.arg_format: str | None = None
 
     def __call__(
@@ -167,7 +166,7 @@ class Function:
         shared : int
             Bytes of dynamic shared memory a block.
         time_kernel : bool
-            PyCUDA returns seconds; here NaN, with a warning: no GPU runs.
+            Return seconds: without a GPU NaN, with a warning.
 
         Raises
         ------
@@ -187,13 +186,15 @@ class Function:
         arguments = [_argument(one, position) for position, one in enumerate(args)]
         for handler in handlers:
             handler.pre_call(stream)
+        start = Event().record() if time_kernel else None
         self._launch(grid, block, arguments, shared, stream)
+        end = Event().record() if time_kernel else None
         after = [handler for handler in handlers if hasattr(handler, "post_call")]
         for handler in after:
             handler.post_call(stream)
         if stream is None and (after or time_kernel):
             Context.synchronize()
-        return _no_time() if time_kernel else None
+        return time_between(start, end, "time_kernel gives") * 1e-3 if start and end else None
 
     def prepare(self, arg_types, texrefs=()) -> Function:
         """Fix the arguments' types.
@@ -220,64 +221,33 @@ class Function:
         self._launch(grid, block, arguments, shared_size, stream)
 
     def prepared_timed_call(self, grid, block, *args, shared_size: int = 0):
-        """As :meth:`prepared_call`; the function that is returned gives NaN, not seconds."""
+        """As :meth:`prepared_call`; returns a function that waits and gives seconds."""
         start, end = Event(), Event()
         start.record()
         self.prepared_call(grid, block, *args, shared_size=shared_size)
         end.record()
-        return lambda: end.time_since(start) * 1e-3
+        return lambda: end.synchronize().time_since(start) * 1e-3
 
     def _launch(self, grid, block, arguments: list[Argument], shared: int, stream) -> None:
         need_context("cuLaunchKernel")
         grid, block = _extent("grid", grid), _extent("block", block)
-        with call("cuLaunchKernel"), queues.on(number(stream)):
-            self._function.look(arguments)
-            self._function.run(grid, block, self._parameters(arguments), int(shared))
-
-    def _parameters(self, arguments: list[Argument]) -> list[bytes]:
-        """Unpack the kernel's parameters from one buffer, as PyCUDA packs them.
-
-        Each value lies at a multiple of its size, so a value that is too wide shifts those
-        after it.
-        """
-        buffer = bytearray()
-        for one in arguments:
-            align = (
-                one.dtype.itemsize
-                if one.dtype is not None and one.dtype.kind in "iuf" and (not one.is_array)
-                else 8
-                if one.is_array or len(one.raw) == 8
-                else 1
-            )
-            buffer += bytes(-len(buffer) % align) + one.raw
-        found, at = [], 0
-        for variable in self._function.ptx.parameters:
-            at += -at % max(variable.align, 1)
-            if at + variable.size > len(buffer):
-                raise LogicError(
-                    f"cuLaunchKernel failed: invalid argument (kernel {self._function.entry} takes "
-                    f"{many(len(self._function.sizes), 'argument')} of "
-                    f"{self._function.sizes} bytes; the "
-                    f"{len(arguments)} given have {[len(one.raw) for one in arguments]})"
-                )
-            found.append(bytes(buffer[at : at + variable.size]))
-            at += variable.size
-        return found
+        with call("cuLaunchKernel"):
+            self._kernel.start(grid, block, arguments, int(shared), stream)
 
     def get_attribute(self, attribute: int) -> int:
         """One of :class:`function_attribute`."""
         for name, value in vars(function_attribute).items():
-            if value == attribute and name.lower() in self._function.attributes:
-                return self._function.attributes[name.lower()]
+            if value == attribute and name.lower() in self._kernel.attributes:
+                return self._kernel.attributes[name.lower()]
         raise LogicError("cuFuncGetAttribute failed: invalid argument")
 
     def set_attribute(self, attribute: int, value: int) -> None:
         """Only ``MAX_DYNAMIC_SHARED_SIZE_BYTES`` and ``PREFERRED_SHARED_MEMORY_CARVEOUT``."""
         if attribute == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
             with call("cuFuncSetAttribute"):
-                self._function.allow_dynamic(value)
+                self._kernel.allow_dynamic(int(value))
         elif attribute == function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT:
-            self._function.carveout = int(value)
+            self._kernel.prefer_shared(int(value))
         else:
             raise LogicError("cuFuncSetAttribute failed: invalid argument")
 
@@ -290,8 +260,8 @@ class Function:
     def __getattr__(self, name: str) -> int:
         if isinstance(absent := vars(type(self)).get(name), Absent):
             raise absent.missing()
-        if not name.startswith("_") and name in self._function.attributes:
-            return self._function.attributes[name]
+        if not name.startswith("_") and name in self._kernel.attributes:
+            return self._kernel.attributes[name]
         raise AttributeError(f"a function has no attribute {name!r}")
 
 
@@ -379,16 +349,6 @@ def _no_references(texrefs) -> None:
         )
 
 
-def _no_time() -> float:
-    warnings.warn(
-        "the virtual GPU has no times: time_kernel gives nan here; count work with "
-        "virtualgpu.profile(), or run on a GPU",
-        UserWarning,
-        stacklevel=3,
-    )
-    return math.nan
-
-
 def module_from_buffer(buffer: bytes, options=(), message_handler=None) -> Module:
     """Return a module from PTX.
 
@@ -402,7 +362,7 @@ def module_from_buffer(buffer: bytes, options=(), message_handler=None) -> Modul
             "PTX and CUDA C++ (pycuda.compiler.SourceModule)"
         )
     with call("cuModuleLoadDataEx"):
-        return Module(CudaModule.from_ptx(text.decode()))
+        return Module(load_ptx(text))
 
 
 def module_from_file(filename: str) -> Module:

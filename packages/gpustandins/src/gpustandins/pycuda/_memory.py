@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
+import cupy
 import numpy as np
+from cupy.cuda import runtime
 
-from virtualgpu.standins.interface import current_shared, demand_plain, queues, watched
-from virtualgpu.standins.interface import devices as machines
+from virtualgpu.standins.interface import current_shared, demand_plain, watched
 
+from . import VIRTUAL
 from ._context import need_context, number
 from ._errors import LogicError, call
 
@@ -18,23 +19,25 @@ from ._errors import LogicError, call
 class DeviceAllocation:
     """Device memory, freed with its last reference; ``int(allocation)`` is its address."""
 
+    _memory: Any = None
+
     def __init__(self, nbytes: int):
         need_context("cuMemAlloc")
         if nbytes <= 0:
             raise LogicError(f"cuMemAlloc failed: invalid argument ({nbytes} bytes)")
-        self._machine = machines.current()
         with call("cuMemAlloc"):
-            self._address = self._machine.allocate(int(nbytes))
+            self._memory = self._allocate(int(nbytes))
         self.nbytes = int(nbytes)
+
+    _allocate = cupy.cuda.Memory
 
     def free(self) -> None:
         """Give the memory back now. Raises LogicError the second time."""
-        if not self._address:
+        if self._memory is None:
             raise LogicError(
                 "device_allocation::free failed: invalid resource handle (it was freed before)"
             )
-        address, self._address = self._address, 0
-        self._machine.free(address)
+        self._memory = None
 
     def as_buffer(self, size: int, offset: int = 0):
         raise NotImplementedError(
@@ -43,13 +46,9 @@ class DeviceAllocation:
         )
 
     def __int__(self) -> int:
-        return self._address
+        return self._memory.ptr if self._memory is not None else 0
 
     __index__ = __int__
-
-    def __del__(self, ending=sys.is_finalizing):
-        if not ending() and getattr(self, "_address", 0):
-            self.free()
 
 
 class PointerHolderBase:
@@ -64,23 +63,32 @@ class PointerHolderBase:
     __index__ = __int__
 
 
-class ManagedAllocation(DeviceAllocation):
-    """Memory that host and device share; it is the ``.base`` of the arrays over it."""
+class _Described:
+    """Memory that lends itself to NumPy: :func:`numpy.asarray` makes an array over it."""
 
-    def __init__(self, shape, dtype, order):
-        dtype = np.dtype(dtype)
-        demand_plain(dtype, "managed memory")
-        count = int(np.prod(shape, dtype=np.int64))
-        super().__init__(count * dtype.itemsize)
-        strides = np.empty(shape, dtype, order=order).strides
-        self._view = current_shared("PyCUDA").host_view(self._address, self.nbytes)
+    def _describe(self, address: int, shape, dtype, order: str) -> None:
         self.__array_interface__ = {
             "version": 3,
             "shape": shape,
-            "typestr": dtype.str,
-            "strides": strides,
-            "data": (self._view.ctypes.data, False),
+            "typestr": np.dtype(dtype).str,
+            "strides": np.empty(shape, dtype, order=order).strides,
+            "data": (address, False),
         }
+
+
+class ManagedAllocation(DeviceAllocation, _Described):
+    """Memory that host and device share; it is the ``.base`` of the arrays over it."""
+
+    _allocate = staticmethod(cupy.cuda.malloc_managed)
+
+    def __init__(self, shape, dtype, order):
+        demand_plain(dtype, "managed memory")
+        super().__init__(_nbytes(shape, dtype))
+        address = int(self)
+        if VIRTUAL:  # a device address is none of the host's there
+            self._view = current_shared("PyCUDA").host_view(address, self.nbytes)
+            address = self._view.ctypes.data
+        self._describe(address, shape, dtype, order)
 
     def get_device_pointer(self) -> int:
         return int(self)
@@ -89,38 +97,33 @@ class ManagedAllocation(DeviceAllocation):
         """Without effect: all streams share the memory."""
 
 
-class HostAllocation:
-    """The ``.base`` of page-locked arrays; nothing is locked, copies need no such memory here."""
+class HostAllocation(_Described):
+    """The ``.base`` of page-locked and aligned arrays."""
 
     def __init__(self, shape, dtype, order, alignment: int, pinned: bool = False):
-        dtype = np.dtype(dtype)
         demand_plain(dtype, "a host array for copies")
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        self._raw = np.zeros(nbytes + alignment, np.uint8)
-        start = -self._raw.ctypes.data % alignment
-        self._pinned = self._raw.ctypes.data + start if pinned else 0
+        nbytes = _nbytes(shape, dtype)
         if pinned:
-            queues.pin(self._pinned, nbytes)
-        strides = np.empty(shape, dtype, order=order).strides
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": shape,
-            "typestr": dtype.str,
-            "strides": strides,
-            "data": (self._raw.ctypes.data + start, False),
-        }
+            self._raw = cupy.cuda.alloc_pinned_memory(nbytes)
+            address = self._raw.ptr
+        else:
+            self._raw = np.empty(nbytes + alignment, np.uint8)
+            address = self._raw.ctypes.data
+            address += -address % alignment
+        self._describe(address, shape, dtype, order)
 
     def free(self) -> None:
-        """Nothing to unlock."""
-
-    def __del__(self, unpin=queues.unpin):
-        unpin(getattr(self, "_pinned", 0))
+        """Without effect: the array over the memory may still be in use."""
 
     def get_device_pointer(self) -> int:
         raise LogicError(
             "cuMemHostGetDevicePointer failed: invalid argument (page-locked memory is not mapped "
-            "on the virtual GPU: use pycuda.driver.managed_empty, which both sides share)"
+            "here: use pycuda.driver.managed_empty, which both sides share)"
         )
+
+
+def _nbytes(shape, dtype) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
 
 
 class mem_attach_flags:
@@ -157,48 +160,56 @@ def mem_alloc_managed(nbytes: int, mem_flags: int = 1) -> ManagedAllocation:
 # -- copies -----------------------------------------------------------------------------------
 
 
-def memcpy_htod_async(dest: Any, src: Any, stream: Any = None) -> None:
-    """As :func:`memcpy_htod`, in a stream."""
-    need_context("cuMemcpyHtoDAsync")
-    raw = _host_bytes(src, writeable=False)
-    if raw.size:
-        with (
-            call("cuMemcpyHtoD"),
-            queues.copying(number(stream), int(dest), raw.__array_interface__["data"][0], raw.size),
-        ):
-            machines.owner(int(dest)).write(int(dest), raw)
-
-
-def memcpy_dtoh_async(dest: Any, src: Any, stream: Any = None) -> None:
-    """As :func:`memcpy_dtoh`, in a stream."""
-    need_context("cuMemcpyDtoHAsync")
-    raw = _host_bytes(dest, writeable=True)
-    if raw.size:
-        with (
-            call("cuMemcpyDtoH"),
-            queues.copying(number(stream), raw.__array_interface__["data"][0], int(src), raw.size),
-        ):
-            raw[:] = machines.owner(int(src)).read(int(src), raw.size)
-
-
-def memcpy_dtod_async(dest: Any, src: Any, size: int, stream: Any = None) -> None:
-    """As :func:`memcpy_dtod`, in a stream."""
-    need_context("cuMemcpyDtoDAsync")
+def _copy(
+    function: str, dest: Any, src: Any, size: int, kind: int, stream: Any, wait: bool = False
+) -> None:
+    """Copy by the driver's ``function``, in a stream or, with ``wait``, at once."""
+    need_context(function)
     if size:
-        with call("cuMemcpyDtoD"), queues.copying(number(stream), int(dest), int(src), int(size)):
-            machines.copy(int(dest), int(src), int(size))
+        with call(function):
+            if wait:
+                runtime.memcpy(int(dest), int(src), size, kind)
+            else:
+                runtime.memcpyAsync(int(dest), int(src), size, kind, number(stream))
+
+
+def _htod(dest: Any, src: Any, stream: Any = None, wait: bool = False, by="cuMemcpyHtoD") -> None:
+    raw = _host_bytes(src, writeable=False)
+    _copy(by, dest, _address(raw), raw.size, runtime.memcpyHostToDevice, stream, wait)
+
+
+def _dtoh(dest: Any, src: Any, stream: Any = None, wait: bool = False) -> None:
+    raw = _host_bytes(dest, writeable=True)
+    _copy("cuMemcpyDtoH", _address(raw), src, raw.size, runtime.memcpyDeviceToHost, stream, wait)
+
+
+def _address(raw: np.ndarray) -> int:
+    return raw.__array_interface__["data"][0]
 
 
 def memcpy_htod(dest: Any, src: Any) -> None:
     """Copy a host buffer (a contiguous array, bytes) to the device address ``dest``."""
-    memcpy_htod_async(dest, src)
-    queues.wait()
+    _htod(dest, src, wait=True)
 
 
 def memcpy_dtoh(dest: Any, src: Any) -> None:
     """Copy as many bytes as ``dest``, a contiguous host array, has from the address ``src``."""
-    memcpy_dtoh_async(dest, src)
-    queues.wait()
+    _dtoh(dest, src, wait=True)
+
+
+def memcpy_htod_async(dest: Any, src: Any, stream: Any = None) -> None:
+    """As :func:`memcpy_htod`, in a stream."""
+    _htod(dest, src, stream)
+
+
+def memcpy_dtoh_async(dest: Any, src: Any, stream: Any = None) -> None:
+    """As :func:`memcpy_dtoh`, in a stream."""
+    _dtoh(dest, src, stream)
+
+
+def memcpy_dtod_async(dest: Any, src: Any, size: int, stream: Any = None) -> None:
+    """As :func:`memcpy_dtod`, in a stream."""
+    _copy("cuMemcpyDtoD", dest, src, int(size), runtime.memcpyDeviceToDevice, stream)
 
 
 def memcpy_dtod(dest: Any, src: Any, size: int) -> None:
@@ -218,11 +229,8 @@ def _fill(dtype: type[np.unsignedinteger]) -> tuple[Callable[..., None], Callabl
     bits = 8 * np.dtype(dtype).itemsize
 
     def started(dest: Any, data: int, count: int, stream: Any = None) -> None:
-        need_context("cuMemset")
-        if count:
-            values = np.full(count, dtype(data & ((1 << bits) - 1)))
-            with call("cuMemset"), queues.copying(number(stream), int(dest), 0, values.nbytes):
-                machines.current().write(int(dest), values)
+        values = np.full(count, dtype(data & ((1 << bits) - 1)))
+        _htod(dest, values, stream, by=f"cuMemsetD{bits}")  # CuPy sets bytes alone
 
     def done(dest: Any, data: int, count: int) -> None:
         started(dest, data, count)

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import cupy
 import numpy as np
 
 _NOT_CONTIGUOUS = "only contiguous arrays may be used as arguments to this operation"
@@ -25,12 +26,12 @@ class Operators:
 
     def __neg__(self):
         need_contiguous(self)
-        return self._new_like_me()._write(-self._host)
+        return self._new_like_me()._write(-self._array)
 
     def __abs__(self):
         need_contiguous(self)
         dtype = np.dtype(f"f{self.itemsize // 2}") if self.dtype.kind == "c" else self.dtype
-        return self._new_like_me(dtype)._write(np.abs(self._host))
+        return self._new_like_me(dtype)._write(cupy.abs(self._array))
 
     def __truediv__(self, other):
         if isinstance(other, Operators):
@@ -52,7 +53,7 @@ class Operators:
         need_contiguous(self, other)
         shape = self.shape or other.shape
         result = into(out, shape, lambda: self._new_like_me(common_dtype(self, other)))
-        return result._write(selffac * self._host + otherfac * other._host)
+        return result._write(selffac * self._array + otherfac * other._array)
 
     def fill(self, value, stream=None):
         """Set every element."""
@@ -62,41 +63,42 @@ class Operators:
     def reverse(self, stream=None):
         """Return the elements in reverse order, as if there were one dimension."""
         need_contiguous(self)
-        flat = self._host.reshape(-1, order="A")[::-1]
+        flat = self._array.reshape(-1, order="A")[::-1]
         result = self._new_like_me()
-        return result._write(flat.reshape(self.shape, order=_order(self)))
+        return result._write(flat.reshape(self.shape, order=order_of(self)))
 
     def astype(self, dtype, stream=None):
         need_contiguous(self)
-        return self._new_like_me(dtype)._write(self._host)
+        return self._new_like_me(dtype)._write(self._array)
 
     def any(self, stream=None, allocator=None):
-        return self._scalar(np.any(self._host), bool)
+        return self._scalar(cupy.any(self._array), bool)
 
     def all(self, stream=None, allocator=None):
-        return self._scalar(np.all(self._host), bool)
+        return self._scalar(cupy.all(self._array), bool)
 
     @property
     def real(self):
         if self.dtype.kind != "c":
             return self
-        return self._new_like_me(f"f{self.itemsize // 2}", _order(self))._write(self._host.real)
+        return self._new_like_me(f"f{self.itemsize // 2}", order_of(self))._write(self._array.real)
 
     @property
     def imag(self):
         if self.dtype.kind != "c":
             return self._new_like_me()._write(0)
-        return self._new_like_me(f"f{self.itemsize // 2}", _order(self))._write(self._host.imag)
+        return self._new_like_me(f"f{self.itemsize // 2}", order_of(self))._write(self._array.imag)
 
     def conj(self, out=None):
         if self.dtype.kind != "c":
             return self
-        return into(out, self.shape, self._new_like_me)._write(self._host.conj())
+        return into(out, self.shape, self._new_like_me)._write(self._array.conj())
 
     conjugate = conj
 
 
-def _order(array: Operators) -> str:
+def order_of(array: Any) -> str:
+    """Return "F" for an array of columns alone, else "C"."""
     return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
 
 
@@ -140,40 +142,43 @@ def _binary(function, x: Operators, y: Any, out: Operators | None = None):
     if out is None:
         like = y if isinstance(y, Operators) and not x.shape else x
         out = like._new_like_me(dtype)
-    with np.errstate(all="ignore"):
-        return out._write(function(x._host, y._host if isinstance(y, Operators) else y))
+    values = x._array, y._array if isinstance(y, Operators) else y
+    if isinstance(function, cupy.ufunc) and (dtype.kind != "c" or out.dtype.kind == "c"):
+        function(*values, out=out._array, casting="unsafe")
+        return out
+    return out._write(function(*values))
 
 
-def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _divide(x: cupy.ndarray, y: cupy.ndarray) -> cupy.ndarray:
     """Integers divide as in C, towards zero; by zero gives all bits set, as on a GPU."""
-    if np.result_type(x, y).kind not in "iu":
-        return np.true_divide(x, y)
+    if cupy.result_type(x, y).kind not in "iu":
+        return cupy.true_divide(x, y)
     zero = y == 0
-    divisor = np.where(zero, 1, y)
-    quotient = np.floor_divide(x, divisor)
+    divisor = cupy.where(zero, y.dtype.type(1), y)
+    quotient = cupy.floor_divide(x, divisor)
     quotient += ((quotient < 0) & (quotient * divisor != x)).astype(quotient.dtype)
-    return np.where(zero, -1, quotient)
+    return cupy.where(zero, quotient.dtype.type(0) - quotient.dtype.type(1), quotient)
 
 
-def _divide_by(x: np.ndarray, y: Any) -> np.ndarray:
+def _divide_by(x: cupy.ndarray, y: Any) -> cupy.ndarray:
     """PyCUDA multiplies by ``1 / y``, which no integer array can take."""
-    if np.result_type(x, y).kind in "iu":
+    if cupy.result_type(x, y).kind in "iu":
         raise struct.error(
             "required argument is not an integer (PyCUDA multiplies an integer "
             "array by 1 / number: convert it with .astype first)"
         )
-    return x * (1 / y)
+    with np.errstate(all="ignore"):
+        return x * (np.float64(1) / y if isinstance(y, float | int) else 1 / y)
 
 
 def _power(x, y):
-    dtype = np.result_type(x, y)
-    if dtype.kind in "iu":  # by way of pow(double, double)
-        return np.power(np.asarray(x, np.float64), y)
-    return np.power(x, y)
+    if cupy.result_type(x, y).kind in "iu":  # by way of pow(double, double)
+        return cupy.power(cupy.asarray(x, np.float64), y)
+    return cupy.power(x, y)
 
 
 def _swapped(function):
-    return lambda x, y: function(np.asarray(y, np.result_type(x, y)), x)
+    return lambda x, y: function(cupy.asarray(y, cupy.result_type(x, y)), x)
 
 
 def _operator(function, in_place: bool = False):
@@ -184,9 +189,9 @@ def _operator(function, in_place: bool = False):
 
 
 for _name, _function in (
-    ("add", np.add),
-    ("sub", np.subtract),
-    ("mul", np.multiply),
+    ("add", cupy.add),
+    ("sub", cupy.subtract),
+    ("mul", cupy.multiply),
     ("pow", _power),
 ):
     setattr(Operators, f"__{_name}__", _operator(_function))
@@ -194,11 +199,11 @@ for _name, _function in (
     setattr(Operators, f"__i{_name}__", _operator(_function, in_place=True))
 # PyCUDA compares into the type of the operands: 0 and 1.
 for _name, _function in (
-    ("eq", np.equal),
-    ("ne", np.not_equal),
-    ("lt", np.less),
-    ("le", np.less_equal),
-    ("gt", np.greater),
-    ("ge", np.greater_equal),
+    ("eq", cupy.equal),
+    ("ne", cupy.not_equal),
+    ("lt", cupy.less),
+    ("le", cupy.less_equal),
+    ("gt", cupy.greater),
+    ("ge", cupy.greater_equal),
 ):
     setattr(Operators, f"__{_name}__", _operator(_function))

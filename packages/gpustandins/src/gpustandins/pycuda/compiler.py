@@ -6,40 +6,20 @@ import os
 import warnings
 from collections.abc import Sequence
 
-from gpustandins.nvcc import PRE_INCLUDE, TYPES
-from virtualgpu.standins.interface import (
-    HOST_HEADERS,
-    THRUST_COMPLEX,
-    CompilationError,
-    source_path,
-)
-from virtualgpu.standins.interface import Module as CudaModule
+from cupy.cuda.compiler import CompileException
+
+from virtualgpu.standins.interface import CompilationError, source_path
 
 from ._context import need_context
 from ._errors import CompileError, call
 from ._function import Function, Module
+from ._kernels import Loaded, load_cuda
 from ._missing import lookup
 
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
 NAME = "kernel.cu"  # what PyCUDA calls every source
 DEFAULT_NVCC_FLAGS = os.environ.get("PYCUDA_DEFAULT_NVCC_FLAGS", "").split()
-
-_COMPLEX = r"""#pragma once
-#include <cuda/std/complex>
-namespace pycuda {
-using cuda::std::complex; using cuda::std::abs; using cuda::std::arg; using cuda::std::norm;
-using cuda::std::conj; using cuda::std::polar; using cuda::std::exp; using cuda::std::log;
-using cuda::std::pow; using cuda::std::sqrt; using cuda::std::sin; using cuda::std::cos;
-using cuda::std::real; using cuda::std::imag;
-}
-"""
-HEADERS = (
-    *HOST_HEADERS,
-    THRUST_COMPLEX,
-    ("pycuda-complex.hpp", _COMPLEX),
-    TYPES,
-)
 
 # nvcc's options for the host compiler, the assembler and files: with the number of words that
 # follow. NVRTC knows none of them, and here they would change nothing.
@@ -106,7 +86,7 @@ def compile(
     """PTX, whatever ``target``: the virtual GPU has no machine code. Raises CompileError."""
     if target not in ("cubin", "ptx", "fatbin"):
         raise AssertionError(f"target is cubin, ptx or fatbin, not {target!r}")
-    return _compile(source, options, no_extern_c, arch, include_dirs).texts[0].encode()
+    return _compile(source, options, no_extern_c, arch, include_dirs).ptx()
 
 
 class SourceModule:
@@ -165,19 +145,19 @@ class SourceModule:
         return self.module.get_function(name)
 
 
-def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> CudaModule:
+def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> Loaded:
+    # Messages count the lines of the source itself.
+    source = f'#line 1 "{source_path(source, NAME)}"\n{source}\n'
     if not no_extern_c:
-        # Messages count the lines of the source itself.
-        source = f'extern "C" {{\n#line 1 "{source_path(source, NAME)}"\n{source}\n}}\n'
+        source = f'extern "C" {{\n{source}}}\n'
     flags = nvrtc_options(DEFAULT_NVCC_FLAGS if options is None else options)
-    if arch is not None:
-        flags.append(f"--gpu-architecture={arch}")
-    flags += [*(f"-I{folder}" for folder in include_dirs), PRE_INCLUDE]
+    flags += [f"-I{folder}" for folder in include_dirs]
     try:
         with call("cuModuleLoadDataEx"):
-            return CudaModule.from_cuda(source, options=flags, name=NAME, headers=HEADERS)
-    except CompilationError as error:
-        raise CompileError(str(error), ["nvrtc", *flags, NAME], "", error.log) from None
+            return load_cuda(source, NAME, flags, arch)
+    except (CompilationError, CompileException) as error:
+        log = getattr(error, "log", str(error))
+        raise CompileError(str(error), ["nvrtc", *flags, NAME], "", log) from None
 
 
 #: What links machine code, which the virtual GPU does not have: name → what to use.

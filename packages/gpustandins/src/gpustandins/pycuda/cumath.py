@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import cupy
 
 from ._missing import lookup
 from ._operators import into, need_contiguous
@@ -22,40 +22,39 @@ def _unary(name: str, function):
         result = into(out, array.shape, array._new_like_me, array.dtype)
         if result.strides != array.strides:
             raise AssertionError(f"out has strides {result.strides}, and the array {array.strides}")
-        with np.errstate(all="ignore"):
-            return result._write(function(array._host))
+        return result._write(function(array._array))
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"``{name}`` of each element; into ``out`` where it is given."
     return apply
 
 
-globals().update({name: _unary(name, getattr(np, name)) for name in _UNARY})
-fabs = _unary("fabs", np.abs)
+for _name in _UNARY:
+    _of_numpy = f"arc{_name[1:]}" if _name[0] == "a" else _name
+    globals()[_name] = _unary(_name, getattr(cupy, _of_numpy))
+fabs = _unary("fabs", cupy.abs)
 
 
 def fmod(arg: GPUArray, mod: GPUArray, stream=None) -> GPUArray:
     """Return the remainder of ``arg / mod``, with the sign of ``arg``."""
-    with np.errstate(all="ignore"):
-        return arg._new_like_me()._write(np.fmod(arg._host, mod._host))
+    return arg._new_like_me()._write(cupy.fmod(arg._array, mod._array))
 
 
 def frexp(arg: GPUArray, stream=None) -> tuple[GPUArray, GPUArray]:
     """Significands and exponents, both in the array's own type."""
-    significand, exponent = np.frexp(arg._host)
+    significand, exponent = cupy.frexp(arg._array)
     return arg._new_like_me()._write(significand), arg._new_like_me()._write(exponent)
 
 
 def ldexp(significand: GPUArray, exponent: GPUArray, stream=None) -> GPUArray:
     """``significand * 2**exponent``."""
-    with np.errstate(all="ignore"):
-        powers = exponent._host.astype(np.int32)
-        return significand._new_like_me()._write(np.ldexp(significand._host, powers))
+    powers = exponent._array.astype("int32")
+    return significand._new_like_me()._write(cupy.ldexp(significand._array, powers))
 
 
 def modf(arg: GPUArray, stream=None) -> tuple[GPUArray, GPUArray]:
     """Fractional and integral parts."""
-    fraction, whole = np.modf(arg._host)
+    fraction, whole = cupy.modf(arg._array)
     return arg._new_like_me()._write(fraction), arg._new_like_me()._write(whole)
 
 

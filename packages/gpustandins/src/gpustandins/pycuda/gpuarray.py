@@ -1,6 +1,6 @@
 """Functions on ``GPUArray``: making, joining, choosing and reducing arrays.
 
-Array work is NumPy's on a view of the device's memory; result types and refusals are PyCUDA's.
+Array work is CuPy's on the arrays' memory; result types and refusals are PyCUDA's.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 
+import cupy
 import numpy as np
 
 from virtualgpu.standins.interface import many
@@ -136,7 +137,7 @@ def arange(*args, dtype=None, stream=None, **named) -> GPUArray:
 
 def concatenate(arrays, axis=0, allocator=None) -> GPUArray:
     """Join arrays along an axis."""
-    joined = np.concatenate([one._host for one in arrays], axis)
+    joined = cupy.concatenate([one._array for one in arrays], axis)
     return GPUArray(joined.shape, joined.dtype, allocator or arrays[0].allocator)._write(joined)
 
 
@@ -146,7 +147,7 @@ def stack(arrays, axis=0, allocator=None) -> GPUArray:
         raise ValueError("need at least one array to stack")
     if len({one.shape for one in arrays}) > 1:
         raise ValueError("arrays must have the same shape")
-    joined = np.stack([one._host for one in arrays], axis)
+    joined = cupy.stack([one._array for one in arrays], axis)
     return GPUArray(
         joined.shape,
         joined.dtype,
@@ -166,12 +167,12 @@ def take(a: GPUArray, indices: GPUArray, out=None, stream=None) -> GPUArray:
     if indices.ndim != 1:
         raise AssertionError("indices must have one dimension")
     out = into(out, indices.shape, lambda: GPUArray(indices.shape, a.dtype, a.allocator))
-    chosen = indices._host
-    flat = a._host.reshape(-1, order="A")
-    if chosen.size and (chosen.min() < 0 or chosen.max() >= flat.size):
-        raise IndexError(
-            f"indices from {chosen.min()} to {chosen.max()} of {many(flat.size, 'element')}"
-        )
+    chosen = indices._array
+    flat = a._array.reshape(-1, order="A")
+    if chosen.size:
+        low, high = int(chosen.min()), int(chosen.max())
+        if low < 0 or high >= flat.size:
+            raise IndexError(f"indices from {low} to {high} of {many(flat.size, 'element')}")
     return out._write(flat[chosen])
 
 
@@ -182,7 +183,7 @@ def if_positive(criterion, then_, else_, out=None, stream=None) -> GPUArray:
     if then_.dtype != else_.dtype:
         raise ValueError("dtypes do not match")
     out = into(out, then_.shape, lambda: empty_like(then_))
-    return out._write(np.where(criterion._host > 0, then_._host, else_._host))
+    return out._write(cupy.where(criterion._array > 0, then_._array, else_._array))
 
 
 def where(criterion, then_, else_, out=None, stream=None) -> GPUArray:
@@ -192,13 +193,13 @@ def where(criterion, then_, else_, out=None, stream=None) -> GPUArray:
     if then_.dtype != else_.dtype:
         raise NotImplementedError("dtype broadcast not implemented")
     out = into(out, then_.shape, lambda: empty_like(then_))
-    return out._write(np.where(criterion._host != 0, then_._host, else_._host))
+    return out._write(cupy.where(criterion._array != 0, then_._array, else_._array))
 
 
-def _logical(function: np.ufunc):
+def _logical(function):
     def apply(*args, out=None, allocator=_memory.mem_alloc) -> GPUArray:
         *operands, out = args if len(args) > function.nin else (*args, out)
-        made = np.asarray(function(*_hosts(operands)))
+        made = function(*map(cupy.asarray, _arrays(operands)))
         out = into(out, made.shape, lambda: GPUArray(made.shape, bool, allocator), np.bool_)
         return out._write(made)
 
@@ -207,18 +208,18 @@ def _logical(function: np.ufunc):
     return apply
 
 
-logical_and, logical_or = _logical(np.logical_and), _logical(np.logical_or)
-logical_not = _logical(np.logical_not)
+logical_and, logical_or = _logical(cupy.logical_and), _logical(cupy.logical_or)
+logical_not = _logical(cupy.logical_not)
 
 
 def minimum(a, b, out=None, stream=None) -> GPUArray:
     """Return the smaller of two; a number beats NaN."""
-    return _extreme(np.fmin, a, b, out)
+    return _extreme(cupy.fmin, a, b, out)
 
 
 def maximum(a, b, out=None, stream=None) -> GPUArray:
     """Return the larger of two; a number beats NaN."""
-    return _extreme(np.fmax, a, b, out)
+    return _extreme(cupy.fmax, a, b, out)
 
 
 # -- reductions: arrays of shape () -------------------------------------------------------------
@@ -227,7 +228,7 @@ def maximum(a, b, out=None, stream=None) -> GPUArray:
 def sum(a, dtype=None, stream=None, allocator=None) -> GPUArray:
     """Return the sum, in the array's own type unless ``dtype`` is given."""
     dtype = np.dtype(dtype or a.dtype)
-    return scalar_array(np.sum(a._host, dtype=dtype), dtype, allocator)
+    return scalar_array(cupy.sum(a._array, dtype=dtype), dtype, allocator)
 
 
 def subset_sum(subset, a, dtype=None, stream=None, allocator=None) -> GPUArray:
@@ -238,7 +239,7 @@ def subset_sum(subset, a, dtype=None, stream=None, allocator=None) -> GPUArray:
 def dot(a, b, dtype=None, stream=None, allocator=None) -> GPUArray:
     """Return the sum of products of all elements, without conjugating complex numbers."""
     dtype = np.dtype(dtype or common_dtype(a, b))
-    return scalar_array(np.sum(a._host * b._host, dtype=dtype), dtype, allocator)
+    return scalar_array(cupy.sum(a._array * b._array, dtype=dtype), dtype, allocator)
 
 
 def subset_dot(subset, a, b, dtype=None, stream=None, allocator=None) -> GPUArray:
@@ -247,12 +248,12 @@ def subset_dot(subset, a, b, dtype=None, stream=None, allocator=None) -> GPUArra
 
 def max(a, stream=None) -> GPUArray:
     """Return the largest element; NaN loses."""
-    return scalar_array(np.fmax.reduce(a._host, axis=None), a.dtype)
+    return scalar_array(cupy.nanmax(a._array), a.dtype)
 
 
 def min(a, stream=None) -> GPUArray:
     """Return the smallest element; NaN loses."""
-    return scalar_array(np.fmin.reduce(a._host, axis=None), a.dtype)
+    return scalar_array(cupy.nanmin(a._array), a.dtype)
 
 
 def subset_max(subset, a, stream=None) -> GPUArray:
@@ -266,11 +267,11 @@ def subset_min(subset, a, stream=None) -> GPUArray:
 def _extreme(function, a, b, out):
     array = a if isinstance(a, GPUArray) else b
     out = into(out, array.shape, lambda: empty_like(array))
-    return out._write(function(*_hosts((a, b))))
+    return out._write(function(*_arrays((a, b))))
 
 
-def _hosts(operands) -> list:
-    return [one._host if isinstance(one, GPUArray) else one for one in operands]
+def _arrays(operands) -> list:
+    return [one._array if isinstance(one, GPUArray) else one for one in operands]
 
 
 #: What the stand-in lacks: name → what to use.

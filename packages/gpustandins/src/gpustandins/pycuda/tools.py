@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.standins.interface import limits as machine
-
 from ._context import Context, Device, _stack
 from ._memory import DeviceAllocation, pagelocked_empty
 from ._missing import Absent, lookup
@@ -327,12 +325,14 @@ class DeviceData:
     """Limits of a device, for :class:`OccupancyRecord`."""
 
     def __init__(self, dev: Device | None = None):
-        self.max_threads = machine.MAX_THREADS
-        self.warp_size = 32
-        self.warps_per_mp = machine.THREADS_PER_MULTIPROCESSOR // 32
-        self.thread_blocks_per_mp = machine.BLOCKS_PER_MULTIPROCESSOR
-        self.registers = 65536
-        self.shared_memory = (dev or Device(0)).max_shared_memory_per_block
+        dev = dev or Device(0)
+        self.max_threads = dev.max_threads_per_block
+        self.warp_size = dev.warp_size
+        self.warps_per_mp = dev.max_threads_per_multiprocessor // self.warp_size
+        self.thread_blocks_per_mp = dev.max_blocks_per_multiprocessor
+        self.multiprocessors = dev.multiprocessor_count
+        self.registers = dev.max_registers_per_block
+        self.shared_memory = dev.max_shared_memory_per_block
 
 
 class OccupancyRecord:

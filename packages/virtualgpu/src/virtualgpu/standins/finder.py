@@ -36,7 +36,12 @@ GROUP = "virtualgpu.standins"
 FITTED = "virtualgpu.standins.fitted"
 
 #: A stand-in that another one is imported by.
-TOGETHER = {"cupy": ("cupyx",), "cupyx": ("cupy",), "cudf": ("cupy", "cupyx"), "pycuda": ()}
+TOGETHER = {
+    "cupy": ("cupyx",),
+    "cupyx": ("cupy",),
+    "cudf": ("cupy", "cupyx"),
+    "pycuda": ("cupy", "cupyx"),
+}
 #: What each is called, and the extra of virtualgpu that installs its stand-in.
 _ORIGINALS = {
     "cudf": ("cuDF", "cudf"),

@@ -18,6 +18,14 @@ def machine() -> SharedDevice:
     return current_shared("CuPy")
 
 
+def reached(device: devices.Device) -> SharedDevice:
+    """Return ``device``, whose memory this process reaches.
+
+    Raises VirtualGPUError, as :func:`machine` does, for another.
+    """
+    return devices.shared(device) or machine()
+
+
 def owner(address: int) -> SharedDevice:
     """Return the device that has ``address``; the current one if none has."""
-    return devices.shared(devices.owner(address)) or machine()
+    return reached(devices.owner(address))

@@ -15,7 +15,7 @@ import numpy as np
 
 from virtualgpu.standins.interface import devices, queues
 
-from ._machine import machine
+from ._machine import machine, reached
 from ._machine import owner as machine_of
 from .device import Device
 
@@ -71,7 +71,7 @@ class BaseMemory:
         """Return the bytes as a NumPy array that shares them."""
         if self.ptr == 0:
             return np.empty(shape, dtype)
-        return self._machine.view(self.ptr + offset, shape, dtype, strides)
+        return reached(self._machine).view(self.ptr + offset, shape, dtype, strides)
 
     def wrote(self, start: int, nbytes: int) -> None:
         """Tell the checkers that array work wrote ``nbytes`` from address ``start``."""
@@ -90,7 +90,7 @@ class Memory(BaseMemory):
     __slots__ = ()
 
     def __init__(self, size: int):
-        owner = machine()
+        owner = devices.current()  # also one whose memory only copies and kernels reach
         super().__init__(owner.allocate(size) if size else 0, size, owner)
 
     def __del__(self, ending=sys.is_finalizing):

@@ -15,7 +15,7 @@ from cuda.bindings import driver as _driver
 
 from virtualgpu.standins.interface import API, ATTRIBUTES, OutOfMemory, devices, queues
 
-from ._machine import machine, new_handle
+from ._machine import new_handle
 from ._machine import owner as _owner
 
 is_hip = False
@@ -77,7 +77,7 @@ def _check(device: int) -> None:
 
 
 def deviceSynchronize() -> None:
-    machine().synchronize()
+    devices.current().synchronize()
     queues.tell("synchronize", None)
 
 
@@ -91,8 +91,9 @@ driverGetVersion = runtimeGetVersion  # there is no driver
 
 def memGetInfo() -> tuple[int, int]:
     """Free and total bytes."""
-    device = machine()
-    return device.total_memory - device.allocated, device.total_memory
+    device = devices.current()
+    reached = devices.shared(device)  # what else is in use only such a one tells
+    return device.total_memory - (reached.allocated if reached else 0), device.total_memory
 
 
 def deviceGetAttribute(attrib: int, device: int) -> int:
@@ -141,7 +142,7 @@ def memcpyPeerAsync(
 def getDeviceProperties(device: int) -> dict:
     """Properties by CuPy's names; ``name`` is bytes and says that this is the virtual GPU."""
     _check(device)
-    known, owner = attributes(), machine()
+    known, owner = attributes(), devices.every()[device]
     same = {
         "sharedMemPerBlock": "MaxSharedMemoryPerBlock",
         "regsPerBlock": "MaxRegistersPerBlock",
@@ -212,7 +213,7 @@ def getDeviceProperties(device: int) -> dict:
 def malloc(size: int) -> int:
     """Return a device address, to be passed to :func:`free`."""
     try:
-        return machine().allocate(size) if size else 0
+        return devices.current().allocate(size) if size else 0
     except OutOfMemory:
         raise CUDARuntimeError(2) from None
 
@@ -234,7 +235,7 @@ def memset(ptr: int, value: int, size: int) -> None:
 
 def memsetAsync(ptr: int, value: int, size: int, stream: int) -> None:
     with queues.copying(stream, ptr, 0, size):
-        _owner(ptr).fill(ptr, value & 0xFF, size)
+        devices.owner(ptr).fill(ptr, value & 0xFF, size)
 
 
 def memcpy(dst: int, src: int, size: int, kind: int) -> None:
@@ -255,9 +256,9 @@ def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
         if kind == memcpyDeviceToDevice:
             devices.copy(dst, src, size)
         elif kind == memcpyHostToDevice:
-            _owner(dst).write(dst, _host_bytes(src, size))
+            devices.owner(dst).write(dst, _host_bytes(src, size))
         elif kind == memcpyDeviceToHost:
-            _host_bytes(dst, size)[:] = _owner(src).read(src, size)
+            _host_bytes(dst, size)[:] = devices.owner(src).read(src, size)
         else:
             _host_bytes(dst, size)[:] = _host_bytes(src, size)
 
@@ -271,7 +272,7 @@ def streamDestroy(stream: int) -> None:
 
 
 def streamSynchronize(stream: int) -> None:
-    machine().synchronize()
+    devices.current().synchronize()
     queues.tell("synchronize", stream)
 
 

@@ -56,7 +56,8 @@ class BaseStream:
         return self
 
     def synchronize(self) -> None:
-        """Do nothing: nothing is ever in flight."""
+        """Wait: only a real GPU that is being compared has anything in flight."""
+        devices.current().synchronize()
         queues.tell("synchronize", self.ptr)
 
     @property
