@@ -28,7 +28,6 @@ REASONS = {
     "bitlog2": "memory pools keep freed blocks by their size, not in bins of rounded sizes",
     "bin_number": "memory pools keep freed blocks by their size, not in bins of rounded sizes",
     "pytools": "imports pytools, which PyCUDA needs and the stand-in does not",
-    "pycuda.scan": "pycuda.scan is not in the stand-in",
 }
 
 SUITE = Suite(

@@ -75,6 +75,10 @@ def test_set_and_get_refuse_what_does_not_fit(ga, x):
     equal(on_device, 2 * x)
     given = np.empty_like(x)
     assert on_device.get(given) is given
+    columns = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    for target in (np.empty(6), np.empty((2, 3)), np.empty((2, 6))[:, ::2]):
+        result = ga.to_gpu(columns).get(target)
+        np.testing.assert_array_equal(result.reshape(2, 3), columns)
     with pytest.raises(ValueError, match="same size"):
         on_device.set(x[:3])
     with pytest.raises(ValueError, match="same dtype"):

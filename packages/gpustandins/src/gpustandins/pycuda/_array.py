@@ -239,11 +239,11 @@ class GPUArray(Operators):
             raise TypeError("self and ary must have the same dtype")
         source = self if self.flags.forc else cupy.ascontiguousarray(self._array)
         order = order_of(source)
-        direct = ary.flags[f"{order}_CONTIGUOUS"]
+        direct = ary.shape == self.shape and ary.flags[f"{order}_CONTIGUOUS"]
         host = ary if direct else np.empty(self.shape, self.dtype, order)
         _memory.memcpy_dtoh(host, self._start if source is self else source.data.ptr)
         if not direct:
-            ary[...] = host.reshape(ary.shape, order=order)
+            ary[...] = host.reshape(ary.shape)
         return ary
 
     def get_async(self, stream=None, ary=None) -> np.ndarray:
@@ -263,15 +263,11 @@ class GPUArray(Operators):
 
     # -- shapes and parts: views ---------------------------------------------------------------
 
-    def _view(self, shape, strides, dtype=None, offset: int = 0) -> GPUArray:
-        return GPUArray(
-            shape,
-            self.dtype if dtype is None else dtype,
-            self.allocator,
-            base=self,
-            gpudata=self.ptr + offset,
-            strides=strides,
-        )
+    def _part(self, layout: np.ndarray, part: np.ndarray) -> GPUArray:
+        """Return the view that lies in this array as ``part`` does in its ``layout``."""
+        here, there = (one.__array_interface__["data"][0] for one in (layout, part))
+        place = self.ptr + (there - here if part.size else 0)
+        return GPUArray(part.shape, part.dtype, self.allocator, self, place, part.strides)
 
     def reshape(self, *shape, order: str = "C") -> GPUArray:
         """Return the same elements in another shape, sharing memory."""
@@ -292,18 +288,16 @@ class GPUArray(Operators):
 
     def view(self, dtype=None) -> GPUArray:
         """Return the same bytes as another type, sharing memory."""
-        made = self._layout().view(np.dtype(dtype or self.dtype))
-        return self._view(made.shape, made.strides, made.dtype)
+        layout = self._layout()
+        return self._part(layout, layout.view(np.dtype(dtype or self.dtype)))
 
     def squeeze(self) -> GPUArray:
-        kept = [axis for axis, length in enumerate(self.shape) if length > 1]
-        return self._view(tuple(self.shape[a] for a in kept), tuple(self.strides[a] for a in kept))
+        layout = self._layout()
+        return self._part(layout, layout.squeeze())
 
     def transpose(self, axes=None) -> GPUArray:
-        axes = range(self.ndim - 1, -1, -1) if axes is None else axes
-        if len(axes) != self.ndim:
-            raise ValueError("axes don't match array")
-        return self._view(tuple(self.shape[a] for a in axes), tuple(self.strides[a] for a in axes))
+        layout = self._layout()
+        return self._part(layout, layout.transpose(axes))
 
     @property
     def T(self) -> GPUArray:
@@ -320,11 +314,9 @@ class GPUArray(Operators):
             if not (one is None or one is Ellipsis or isinstance(one, slice | int | np.integer)):
                 raise IndexError(f"invalid subindex in axis {position}")
         layout = self._layout()
-        part = layout[index if isinstance(index, tuple) else (index,)]
-        if not isinstance(part, np.ndarray):  # one element: keep the place
-            part = layout[(*entries, ...)]
-        offset = part.__array_interface__["data"][0] - layout.__array_interface__["data"][0]
-        return self._view(part.shape, part.strides, offset=offset if part.size else 0)
+        if Ellipsis not in entries:  # with one, an element is an array too
+            entries = (*entries, ...)
+        return self._part(layout, layout[entries])
 
     def __setitem__(self, index, value) -> None:
         """Assign a number, or an array (host or device) of the same shape and dtype."""

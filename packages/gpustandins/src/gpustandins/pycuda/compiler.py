@@ -23,38 +23,13 @@ DEFAULT_NVCC_FLAGS = os.environ.get("PYCUDA_DEFAULT_NVCC_FLAGS", "").split()
 
 # nvcc's options for the host compiler, the assembler and files: with the number of words that
 # follow. NVRTC knows none of them, and here they would change nothing.
-_ALONE = (
-    "-O0",
-    "-O1",
-    "-O2",
-    "-O3",
-    "-g",
-    "-m64",
-    "--machine=64",
-    "--keep",
-    "-keep",
-    "-cubin",
-    "-ptx",
-    "--verbose",
-    "-v",
-)
-_WITH_VALUE = (
-    "-Xcompiler",
-    "--compiler-options",
-    "-Xptxas",
-    "--ptxas-options",
-    "-Xlinker",
-    "--linker-options",
-    "-ccbin",
-    "--compiler-bindir",
-    "-code",
-    "--gpu-code",
-    "-O",
-    "--optimize",
-    "--keep-dir",
-    "-t",
-    "--threads",
-)
+_ALONE = """
+-O0 -O1 -O2 -O3 -g -m64 --machine=64 --keep -keep -cubin -ptx --verbose -v
+""".split()
+_WITH_VALUE = """
+-Xcompiler --compiler-options -Xptxas --ptxas-options -Xlinker --linker-options -ccbin
+--compiler-bindir -code --gpu-code -O --optimize --keep-dir -t --threads
+""".split()
 
 
 def nvrtc_options(options: Sequence[str]) -> list[str]:

@@ -14,48 +14,16 @@ import numpy as np
 from virtualgpu.standins.interface import many
 
 from . import _memory
-from ._array import ArrayFlags, GPUArray, scalar_array, splay
+from ._array import ArrayFlags, GPUArray, scalar_array, splay  # noqa: F401
 from ._missing import lookup
 from ._operators import common_dtype, into
-from ._vectors import vec
+from ._vectors import vec  # noqa: F401
 
-__all__ = [
-    "ArrayFlags",
-    "GPUArray",
-    "all",
-    "any",
-    "arange",
-    "concatenate",
-    "dot",
-    "empty",
-    "empty_like",
-    "if_positive",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "max",
-    "maximum",
-    "min",
-    "minimum",
-    "ones",
-    "ones_like",
-    "reshape",
-    "splay",
-    "stack",
-    "subset_dot",
-    "subset_max",
-    "subset_min",
-    "subset_sum",
-    "sum",
-    "take",
-    "to_gpu",
-    "to_gpu_async",
-    "transpose",
-    "vec",
-    "where",
-    "zeros",
-    "zeros_like",
-]
+__all__ = """
+ArrayFlags GPUArray all any arange concatenate dot empty empty_like if_positive logical_and
+logical_not logical_or max maximum min minimum ones ones_like reshape splay stack subset_dot
+subset_max subset_min subset_sum sum take to_gpu to_gpu_async transpose vec where zeros zeros_like
+""".split()
 
 # -- making arrays ------------------------------------------------------------------------------
 

@@ -13,79 +13,33 @@ from ._context import Context, Device, _stack
 from ._memory import DeviceAllocation, pagelocked_empty
 from ._missing import Absent, lookup
 
-__all__ = [
-    "DeviceData",
-    "DeviceMemoryPool",
-    "DtypedArgument",
-    "OccupancyRecord",
-    "PageLockedMemoryPool",
-    "PooledDeviceAllocation",
-    "ScalarArg",
-    "VectorArg",
-    "clear_context_caches",
-    "context_dependent_memoize",
-    "dtype_to_ctype",
-    "get_or_register_dtype",
-    "init_cuda_context_fixture",
-    "make_default_context",
-    "mark_cuda_test",
-    "match_dtype_to_c_struct",
-    "parse_c_arg",
-    "parse_c_type",
-    "register_dtype",
-]
+__all__ = """
+DeviceData DeviceMemoryPool DtypedArgument OccupancyRecord PageLockedMemoryPool
+PooledDeviceAllocation ScalarArg VectorArg clear_context_caches context_dependent_memoize
+dtype_to_ctype get_or_register_dtype init_cuda_context_fixture make_default_context mark_cuda_test
+match_dtype_to_c_struct parse_c_arg parse_c_type register_dtype
+""".split()
 
-_TYPES = {
-    "bool": "bool",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "int16": "short",
-    "uint16": "unsigned short",
-    "int32": "int",
-    "uint32": "unsigned",
-    "int64": "long",
-    "uint64": "unsigned long",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "pycuda::complex<float>",
-    "complex128": "pycuda::complex<double>",
-}
-_BY_NAME = {
-    "bool": "?",
-    "char": "b",
-    "signed char": "b",
-    "unsigned char": "B",
-    "short": "h",
-    "short int": "h",
-    "signed short": "h",
-    "unsigned short": "H",
-    "unsigned short int": "H",
-    "int": "i",
-    "signed int": "i",
-    "signed": "i",
-    "unsigned int": "I",
-    "unsigned": "I",
-    "long": "l",
-    "long int": "l",
-    "signed long": "l",
-    "unsigned long": "L",
-    "unsigned long int": "L",
-    "long long": "q",
-    "unsigned long long": "Q",
-    "float": "f",
-    "double": "d",
-    "pycuda::complex<float>": "F",
-    "pycuda::complex<double>": "D",
-    "size_t": "Q",
-    "int8_t": "b",
-    "uint8_t": "B",
-    "int16_t": "h",
-    "uint16_t": "H",
-    "int32_t": "i",
-    "uint32_t": "I",
-    "int64_t": "l",
-    "uint64_t": "L",
-}
+# A type's letter in NumPy and its names in C++, first the one that kernels are written with.
+_NAMES = """
+? bool
+b signed char, char, int8_t
+B unsigned char, uint8_t
+h short, short int, signed short, int16_t
+H unsigned short, unsigned short int, uint16_t
+i int, signed int, signed, int32_t
+I unsigned, unsigned int, uint32_t
+l long, long int, signed long, int64_t
+L unsigned long, unsigned long int, uint64_t
+q long long
+Q unsigned long long, size_t
+f float
+d double
+F pycuda::complex<float>
+D pycuda::complex<double>
+"""
+_TYPES = {line[0]: line[2:].split(", ") for line in _NAMES.strip().split("\n")}
+_BY_NAME = {name: letter for letter, names in _TYPES.items() for name in names}
 _registered: dict[str, np.dtype] = {}
 
 
@@ -103,10 +57,9 @@ def dtype_to_ctype(dtype: Any) -> str:
     for name, known in _registered.items():
         if known == dtype:
             return name
-    try:
-        return _TYPES[dtype.name]
-    except KeyError:
-        raise ValueError(f"unable to map dtype '{dtype}'") from None
+    if dtype.char not in _TYPES:
+        raise ValueError(f"unable to map dtype '{dtype}'")
+    return _TYPES[dtype.char][0]
 
 
 def parse_c_type(name: str) -> np.dtype:
