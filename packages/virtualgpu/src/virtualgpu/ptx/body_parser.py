@@ -5,6 +5,7 @@ PTX ISA, "Directives", "Instructions".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 from typing import Any
 
@@ -37,6 +38,7 @@ from virtualgpu.sources import SourceLine
 # the instruction is decoded.
 _OTHER_GRAMMAR = {"tcgen05"}
 # [object, {x, y}] is one flat vector (PTX ISA, "Texture Instructions", "Surface Instructions").
+_USED_BYTES = re.compile(r"used_bytes_mask\s+(0x[0-9a-fA-F]{1,16}|[1-9][0-9]{0,19})")
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
 
@@ -73,6 +75,7 @@ class Body:
 
     def read(self) -> None:
         p, function = self.p, self.function
+        used_bytes: int | None = None
         while True:
             token = p.next()
             if token == "}":
@@ -100,13 +103,18 @@ class Body:
                 for variable in p.variables():
                     self.variable(variable)
             elif token == ".pragma":
-                function.pragmas.append(p.next().strip('"'))
+                pragma = p.next().strip('"')
+                function.pragmas.append(pragma)
                 p.expect(";")
+                if said := _USED_BYTES.fullmatch(pragma):  # of the load that follows
+                    used_bytes = int(said[1], 0)
             elif token == ";":
                 pass
             elif token == "@" or p.kinds[p.at - 1] == "word":
                 p.at -= 1
                 self.instruction()
+                if used_bytes is not None and function.body:
+                    function.body[-1].used_bytes, used_bytes = used_bytes, None
             else:
                 p.at -= 1
                 p.fail(f"unexpected {token!r} in the body of {function.name}")

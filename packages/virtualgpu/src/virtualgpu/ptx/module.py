@@ -65,7 +65,9 @@ class Instruction:
 
     ``opcode`` is its first word (``add``), ``modifiers`` the rest (``("rn", "f32")``).
     ``operands`` come in PTX's order, destination first; ``second`` is the destination ``q`` of
-    ``setp p|q`` and ``shfl d|p``. ``guard`` is ``(predicate register, negated)``.
+    ``setp p|q`` and ``shfl d|p``. ``guard`` is ``(predicate register, negated)``. ``used_bytes``
+    has a bit for each byte of a load, 0 where the compiler says that the program does not use it
+    (PTX ISA, ".pragma", "used_bytes_mask"); None: nothing is said.
     """
 
     opcode: str
@@ -75,6 +77,7 @@ class Instruction:
     second: Register | None = None
     source: SourceLine | None = None
     text: str = ""
+    used_bytes: int | None = None
 
     @property
     def name(self) -> str:

@@ -5,6 +5,9 @@ while a checker watched; everything on the device after a launch that none watch
 it wrote is not known), and mapped and managed memory, which the host writes unseen. Shared memory
 starts unwritten in each block, local memory in each thread.
 
+A struct that is copied takes its padding along, which no program writes: that is no finding, and
+the copy counts as written.
+
 Not seen: undefined values that come from elsewhere, such as a shuffle from a lane that is not
 there, or a variable that a thread never set, which is zero in Numba's PTX and anything in NVRTC's;
 parameters handed to functions through memory; local memory of what was compiled for a debugger,
@@ -19,6 +22,7 @@ from virtualgpu.compilers.llvm import pointer
 from virtualgpu.findings import Report
 from virtualgpu.lanes.events import Access
 from virtualgpu.languages import NUMBA, Language, language_of
+from virtualgpu.program.travelling import Travels
 from virtualgpu.watch import written_loop
 from virtualgpu.watch.checking import Checker, at_line
 from virtualgpu.watch.race_messages import element
@@ -195,7 +199,9 @@ class Initcheck(Checker):
             find = written_loop.find_words if words else written_loop.find_bytes
             done = find(*arguments)
             many, first = self._result.tolist()
-            if many:
+            if many and not self._is_padding(
+                access, written, addresses[:done], lanes[:done], part_of, base, span, stride
+            ):
                 self._report(access, int(lanes[first]), int(addresses[first]), many)
         if access.kind != "load":
             self._result[:] = 0
@@ -203,6 +209,47 @@ class Initcheck(Checker):
             done = mark(*arguments)
             new = int(self._result[0])
         return done, new
+
+    def _is_padding(
+        self, access: Access, written, addresses, lanes, part_of, base: int, span: int, stride: int
+    ) -> bool:
+        """Return True if what is unwritten is the padding of structs that are copied.
+
+        Nothing is computed from it, the rest of each struct is written, and the same bytes are
+        missing in all of them: those that these lanes copy, or those beside them.
+        """
+        travels, instruction = self._travels(), access.instruction
+        if access.kind != "load":
+            return False
+        at = addresses.astype(np.int64) - base
+        if stride:
+            at = at + part_of[lanes] * stride
+        own = written[at[:, None] + np.arange(access.size)] == 0
+        blamed = own.any(1)
+        if (own[blamed] != own[blamed][0]).any():
+            return False
+        unwritten = own[blamed][0].tobytes()
+        if travels.is_unused(instruction, unwritten):
+            return instruction.used_bytes is not None or travels.only(instruction, unwritten)
+        if not travels.only(instruction, unwritten) or (access.size > 1 and all(unwritten)):
+            return False
+        first, last = travels.record(instruction)
+        if at.min() + first < 0 or at.max() + last > len(written):
+            return False
+        missing = written[at[blamed][:, None] + np.arange(first, last)] == 0
+        pattern = missing[0]
+        if pattern.all() or (missing != pattern).any():
+            return False
+        if blamed.all() and len(at) > 1:
+            return True
+        return _is_periodic(written, int(at[blamed][0]) + first, pattern)
+
+    def _travels(self) -> Travels:
+        program = self.launch.program
+        if program.travels is None:
+            program.travels = Travels(program)
+        known: Travels = program.travels
+        return known
 
     def _report(self, access: Access, lane: int, address: int, many: int) -> None:
         source = access.instruction.source
@@ -225,3 +272,19 @@ class Initcheck(Checker):
 
 def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(access.addresses), np.ascontiguousarray(access.lanes)
+
+
+def _is_periodic(written, at: int, pattern: np.ndarray) -> bool:
+    """Return True if structs beside the one at ``at`` lack the same bytes, or there are none."""
+    size, written_beside = len(pattern), 0
+    for period in range(size, 9 * size, size):
+        beside = [
+            written[start : start + size] == 0
+            for start in (at - period, at + period)
+            if start >= 0 and start + size <= len(written)
+        ]
+        beside = [one for one in beside if not one.all()]
+        if beside and all((one == pattern).all() for one in beside):
+            return True
+        written_beside += len(beside)
+    return not written_beside
