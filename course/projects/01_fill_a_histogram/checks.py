@@ -6,8 +6,8 @@ BIN_INDEX = hints(
     "bin-index",
     "The idea: decide first *where* a value lies, with comparisons alone: below `low`, or at least "
     "`low` and below `high`, or neither. Only a value known to lie between the two is turned into "
-    "an integer. Ask what you want to keep (`value < high`) rather than what you want to be rid of "
-    "(`value >= high`): NaN fails every question.",
+    "an integer. Test for what you want to keep (`value < high`) and not for what you want to "
+    "exclude (`value >= high`), because every comparison with NaN is false.",
     "The shape: two `if`s that `return`, and a last `return` for everything that is left:\n"
     "`if value < low: return …`\n"
     "`if value < high: return …`\n"
@@ -41,8 +41,8 @@ MERGE_ROWS = hints(
     "`    if …:  # does thread t have a partner at t + half?`\n"
     "`        …`\n"
     "`    active = half`",
-    "The partner: thread t has one if `t + half < active`. The barrier stands in the loop but not "
-    "in the `if`, so that threads without a partner reach it too.",
+    "The partner: thread t has one if `t + half < active`. Put the barrier in the loop but not in "
+    "the `if`, so that threads without a partner also reach it.",
 )
 
 FILL_ATOMIC = hints(
@@ -55,8 +55,8 @@ FILL_ATOMIC = hints(
 
 FILL_SHARED = hints(
     "fill-shared",
-    "The idea: two barriers. Before counting, every slot must be zero, also those that another "
-    "thread sets to zero. Before merging, every count must be in, also those of other threads. "
+    "The idea: two barriers. Before counting, every slot must be zero, including those that another "
+    "thread sets to zero. Before merging, every thread must have finished counting. "
     "Between blocks there is no barrier, so merging needs atomic additions.",
     "The shape: three loops with a `cuda.syncthreads()` after the first and after the second. The "
     "first and the third run over slots, `for slot in range(cuda.threadIdx.x, counts.size, "
@@ -67,8 +67,8 @@ FILL_SHARED = hints(
 
 HISTOGRAM = hints(
     "histogram",
-    "The idea: memory on the device is garbage until somebody writes it, and `fill_shared` adds to "
-    "what is there. So each call needs counters that are new and zero: copy zeros to the device.",
+    "The idea: device memory holds garbage until a program writes to it, and `fill_shared` adds to "
+    "what is there. So each call needs new counters that are zero: copy zeros to the device.",
     "The shape:\n"
     "`counts = cuda.to_device(np.zeros(…, np.int32))`\n"
     "`kernel = … if … <= MAX_SLOTS else …`\n"
@@ -95,7 +95,7 @@ FILL_WEIGHTED = hints(
     "The shape: `mine = cuda.shared.array((2, MAX_SLOTS), float64)`, "
     "`cuda.atomic.add(mine, (0, slot), weights[i])`, the number of slots is `sums.shape[1]`.",
     "When merging: `fill_shared` may skip a slot whose count is not above zero. A sum of weights "
-    "can be negative, so that question is wrong here.",
+    "can be negative, so that test would be wrong here.",
 )
 
 GOLF_KERNELS = hints(

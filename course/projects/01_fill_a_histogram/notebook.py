@@ -1,40 +1,27 @@
 # %% [markdown] id="question"
 # ## Where is the Z?
 #
-# In a sample of 50,000 collisions some events hold a pair of muons with opposite charges. Each such
-# pair has an invariant mass. Fill the masses into a histogram, and particles that nobody saw
-# directly stand up as peaks. (The collisions are simulated, so that the grader can make fresh ones.)
+# In 50,000 simulated collisions, some events hold a pair of muons with opposite charges. Particles that decayed into such
+# pairs show up as peaks in a histogram of the pairs' masses.
 #
-# On one core the work is one line per mass, `counts[slot] += 1`. With thousands of threads at once
-# that line loses events. In this project you write it so that none is lost, in ways that differ in
-# what they cost. **Steps 1 to 5 are the project**: about two hours, 20 points. Steps 6 to 10 go further, with 16 points
-# of their own.
+# On one core, each mass takes one line, `counts[slot] += 1`. When thousands of threads run that line at once, counts are
+# lost. You will write kernels that lose none. **Steps 1 to 5 are the project** (two hours, 20 points). Steps 6 to 10 go
+# further (16 points).
 #
-# | step | you write | how the threads stay out of each other's way |
+# | step | you write | idea |
 # |---|---|---|
-# | 1 | `bin_index` | (which counter does a mass belong to?) |
-# | 2 | `fill_private` | every thread has a histogram of its own |
-# | 3 | `merge_rows` | the private histograms are added up in a tree, in shared memory |
-# | 4 | `fill_atomic` | one histogram for all, counted with atomic additions |
-# | 5 | `fill_shared` | one histogram per block in shared memory, merged at the end |
-# | 6 | `histogram` | a function for everyday use, built from the above |
-# | 7 | `predict_passes` | (how often do they wait all the same? predicted, then counted) |
-# | 8 | `fill_weighted` | sums of weights instead of counts |
-# | 9 | `histogram_golf` | (the same result with the fewest atomics, passes and sectors) |
-# | 10 | a few sentences | (what you would tell a colleague) |
+# | 1 | `bin_index` | the slot of a mass |
+# | 2 | `fill_private` | a histogram for every thread |
+# | 3 | `merge_rows` | these histograms, added in a tree |
+# | 4 | `fill_atomic` | one histogram, with atomic additions |
+# | 5 | `fill_shared` | a histogram for every block |
 
 # %% [markdown] id="how-it-works"
 # ## How this works
 #
-# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow: they say which
-# property does not hold yet. `hint("bin-index")` gives a hint for the cell `bin-index`, and the next one when you call it again. Only answer
-# cells are collected, so put helper functions into them. To grade yourself, save the notebook and run
-# `!gpucourse grade 01_fill_a_histogram.ipynb` in a cell of your own.
-#
-# **Parallel work is counted.** No thread may do more than 1.5 times its even share of the work, in accesses to memory and in
-# instructions. If one thread works for its block, or one lane for its warp, the numbers are right, but the step earns nothing.
-#
-# [How the projects work](../../docs/projects.md) has the rest: what the tests use and what the grader tries. When you change `bin_index`, run the cells of the kernels below it again.
+# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow. A kernel earns its
+# points only if no thread does more than 1.5 times its even share of the work. [How the projects work](../../docs/projects.md)
+# has the details: hints, tests, and how to grade yourself.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -66,8 +53,7 @@ print(f"{masses.size:,} pairs, masses from {masses.min():.2f} to {masses.max():.
 # %% [markdown] id="predict-hopeful" tags=["predict"]
 # ### Predict: every thread adds one
 #
-# The kernel below gives each mass a thread of its own, and each thread adds one to the same
-# counter. What will the counter say?
+# The kernel below starts one thread for each mass, and each adds one to the same counter. What will the counter say?
 
 # %% id="hopeful-guess"
 from gpucourse.exercises.predictions import predictions
@@ -92,26 +78,23 @@ count_hopefully[math.ceil(masses.size / 128), 128](device_masses, total)
 print(f"{total.copy_to_host()[0]:,} of {masses.size:,}")
 
 # %% [markdown] id="hopeful-why" tags=["why"]
-# Less than a tenth. `total[0] += 1` is three steps: load, add, store. The 32 threads of a warp load the same
-# number together, each adds one to it, and all 32 store the same sum: at best one event of each
-# warp is counted, and warps that run at the same time overwrite one another as well. How many are
-# lost depends on the device and on chance.
+# The counter shows less than a tenth of the masses. `total[0] += 1` takes three steps: load, add and store. The 32 threads
+# of a warp load the same number and store the same sum, so a warp counts one event at best. Warps also overwrite each
+# other's sums, and how many counts are lost depends on the device and on chance.
 
 # %% [markdown] id="hopeful-then"
 # ## The specification
 #
-# `counts` has `bins + 2` **slots**. Slot 0 counts underflow, slots 1 to `bins` the bins of equal
-# width $w$ between `low` and `high`, and slot `bins + 1` overflow:
+# `counts` has `bins + 2` **slots**. The bins have the same width $w$ and cover the range from `low` to `high`:
 #
 # | slot | counts values with |
 # |---|---|
-# | 0 | value < low |
+# | 0, underflow | value < low |
 # | k = 1 … bins | low + (k − 1) w ≤ value < low + k w |
 # | bins + 1 | value ≥ high, and NaN |
 #
-# This is what ROOT and `hist` do. Nothing gets lost: the slots add up to the number of events.
-# `numpy.histogram` differs in two ways: it drops what lies outside, and it counts `high` itself in
-# the last bin. In NumPy, our specification is:
+# The slots add up to the number of events, as in ROOT and `hist`. `numpy.histogram` differs: it drops the values outside
+# the range, and counts `high` in the last bin. In NumPy, the specification reads:
 
 # %% id="reference" role="setup"
 def reference(values, low, high, bins):
@@ -151,8 +134,7 @@ show_figure("Histogram of the masses of muon pairs from 0 to 120 GeV, in bins of
 # %% [markdown] id="below-predict" tags=["predict"]
 # ### Predict: half a bin below
 #
-# In bins that are 2 wide and begin at `low`, which slot does `int((value - low) / 2) + 1` give a value that lies
-# 1 below `low`?
+# The bins are 2 wide and begin at `low`. A value lies 1 below `low`. Which slot does `int((value - low) / 2) + 1` give?
 
 # %% id="below-guess"
 predict("below", "0, underflow", "1, the first bin", "-1, which is no slot")
@@ -163,26 +145,21 @@ for value in (low - 3, low - 1, low + 1):
     print(f"{value - low:+.0f} from low: slot {int((value - low) / 2) + 1}")
 
 # %% [markdown] id="below-why" tags=["why"]
-# Slot 1: the position is −0.5, and `int` cuts towards zero, from either side. The first bin is twice as
-# wide as the others, and no sum of all slots will ever show it.
+# It gives slot 1. The position is −0.5, and `int` rounds towards zero, so the first bin is twice as wide as the others.
+# The sum of all slots does not reveal this mistake.
 
 # %% [markdown] id="step-1"
 # ## 1. Which slot?
 #
-# `bin_index` is a *device function*: it runs on the GPU, and the kernels of all later steps
-# call it. It returns the slot of one value, as in the table above.
+# Write `bin_index`, a device function that returns the slot of one value. The kernels of all later steps call it.
 #
-# Things to think about:
-#
-# - Division and multiplication give you a position counted in bins. `int()` cuts it towards zero,
-#   for negative numbers too. A slot has to be an integer, and `math.floor` gives a floating-point
-#   number in kernels; NumPy's functions mostly do not exist there.
+# - Division and multiplication give you a position counted in bins. Convert it with `int()`, because in a kernel
+#   `math.floor` returns a float.
 # - Values may be infinite, or larger than any integer. Every comparison with NaN is false.
-# - A value within a rounding error of an edge may land on either side. Where edges are exact in
-#   floating point (a width of 2, or of 0.25), the tests expect the exact slot.
+# - A value within a rounding error of an edge may land on either side. The tests expect the exact slot where edges are
+#   exact in floating point, as with a width of 2 or 0.25.
 #
-# `find_slots` below it is given: one thread per value, with the guard for the last block. Leave it
-# as it is: the tests use it to look at your `bin_index`. Hints: `hint("bin-index")`.
+# Leave `find_slots` as it is, because the tests use it. Hints: `hint("bin-index")`.
 
 # %% id="bin-index" role="solution"
 @cuda.jit(device=True)
@@ -259,16 +236,17 @@ for low, high, bins in ((0.0, 16.0, 8), (-8.0, 8.0, 5), (60.0, 120.0, 1), (1e-3,
 # %% [markdown] id="step-2"
 # ## 2. A histogram for every thread
 #
-# Threads that write to different places need not wait for one another. `rows` has R rows of
-# `bins + 2` slots, and thread number r, counted over the whole grid, owns row r:
+# Threads that write to different places never have to wait for each other. `rows` has R rows of `bins + 2` slots, and
+# thread r, counted over the whole grid, owns row r:
 #
-# - it counts the values number r, r + R, r + 2R, … and no others. Neighbouring threads then read
-#   neighbouring values, which memory delivers together;
-# - it sets its row to zero first: `rows` arrives with whatever was left in memory;
-# - the launch has at least R threads, but often more, because blocks have a fixed size. Threads
-#   without a row must leave everything alone.
+# - It counts the values r, r + R, r + 2R, … and no others. Neighbouring threads then read neighbouring values, which
+#   memory delivers together.
+# - It first sets its row to zero, because `rows` arrives with whatever was left in memory.
+# - The launch has at least R threads, and often more because blocks have a fixed size. Threads without a row must leave
+#   everything alone.
 #
-# The tests count the work of the busiest of R threads; elements are the values and the slots of all rows.
+# A kernel keeps the device functions that it was compiled with, so run this cell again whenever you change `bin_index`.
+# The work of the busiest of the R threads is counted.
 #
 # Hints: `hint("fill-private")`.
 
@@ -329,26 +307,30 @@ expect_parallel(launched, values.size + rows.size, threads=R, alone=(alone, few.
 # %% [markdown] id="step-3"
 # ## 3. Adding up the rows in a tree
 #
-# Now the rows become one histogram: `counts[slot]` is the sum of column `slot`. The launch has one
-# block for each column, so `cuda.blockIdx.x` is the slot. Inside a block:
+# Now add the rows to get one histogram: `counts[slot]` is the sum of column `slot`. The launch has one block for each
+# column, so `cuda.blockIdx.x` is the slot. Inside a block of T threads:
 #
-# 1. Thread t adds up rows t, t + T, t + 2T, … of its column, T being the number of threads in the
-#    block, and puts the sum into shared memory at place t.
-# 2. The T sums are added in pairs, the pairs in pairs, and so on: a tree. The distance between
+# 1. Thread t adds up rows t, t + T, t + 2T, … of its column, and stores the sum in element t of an array in shared memory.
+# 2. The T sums are added in pairs, then the results in pairs, and so on. This is a tree. The distance between
 #    partners halves in each round, so 1,000 sums take 10 rounds instead of 999.
 # 3. When one sum is left, one thread stores it.
 #
-# The bugs live between the rounds. Every thread of the block must have finished writing before any
-# thread reads, so there is a `cuda.syncthreads()` in every round, and *all* threads of the block
-# have to reach it, those without a partner too. T can be any number from 1 to
-# `MAX_THREADS`, and with an odd number of sums one of them has no partner. There may be fewer rows
-# than threads, or none at all. Shared memory needs a size that is known when the kernel is
-# compiled: `cuda.shared.array(MAX_THREADS, int32)`.
+# Most mistakes are made between the rounds. Every thread of the block must have finished writing before any thread
+# reads, so each round needs a `cuda.syncthreads()` that *all* threads of the block reach, including those without a
+# partner. T can be any number from 1 to `MAX_THREADS`. If the number of sums is odd, one of them has no partner, and
+# there may be fewer rows than threads, or none. The size of shared memory must be known when the kernel is compiled:
+# `cuda.shared.array(MAX_THREADS, int32)`.
 #
-# The tests count the busiest thread's accesses, and what would be a queue in place of a tree: the atomic
-# additions to one address, of which 4 are allowed for each element of a share, and the shuffles of a
-# warp. If you use those, 14 are allowed for each element of a thread, and 14 more: a tree takes 5, or 10
-# with 64 bits, and 31 lanes that hand their sums to one take 31. Elements are the entries of `rows`.
+# The work of the busiest thread is counted, and a queue at one address does not count as a tree.
+#
+# <details>
+# <summary>How a queue is told from a tree</summary>
+#
+# The elements of a thread's share are entries of `rows`. One address may take 4 atomic additions for each element of a share.
+# If you use shuffles, a warp may make 14 of them for each element of a thread, and 14 more. A tree takes 5 shuffles, or
+# 10 with 64 bits. If 31 lanes hand their sums to one lane, that takes 31.
+#
+# </details>
 #
 # Hints: `hint("merge-rows")`.
 
@@ -424,8 +406,8 @@ expect_equal(counts, rows.sum(axis=0, dtype=np.int32), "wrong for another number
 ### END HIDDEN TESTS
 
 # %% [markdown] id="look-private"
-# Below is *your* tree for seven sums, drawn from what your threads did. Does every sum reach the top?
-# Before the kernel is written there is nothing to draw.
+# The cell below draws *your* tree for seven sums, from what your threads did. Does every sum reach the top? It draws
+# nothing until the kernel is written.
 
 # %% id="draw-tree"
 from gpucourse import report, tree
@@ -434,8 +416,8 @@ seven = np.arange(1, 8, dtype=np.int32).reshape(7, 1)  # seven rows, one slot: 2
 tree(merge_rows, 1, 7, seven, np.zeros(1, np.int32))
 
 # %% [markdown] id="look-peak"
-# Both kernels together fill the region of the Z from the real masses. Before your kernels work, the
-# picture is empty.
+# Both kernels together fill the region of the Z from the masses of the sample. The picture is empty until your kernels
+# work.
 
 # %% id="first-peak"
 rows = cuda.device_array((256, 122), np.int32)  # not zeroed, as on any GPU
@@ -452,14 +434,13 @@ show_figure(f"Histogram of your kernels from 60 to 120 GeV, in bins of 0.5 GeV: 
 # %% [markdown] id="step-4"
 # ## 4. One histogram for all
 #
-# Private histograms take memory: 100,000 threads with 500 slots are 200 MB, all to be read again.
-# The other way is one histogram and an addition that cannot be torn apart. `cuda.atomic.add(array,
-# index, amount)` loads, adds and stores in one step; threads that want the same slot take turns.
+# Private histograms take memory: 100,000 threads with 500 slots fill 200 MB, and all of it has to be read again.
+# The alternative is one histogram and an addition that no other thread can interrupt. `cuda.atomic.add(array,
+# index, amount)` loads, adds and stores in one step, and threads that need the same slot take turns.
 #
-# `fill_atomic` adds each value to `counts`, which may already hold events from an earlier launch:
-# it goes on from there and never sets anything to zero. The grid may have fewer threads than there
-# are values, or more; every value is counted once. The work of the busiest thread is counted; elements
-# are the values.
+# `fill_atomic` adds each value to `counts`, which may already hold events of an earlier launch, so never set it to zero.
+# The grid may have fewer threads than there are values, or more. Count every value once. The work of the busiest thread
+# is counted.
 #
 # Hints: `hint("fill-atomic")`.
 
@@ -519,21 +500,25 @@ for wanted, what in ((hot, "nearly all values fall into one slot"),
 # %% [markdown] id="step-5"
 # ## 5. A histogram for every block
 #
-# Atomic additions in global memory travel far, and all threads of the GPU queue for the popular
-# slots. Shared memory is close, and only one block's threads queue there. `fill_shared` does what
-# `fill_atomic` does, in three stages:
+# Atomic additions in global memory are slow, and all threads of the GPU queue for the popular slots. Shared memory is
+# faster, and only the threads of one block queue there. `fill_shared` does what `fill_atomic` does, in three stages:
 #
 # 1. The threads of a block set the block's own histogram in shared memory to zero.
-# 2. They count their values in it, with atomic additions: a block is many threads too.
+# 2. They count their values in it with atomic additions, because a block has many threads.
 # 3. They add it to `counts` in global memory, slot by slot. All blocks do this, at different times.
 #
-# Which stages need to be finished by *all* threads of the block before the next may begin?
+# After which stages must *all* threads of the block have finished before the next one may begin?
 #
-# A block can have fewer threads than the histogram has slots, even just one. The tests launch it
-# with up to `MAX_SLOTS` slots, and count the atomic additions to global memory: at most one for
-# each slot of each block. They count the work of the busiest thread as well; elements are the values,
-# and 4 accesses for each slot are free, so that one thread may see to the slots of its block. All blocks
-# together may read 3 numbers for each value.
+# A block can have fewer threads than the histogram has slots, even only one. The tests use up to `MAX_SLOTS` slots. The work
+# of the busiest thread is counted, and a block may make at most one atomic addition to global memory for each slot.
+#
+# <details>
+# <summary>What else is allowed</summary>
+#
+# For each slot, 4 accesses are free, so one thread may handle all slots of its block. All blocks together may read 3 numbers
+# for each value.
+#
+# </details>
 #
 # Hints: `hint("fill-shared")`.
 
@@ -636,7 +621,7 @@ expect_parallel(launched, n, slots=4, alone=(alone, 125 + 4))
 ### END HIDDEN TESTS
 
 # %% [markdown] id="additions-predict" tags=["predict"]
-# ### Predict: additions that travel
+# ### Predict: additions to global memory
 #
 # The next cell fills all 29,448 masses into 80 bins with 16 blocks, by each of your last two kernels. How many
 # additions to *global* memory does `fill_atomic` make, and how many `fill_shared`?
@@ -655,27 +640,27 @@ for name in ("fill_atomic", "fill_shared"):
     print(f"{name}: {'a GPU does not count them' if counted is None else f'{counted.global_atomics:,}'}")
 
 # %% [markdown] id="additions-why" tags=["why"]
-# One for each mass, and one for each slot of each block: 16 · 82 = 1,312, or fewer where a block leaves out
-# the slots that it found empty. The first number grows with the events, the second does not.
+# `fill_atomic` makes one addition for each mass. `fill_shared` makes one for each slot of each block, which is
+# 16 · 82 = 1,312, or fewer if a block leaves out its empty slots. The first number grows with the number of events. The
+# second does not.
 
 # %% [markdown] id="further" tags=["further"]
-# The project ends here: you have filled a histogram in four ways. The steps from here on go **further**, and each has points of
-# its own. Take them now, or go on with the next lesson and come back.
+# The project ends here: you have filled a histogram in four ways. The steps from here on go **further**, and each has
+# points of its own. Do them now, or go on with the next lesson and come back later.
 
 # %% [markdown] id="step-6"
 # ## 6. For everyday use
 #
-# A function that hides the GPU: NumPy array in, NumPy array out. `histogram(values, low, high,
-# bins)` returns the `bins + 2` counts as int32. It has to
+# Hide the GPU behind a function that takes a NumPy array and returns one. `histogram(values, low, high, bins)` returns
+# the `bins + 2` counts as int32:
 #
-# - work for any number of values, also none (a launch with zero blocks is an error), and give work
-#   to more than one block, of at least 32 threads each, where there is enough of it;
-# - begin at zero in every call;
-# - use `fill_shared` where the histogram fits into `MAX_SLOTS` slots, else `fill_atomic`;
-# - return what the kernel counted, copied back from the device. (Counting on the host would be a
-#   fine answer to another question.) The grader exchanges the values for others on their way to the
-#   device: then the result has to be that of the others. In every launch that reads tens of thousands
-#   of values it counts the work of the busiest thread.
+# - It works for any number of values, including none (a launch with zero blocks is an error). If there are many values,
+#   it launches several blocks of at least 32 threads each.
+# - Each call begins at zero.
+# - It uses `fill_shared` if the histogram fits into `MAX_SLOTS` slots, and `fill_atomic` otherwise.
+# - It returns what the kernel counted, copied back from the device. To check this, the grader replaces the values by
+#   others on their way to the device, and expects the result for those. In every launch that reads tens of thousands of
+#   values, the work of the busiest thread is counted.
 #
 # Hints: `hint("histogram")`.
 
@@ -742,7 +727,7 @@ for launched in launches():
 ### END HIDDEN TESTS
 
 # %% [markdown] id="look-histogram"
-# Your function at work on all masses. An axis of logarithms shows the small peaks and the large.
+# Your function fills all masses. On a logarithmic axis you can see the small peaks as well as the large ones.
 
 # %% id="all-peaks"
 low, high, bins = 0.0, 120.0, 480
@@ -761,14 +746,14 @@ else:
 # %% [markdown] id="step-7"
 # ## 7. Who waits for whom?
 #
-# Atomic additions to one slot take turns. Take one warp at its `cuda.atomic.add`: 32 lanes, each
-# with its own slot. If the slots are all different, one *pass* is enough. If five lanes want the same
-# slot, and no slot is wanted by more, it takes five. If all 32 want one slot, it takes 32.
+# Atomic additions to one slot take turns. Look at one warp at its `cuda.atomic.add`, where each of the 32 lanes has its own
+# slot. If the slots are all different, one *pass* is enough. If at most five lanes need the same slot, it takes
+# five passes. If all 32 need one slot, it takes 32.
 #
-# So the number of passes of `fill_atomic` can be worked out before anything runs. Its warps take 32
-# neighbouring values at a time (the launch has whole warps, and the last one may have fewer
-# values). `predict_passes(values, low, high, bins)` adds up the passes of all of them. It is a
-# function for the host, to be written with NumPy; `reference` may help.
+# So you can work out the number of passes of `fill_atomic` before anything runs. Its warps take 32
+# neighbouring values at a time. (The launch has whole warps, and the last one may have fewer
+# values.) `predict_passes(values, low, high, bins)` returns the sum of the passes of all warps. Write it for the host, with
+# NumPy. `reference` may help.
 #
 # Hints: `hint("predict-passes")`.
 
@@ -806,15 +791,15 @@ for n in (0, 1, 31, 33, 129, 1009):
 ### END HIDDEN TESTS
 
 # %% [markdown] id="dial" tags=["predict"]
-# ### Predict, then turn the dial
+# ### Predict, then change the number of bins
 #
-# Below, the number of bins between 0 and 120 GeV goes from 1,000 down to 1, once for the masses and
-# once for as many values spread evenly. Lines are your prediction, dots are what was counted while
+# Below, the number of bins between 0 and 120 GeV falls from 1,000 to 1, once for the masses and
+# once for as many values spread evenly. Lines show your prediction, and dots show what was counted while
 # your kernels ran. Before you run the cell:
 #
-# - Where does the curve for even values end, at 1 bin? (All values fall into it.)
+# - Where does the curve for even values end, at 1 bin, into which all values fall?
 # - With many bins, which of the two data sets needs more passes?
-# - Most updates of a single address: how does `fill_shared` compare with `fill_atomic`?
+# - What is the largest number of updates of a single address in `fill_shared`, compared with `fill_atomic`?
 
 # %% id="count-passes-guess"
 predict("count-passes", "at 1 pass: one bin, one update", "at 16 passes", "at 32 passes")
@@ -883,22 +868,22 @@ if measured:
                 f"updates of the address that gets most, by fill_atomic and by fill_shared.")
 
 # %% [markdown] id="passes-why" tags=["why"]
-# With one bin every lane of a warp wants the same slot: 32 passes. With more bins the even values
-# spread out and a warp needs fewer and fewer. The masses do not spread: half of them lie below
-# 20 GeV, many in the narrow peaks of J/ψ and Υ, so a few slots stay hot however many bins there are.
-# **Contention follows the hottest slot, not the number of bins**, and underflow can be the hottest
-# slot of all.
+# With one bin, all lanes of a warp need the same slot, which takes 32 passes. With more bins the even values
+# spread out, and a warp needs fewer passes. The masses do not spread: half of them lie below
+# 20 GeV, many in the narrow peaks of J/ψ and Υ, so a few slots stay busy however many bins there are.
+# **Contention follows the busiest slot, not the number of bins**, and the busiest slot can be the one for underflow.
 #
-# On the right: a block cannot take the heat out of a warp, so `fill_shared` needs as many passes. But
-# its passes run in the block's own shared memory, side by side with those of other blocks, and
-# the hottest address gets a sixteenth of the updates, there being 16 blocks.
+# The picture on the right shows that `fill_shared` needs as many passes, because the lanes of a warp still meet in the same
+# slots. However, these passes run in the block's own shared memory, at the same time as those of other blocks. The
+# busiest address gets a sixteenth of the updates, because there are 16 blocks.
 #
-# (A dot may lie a few passes beside its line: the compiler unrolls the loop, and a warp whose lanes
-# differ in their number of rounds gets out of step. The rule of passes is a model, too. Real GPUs
-# combine some updates of a warp, and let many warps queue at once.)
+# A dot may lie a few passes away from its line, because the compiler unrolls the loop, and the lanes of a warp get out of
+# step if they need different numbers of rounds. The rule of passes is also a model: real GPUs
+# combine some updates of a warp, and let many warps queue at once.
 
 # %% [markdown] id="turn-text"
-# Turn the dial yourself: the histogram that your `fill_atomic` counted, with the hottest bin in red.
+# Change the number of bins yourself. The picture shows the histogram that your `fill_atomic` counted, with the busiest bin in
+# red.
 
 # %% id="turn"
 from gpucourse.views.dial import dial
@@ -944,21 +929,20 @@ else:
 # %% [markdown] id="step-8"
 # ## 8. Events that count more than once
 #
-# A detector misses some pairs, more of them at some masses than at others. To correct for it, each pair
-# found counts as 1 / efficiency pairs: it has a **weight**. Simulated events have weights too, and some
-# of them are negative. A bin is then a sum of weights, Σw, and its error is √(Σw²): √n when all
-# weights are 1. So two sums have to be kept.
+# A detector misses some pairs, and more of them at some masses than at others. To correct for this, each pair that was
+# found counts as 1 / efficiency pairs. This number is its **weight**. Simulated events also have weights, and some
+# of these are negative. A bin is then a sum of weights, Σw, and its error is √(Σw²), which is √n if all
+# weights are 1. So the kernel must keep two sums.
 #
-# `fill_weighted(values, weights, low, high, sums)` is `fill_shared` for weights: it adds to `sums`, which
-# is float64 of shape (2, bins + 2). `sums[0, slot]` is the sum of the weights of that slot's values,
-# `sums[1, slot]` the sum of their squares. Like `fill_shared` it takes at most `MAX_SLOTS` slots, counts in
-# shared memory, and makes at most two atomic additions to global memory for each slot of each block.
-# The work of the busiest thread is counted as there; elements are two for each value, slots two for
-# each of `sums`.
+# `fill_weighted(values, weights, low, high, sums)` is `fill_shared` for weights. It adds to `sums`, a float64 array of shape
+# (2, bins + 2). `sums[0, slot]` is the sum of the weights of that slot's values, and
+# `sums[1, slot]` is the sum of their squares. Like `fill_shared` it takes at most `MAX_SLOTS` slots and counts in
+# shared memory. The work of the busiest thread is counted in the same way, with at most two atomic additions to global
+# memory for each slot of each block.
 #
-# Shared memory may have two dimensions: `cuda.shared.array((2, MAX_SLOTS), float64)`; for
-# `cuda.atomic.add` the index is then a tuple, `(0, slot)`. `float64`, because float32 keeps seven
-# digits, and a sum over a million events needs more.
+# Shared memory may have two dimensions: `cuda.shared.array((2, MAX_SLOTS), float64)`. The index for
+# `cuda.atomic.add` is then a tuple, `(0, slot)`. Use `float64`, because float32 keeps seven
+# digits and a sum over a million events needs more.
 #
 # Hints: `hint("fill-weighted")`.
 
@@ -1049,10 +1033,10 @@ show_figure(f"Histogram from 60 to 120 GeV in bins of 1 GeV, and above it points
 # %% [markdown] id="step-9"
 # ## 9. Golf
 #
-# A round of golf to end with: the same histogram with as little traffic as you can. The function
-# `histogram_golf(values, low, high, bins)` returns what `histogram` returns, for at most 256 slots, and
-# *how* is up to you: which kernels, how many launches, which shapes. The frame below has two kernels;
-# change their arguments, or leave one out. What is counted, in all launches of a call together:
+# Fill the same histogram with as little memory traffic as you can. The function
+# `histogram_golf(values, low, high, bins)` returns what `histogram` returns, for at most 256 slots. You choose the kernels,
+# the number of launches and their shapes. The frame below has two kernels. You may
+# change their arguments, or leave one out. All launches of a call are counted together:
 #
 # | | points |
 # |---|---|
@@ -1060,15 +1044,15 @@ show_figure(f"Histogram from 60 to 120 GeV in bins of 1 GeV, and above it points
 # | no more than 1.1 times the sectors of 32 bytes that the values fill, local memory included | 1 |
 # | at most a third of the passes that `predict_passes` says | 2 |
 #
-# One rule: launches that count values have at least 16 blocks of at least 128 threads, which share the
-# work, or most of a GPU would stand idle. Smaller launches may add up rows: all of them together run fewer
-# than four instructions for each value. The tests use 100,000 values, many of them in few of the slots, and
-# exchange the values on their way to the device as for `histogram`.
+# Launches that count values must have at least 16 blocks of at least 128 threads that share the work, because otherwise most
+# of a GPU would be idle. Smaller launches may add up rows. All of these together may run fewer than four instructions for
+# each value. The tests use 100,000 values, many of them in a few of the slots, and
+# replace the values on their way to the device as for `histogram`.
 #
-# For the first point: a block can leave its histogram in a row of its own, and a second launch adds up
-# the rows. For the second: which threads read neighbouring values, and neighbouring slots? For the
-# third: lanes wait when they want the same slot of the same histogram. Who says that a block must have
-# only one? The card of `fill_shared` shows where you start from: passes, sectors and the lines that cost.
+# For the first point, a block can store its histogram in its own row, and a second launch adds the rows. For the second,
+# ask which threads read neighbouring values and neighbouring slots. For the
+# third, remember that lanes wait if they need the same slot of the same histogram. Must a block have only one? The card of
+# `fill_shared` shows your starting point: passes, sectors and the lines that cost most.
 #
 # Hints: `hint("golf-kernels")`, `hint("histogram-golf")`.
 
@@ -1166,21 +1150,21 @@ for n, bins in ((0, 10), (1, 1), (33, 254), (1009, 100)):
 golf
 
 # %% [markdown] id="golf-why"
-# Why do the copies help? In a hot slot up to 32 lanes queue. With eight histograms in a block, lane
-# number k counts in copy k % 8, and only four lanes can ever meet. The copies cost shared memory and a
-# few more additions at the end, as every privatisation does: one histogram for all, one for each block,
-# one for a few lanes of each block, one for each thread. Where along that line is best depends on how
-# many slots there are, and on how hot they get.
+# Why do the copies help? At a busy slot up to 32 lanes queue. If a block has eight histograms, lane
+# k counts in copy k % 8, so at most four lanes can meet. The copies cost shared memory and a
+# few more additions at the end, as every privatisation does. You can keep one histogram for all threads, one for each block,
+# one for a few lanes of each block, or one for each thread. The best choice depends on the number of slots and on how busy
+# they get.
 #
-# So say the counts, which are the same on every machine. The clock of an NVIDIA H200 took sides against
-# them: the model answer took 1.20 times as long as section 5's single histogram for each block, with
-# values in peaks (`histogram.peaks/golf`) and with values spread evenly (`histogram.even/golf`). Of even
-# values only a few lanes of a warp meet in a slot, and yet the ratio is the same: on that GPU it was not
-# the queue that decided, but what the copies add.
+# These are counts, which are the same on every machine. The clock of an NVIDIA H200 disagreed. The model answer took 1.20
+# times as long as the single histogram for each block of section 5, both with values in peaks and with values spread
+# evenly. Of even values, only a few lanes of a warp meet in a slot, and yet the ratio is the same. So on that GPU the extra
+# work of the copies decided, and not the queue.
 #
-# What does yours say? Below, `histogram_golf`'s first kernel races against `cupy.histogram`, which looks
-# for each value among the edges. For even bins CUB has a faster one, `histogram.peaks/cub` in the
-# recorded times.
+# What does your GPU say? Below, the first kernel of `histogram_golf` runs beside `cupy.histogram`, which looks
+# for each value among the edges. For even bins, CUB has a faster function, which is among the recorded times.
+#
+# *Recorded rows: `histogram.peaks/golf`, `histogram.even/golf`, `histogram.peaks/cub`.*
 
 # %% id="race-cupy"
 if device().virtual:
@@ -1200,8 +1184,8 @@ else:
     print(benchmark(lambda: cupy.histogram(many, edges), n_repeat=10))
 
 # %% [markdown] id="recorded-text"
-# Recorded times of a real GPU, for the model answers and for libraries, with values in peaks as the masses are
-# (rows `histogram.peaks`); or a line that says that nobody has measured yet:
+# The next cell shows recorded times of a real GPU for the model answers and for libraries, with values in peaks like the
+# masses. If there are none yet, it says so.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
@@ -1213,46 +1197,46 @@ recorded_times("histogram.peaks")
 #
 # A person reads this answer (3 points). Ten sentences are enough.
 #
-# 1. A colleague tests her histogram kernel by comparing `counts.sum()` with the number of events, and it
-#    always agrees. Name two mistakes that this test cannot see, and one that it sees only on some days.
+# 1. A colleague tests her histogram kernel by comparing `counts.sum()` with the number of events, and they
+#    always agree. Name two mistakes that this test cannot find, and one that it finds only on some days.
 # 2. You have to fill (a) 20 bins and (b) 50,000 bins from a hundred million values, most of which fall
-#    into five bins. Which of the ways of this project would you take for each, and what would you count
+#    into five bins. Which method of this project would you use for each, and what would you count
 #    to be sure?
 
 # %% [markdown] id="reflection" role="written" points=3
 # ### BEGIN SOLUTION
 # *A model answer; one point for each paragraph that is there in substance.*
 #
-# The total agrees although every event is in the wrong bin: off by one, a value on an edge put into the
-# bin below, NaN in bin 0, everything in one bin. It also agrees if two mistakes cancel, as when some
+# The total agrees even if every event is in the wrong bin: off by one, a value on an edge put into the
+# bin below, NaN in bin 0, or everything in one bin. It also agrees if two mistakes cancel, for example if some
 # events are counted twice and others not at all. Compare bin by bin, with values on edges and outside.
 #
 # A race loses events only if two threads meet at the same slot at the same moment. With few events, many
-# bins, one block or a lucky order nothing is lost, so the test passes on some days and inputs. A race
-# checker looks at what is not ordered instead of at what went wrong.
+# bins, one block or a lucky order nothing is lost, so the test passes on some days and for some inputs. A race
+# checker looks for accesses that nothing orders, whether or not the result is wrong.
 #
-# (a) 20 bins: one histogram per block in shared memory, several copies of it because five slots are
-# hot; then rows or one atomic per slot and block. Count the atomic passes. (b) 50,000 counters of 4
-# bytes are 200 kB, more than a block's shared memory: global atomics, with the five hot slots, if they
-# are known, in shared memory or registers. Count the updates of the hottest address before and after.
+# (a) For 20 bins, use one histogram per block in shared memory, in several copies because five slots are
+# busy, and then rows or one atomic addition per slot and block. Count the atomic passes. (b) 50,000 counters of 4
+# bytes are 200 kB, more than the shared memory of a block, so use global atomics. If the five busy
+# slots are known, keep them in shared memory or registers. Count the updates of the busiest address before and after.
 # ### END SOLUTION
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## In five sentences
 #
-# - `counts[slot] += 1` from many threads loses events; a counter of one's own, or an atomic addition,
+# - `counts[slot] += 1` from many threads loses events. A separate counter for each thread, or an atomic addition,
 #   loses none.
-# - A histogram that adds up to the right total can still be wrong in every bin: compare bin by bin,
+# - A histogram with the right total can still be wrong in every bin. Compare bin by bin,
 #   with NaN, infinities and edges among the values.
-# - Shared memory starts as garbage and needs a barrier after zeroing and another before reading,
-#   which every thread of the block must reach.
+# - Shared memory holds garbage at first. It needs a barrier after zeroing and another before reading,
+#   and every thread of the block must reach both.
 # - A loop over `range(start, size, stride)` makes a kernel right for every size, grid and block, and
 #   a tree that rounds its half up adds any number of partial sums.
-# - Contention follows the hottest slot; counting in shared memory first keeps it inside the block.
+# - Contention follows the busiest slot. Counting in shared memory first keeps it inside the block.
 #
 # ## Read on
 #
 # - [CUDA C++ Programming Guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/): atomic
-#   functions, shared memory, synchronisation.
-# - [Numba for CUDA](https://nvidia.github.io/numba-cuda/): which atomics and intrinsics it has.
-# - [hist](https://hist.readthedocs.io/): histograms with under- and overflow, errors and plots.
+#   functions, shared memory, synchronisation
+# - [Numba for CUDA](https://nvidia.github.io/numba-cuda/): its atomics and intrinsics
+# - [hist](https://hist.readthedocs.io/): histograms with under- and overflow, errors and plots

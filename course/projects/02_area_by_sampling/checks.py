@@ -25,8 +25,8 @@ DIAGNOSE = hints(
 
 SEED_STATES = hints(
     "seed-states",
-    "The idea: `cuda.grid(1)` is t, and the guard is about `states.size`. Let no int64 near the "
-    "arithmetic: int64 and uint64 together become int64, whose `>>` drags the sign along.",
+    "The idea: `cuda.grid(1)` is t, and the guard compares it with `states.size`. Use no int64 in the "
+    "arithmetic: int64 and uint64 together become int64, whose `>>` copies the sign bit.",
     "The shape:\n"
     "`if t < states.size:`\n"
     '`    states[t]["s0"] = splitmix64(uint64(seed) + …)`\n'
@@ -44,8 +44,8 @@ COUNT_HITS = hints(
     "`    x = x0 + (x1 - x0) * xoroshiro128p_uniform_float64(states, t)`\n"
     "`    …`\n"
     "`hits[t] = count`",
-    "The state: calling the generator with `(states, t)` itself stores the new state. Only if you "
-    "copy the state to be faster do you have to copy it back.",
+    "The state: a call of the generator with `(states, t)` stores the new state. If you copy the "
+    "state to a variable to be faster, copy it back at the end.",
 )
 
 ADD_HITS = hints(
@@ -76,8 +76,8 @@ SAMPLE_DISC = hints(
 
 ESTIMATE = hints(
     "estimate",
-    "The idea: the area is the box's area times p. Whatever factor a number is multiplied with, "
-    "its standard deviation is multiplied with too.",
+    "The idea: the area is the box's area times p. If you multiply a number by a factor, its "
+    "standard deviation is multiplied by the same factor.",
     "The shape: hits have the standard deviation √(n p (1 − p)). Divide by n and multiply by the "
     "box's area.",
 )
@@ -132,18 +132,18 @@ IN_MANDELBROT = hints(
 
 MANDELBROT_HITS = hints(
     "mandelbrot-hits",
-    "The idea: `count_points` with another question. Only the box and the test differ.",
+    "The idea: write `count_points` again with another box and another test.",
     "The shape: `cx = -2.0 + 2.5 * (words[0] * 2.0**-32)`, `cy = 1.25 * …`, and count where "
     "`in_mandelbrot(cx, cy, limit)` is not 0.",
 )
 
 MANDELBROT_FAST = hints(
     "mandelbrot-fast",
-    "The idea, for 2 points: keep `mandelbrot_hits` and ask the two formulas first. Only what they "
-    "do not know is iterated.",
+    "The idea, for 2 points: keep `mandelbrot_hits` and try the two formulas first. Iterate only the "
+    "points that they do not decide.",
     "The idea, for 4 points: give each thread a flag, `busy`: it has a point that is not decided "
-    "yet. The outer loop runs while it is busy or points are left. In it stand two loops: one that "
-    "fetches points until one needs iterating, and one that iterates for at most 32 iterations.",
+    "yet. The outer loop runs while it is busy or points are left. It contains two loops: one "
+    "fetches points until one needs iterating, and one makes at most 32 iterations.",
     "The shape:\n"
     "`while busy or i < first + n:`\n"
     "`    while not busy and i < first + n:`\n"

@@ -1,45 +1,31 @@
 # %% [markdown] id="question"
 # ## How large is it?
 #
-# Throw points at random into a box and count how many land inside a shape. The fraction inside,
-# times the area of the box, is the area of the shape, and statistics say how far it can be off.
-# That works for a disc, whose area you know, and for the Mandelbrot set, for whose area nobody has
-# a formula.
+# Throw points at random into a box and count how many land inside a shape. The fraction inside, times the area of the
+# box, estimates the area of the shape, and statistics tell how far off the estimate may be. You will do this for a disc, and
+# for the Mandelbrot set, whose area has no known formula.
 #
-# Millions of points that have nothing to do with one another: what could be easier for a GPU? The
-# trouble is the word *random*. A generator makes each number from the one before, and you have
-# thousands of threads. If their numbers are related, the answer is wrong, and looks right. The lecture
-# “Random numbers in parallel” introduces the subject, and step 7 uses “JAX”.
+# Millions of independent points suit a GPU well, but the *random numbers* are a problem. A generator makes each number from
+# the previous one. If the numbers of thousands of threads are related, the answer is wrong and nothing shows it.
 #
-# | step | you write | the idea |
+# | step | you write | idea |
 # |---|---|---|
-# | 1 | `neighbour_z`, `diagnose` | how to see that streams of numbers are related |
-# | 2 | `seed_states` | a state for each thread, made by the threads themselves |
-# | 3 | `count_hits` | each thread draws its own points and leaves its state behind |
-# | 4 | `add_hits` | counts added up in the block |
-# | 5 | `sample_disc`, `estimate` | π, with its standard error |
-# | 6 | `philox`, `count_points` | random numbers without any state |
+# | 1 | `neighbour_z`, `diagnose` | related streams |
+# | 2 | `seed_states` | seeds |
+# | 3 | `count_hits` | points |
+# | 4 | `add_hits` | sums |
+# | 5 | `sample_disc`, `estimate` | π and its error |
+# | 6 | `philox`, `count_points` | numbers without a state |
 # | 7 | `jax_hits` | the same in JAX |
-# | 8 | `in_mandelbrot`, `mandelbrot_hits` | an area that nobody knows exactly |
-# | 9 | `mandelbrot_fast` | the same answer, for a fraction of the instructions |
-# | 10 | a few sentences | what you would tell a colleague |
+# | 8 | `in_mandelbrot`, `mandelbrot_hits` | an unknown area |
+# | 9 | `mandelbrot_fast` | fewer instructions |
 
 # %% [markdown] id="how-it-works"
 # ## How this works
 #
-# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow: they say which
-# property does not hold yet. `hint("count-hits")` gives a hint for the cell `count-hits`, and the next one when you call it again. Only answer
-# cells are collected, so put helper functions into them. To grade yourself, save the notebook and run
-# `!gpucourse grade 02_area_by_sampling.ipynb` in a cell of your own.
-#
-# **Parallel work is counted.** No thread may do more than 1.5 times its even share of the work, in accesses to memory and in
-# instructions. If one thread works for its block, or one lane for its warp, the numbers are right, but the step earns nothing.
-#
-# [How the projects work](../../docs/projects.md) has the rest: what the tests use and what the grader tries. When you change `philox` or `in_mandelbrot`, run the cells of the kernels below it again.
-#
-# **When is a random answer wrong?** An estimate is never exactly right, so tests ask by how many standard errors it is off:
-# its *z-score*. They accept |z| < 6. A right answer exceeds this by bad luck about once in 500 million times, and a right
-# submission less often than once in a million.
+# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow. A kernel earns its
+# points only if no thread does more than 1.5 times its even share of the work. [How the projects work](../../docs/projects.md)
+# has the details: hints, tests, and how to grade yourself.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -76,8 +62,8 @@ BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 # %% [markdown] id="predict-same" tags=["predict"]
 # ### Predict: a thousand threads, one seed
 #
-# A thousand threads estimate π from 1,000 points each, and each has a generator of its own. By
-# mistake all generators begin with the same seed. How good is the estimate from the million points?
+# A thousand threads estimate π from 1,000 points each. Each has its own generator, but by mistake all generators begin
+# with the same seed. How good is the estimate from the million points?
 
 # %% id="same-seed-guess"
 from gpucourse.exercises.predictions import predictions
@@ -103,23 +89,21 @@ print(f"a seed for each thread: π ± {spread(1000, same=False):.4f}")
 print(f"one seed for all:       π ± {spread(1000, same=True):.4f}")
 
 # %% [markdown] id="same-seed-why" tags=["why"]
-# As good as from 1,000 points: all threads draw the same ones, and counting a point a thousand times tells
-# nothing new. The last answer is the dangerous one: the estimate *is* right on average. No single number looks
-# wrong. Only its scatter gives it away, and whoever computes the error from a million points
-# believes it thirty times too small.
+# It is as good as an estimate from 1,000 points, because all threads draw the same ones. The last answer is the dangerous
+# one: the estimate *is* right on average, but an error computed from a million points is thirty times too small. Only the
+# scatter reveals the mistake.
 
 # %% [markdown] id="same-seed-then"
 # ## 1. An autopsy of streams
 #
-# A *stream* is the sequence of numbers that one thread draws. In an array `streams` of shape
-# (threads, draws), row t belongs to thread t. Here are four specimens, in a random order:
+# A *stream* is the sequence of numbers that one thread draws. It is a row of the array `streams`, of shape (threads, draws).
+# Here are four kinds, in a random order:
 #
-# - **same**: every thread began with the same seed;
-# - **weak**: thread t began with the seed t, in a generator that cannot take it: the linear
-#   congruential x → 1664525 x + 1013904223 (mod 2³²), the number being x / 2³²;
-# - **overlap**: all threads draw from one long sequence, and each thread begins a few numbers later
-#   than the thread before it;
-# - **good**: no number has to do with any other.
+# - **same**: every thread began with the same seed.
+# - **weak**: thread t began with the seed t, in a generator that does not mix seeds: the linear congruential
+#   x → 1664525 x + 1013904223 (mod 2³²), whose number is x / 2³².
+# - **overlap**: all threads draw from one long sequence, and each begins a few numbers after the thread before it.
+# - **good**: all numbers are independent.
 
 # %% id="specimens" role="setup"
 def specimen(kind, threads, draws, rng, factor=1664525, summand=1013904223, modulus=2**32):
@@ -152,30 +136,15 @@ show_figure("Four images, one for each patient: 40 threads from top to bottom, 4
             "right, the number drawn as brightness. Rows, columns or diagonals may repeat.")
 
 # %% [markdown] id="step-1"
-# Which is which? Two of them the eye finds at once. The others need a statistic.
+# A number u between 0 and 1 has mean 1/2 and variance 1/12. If u and v are independent, the product (u − 1/2)(v − 1/2) has
+# mean 0 and variance 1/144. The sum of n such products, times 12 / √n, is then a *z-score*, about 0 ± 1. If u and v are the
+# same number, it is about √n.
 #
-# A number u between 0 and 1 has the mean 1/2 and the variance 1/12. So for two that have nothing to
-# do with each other the product (u − 1/2)(v − 1/2) has the mean 0 and the variance 1/144. The sum of
-# n such products, times 12 / √n, is then a z-score: about 0 ± 1. If u and v are the same number, it
-# comes out as about √n.
+# `neighbour_z(streams, lag)` compares each thread, from its draw number `lag` on, with the next thread. It takes
+# u = `streams[t, i + lag]` and v = `streams[t + 1, i]`, for every t and i for which both exist, and returns the z-score of
+# all these pairs together, as a float. `lag` may be 0. Write it for the host, with NumPy and without a loop over numbers.
 #
-# `neighbour_z(streams, lag)` compares each thread, from its draw number `lag` on, with the next thread:
-# u = `streams[t, i + lag]` and v = `streams[t + 1, i]`, for every t and i for which both exist. It
-# returns the z-score of all these pairs together, as a float. `lag` may be 0: then all threads are
-# compared draw by draw.
-#
-# `diagnose(streams)` returns `"same"`, `"weak"`, `"overlap"` or `"good"`. It is tested on fresh
-# specimens of `specimen(…)` above, with 100 to 400 threads, 100 to 400 draws and shifts from 1 to 32,
-# and on other weak generators of the same form. Both functions are for the host: NumPy, no loop
-# over numbers. A hint for the weak ones: look at the *first* numbers of all threads, and at what their
-# mean should be.
-#
-# Mind what ±1 rests on: pairs that have nothing to do with each other. In a sick specimen the same
-# products come again and again, and z leaves ±6 at lags where nothing repeats, as the picture below
-# the next test will show. So z > 6 says that something is wrong; only z ≈ √n says that *these* numbers are
-# the same.
-#
-# Hints: `hint("neighbour-z")`, `hint("diagnose")`.
+# Hints: `hint("neighbour-z")`.
 
 # %% id="neighbour-z" role="solution"
 def neighbour_z(streams, lag):
@@ -228,6 +197,17 @@ except NotImplementedError:
     plt.close(figure)
     print("The picture comes when neighbour_z is written.")
 
+# %% [markdown] id="step-1b"
+# `diagnose(streams)` returns `"same"`, `"weak"`, `"overlap"` or `"good"`. It is tested on fresh specimens of `specimen(…)`
+# above, with 100 to 400 threads, 100 to 400 draws and shifts from 1 to 32, and on other weak generators of the same form.
+# For the weak ones, look at the *first* numbers of all threads, and ask what their mean should be.
+#
+# The limit of about ±1 holds only for independent pairs. In a bad specimen the same products occur again and again, so z leaves
+# ±6 at lags where nothing repeats, as the picture above shows. So z > 6 tells you that something is wrong, but only
+# z ≈ √n tells you that *these* numbers are the same.
+#
+# Hints: `hint("diagnose")`.
+
 # %% id="diagnose" role="solution"
 def diagnose(streams):
     """What is wrong with `streams`: "same", "weak", "overlap" or "good"."""
@@ -276,8 +256,8 @@ for number, (streams, kind) in enumerate(zip(patients, order, strict=True)):
 # %% [markdown] id="birthday-predict" tags=["predict"]
 # ### Predict: two with the same seed
 #
-# A generator takes seeds of 32 bits, which is about four billion. Each of 65,536 threads draws its seed by lot.
-# How likely is it that two of them have the same?
+# A generator takes seeds of 32 bits, which is about four billion. Each of 65,536 threads draws its seed at random.
+# How likely is it that two of them draw the same seed?
 
 # %% id="birthday-guess"
 predict("birthday", "about 1 in 65,536", "about 39%", "about 1.5%")
@@ -288,38 +268,38 @@ twice = [np.unique(rng.integers(0, 2**32, 65_536)).size < 65_536 for _ in range(
 print(f"in {np.mean(twice):.0%} of 500 launches some seed occurs twice")
 
 # %% [markdown] id="birthday-why" tags=["why"]
-# About 39%. It is not one pair that could meet but 65,536² / 2 pairs, as many as half of all seeds there are:
-# the chance that none of them meets is exp(−1/2). So T threads need far more than T² seeds, and that is why the
-# states below have 128 bits.
+# It happens with a probability of about 39%. There are 65,536² / 2 pairs of threads that could draw the same seed, half as many
+# as there are seeds. The probability that no pair does is exp(−1/2). So T threads need far more than T² seeds, which is why
+# the states below have 128 bits.
 
 # %% [markdown] id="step-2"
 # ## 2. A state for each thread, made in parallel
 #
 # `numba.cuda.random` has xoroshiro128+, a generator with a state of two 64-bit numbers, `s0` and
-# `s1`, and a period of 2¹²⁸ − 1. Each thread gets a state of its own, an element of an array of records.
+# `s1`, and a period of 2¹²⁸ − 1. Each thread gets its own state, one element of an array of records.
 # There are two ways to keep the streams apart:
 #
-# - `create_xoroshiro128p_states(n, seed)` puts thread t exactly 2⁶⁴ t numbers further in one sequence.
-#   No overlap, guaranteed; but it walks from state to state, one after the other, on the host.
-# - Give each thread a random place in the sequence. T threads that draw L numbers each overlap with
-#   a probability of about T² L / 2¹²⁸ (for a million threads with a billion numbers each: 3 × 10⁻¹⁸).
-#   All threads can do it at the same time.
+# - `create_xoroshiro128p_states(n, seed)` starts thread t exactly 2⁶⁴ t numbers further in one sequence.
+#   This guarantees that no streams overlap, but it computes the states one after the other, on the host.
+# - Give each thread a random place in the sequence. All threads can do this at the same time. T threads that draw L numbers
+#   each overlap with a probability of about T² L / 2¹²⁸, which for a million threads with a billion numbers each is
+#   3 × 10⁻¹⁸.
 #
-# For the second way the places must look random even though the seeds are 0, 1, 2, … That is what a
-# *mixing function* is for, and `splitmix64` below is one: flip any bit of its argument, and about half
-# of the 64 bits that come out flip.
+# For the second way, the places must look random although the seeds are 0, 1, 2, … This needs a
+# *mixing function*, such as `splitmix64` below. If you flip any bit of its argument, about half
+# of the 64 bits of the result flip.
 #
 # `seed_states(seed, states)` sets, for each t less than `states.size`, with integers of 64 bits that
-# are allowed to overflow:
+# may overflow:
 #
 # - `states[t]["s0"]` to `splitmix64(seed + (2 t + 1) GOLDEN)`,
 # - `states[t]["s1"]` to `splitmix64(seed + (2 t + 2) GOLDEN)`.
 #
-# This is SplitMix64 (Steele, Lea and Flood, 2014) with its outputs dealt to the threads in pairs, as the
+# This is SplitMix64 (Steele, Lea and Flood, 2014), whose outputs go to the threads in pairs, as the
 # authors of xoroshiro128+ advise. Types are the trap: in a kernel, `int64` times `uint64` is `int64`,
-# and `>>` fills a negative one up with ones. Wrap everything: `uint64(seed)`, `uint64(t)`, `uint64(2)`.
+# and `>>` fills a negative number with ones. Convert everything: `uint64(seed)`, `uint64(t)`, `uint64(2)`.
 #
-# The busiest thread's stores are counted: at most 4 for each state that a thread has.
+# The busiest thread's stores are counted, at most 4 for each state of its share.
 #
 # Hints: `hint("seed-states")`.
 
@@ -380,17 +360,20 @@ for threads, grid, block in ((1, 1, 1), (33, 1, 64), (129, 5, 32), (several, 10,
 # %% [markdown] id="step-3"
 # ## 3. Points in a box
 #
-# `count_hits(states, points, x0, x1, y0, y1, hits)`: thread t, for each t less than `states.size`, draws
-# `points` points in the box x0 ≤ x < x1, y0 ≤ y < y1, and sets `hits[t]` to how many of them are
-# `inside` the disc. It uses `states[t]` and no other.
+# In `count_hits(states, points, x0, x1, y0, y1, hits)`, thread t draws `points` points in the box x0 ≤ x < x1,
+# y0 ≤ y < y1, for each t less than `states.size`. It sets `hits[t]` to the number of points that are
+# `inside` the disc. It uses `states[t]` and no other state.
 #
-# - `xoroshiro128p_uniform_float64(states, t)` gives the next number in [0, 1) of the stream t, and
-#   stores the new state in `states[t]`. A point needs two of them.
+# - `xoroshiro128p_uniform_float64(states, t)` returns the next number in [0, 1) of stream t, and
+#   stores the new state in `states[t]`. A point needs two such numbers.
 # - The box is not always centred on 0. How do you get from [0, 1) to [x0, x1)?
-# - **The state has to be in `states[t]` again when the kernel ends.** The next launch goes on from
-#   there. If it begins where this one began, it draws the same points.
-# - The busiest thread's instructions are counted: 2,500 for each point of its share, and 1.5 times as
-#   many as the threads run on average.
+# - **The new state must be in `states[t]` when the kernel ends**, because the next launch continues from
+#   there. If it began where this one began, it would draw the same points.
+# - The busiest thread's instructions are counted, at most 2,500 for each point of its share.
+#
+# **When is a random answer wrong?** An estimate is never exactly right, so the tests compute by how many standard errors it is
+# off, which is its z-score. They accept |z| < 6. A right answer exceeds this by bad luck about once in 500 million times, and a
+# right submission fails less often than once in a million.
 #
 # Hints: `hint("count-hits")`.
 
@@ -519,29 +502,35 @@ predict("float-sum", "17000000.0", "16777216.0", "17000000 with a few wrong digi
 print(np.ones(17_000_000, np.float32).cumsum()[-1])
 
 # %% [markdown] id="float-sum-why" tags=["why"]
-# 16,777,216, which is 2²⁴. float32 has 24 bits for the digits; from there on its neighbours are 2 apart, so
-# adding 1 gives the number that was there. The sum stands still, and nothing says so. (`sum()` would have got it
-# right: NumPy adds pairwise, in a tree.)
+# It prints 16,777,216, which is 2²⁴. float32 has 24 bits for the digits. From 2²⁴ on, neighbouring numbers are 2 apart, so
+# adding 1 gives the same number again. The sum stops growing, without any message. (`sum()` would be right,
+# because NumPy adds in pairs, as a tree does.)
 
 # %% [markdown] id="step-4"
 # ## 4. Adding up
 #
-# `add_hits(hits, total)` adds the sum of `hits` (int32) to `total[0]` (int64). In three stages, as in
+# `add_hits(hits, total)` adds the sum of `hits` (int32) to `total[0]` (int64). It has three stages, as in
 # the first project:
 #
-# 1. each thread of the grid adds up some of the hits, with a grid-stride loop;
-# 2. the sums of a block are added in a tree, in shared memory;
-# 3. one thread of the block adds the block's sum to `total[0]`, atomically, because other blocks do so
-#    too. `total[0]` may already hold hits of earlier launches.
+# 1. Each thread of the grid adds up some of the hits, with a grid-stride loop.
+# 2. The sums of a block are added in a tree, in shared memory.
+# 3. One thread of the block adds the block's sum to `total[0]`. The addition is atomic because other blocks add to it at the same
+#    time. `total[0]` may already hold hits of earlier launches.
 #
-# Now think of sizes. A thousand threads that make a billion hits each are 10¹² hits. int32 ends at
-# 2,147,483,647 and starts again at the negative end. float32 has 24 bits: from 16,777,216 on, adding
-# 1 changes nothing at all. No error message comes in either case. A block has any number of threads
-# from 1 to `MAX_THREADS`. The work of the busiest thread is counted, and what would be a queue in place of
-# a tree: the atomic additions to one address, shared memory included, of which 4 are allowed for each
-# element of a share, and the shuffles of a warp, if you use those. Of them 14 are allowed for each element
-# of a thread, and 14 more: a tree of 64-bit numbers takes 10, and 31 lanes that hand their sums to one
-# take 62. Elements are the hits.
+# Choose types that can hold the result. A thousand threads with a billion hits each make 10¹² hits. int32 ends at
+# 2,147,483,647 and continues at the negative end, and float32 stops growing at 16,777,216. Neither gives an
+# error message. A block has any number of threads from 1 to `MAX_THREADS`.
+#
+# The work of the busiest thread is counted, and a queue at one address does not count as a tree.
+#
+# <details>
+# <summary>How a queue is told from a tree</summary>
+#
+# One address, in shared memory too, may take 4 atomic additions for each hit of a thread's share. If you use shuffles, a warp may
+# make 14 of them for each hit of a thread, and 14 more. A tree of 64-bit numbers takes 10 shuffles. If 31 lanes hand
+# their sums to one lane, that takes 62.
+#
+# </details>
 #
 # Hints: `hint("add-hits")`.
 
@@ -615,18 +604,18 @@ expect(int(total[0]) == 2**53 + 1 + int(hits.sum(dtype=np.int64)),
 # %% [markdown] id="step-5"
 # ## 5. π, and by how much it may be off
 #
-# `sample_disc(seed, threads, points)` is a function for the host that puts the kernels together: new
-# states from `seed_states`, hits from `count_hits` in the box from −1 to 1 in both directions, their sum
-# from `add_hits`. It returns the number of hits that came back from the device, as an int. Other seeds
-# give other points, the same seed the same.
+# `sample_disc(seed, threads, points)` runs on the host and launches the kernels. It makes new
+# states with `seed_states`, counts hits with `count_hits` in the box from −1 to 1 in both directions, and adds them
+# with `add_hits`. It returns the number of hits as an int, copied back from the device. The same seed gives the same points,
+# and other seeds give other points.
 #
-# Kernels have to draw the points, in blocks of at least 32 threads: the grader exchanges the seed for
-# another, or the states if the host made them, on their way to the device, and then expects the hits that
-# `count_hits` finds with those. The work is counted, too, in instructions.
+# Kernels must draw the points, in blocks of at least 32 threads. To check this, the grader replaces the seed on its way to the
+# device, or the states if the host made them, and expects the hits that `count_hits` finds with the new ones. The work of the
+# kernels is counted in instructions.
 #
 # `estimate(hits, n, box_area)` returns the area of the shape and its standard error, as two floats. Each
-# of the n points hits with a probability p, estimated as hits / n. The number of hits then has the
-# variance n p (1 − p). How large is the standard deviation of the area?
+# of the n points hits with a probability p, estimated as hits / n, so the number of hits has the
+# variance n p (1 − p). What is the standard deviation of the area?
 #
 # Hints: `hint("sample-disc")`, `hint("estimate")`.
 
@@ -727,8 +716,8 @@ for hits, n, box in ((0, 10, 1.0), (10, 10, 2.5), (3 * 10**11, 10**12, 6.25), (1
 # ### Predict, then measure
 #
 # The next cell estimates π from 1,000 points, from 4,000, from 16,000 and so on, each 30 times with
-# other seeds, and draws how far off the estimates are (the root of the mean square). How many points
-# does one more decimal digit cost?
+# other seeds. It draws how far off the estimates are (the root of the mean square). How many times more points
+# does one more decimal digit take?
 
 # %% id="convergence-guess"
 predict("convergence", "10 times as many", "20 times", "100 times as many")
@@ -756,35 +745,35 @@ else:
                 f"by your estimate {claimed[0]:.2g} to {claimed[-1]:.2g}.")
 
 # %% [markdown] id="convergence-why" tags=["why"]
-# 100 times as many. The error falls with the square root of the number of points: ten times better is a hundred
-# times the work. Thirty repetitions give each dot an uncertainty of 13%, so the slope comes out as
-# −0.5 within a few hundredths. The line is what `estimate` claims, from single runs. That the dots lie
-# on it is a test that no single run can pass or fail: **where streams repeat each other, the dots leave
+# It takes 100 times as many. The error falls with the square root of the number of points, so a ten times better estimate is a
+# hundred times the work. Thirty repetitions give each dot an uncertainty of 13%, and the slope of −0.5 an uncertainty of a few
+# hundredths. The line is what `estimate` claims, from single runs. That the dots lie
+# on it is a test that no single run can replace: **if streams repeat each other, the dots leave
 # the line.**
 
 # %% [markdown] id="convergence-then"
 # ## 6. No state at all
 #
-# A state for each thread has to be kept and written back, and the result depends on the launch: with
-# other threads, other points. A *counter-based* generator has none of it. It is a function: number i
-# is `f(i, seed)`, scrambled so well that consecutive i give unrelated results. Any thread can make any
-# number at any time. PyTorch's generator on GPUs is the one you are about to write, cuRAND offers it,
-# and JAX has a sister of it.
+# The program has to keep each thread's state and write it back, and the result depends on the launch, because other threads draw
+# other points. A *counter-based* generator has no state. It is a function: number i
+# is `f(i, seed)`, mixed so well that consecutive i give unrelated results. Any thread can make any
+# number at any time. On GPUs, PyTorch uses the generator that you will write here, cuRAND offers it,
+# and JAX uses a similar one.
 #
 # Philox4x32-10 (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011)
-# turns a counter of four words of 32 bits (c0, c1, c2, c3) into four random words, under a key of two
+# turns a counter of four 32-bit words (c0, c1, c2, c3) into four random words, under a key of two
 # words (k0, k1). It has ten rounds. In each round
 #
-# - multiply: p0 = 0xD2511F53 · c0 and p1 = 0xCD9E8D57 · c2. These products have 64 bits; *hi* and *lo*
-#   are their upper and lower 32;
-# - the new words are c0 = hi(p1) ^ c1 ^ k0, c1 = lo(p1), c2 = hi(p0) ^ c3 ^ k1, c3 = lo(p0), all from
-#   the old ones at once;
-# - before the *next* round add 0x9E3779B9 to k0 and 0xBB67AE85 to k1, keeping 32 bits.
+# - multiply: p0 = 0xD2511F53 · c0 and p1 = 0xCD9E8D57 · c2. These products have 64 bits, of which *hi* and *lo*
+#   are the upper and lower 32.
+# - set the new words, all from the old ones: c0 = hi(p1) ^ c1 ^ k0, c1 = lo(p1), c2 = hi(p0) ^ c3 ^ k1, c3 = lo(p0).
+# - before the *next* round, add 0x9E3779B9 to k0 and 0xBB67AE85 to k1, keeping 32 bits.
 #
-# `philox(c0, c1, c2, c3, k0, k1)` is a device function and returns the four words. In kernels a product
-# of two uint32 is taken in 64 bits, and so is a sum: `uint32(…)` cuts it back. A plain `0xD2511F53` is an
-# int64, and a product with it may come out negative: as in step 2, `>>` then drags the sign along, so
-# make it a `uint64`. `philox_blocks` below is given. The authors published answers for three counters; these are the visible test.
+# `philox(c0, c1, c2, c3, k0, k1)` is a device function and returns the four words. In kernels, a product
+# or sum of two uint32 has 64 bits, and `uint32(…)` keeps the lower 32. A plain `0xD2511F53` is an
+# int64, and a product with it may be negative. As in step 2, `>>` would then fill it with ones, so
+# make it a `uint64`. `philox_blocks` below is given. The authors published answers for three counters, which are the visible
+# test.
 #
 # Hints: `hint("philox")`.
 
@@ -863,16 +852,16 @@ expect_equal(words, reference_philox(counters, keys), "wrong for other counters 
 # many of the points number `first`, `first` + 1, …, `first` + n − 1 are inside the disc. Point number i
 # is made like this, whichever thread makes it:
 #
-# - its counter is (low 32 bits of i, high 32 bits of i, 0, 0), its key (low 32 bits of `seed`, high 32
-#   bits of `seed`);
-# - the first word w gives x = x0 + (x1 − x0) · w · 2⁻³², the second y in the same way.
+# - Its counter is (low 32 bits of i, high 32 bits of i, 0, 0), and its key is (low 32 bits of `seed`, high 32
+#   bits of `seed`).
+# - The first word w gives x = x0 + (x1 − x0) · w · 2⁻³², and the second word gives y in the same way.
 #
-# So the number of hits depends on seed, first and n, and on nothing else: not on grid, block or the
-# order of threads. The launch can have fewer threads than points, or more. Let a thread count its own
-# hits in a variable and add them once, at the end. The busiest thread's instructions are counted: 4,000
-# for each point of its share, and 1.5 times as many as the threads run on average.
+# So the number of hits depends only on seed, first and n, and not on the grid, the block or the
+# order of threads. The launch can have fewer threads than points, or more. Let each thread count its own
+# hits in a variable and add them once, at the end. The busiest thread's instructions are counted, at most 4,000
+# for each point of its share.
 #
-# `uint32(i)` keeps the low 32 bits of an int64, `uint32(i >> 32)` the high ones.
+# `uint32(i)` keeps the low 32 bits of an int64, and `uint32(i >> 32)` the high ones.
 #
 # Hints: `hint("count-points")`.
 
@@ -952,27 +941,33 @@ for case, grid, block, n, first, box in (
 # %% [markdown] id="step-7"
 # ## 7. The same in JAX
 #
-# JAX has no hidden state anywhere, so it cannot have one for random numbers either. A *key* is a value;
-# drawing twice with one key gives the same numbers twice. You `split` a key into new ones and use each
-# of them once. (Underneath is Threefry, a counter-based generator from the paper of step 6.)
+# JAX keeps no hidden state, so its random numbers need a *key*, which is an ordinary value.
+# If you draw twice with one key, you get the same numbers twice. So `split` a key into new ones and use each
+# of them once. (JAX uses Threefry, a counter-based generator from the paper of step 6.)
 #
 # `jax_hits(seed, streams, points)` splits `jax.random.key(seed)` into `streams` keys, draws `points`
-# points in the box from −1 to 1 with each of them, and returns how many are in the unit disc: an array
-# of integers, one for each stream.
+# points in the box from −1 to 1 with each of them, and returns how many are in the unit disc, as an array
+# of integers with one element for each stream.
 #
-# Write what *one* stream does in `hits_of_stream(key, points)`, and let `jax.vmap` do it for all keys at
-# once. A Python loop over the streams would be unrolled into one long program, compiled again for
-# each number of streams; the test counts the operations that JAX records. And the streams have to be
-# drawn together: in one iteration of any loop of JAX (`scan`, `while_loop`, `fori_loop`, `map`) at least one
-# number for each, from a key of its own, and in all iterations together at most three numbers for each point, of which two are
-# needed. (JAX records how many iterations a loop makes, but not of a `while_loop`: it counts as two.) What loops
-# there are within a stream is up to you. The grader also runs what JAX has recorded with numbers that are
-# drawn from a part of the box alone: hits are those of the points that are drawn.
+# In `hits_of_stream(key, points)`, write what *one* stream does, and let `jax.vmap` do it for all keys at
+# once. A Python loop over the streams would be unrolled into one long program and compiled again for
+# each number of streams. The number of operations that JAX records is counted, and all streams have to draw in the same
+# iterations.
 #
-# The lecture “JAX: arrays, compiled” has more of this; here you need
-# `jax.random.uniform(key, (points,), minval=…, maxval=…)`, which draws `points` numbers, and
-# `jax.vmap(f)(keys)`, which calls a function f of *one* key for each of `keys`. (What is the same in all
-# calls, such as `points`, f has to know from elsewhere: a `lambda` will do.)
+# <details>
+# <summary>What the tests count</summary>
+#
+# In one iteration of any JAX loop (`scan`, `while_loop`, `fori_loop`, `map`), each stream must draw at least one number, from its
+# own key. In all iterations together it may draw at most three numbers for each point, of which it needs
+# two. JAX records how many iterations a loop makes, except for a `while_loop`, which counts as two.
+# Within a stream you may use any loops. The grader also runs what JAX has recorded with numbers
+# drawn from only a part of the box, and expects the hits among those points.
+#
+# </details>
+#
+# You need `jax.random.uniform(key, (points,), minval=…, maxval=…)`, which draws `points` numbers, and
+# `jax.vmap(f)(keys)`, which calls a function f of *one* key for each of `keys`. Values that are the same in all
+# calls, such as `points`, reach f from outside, for example in a `lambda`.
 #
 # Hints: `hint("jax-hits")`.
 
@@ -1051,16 +1046,16 @@ expect(operations("jax_hits", 1, 777, 33, static=(1, 2)).total() == few.total(),
 # ## 8. An area that nobody knows exactly
 #
 # Take a complex number c, begin with z = 0 and repeat z → z² + c. If z stays bounded for ever, c belongs
-# to the Mandelbrot set. Once |z| > 2 it is lost: it grows without end.
+# to the Mandelbrot set. Once |z| > 2, z grows without end, and c does not belong to it.
 #
-# "For ever" cannot be computed, but a computer's z is one of finitely many pairs of floats. An orbit
-# that does not escape has to come back to a value it had before, and then it goes round in a **cycle**.
-# Floyd's test finds it with two runners and no memory: the tortoise makes one step in each iteration, the
-# hare two. On a cycle the hare catches up with the tortoise.
+# No program can iterate for ever, but a computer's z is one of finitely many pairs of floats. An orbit
+# that does not escape must return to a value it had before, and from there on it repeats a **cycle**.
+# Floyd's test finds the cycle with two runners and without storing the orbit. The tortoise makes one step in each iteration, and the
+# hare makes two. On a cycle, the hare catches up with the tortoise.
 #
 # `in_mandelbrot(cx, cy, limit)` is a device function. Both runners begin at 0. In each iteration, at most
-# `limit` of them: tortoise one step, hare two. If then the hare's |z|² > 4, return 0 (outside). If hare
-# and tortoise are at exactly the same place, return 1 (inside). After `limit` iterations return 2: undecided.
+# `limit` of them, the tortoise makes one step and the hare two. If the hare's |z|² > 4 after that, return 0 (outside). If hare
+# and tortoise are at exactly the same place, return 1 (inside). After `limit` iterations return 2 (undecided).
 # `classify` below it is given.
 #
 # With z = x + iy, one step is x → x² − y² + cx and, from the old x, y → 2xy + cy.
@@ -1136,21 +1131,21 @@ for limit in (0, 3):
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-8b"
-# The set is symmetric about the real axis, so half of it will do. The upper half lies in the box
-# −2 ≤ x < 0.5, 0 ≤ y < 1.25 (it reaches from −2 to about 0.47 and up to about 1.12: K. Mitchell, *A
-# statistical investigation of the area of the Mandelbrot set*, 2001). So the area of the set is twice
+# The set is symmetric about the real axis, so half of it is enough. The upper half lies in the box
+# −2 ≤ x < 0.5, 0 ≤ y < 1.25. (It extends from −2 to about 0.47 and up to about 1.12: K. Mitchell, *A
+# statistical investigation of the area of the Mandelbrot set*, 2001.) So the area of the set is twice
 # the area of that box, 6.25, times the fraction of points inside.
 #
 # `mandelbrot_hits(seed, first, n, limit, total)` adds to `total[0]` how many of the points number `first`
-# to `first` + n − 1 did **not** escape, undecided ones included. Point number i has the same counter,
+# to `first` + n − 1 did **not** escape, including undecided ones. Point number i has the same counter,
 # key and words as in `count_points`, in the box above.
 #
-# The busiest thread's instructions are counted: 40,000 for each point of its share, and 4 times as many
-# as the threads run on average, because points differ in the iterations that they take.
+# Points differ in the iterations that they take, so here a thread may run 4 times as many instructions as the average. The busiest
+# thread's instructions are counted, at most 40,000 for each point of its share.
 #
-# Is it right to count the undecided? Nearly all of them are inside, near the edge, where orbits take
-# long to settle. The few that would still escape make the area too large: by about 0.003 at `limit` =
-# 500, measured with a million points, which is a seventh of the error of 16,000 points.
+# Is it right to count the undecided points? Nearly all of them are inside, near the edge, where orbits take
+# long to settle. The few that would still escape make the area too large by about 0.003 at `limit` =
+# 500, measured with a million points. That is a seventh of the error of 16,000 points.
 #
 # Hints: `hint("mandelbrot-hits")`.
 
@@ -1278,18 +1273,18 @@ except NotImplementedError:
     print("The picture comes when estimate is written.")
 
 # %% [markdown] id="bounds"
-# What is *proven* about this area is much weaker than what is measured: it lies between 1.503 and 1.5701
+# Only much weaker statements about this area have been *proven*. It lies between 1.503 and 1.5701
 # (Y. Fisher and J. Hill, *Bounding the area of the Mandelbrot set*, as reported in the FAQ of
 # sci.fractals, question 6f). A sum of 240,000 terms of a series gives an upper bound of 1.7274 (J. Ewing
-# and G. Schober, *The area of the Mandelbrot set*, 1992). Yours is an estimate with an error bar: a
-# third kind of statement, and the only one of the three that you can make in a second.
+# and G. Schober, *The area of the Mandelbrot set*, 1992). Your result is a third kind of statement, an estimate with an error
+# bar, and the only one of the three that you can make in a second.
 #
 # ## 9. Seven lanes of eight do nothing
 #
-# Points outside escape after a few iterations, points near the edge take hundreds. The 32 lanes of a warp
-# share one instruction at a time: while one lane iterates, the others, long done, wait for it. That is
-# *divergence*, and it can be seen and counted. Below is one warp of your kernel with 32 points: a column
-# is a step, a row a lane, and pale lanes wait.
+# Points outside escape after a few iterations, and points near the edge take hundreds. The 32 lanes of a warp
+# run one instruction at a time. While one lane iterates, the others, which finished long ago, wait for it. This is
+# *divergence*. Below is one warp of your kernel with 32 points. Each column
+# is a step, each row is a lane, and pale lanes wait.
 
 # %% id="see-divergence"
 from gpucourse import report, timeline
@@ -1318,7 +1313,7 @@ else:
     print("A GPU keeps no such counts: run this cell on the virtual GPU.")
 
 # %% [markdown] id="step-9"
-# `mandelbrot_fast` has the same arguments and the same answer, and takes fewer instructions. The test
+# `mandelbrot_fast` has the same arguments and gives the same answer, with fewer instructions. The test
 # launches it with 4 blocks of 128 threads for 10,000 points and `limit` = 500, where `mandelbrot_hits`
 # takes about 520 warp instructions for each point:
 #
@@ -1328,16 +1323,16 @@ else:
 # | at most 200 | 3 |
 # | at most 150 | 4 |
 #
-# (The grader counts for other points, and other numbers of them, as well, and there allows a fifth more.)
+# (The grader also counts for other points and other numbers of points, and there it allows a fifth more.)
 #
-# Two ideas, each good for a part of the way:
+# There are two ideas, and each brings you a part of the way:
 #
 # - **Do not compute what is known.** Two large pieces of the set have formulas. With q = (x − ¼)² + y²,
 #   a point is in the cardioid if q (q + x − ¼) ≤ y² / 4, and in the disc around −1 if (x + 1)² + y² ≤ 1/16.
-#   Together that is 91% of the area (3π/8 + π/16 of 1.5066), and there the orbits never escape.
-# - **Do not wait.** A lane whose point is done could fetch its next point while its neighbours still
-#   iterate. So turn the loops inside out: not "for each point, iterate until it is done", but "again and
-#   again: who has no point fetches one; then everybody iterates a few iterations".
+#   Together they are 91% of the area (3π/8 + π/16 of 1.5066), and there the orbits never escape.
+# - **Do not wait.** A lane whose point is decided could fetch its next point while its neighbours still
+#   iterate. So turn the loops inside out. Do not iterate each point until it is decided. Repeat two things instead: first
+#   the lanes without a point fetch one, then all lanes iterate a few times.
 #
 # Predict before you try: the first idea halves the instructions. Does the fraction of busy lanes go up
 # or down?
@@ -1476,8 +1471,8 @@ if device().virtual:
 report(mandelbrot_fast, 4, 128, 3, 0, 10_000, 500, np.zeros(1, np.int64))
 
 # %% [markdown] id="recorded-text"
-# Recorded times of a real GPU for the model answers (rows `mandelbrot.area`), and for random points in a disc
-# by every generator of this project (rows `sampling.disc`); or a line that says that nobody has measured yet:
+# The next cell shows recorded times of a real GPU for the model answers (rows `mandelbrot.area`), and for random points in a
+# disc with every generator of this project (rows `sampling.disc`). If there are none yet, it says so.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
@@ -1488,14 +1483,14 @@ recorded_times("mandelbrot.area")
 recorded_times("sampling.disc")
 
 # %% [markdown] id="divergence-why"
-# The card has it line by line.
+# The card shows it line by line.
 #
-# With the formulas for cardioid and disc alone, instructions fall to about half, and the fraction
-# of busy lanes falls *as well*, from 13% to 7%: what was taken away was mostly work that lanes did
-# together. The fraction alone is no measure of anything. Count what you pay for.
+# The formulas for cardioid and disc alone halve the instructions, but the fraction
+# of busy lanes falls *too*, from 13% to 7%, because most of the work that they save was work that the lanes did
+# together. So the fraction alone does not measure success. Count what you pay for.
 #
-# Fetching new points while others iterate brings the rest. There is a price: the loop carries more
-# state, and lanes that fetch keep the others waiting. With iterations in groups of 32 that happens rarely.
+# Fetching new points while others iterate saves the rest. It has a price: the loop keeps more
+# state, and lanes that fetch keep the others waiting. With iterations in groups of 32, this happens rarely.
 #
 # ## 10. In your own words
 #
@@ -1506,24 +1501,24 @@ recorded_times("sampling.disc")
 #    has the time as its seed". What went wrong, what would each of your tests from steps 1, 3 and 5 have
 #    shown, and how large is the error really, if a thread draws 10⁵ points?
 # 2. Your program has to give the same result on a GPU with twice as many threads. Which of the
-#    generators of this project do you take, and why?
+#    generators of this project do you use, and why?
 
 # %% [markdown] id="reflection" role="written" points=3
 # ### BEGIN SOLUTION
 # *A model answer; one point for each paragraph that is there in substance.*
 #
-# All threads begin with the same seed, so they draw the same points: 10⁹ points are 10⁵ different ones,
+# All threads begin with the same seed, so they draw the same points. The 10⁹ points are 10⁵ different ones,
 # counted ten thousand times each. The estimate is right on average, but its error is that of 10⁵
-# points, 4 √(p (1 − p) / 10⁵) = 0.005, a hundred times what she claims. 3.1432 is 0.3 of that from π:
-# nothing strange, only much less exact than it says.
+# points, 4 √(p (1 − p) / 10⁵) = 0.005, a hundred times what she claims. 3.1432 is 0.3 of that from π, so
+# the value is not suspicious. It is only much less exact than she says.
 #
 # `neighbour_z` at lag 0 would be about √n, and `diagnose` would say “same”. In step 3 the hits of the
 # threads would all be the same instead of scattering like a binomial, and the error would not fall with
 # the number of threads. In step 5 results of different seeds would scatter a hundred times more than
-# `estimate` says: their squared z-scores would add up to far too much. No test that looks at one
+# `estimate` says, and their squared z-scores would add up to far too much. No test of a single
 # estimate would have found it.
 #
-# A counter-based generator such as Philox (or JAX's keys): the point number i is a function of i and the
+# Use a counter-based generator such as Philox (or JAX's keys). Point number i is a function of i and the
 # seed, whichever thread makes it, so the result does not depend on the number of threads. With a state
 # for each thread, other threads mean other points.
 # ### END SOLUTION
@@ -1531,23 +1526,23 @@ recorded_times("sampling.disc")
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## In five sentences
 #
-# - Related streams give estimates that are right on average and wrong in their error: test the
+# - Related streams give estimates that are right on average, with an error that is wrong. Test the
 #   scatter, not the value.
-# - Each thread needs a state of its own, seeded through a mixing function, and has to leave it behind
+# - Each thread needs its own state, seeded through a mixing function, and has to store it
 #   where the next launch finds it.
-# - Count in integers that are wide enough: int32 wraps around at 2³¹, float32 stands still at 2²⁴, and
-#   neither says so.
-# - The error falls as 1/√N; a z-score under six, over all tests, is how to tell chance from mistake.
-# - A counter-based generator makes number i from i alone, so results do not depend on the launch; and
-#   lanes that are done should fetch new work, not wait.
+# - Count in integers that are wide enough: int32 wraps around at 2³¹ and float32 stops growing at 2²⁴, both without a
+#   message.
+# - The error falls as 1/√N, and a limit of six on the z-score, over all tests, separates chance from mistakes.
+# - A counter-based generator makes number i from i alone, so results do not depend on the launch. Lanes
+#   that are done should fetch new work instead of waiting.
 #
 # ## Read on
 #
 # - J. Salmon, M. Moraes, R. Dror, D. Shaw: [Parallel random numbers: as easy as 1, 2,
-#   3](https://doi.org/10.1145/2063384.2063405) (2011): Philox and Threefry.
+#   3](https://doi.org/10.1145/2063384.2063405) (2011), on Philox and Threefry
 # - D. Blackman, S. Vigna: [Scrambled linear pseudorandom number
-#   generators](https://doi.org/10.1145/3460772) (2021): xoroshiro128+, and how to seed it.
+#   generators](https://doi.org/10.1145/3460772) (2021), on xoroshiro128+ and how to seed it
 # - [Random numbers in JAX](https://docs.jax.dev/en/latest/random-numbers.html) and [in
-#   Numba](https://nvidia.github.io/numba-cuda/user/random.html).
-# - R. Munafo: [Pixel counting](https://mrob.com/pub/muency/pixelcounting.html): the records for the
-#   Mandelbrot area.
+#   Numba](https://nvidia.github.io/numba-cuda/user/random.html)
+# - R. Munafo: [Pixel counting](https://mrob.com/pub/muency/pixelcounting.html), the records for the
+#   Mandelbrot area

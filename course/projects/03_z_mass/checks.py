@@ -4,9 +4,9 @@ from gpucourse.exercises.checks import hints
 
 COUNT_MUONS = hints(
     "count-muons",
-    "The idea: `len` of an event's list of muons is all there is to it, and it is right for an empty "
-    "list too. The loop is the one of `leading_pt`: start at the thread's own number, stop at the "
-    "number of events, step by the number of threads.",
+    "The idea: the count is `len` of an event's list of muons, also for an empty list. Use the loop of "
+    "`leading_pt`: start at the thread's own number, stop at the number of events, and step by the "
+    "number of threads.",
     "The shape:\n"
     "`for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):`\n"
     "`    counts[i] = …`",
@@ -14,8 +14,8 @@ COUNT_MUONS = hints(
 
 SUM_PT = hints(
     "sum-pt",
-    "The idea: add up in a variable of the thread's own and store the sum once, after the loop over "
-    "muons. An event without muons goes through no iteration of that loop; what is stored then?",
+    "The idea: add up in a local variable and store the sum once, after the loop over muons. For an "
+    "event without muons, that loop makes no iteration. What do you store then?",
     "The shape: the same outer loop as in `count_muons`; in it `total = 0.0`, then\n"
     "`for muon in events[i].muons:`\n"
     "`    …`\n"
@@ -25,8 +25,8 @@ SUM_PT = hints(
 PAIR_MASS = hints(
     "pair-mass",
     "The idea: it is the formula above, term by term. Every symbol has a function in `math`: `sqrt`, "
-    "`cosh`, `cos`. The angles are in radians already, and a cosine does not mind a full turn more "
-    "or less.",
+    "`cosh`, `cos`. The angles are already in radians, and a full turn more or less does not change "
+    "a cosine.",
     "The shape: `return math.sqrt(2.0 * … * … * (math.cosh(…) - math.cos(…)))`.",
 )
 
@@ -46,33 +46,33 @@ FIRST_PAIR = hints(
 
 BEST_MASS = hints(
     "best-mass",
-    "The idea: the loops of `first_mass`, but instead of returning at the first pair keep two "
-    "variables: the best mass so far and how far from `Z_MASS` it is. Begin with `math.nan` and "
-    "`math.inf`, and the first good pair is better than what you have.",
+    "The idea: use the loops of `first_mass`, but do not return at the first pair. Keep two "
+    "variables: the best mass so far, and its distance from `Z_MASS`. If they begin as `math.nan` and "
+    "`math.inf`, the first good pair is better than what you have.",
     "The shape, inside both loops:\n"
     "`if one.charge != other.charge:`\n"
     "`    mass = pair_mass(…)`\n"
     "`    if … < least:`\n"
     "`        …  # two assignments`",
-    "NaN: every comparison with it is false. Write the question so that false means “pass it over”, "
-    "and a pair with a mass of NaN needs no `if` of its own.",
+    "NaN: every comparison with it is false. Write the condition so that false means “skip this "
+    "pair”. Then a mass of NaN needs no `if` of its own.",
 )
 
 FILL_MASSES = hints(
     "fill-masses",
-    "The idea: paste both functions from Project 1. The one change is in the middle stage: ask "
-    "`math.isnan` of each mass before you count it. There is nothing to change in `bin_index`.",
+    "The idea: paste both functions from Project 1. The only change is in the middle stage: test each "
+    "mass with `math.isnan` before you count it. `bin_index` stays as it is.",
     "The shape of the middle stage:\n"
     "`for i in range(cuda.grid(1), masses.size, cuda.gridsize(1)):`\n"
     "`    if not math.isnan(masses[i]):`\n"
     "`        cuda.atomic.add(mine, …, 1)`\n"
-    "The barriers before and after it stay outside the loop, where all threads come by.",
+    "The barriers before and after it stay outside the loop, where all threads reach them.",
 )
 
 FILL_EVENTS = hints(
     "fill-events",
-    "The idea: `fill_masses` with another middle stage. What it read from an array it computes now: "
-    "`best_mass(events[i].muons)`.",
+    "The idea: write `fill_masses` with another middle stage, which computes "
+    "`best_mass(events[i].muons)` where the other reads an array.",
     "The shape of the middle stage:\n"
     "`for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):`\n"
     "`    mass = …`\n"
@@ -83,8 +83,8 @@ FILL_EVENTS = hints(
 BREAK_EVEN = hints(
     "break-even",
     "The idea: each histogram that is filled from stored masses saves `on_the_fly - refill` sectors. "
-    "Storing pays once the savings are more than `store`. If a histogram saves nothing, they never "
-    "are.",
+    "Storing pays once the savings are more than `store`. If a histogram saves nothing, storing never "
+    "pays.",
     "The shape: `None` where nothing is saved; else the least whole number above `store / saved`. "
     "`store // saved` is the largest that is not above it.",
 )
@@ -92,8 +92,8 @@ BREAK_EVEN = hints(
 NEAREST_ON_CPU = hints(
     "nearest-on-cpu",
     "The idea: make all pairs of every event at once, keep those of opposite charge, compute all their "
-    "masses, and let `ak.argmin` find the one nearest the Z in each event. Masses that are NaN have to "
-    "go before that.",
+    "masses, and let `ak.argmin` find the one nearest the Z in each event. Remove masses that are NaN "
+    "before that.",
     "The shape:\n"
     "`one, other = ak.unzip(ak.combinations(momenta, 2))`\n"
     "`keep = one.charge != other.charge`\n"
@@ -134,8 +134,8 @@ UNCERTAINTIES = hints(
 
 FIT = hints(
     "fit",
-    "The idea: at each iteration solve H · step = −g for the step (`jnp.linalg.solve`), see whether it is "
-    "worth going, halve it while it leads uphill, and go. `gradient` and `hessian` are g and H.",
+    "The idea: in each iteration solve H · step = −g for the step (`jnp.linalg.solve`). Stop if it gains "
+    "too little, halve it while it leads uphill, then take it. `gradient` and `hessian` are g and H.",
     "The shape:\n"
     "`parameters = start(edges, counts)`\n"
     "`for _ in range(50):`\n"

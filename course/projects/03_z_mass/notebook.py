@@ -1,44 +1,32 @@
 # %% [markdown] id="question"
 # ## How heavy is the Z, and for how long does it live?
 #
-# The Z decays after 3 · 10⁻²⁵ s, here into two muons of opposite charge. Nobody can time that. But the
-# shorter a particle lives, the less its mass is determined: the masses of many Zs scatter around
-# the mean with a *width*, which is ħ divided by the lifetime. Measure the muons, compute the masses of
-# pairs, look at the peak, and you have both.
+# The Z decays after 3 · 10⁻²⁵ s, here into two muons of opposite charge. Nobody can time that, but the shorter a particle
+# lives, the more its mass scatters. The *width* of the peak is ħ divided by the lifetime, so the masses of muon
+# pairs give you both.
 #
-# The bundled sample holds 50,000 collision events. An event has no muon, or one, or five: such lists
-# of lists have no rectangular array. Numba reads them on the GPU as they are, as *Awkward Arrays*.
-# The lecture “Jagged data: Awkward Arrays and the Z” introduces them in smaller steps.
+# The sample holds 50,000 simulated events, whose true mass and width you should find within your errors. An event has any
+# number of muons. Such lists are no rectangular array, so Numba reads them on the GPU as *Awkward Arrays*.
 #
-# | step | you write | which gives |
+# | step | you write | result |
 # |---|---|---|
-# | 1 | `count_muons`, `sum_pt` | a number for each event, by a thread of its own |
-# | 2 | `pair_mass` | the mass of two muons, in a device function |
-# | 3 | `first_pair` | the mass of an event's first pair of opposite charges |
-# | 4 | `best_mass` | the mass, of all an event's pairs, that is nearest the Z's |
-# | 5 | `fill_masses` | your histogram kernel from Project 1, grown by one rule |
+# | 1 | `count_muons`, `sum_pt` | a number for each event |
+# | 2 | `pair_mass` | the mass of two muons |
+# | 3 | `first_pair` | an event's first pair |
+# | 4 | `best_mass` | its pair nearest the Z |
+# | 5 | `fill_masses` | Project 1's histogram |
 # | 6 | `fill_events` | the histogram straight from the events |
-# | 7 | `break_even` | when does it pay to keep the masses instead? |
-# | 8 | `nearest_on_cpu` | the same masses array-at-a-time, as a check |
-# | 9 | `expected_counts`, `nll` | what the histogram should look like, and how well it does |
-# | 10 | `uncertainties`, `fit` | mass and width of the Z, with their errors |
-#
-# The events are simulated by `gpucourse.data`, because then the true mass and width are known: you should find
-# them, within your errors. The real ones: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341),
-# 2.2 GB, which `gpucourse data fetch` brings.
+# | 7 | `break_even` | when storing the masses pays |
+# | 8 | `nearest_on_cpu` | the masses by array operations |
+# | 9 | `expected_counts`, `nll` | a model |
+# | 10 | `uncertainties`, `fit` | mass and width, with errors |
 
 # %% [markdown] id="how-it-works"
 # ## How this works
 #
-# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow: they say which
-# property does not hold yet. `hint("pair-mass")` gives a hint for the cell `pair-mass`, and the next one when you call it again. Only answer
-# cells are collected, so put helper functions into them. To grade yourself, save the notebook and run
-# `!gpucourse grade 03_z_mass.ipynb` in a cell of your own.
-#
-# **Parallel work is counted.** No thread may do more than 1.5 times its even share of the work, in accesses to memory and in
-# instructions. If one thread works for its block, or one lane for its warp, the numbers are right, but the step earns nothing.
-#
-# [How the projects work](../../docs/projects.md) has the rest: what the tests use and what the grader tries. When you change `best_mass`, run the cells of the kernels below it again.
+# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow. A kernel earns its
+# points only if no thread does more than 1.5 times its even share of the work. [How the projects work](../../docs/projects.md)
+# has the details: hints, tests, and how to grade yourself.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -80,8 +68,8 @@ print(events.muons.pt[:6].to_list())
 # %% [markdown] id="jagged"
 # ## Lists on the device
 #
-# `events[i].muons[j].pt` looks like a list of lists of objects. In memory there are no objects. There
-# is one flat column for each field, and **offsets** that say where each event's muons begin and end:
+# `events[i].muons[j].pt` looks like a list of lists of objects. In memory there is one flat column for each field, and
+# **offsets** that say where each event's muons begin and end:
 #
 # ```
 # offsets   0     2  2        5  6 …      event i owns muons offsets[i] to offsets[i + 1]
@@ -91,21 +79,18 @@ print(events.muons.pt[:6].to_list())
 # charge    +  -     -  +  +  -   …       int32
 # ```
 #
-# `ak.to_backend(events, "cuda")` copies these five arrays, and nothing else, to the device. A kernel
-# takes the array if it is decorated with `@cuda.jit(extensions=[ak.numba.cuda])`. Inside:
+# `ak.to_backend(events, "cuda")` copies these five arrays to the device. A kernel decorated with
+# `@cuda.jit(extensions=[ak.numba.cuda])` takes the array as an argument:
 #
-# - `len(events)`, `events[i].muons`, `len(muons)`, `muons[j].pt`, `for muon in muons:` and
-#   `enumerate(muons)` work, and so do slices such as `muons[2:]`. Fields are `pt`, `eta`, `phi` and
-#   `charge`. NumPy's and Awkward's functions do not exist there.
-# - Nothing can be changed. Results go into ordinary arrays that the kernel is given.
-# - What `muons[j]` does for a muon that is not there, you should see once.
+# - You can use `len(events)`, `events[i].muons`, `len(muons)`, `muons[j].pt`, `for muon in muons:`, `enumerate(muons)` and
+#   slices such as `muons[2:]`, but no functions of NumPy or Awkward.
+# - The array is read-only. Write results into ordinary arrays.
 
 # %% [markdown] id="predict-leading" tags=["predict"]
 # ### Predict: the muon that is not there
 #
-# The kernel below writes the pt of each event's first muon. Each of its 512 threads takes an event,
-# then the one 512 further on, and so on: about a hundred events each. One event in five has no muon.
-# The output is full of −1 beforehand. How much of it is −1 afterwards?
+# The kernel below writes the pt of each event's first muon. Each of its 512 threads handles about a hundred events, 512 apart.
+# One event in five has no muon. The output is full of −1 beforehand. How much of it is −1 afterwards?
 
 # %% id="leading-guess"
 from gpucourse.exercises.predictions import predictions
@@ -127,27 +112,20 @@ empty = np.mean(ak.num(events.muons) == 0)
 print(f"{empty:.0%} of the events have no muon; {np.mean(pts.copy_to_host() == -1):.0%} of pts is -1")
 
 # %% [markdown] id="leading-why" tags=["why"]
-# Nearly all. `muons[0]` of an empty list is an `IndexError`, and **an exception ends its thread without a
-# word**, on a real GPU too. The thread never comes to the events that it had still to do. So look at
-# `len(muons)` before you index; a loop over `muons` does it by itself.
+# Nearly all of it is −1. `muons[0]` of an empty list is an `IndexError`, and **an exception ends its thread without a
+# message**, on a real GPU too. The thread never reaches its remaining events. So check `len(muons)` before you index, or
+# loop over `muons`.
 
 # %% [markdown] id="leading-then"
 # ## 1. A number for each event
 #
-# Two kernels to begin with.
+# `count_muons(events, counts)` sets `counts[i]` (int32) to the number of muons of event `i`. It must be right for every grid, with
+# fewer threads than events or more, so write a grid-stride loop as in `leading_pt` above.
 #
-# - `count_muons(events, counts)` sets `counts[i]` (int32) to the number of muons of event `i`.
-# - `sum_pt(events, sums)` sets `sums[i]` (float64) to their *scalar* sum of pt: plain numbers are
-#   added, directions do not matter. An event without muons has 0. (A pt of NaN, from a muon that was
-#   badly measured, makes the sum NaN: nothing needs to be done for that.)
+# Neighbouring threads take neighbouring events, so 32 of them together read whole sectors of 32 bytes. This is counted, and so
+# are the busiest thread's accesses, at most 12 for each event of its share.
 #
-# Both must be right for every grid, also one with fewer threads than events, or more: write a
-# grid-stride loop as in `leading_pt` above. It hands neighbouring events to neighbouring threads, and
-# the tests count that: 32 neighbours together read whole sectors of 32 bytes, 32 threads that are far
-# apart read 32 sectors. The busiest thread's accesses are counted as well: 12 for each event of its share
-# in `count_muons`, 40 in `sum_pt`.
-#
-# Hints: `hint("count-muons")`, `hint("sum-pt")`.
+# Hints: `hint("count-muons")`.
 
 # %% id="count-muons" role="solution"
 @cuda.jit(extensions=[ak.numba.cuda])
@@ -158,6 +136,13 @@ def count_muons(events, counts):
     for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
         counts[i] = len(events[i].muons)
     ### END SOLUTION
+
+# %% [markdown] id="step-1b"
+# `sum_pt(events, sums)` sets `sums[i]` (float64) to the sum of the muons' pt. It is a *scalar* sum, which adds plain
+# numbers and ignores directions. Share the events as before. An event without muons has 0. A pt of NaN, from a badly measured muon,
+# makes the sum NaN without any extra code. The busiest thread's accesses are counted, at most 40 for each event of its share.
+#
+# Hints: `hint("sum-pt")`.
 
 # %% id="sum-pt" role="solution"
 @cuda.jit(extensions=[ak.numba.cuda])
@@ -173,9 +158,9 @@ def sum_pt(events, sums):
     ### END SOLUTION
 
 # %% [markdown] id="tests-by-hand"
-# The tests build events by hand, too. `events_of` makes one event from each list of muons, and
+# The tests also build events by hand. `events_of` makes one event from each list of muons, and
 # `reference` computes with a slow loop on the host what the kernels of the next steps should find. Functions
-# marked NOT FOR ANSWERS are there to compare with: the grader runs your answers without them.
+# marked NOT FOR ANSWERS are only for comparison: the grader runs your answers without them.
 
 # %% id="by-hand" role="setup"
 def events_of(*lists):
@@ -289,7 +274,7 @@ expect(launched.counters.global_store_sectors <= 2 * len(sample) // 4,
 # %% [markdown] id="apart-predict" tags=["predict"]
 # ### Predict: back to back
 #
-# Two muons of 45 GeV each fly apart across the beam, in exactly opposite directions. Which mass has the pair?
+# Two muons of 45 GeV each fly apart across the beam, in exactly opposite directions. What is the mass of the pair?
 
 # %% id="apart-guess"
 predict("apart", "0: their momenta cancel", "64 GeV", "90 GeV")
@@ -300,25 +285,25 @@ for degrees in (0, 90, 180):
     print(f"{degrees:3} degrees apart: {mass:.0f} GeV")
 
 # %% [markdown] id="apart-why" tags=["why"]
-# 90 GeV: seen from where the pair as a whole is at rest, mass is energy, and both bring 45 GeV. That the
-# momenta cancel is why nothing of the energy goes into motion. Side by side the formula gives the same two
-# muons none. So a pair's mass is in the angle as much as in the momenta.
+# The mass is 90 GeV. In the frame in which the pair as a whole is at rest, mass is energy, and both muons bring 45 GeV. Because
+# the momenta cancel, none of the energy goes into motion. For the same two muons side by side, the formula gives a mass of 0.
+# So a pair's mass depends on the angle as much as on the momenta.
 
 # %% [markdown] id="step-2"
 # ## 2. The mass of two muons
 #
 # A muon is given by its transverse momentum `pt` (GeV), its pseudorapidity `eta` and its azimuth `phi`
-# (radians). Pseudorapidity is not the angle to the beam but a function of it: 0 across the beam, ±∞
-# along it. With momenta far above the muon's own mass of 0.106 GeV, the mass of a pair is
+# (radians). Pseudorapidity is a function of the angle to the beam: 0 across the beam, ±∞
+# along it. If the momenta are far above the muon's own mass of 0.106 GeV, the mass of a pair is
 #
 # $$ m = \sqrt{2\,p_1\,p_2\,\bigl(\cosh(\eta_1 - \eta_2) - \cos(\varphi_1 - \varphi_2)\bigr)} $$
 #
-# where $p_1$ and $p_2$ are the transverse momenta. (Other formulas subtract large numbers that are
-# nearly equal, and the events are in float32, which has seven digits: stay with this one. Leaving the muon's mass out costs 0.3 MeV at the
-# Z; the statistical error will be seventy times that.)
+# where $p_1$ and $p_2$ are the transverse momenta. Use this formula. Others subtract large numbers that are
+# nearly equal, and the events are in float32, which has seven digits. Leaving the muon's mass out costs 0.3 MeV at the
+# Z, and the statistical error will be seventy times that.
 #
 # `pair_mass` is a *device function*: kernels call it, and it returns a number. Use `math`.
-# `find_masses` below it is given; leave it, the tests use it to look at your function.
+# Leave `find_masses` below it as it is, because the tests use it to call your function.
 #
 # Hints: `hint("pair-mass")`.
 
@@ -375,13 +360,13 @@ expect(math.isnan(masses_of([10.0], math.nan, 0.0, 10.0, 0.0, 1.0)[0]),
 #
 # A Z decays into muons of opposite charge. `first_pair(events, masses)` sets `masses[i]` (float64) to
 # the mass of the *first* opposite-sign pair of event `i`, taking pairs in the order (0, 1), (0, 2), …,
-# (1, 2), …; to NaN where there is no such pair. NaN is the mark for "no pair" from here on: a mass of
-# 0 would be a claim.
+# (1, 2), … If there is no such pair, it sets NaN. From here on NaN means "no pair", because a mass of
+# 0 could be mistaken for a result.
 #
-# Two loops, one inside the other, and the first hit has to end both. A `break` ends one. A `return`
-# ends a whole function, so a device function `first_mass`, which is given an event's muons, is a good
-# place for the loops. (What would a `return` in the kernel itself do to the thread's next event?) The
-# busiest thread's accesses are counted: 80 for each event of its share.
+# You need two nested loops, and the first pair found must end both. A `break` ends one loop. A `return`
+# ends a whole function, so put the loops into a device function `first_mass` that takes an event's muons.
+# (What would a `return` in the kernel itself do to the thread's next event?) The
+# busiest thread's accesses are counted, at most 80 for each event of its share.
 #
 # Hints: `hint("first-pair")`.
 
@@ -455,12 +440,13 @@ expect_parallel(launched, len(pairs), accesses=80, alone=(alone, 200))
 # %% [markdown] id="step-4"
 # ## 4. The pair nearest the Z
 #
-# The first pair may be the wrong one: a muon from somewhere else may come before those of the Z.
-# `best_mass(muons)` is a device function that goes through *all* opposite-sign pairs of one event and
-# returns the mass that is nearest to `Z_MASS`, above or below; NaN where there is no pair. A pair
-# whose mass is NaN, because one of its muons was badly measured, is passed over.
+# The first pair may be the wrong one, because another muon may come before those of the Z.
+# `best_mass(muons)` is a device function that goes through *all* opposite-sign pairs of one event. It
+# returns the mass nearest to `Z_MASS`, above or below, or NaN if there is no pair. Skip a pair
+# whose mass is NaN because one of its muons was badly measured.
 #
-# `nearest_z` below it is given. Hints: `hint("best-mass")`.
+# `nearest_z` below it is given. A kernel keeps the device functions that it was compiled with, so run the cells of the kernels
+# below again when you change `best_mass`. Hints: `hint("best-mass")`.
 
 # %% id="best-mass" role="solution"
 @cuda.jit(device=True)
@@ -531,8 +517,8 @@ expect(math.isnan(masses[3]), "a pair whose mass is NaN counts as a pair")
 # %% [markdown] id="nearest-predict" tags=["predict"]
 # ### Predict: a peak of no particle
 #
-# Take 100,000 events without any Z: three pairs each, their masses spread evenly from 60 to 120 GeV. Of each event
-# the mass nearest the Z's goes into a histogram with bins of 2 GeV. One pair an event would put 3,333 into each bin.
+# Take 100,000 events without any Z, with three pairs each, whose masses are spread evenly from 60 to 120 GeV. For each event,
+# the mass nearest the Z's goes into a histogram with bins of 2 GeV. One pair per event would put 3,333 into each bin.
 # How many are in the bin at the Z?
 
 # %% id="nearest-guess"
@@ -546,25 +532,23 @@ print(f"{filled[(edges[:-1] <= Z_MASS) & (Z_MASS < edges[1:])][0]:,} at the Z, "
       f"{filled[0]:,} at 60 and {filled[-1]:,} at 120 GeV")
 
 # %% [markdown] id="nearest-why" tags=["why"]
-# Nearly three times as many as one pair an event would give: each of the three pairs had its chance, and the bins far away
-# lost what this one won. **Choosing what lies nearest to the answer makes the answer.** In our events a second pair is
-# rare, so the peak is real; in an event with five muons it need not be.
+# The bin holds nearly three times as many as with one pair per event. Each of the three pairs had its chance to fall there, and the
+# bins far away lost what this one won. **If you choose what lies nearest to the answer, you create the answer.** In our events
+# a second pair is rare, so the peak is real, but in an event with five muons it might not be.
 
 # %% [markdown] id="step-5"
 # ## 5. The histogram, from Project 1
 #
-# Bring `bin_index` and `fill_shared` from your Project 1 and paste them below. The kernel is called
-# `fill_masses` here, and it follows one rule more: **a mass of NaN is no pair, and is counted nowhere**,
-# not even as overflow. (NaN is not even equal to itself, so ask `math.isnan`; and an `int()` of NaN can
-# be any number, also that of a slot far outside.) For the rest it is as it was:
+# Paste `bin_index` and `fill_shared` from your Project 1 below. The kernel is called
+# `fill_masses` here, and it follows one more rule: **a mass of NaN is no pair, and is not counted anywhere**,
+# not even as overflow. NaN is not equal even to itself, so use `math.isnan`. An `int()` of NaN can
+# be any number, such as a slot far outside. Everything else is as it was:
 #
 # - `counts` (int32) has `bins + 2` slots, at most `MAX_SLOTS`: underflow, the bins of equal width from
-#   `low` up to but without `high`, overflow. What is in `counts` already is added to.
+#   `low` up to but without `high`, and overflow. The kernel adds to what `counts` already holds.
 # - Each block counts in shared memory and adds to `counts` once per slot. Neighbouring threads read
-#   neighbouring masses, and all blocks together 3 numbers for each mass at most.
-# - The busiest thread's accesses are counted: 4 for each mass of its share, and 4 for each slot.
-#
-# (If you have not done Project 1: do it first. This project is about what comes before and after.)
+#   neighbouring masses, and all blocks together read at most 3 numbers for each mass.
+# - The busiest thread's accesses are counted, at most 4 for each mass of its share and 4 for each slot.
 #
 # Hints: `hint("fill-masses")`.
 
@@ -660,11 +644,11 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 # %% [markdown] id="step-6"
 # ## 6. Straight from the events
 #
-# Two launches, `nearest_z` and `fill_masses`, with an array of masses between them. Who looks at those
-# masses afterwards? If nobody does, they need not exist: `fill_events(events, low, high, counts)`
-# computes each event's `best_mass` and counts it at once. It adds to `counts` just what the two
-# together would, and it writes nothing to global memory but its counts. The busiest thread's accesses
-# are counted: 120 for each event of its share, because muons are compared in pairs, and 4 for each slot.
+# `nearest_z` and `fill_masses` are two launches, with an array of masses between them. If nobody reads those
+# masses afterwards, they need not exist. `fill_events(events, low, high, counts)`
+# computes each event's `best_mass` and counts it at once. It adds to `counts` what the two kernels
+# together would add, and it writes nothing else to global memory. The busiest thread's accesses
+# are counted, at most 120 for each event of its share, because muons are compared in pairs, and 4 for each slot.
 #
 # Hints: `hint("fill-events")`.
 
@@ -745,9 +729,9 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 # %% [markdown] id="predict-traffic" tags=["predict"]
 # ### Predict: which way moves less?
 #
-# Count the sectors of 32 bytes that the launches below read and write, for one histogram: `nearest_z`
-# then `fill_masses`, or `fill_events`. An event has 1.4 muons on average, each with 16 bytes, and its
-# offset has 8. Which way moves more, and is it a few per cent more, or twice as much? And for *ten*
+# Count the sectors of 32 bytes that the launches below read and write for one histogram, either with `nearest_z`
+# and then `fill_masses`, or with `fill_events`. An event has 1.4 muons on average, with 16 bytes each, and an
+# offset of 8 bytes. Which way moves more, and is it a few per cent more or twice as much? And for *ten*
 # histograms of the same masses, with other bins?
 
 # %% id="sectors-guess"
@@ -783,16 +767,16 @@ if written(best_mass, fill_masses, fill_events):
         print(f"{name:10}: " + (f"{sectors:,} sectors" if sectors else "a GPU does not count"))
 
 # %% [markdown] id="sectors-why" tags=["why"]
-# For one histogram both have to read the muons, and there's little else to move. For ten, on the fly reads the
-# muons ten times. Your own figures are in the output above; what follows from them is the next step.
+# For one histogram, both ways have to read the muons, and there is little else to move. For ten, computing on the fly reads the
+# muons ten times. The output above shows your own figures, and the next step uses them.
 
 # %% [markdown] id="step-7"
 # ## 7. When does keeping pay?
 #
-# Precomputing costs `store` once and `refill` for each histogram; on the fly costs `on_the_fly` for
-# each. `break_even(on_the_fly, store, refill)` returns the smallest number of histograms from which
-# precomputing moves *fewer* sectors, as an int, or None if it never does. The three are whole numbers;
-# compute with whole numbers, so that a tie is a tie. It is a function for the host.
+# Storing the masses costs `store` once and `refill` for each histogram. Computing on the fly costs `on_the_fly` for
+# each. `break_even(on_the_fly, store, refill)` returns the smallest number of histograms for which
+# storing moves *fewer* sectors, as an int, or None if it never does. The three are whole numbers.
+# Compute with whole numbers, so that a tie is exactly a tie. It is a function for the host.
 #
 # Hints: `hint("break-even")`.
 
@@ -846,27 +830,27 @@ if all(traffic.values()) and traffic and written(break_even):
                 f"{traffic['refill']:,} for each. A dotted line marks {even:.2f} histograms.")
 
 # %% [markdown] id="traffic-why"
-# One histogram costs much the same either way: both ways read the muons, and a mass is 8 bytes where an
-# event's muons are some 22. The second one is nearly free when the masses are there. So the question is never
-# "compute or store" alone but **how often the result is read again**. And a mass that is hard to
-# compute from little data would be a different matter: count, then decide.
+# One histogram costs about the same either way: both ways read the muons, and a mass has 8 bytes while an
+# event's muons have about 22. Once the masses are stored, the second histogram is nearly free. So the question is not
+# only "compute or store" but **how often the result is read again**. A mass that is hard to
+# compute from little data would be a different case, so count before you decide.
 #
 # ## 8. The same, array-at-a-time
 #
-# A result that two different programs agree on is worth more than a result. `nearest_on_cpu(events)`
-# does what `nearest_z` does, without a loop: with `ak.combinations` for the
-# pairs, and with [vector](https://vector.readthedocs.io/) for adding muons. It returns a NumPy array
-# of float64, one mass for each event, NaN where there is no pair. The test compares these masses: how the
-# host comes by them is not counted, but a launch of the kernel that is to be checked would check nothing.
+# A result is more convincing if two different programs agree on it. `nearest_on_cpu(events)`
+# does what `nearest_z` does, without a loop. It uses `ak.combinations` for the
+# pairs, and [vector](https://vector.readthedocs.io/) to add muons. It returns a NumPy array
+# of float64, with one mass for each event and NaN where there is no pair. The test compares only these masses, however the
+# host computes them. Do not launch the kernel that you want to check, because that would check nothing.
 #
-# - `ak.zip({"pt": …, "eta": …, "phi": …, "mass": …}, with_name="Momentum4D")` makes four-vectors; give
+# - `ak.zip({"pt": …, "eta": …, "phi": …, "mass": …}, with_name="Momentum4D")` makes four-vectors. Give
 #   them the mass 0, as above, and float64 (`ak.values_astype`). Then `(a + b).mass` is a pair's mass.
-# - `ak.combinations(muons, 2)` has the pairs of each event, and `ak.unzip` of that is two arrays: the
-#   pairs' first muons and their second ones.
-# - `ak.argmin(…, axis=1, keepdims=True)` has an index that can stand in brackets; `ak.firsts` makes a
-#   list of at most one a value or None; `ak.fill_none` does the rest, with `ak.to_numpy`.
-# - A pair whose mass is NaN is passed over here too. `ak.argmin` does not know that NaN is nobody's
-#   nearest, so such masses have to go before.
+# - `ak.combinations(muons, 2)` has the pairs of each event. `ak.unzip` turns it into two arrays, the
+#   first and the second muons of the pairs.
+# - `ak.argmin(…, axis=1, keepdims=True)` returns an index that you can use in brackets. `ak.firsts` turns a
+#   list of at most one element into a value or None. `ak.fill_none` and `ak.to_numpy` do the rest.
+# - A pair whose mass is NaN is skipped here too. `ak.argmin` may choose a NaN, so remove such masses
+#   before you call it.
 #
 # Hints: `hint("nearest-on-cpu")`.
 
@@ -926,40 +910,39 @@ if written(best_mass, nearest_on_cpu):
 # %% [markdown] id="step-9"
 # ## 9. What the histogram should look like
 #
-# Which mass and width of the Z make the histogram that you have the most likely one? First say what
-# any mass $M$ and width $\Gamma$ lead us to expect. Three things make the generator's peak:
+# Which mass and width of the Z make your histogram most likely? First say what
+# any mass $M$ and width $\Gamma$ lead us to expect. The generator's peak has three parts.
 #
 # **The Z.** True masses $m$ follow a relativistic Breit–Wigner, whose cumulative distribution is
 #
 # $$ F(m) = \frac{1}{\pi} \arctan \frac{m^2 - M^2}{M\,\Gamma} + \text{a constant} $$
 #
-# so a Z lands between masses $a$ and $b$ with the probability $F(b) - F(a)$. (The generator cuts off the
-# farthest tails. That is a per cent in the number of Zs, and nothing in their mass.)
+# so a Z lies between masses $a$ and $b$ with the probability $F(b) - F(a)$. (The generator cuts off the
+# farthest tails, which changes the number of Zs by a per cent and their mass not at all.)
 #
 # **The detector.** It multiplies each pt by $e^{0.01 g}$, where $g$ is normal with mean 0 and standard
-# deviation 1. A pair's mass is multiplied by $e^{\sigma g}$ with $\sigma = 0.01/\sqrt 2$. If $g$ were
+# deviation 1. So a pair's mass is multiplied by $e^{\sigma g}$ with $\sigma = 0.01/\sqrt 2$. If $g$ were
 # known, a *measured* mass between the edges $a$ and $b$ would be a *true* one between $a e^{-\sigma g}$
 # and $b e^{-\sigma g}$. It is not known, so average over it. `NODES` and `WEIGHTS` do that: the mean
 # of any smooth $h(g)$ is $\sum_j w_j\, h(g_j)$ with 24 nodes $g_j$ (Gauss–Hermite quadrature).
 #
-# **The rest.** Other pairs fall as $m^{-3}$ here, so the share of a bin from $a$ to $b$ is
+# **The rest.** The number of other pairs falls as $m^{-3}$ here, so the share of a bin from $a$ to $b$ is
 # proportional to $a^{-2} - b^{-2}$. Scale it so that the shares of all bins add up to 1.
 #
-# Together bin $k$ should hold $\mu_k = S \cdot (\text{its probability for a Z}) + B \cdot (\text{its
+# Together, bin $k$ should hold $\mu_k = S \cdot (\text{its probability for a Z}) + B \cdot (\text{its
 # share of the rest})$. The four `parameters` are, in this order, $M$, $\Gamma$ (GeV), the number of Zs
 # $S$ and the number of others $B$.
 #
-# - `expected_counts(parameters, edges)` returns all $\mu_k$: shape (bins,) for `edges` of shape
+# - `expected_counts(parameters, edges)` returns all $\mu_k$, of shape (bins,) for `edges` of shape
 #   (bins + 1,).
-# - `nll(parameters, edges, counts)` returns $\sum_k (\mu_k - n_k \log \mu_k)$, one number: minus the
-#   logarithm of the probability to count $n_k$ where $\mu_k$ is expected, up to a constant (counts
-#   scatter by Poisson's law).
+# - `nll(parameters, edges, counts)` returns one number, $\sum_k (\mu_k - n_k \log \mu_k)$. Up to a constant, this is minus the
+#   logarithm of the probability of counting $n_k$ where $\mu_k$ is expected, because counts
+#   follow Poisson's law.
 #
-# Write both with `jnp` in place of `np`, so that JAX can differentiate them, and on whole arrays: JAX
-# writes down each operation (its *jaxpr*), and a loop of Python over bins or nodes would be written
-# down iteration by iteration. The tests look at that too. (The lecture “JAX: arrays, compiled” tells what JAX does with
-# a function. A `TracerArrayConversionError` means that something of NumPy got what is JAX's to compute:
-# write `jnp` there.)
+# Write both on whole arrays, with `jnp` in place of `np`, so that JAX can differentiate them. JAX
+# records each operation in its *jaxpr*, and it would record a Python loop over bins or nodes
+# iteration by iteration. The tests look at that too. (A `TracerArrayConversionError` means that a NumPy function received
+# a value that JAX is tracing. Write `jnp` there.)
 #
 # Hints: `hint("expected-counts")`, `hint("nll")`.
 
@@ -1069,28 +1052,28 @@ for name in ("one", "two"):
 # %% [markdown] id="step-10"
 # ## 10. Mass, width, and how well you know them
 #
-# The parameters that make `nll` smallest are the *maximum-likelihood estimate*. At that point its
-# gradient is zero, and its second derivatives say how sharp the minimum is. With $H$ the 4 × 4 matrix
-# of second derivatives at the estimate, the covariance of the four parameters is $H^{-1}$, and the
-# error of each is the root of *its diagonal element of the inverse*. (Not one over the root of $H$'s
-# own diagonal element: that would be the error if the other three were known.)
+# The parameters that minimise `nll` are the *maximum-likelihood estimate*. There, the
+# gradient is zero, and the second derivatives say how sharp the minimum is. Let $H$ be the 4 × 4 matrix
+# of second derivatives at the estimate. The covariance of the four parameters is $H^{-1}$, and the
+# error of each is the root of *its diagonal element of the inverse*. (One over the root of $H$'s
+# own diagonal element would be the error if the other three were known.)
 #
-# `jax.grad(nll)` and `jax.hessian(nll)` are the exact derivatives for the first argument, by the chain
-# rule rather than by small steps. `jax.jit` compiles them for the shapes that it meets, once, which
-# takes a second; the answer cells make `hessian`, `compiled_nll` and `gradient`, outside the
-# functions so that all calls share them. Use them. What is compiled keeps the `nll` that it met: **when you
+# `jax.grad(nll)` and `jax.hessian(nll)` compute the exact derivatives with respect to the first argument, by the chain
+# rule. `jax.jit` compiles them once for each set of shapes, which
+# takes a second. The answer cells make `hessian`, `compiled_nll` and `gradient` outside the
+# functions, so that all calls share them. Use them. They keep the `nll` that they were compiled from: **when you
 # change `nll` or `expected_counts`, run these cells again.**
 #
 # - `uncertainties(parameters, edges, counts)` returns the four errors.
-# - `fit(edges, counts)` returns the estimate and its errors: a tuple of two arrays of shape (4,).
+# - `fit(edges, counts)` returns the estimate and its errors, a tuple of two arrays of shape (4,).
 #
-# Newton's method does it: with gradient $g$ and matrix $H$, go to `parameters` $- H^{-1} g$, and again.
-# The next step would lower `nll` by about $\frac12 g^T H^{-1} g$: stop when that is below 10⁻⁸, or
-# after 50 steps in any case. Far away from the minimum a whole step may lead uphill: halve it until
+# Use Newton's method: with gradient $g$ and matrix $H$, replace `parameters` by `parameters` $- H^{-1} g$, and repeat.
+# The next step would lower `nll` by about $\frac12 g^T H^{-1} g$. Stop when that is below 10⁻⁸, or
+# after 50 steps. Far from the minimum, a whole step may lead uphill. Halve it until
 # `nll` does not rise. `start(edges, counts)` is near enough to begin at.
 #
-# Estimates have to be within a hundredth of their error from the minimum; the counts that the tests
-# use are those of 4,000 to 12,000 Zs. `scipy.optimize` may do the work in place of Newton.
+# Estimates must be within a hundredth of their error from the minimum, for counts
+# of 4,000 to 12,000 Zs. You may use `scipy.optimize` instead of Newton's method.
 #
 # Hints: `hint("uncertainties")`, `hint("fit")`.
 
@@ -1200,7 +1183,7 @@ for name in ("one", "two", "three"):
 # %% [markdown] id="measurement"
 # ## The measurement
 #
-# Everything together: the histogram from the device, the fit, the plot.
+# Now put everything together: the histogram from the device, the fit and the plot.
 
 # %% id="the-z"
 def measured(device_events, known):
@@ -1269,13 +1252,13 @@ expect_close(errors[:2], [0.036, 0.076], rtol=0.25, otherwise="the errors are wr
 # %% [markdown] id="real-text"
 # ## Now the real Z
 #
-# Your analysis is finished, so it can be turned on collisions that no generator made. The cell below asks CERN's server
-# for the first 100,000 events of the real file, some megabytes of its 2,244,449,133 bytes, and keeps them. Without a network
-# it says so, and no point depends on it. (`gpucourse data fetch` brings the whole file, and compares it with the checksum
-# that the record publishes, `adler32:1fa61aca`.)
+# Your analysis is finished, so you can apply it to real collisions. The cell below downloads the first 100,000 events of the
+# [real file](https://opendata.cern.ch/record/12341) from CERN's server, some megabytes of its 2,244,449,133 bytes, and keeps
+# them. Without a network it says so, and no point depends on it. (`gpucourse data fetch` downloads the whole file, 2.2 GB, and
+# compares it with the checksum that the record publishes, `adler32:1fa61aca`.)
 #
-# Before you run it: the model knows of neither photons that muons radiate nor a detector that measures muons at its
-# sides less well than 1%. What will that do to the mass, to the width, and to the pulls?
+# Before you run it: the model includes neither the photons that muons radiate nor the detector's sides, where it measures muons
+# less precisely than to 1%. What will that do to the mass, to the width, and to the pulls?
 
 # %% id="the-real-z"
 from gpucourse.data import opendata
@@ -1292,8 +1275,8 @@ if written(best_mass, fill_events, expected_counts, nll, uncertainties, fit):
 # %% [markdown] id="report-text"
 # ## What your kernel did
 #
-# The card below counts what `fill_events` does to 2,000 events. Two things to look at: which line of
-# yours reads most sectors, and how many lanes are lost. The 32 threads of a warp wait for the one whose
+# The card below counts what `fill_events` does to 2,000 events. Look at two things: which of your lines
+# reads most sectors, and how many lanes are idle. The 32 threads of a warp wait for the one whose
 # event has the most pairs.
 
 # %% id="report"
@@ -1324,42 +1307,42 @@ if written(best_mass, fill_events):
 # *A model answer; a point for each paragraph that is there in substance, and one for an experiment that
 # would really decide.*
 #
-# 1. Choosing among an event's pairs favours masses near the Z, so wrong pairs pile up there: the
-#    background is shaped into something like a peak. For events with a single pair, most of them here,
+# 1. Choosing among an event's pairs favours masses near the Z, so wrong pairs pile up there, and the
+#    background gets something like a peak. For events with a single pair, most of them here,
 #    there is nothing to choose. A real Z pair mostly wins against the wrong ones and its mass is
-#    untouched, so the bias is small; but it is towards `Z_MASS`, and a sample without Z would show a
+#    unchanged, so the bias is small. But it is towards `Z_MASS`, and a sample without Z would show a
 #    bump there. Generate events with `fractions={"continuum": 1.0}` and many background muons and
-#    look; or generate with the choice made for another mass and see whether the fit follows.
+#    look, or generate events with the choice made for another mass and see whether the fit follows.
 #
-# 2. The width. The measured peak is the Breit–Wigner and the resolution together; if less of it is put
-#    down to the detector than is due, the rest is given to the Z, and the width comes out too large. The
+# 2. The width would be wrong. The measured peak is the Breit–Wigner and the resolution together. If the model attributes too
+#    little of it to the detector, it attributes the rest to the Z, and the width comes out too large. The
 #    mass stays, because the smearing is nearly symmetric. The errors of the fit are statistical: they
-#    take the model for granted and say nothing of this. One would repeat the fit with 1.1% and quote
-#    the difference as a systematic error, or fit the resolution too, from J/ψ, whose own width is tiny.
-#    (The fixed m⁻³ is of the same kind, and moves the width by a sixth of its error.)
+#    assume that the model is right, and do not show this. One would repeat the fit with 1.1% and quote
+#    the difference as a systematic error, or also fit the resolution, from J/ψ, whose own width is tiny.
+#    (The fixed m⁻³ is a similar assumption, and moves the width by a sixth of its error.)
 #
-# 3. For 50,000 events she may be right: launches, copies to the device and compiling cost more than the
-#    work. What counts is how many events there are, whether they are on the device already and stay
+# 3. For 50,000 events she may be right, because launches, copies to the device and compiling cost more than the
+#    work. You would want to know how many events there are, whether they are on the device already and stay
 #    there for the next steps, how often the analysis is repeated, and how many temporary arrays the
-#    array-at-a-time version makes, each read and written in full. Measure both at the real size, after
+#    array-at-a-time version makes, each written and read in full. Measure both at the real size, after
 #    a warm-up and with synchronisation.
 # ### END SOLUTION
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## In five sentences
 #
-# - A jagged array is a few flat columns and offsets; kernels read it in place, a thread for each event.
-# - An index that is not there ends a thread without a word, and the events it had still to do with it.
-# - "No pair" needs a mark that cannot be mistaken for a mass, and everything downstream has to respect
+# - A jagged array consists of a few flat columns and offsets, and kernels read it in place, one event per thread.
+# - An index that does not exist ends a thread without a message, and its remaining events are lost.
+# - "No pair" needs a mark that cannot be mistaken for a mass, and all later steps have to respect
 #   it.
-# - Keeping an intermediate result pays when it is read more than once: count the sectors, then decide.
+# - Storing an intermediate result pays if it is read more than once. Count the sectors, then decide.
 # - A likelihood that JAX can differentiate gives the estimate by its gradient and the errors by its
-#   second derivatives, and both only as far as the model is right.
+#   second derivatives, both only as good as the model.
 #
 # ## Read on
 #
 # - [Awkward Array in Numba's CUDA kernels](https://awkward-array.org/doc/main/user-guide/how-to-use-in-numba-cuda.html)
-# - [vector](https://vector.readthedocs.io/): four-vectors, and what can be asked of them.
+# - [vector](https://vector.readthedocs.io/), four-vectors and their functions
 # - [JAX: automatic differentiation](https://docs.jax.dev/en/latest/automatic-differentiation.html)
-# - Particle Data Group, [Statistics](https://pdg.lbl.gov/), section "Parameter estimation": maximum
-#   likelihood, and where its errors come from.
+# - Particle Data Group, [Statistics](https://pdg.lbl.gov/), section "Parameter estimation", on maximum
+#   likelihood and the source of its errors

@@ -29,16 +29,16 @@ FORMULA = hints(
     "formula",
     "The idea: the names in `texts` stand for variables, so an expression may use one several times. "
     "NaN is the only number that is not equal to itself.",
-    "The shape of max: `\"({0} > {1} || {0} != {0} ? {0} : {1})\".format(*texts)`. If the first is larger "
-    "or NaN take it, else the second, which may be NaN too.",
+    "The shape of max: `\"({0} > {1} || {0} != {0} ? {0} : {1})\".format(*texts)`. It takes the first if "
+    "that is larger or NaN, and otherwise the second, which may also be NaN.",
     "`integer_pow`: join `texts * abs(y)` by \" * \", beginning with a 1 of the right type; for a negative "
     "y that is what 1 is divided by.",
 )
 
 ELEMENTWISE = hints(
     "elementwise",
-    "The idea: the result is an `Array` whose `element` asks `code` for the operands' elements at the same "
-    "index and puts the names that it gets into `formula`.",
+    "The idea: the result is an `Array` whose `element` gets the operands' elements at the same index from "
+    "`code`, and passes their names to `formula`.",
     "The shape:\n"
     "`def element(code, index):`\n"
     "`    texts = [code.get(operand, index if operand.shape else []) for operand in operands]`\n"
@@ -49,31 +49,32 @@ ELEMENTWISE = hints(
 KERNEL_OF = hints(
     "kernel-of",
     "The idea: a `stored` array for each of `constvars` and `invars`, `interpret` with `RULES`, and for each "
-    "result an `if (thread < its size)` with one store. The interpreter computes nothing: the text comes "
-    "into being where `code.get` asks for the results' elements.",
+    "result an `if (thread < its size)` with one store. The interpreter computes nothing. The text is "
+    "written when `code.get` requests the results' elements.",
     "The shape of a result:\n"
     "`with code.block(f\"if (thread < {math.prod(shape)})\"):`\n"
     "`    code.line(f\"out{n}[thread] = {code.get(array, unravel('thread', shape))};\")`",
     "The head: `const long long thread = blockIdx.x * (long long)blockDim.x + threadIdx.x;`. Parameters "
     "are `const double* in0` and `double* out0`, types from `TYPES[variable.aval.dtype.name]`. Types of "
-    "results are those of `jaxpr.outvars`, which may be literals and have an `aval` as well.",
+    "results are those of `jaxpr.outvars`. These may be literals, which also have an `aval`.",
 )
 
 VIEWS = hints(
     "views",
-    "The idea: `index` is where somebody looks into the result. Where does that element come from? Return a "
+    "The idea: `index` is an index of the result. Where in the operand is that element? Return a "
     "list with an expression for each axis *of the operand*.",
     "Broadcast: `[\"0\" if length == 1 else index[axis] for length, axis in zip(operand.shape, "
     "params[\"broadcast_dimensions\"])]`. Transpose: axis a of the operand is the axis n of the result for "
     "which `permutation[n] == a`.",
     "The rest: `f\"({start} + {i} * {step})\"`; `f\"({length - 1} - {i})\"` along the axes of `rev`; "
-    "`unravel(ravel(index, aval.shape), operand.shape)`. Keep the brackets: the text goes on growing.",
+    "`unravel(ravel(index, aval.shape), operand.shape)`. Keep the brackets, because other rules put this text "
+    "into longer expressions.",
 )
 
 CONCATENATE = hints(
     "concatenate",
-    "The idea: a variable for the result, and for each operand a block that is entered by the threads "
-    "whose index falls into it. Inside the block, where only they are, `code.get` is safe.",
+    "The idea: make a variable for the result, and for each operand a block that only the threads enter "
+    "whose index falls into it. Inside the block, `code.get` is safe.",
     "The shape:\n"
     "`result, begin = code.let(aval.dtype, \"0\"), 0`\n"
     "`for operand in operands:`\n"
@@ -107,8 +108,8 @@ SCATTER = hints(
 
 REDUCTION = hints(
     "reduction",
-    "The idea: one loop for all axes that go. Its number, taken apart with `unravel` by the lengths of "
-    "these axes, gives their indices; the others are the result's, in order.",
+    "The idea: write one loop for all axes that disappear. `unravel` turns its number into the indices of "
+    "these axes. The other indices are the result's, in order.",
     "The shape:\n"
     "`total = code.let(aval.dtype, scalar(aval.dtype.type(begin(aval.dtype)), aval.dtype))`\n"
     "`with code.loop(…) as number:`\n"
@@ -132,8 +133,8 @@ SCAN = hints(
 
 WHILE_LOOP = hints(
     "while-loop",
-    "The idea: an endless loop that is left when the test is false, and the test stands first. Test and "
-    "body are interpreted with their own constants and the carries' arrays.",
+    "The idea: write an endless loop that begins with the test and breaks when it is false. Interpret test "
+    "and body with their own constants and the carries' arrays.",
     "The shape:\n"
     "`with code.block(\"while (true)\"):`\n"
     "`    (going,) = interpret(test.jaxpr, test.consts, [*test_consts, *carries.arrays], RULES)`\n"
@@ -143,10 +144,10 @@ WHILE_LOOP = hints(
 
 JIT = hints(
     "jit",
-    "The idea: a dictionary made in `jit`, outside of the function that it returns, from keys to what was "
-    "compiled. Keep the text, the closed jaxpr and the tree of the results together.",
-    "The key: `leaves, tree = jax.tree.flatten(args)`, then `(tree, *map(jax.typeof, leaves))`. The types of "
-    "arrays alone would take `{\"a\": x}` for `[x]`.",
+    "The idea: make a dictionary in `jit`, outside the function that it returns. It maps keys to what was "
+    "compiled: the text, the closed jaxpr and the tree of the results.",
+    "The key: `leaves, tree = jax.tree.flatten(args)`, then `(tree, *map(jax.typeof, leaves))`. With the types of "
+    "the arrays alone, `{\"a\": x}` and `[x]` would have the same key.",
     "The results' tree: `closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)`, then "
     "`jax.tree.structure(shapes)`. Numbers of Python among the leaves become arrays of the traced type: "
     "`np.asarray(leaf, aval.dtype)` with `closed.in_avals`.",

@@ -1,41 +1,28 @@
 # %% [markdown] id="question"
 # ## What does `jax.jit` do all day?
 #
-# It calls your Python function once with stand-ins for the arrays, writes down every operation that they
-# go through, and hands that list, the *jaxpr*, to a compiler. The compiler makes one piece of machine
-# code of many operations, keeps it, and the next call finds it. Here you write that compiler: jaxprs in,
-# CUDA C++ out, one kernel for a whole function.
+# `jax.jit` calls your Python function once with stand-ins for the arrays, records every operation on them in a list, the
+# *jaxpr*, and compiles this list. Many operations become one piece of machine code, which the next call uses again. In this
+# project you write such a compiler. It turns a jaxpr into CUDA C++, with one kernel for a whole function.
 #
-# | step | you write | which gives |
+# | step | you write | result |
 # |---|---|---|
-# | 1 | `interpret` | a jaxpr, walked equation by equation |
-# | 2 | `scalar`, `formula` | numbers and elementwise operations as C++ |
-# | 3 | `elementwise`, `kernel_of` | one kernel for a function of any number of operations |
-# | 4 | six views | broadcasts, slices and the like: another index, no copy |
-# | 5 | `dynamic_slice`, `scatter` | windows at places that are known at run time |
+# | 1 | `interpret` | a jaxpr, computed equation by equation |
+# | 2 | `scalar`, `formula` | numbers and operations as C++ |
+# | 3 | `elementwise`, `kernel_of` | one kernel for many operations |
+# | 4 | six views | slices and the like, without a copy |
+# | 5 | `dynamic_slice`, `scatter` | windows that are known at run time |
 # | 6 | `reduction` | sums, largest and least values |
-# | 7 | `scan`, `while_loop` | loops that run in a thread |
+# | 7 | `scan`, `while_loop` | loops inside a thread |
 # | 8 | `jit` | trees of arrays, a cache, derivatives |
-# | 9 | nothing | the density of sea water in one launch, if all the rest is right; bonus: turbulent energy |
-#
-# The lecture “Write your own JIT” goes the same way up to step 3 in smaller steps. About 100 lines are
-# yours; nothing here needs a GPU.
+# | 9 | nothing | the density of sea water in one launch |
 
 # %% [markdown] id="how-it-works"
 # ## How this works
 #
-# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow: they say which
-# property does not hold yet. `hint("interpret")` gives a hint for the cell `interpret`, and the next one when you call it again. Only answer
-# cells are collected, so put helper functions into them. To grade yourself, save the notebook and run
-# `!gpucourse grade 04_a_compiler.ipynb` in a cell of your own.
-#
-# **The text that your compiler writes is judged.** Tests write programs as text. `source_of(program, x, …)` traces one for the
-# types of its arguments and returns the CUDA C++ that your compiler made of it. `same(program, x, …)` compiles that text, launches
-# it with a thread for each element, and compares values and types with those of `jax.jit`. The grader does the same with other
-# programs, shapes and numbers, and watches each launch for accesses outside the arrays and for changed inputs. To see your
-# kernel, run `print(source_of("def f(x): return x + 1", np.ones(3)))`.
-#
-# [How the projects work](../../docs/projects.md) has the rest: what the tests use, what the grader tries.
+# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow.
+# [How the projects work](../../docs/projects.md) has the details: hints, tests of your compiler's kernels, and how to grade
+# yourself. You will write about 100 lines, and you need no GPU.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -66,8 +53,8 @@ class Unsupported(Exception):
 # %% [markdown] id="jaxprs"
 # ## What a jaxpr is made of
 #
-# Look at one. `jax.make_jaxpr(f)(*args)` returns a *closed* jaxpr: the equations, `closed.jaxpr`, and
-# the arrays that the function took from around itself, `closed.consts`.
+# `jax.make_jaxpr(f)(*args)` returns a *closed* jaxpr. It holds the equations, `closed.jaxpr`, and
+# the arrays that the function uses from outside, `closed.consts`.
 
 # %% id="a-jaxpr"
 table = np.array([1.0, 10.0, 100.0])
@@ -83,20 +70,19 @@ for equation in closed.jaxpr.eqns:
     print(equation.primitive.name, equation.invars, "→", equation.outvars, list(equation.params))
 
 # %% [markdown] id="jaxprs-read"
-# Read it from the top. `constvars` (here one) stand for `closed.consts`, `invars` for the arguments. An
+# Read it from the top. `constvars` (one here) stand for `closed.consts`, and `invars` for the arguments. An
 # equation has a *primitive* (`equation.primitive.name`), operands (`invars`), results (`outvars`) and
-# parameters. An operand is a variable or a *literal*, a number that stands in the equation itself:
-# `isinstance(operand, Literal)`, and its value is `operand.val`. Three more things to see:
+# parameters. An operand is a variable or a *literal*, a number written in the equation itself. For a literal,
+# `isinstance(operand, Literal)` is true and `operand.val` is the value.
 #
-# - `jnp.where` is an equation `jit` whose parameter is a jaxpr of its own: a call. Its variables have
-#   nothing to do with those outside.
-# - What the function returns, `jaxpr.outvars`, may be results, inputs as they came, or literals.
+# - `jnp.where` is an equation `jit`, a call: its parameter is another jaxpr, with its own variables.
+# - The function's results, `jaxpr.outvars`, may be computed values, unchanged inputs, or literals.
 # - A result that is never used is called `_`. It is a variable like the others.
 
 # %% [markdown] id="a-branch-predict" tags=["predict"]
 # ### Predict: a branch of Python
 #
-# `def f(x): return x + 1 if x.shape[0] > 2 else x - 1`. How many equations has the jaxpr of `f` for an
+# Take `def f(x): return x + 1 if x.shape[0] > 2 else x - 1`. How many equations does the jaxpr of `f` have for an
 # `x` of three numbers, and where is the `if`?
 
 # %% id="a-branch-guess"
@@ -112,23 +98,23 @@ predict("a-branch",
 print(jax.make_jaxpr(lambda x: x + 1 if x.shape[0] > 2 else x - 1)(np.ones(3)))
 
 # %% [markdown] id="a-branch-why" tags=["why"]
-# One equation: Python's `if` has run while the function was traced, and left nothing behind.
+# It has one equation. Python's `if` ran while the function was traced, and left nothing in the jaxpr.
 
 # %% [markdown] id="step-1"
 # ## 1. An interpreter
 #
-# `interpret(jaxpr, consts, args, rules)` computes what a jaxpr says and returns the list of its results.
-# What an operation *means* is not its business. It finds that in a table of **rules**:
+# `interpret(jaxpr, consts, args, rules)` computes the results of a jaxpr and returns them as a list.
+# It looks up the meaning of each operation in a table of **rules**:
 #
-# - `rules[name](equation, *values)` is the result of an equation whose primitive is called `name`; a list
+# - `rules[name](equation, *values)` is the result of an equation whose primitive is called `name`, or a list
 #   of results if `equation.primitive.multiple_results`.
 # - `rules["literal"](literal)` is the value of a literal.
-# - A primitive without a rule is refused: `raise Unsupported(name)`.
-# - If `inner(equation)` is not None, the equation is a call: interpret that closed jaxpr with the values
-#   of the operands. (All but `scan`, `while` and `cond`, which have jaxprs inside but are not calls.)
+# - For a primitive without a rule, `raise Unsupported(name)`.
+# - If `inner(equation)` is not None, the equation is a call. Interpret that closed jaxpr with the values
+#   of the operands.
 #
-# With rules of NumPy this computes numbers. With rules that return text it is a compiler. It must not
-# look into the values: they can be anything.
+# With NumPy's rules this computes numbers. With rules that return text it is a compiler, so it must not depend on the kind
+# of the values.
 #
 # Hints: `hint("interpret")`.
 
@@ -260,8 +246,8 @@ expect(found == {"refused": "cos"}, "a primitive in a function that is called is
 # %% [markdown] id="one-letter-predict" tags=["predict"]
 # ### Predict: one letter
 #
-# `x` is an array of float32 and y = 0.1 x, in C++ once as `x * 0.1f` and once as `x * 0.1`, the result stored as
-# float either way. How many of a thousand results differ?
+# `x` is an array of float32 and y = 0.1 x, written in C++ once as `x * 0.1f` and once as `x * 0.1`. The result is stored as
+# float in both cases. How many of a thousand results differ?
 
 # %% id="one-letter-guess"
 predict("one-letter", "none: both are rounded to float in the end", "all of them", "between a tenth and a half of them")
@@ -278,24 +264,24 @@ loaded(multiply, "kernel")((1, 1, 1), (1000, 1, 1), [x, as_float, as_double])
 print(f"{(as_float != as_double).sum()} of 1,000 differ, by {np.abs(as_float / as_double - 1).max():.1e} at most")
 
 # %% [markdown] id="one-letter-why" tags=["why"]
-# Some do, in the last digit. `0.1` is a double, so `x` is made one, the product is taken with twice the digits and
-# rounded once; `0.1f` is another number to begin with, and its product is rounded to float. JAX means the second. A compiler
+# Some of them differ, in the last digit. `0.1` is a double, so `x` is converted to double, and the product is computed with twice the
+# digits and rounded once. `0.1f` is a different number, and its product is rounded to float. JAX means the second. A compiler
 # that leaves out one letter is right to six digits and wrong in the seventh.
 
 # %% [markdown] id="step-2"
 # ## 2. Numbers and operations as text
 #
-# Now the rules that return C++. First two functions from text to text.
+# The rules that return C++ need two functions from text to text.
 #
 # `scalar(value, dtype)` is a number as a C++ expression *of exactly this type*. `0.1` is a double in C++,
-# and `float * double` is computed in double: a float32 constant is `0.1f`. Types of C++ are in `TYPES`.
-# What has no digits is in the header that each kernel begins with: `NAN` and `INFINITY`. Beware of −∞,
-# of `1` for a float, and of the lowest int64, whose digits are too many for a literal with a minus
+# and `float * double` is computed in double, so a float32 constant is `0.1f`. `TYPES` has the C++ types.
+# The header that each kernel begins with defines `NAN` and `INFINITY`. Take care with −∞,
+# with `1` for a float, and with the lowest int64, whose digits are too many for a literal with a minus
 # before it: `(-9223372036854775807ll - 1)`.
 #
-# `formula(name, texts, dtype, params)` is an elementwise operation on operands that are C++ already;
-# `dtype` is the result's. `TEMPLATES` has those that C++ writes as you would. Yours are those where C++
-# means something else than JAX:
+# `formula(name, texts, dtype, params)` is an elementwise operation on operands that are already C++, and
+# `dtype` is the type of the result. `TEMPLATES` has the operations that C++ writes as you would expect. You write those for which
+# C++ and JAX differ:
 #
 # | primitive | JAX means | C++ |
 # |---|---|---|
@@ -306,7 +292,7 @@ print(f"{(as_float != as_double).sum()} of 1,000 differ, by {np.abs(as_float / a
 # | `clamp(low, x, high)` | x, or the bound that it is beyond | |
 # | `div` | of integers: towards zero, −7 / 2 is −3 | also |
 #
-# Anything else: `raise Unsupported(name)`.
+# For anything else, `raise Unsupported(name)`.
 #
 # Hints: `hint("scalar")`, `hint("formula")`.
 
@@ -498,30 +484,38 @@ expect_formulas([
 # ## 3. One kernel for a whole function
 #
 # A kernel for each operation would write every intermediate result to memory and read it again. So an
-# array here is not memory. It is **a function of its index**: `Array(shape, dtype, element)`, where
+# array here is not memory but **a function of its index**: `Array(shape, dtype, element)`, where
 # `element(code, index)` returns the C++ expression of the element at `index`, a list of C++ expressions,
-# one for each axis. The sum of two arrays is another such function, and nothing is computed until
-# somebody asks for an element.
+# one for each axis. The sum of two arrays is another such function. Nothing is computed until
+# an element is requested.
 #
-# `code` is the kernel so far (`Code`, below). Ask it for elements, not the array: `code.get(x, index)`
-# writes `double v7 = …;` and returns `"v7"`. When the same element of the same array is wanted again it
-# returns the same name; that is what keeps the text short where `y = x + x; z = y + y; …`.
+# `code` is the kernel so far (`Code`, below). Always get elements through it: `code.get(x, index)`
+# writes `double v7 = …;` and returns `"v7"`. A second request for the same element of the same array
+# returns the same name, which keeps the text short for programs such as `y = x + x; z = y + y; …`.
 #
 # - `elementwise(equation, *operands)` is the rule for all primitives that `formula` knows. Its result is
-#   an `Array`; type and shape are those of `equation.outvars[0].aval`. Operands have the result's
-#   shape, or none, or axes of length 1 in it: `fitted(index, operand.shape)` is the operand's index.
-# - `kernel_of(closed)` returns the text: `HEADER`, then `extern "C" __global__ void kernel(…)`. It takes a
-#   pointer for each constant, input and result, *in this order*, `const` for those that are only read. A
-#   thread computes one element of each result: thread n the n-th, if there is one. There are more threads
-#   than elements. The work of the busiest is counted: where one array goes in and one comes out, at most 4
-#   loads and stores, for a single element. The grader also launches such a kernel with a single thread for a
-#   single element: the busiest thread of many may do 1.5 times what that one does. With more arrays, and in
-#   the steps that follow, it may make four times the loads and stores that its elements need, and
-#   run four times the instructions.
+#   an `Array` with the type and shape of `equation.outvars[0].aval`. An operand has the result's
+#   shape, or no axes, or axes of length 1. `fitted(index, operand.shape)` is the operand's index.
+# - `kernel_of(closed)` returns the text, which is `HEADER` and then `extern "C" __global__ void kernel(…)`. It takes a
+#   pointer for each constant, input and result, *in this order*, with `const` for those that are only read.
+#   Thread n computes the n-th element of each result, if there is one. There are more threads
+#   than elements.
 #
-# `stored("in0", aval)` is the Array of what lies in memory at the pointer `in0`; `unravel("thread", shape)`
-# is the index of the n-th element, `ravel(index, shape)` the way back. Names of pointers are yours, but
-# JAX's own names for variables go on with `do`, `if` and `or` after `dn`, `ie` and `oq`.
+# `stored("in0", aval)` is the Array in memory at the pointer `in0`. `unravel("thread", shape)`
+# is the index of the n-th element, and `ravel(index, shape)` is its inverse. You choose the names of pointers, but do not use
+# JAX's own names for variables: after `dn`, `ie` and `oq` they continue with `do`, `if` and `or`.
+#
+# The work of the busiest thread is counted: with one array in and one out, it may make at most 4 loads and stores.
+#
+# <details>
+# <summary>What the tests count</summary>
+#
+# The limit of 4 is for a single element. The grader also launches such a kernel with a single thread for a
+# single element, and the busiest thread of many may do 1.5 times what that one does. With more arrays, and in
+# the steps that follow, the busiest thread may make four times the loads and stores that its elements need, and
+# run four times the instructions.
+#
+# </details>
 #
 # Hints: `hint("elementwise")`, `hint("kernel-of")`.
 
@@ -790,8 +784,8 @@ same(f"def f(x): return x * {a}", rng.normal(size=9).astype(np.float32),
 # %% [markdown] id="views-picture-predict" tags=["predict"]
 # ### Predict: four views in a row
 #
-# `x` has three rows of four, with the numbers 0 to 11. Which number is at `[0, 0]` of `x.T[::-1, 1:]`, transposed, then
-# upside down, then without its first column?
+# `x` has three rows of four, with the numbers 0 to 11. `x.T[::-1, 1:]` transposes it, turns it
+# upside down and drops its first column. Which number is at `[0, 0]`?
 
 # %% id="views-picture-guess"
 predict("views-picture", "4", "7", "11")
@@ -820,15 +814,15 @@ x = np.arange(12).reshape(3, 4)
 draw_views(x, {"x": x, "x.T": x.T, "x.T[::-1]": x.T[::-1], "x.T[::-1, 1:]": x.T[::-1, 1:]})
 
 # %% [markdown] id="views-picture-why" tags=["why"]
-# 7. Read it from the end: `[0, 0]` of the slice is `[0, 1]` of what is upside down, that is `[3, 1]` of the transposed
-# array, that is `[1, 3]` of `x`. Each step has translated an index, and no number has moved. That is all a view
-# is, and all that its rule has to write.
+# The number is 7. Read the expression from its end: `[0, 0]` of the slice is `[0, 1]` of the array upside down, which is `[3, 1]` of
+# the transposed array, which is `[1, 3]` of `x`. Each step translated an index, and no number moved. The rule of a view has to
+# write no more than this translation.
 
 # %% [markdown] id="step-4"
 # ## 4. Views
 #
 # The element of a transposed array at `[i, j]` is the element of the array at `[j, i]`. Nothing is
-# computed and nothing is copied: the rule of a view only translates an index. Six of them:
+# computed and nothing is copied, because the rule of a view only translates an index. There are six of them:
 #
 # | primitive | parameters | the operand's index |
 # |---|---|---|
@@ -839,8 +833,8 @@ draw_views(x, {"x": x, "x.T": x.T, "x.T[::-1]": x.T[::-1], "x.T[::-1, 1:]": x.T[
 # | `reshape`, `squeeze`, `expand_dims` | | the element that lies at the same place: `unravel(ravel(…))` |
 # | `concatenate` | `dimension` | of the one operand that the index falls into |
 #
-# `concatenate` is the odd one: which operand it is, only the thread knows. An expression `a ? b : c` will
-# not do, because `code.get` writes the loads of both before it, and one of them is outside of its array.
+# `concatenate` is different, because only the thread knows which operand to read. An expression `a ? b : c`
+# does not work: `code.get` writes the loads of both operands before it, and one of them is outside its array.
 # Declare a variable with `code.let`, and set it in a `code.block("if (…)")` for each operand.
 #
 # Hints: `hint("views")`, `hint("concatenate")`.
@@ -946,22 +940,22 @@ same("def f(x, y): return jnp.roll(x, 5, axis=0) - jnp.concatenate([y[:, None], 
 # %% [markdown] id="step-5"
 # ## 5. Windows
 #
-# `x[i:i + 3]` with an `i` that is known at run time is a `dynamic_slice`: the operands are the array and a
-# scalar for each axis, where the window begins. A window that would reach beyond the end is **moved back**
+# `x[i:i + 3]`, with an `i` that is known at run time, is a `dynamic_slice`. Its operands are the array and, for each axis, a
+# scalar that says where the window begins. If a window would extend beyond the end, it is **moved back**
 # until it fits: JAX clamps the beginning to `0 … length - size`. (The sizes, `slice_sizes`, are those of
 # the result.)
 #
-# `x.at[i].set(y)` and `x.at[i].add(y)` are `scatter` and `scatter-add`: an array of beginnings, and an
-# array of updates, a window for each beginning. JAX's arrays never change, so the result is another
-# array: its element is that of the operand, unless a window covers it. **Ask from the element's side**,
-# and no two threads ever write to one place, however often an index is repeated: go through all windows,
-# and where one covers the element, take the update or add it. A window that is not inside the array *as a
-# whole* counts for nothing: here nothing is moved.
+# `x.at[i].set(y)` and `x.at[i].add(y)` are `scatter` and `scatter-add`. They take an array of beginnings and an
+# array of updates, one window for each beginning. JAX's arrays never change, so the result is another
+# array, whose element is that of the operand unless a window covers it. **Start from the element of the result**, so that
+# no two threads ever write to the same place, even if an index is repeated. Loop over all windows,
+# and if one covers the element, take the update or add it. Ignore a window that is not inside the array *as a
+# whole*: here JAX does not move it.
 #
-# `windows(equation, operand, indices, updates)` knows how JAX packs all that. It has `count` (how many
+# `windows(equation, operand, indices, updates)` unpacks JAX's arguments. It has `count` (the number of
 # windows), `sizes` (a number for each axis of the operand), `start(code, number)` (where window `number`
-# begins: an expression for each axis) and `update(code, number, offsets)` (the element of the updates,
-# given how far into the window).
+# begins, an expression for each axis) and `update(code, number, offsets)` (the element of the updates
+# at these offsets in the window).
 #
 # Hints: `hint("dynamic-slice")`, `hint("scatter")`.
 
@@ -1090,14 +1084,14 @@ same(START, rng.normal(size=n), np.array([n - 2, 0, -1, n - 3]), rng.normal(size
 # %% [markdown] id="step-6"
 # ## 6. Reductions
 #
-# The sum along an axis is an element too: the thread that wants it goes through the axis. `reduction` is
+# An element of a sum along an axis is computed by one thread, which loops over that axis. `reduction` is
 # the rule of `reduce_sum`, `reduce_max`, `reduce_min`, `reduce_prod`, `reduce_and` and `reduce_or`. The
-# parameter `axes` has the axes that go; the operand's index is the result's with the numbers of loops put
-# in at these axes. `REDUCTIONS` says what to begin with and which formula combines two elements: use your
+# parameter `axes` lists the axes that disappear. The operand's index is the result's, with the loop variables inserted
+# at these axes. `REDUCTIONS` has the starting value and the formula that combines two elements. Use your own
 # `formula`, which keeps NaN in `max`.
 #
-# (Each thread sums alone. For few long sums this is slow: the tree of “Trees and barriers” would be the
-# way. For the sum of each row of a matrix it is what one does.)
+# (Each thread sums alone. A few long sums would be faster with the tree of “Trees and barriers”. For the sum of each row of
+# a matrix, a thread for each row is the usual choice.)
 #
 # Hints: `hint("reduction")`.
 
@@ -1167,25 +1161,25 @@ same("""def f(x):
 # `lax.scan(body, carry, xs)` goes through the rows of `xs`. `body(carry, x)` returns the next carry and a
 # row of results. Its equation has the operands *constants, carries, xs* in this order (`scan_parts`
 # counts them), a closed jaxpr `params["jaxpr"]` with the same three kinds of inputs, `params["length"]` and
-# `params["reverse"]` (from the last row to the first; rows of results lie where the rows of xs did). The
-# results are *carries, rows*.
+# `params["reverse"]`. If `reverse` is true, the loop runs from the last row to the first, and each row of results has the position
+# of its row of xs. The results are *carries, rows*.
 #
-# Our loops run in one thread: **each thread runs the loop for its own column**. That is right where element
-# k of a carry depends on element k of carries alone, and on scalars. `Carries` holds the variables of one
-# column: `carries.arrays` are Arrays to hand to `interpret`, which refuse any other column with
-# Unsupported, and `carries.set(code, arrays)` gives the variables their next values. All of them are
-# computed before the first is changed: `(a, b) → (b, a)` has to exchange them.
+# Our loops run in one thread: **each thread runs the loop for its own column**. This is right if element
+# k of a carry depends only on element k of carries and on scalars. `Carries` holds the variables of one
+# column. `carries.arrays` are Arrays to pass to `interpret`, and they refuse any other column with
+# Unsupported. `carries.set(code, arrays)` gives the variables their next values. It computes all of them
+# before it changes the first one, so that `(a, b) → (b, a)` exchanges them.
 #
 # - The element of carry n at `index`: make `Carries(code, init, index, aval.shape)`, loop `length` times,
 #   return `carries.names[n]`.
-# - The element of a row of results at `[row, *index]`: the same loop, as many iterations as it takes to come to
-#   this row, and the value of the last iteration, in a variable from outside the loop.
+# - The element of a row of results at `[row, *index]`: run the same loop until it has reached
+#   this row, and return the value of the last iteration, in a variable declared outside the loop.
 #
-# `while_loop` is the rule of `while`: operands are *constants of the test, constants of the body, carries*
-# (`cond_nconsts`, `body_nconsts`), the closed jaxprs `cond_jaxpr` and `body_jaxpr`. The test comes before
+# `while_loop` is the rule of `while`. Its operands are *constants of the test, constants of the body, carries*
+# (`cond_nconsts`, `body_nconsts`), and its closed jaxprs are `cond_jaxpr` and `body_jaxpr`. The test comes before
 # the first iteration.
 #
-# `choice`, the rule of `cond` (and `switch`), is given, as an example of a jaxpr inside.
+# `choice`, the rule of `cond` (and `switch`), is given as an example with an inner jaxpr.
 #
 # Hints: `hint("scan")`, `hint("while-loop")`.
 
@@ -1380,7 +1374,7 @@ same("def f(x, n, s): return lax.while_loop(lambda c: c[0] * s < n, lambda c: (c
 # %% [markdown] id="traced-predict" tags=["predict"]
 # ### Predict: how often does Python run?
 #
-# The function below says so whenever Python runs it. It is called with `jax.jit` five times: with three ones,
+# The function below prints a line whenever Python runs it. It is called with `jax.jit` five times: with three ones,
 # three twos, four ones, three ones in float32, and three ones again. How many lines are printed?
 
 # %% id="traced-guess"
@@ -1397,24 +1391,24 @@ for x in (np.ones(3), 2 * np.ones(3), np.ones(4), np.ones(3, np.float32), np.one
     spoken(x)
 
 # %% [markdown] id="traced-why" tags=["why"]
-# Three: once for each shape and type. The values are no part of what is compiled, so the second call and the last find
-# what the first one made. A `print` in a jitted function tells when it is traced, not when it is called.
+# It prints three lines, one for each shape and type. The compiled code does not depend on the values, so the second call and the
+# last reuse what the first one compiled. A `print` in a jitted function shows when it is traced, not when it is called.
 
 # %% [markdown] id="step-8"
 # ## 8. `jit`
 #
-# What is left is the decorator. `jit(function)` returns a function that takes and returns *trees*: tuples,
-# lists and dictionaries of arrays, which `jax.tree.flatten` and `jax.tree.unflatten` take apart and put
+# The decorator remains. `jit(function)` returns a function that takes and returns *trees*, which are tuples,
+# lists and dictionaries of arrays. `jax.tree.flatten` takes a tree apart and `jax.tree.unflatten` puts it
 # together.
 #
 # - The first call traces (`jax.make_jaxpr(function, return_shape=True)(*args)`), compiles with `kernel_of`
-#   and keeps what it made. Another call **with the same key** must neither trace nor compile again. The
-#   key is all that the text depends on: the tree of the arguments, and each array's shape, dtype and weak
-#   type, which `jax.typeof(leaf)` has together.
-# - `run(text, inputs, avals)` launches a text: inputs are constants and arguments, avals what the results
-#   are (`closed.out_avals`). One launch for each call.
-# - Called while JAX itself is tracing (by `jax.grad`, `jax.vmap` or `jax.jit`) the arguments are no
-#   numbers, `isinstance(leaf, jax.core.Tracer)`: then simply call the function, and JAX sees what it does.
+#   and keeps the result. Another call **with the same key** must neither trace nor compile again. The
+#   key is everything that the text depends on: the tree of the arguments, and each array's shape, dtype and weak
+#   type, all three of which are in `jax.typeof(leaf)`.
+# - `run(text, inputs, avals)` launches a text. The inputs are constants and arguments, and the avals are the types of the results
+#   (`closed.out_avals`). Each call makes one launch.
+# - If JAX itself is tracing (in `jax.grad`, `jax.vmap` or `jax.jit`), the arguments are not
+#   numbers, and `isinstance(leaf, jax.core.Tracer)` is true. Then simply call the function, so that JAX sees its operations.
 #
 # Hints: `hint("jit")`.
 
@@ -1534,22 +1528,22 @@ expect_close(found, np.cos(x) * a, "vmap of grad of a compiled function is wrong
 # %% [markdown] id="step-9"
 # ## 9. The density of sea water
 #
-# UNESCO's equation of state, EOS-80: the density of sea water by salinity, temperature and pressure, some
+# UNESCO's equation of state, EOS-80, gives the density of sea water for salinity, temperature and pressure in some
 # 150 operations on three arrays. It is part of every model of the ocean. With NumPy each operation is a
-# pass over memory. With your compiler it is one launch, in which each warp asks memory three times: once
-# for each argument. The test counts that in the launch whose values it compares, and the grader exchanges
-# the arguments for others on their way to the device.
+# pass over memory. With your compiler it is one launch, in which each warp reads memory three times, once
+# for each argument. The test counts that in the launch whose values it compares, and the grader replaces
+# the arguments on their way to the device.
 #
 # The second program solves a tridiagonal system for each column of the ocean: forward with one scan,
-# backward with another that needs the first one's rows. (Written like this your kernel repeats the first
-# loop for every row of the second. It comes out right; what would you change?)
+# backward with another that needs the first one's rows. (Written like this, your kernel repeats the first
+# loop for every row of the second. The result is right, but what would you change?)
 #
-# The third is the bonus: a step of *turbulent kinetic energy*, the energy of the small eddies that mix the
-# upper ocean. Each column gains energy from shear and wind, loses it to dissipation, and passes it up and down; the
-# levels below the ground keep what they have. The scheme is that of Gaspar, Grégoris and Lefevre (1990), made
-# smaller. All you have written is in it at once: views, a choice, a scatter, two loops.
+# The third program is the bonus, a step of *turbulent kinetic energy*, the energy of the small eddies that mix the
+# upper ocean. Each column gains energy from shear and wind, loses it to dissipation, and passes it up and down. The
+# levels below the ground keep their energy. The scheme is a smaller version of that of Gaspar, Grégoris and Lefevre (1990).
+# It uses everything that you have written at once: views, a choice, a scatter and two loops.
 #
-# There is nothing to write here. If a test fails, the step that its message names has something to learn.
+# There is nothing to write here. If a test fails, its message names the step to correct.
 
 # %% id="the-ocean" role="setup"
 # Fofonoff and Millard (1983), UNESCO technical papers in marine science 44; pressure in bar.
@@ -1681,7 +1675,7 @@ same(ENERGY, *basin(rng, 5, 9, np.float32), otherwise="a step of turbulent energ
 # %% [markdown] id="your-kernel"
 # ## Your kernel beside XLA's
 #
-# What `jax.jit` itself makes of the same program: one *fusion*, for the same reason as yours.
+# This is what `jax.jit` itself makes of the same program. It is one *fusion*, for the same reason as yours.
 
 # %% id="beside-xla"
 water = [jnp.ones(4), jnp.ones(4), jnp.ones(4)]
@@ -1699,48 +1693,48 @@ except NotImplementedError:
 #
 # 1. `y = jnp.exp(x)` and then `y[1:] - y[:-1]`: how often does your kernel compute `exp` for n elements?
 #    When is it better to write `y` to memory first, and how could a compiler decide that?
-# 2. Your `scan` runs the loop anew for each row of results. What does that cost for T rows, and how would
+# 2. Your `scan` runs the loop again for each row of results. What does that cost for T rows, and how would
 #    you write a kernel with a thread for each column that does not?
-# 3. Your `jit` keeps every text that it ever made. Describe a program in which that is a mistake, and what
-#    `jax.jit`'s users would see of it.
+# 3. Your `jit` keeps every text that it ever made. Describe a program for which that is a mistake, and how
+#    users of `jax.jit` would notice it.
 
 # %% [markdown] id="reflection" role="written" points=3
 # ### BEGIN SOLUTION
 # *A model answer; a point for each paragraph that is there in substance.*
 #
-# 1. Twice for nearly each element: the thread of element i needs `exp` of i and of i + 1, and no thread
+# 1. It computes `exp` twice for nearly each element. The thread of element i needs `exp` of i and of i + 1, and no thread
 #    sees another's registers. Writing `y` first costs a store and two loads in place of a second `exp`.
-#    It pays when computing an element again costs more than that: long expressions, a reduction, or an
-#    element that many threads want. A compiler can count operations and uses, and make a buffer of what
-#    is dear and wanted in several places.
+#    It pays if computing an element again costs more than that, for example for a long expression, a reduction, or an
+#    element that many threads need. A compiler can count operations and uses, and make a buffer for values
+#    that are expensive and needed in several places.
 #
-# 2. T(T + 1)/2 iterations for a column in place of T. One thread for each column, which runs the loop once and
-#    stores its row of results in each iteration, makes it T; the result is then not a function of an index but
+# 2. It costs T(T + 1)/2 iterations for a column in place of T. One thread for each column, which runs the loop once and
+#    stores its row of results in each iteration, needs only T. The result is then not a function of an index but
 #    a statement that writes a whole column, so the compiler needs a second kind of value.
 #
 # 3. A program whose shapes change with each call (batches of events of different length) traces and
-#    compiles every time and keeps everything: it is slow, and its memory grows without end. `jax.jit`
+#    compiles every time and keeps everything. It is slow, and its memory grows without end. `jax.jit`
 #    behaves in the same way, and the cure is the same: pad to a few sizes, or bound the cache.
 # ### END SOLUTION
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## In five sentences
 #
-# - A tracer runs your Python once; what is left is a list of equations, and an interpreter of that list
+# - A tracer runs your Python once and leaves a list of equations. An interpreter of that list
 #   whose values are text is a compiler.
-# - An array as a function of its index needs no memory: operations and views compose, and one kernel
+# - An array as a function of its index needs no memory. Operations and views compose, and one kernel
 #   computes them all.
-# - What costs is what is asked for twice: a value is named once where it is used, and kept in memory where
-#   others need it.
-# - Every rule is a promise about corners: NaN, negative powers, windows beyond the end, loops without an
+# - Repeated work is what costs. Name a value once where it is used, and keep it in memory if other threads
+#   need it.
+# - Every rule makes a promise about special cases: NaN, negative powers, windows beyond the end, loops without an
 #   iteration.
 # - A cache is right if its key has everything that the code depends on, and nothing else.
 #
 # ## Read on
 #
-# - [JAX: Autodidax](https://docs.jax.dev/en/latest/autodidax.html): the other half, tracing and derivatives,
-#   from scratch.
+# - [JAX: Autodidax](https://docs.jax.dev/en/latest/autodidax.html), the other half: tracing and derivatives,
+#   from scratch
 # - [JAX: understanding jaxprs](https://docs.jax.dev/en/latest/jaxpr.html)
 # - [JaCe](https://github.com/GridTools/jace), which translates jaxprs for DaCe with one translator for each
-#   primitive; and `jaxpile` in this repository, which does what you did for more than 150
-#   primitives.
+#   primitive, and `jaxpile` in this repository, which does what you did for more than 150
+#   primitives
