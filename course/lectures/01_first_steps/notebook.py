@@ -1,5 +1,5 @@
 # %% [markdown] id="begin"
-# Your first kernel takes two minutes; stop after any puzzle you like. Run the next cell (Shift+Enter).
+# Your first kernel takes two minutes, and you may stop after any puzzle. Run the next cell (Shift+Enter).
 
 # %% id="start"
 # %load_ext gpucourse
@@ -11,10 +11,11 @@ check, hint, predict, picture, replay, board = puzzles("01_first_steps")
 # %% puzzle="add-ten"
 
 # %% [markdown] id="how-it-goes"
-# That was a kernel: a function that every thread runs. All the other puzzles go the same way. NumPy's line says what
-# is wanted, and the picture shows it on an example: two results in colour, with the numbers that they come from. You
-# predict, you write a line or a few, and `check` tries your kernel in several sizes, with other numbers each time.
-# If it's right, you see what it cost. Stuck? `hint("add-ten")`, with the puzzle's name; once more for the next hint.
+# That was a kernel, a function that every thread runs. All the other puzzles work in the same way. A line of NumPy says what
+# the kernel should compute, and the picture shows an example: two results in colour, with the numbers that they come from. You
+# predict, you write a few lines, and `check` tries your kernel in several sizes, with other numbers each time.
+# If it's right, you see what it cost. If you are stuck, call `hint("add-ten")`, with the puzzle's name, and again for the next
+# hint.
 
 # %% puzzle="add-two"
 
@@ -33,7 +34,7 @@ check, hint, predict, picture, replay, board = puzzles("01_first_steps")
 # %% [markdown] id="shelf"
 # ## Two broken kernels
 #
-# You know everything that these two need. `replay` launches the broken kernel, and where two threads disturb each other it
+# You know everything that these two need. `replay` launches the broken kernel. If two threads disturb each other, it
 # shows them step by step.
 
 # %% puzzle="broken-guard"
@@ -43,8 +44,8 @@ check, hint, predict, picture, replay, board = puzzles("01_first_steps")
 # %% [markdown] id="board-text"
 # ## The board
 #
-# For each puzzle, the board keeps two of your kernels: the one that moves the fewest bytes, and, where there is a GPU,
-# the one that takes the shortest time. They need not be the same one. It's a file on this machine; nobody else sees it.
+# For each puzzle, the board keeps two of your kernels: the one that moves the fewest bytes and, if there is a GPU,
+# the one that takes the shortest time. They need not be the same. The board is a file on this machine, and nobody else sees it.
 
 # %% id="the-board"
 board()
@@ -53,8 +54,8 @@ board()
 # ## More puzzles
 #
 # You can write a kernel now, so you may go on with [Why GPUs](02_why_gpus.ipynb). These eight are for practice, in any
-# order, now or later. Two of them need a new idea: "Rows become columns" shows what a warp's reads cost, and "A loop in
-# each thread" gives one thread more to do.
+# order, now or later. Two of them need a new idea: "Rows become columns" shows what a warp's reads cost, and in "A loop in
+# each thread" one thread does more work.
 
 # %% puzzle="count-up"
 
@@ -75,18 +76,18 @@ board()
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A kernel has no loop over the data: every thread runs it, and its number says which element is its own.
-# - Blocks come whole, so some threads have no element: the bounds guard sends them away.
-# - Memory hands out sectors of 32 bytes. What counts is which sectors a warp's 32 threads touch together.
-# - Every place that is written has one owner. Two owners are a race, even if it comes out right today.
+# - A kernel has no loop over the data. Every thread runs it, and its number says which element is its own.
+# - A launch has whole blocks, so some threads have no element. The bounds guard stops them.
+# - Memory moves sectors of 32 bytes. What counts is which sectors a warp's 32 threads touch together.
+# - Every element that is written has one owner. Two owners are a race, even if the result is right today.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
 # - The next puzzles, [Memory and sharing](11_memory_and_sharing.ipynb), or the lecture that explains what you have just
-#   done: [Numba CUDA: kernels in Python](06_numba_cuda.ipynb).
-# - [Numba for CUDA GPUs](https://nvidia.github.io/numba-cuda/): what of Python a kernel may contain.
-# - S. Rush, [GPU Puzzles](https://github.com/srush/GPU-Puzzles): fourteen kernels, in the same spirit.
+#   done, [Numba CUDA: kernels in Python](06_numba_cuda.ipynb)
+# - [Numba for CUDA GPUs](https://nvidia.github.io/numba-cuda/), on the Python that a kernel may contain
+# - S. Rush, [GPU Puzzles](https://github.com/srush/GPU-Puzzles), fourteen kernels in the same spirit
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 70 minutes
@@ -98,11 +99,11 @@ board()
 # | 40-52 | “Fewer threads than elements” and “Two dimensions”, in pairs |
 # | 52-70 | the two broken ones and the board: who can explain the replay? |
 #
-# *Ten minutes late:* leave out “Gaps”. *Ten minutes early:* more puzzles, and ask for the grid-stride loop with
-# a stretch for each thread; look at the bytes together.
+# *Ten minutes late:* leave out “Gaps”. *Ten minutes early:* do more puzzles, and ask for the grid-stride loop with
+# a stretch for each thread, then look at the bytes together.
 #
-# *Where people get stuck.* They look for the loop. In “Two dimensions” they take row and column the wrong way round: the column
+# *Where people get stuck.* They look for the loop. In “Two dimensions” they confuse row and column: the column
 # is the first number.
 #
-# *Frequent questions.* "Why is there no time?" Because there is no GPU, and a processor's time would say nothing
+# *Frequent questions.* "Why is there no time?" There is no GPU, and a processor's time would say nothing
 # about one. Counts are the same on every machine.

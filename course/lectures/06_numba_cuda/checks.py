@@ -22,13 +22,13 @@ from gpucourse.wording import a_or_an, many
 @exercise(
     "loop-to-kernel",
     hints=(
-        "The idea: the launch is the loop, so the kernel has none. Which `i` is this thread's, and "
-        "do the arrays have an element `i`?",
+        "The idea: the launch replaces the loop, so the kernel has none. Which `i` belongs to this thread, "
+        "and do the arrays have an element `i`?",
         "The shape: `i = cuda.grid(1)`, then `if i < pt.size:` around the line of the loop's body.",
     ),
 )
 def loop_to_kernel(kernel):
-    """Each thread did its own element, and the loose threads did nothing."""
+    """Each thread computed its own element, and threads without one did nothing."""
     random = np.random.default_rng(51)
     for k, n in enumerate(LENGTHS):
         pt, eta = random.uniform(1.0, 60.0, n), random.uniform(-2.5, 2.5, n)
@@ -56,7 +56,7 @@ def loop_to_kernel(kernel):
     ),
 )
 def device_function(delta_phi):
-    """In range, with its sign, on both sides of the seam."""
+    """The angle is in range and has the right sign, also where angles wrap."""
     from numba import cuda
 
     require(
@@ -87,7 +87,7 @@ def device_function(delta_phi):
         require(
             abs(angle + right) > 1e-9 or abs(right) < 1e-9,
             f"for {case}, the angle is {angle:.2f}; its sign should be the other one",
-            look="which is subtracted from which, and is the sign lost on the way?",
+            look="is `phi2` subtracted from `phi1`, and is the sign kept?",
         )
         require(
             abs(angle) <= math.pi + 1e-9,
@@ -123,7 +123,7 @@ def single_precision(kernel):
         not doubles,
         f"the answer is right, but {len(doubles)} instructions are in double precision; the first "
         f"is `{doubles[0] if doubles else ''}`",
-        look="of which type is each constant, and of which the result of each operation?",
+        look="what is the type of each constant, and of the result of each operation?",
     )
     some = np.ones(1009, np.float32)
     require_parallel(kernel, 16, 64, some, some, items=1009, rounds=2,
@@ -133,14 +133,14 @@ def single_precision(kernel):
 @exercise(
     "stencil",
     hints=(
-        "The idea: guard the thread's own cell as in `scale_map`. Left and right always exist, "
-        "for `(column + 1) % columns` comes round; above and below need an `if` each.",
-        "The shape: `column, row = cuda.grid(2)`; inside the guard, `total` starts with the cell "
-        "itself and takes its four neighbours; at the end `out[row, column] = total / 5`.",
+        "The idea: guard the thread's own cell as in `scale_map`. The left and right neighbours always "
+        "exist, because `(column + 1) % columns` wraps around. Those above and below need an `if` each.",
+        "The shape: `column, row = cuda.grid(2)`. Inside the guard, `total` starts with the cell "
+        "itself, and you add its four neighbours. At the end, `out[row, column] = total / 5`.",
     ),
 )
 def stencil(kernel):
-    """The right map, round the ring and up to the edge, with warps along the rows."""
+    """The map is right, around the ring and at the edges, and warps lie along the rows."""
     random = np.random.default_rng(54)
     for rows, columns in ((5, 7), (4, 32), (1, 33), (33, 1), (9, 64), (13, 65)):
         # Multiples of 5/4: sums and means are exact in any order.
@@ -220,14 +220,14 @@ def _is_double(line: str) -> bool:
 @exercise(
     "lost-update",
     hints=(
-        "The idea: the thread that stores last wins, whatever the other did. To lose B's update, "
-        "A must not know of it: A loads before B stores. And B's store must not be the last.",
-        "The shape: A loads, B does all its steps, A goes on. For the totals: nothing lost, A's "
-        "lost, B's lost.",
+        "The idea: the thread that stores last decides the total. To lose B's update, "
+        "A must load before B stores, and A's store must be the last.",
+        "The shape: A loads, B takes all its steps, A continues. For the totals, either nothing is lost, "
+        "or A's update is lost, or B's.",
     ),
 )
 def lost_update(order, possible):
-    """B stored, and A stored over it. That is all a race is."""
+    """B stored its sum and A overwrote it: this is a race."""
     require(
         isinstance(order, str) and set(order) <= {"A", "B"},
         f"order is {order!r}: write a string of the letters A and B",
@@ -253,25 +253,25 @@ def lost_update(order, possible):
     require(
         not wrong,
         f"no order ends at {', '.join(map(str, sorted(wrong, key=str)))}",
-        look="whoever stores last has loaded 10, or what the other stored",
+        look="the thread that stores last has loaded 10, or the sum that the other stored",
     )
     require(
         not missing,
         f"{len(missing)} of the possible totals {'is' if len(missing) == 1 else 'are'} missing",
-        look="try one after the other, and each of the two updates lost",
+        look="run one thread after the other, then lose each of the two updates",
     )
 
 
 @exercise(
     "check-then-act",
     hints=(
-        "The idea: looking and storing must be one step. There is an atomic that keeps the larger "
-        "of what is there and what you bring.",
+        "The idea: the comparison and the store must be one step. There is an atomic that keeps the "
+        "larger of the stored value and yours.",
         "The shape: the bounds guard, and inside it `cuda.atomic.max(array, index, value)`.",
     ),
 )
 def check_then_act(kernel):
-    """The hardest, in every order, and no race."""
+    """The hardest muon is found in every order, without a race."""
     atomics = counted(kernel, 3, 64, np.ones(129), np.array([-math.inf])).global_atomics
     random = np.random.default_rng(8)
     for n in LENGTHS:
@@ -284,15 +284,15 @@ def check_then_act(kernel):
                 best[0] == expected,
                 f"with {many(n, 'value')} between {low:g} and {high:g}, best[0] is {best[0]:g}; the "
                 f"largest is {expected:g}",
-                look="does every value get its chance, and nothing that is not a value?",
+                look="is every value compared, and nothing beyond the end of the array?",
             )
     require(
         atomics,
-        "the answer is right, but no atomic was used: one thread does what all should do",
-        look="each thread brings its own value",
+        "the answer is right, but no atomic was used: one thread does the work of all",
+        look="each thread should compare its own value",
     )
     require_parallel(kernel, 16, 64, np.ones(1009), np.array([-math.inf]), items=1009,
-                     look="each thread brings its own value")
+                     look="each thread should compare its own value")
 
 
 def _first(indices):

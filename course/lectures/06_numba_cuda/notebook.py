@@ -1,12 +1,13 @@
 # %% [markdown] id="the-question-asked"
 # ## How much of Python can a GPU run?
 #
-# Here is a Python function: the mass of a particle that fell apart into two muons. `pt` is a muon's momentum across the
-# beam in GeV, `phi` its angle around it; `eta`, the *pseudorapidity*, is 0 straight across the beam and ±2.4 at 10° from it.
+# The Python function below computes the mass of a particle that decayed into two muons. `pt` is a muon's momentum across the
+# beam in GeV, and `phi` is its angle around the beam. `eta`, the *pseudorapidity*, is 0 straight across the beam and ±2.4 at
+# 10° from it.
 #
-# Run the cell: it runs *this function* on a GPU, once for each of 13,114 pairs. (The events are simulated by
-# `gpucourse.data`, because then nothing has to be downloaded and the true masses are known. The real ones:
-# [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data fetch` brings.)
+# Run the cell: it runs *this function* on a GPU, once for each of 13,114 pairs. (`gpucourse.data` simulates the events, so
+# you need no download and the true masses are known. `gpucourse data fetch` downloads the real ones, 2.2 GB, from
+# [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341).)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -49,7 +50,7 @@ mass = d_mass.copy_to_host()
 print(f"{mass.size:,} masses; the first is {mass[0]:.4f} GeV")
 
 # %% [markdown] id="the-spectrum-text"
-# One number for each pair. And in ordinary Python:
+# The kernel computed one number for each pair. The next cell does the same in ordinary Python:
 
 # %% id="the-spectrum"
 print(f"in Python, the first is {pair_mass(*(column[0] for column in columns)):.4f} GeV")
@@ -63,16 +64,16 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
                 f"{peaks[2]} GeV, few pairs below and hardly any between.")
 
 # %% [markdown] id="the-question-stands"
-# The peak at 91 GeV is the Z boson. The GPU has no Python interpreter, no `math` module, no objects; and
-# yet it ran your function, unchanged. **How? And how much of Python would it have run?**
+# The peak at 91 GeV is the Z boson. The GPU has no Python interpreter, no `math` module and no objects, and
+# yet it ran your function unchanged. **How? And how much of Python would it have run?**
 
 # %% [markdown] id="launch-text"
 # ## 1. From a loop to a kernel
 #
-# Two decorators did it. `@cuda.jit` compiles a kernel, which you know from the puzzles: the body of a loop, which each
-# thread runs once. `cuda.jit(device=True)` compiles a **device function**, which kernels may call.
+# Two decorators made this possible. `@cuda.jit` compiles a kernel, which you know from the puzzles as the body of a loop that
+# each thread runs once, and `cuda.jit(device=True)` compiles a **device function**, which kernels may call.
 #
-# As in the puzzles, the launch `kernel[blocks, threads](…)` replaces the loop, and the bounds guard sends away the threads
+# As in the puzzles, the launch `kernel[blocks, threads](…)` replaces the loop, and the bounds guard stops the threads
 # that have no element. Here 103 × 128 is 13,184, so 70 threads have no pair.
 #
 # ![A launch with three blocks of 64 threads. Each block consists of two warps of 32 lanes. Threads are
@@ -83,7 +84,7 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # %% [markdown] id="loop-to-kernel-task"
 # ### Exercise: from a loop to a kernel
 #
-# This loop works out the momenta along the beam:
+# This loop computes the momenta along the beam:
 #
 # ```python
 # def along_the_beam(pt, eta, pz):
@@ -92,7 +93,7 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # ```
 #
 # Write it as a kernel. The check tries many lengths, with more threads than elements.
-# `hint("loop-to-kernel")` gives a first hint, and called again, a second one.
+# `hint("loop-to-kernel")` gives a first hint, and a second one when you call it again.
 
 # %% id="loop-to-kernel-exercise" tags=["exercise"]
 @cuda.jit
@@ -108,13 +109,13 @@ def along_the_beam(pt, eta, pz):
 check("loop-to-kernel", along_the_beam)
 
 # %% [markdown] id="the-way" tags=["whole"]
-# Next you will see what cannot be compiled, write a kernel in two dimensions, and find out what happens when threads write to the
+# Next you will see what cannot be compiled, write a kernel in two dimensions, and find out what happens if threads write to the
 # same place.
 
 # %% [markdown] id="launch-predict" tags=["predict"]
-# Both decorators compile the first time they are needed.
+# Both decorators compile a function when it is first needed.
 #
-# *Predict:* a kernel that ends in `return mass[0]`: does its caller get a number, an array, or an error?
+# *Predict:* if a kernel ends in `return mass[0]`, does its caller get a number, an array, or an error?
 
 # %% id="kernel-returns-guess"
 predict("kernel-returns", "a number", "an array, a number for each thread", "an error")
@@ -128,18 +129,18 @@ def first_mass(mass):
 first_mass[1, 32](d_mass)
 
 # %% [markdown] id="kernel-returns-why" tags=["why"]
-# An error, and before anything ran: first the lines of the cell, the launch's and the kernel's, then the
-# reason. `No conversion from float32 to none`: the function gives a `float32`, and a kernel must give
-# *nothing*. (Outside of this course the reason stands among some hundred lines from inside Numba; `%tb`
-# shows them here. Read such messages from the end.)
+# You get an error before anything runs, and the message shows the launch and the kernel in your cell, then the
+# reason. `No conversion from float32 to none` means that the function returns a `float32`, but a kernel must return
+# *nothing*. (Outside this course, the reason is among some hundred lines from inside Numba, which `%tb`
+# shows here. Read such messages from the end.)
 #
-# There are 32 threads here: whose number should the caller get? And the caller wouldn't be waiting for it: a
-# launch returns at once, and the GPU does the work in its own time. So a kernel writes its results into
-# arrays, and `copy_to_host` waits for it and fetches them.
+# There are 32 threads here, and it is not clear whose number the caller should get. The caller does not even wait for them: a
+# launch returns at once, and the GPU does the work later. So a kernel writes its results into
+# arrays, and `copy_to_host` waits for it and copies them back.
 
 # %% [markdown] id="launch-ways-predict" tags=["predict"]
-# How many blocks? Enough for one thread for each element, or any number if the kernel has the grid-stride loop that you
-# know from the puzzles. And `kernel.forall(n)` chooses a launch for you.
+# Launch enough blocks for one thread per element, or any number if the kernel has the grid-stride loop
+# that you know from the puzzles, or let `kernel.forall(n)` choose for you.
 #
 # *Predict:* which of the three launches below gives wrong masses?
 
@@ -166,16 +167,16 @@ for name, launch in {
     print(name, "the same masses:", np.array_equal(d_again.copy_to_host(), mass))
 
 # %% [markdown] id="launch-ways-why" tags=["why"]
-# None. With [10, 128] each thread takes ten or eleven pairs. With [1000, 128] nine of ten threads take none. A grid-stride
-# loop is right for every launch, so you are free to choose a fast one.
+# All three give the right masses, because the loop goes on until no pair is left. With [10, 128] each thread takes ten or eleven pairs. With [1000, 128] nine of ten threads
+# take none. A grid-stride loop is right for every launch, so you can choose a fast one.
 
 # %% [markdown] id="copies-predict" tags=["predict"]
 # ## 2. Where an array lives
 #
 # A kernel reaches only the memory of the device. `cuda.to_device` copies an array there,
-# `cuda.device_array` makes room for one without filling it, `copy_to_host` copies one back.
+# `cuda.device_array` allocates one without filling it, and `copy_to_host` copies one back.
 #
-# *Predict:* a NumPy array is handed to a kernel as it is. Error, or not? And does the NumPy array change?
+# *Predict:* if you pass a NumPy array to a kernel directly, do you get an error, and does the NumPy array change?
 
 # %% id="copies-guess"
 predict("copies",
@@ -202,19 +203,19 @@ print(on_host)
 print(*(warning.message for warning in heard), sep="\n")
 
 # %% [markdown] id="copies-why" tags=["why"]
-# It works, and Numba warns: it copied the array to the device, launched, waited, and copied **every**
-# array argument back, also those that the kernel only read. (Your array changes only because it is
-# copied back; the kernel worked on a copy.) That's handy for a first try; in a loop over launches, it carries the same bytes back and
-# forth each time. The path between host and device is the slowest on the whole machine, so:
-# copy once, launch often, copy once.
+# It works, and Numba warns you that it copied the array to the device, launched, waited, and copied **every**
+# array argument back, including those that the kernel only read. (Your array changes only because it is
+# copied back, since the kernel worked on a copy.) This is convenient for a first try, but in a loop over launches it transfers
+# the same bytes back and forth each time. The path between host and device is the slowest on the whole machine, so
+# copy once, launch often, and copy back once.
 
 # %% [markdown] id="types-predict" tags=["predict"]
 # ## 3. Types decide
 #
-# In Python, `double` says nothing of types. Machine code must. So Numba waits for the first launch, looks
-# at the types of the arguments, and works out the type of every variable from there.
+# In Python, `double` says nothing about types, but machine code needs them. So Numba waits for the first launch, looks
+# at the types of the arguments, and derives the type of every variable from them.
 #
-# *Predict:* four launches: `float32`, `float64`, `float64` again (of another length), and every second
+# *Predict:* there are four launches, with `float32`, `float64`, `float64` again (of another length), and every second
 # element of a `float64` array. How often is `double` compiled?
 
 # %% id="types-guess"
@@ -235,15 +236,16 @@ for values in (cuda.to_device(numbers.astype(np.float32)), d_numbers, d_numbers[
 print(*double.signatures, sep="\n")
 
 # %% [markdown] id="types-why" tags=["why"]
-# `float32` is new; `float64` was compiled in the section before; the length is no part of the type; the
-# layout is: an array with gaps (`A` for any, where `C` is contiguous) needs other machine code. One
-# compilation takes a good part of a second, so *the first launch is slow*. It is no measure of the kernel,
-# and neither is a launch that you do not wait for: to time a kernel on a GPU, launch it once, then time
+# It is compiled twice more, for `float32` and for the array with gaps. `float64` was compiled in the section before, and the
+# length is no part of the type. The layout is part of it (`C` for contiguous, `A` for any), because gaps need other machine
+# code. One compilation takes a good part of a second, so *the first launch is slow* and does not measure the kernel.
+# A launch that you do not wait for measures nothing either. To time a kernel on a GPU, launch it once, then time
 # later launches with `cuda.synchronize()` before you stop the clock.
 
 # %% [markdown] id="what-does-not-compile-predict" tags=["predict"]
-# The other side of it: what has no type cannot be compiled. *Predict:* a list of what a thread has found is
-# a good idea in Python. Will Numba take it?
+# The reverse also holds: code whose types are not known cannot be compiled.
+#
+# *Predict:* in Python you might collect results in a list, so will Numba compile a kernel that appends to a list?
 
 # %% id="what-does-not-compile-guess"
 predict("what-does-not-compile", "yes", "yes, but slowly", "no")
@@ -262,8 +264,9 @@ def heaviest_of_three(mass, out):
 heaviest_of_three[35, 128](d_mass, d_mass)
 
 # %% [markdown] id="what-does-not-compile-why" tags=["why"]
-# No. `Unknown attribute 'append' of type list(undefined)`: a list grows, and for that it needs memory that some
-# allocator hands out. Here ten thousand threads would all be asking at once. What a kernel may use, in short:
+# No, Numba refuses it with `Unknown attribute 'append' of type list(undefined)`. A list grows, so an
+# allocator would have to provide memory, and here ten thousand threads would call it at the same time. This table shows what a
+# kernel may use:
 #
 # | compiles | does not |
 # |---|---|
@@ -273,16 +276,15 @@ heaviest_of_three[35, 128](d_mass, d_mass)
 # | `print` of numbers and fixed strings | f-strings, opening files, calling any Python library |
 # | device functions; `cuda.local.array` and `cuda.shared.array` of fixed size | classes of your own |
 #
-# What does not compile is refused, with the line; it does not become slow. The
-# [full list](https://nvidia.github.io/numba-cuda/user/cudapysupported.html) is worth a look.
+# Numba names the line of code that it cannot compile, and never runs such code slowly instead. Numba's documentation has the
+# [full list](https://nvidia.github.io/numba-cuda/user/cudapysupported.html).
 
 # %% [markdown] id="device-function-task"
 # ### Exercise: an angle that wraps
 #
-# The angle between two muons around the beam is `phi1 - phi2`, but angles wrap: 3.1 and -3.1 lie 0.08
-# apart, not 6.2. Write the device function `delta_phi` that brings the difference into the range from -π to
-# π by adding or subtracting 2π. The `phi` of our data lie between -π and π. The check calls it from a
-# kernel of its own.
+# The angle between two muons around the beam is `phi1 - phi2`, but angles wrap: 3.1 and -3.1 are 0.08
+# apart, not 6.2. Write the device function `delta_phi`, which brings the difference into the range from -π to
+# π by adding or subtracting 2π. The `phi` of our data are between -π and π. The check calls your function from its own kernel.
 
 # %% id="device-function-exercise" tags=["exercise"]
 @cuda.jit(device=True)
@@ -301,17 +303,17 @@ def delta_phi(phi1, phi2):
 check("device-function", delta_phi)
 
 # %% [markdown] id="pipeline-text"
-# ## 4. The way down
+# ## 4. From Python to machine code
 #
-# What did the GPU run, then? Python's compiler makes *bytecode*; Numba reads that, finds the types, and
-# writes *LLVM IR*, the language of a compiler that many languages share; NVIDIA's NVVM turns it into
-# **PTX**, an assembly language for any NVIDIA GPU; and the driver assembles that into the machine code of
-# the GPU at hand. (The virtual GPU of this course runs the PTX.) All but the last can be looked at.
+# The GPU cannot run Python, so your function is translated several times. Python's compiler makes *bytecode*, and Numba reads
+# it, finds the types, and writes *LLVM IR*, a language that many compilers share. NVIDIA's NVVM turns it into
+# **PTX**, an assembly language for any NVIDIA GPU, and the driver assembles that into the machine code of
+# your GPU. (The virtual GPU of this course runs the PTX.) You can look at all of these except the last.
 #
-# Energies come in MeV from some detectors. This kernel makes GeV of them.
+# This kernel converts energies to GeV from MeV, which some detectors give.
 
 # %% [markdown] id="pipeline-predict" tags=["predict"]
-# *Predict:* `energy` is `float32`. With how many bits is it multiplied? (The line with `mul.f` will tell.)
+# *Predict:* `energy` is `float32`, but with how many bits is it multiplied? (The line with `mul.f` shows it.)
 
 # %% id="pipeline-guess"
 predict("pipeline", "32: energy is float32", "64", "16")
@@ -341,23 +343,23 @@ print(f"{len(bytecode)} instructions of bytecode, {len(llvm.splitlines())} lines
 print(ptx_of(mev_to_gev).split("@%p1 bra")[1].split("}")[0])
 
 # %% [markdown] id="pipeline-why" tags=["why"]
-# Most lines work out an address: the start of the array, plus the thread's number, times four bytes. Then
-# comes the body: `ld.global` loads from global memory, `st.global` stores. And `@%p1 bra`, where this print
-# begins, is your guard: a branch to the end, for the threads whose condition `%p1` holds.
+# It is multiplied with 64 bits, as `mul.f64` shows. Most of the other lines compute an address, which is the start of the array
+# plus the thread's number times four bytes. Then comes the body, where `ld.global` loads from global memory and `st.global` stores. `@%p1 bra`, where this print
+# begins, is your guard: a branch to the end for the threads whose condition `%p1` is true.
 #
-# And the line with `mul.f`: `cvt.f64.f32`, `mul.f64`, `cvt.rn.f32.f64`: to 64 bits, times 0.001, and back. In Numba a `float`
+# Around `mul.f64`, `cvt.f64.f32` converts to 64 bits and `cvt.rn.f32.f64` converts back. In Numba, a `float`
 # constant is a `float64`, and `float32 * float64` is `float64`, as for NumPy's scalars *before* NumPy 2.
-# One constant has made the kernel compute in double precision, which most GPUs do at a fraction of the
-# speed: 1/64 of it on those for desktops, 1/2 on those built for science, by NVIDIA's
+# So one constant made the kernel compute in double precision. Most GPUs do this at a fraction of the
+# speed: 1/64 on desktop GPUs and 1/2 on those built for science, by NVIDIA's
 # [table of throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions).
 #
-# (With `* 2.0` you would see no `f64`: the compiler knows that 2.0 fits, and that the result is the same.)
+# (With `* 2.0` you would see no `f64`, because the compiler knows that float32 holds 2.0 and the result is the same.)
 
 # %% [markdown] id="single-precision-task"
 # ### Exercise: single precision
 #
-# Write `calibrate`: `out[i] = 0.983 * energy[i] + 0.12` for `float32` arrays, without a single
-# instruction in double precision. `np.float32(…)` works in a kernel. The check reads your PTX.
+# Write `calibrate`, which computes `out[i] = 0.983 * energy[i] + 0.12` for `float32` arrays, without a single
+# instruction in double precision. `np.float32(…)` works in a kernel, and the check reads your PTX.
 
 # %% id="single-precision-exercise" tags=["exercise"]
 @cuda.jit
@@ -375,7 +377,7 @@ check("single-precision", calibrate)
 # %% [markdown] id="two-dimensions-text"
 # ## 5. Two dimensions
 #
-# Here is the momentum of all 71,009 muons by where they went: a map of 40 rows in `eta` and 64 columns in
+# The next cell maps the momentum of all 71,009 muons by direction, in 40 rows of `eta` and 64 columns of
 # `phi`.
 
 # %% id="momentum-map"
@@ -400,9 +402,9 @@ def draw_map(values, label):
 draw_map(momentum, "momentum per cell")
 
 # %% [markdown] id="x-is-the-column-predict" tags=["predict"]
-# Blocks and grids may have two dimensions: `kernel[(blocks_x, blocks_y), (threads_x, threads_y)]`, and
-# `cuda.grid(2)` gives a thread's two numbers, **x first**. Threads whose x are neighbours are neighbours in
-# the hardware: 32 of them in a row are a **warp**, which loads and stores together.
+# Blocks and grids may have two dimensions: `kernel[(blocks_x, blocks_y), (threads_x, threads_y)]`. Then
+# `cuda.grid(2)` gives a thread's two numbers, **x first**. Threads with neighbouring x are neighbours in
+# the hardware. Each 32 of them are a **warp**, which loads and stores together.
 #
 # A matrix is indexed `[row, column]`, and neighbours in a *row* are neighbours in memory. *Predict:* which of
 # these two kernels is right, and do they cost the same?
@@ -438,10 +440,10 @@ for kernel, blocks in ((scale_map, (2, 10)), (scale_map_crosswise, (2, 16))):
           profile.counters.global_load_sectors + profile.counters.global_store_sectors)
 
 # %% [markdown] id="x-is-the-column-why" tags=["why"]
-# Both are right, and the second moves four times as much. Memory moves in pieces of 32 bytes, called *sectors*.
+# Both are right, but the second moves four times as much. Memory moves in pieces of 32 bytes, called *sectors*.
 
 # %% [markdown] id="x-is-the-column-then"
-# Here are the first two warps of each, as they write:
+# Here are the writes of the first two warps of each kernel:
 
 # %% id="x-is-the-column-picture"
 from gpucourse import beside, memory
@@ -454,13 +456,13 @@ beside(
 )
 
 # %% [markdown] id="x-is-the-column-lesson"
-# When x is the column, a warp's 32 numbers of 8 bytes lie side by side, in 8 sectors. When x is the row,
-# each lies in a sector of its own: 32 sectors, and three quarters of what moves is thrown away. No error, no
-# warning, only a slow kernel. It is the most common mistake in kernels of two dimensions, and many
-# published matrix products make it, for `i, j = cuda.grid(2)` reads so naturally.
+# If x is the column, a warp's 32 numbers of 8 bytes lie side by side, in 8 sectors. If x is the row,
+# each number is in a different sector. Then 32 sectors move, and three quarters of the bytes are wasted. You get no error and no
+# warning, only a slow kernel. This is the most common mistake in two-dimensional kernels. Many
+# published matrix products make it, because `i, j = cuda.grid(2)` looks so natural.
 
 # %% [markdown] id="too-large-predict" tags=["predict"]
-# Blocks as large as possible, then? *Predict:* 32 × 64 threads in a block: faster, slower, or an error?
+# Should blocks then be as large as possible? *Predict:* is a block of 32 × 64 threads faster, slower, or an error?
 
 # %% id="too-large-guess"
 predict("too-large", "faster: more threads at once", "slower", "an error")
@@ -469,17 +471,17 @@ predict("too-large", "faster: more threads at once", "slower", "an error")
 scale_map[(2, 1), (32, 64)](d_momentum, 0.5, d_out)
 
 # %% [markdown] id="too-large-why" tags=["why"]
-# An error: a block has at most 1024 threads, however they are arranged. (A real GPU says
-# `CUDA_ERROR_INVALID_VALUE` and leaves the reason to you.) 128 to 256 threads are a good first choice, and
-# in two dimensions an x of 32 or 16.
+# It is an error, because a block has at most 1024 threads, however they are arranged. (A real GPU only says
+# `CUDA_ERROR_INVALID_VALUE`, without the reason.) Start with 128 to 256 threads, and
+# in two dimensions with an x of 32 or 16.
 
 # %% [markdown] id="stencil-task"
 # ### Exercise: smooth the map
 #
-# A *stencil* makes each cell from its neighbours. Write `smooth`: `out[row, column]` is the mean of five
-# cells: the cell itself, those left and right of it, and those above and below. In `phi` the map is a ring:
-# the last column and the first are neighbours. In `eta` it ends: a neighbour that does not exist counts
-# as 0 (still divide by 5). The check tests the map, that warps lie along the rows, and that each thread has
+# A *stencil* computes each cell from its neighbours. Write `smooth`, where `out[row, column]` is the mean of five
+# cells: the cell itself, those to the left and right, and those above and below. In `phi` the map is a ring, so
+# the last column and the first are neighbours. In `eta` it ends, and a neighbour that does not exist counts
+# as 0 (still divide by 5). The check tests the values, that warps lie along the rows, and that each thread has
 # one cell.
 
 # %% id="stencil-exercise" tags=["exercise"]
@@ -510,16 +512,16 @@ check("stencil", smooth)
 # %% [markdown] id="whole-text"
 # ## 6. Is it worth it?
 #
-# Write a kernel when no library has what you need, when a chain of array operations would read and write its data again
-# and again, or when each element goes its own way, as in a Monte Carlo simulation. With Numba you write it in Python, test
-# it in Python (`kernel.py_func`, and device functions as they are), and pass CuPy's arrays to it without a copy. Where a
-# library has a function, take that: for matrix products, for example, "Thinking in warps" shows how far a kernel of ours
-# is behind.
+# Write a kernel if no library has what you need, if a chain of array operations would read and write its data again
+# and again, or if each element needs a different computation, as in a Monte Carlo simulation. With Numba you write it in Python,
+# test it in Python (`kernel.py_func`, and device functions as they are), and pass CuPy's arrays to it without a copy. If a
+# library has the function, use that. For matrix products, for example, "Thinking in warps" shows how much slower our kernel
+# is.
 
 # %% [markdown] id="ufunc-text"
 # If each result depends on one element alone, you can also leave the launch to Numba. `@vectorize` with `target="cuda"` and
-# written types makes a *ufunc*: Numba writes the kernel, the grid and the guard. `@guvectorize` does the same for a function of a
-# row; `"(n)->()"` says that a row becomes one number.
+# explicit types makes a *ufunc*: Numba writes the kernel, the grid and the guard. `@guvectorize` does the same for a function of a
+# row, where `"(n)->()"` says that a row becomes one number.
 
 # %% id="ufunc"
 from numba import guvectorize, vectorize
@@ -545,14 +547,14 @@ print("as NumPy:", np.allclose(d_largest.copy_to_host(), np.hypot(px, py).max(ax
       cuda.is_cuda_array(d_pt) and cuda.is_cuda_array(d_largest))
 
 # %% [markdown] id="names-text"
-# A word on names: Numba's CUDA target is the package `numba-cuda`, which is maintained but gets no new features. NVIDIA's
-# `numba-cuda-mlir` follows it, with the same way of writing kernels.
+# Numba's CUDA target is the package `numba-cuda`, which is maintained but gets no new features. NVIDIA's
+# `numba-cuda-mlir` is its successor, and you write kernels for it in the same way.
 
 # %% [markdown] id="momentum-asked"
 # ## 7. Where did the momentum go?
 #
-# So far each thread wrote to an element of its own. Now they write to the same one: the events of this lesson have 71,009
-# muons, and one thread for each muon adds its momentum to one total. Run the cell.
+# So far each thread wrote to its own element. Now they all write to the same one. The events of this lesson have 71,009
+# muons, and for each muon a thread adds its momentum to one total. Run the cell and compare the two totals.
 
 # %% id="momentum"
 muon_pt = ak.to_numpy(ak.flatten(muons.pt))
@@ -573,19 +575,19 @@ print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV from {muon_pt.size:,
 print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 
 # %% [markdown] id="momentum-stands"
-# There's no error and no warning, yet nearly all of it is missing. Every muon had its thread, and every thread ran
+# There is no error and no warning, yet nearly all of the momentum is missing. Every muon had its thread, and every thread ran
 # the line that adds. **So where did the momentum go?**
 
 # %% [markdown] id="order-predict" tags=["predict"]
 # ## 8. Races
 #
-# Back to the missing momentum. One question first: *who goes first?*
+# To explain the missing momentum, we first ask in which order the threads run.
 #
 # In this kernel each thread draws a ticket from a machine that never gives a number twice (section 9
 # explains it). *Predict:* which thread draws the first ticket?
 #
-# `virtualgpu.schedule(seed)` lets the warps (groups of 32 threads) and the threads of a warp take turns
-# in a random order, one that a real GPU could take too.
+# `virtualgpu.schedule(seed)` runs the warps (groups of 32 threads) and the threads of a warp
+# in a random order, which a real GPU could also choose.
 
 # %% id="order-guess"
 predict("order", "thread 0, always", "thread 0 often, others too", "each thread equally often")
@@ -607,14 +609,14 @@ for seed in range(12):
 print("in twelve orders, the first ticket went to threads", first_threads)
 
 # %% [markdown] id="order-why" tags=["why"]
-# Often thread 0, but not always: CUDA promises no order between threads or between blocks. What
-# holds is only this: *inside one thread*, one line comes after the other.
+# It is often thread 0, but not always. CUDA promises no order between threads or between blocks. It promises only
+# that *inside one thread*, one line comes after the other.
 
 # %% [markdown] id="order-then"
-# And a line is not the smallest step. `total[0] += value` is three: **load** the total, **add**,
-# **store** the result. In between, other threads take steps of their own.
+# Even a line is not the smallest step. `total[0] += value` takes three: **load** the total, **add**,
+# and **store** the result. Other threads can take steps of their own in between.
 #
-# Let us step two threads through by hand. A adds 1, B adds 2, and the total starts at 10. Each letter
+# Step two threads through by hand. A adds 1, B adds 2, and the total starts at 10. Each letter
 # of `order` lets that thread take its next step.
 
 # %% id="interleave"
@@ -642,8 +644,8 @@ replay("ABAABB");
 # %% [markdown] id="lost-update-task"
 # ### Exercise: lose the other update
 #
-# In the second order, A's 1 was lost: B had loaded the total before A stored. Find an `order` that loses
-# B's 2 instead, so that 11 is left. And which totals are `possible` over all orders? Write the set.
+# In the second order, A's 1 was lost, because B had loaded the total before A stored. Find an `order` that loses
+# B's 2 instead, so that the total is 11. Then write the set of totals that are `possible` over all orders.
 
 # %% id="lost-update-exercise" tags=["exercise"]
 order = None
@@ -657,7 +659,7 @@ possible = {11, 12, 13}
 check("lost-update", order, possible)
 
 # %% [markdown] id="machine-replays-text"
-# Now let the machine do it: the same two threads, one in each block, in 40 orders.
+# Now let the machine try it: the next cell runs the same two threads, one in each block, in 40 orders.
 
 # %% id="machine-replays"
 @cuda.jit
@@ -675,13 +677,13 @@ for seed in range(40):
 print("total: how often", ended_at)
 
 # %% [markdown] id="race-text"
-# The same program each time, and not the same answer. (Your set holds all that a real GPU may answer, and
-# in forty orders each of them came up.) This is a **race**: two threads touch the same address, at least one
-# of them writes, and nothing says who is first. A rare race is the worst kind: it passes every test until
+# The same program gives different answers. Your set holds every answer that a real GPU may give, and
+# each of them occurred in the forty orders. This is a **race**: two threads access the same address, at least one
+# of them writes, and nothing decides which is first. A rare race is the worst kind, because it passes every test until
 # the day it matters.
 #
-# So do not wait for a wrong answer. `virtualgpu.check()` watches which threads touch which address, and
-# reports a race even when the answer happens to be right. Here is the kernel from the beginning.
+# So do not wait for a wrong answer. `virtualgpu.check()` records which threads access which address, and
+# reports a race even if the answer happens to be right. Here is the kernel from the beginning.
 
 # %% id="race-found"
 d_total = cuda.to_device(np.zeros(1))
@@ -690,8 +692,8 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="race-replayed-text"
-# The same kernel with two muons and two threads. Step through it with the buttons above the picture; before
-# the last step, say what will stand in `total[0]`.
+# The next picture shows the same kernel with two muons and two threads. Step through it with the buttons above the picture. Before
+# the last step, predict the value of `total[0]`.
 
 # %% id="race-replayed"
 import gpucourse
@@ -700,18 +702,17 @@ gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 
 # %% [markdown] id="race-found-why"
 # The report names the line, and two of the threads that collide in it. This is where the momentum went:
-# thousands of threads loaded the same total, each added its one muon, and each store wiped out those
-# before.
+# thousands of threads loaded the same total, each added its one muon, and each store overwrote the earlier
+# ones.
 #
-# One way to correct it is a separate element for every thread: each adds up its share and writes one partial sum. The other is an
-# **atomic**: `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, and no thread comes between.
+# One solution is a separate element for every thread, which adds up its share and writes one partial sum. The other is an
+# **atomic**: `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, and no other thread can come between.
 
 # %% [markdown] id="atomic-predict" tags=["predict"]
 # ## 9. Atomics: one step instead of three
 #
-# `cuda.atomic.add(array, index, value)` makes load, add and store one step that no other thread can
-# interrupt. It returns the value from before, so each caller gets a different one: that was the
-# ticket machine.
+# `cuda.atomic.add(array, index, value)` also returns the previous value. Each caller gets a different one, so the ticket
+# machine of section 8 was an atomic addition.
 #
 # *Predict:* will the sum be right? Will it be the same for every order of the threads?
 
@@ -736,10 +737,10 @@ for seed in (1, 2, 3):
     print(f"order {seed}: {d_total.copy_to_host()[0]:,.3f} GeV")
 
 # %% [markdown] id="atomic-why" tags=["why"]
-# Right, three times, and the same each time.
+# The sum is right, and the same in all three orders.
 
 # %% [markdown] id="atomic-broken-predict" tags=["predict"]
-# Now the same with the total as a `float32`, which carries about seven digits.
+# Now use a `float32` for the total, which has about seven digits.
 # *Predict:* what changes?
 
 # %% id="atomic-float32-guess"
@@ -753,10 +754,10 @@ for seed in (1, 2, 3):
     print(f"order {seed}: {d_total.copy_to_host()[0]:,.3f} GeV")
 
 # %% [markdown] id="atomic-float32-why" tags=["why"]
-# No update is lost, and yet each order gives another sum, off by up to several GeV. Each addition rounds, and
-# what it rounds away depends on what is in the total already: for floats, (a + b) + c need not be
-# a + (b + c). Atomics make each step whole; they do not make an order. (The `float64` total had
-# room for every digit: each of these values has 24 bits, and their sum still fits into 53.)
+# No update is lost, and yet each order gives a different sum, off by up to several GeV. Each addition rounds, and
+# the rounding depends on the total so far. For floats, (a + b) + c need not equal
+# a + (b + c). Atomics make each addition one step, but they do not fix an order. (The `float64` total had
+# room for every digit, because each of these values has 24 bits and their sum still fits into 53.)
 
 # %% [markdown] id="atomic-float32-then"
 # So compare sums of floats with a tolerance, and add into a wider type where you can.
@@ -764,16 +765,16 @@ for seed in (1, 2, 3):
 # %% [markdown] id="check-then-act-task"
 # ### Exercise: the hardest muon
 #
-# A race needs no `+=`. Here two threads may both look at `best[0]`, both find themselves harder, and
-# the lesser one may store last:
+# A race needs no `+=`. In the search for the *hardest* muon, the one with the largest momentum, two threads may both read
+# `best[0]`, both find that their muon is harder, and the one with the smaller value may store last:
 #
 # ```python
 # if i < values.size and values[i] > best[0]:
 #     best[0] = values[i]
 # ```
 #
-# Write `hardest` so that it is right in every order. `best[0]` starts at minus infinity. There is an
-# atomic for that: [the list](https://nvidia.github.io/numba-cuda/user/intrinsics.html).
+# Write `hardest` so that it is right in every order. `best[0]` starts at minus infinity, and one of Numba's
+# [atomics](https://nvidia.github.io/numba-cuda/user/intrinsics.html) does what you need.
 
 # %% id="check-then-act-exercise" tags=["exercise"]
 @cuda.jit
@@ -791,15 +792,15 @@ check("check-then-act", hardest)
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A kernel returns nothing, and its launch returns at once: results go into arrays, and copying one back waits.
-# - Numba compiles a kernel at its first launch, once for each set of argument types. It refuses what has no fixed type or
-#   size, and names the line.
-# - Copy to the device once, launch often, copy back once. A NumPy argument is copied both ways at each launch.
+# - A kernel returns nothing, and its launch returns at once. Results go into arrays, and copying one back waits.
+# - Numba compiles a kernel at its first launch, once for each set of argument types. It refuses code without fixed types or
+#   sizes, and names the line.
+# - Copy to the device once, launch often, and copy back once. A NumPy argument is copied both ways at each launch.
 # - A Python `float` in a kernel has 64 bits, and so has the arithmetic around it. Read the PTX if it matters.
-# - In two dimensions, x is the column: the threads of a warp then read neighbours.
-# - Threads run in no order. If two use the same address, one of them writes, and nothing orders them, that is a race: the
-#   program is wrong, even when its answer is right. `virtualgpu.check()` names the line and the threads.
-# - An atomic makes load, change and store one step. It makes no order, so compare sums of floats with a tolerance.
+# - In two dimensions, x is the column, so that the threads of a warp read neighbours.
+# - Threads run in no order. If two use the same address, one of them writes, and nothing orders them, that is a race. The
+#   program is wrong, even if its answer is right. `virtualgpu.check()` names the line and the threads.
+# - An atomic makes load, change and store one step. It fixes no order, so compare sums of floats with a tolerance.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -807,15 +808,15 @@ check("check-then-act", hardest)
 # - Numba-CUDA: [kernels](https://nvidia.github.io/numba-cuda/user/kernels.html),
 #   [device functions](https://nvidia.github.io/numba-cuda/user/device-functions.html),
 #   [memory](https://nvidia.github.io/numba-cuda/user/memory.html),
-#   [what of Python is supported](https://nvidia.github.io/numba-cuda/user/cudapysupported.html), and
-#   [atomics](https://nvidia.github.io/numba-cuda/user/intrinsics.html).
+#   [supported Python](https://nvidia.github.io/numba-cuda/user/cudapysupported.html), and
+#   [atomics](https://nvidia.github.io/numba-cuda/user/intrinsics.html)
 # - NVIDIA's programming guide on
 #   [kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html), and the
-#   [PTX manual](https://docs.nvidia.com/cuda/parallel-thread-execution/) for the instructions you saw.
-# - What exactly is a race on a GPU: the
+#   [PTX manual](https://docs.nvidia.com/cuda/parallel-thread-execution/) for the instructions that you saw
+# - The exact definition of a race on a GPU, in the
 #   [memory consistency model](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#memory-consistency-model)
-#   of PTX, which `virtualgpu.check()` goes by.
-# - [LLVM's language reference](https://llvm.org/docs/LangRef.html), for what stands between.
+#   of PTX, which `virtualgpu.check()` follows
+# - [LLVM's language reference](https://llvm.org/docs/LangRef.html), for the step between bytecode and PTX
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 75 minutes
@@ -829,11 +830,11 @@ check("check-then-act", hardest)
 # | 48-66 | sections 7 and 8; play the interleaving with two people and a number on the board |
 # | 66-75 | section 9; `check-then-act` |
 #
-# *Ten minutes late:* leave out section 2 after its prediction, and the exercise `single-precision`; show
-# the PTX all the same. *Ten minutes early:* ask for the minimum and the maximum in one kernel.
+# *Ten minutes late:* leave out section 2 after its prediction, and the exercise `single-precision`, but still show
+# the PTX. *Ten minutes early:* ask for the minimum and the maximum in one kernel.
 #
-# *Where people get stuck.* In `loop-to-kernel`, the loop stays and every thread does all the work. In `stencil`,
-# `(column - 1) % columns` worries those who come from C: in Python, and so in Numba, it is never negative.
+# *Where people get stuck.* In `loop-to-kernel` they keep the loop, and every thread does all the work. In `stencil`,
+# `(column - 1) % columns` worries those who come from C. In Python, and so in Numba, it is never negative.
 #
 # *Frequent questions.* "Why is the first cell so slow?" Its first run compiles the kernel. Run it twice. "Is it as
 # fast as CUDA C++?" Often it is, as the quadratic formula of "The walk" shows. But a sum by a tree takes 1.3 times as
@@ -842,5 +843,5 @@ check("check-then-act", hardest)
 # time?" The virtual GPU takes the same order on each run. With `virtualgpu.schedule(seed)` it takes another order,
 # and a real GPU takes any.
 #
-# *What goes wrong.* A kernel that is changed in place and run again keeps the compiled text of the cell that
-# was last *run*: after an edit, run the cell that defines the kernel, then the one that launches it.
+# *What goes wrong.* If you edit a kernel, run the cell that defines it before you run the cell that launches it. Otherwise
+# the launch uses the old kernel.

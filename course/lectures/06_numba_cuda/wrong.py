@@ -73,7 +73,7 @@ wrong("single-precision", r"instructions are in double precision.*`cvt.f64.f32",
     swap("np.float32(0.983) * energy[i] + np.float32(0.12)", "0.983 * energy[i] + 0.12"))
 wrong("single-precision", "instructions are in double precision", "rounds at the end")(
     swap(") * energy[i] + np.float32(", " * energy[i] + "))
-wrong("single-precision", "instructions are in double precision.*of which type is each constant", "the offset is double")(
+wrong("single-precision", "instructions are in double precision.*what is the type of each constant", "the offset is double")(
     swap("np.float32(0.12)", "0.12"))
 wrong("single-precision", "element 0 is", "offset forgotten")(swap(" + np.float32(0.12)", ""))
 
@@ -238,7 +238,7 @@ def one_thread_for_all(values, best):
             best[0] = max(best[0], values[k])
 
 
-@wrong("check-then-act", "the work is not shared.*each thread brings its own value")
+@wrong("check-then-act", "the work is not shared.*each thread should compare its own value")
 @cuda.jit
 def one_thread_with_an_atomic(values, best):
     if cuda.grid(1) == 0:

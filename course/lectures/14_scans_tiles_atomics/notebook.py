@@ -1,6 +1,6 @@
 # %% [markdown] id="begin"
-# Many threads add to one place, find their places by running sums, and multiply through tiles. The last one is a scan of any
-# length in a single launch.
+# In these puzzles, many threads add to one number, find the index for their result by running sums, and multiply through tiles.
+# The last puzzle is a scan of any length in a single launch.
 
 # %% id="start"
 # %load_ext gpucourse
@@ -47,7 +47,7 @@ T, TILE = 64, 16
 # %% [markdown] id="shelf"
 # ## The shelf of broken kernels
 #
-# The last three.
+# These are the last three.
 
 # %% puzzle="broken-count"
 
@@ -58,8 +58,8 @@ T, TILE = 64, 16
 # %% [markdown] id="board-text"
 # ## The board
 #
-# Where the fewest bytes and the shortest time are two different kernels of yours, the board asks why. The two histograms
-# are a good pair to begin with, and the softmax.
+# If two different kernels of yours have the fewest bytes and the shortest time, the board asks you why. Begin with the two
+# histograms and the softmax.
 
 # %% id="the-board"
 board()
@@ -67,20 +67,20 @@ board()
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - An atomic makes one step of reading, adding and writing. Those at one address queue.
-# - Do in the block what can be done there: fewer atomics leave it.
-# - A scan turns counts into places, in order, the same in every run.
+# - An atomic reads, adds and writes in one step. Atomics at one address queue.
+# - Do in the block what you can do there, so that fewer atomics leave it.
+# - A scan turns counts into indices, in order, and the same in every run.
 # - A tile of 16 × 16 lets sixteen threads use each number that is fetched.
-# - Blocks may wait for blocks that have begun, and for no others: that's what a ticket is for.
+# - A block may wait only for blocks that have begun. A ticket makes sure of that.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
 # - The lecture [Scan: where does mine go?](13_scan.ipynb), and the project
-#   [Filling a histogram in parallel](../projects/01_fill_a_histogram/01_fill_a_histogram.ipynb).
-# - D. Merrill and M. Garland, [Single-pass Parallel Prefix Scan with Decoupled Look-back](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back).
-# - M. Milakov and N. Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867): the largest
-#   and the sum in one walk along the row.
+#   [Filling a histogram in parallel](../projects/01_fill_a_histogram/01_fill_a_histogram.ipynb)
+# - D. Merrill and M. Garland, [Single-pass Parallel Prefix Scan with Decoupled Look-back](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back)
+# - M. Milakov and N. Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867), which computes the
+#   largest number and the sum in one pass over the row
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 130 minutes
@@ -94,11 +94,11 @@ board()
 # | 102-110 | 16, together: who waits for whom? |
 # | 110-130 | the shelf and the board |
 #
-# *Ten minutes late:* leave out “A scan for each block” and “Sort by counting”. *Ten minutes early:* softmax with the row kept in
-# shared memory: 8 bytes for each number.
+# *Ten minutes late:* leave out “A scan for each block” and “Sort by counting”. *Ten minutes early:* write the softmax with the row
+# kept in shared memory, which moves 8 bytes for each number.
 #
-# *Where people get stuck.* In the scan: `tile[t] += tile[t - distance]` in one line. In the one-pass scan: all threads wait
-# for `ready`, where one would do.
+# *Where people get stuck.* In the scan they write `tile[t] += tile[t - distance]` in one line. In the one-pass scan all threads
+# wait for `ready`, where one is enough.
 #
 # *Frequent questions.* "May blocks really wait for each other?" They may wait for blocks that are already running,
 # and the ticket makes sure of that. A barrier of the whole grid needs a cooperative launch.
