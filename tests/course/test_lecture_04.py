@@ -29,18 +29,6 @@ def test_paths_are_circles_of_the_radius_that_the_text_gives(shown):
     assert (np.sign(turned) == -charge).all()
 
 
-def test_eight_threads_change_eight_numbers(shown):
-    assert shown["launch"].text == "[1 1 1 1 1 1 1 1 0 0]\n"
-
-
-def test_a_thread_too_many_is_told_with_its_line(shown):
-    error = shown["guard-missing"].error
-    assert type(error).__mro__[1].__name__ == "LogicError"
-    told = "0 bytes after the end of an array of 40 bytes (1 more thread does the same)"
-    assert told in str(error)
-    assert "counts[i] = counts[i] + 1;" in str(error)
-
-
 def test_the_line_after_the_missing_semicolon_is_blamed(shown):
     said = str(shown["error"].error)
     assert 'line 5: expected a ";"' in said

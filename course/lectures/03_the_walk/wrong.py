@@ -36,7 +36,7 @@ LINE = "time[i] = (-b[i] - sqrt(b[i] * b[i] - 4 * a[i] * c[i])) / (2 * a[i]);"
 wrong("entered", 'expected a ";"', "no semicolon")(kernel("if (i < n) " + LINE[:-1]))
 wrong("entered", "the work is not shared|your busiest thread", "one thread")(
     kernel(f"if (i == 0) for (i = 0; i < n; i++) {LINE}"))
-wrong("entered", "race: ", "the loop stays")(kernel(f"for (i = 0; i < n; i++) {LINE}"))
+wrong("entered", "is there still a loop over all", "the loop stays")(kernel(f"for (i = 0; i < n; i++) {LINE}"))
 wrong("entered", "never written|race: ", "thread in the block only")(kernel(f"i = threadIdx.x; if (i < n) {LINE}"))
 wrong("entered", "never written|illegal address", "the length of an example")(kernel(f"if (i < 129) {LINE}"))
 wrong("entered", "there is no kernel `entered`", "another name")(kernel(f"if (i < n) {LINE}").replace("entered", "past"))
@@ -68,7 +68,7 @@ wrong("wall-or-miss", "never written", "nothing for a miss")(
         else:
             time[i] =""", """        if under_root >= 0:
             time[i] ="""))
-wrong("wall-or-miss", "race: ", "the loop stays")(
+wrong("wall-or-miss", "is there still a loop over all", "the loop stays")(
     swap("    if i < time.size:\n        under", "    for i in range(time.size):\n        under"))
 wrong("wall-or-miss", "is -1, but the line meets|is nan", "outside means a miss")(
     swap("if under_root < 0", "if c[i] > 0"))

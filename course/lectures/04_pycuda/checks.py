@@ -20,41 +20,16 @@ from gpucourse.wording import many
 
 
 @exercise(
-    "scale-all",
-    hints=(
-        "The idea: two lines, as in `increment`: which number is this thread's, and what becomes of "
-        "it.",
-        "The shape: `int i = blockIdx.x * blockDim.x + threadIdx.x;` and `values[i] = …;`, with a "
-        "semicolon. `factor` is one number for all: no `[i]`.",
-    ),
-)
-def scale_all(source):
-    """Each number once, by a thread of its own."""
-    random = np.random.default_rng(20)
-    many_blocks = int(random.integers(15, 30))
-    for blocks, threads in ((2, 4), (1, 1), (3, 32), (1, 33), (13, 77), (many_blocks, 128)):
-        n = blocks * threads
-        values = random.uniform(-900, 900, n).astype(np.float32)
-        factor = np.float32(random.choice([-1, 1]) * random.uniform(0.2, 5))
-        scaled, _ = launched_cpp(source, "scale_all", blocks, threads, values, factor)
-        _close(scaled, values * factor, f"with {many(n, 'number')}, {many(blocks, 'block')} of "
-               f"{many(threads, 'thread')} and a factor of {factor:.3f}", "each number times `factor`, once")
-    some = np.ones(1001, np.float32)
-    work = counted_cpp(source, "scale_all", 13, 77, some, np.float32(2))
-    require_shared(work, (13,), (77,), 1001, "each thread scales one number", rounds=0)
-
-
-@exercise(
     "first-kernel",
     hints=(
-        "The idea: the same three parts as in `follow`, without its loop: which muon is this "
-        "thread's, is there such a muon, and the formula with `[i]` behind each array.",
+        "The idea: the same three parts as in `follow`, without its loop: which particle is this "
+        "thread's, is there such a particle, and the formula with `[i]` behind each array.",
         "The shape: `int i = blockIdx.x * blockDim.x + threadIdx.x;`, then "
         "`if (i < n) { radius[i] = …; }`. The field is one number for all: no `[i]`.",
     ),
 )
 def first_kernel(source):
-    """Each thread has worked out its muon's radius, and the loose threads did nothing."""
+    """Each thread has computed the radius of its particle, for every length that was tried."""
     random = np.random.default_rng(21)
     for k, n in enumerate((*LENGTHS, int(random.integers(1025, 3000)))):
         pt, field = random.uniform(3, 60, n).astype(np.float32), np.float32(random.uniform(0.5, 6))
@@ -62,14 +37,14 @@ def first_kernel(source):
         _, _, radius, _ = launched_cpp(
             source, "radius_of", n // threads + 1, threads, pt, field, start, np.int32(n), reads=1
         )
-        _close(radius, pt / (0.3 * float(field)), f"with {many(n, 'muon')} in a field of {field:.2f} T",
+        _close(radius, pt / (0.3 * float(field)), f"with {many(n, 'particle')} in a field of {field:.2f} T",
                "pt over 0.3 times the field that comes in")
     pt = np.ones(129, np.float32)
     work = counted_cpp(source, "radius_of", 3, 64, pt, np.float32(2), pt, np.int32(129))
     require(
         work.global_stores <= 129,
         f"the answer is right, but 129 elements were stored {many(work.global_stores, 'time')}",
-        look="is there a loop over all muons, in every thread?",
+        look="is there a loop over all particles, in every thread?",
     )
     require_shared(work, (3,), (64,), 129, "each thread works out one radius", rounds=0)
 
@@ -94,11 +69,11 @@ def mend(source):
         )
         require(
             n == 0 or fraction.any(),
-            f"it compiles, but with {many(n, 'muon')} all fractions are 0",
+            f"it compiles, but with {many(n, 'particle')} all fractions are 0",
             look="what is `1 / 3` in C++?",
         )
         expected = np.minimum(2 * radius / 3, 1)
-        _close(fraction, expected, f"with {many(n, 'muon')}", "twice the radius over 3, and 1 at most")
+        _close(fraction, expected, f"with {many(n, 'particle')}", "twice the radius over 3, and 1 at most")
     some = np.ones(1009, np.float32)
     work = counted_cpp(source, "reach", 16, 64, some, some, np.int32(1009))
     require_shared(work, (16,), (64,), 1009, "each thread makes one fraction, as it did before",
@@ -195,7 +170,7 @@ def copy_once(after_layers):
         before, expected = pt.copy(), pt.copy()
         for factor in factors:
             expected *= np.float32(factor)
-        case = f"with {many(n, 'muon')} and {many(layers, 'layer')}"
+        case = f"with {many(n, 'particle')} and {many(layers, 'layer')}"
         with _copies() as copies, _found(case), virtualgpu.profile() as profile:
             result = after_layers(pt, factors)
         require(
@@ -227,7 +202,7 @@ def copy_once(after_layers):
         )
     pt, others = random.uniform(3, 60, (2, 1009)).astype(np.float32)
     look = "copy `pt` to the device, launch on that memory, and copy back what the launches made"
-    case = "with 1,009 muons and 3 layers"
+    case = "with 1,009 particles and 3 layers"
     got = with_other_values(lambda: after_layers(pt.copy(), [0.9, 0.95, 0.97]), [(pt, others)],
                             case, look)
     _require_of_others(got, others * np.float32(0.9) * np.float32(0.95) * np.float32(0.97), case,
@@ -269,7 +244,7 @@ def field_table(paths_through, pt, phi, charge):
             np.mean(away < 0.01) > 0.9,
             f"with the map {field}, the paths end up to {away.max():.3g} m off",
             look="is the table written before the launch, each time, as seven `float`s? And does "
-                 "`follow` take all 201 steps of all 40 muons?",
+                 "`follow` take all 201 steps of all 40 particles?",
         )
     require(
         all(np.array_equal(paths, copies) for paths, copies in kept),

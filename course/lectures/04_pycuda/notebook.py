@@ -1,21 +1,17 @@
 # %% [markdown] id="the-question-asked"
 # ## How much C++ do you need?
 #
-# A muon flies through a magnetic field and its path bends; the smaller its momentum, the more. The cell below
-# follows forty muons for ten metres, one thread for each. Most of it is Python. Sixteen lines are **CUDA C++**, in a
-# string. Run it first, read it afterwards.
-#
-# (The muons are simulated; "Numba CUDA" explains how.)
+# In [the walk](03_the_walk.ipynb#1-pycuda-the-kernel-in-cuda-c) you ran one line of **CUDA C++** from a string. Here is a
+# kernel with a loop: forty charged particles fly through a magnetic field, which bends their paths, and each thread
+# follows one particle for ten metres. Run it first, read it afterwards.
 
 # %% id="the-question"
 # %load_ext gpucourse
-import awkward as ak
 import numpy as np
 import pycuda.autoinit  # picks the GPU
 import pycuda.driver as drv
 import virtualgpu
 from gpucourse import lesson
-from gpucourse.data import dimuons
 from gpucourse.views.picture import Picture, canvas
 from pycuda.compiler import SourceModule
 
@@ -23,15 +19,15 @@ check, hint, predict = lesson("04_pycuda")
 
 follow_source = r"""
 __global__ void follow(const float *pt, const float *phi, const int *charge,
-                       float *x, float *y, int muons, int steps)
+                       float *x, float *y, int particles, int steps)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < muons) {
+    if (i < particles) {
         float angle = phi[i], here_x = 0, here_y = 0;
         float turn = -0.3f * charge[i] * 3.8f * 0.05f / pt[i];
         for (int k = 0; k < steps; k++) {
-            x[k * muons + i] = here_x;
-            y[k * muons + i] = here_y;
+            x[k * particles + i] = here_x;
+            y[k * particles + i] = here_y;
             here_x += 0.05f * cosf(angle);
             here_y += 0.05f * sinf(angle);
             angle += turn;
@@ -41,15 +37,17 @@ __global__ void follow(const float *pt, const float *phi, const int *charge,
 """
 follow = SourceModule(follow_source).get_function("follow")
 
-muons = ak.flatten(dimuons().muons)[:40]
-pt, phi, charge = (ak.to_numpy(muons[name]) for name in ("pt", "phi", "charge"))
+random = np.random.default_rng(4)
+pt = random.gamma(2, 8, 40).astype(np.float32) + 3  # momentum [GeV]
+phi = random.uniform(-np.pi, np.pi, 40).astype(np.float32)  # direction at the start [rad]
+charge = random.choice([-1, 1], 40).astype(np.int32)
 x, y = np.empty((2, 201, 40), np.float32)
 follow(drv.In(pt), drv.In(phi), drv.In(charge), drv.Out(x), drv.Out(y), np.int32(40), np.int32(201),
        block=(64, 1, 1), grid=(1, 1))
-print(f"PyCUDA {pycuda.VERSION_TEXT}: the first muon ends at x = {x[-1, 0]:.1f} m, y = {y[-1, 0]:.1f} m")
+print(f"PyCUDA {pycuda.VERSION_TEXT}: the first particle ends at x = {x[-1, 0]:.1f} m, y = {y[-1, 0]:.1f} m")
 
 # %% [markdown] id="the-tracks-text"
-# Here are the forty paths, seen along the beam.
+# Here are the forty paths. The smaller a particle's momentum, the more its path bends.
 
 # %% id="the-tracks"
 def draw_tracks(x, y, title):
@@ -60,78 +58,28 @@ def draw_tracks(x, y, title):
     axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal", title=title)
     axes.legend(loc="upper right", fontsize=8)
     farthest = np.hypot(x, y).max(axis=0)
-    return Picture(figure, f"{title}. Paths of {x.shape[1]} muons from the origin: the straightest gets "
+    return Picture(figure, f"{title}. Paths of {x.shape[1]} particles from the origin: the straightest gets "
                            f"{farthest.max():.1f} m away, the most bent one {farthest.min():.1f} m. "
-                           "Positive and negative muons bend to opposite sides.")
+                           "Positive and negative charges bend to opposite sides.")
 
 
-draw_tracks(x, y, "Muons in a field of 3.8 T")
+draw_tracks(x, y, "Particles in a field of 3.8 T")
 
 # %% [markdown] id="the-question-stands"
-# [PyCUDA](https://documen.tician.de/pycuda/) has done this since 2008, and newer tools accept the same strings
-# (section 6). **So how much C++ is it, really?** (No GPU? Then a *virtual* one runs what the real compiler makes of your
-# strings.)
-
-# %% [markdown] id="launch-predict" tags=["predict"]
-# ## 1. Compile, launch, copy
-#
-# A **kernel** is a function that many threads run at once, each on its own numbers. Three steps: `SourceModule`
-# **compiles** the string, `get_function` finds the kernel in it by its name, and calling that **launches** it: `grid` is the
-# number of blocks, `block` the number of threads in each. `drv.InOut` **copies** the array to the GPU before the launch, and
-# back after it.
-#
-# *Predict:* two blocks of four threads, ten numbers. What does it print?
-
-# %% id="launch-guess"
-predict("launch", "eight ones, two zeros", "ten ones", "four twos, six zeros")
-
-# %% id="launch"
-module = SourceModule(r"""
-__global__ void increment(int *counts)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    counts[i] = counts[i] + 1;
-}
-""")
-increment = module.get_function("increment")
-
-counts = np.zeros(10, np.int32)
-increment(drv.InOut(counts), block=(4, 1, 1), grid=(2, 1))
-print(counts)
-
-# %% [markdown] id="launch-why" tags=["why"]
-# Eight ones: there were eight threads, and each ran the body *once*. The launch is the loop: `i` runs from 0 to 7 over the grid.
-
-# %% [markdown] id="scale-task"
-# ### Exercise: your first lines
-#
-# Change one line of `increment`: write `scale_all`, which multiplies each number by `factor`. The check launches exactly
-# as many threads as there are numbers. `hint("scale-all")` gives a first hint; call it again for a second one.
-
-# %% id="scale-exercise" tags=["exercise"]
-scale_all_source = r"""
-__global__ void scale_all(float *values, float factor)
-{
-    ### BEGIN SOLUTION
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    values[i] = values[i] * factor;
-    ### END SOLUTION
-}
-"""
-
-# %% id="scale-check"
-check("scale-all", scale_all_source)
+# PyCUDA has done this since 2008, and newer tools accept the same strings (section 6). **So how much C++ is it, really?**
 
 # %% [markdown] id="launch-then"
-# `threadIdx.x` is a thread's number in its block, `blockIdx.x` the block's number, `blockDim.x` the number of threads in a
-# block. (`block` always has three numbers, because blocks may have three dimensions; without `grid`, there is one block.)
-# If you know Python, this is the rest of the C++ that you need for such a kernel:
+# ## 1. C++ for readers of Python
 #
-# | C++ | what it says |
+# You know the number `i`, the [guard](01_first_steps.ipynb#3-more-threads-than-elements), `SourceModule` and the launch with
+# `block` and `grid` already. (`block` always has three numbers, because blocks may have three dimensions. Without `grid`,
+# there is one block.) If you know Python, this table is the rest of the C++ that you need for such a kernel:
+#
+# | C++ | meaning |
 # |---|---|
 # | `int i = 3;` | a variable has one type, for good; a statement ends with a semicolon |
 # | `{ … }` | a block of statements; indentation means nothing |
-# | `float *x` | `x` is the address of `float` numbers; `x[2]` is the third of them. *It carries no length* |
+# | `float *x` | `x` is the address of `float` numbers; `x[2]` is the third of them. *It carries no length*, so a kernel needs `n` for its guard |
 # | `const float *x` | the same, and the kernel promises not to write |
 # | `void`, `__global__` | returns nothing; is a kernel, to be launched from the host |
 # | `__device__ float f(float a)` | a function that kernels can call |
@@ -142,41 +90,19 @@ check("scale-all", scale_all_source)
 # | `3.8f`, `3.8` | a `float` (32 bits), a `double` (64 bits) |
 # | `sqrtf(x)`, `cosf(x)`, `fabsf(x)` | `math.sqrt` and so on, for `float` |
 # | `// why`, `/* why */` | comments |
-
-# %% [markdown] id="guard-predict" tags=["predict"]
-# Eight threads can't cover ten elements, so the last two are still 0. *Predict:* with three blocks there are twelve threads. What do threads 10 and 11
-# do?
-
-# %% id="guard-missing-guess"
-predict("guard-missing",
-        "nothing: the GPU sees that the array has ended",
-        "they write behind the end of the array",
-        "they begin again at element 0")
-
-# %% id="guard-missing" raises="IllegalAddress"
-increment(drv.InOut(counts), block=(4, 1, 1), grid=(3, 1))
-
-# %% [markdown] id="guard-why" tags=["why"]
-# They write past the end of the array: an address has no length that anyone could check. The virtual GPU
-# knows where each array ends, and stops at the first access outside, with line, block and thread. A real
-# GPU most likely shows *nothing* here: memory is allocated in pieces larger than 40 bytes, and the rest of
-# this one is unused. A few thousand bytes further on there may be another array, which changes without any message; or
-# no memory at all, and then this call and all later ones fail.
-
-# %% [markdown] id="guard-then"
-# So a kernel gets the number of elements, and its threads check before they access one: `if (i < n)`, the
-# **bounds guard**. Now read the kernel at the top again. Is there a line that you cannot explain?
-# (`x[k * muons + i]` is what NumPy calls `x[k, i]`: the rows follow each other in memory, with `muons` numbers in each. A
-# step is 0.05 metres, and `turn` the angle by which the path bends in one.)
+#
+# Now read the kernel at the top. `x[k * particles + i]` is what NumPy calls `x[k, i]`: the rows follow each other in memory,
+# with `particles` numbers in each. A step is 0.05 metres long, and `turn` is the angle by which the path bends in one step.
 
 # %% [markdown] id="first-kernel-task"
 # ### Exercise: how strongly does it bend?
 #
-# In a field of B tesla, a muon of momentum pt (in GeV) flies on a circle with a radius of
+# In a field of B tesla, a particle of momentum pt (in GeV) flies on a circle with a radius of
 #
 # $$ R = \frac{p_T}{0.3\,B} \text{ metres.} $$
 #
-# Write the body of `radius_of`. The check tries it with many lengths, and with more threads than muons.
+# Write the body of `radius_of`. The check tries it with many lengths, and with more threads than particles. `hint("first-kernel")`
+# gives a first hint; call it again for a second one.
 
 # %% id="first-kernel-exercise" tags=["exercise"]
 radius_source = r"""
@@ -260,8 +186,8 @@ print("Python:", 1 / 2, -7 // 2, -7 % 3, 2**3)
 # %% [markdown] id="mend-task"
 # ### Exercise: four mistakes
 #
-# This kernel should give the fraction of the detector's radius (3 metres) at which each muon turns back: the
-# diameter of its circle over 3, and 1 at most. It has three mistakes that the compiler finds, and one that it
+# This kernel should return how far out each particle gets, as a fraction of 3 metres: the diameter of its circle over 3,
+# and 1 at most. It has three mistakes that the compiler finds, and one that it
 # doesn't. Correct it in place; `check` shows you what the compiler says.
 
 # %% id="mend-exercise" tags=["exercise"]
@@ -413,8 +339,8 @@ check("fitting-types", scaled)
 # %% [markdown] id="in-out-predict" tags=["predict"]
 # ## 4. Who copies, and when
 #
-# `drv.In` copies to the GPU before the launch, `drv.Out` back after it, `drv.InOut` does both. The array on
-# the GPU exists for this one launch only.
+# In the walk, `drv.In` copied an array to the GPU before the launch, and `drv.Out` copied one back after it. `drv.InOut`
+# does both. The array on the GPU exists for this one launch only.
 #
 # *Predict:* each of these three launches doubles the numbers 1, 2, 3. What is in the array afterwards?
 
@@ -446,7 +372,7 @@ for wrap in (drv.InOut, drv.In, drv.Out):
 predict("by-hand", "201", "804", "1608")
 
 # %% id="by-hand"
-x_half = np.ascontiguousarray(x[:, 0])  # the path of the first muon, 201 numbers
+x_half = np.ascontiguousarray(x[:, 0])  # the path of the first particle, 201 numbers
 d_x = drv.mem_alloc(x_half.nbytes)  # d_: on the device
 drv.memcpy_htod(d_x, x_half)  # host to device: first where to, then where from
 for _ in range(10):
@@ -465,7 +391,7 @@ print(f"{x_half.nbytes} bytes for {x_half.size} numbers; ten halvings right:",
 # %% [markdown] id="copy-once-task"
 # ### Exercise: there and back once
 #
-# A muon loses energy on its way. Write `after_layers(pt, factors)`: `pt` is an array of `float32`, and each of
+# A particle loses energy in matter. Write `after_layers(pt, factors)`: `pt` is an array of `float32`, and each of
 # the `factors` is one layer of iron that scales every momentum. Launch `scale` once for each layer, and
 # copy the array to the GPU once and back once. Return the result as a new array; leave `pt` unchanged.
 
@@ -486,19 +412,12 @@ def after_layers(pt, factors):
 # %% id="copy-once-check"
 check("copy-once", after_layers)
 
-# %% [markdown] id="arrays-predict" tags=["predict"]
+# %% [markdown] id="arrays-text"
 # ## 5. Less C++, and more
 #
-# An address that knows its type and shape is an array. `gpuarray` provides such arrays, with NumPy's operators; for each
-# operator PyCUDA writes and compiles a kernel. `ElementwiseKernel` takes only the one line that
-# differs from kernel to kernel, and writes the rest: index, guard, loop, launch.
-#
-# *Predict:* `-0.3 * 3.8 * 0.05 / d_pt * d_charge`: `d_pt` is `float32`. What type does the result have, if
-# `d_charge` is `int32`? And how often does the GPU read or write whole arrays, compared with the
-# `ElementwiseKernel`?
-
-# %% id="arrays-guess"
-predict("arrays", "float32, as much traffic", "float32, more traffic", "float64, more traffic")
+# PyCUDA has arrays that know their type and shape, as CuPy has: `gpuarray`. Each operator is a kernel, and
+# `ElementwiseKernel` makes one kernel of a whole line, as in [the walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device).
+# Look at the types of the two results: `d_pt` is `float32`, and `d_charge` is `int32`.
 
 # %% id="arrays"
 from pycuda import gpuarray
@@ -517,18 +436,15 @@ turn_of(d_pt, d_charge, np.float32(3.8), d_turn)
 print("operators:        ", by_operators.dtype, by_operators.get()[:3])
 print("ElementwiseKernel:", d_turn.dtype, d_turn.get()[:3])
 
-# %% [markdown] id="arrays-why" tags=["why"]
-# Two launches against one. The operators read `d_pt` and write a temporary array, then read that and
-# `d_charge` and write the result: the traffic of five arrays, where the `ElementwiseKernel` has three. And the
-# result is `float64`, because PyCUDA follows NumPy's rules here, and in NumPy `float32` times `int32` is `float64`. In C++
-# *you* choose the types. ("CuPy: NumPy on the device" continues from here.)
+# %% [markdown] id="arrays-then"
+# The operators follow NumPy's rules, by which `float32` times `int32` is `float64`. In C++ *you* choose the types.
 
 # %% [markdown] id="constant-memory-predict" tags=["predict"]
 # Now for more C++ rather than less. Outside the magnet's coil, at 3 metres, the field of such a detector
 # returns through the iron in the opposite direction: roughly -2 T. The kernel needs a small table, the field at
 # each metre from the beam, which all threads read and nobody changes. CUDA has a place for such tables,
-# **constant memory**: 64 kilobytes in all, with a cache that serves a whole warp (32 threads, which run
-# together) at once when they read the same element. `__constant__` declares it, and `get_global` gives Python its address.
+# **constant memory**: 64 kilobytes in all, with a cache that serves the 32 threads of a warp at once when they
+# read the same element. `__constant__` declares it, and `get_global` gives Python its address.
 # And because the source is a string, Python may fill in what Python knows: here the number of rings, by the compiler's
 # option `-D`.
 #
@@ -553,14 +469,14 @@ __device__ float field_at(float x, float y)
 }
 
 __global__ void follow(const float *pt, const float *phi, const int *charge,
-                       float *x, float *y, int muons, int steps)
+                       float *x, float *y, int particles, int steps)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < muons) {
+    if (i < particles) {
         float angle = phi[i], here_x = 0, here_y = 0;
         for (int k = 0; k < steps; k++) {
-            x[k * muons + i] = here_x;
-            y[k * muons + i] = here_y;
+            x[k * particles + i] = here_x;
+            y[k * particles + i] = here_y;
             here_x += 0.05f * cosf(angle);
             here_y += 0.05f * sinf(angle);
             angle -= 0.3f * charge[i] * field_at(here_x, here_y) * 0.05f / pt[i];
@@ -574,7 +490,7 @@ x_iron, y_iron = np.empty((2, 201, 40), np.float32)
 in_iron.get_function("follow")(
     drv.In(pt), drv.In(phi), drv.In(charge), drv.Out(x_iron), drv.Out(y_iron),
     np.int32(40), np.int32(201), block=(64, 1, 1), grid=(1, 1))
-draw_tracks(x_iron, y_iron, "Muons through magnet and iron")
+draw_tracks(x_iron, y_iron, "Particles through magnet and iron")
 
 # %% [markdown] id="constant-memory-why" tags=["why"]
 # They bend one way, then back: an S, as in the pictures of the CMS detector, which has such a magnet. Constant
@@ -588,7 +504,7 @@ draw_tracks(x_iron, y_iron, "Muons through magnet and iron")
 # ### Exercise: one table, many maps
 #
 # Write `paths_through(field_map)`: it writes `field_map`, a list of seven numbers in tesla, into the constant
-# memory of `in_iron`, launches its `follow` for our forty muons with 201 steps, and returns `x` and `y`, two new
+# memory of `in_iron`, launches its `follow` for our forty particles with 201 steps, and returns `x` and `y`, two new
 # arrays of shape (201, 40). Check the types.
 
 # %% id="field-table-exercise" tags=["exercise"]
@@ -607,7 +523,7 @@ def paths_through(field_map):
 # %% id="field-table-check"
 check("field-table", paths_through, pt, phi, charge)
 
-# %% [markdown] id="today-predict" tags=["predict"]
+# %% [markdown] id="today-text"
 # ## 6. Its place today
 #
 # PyCUDA was among the first to bring CUDA to Python, with the aim of offering the whole driver API. It is still
@@ -622,10 +538,8 @@ check("field-table", paths_through, pt, phi, charge)
 # | arrays | `gpuarray`, with some of NumPy's functions | most of NumPy's, and some of SciPy's | none: accepts those of other libraries |
 # | use it when | you have code in it | you want arrays and a kernel now and then | you build a library, or want all of CUDA |
 #
-# *Predict:* how much of `follow_source` must change for CuPy?
-
-# %% id="raw-kernel-guess"
-predict("raw-kernel", "nothing", "a word or two in front", "each line that touches an array")
+# As in the walk, CuPy needs only an `extern "C"` in front, which keeps the kernel's name as you wrote it (PyCUDA adds it
+# for you):
 
 # %% id="raw-kernel"
 import cupy as cp
@@ -636,13 +550,9 @@ d_x, d_y = cp.empty((2, 201, 40), cp.float32)
 follow_in_cupy((1,), (64,), (d_pt, d_phi, d_charge, d_x, d_y, np.int32(40), np.int32(201)))
 print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y))
 
-# %% [markdown] id="today-why" tags=["why"]
-# Only an `extern "C"` in front is new, which keeps the kernel's name as you wrote it (PyCUDA adds it
-# for you). The launch reads `kernel(grid, block, arguments)`. CuPy's arrays are on the device already, so there is no `In`
-# and no `Out`. And everything in section 3 holds here too: `RawKernel` does not look at types either.
-
 # %% [markdown] id="today-then"
-# `cuda.core` accepts the string too, and runs here as well, on the virtual GPU's driver. It looks
+# CuPy's arrays are on the device already, so there is no `In` and no `Out`. Everything in section 3 holds here too:
+# `RawKernel` does not look at types either. `cuda.core` accepts the same string, and runs here as well, on the virtual GPU's driver. It looks
 # like this (see its [first example](https://nvidia.github.io/cuda-python/cuda-core/latest/getting-started.html)):
 #
 # ```python
@@ -661,8 +571,8 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Compile a string, find a kernel in it by name, launch it over blocks of threads. Each thread runs the body
-#   once, computes its number, and checks it against `n`.
+# - C++ adds types, semicolons and parentheses to the kernels that you know. A pointer carries no length, so the kernel
+#   gets `n` and compares its index with it.
 # - The compiler names the line at which it gave up. The mistake is there or just before, and the first error
 #   is the one to read.
 # - Nothing compares NumPy's types with the kernel's. `float *` needs `float32`, `int` needs `np.int32`; anything
@@ -684,16 +594,16 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 #   [`cuda.core`](https://nvidia.github.io/cuda-python/cuda-core/latest/).
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 65 minutes
+# ## For the room: 55 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-6 | the question; ask somebody who knows no C++ to read the kernel aloud |
-# | 6-20 | section 1, with `scale-all` and `first-kernel` |
-# | 20-32 | section 2; `mend` in pairs |
-# | 32-46 | section 3; `fitting-types` alone. Take time for the missing message |
-# | 46-56 | section 4; `copy-once` |
-# | 56-65 | sections 5 and 6; `field-table` is good homework |
+# | 0-5 | the question; ask somebody who knows no C++ to read the kernel aloud |
+# | 5-14 | section 1, with `first-kernel` |
+# | 14-26 | section 2; `mend` in pairs |
+# | 26-39 | section 3; `fitting-types` alone. Take time for the missing message |
+# | 39-48 | section 4; `copy-once` |
+# | 48-55 | sections 5 and 6; `field-table` is good homework |
 #
 # *Ten minutes late:* skip the operators and constant memory in section 5 (show the picture), and `mend`.
 #

@@ -15,34 +15,6 @@ drv, scale = known.drv, known.scale
 RIGHT, right = other_styles("04_pycuda")
 
 
-def scaling(body: str) -> str:
-    return f"__global__ void scale_all(float *values, float factor)\n{{ {body} }}"
-
-
-right("scale-all", "by a pointer")(
-    scaling("float *mine = values + blockIdx.x * blockDim.x + threadIdx.x; *mine *= factor;"))
-right("scale-all", "with a guard and a loop")(scaling("""
-    unsigned n = gridDim.x * blockDim.x;
-    for (unsigned k = threadIdx.x + blockIdx.x * blockDim.x; k < n; k += n) {
-        float before = values[k];
-        values[k] = factor * before;
-    }
-"""))
-
-
-right("scale-all", "a header, and a function of its own")("""#include <stdio.h>
-#include <math.h>
-
-__device__ float times(float a, float b) { return a * b; }
-
-__global__ void scale_all(float *values, float factor)
-{
-    size_t mine = (size_t) blockIdx.x * blockDim.x + threadIdx.x;
-    values[mine] = times(values[mine], factor);
-}
-""")
-
-
 HEAD = "__global__ void radius_of(const float *pt, float field, float *radius, int n)\n"
 right("first-kernel", "leaves early")(HEAD + """{
     const int i = threadIdx.x + blockDim.x * blockIdx.x;

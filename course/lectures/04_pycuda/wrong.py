@@ -38,36 +38,6 @@ def of_the_lecture(kernel: str, *options: str):
 
 NUMBER = "int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
 
-# --- scale-all ----------------------------------------------------------------------------------
-
-
-def scaling(body: str) -> str:
-    return f"__global__ void scale_all(float *values, float factor)\n{{\n{body}\n}}\n"
-
-
-wrong("scale-all", "element 0 is .*each number times `factor`", "starter")(scaling("// your code here"))
-wrong("scale-all", "element 0 is", "twice as much")(scaling(NUMBER + "values[i] = values[i] * 2;"))
-wrong("scale-all", "race: ", "always the first")(
-    scaling("values[0] = values[0] * factor;"))
-wrong("scale-all", "race: ", "number in the block")(
-    scaling("int i = threadIdx.x; values[i] = values[i] * factor;"))
-wrong("scale-all", "your busiest thread makes .*, and .* are enough", "one thread")(
-    scaling(NUMBER + "int n = gridDim.x * blockDim.x;\n"
-            "if (i == 0) for (int k = 0; k < n; k++) values[k] *= factor;"))
-wrong("scale-all", "race: |element 8 is", "the example's eight")(
-    scaling("if (blockIdx.x < 2) { int i = blockIdx.x * 4 + threadIdx.x; values[i] *= factor; }"))
-wrong("scale-all", "element .* is", "adds one, too")(
-    scaling(NUMBER + "values[i] = values[i] * factor + 1;"))
-wrong("scale-all", 'expected a ";"', "no semicolon")(scaling(NUMBER + "values[i] = values[i] * factor"))
-wrong("scale-all", "element .* is", "nothing below zero")(
-    scaling(NUMBER + "values[i] = fmaxf(values[i] * factor, 0);"))
-wrong("scale-all", "element 1001 is", "1,001 numbers at most")(
-    scaling(NUMBER + "if (i < 1001) values[i] *= factor;"))
-wrong("scale-all", "the kernel takes something else: argument 1 has 4 bytes.*as they were given",
-      "a factor of double")(
-    scaling(NUMBER + "values[i] *= factor;").replace("float factor", "double factor"))
-wrong("scale-all", "not a string", "the work of NumPy")(lambda values, factor: values * factor)
-
 # --- first-kernel -------------------------------------------------------------------------------
 
 HEAD = "__global__ void radius_of(const float *pt, float field, float *radius, int n)\n"
@@ -92,7 +62,7 @@ wrong("first-kernel", "race: ", "number in the block")(
 wrong("first-kernel", "element 0 is .*0.3 times the field", "no parentheses")(
     kernel(NUMBER + "if (i < n) radius[i] = pt[i] / 0.3f * field;")
 )
-wrong("first-kernel", "race: ", "a loop")(
+wrong("first-kernel", "is there still a loop over all", "a loop")(
     kernel("for (int i = 0; i < n; i++) radius[i] = pt[i] / (0.3f * field);")
 )
 wrong("first-kernel", "line 3: expression must have pointer.*opening quotes", "field[i]")(

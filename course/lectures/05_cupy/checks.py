@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 import virtualgpu
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.host_side import leaving
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_equal, require_shared
+from gpucourse.exercises.trials import LENGTHS, require_shared, require_unchanged, watched
 from gpucourse.exercises.waiting import launches_on_a_gpu
 from virtualgpu.errors import VirtualGPUError
 from gpucourse.wording import a_or_an
 from gpucourse.wording import many
+
+#: What the array of bytes holds before the launch.
+LEFTOVER_BYTE = -99
 
 
 @exercise(
@@ -245,42 +250,61 @@ def _where_a_minimum_goes_wrong(first, time, lid):
 
 
 @exercise(
-    "raw",
+    "begins",
     hints=(
-        "The idea: thread `i` makes gap `i`, which needs times `i` and `i + 1`. Which is the last "
-        "`i` that has both?",
-        "The shape: `if (i < …) gap[i] = time[i + 1] - time[i];`. Of n times there are n - 1 gaps.",
+        "The idea: thread `i` compares its time with the one before. Which thread has none before it?",
+        "The shape: inside the guard, `begin[i] = i == 0 || time[i] - time[i - 1] > pause;`. C++ looks "
+        "at what follows `||` only if what stands before it is false.",
     ),
 )
-def raw(gaps):
-    """Every gap, and no thread beyond the last one."""
+def begins_of_groups(begins):
+    """Every group begins where it should, for every length that was tried."""
     require(
-        type(gaps).__name__ == "RawKernel",
-        f"this is {a_or_an(type(gaps).__name__)}, not a RawKernel",
+        type(begins).__name__ == "RawKernel",
+        f"this is {a_or_an(type(begins).__name__)}, not a RawKernel",
         look="the name that cp.RawKernel(…) was given to",
     )
     # On the virtual GPU also where there is a real one: it names the line of a bad address.
-    module = virtualgpu.Module.from_cuda(gaps.code, options=tuple(gaps.options or ()))
+    module = virtualgpu.Module.from_cuda(begins.code, options=tuple(begins.options or ()))
     random = np.random.default_rng(35)
     for k, n in enumerate(LENGTHS):
-        time = np.sort(random.uniform(3, 20, n))
-        gap = np.full(max(n - 1, 0), float(LEFTOVER))
+        # Exact in binary, so pauses of just `pause` occur; too large for a float's 24 bits.
+        pause = 0.25 * int(random.integers(1, 4))
+        time = 2.0**30 + 0.25 * np.cumsum(random.integers(0, 6, n))
+        case = f"with {many(n, 'time')} and a pause of {pause:.3g}"
         threads = (64, 96, 256)[k % 3]
         blocks = n // threads + 1
+        launch = partial(_launch_begins, module, begins.name, blocks, threads, time, pause)
         try:
-            with virtualgpu.check() as report:
-                module.launch(gaps.name, blocks, threads, [time, gap, np.int32(n)])
+            after, got = watched(launch, what=f"begins[{blocks}, {threads}] on {n:,} times")
         except VirtualGPUError as error:
             require(
                 False,
-                f"with {many(n, 'time')} and {threads * blocks} threads: {str(error).splitlines()[0]}",
-                look="the last time has no next one, and loose threads have none at all",
+                f"{case} and {threads * blocks} threads: {str(error).splitlines()[0]}",
+                look="the first time has none before it, and threads from `n` on have none at all",
             )
-        require(report.ok, f"with {many(n, 'time')}: {report}")
-        require_equal(gap, np.diff(time), f"with {many(n, 'time')}", "gap i is from time i to time i + 1")
+        require_unchanged([time], [after], lambda place: "time")
+        expected = np.diff(time, prepend=-np.inf) > pause
+        wrong = np.flatnonzero(got != expected)
+        if len(wrong):
+            at = wrong[0]
+            held = "was never written" if got[at] == LEFTOVER_BYTE else f"is {got[at]}"
+            since = f"{time[at] - time[at - 1]:.3g} after the one before" if at else "the first of all"
+            require(
+                False,
+                f"{case}, begin[{at}] {held}, not {int(expected[at])}: this time is {since}",
+                look="1 for the first time, and for each that comes more than `pause` after the one before",
+            )
     with virtualgpu.profile() as profile:
-        module.launch(gaps.name, 3, 64, [np.arange(129.0), np.zeros(128), np.int32(129)])
-    require_shared(profile.counters, (3,), (64,), 128, "each thread makes one gap", rounds=0)
+        module.launch(begins.name, 3, 64, [np.arange(129.0), 0.5, np.zeros(129, np.int8), np.int32(129)])
+    require_shared(profile.counters, (3,), (64,), 129, "each thread decides for one time", rounds=0)
+
+
+def _launch_begins(module, name, blocks, threads, time, pause):
+    """Launch on copies; the times and the marks afterwards."""
+    time, begin = time.copy(), np.full(time.size, LEFTOVER_BYTE, np.int8)
+    module.launch(name, blocks, threads, [time, pause, begin, np.int32(time.size)])
+    return [time, begin]
 
 
 def _require_unchanged(on_device, given, names):

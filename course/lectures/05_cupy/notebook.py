@@ -1,9 +1,10 @@
 # %% [markdown] id="the-question-asked"
-# ## One line of NumPy: how often is each number fetched?
+# ## NumPy's names: where are they not enough?
 #
-# Particles start near the middle of a barrel of 1.1 m radius and fly off in straight lines, at the speed of
-# light. When does each hit the wall? Where $a t^2 + b t + c = 0$: the formula from school, here in NumPy. Run the
-# cell: it calls the *same function* with arrays in the computer's memory, and with arrays in a GPU's.
+# In [the walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device) one function, `time_to_wall`, ran with NumPy and
+# with CuPy, and CuPy launched nine kernels for it. In this lesson you find out where CuPy differs from NumPy, how much
+# memory a formula needs, and which kinds of kernel you can write in CuPy. Run the cell: it makes the particles of the walk
+# again, now in a barrel with lids.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -38,8 +39,7 @@ d_times = time_to_wall(d_a, d_b, d_c)
 print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(times, d_times.get())}")
 
 # %% [markdown] id="the-question-stands"
-# The function is exactly the same. That is CuPy's promise: NumPy's names, NumPy's rules, arrays on the
-# device. **But how often does the GPU fetch each number, and how few times would be enough?**
+# The function is the same for both. **So which NumPy programs can you move by changing an import, and which ones go wrong?**
 
 # %% [markdown] id="differences-predict" tags=["predict"]
 # ## 1. Nearly NumPy
@@ -226,38 +226,12 @@ def times_in_chunks(a, b, c, chunk):
 # %% id="in-chunks-check"
 check("in-chunks", times_in_chunks)
 
-# %% [markdown] id="launches-predict" tags=["predict"]
-# ## 4. Nine kernels against one
+# %% [markdown] id="launches-text"
+# ## 4. One kernel in place of nine
 #
-# Now the first question. CuPy never sees the whole formula: Python gives it one operation after the other,
-# and each becomes a **kernel**, a program that the GPU runs once for every element. *Predict:* which nine are these, and
-# how many arrays does each read or write? (`virtualgpu.launches()` lists what CuPy would launch. On a real GPU, only a
-# profiler can tell.)
-
-# %% id="launches-guess"
-predict("launches",
-        "two or three: one or two in, one out",
-        "three each: two in, one out",
-        "all nine together read three and write one")
-
-# %% id="launches"
-with virtualgpu.launches() as launched:
-    d_times = time_to_wall(d_a, d_b, d_c)
-print(launched)
-arrays = [one.details["dtypes"].count("float64") for one in launched] or [2, 2, 2, 3, 3, 2, 3, 2, 3]
-print(f"arrays read or written by each: {arrays}, together {sum(arrays)}: "
-      f"{8 * sum(arrays)} bytes for each particle")
-
-# %% [markdown] id="launches-why" tags=["why"]
-# Nine: `-b`, `b**2` (which is `square` here, not a power), `4*a`, times `c`, the difference, the root, the sum,
-# `2*a`, and the division. The names show their types: `float64` is an array, `float` a Python number.
-#
-# Each kernel fetches its arrays from memory and writes a result there, which the next one fetches again. A GPU does
-# such arithmetic far faster than it can fetch numbers, so the bytes decide. The formula needs three
-# arrays and produces one: 32 bytes for each particle. It moves 176.
-
-# %% [markdown] id="launches-then"
-# `cp.fuse` calls a function once, with placeholders for arrays, and makes *one* kernel of it:
+# The nine kernels of the formula read or write 22 arrays, 176 bytes for each particle, where 32 are enough. A GPU does
+# such arithmetic much faster than it can fetch numbers, so the bytes decide. You know one cure, the `ElementwiseKernel`.
+# `cp.fuse` is the shortest one: it calls your function once, with placeholders for arrays, and makes *one* kernel of it.
 
 # %% id="fused"
 @cp.fuse()
@@ -274,30 +248,18 @@ moved = profile.counters.global_bytes_read + profile.counters.global_bytes_writt
 fused_bytes = moved / n or 32  # (0 where a real GPU did it)
 print(f"counted as it ran: {fused_bytes:.0f} bytes for each particle")
 
-# %% id="traffic-picture"
-figure, axes = canvas(8, 1.8)
-left = 0
-for k, count in enumerate(arrays):
-    axes.barh("NumPy's way", 8 * count, left=left, color=COLOURS[k % 2], edgecolor="white")
-    left += 8 * count
-axes.barh("fused", fused_bytes, color=COLOURS[2])
-axes.set(xlabel="bytes read and written for each particle", xlim=(0, 180))
-Picture(figure, f"Bytes moved for each particle: NumPy's way {left}, in nine pieces for nine kernels; "
-                f"fused {fused_bytes:.0f}, in one.")
-
 # %% [markdown] id="fused-why"
-# 5.5 times fewer, and no intermediate arrays at all. CuPy fuses nothing on its own: where a chain of operations
-# takes most of the time, ask for it. (JAX fuses whatever you compile with it.) `cp.fuse` accepts element-wise operations
+# That is 5.5 times fewer bytes, and no intermediate arrays at all. CuPy fuses nothing on its own, so ask for it where a
+# chain of operations takes most of the time. `cp.fuse` accepts element-wise operations
 # and simple reductions; because it runs your function once, before there are numbers, it can't fuse an `if` on an element,
 # but it can fuse `cp.where`.
 
 # %% [markdown] id="elementwise-text"
 # ## 5. Two kernels, half written
 #
-# When each element needs an `if` or a loop, write the body yourself, in CUDA C++ (the table in section 1 of "PyCUDA: CUDA
-# C++ in a string" has all that you need), and let CuPy do the rest: loop, bounds, types,
-# broadcasting. `cp.ElementwiseKernel` takes inputs, outputs, body and name; a single
-# letter such as `T` stands for one type, chosen by the arguments.
+# When each element needs an `if` or a loop, an `ElementwiseKernel` takes a longer body in CUDA C++ ([the table in the
+# lesson on PyCUDA](04_pycuda.ipynb#1-c-for-readers-of-python) has all that you need), and CuPy does the rest: index, bounds,
+# types, broadcasting. A single letter such as `T` is one type, chosen by the arguments.
 
 # %% id="elementwise"
 wall_kernel = cp.ElementwiseKernel(
@@ -397,41 +359,13 @@ print("first:", first_at_lid(d_left, d_lid), "ns")
 # %% id="reduction-check"
 check("reduction", first_at_lid)
 
-# %% [markdown] id="raw-predict" tags=["predict"]
+# %% [markdown] id="raw-text"
 # ## 6. All of it yourself
 #
-# When threads must look at *other* elements, you write everything: `cp.RawKernel` takes a whole kernel,
-# and you launch it with `kernel((blocks,), (threads,), (arguments…))`: so many **blocks** of so many **threads**,
-# each of which runs the code once.
-#
-# Here is our formula once more: thread `i` takes particle `i`. `gpucourse.report` runs a kernel on copies of its
-# arguments and reports what it did. 1,000 particles, 8 blocks of 128 threads. *Predict:* is the answer right?
-
-# %% id="raw-guess"
-predict("raw",
-        "yes",
-        "the 1,000 are, and 24 threads too many write behind them",
-        "no: threads overwrite each other's results")
-
-# %% id="raw"
-UNGUARDED = r"""
-extern "C" __global__
-void wall(const double *a, const double *b, const double *c, double *time)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    time[i] = (-b[i] + sqrt(b[i] * b[i] - 4 * a[i] * c[i])) / (2 * a[i]);
-}
-"""
-few = [d_array[:1000].copy() for d_array in (d_a, d_b, d_c)]
-gpucourse.report(cp.RawKernel(UNGUARDED, "wall"), 8, 128, *few, cp.zeros(1000))
-
-# %% [markdown] id="raw-why" tags=["why"]
-# 8 × 128 is 1,024, and 24 threads have no particle. They compute one all the same, from whatever follows the
-# arrays in memory, and write it after the end of `time`. On a GPU that is often another array of CuPy's pool: nothing
-# fails, and some other result is wrong. `ElementwiseKernel` checked the bounds for you.
-
-# %% [markdown] id="raw-then"
-# Now you check them yourself:
+# When threads must look at *other* elements, you write everything, as in PyCUDA. `cp.RawKernel` takes a whole kernel, and
+# you launch it with `kernel((blocks,), (threads,), (arguments…))`. `ElementwiseKernel` checked bounds and types for you.
+# Now both are your work: the guard, `np.int32(n)` for an `int n`, and arrays of the kernel's type, because
+# [nothing compares the types](04_pycuda.ipynb#3-two-type-systems-and-no-check-between-them).
 
 # %% id="raw-guarded"
 GUARDED = r"""
@@ -448,69 +382,49 @@ d_raw = cp.empty_like(d_a)
 wall(((n + 127) // 128,), (128,), (d_a, d_b, d_c, d_raw, np.int32(n)))
 print("the same times:", bool(cp.allclose(d_raw, d_times)))
 
-# %% [markdown] id="raw-types-predict" tags=["predict"]
-# It's `np.int32(n)` because the kernel says `int n`. *Predict:* what if an array has the wrong type? Here is one of
-# `float32` for a `double *`:
-
-# %% id="raw-types-guess"
-predict("raw-types", "an error", "the numbers are converted", "nonsense, and no error")
-
-# %% id="raw-types"
-single = cp.arange(10, dtype=np.float32) + 1
-d_out = cp.zeros(5)
-with virtualgpu.check() as findings:
-    wall((1,), (32,), (single, single, -single, d_out, np.int32(5)))
-print(d_out)
-print(findings)
-
-# %% [markdown] id="raw-types-why" tags=["why"]
-# Nothing reports it. A pointer carries no type: the kernel reads eight bytes where you meant four, and the numbers are
-# nonsense. `virtualgpu.check()` compares your arguments with the kernel's declaration. (On a machine with a
-# GPU, CuPy's launches bypass it: use `gpucourse.report`.)
-
-# %% [markdown] id="raw-task"
-# ### Exercise: gaps
+# %% [markdown] id="begins-task"
+# ### Exercise: where does a group begin?
 #
-# Sort all hits by time: how long is the pause between one and the next? Write the kernel `gaps`: of `n` times,
-# in order, the `n - 1` differences `gap[i] = time[i + 1] - time[i]`. It has to work for any `n`, including 0 and 1, and
-# any number of threads, as long as there are at least `n`.
+# The hits of a detector come in time order. Hits that follow each other closely belong together, and a pause longer than
+# `pause` begins a new group. (Visits to a web site are counted from its log in the same way.) Write the kernel `begins`:
+# `begin[i]` is 1 if hit `i` is the first of its group, and 0 if not. The very first hit begins a group. It has to work for
+# any `n`, including 0, and for any number of threads, as long as there are at least `n`.
 
-# %% id="raw-exercise" tags=["exercise"]
-GAPS = r"""
+# %% id="begins-exercise" tags=["exercise"]
+BEGINS = r"""
 extern "C" __global__
-void gaps(const double *time, double *gap, int n)
+void begins(const double *time, double pause, signed char *begin, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
 }
 """
 ### BEGIN SOLUTION
-GAPS = r"""
+BEGINS = r"""
 extern "C" __global__
-void gaps(const double *time, double *gap, int n)
+void begins(const double *time, double pause, signed char *begin, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n - 1)
-        gap[i] = time[i + 1] - time[i];
+    if (i < n)
+        begin[i] = i == 0 || time[i] - time[i - 1] > pause;
 }
 """
 ### END SOLUTION
-gaps = cp.RawKernel(GAPS, "gaps")
+begins = cp.RawKernel(BEGINS, "begins")
 
-# %% id="raw-check"
-check("raw", gaps)
+# %% id="begins-check"
+check("begins", begins)
 
 # %% [markdown] id="raw-memory-text" tags=["predict"]
-# Two neighbouring threads read each time: one as its own, the other as its next. *Predict:* 64 times occupy 16 pieces of
-# 32 bytes, which memory moves as a whole. How many pieces do your kernel's **warps** (32 threads, which read together)
-# request? (The picture is empty as long as your kernel is.)
+# Two neighbouring threads read each time: one as its own, the other as the one before. *Predict:* 64 times occupy 16 pieces of
+# 32 bytes, which memory moves as a whole. How many pieces do your kernel's warps (32 threads each) request? (The picture is empty as long as your kernel is.)
 
 # %% id="raw-memory-guess"
 predict("raw-memory", "16", "about twice as many", "128: two for each thread")
 
 # %% id="raw-memory"
 in_order = cp.sort(d_times[:64])
-gpucourse.memory(gaps, 1, 64, in_order, cp.zeros(63), np.int32(64), array="argument 0",
-                 title="gaps reads the times")
+gpucourse.memory(begins, 1, 64, in_order, 0.01, cp.zeros(64, np.int8), np.int32(64), array="argument 0",
+                 title="begins reads the times")
 
 # %% [markdown] id="raw-memory-why" tags=["why"]
 # Each warp requests twice: 8 pieces and, shifted by one element, up to 9; 33 in all. Neighbouring threads that read
@@ -520,9 +434,8 @@ gpucourse.memory(gaps, 1, 64, in_order, cp.zeros(63), np.int32(64), array="argum
 # %% [markdown] id="interchange-text" tags=["predict"]
 # ## 7. One array, many libraries
 #
-# You can also write a kernel in Python: Numba's CUDA kernels (in the lecture "Numba CUDA:
-# kernels in Python") take CuPy's arrays as they are. *Predict:* the kernel below changes `d_few`. Do CuPy's
-# numbers change, or those of a copy?
+# In the walk, a Numba kernel took CuPy's arrays as they are. *Predict:* the kernel below changes `d_few`. Do CuPy's numbers
+# change, or those of a copy?
 
 # %% id="interchange-guess"
 predict("interchange", "CuPy's own", "those of a copy")
@@ -609,7 +522,7 @@ for function in (time_to_wall, fused_time):
 
 # %% id="bound"
 H100_BYTES_PER_S = 3.35e12
-for name, bytes_each in (("nine kernels", 8 * sum(arrays)), ("one kernel", fused_bytes)):
+for name, bytes_each in (("nine kernels", 176), ("one kernel", fused_bytes)):
     least = bytes_each * 10_000_000 / H100_BYTES_PER_S
     print(f"ten million particles by {name:12}: at least {least * 1e3:.2f} ms")
 
@@ -617,23 +530,13 @@ for name, bytes_each in (("nine kernels", 8 * sum(arrays)), ("one kernel", fused
 # *At least*: these are bounds, not timings. But expect their ratio, 5.5, of arrays too large for the
 # caches; and of small arrays, expect nine launches to cost nine times as much as one, whatever they move.
 #
-# Here are recorded times of the formula on a real GPU (rows `quadratic.float64`), with the share of a plain copy's
-# bandwidth that each reaches. First guess how far the two versions with one kernel are ahead of the nine, and of each other:
-
-# %% id="recorded"
-from gpucourse.views.measured import recorded_times
-
-recorded_times("quadratic.float64")
-
-# %% [markdown] id="recorded-why"
-# The nine took 3.09 ms, the fused kernel 0.75, the `ElementwiseKernel` 0.48 (rows `quadratic.float64/cupy-arrays`, `quadratic.float64/cupy-fuse`,
-# `quadratic.float64/cupy-elementwise`). That's 4.1 and 6.5, on both sides of the 5.5 that the bytes promise. And with the
-# same 32 bytes, `cp.fuse` takes 1.57 times as long (`quadratic.float64/cupy-fuse`):
-# the `ElementwiseKernel` moves them as fast as a plain copy, the fused one at two thirds of that speed. *Bytes aren't
-# everything.* Counting them doesn't explain the delay, but the machine code does: `cp.fuse` turns `b**2`, elsewhere a
-# product, into a call of `pow`, and its kernel has 141 float64 instructions where the `ElementwiseKernel` has 52. Write
-# `b * b` there (how much that gains has not been measured on a GPU yet: `make bench-gpu` measures it). So fuse first,
-# because that's one line; where that code takes most of the time, write the `ElementwiseKernel`.
+# [The walk's table](03_the_walk.ipynb#5-side-by-side) has the times that we recorded on an H200, and one of them is not as the
+# bytes promise. The nine kernels took 3.09 ms, the `ElementwiseKernel` 0.48, but the fused kernel 0.75 (rows
+# `quadratic.float64/cupy-arrays`, `quadratic.float64/cupy-elementwise`, `quadratic.float64/cupy-fuse`): with the same 32
+# bytes, `cp.fuse` takes 1.57 times as long. *Bytes aren't everything.* The machine code explains the delay: `cp.fuse` turns
+# `b**2`, elsewhere a product, into a call of `pow`, and its kernel has 141 float64 instructions where the `ElementwiseKernel`
+# has 52. Write `b * b` there (we have not measured on a GPU how much that gains). So fuse first, because that is one line.
+# Where that code takes most of the time, write the `ElementwiseKernel`.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -662,21 +565,21 @@ recorded_times("quadratic.float64")
 #   by which one function can serve many libraries.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 65 minutes
+# ## For the room: 55 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-6 | the question; let people guess a number of kernels, and write the guesses on the board |
-# | 6-20 | sections 1 and 2; `lookup` |
-# | 20-30 | section 3; `in-chunks` is good homework |
-# | 30-50 | sections 4 and 5; back to the guesses on the board; `elementwise`, then `reduction` in pairs |
-# | 50-65 | sections 6 to 8; `raw`; show section 7 without changing it |
+# | 0-4 | the question: which lines of a NumPy program would you worry about? |
+# | 4-18 | sections 1 and 2; `lookup` |
+# | 18-28 | section 3; `in-chunks` is good homework |
+# | 28-42 | sections 4 and 5; `elementwise`, then `reduction` in pairs |
+# | 42-55 | sections 6 to 8; `begins`; show section 7 without changing it |
 #
 # *Ten minutes late:* skip `in-chunks` and the table of section 7, and explain section 8 without running it.
 #
 # *Where people get stuck.* In `lookup`, on `and` between arrays: it is `&`, with brackets. In `elementwise`, semicolons.
 # In `reduction`, the identity stays 0, and the answer is 0; ask what the smallest of no numbers should be. In
-# `raw`, `i < n` instead of `i < n - 1`: the check names the thread that reads past the end.
+# `begins`, thread 0 reads `time[-1]`: the check names it.
 #
 # *Frequent questions.* "Does `import cupy as np` work?" Often it does, until you need a plot, a list or a string.
 # "Why is the first call slow?" CuPy compiles each kernel when you first use it, and keeps it on disk

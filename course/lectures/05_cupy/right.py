@@ -73,16 +73,18 @@ right("reduction", "by a conditional")(
 right("reduction", "by fmin")(first("lid != 0 ? time : 1.0 / 0.0", "fmin(a, b)", "1.0 / 0.0"))
 
 
-def raw(body):
+def begins(body):
     return cp.RawKernel(
-        'extern "C" __global__ void gaps(const double *time, double *gap, int n)\n'
-        f"{{ int i = blockIdx.x * blockDim.x + threadIdx.x;\n{body} }}", "gaps")
+        'extern "C" __global__ void begins(const double *time, double pause, signed char *begin, int n)\n'
+        f"{{ int i = blockIdx.x * blockDim.x + threadIdx.x;\n{body} }}", "begins")
 
 
-right("raw", "leaves early")(raw("if (i + 1 >= n) return; gap[i] = time[i + 1] - time[i];"))
-right("raw", "strides")(
-    raw("for (; i < n - 1; i += gridDim.x * blockDim.x) gap[i] = time[i + 1] - time[i];"))
-right("raw", "a macro from its options")(cp.RawKernel(
-    'extern "C" __global__ void gaps(const double *time, double *gap, int n)\n'
+right("begins", "leaves early")(begins(
+    "if (i >= n) return; if (i == 0) { begin[0] = 1; return; } begin[i] = time[i] > time[i - 1] + pause;"))
+right("begins", "strides")(begins(
+    "for (; i < n; i += gridDim.x * blockDim.x) begin[i] = !i || time[i] - time[i - 1] > pause ? 1 : 0;"))
+right("begins", "a macro from its options")(cp.RawKernel(
+    'extern "C" __global__ void begins(const double *time, double pause, signed char *begin, int n)\n'
     "{ int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
-    "  if (i + NEXT < n) gap[i] = time[i + NEXT] - time[i]; }", "gaps", options=("-DNEXT=1",)))
+    "  if (i < n) begin[i] = i < FIRST || time[i] - time[i - FIRST] > pause; }",
+    "begins", options=("-DFIRST=1",)))

@@ -224,37 +224,46 @@ wrong("reduction", "neither the identity nor", "a large number for infinity")(
 wrong("reduction", "this is a function, not a ReductionKernel", "in array operations")(
     lambda time, lid: cp.where(lid, time, cp.inf).min())
 
-# --- raw ----------------------------------------------------------------------------------------
+# --- begins -------------------------------------------------------------------------------------
+
+CPP = "i == 0 || time[i] - time[i - 1] > pause"
 
 
-def raw(body):
+def begins(body):
     return cp.RawKernel(
-        'extern "C" __global__ void gaps(const double *time, double *gap, int n)\n'
-        f"{{ int i = blockIdx.x * blockDim.x + threadIdx.x;\n{body} }}", "gaps")
+        'extern "C" __global__ void begins(const double *time, double pause, signed char *begin, int n)\n'
+        f"{{ int i = blockIdx.x * blockDim.x + threadIdx.x;\n{body} }}", "begins")
 
 
-wrong("raw", "your busiest thread makes .*, and .* are enough", "one thread")(
-    raw("if (i == 0) for (int k = 0; k < n - 1; k++) gap[k] = time[k + 1] - time[k];"))
-wrong("raw", "illegal address.*loose threads", "no guard")(raw("gap[i] = time[i + 1] - time[i];"))
-wrong("raw", "illegal address.*has no next one", "one too many")(
-    raw("if (i < n) gap[i] = time[i + 1] - time[i];"))
-wrong("raw", "element 0 is .*gap i is from", "the wrong way round")(
-    raw("if (i < n - 1) gap[i] = time[i] - time[i + 1];"))
-wrong("raw", r"element 0 is 0\.\d{9,}, not 0\.\d{9,}", "rounded")(
-    raw("if (i < n - 1) gap[i] = (float) (time[i + 1] - time[i]);"))
-wrong("raw", "element 127 was never written", "one too few")(
-    raw("if (i < n - 2) gap[i] = time[i + 1] - time[i];"))
-wrong("raw", "race: ", "a loop in every thread")(
-    raw("for (i = 0; i < n - 1; ++i) gap[i] = time[i + 1] - time[i];"))
-wrong("raw", "element 0 was never written|element 64 was never written", "one block only")(
-    raw("i = threadIdx.x; if (i < n - 1 && blockIdx.x == 0) gap[i] = time[i + 1] - time[i];"))
-wrong("raw", "this is a function, not a RawKernel", "by_numpy")(
-    lambda time, gap, n: np.subtract(time[1:n], time[: n - 1], out=gap))
-wrong("raw", "this is a str, not a RawKernel", "its text")("void gaps() {}")
-
-
-wrong("raw", "race: |never written", "blocks of 64")(
-    raw("i = blockIdx.x * 64 + threadIdx.x; if (i < n - 1) gap[i] = time[i + 1] - time[i];"))
+wrong("begins", "your busiest thread makes .*, and .* are enough", "one thread")(
+    begins("if (i == 0) for (i = 0; i < n; i++) begin[i] = " + CPP + ";"))
+wrong("begins", "illegal address.*threads from `n` on", "no guard")(begins(f"begin[i] = {CPP};"))
+wrong("begins", "illegal address.*has none before it", "reads before the first")(
+    begins("if (i < n) begin[i] = time[i] - time[i - 1] > pause;"))
+wrong("begins", r"begin\[0\] was never written, not 1", "leaves out the first")(
+    begins("if (i > 0 && i < n) begin[i] = time[i] - time[i - 1] > pause;"))
+wrong("begins", r"begin\[0\] is 0, not 1", "no group for the first")(
+    begins("if (i < n) begin[i] = i > 0 && time[i] - time[i - 1] > pause;"))
+wrong("begins", r"begin\[\d+\] is 1, not 0: .* after the one before", "as long as the pause")(
+    begins("if (i < n) begin[i] = i == 0 || time[i] - time[i - 1] >= pause;"))
+wrong("begins", r"begin\[\d+\] is .*, not", "pause_of_the_example")(
+    begins("if (i < n) begin[i] = i == 0 || time[i] - time[i - 1] > 0.01;"))
+wrong("begins", r"begin\[\d+\] is", "in single precision")(
+    begins("if (i < n) begin[i] = i == 0 || (float) time[i] - (float) time[i - 1] > pause;"))
+wrong("begins", "is there still a loop over all", "a loop in every thread")(
+    begins(f"for (i = 0; i < n; ++i) begin[i] = {CPP};"))
+wrong("begins", "was never written", "one block only")(
+    begins(f"i = threadIdx.x; if (i < n && blockIdx.x == 0) begin[i] = {CPP};"))
+wrong("begins", "this is a function, not a RawKernel", "by_numpy")(
+    lambda time, pause, begin, n: np.greater(np.diff(time, prepend=-np.inf), pause, out=begin))
+wrong("begins", "this is a str, not a RawKernel", "its text")("void begins() {}")
+wrong("begins", "race: |never written", "blocks of 64")(
+    begins(f"i = blockIdx.x * 64 + threadIdx.x; if (i < n) begin[i] = {CPP};"))
+wrong("begins", "the kernel changes time", "over the times")(cp.RawKernel(
+    'extern "C" __global__ void begins(double *time, double pause, signed char *begin, int n)\n'
+    "{ int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    f"  bool first = i < n && ({CPP});\n"
+    "  __syncthreads(); if (i < n) begin[i] = first; if (i == n - 1) time[i] = 0; }", "begins"))
 
 
 @wrong("lookup", "it has changed layers and offsets, which are there to be read")

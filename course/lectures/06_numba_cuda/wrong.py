@@ -11,7 +11,7 @@ WRONG, wrong = collection("06_numba_cuda")
 # --- loop-to-kernel -----------------------------------------------------------------------------
 
 wrong("loop-to-kernel", "illegal address", "no guard")(swap("if i < pt.size:\n        ", ""))
-wrong("loop-to-kernel", "race: |stored .* times.*still a loop", "the loop stays")(
+wrong("loop-to-kernel", "each of .* threads writes .*still a loop", "the loop stays")(
     swap("i = cuda.grid(1)\n    if i < pt.size", "for i in range(pt.size)"))
 wrong("loop-to-kernel", "race: |never written", "thread in the block only")(
     swap("cuda.grid(1)", "cuda.threadIdx.x"))

@@ -151,3 +151,26 @@ def test_who_waits_is_told_how_many_numbers_there_are_not_rows():
 def test_a_result_that_is_added_to_what_stood_there_says_what_that_was(found, expected, says):
     assert held(found, expected).startswith(says)
     assert ("before" in held(found, expected)) == ("before" in says)
+
+
+def test_a_loop_left_in_every_thread_is_told_before_its_race():
+    @cuda.jit
+    def loop(values, out):
+        for i in range(out.size):
+            out[i] = values[i] + 1
+
+    with pytest.raises(CheckFailed) as failed:
+        launched(loop, 2, 32, np.arange(50.0), np.zeros(50))
+    assert "each of 64 threads writes 50 times" in str(failed.value)
+    assert "race" not in str(failed.value) and "loop" in failed.value.look
+
+
+def test_a_race_of_threads_that_share_the_work_stays_a_race():
+    @cuda.jit
+    def beside(values, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i // 2] = values[i]
+
+    with pytest.raises(CheckFailed, match="race: "):
+        launched(beside, 2, 32, np.arange(50.0), np.zeros(50))

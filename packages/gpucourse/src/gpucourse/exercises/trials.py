@@ -117,6 +117,8 @@ def watched(
     )
     after, found, orderless = checked(launch)
     if found is not None:
+        if found.kind == "race":
+            _require_divided_work(launch)
         both = (found.location, found.other)
         places = [place for place in both if place is not None and place.filename]
         require(
@@ -130,6 +132,29 @@ def watched(
         look=_("what must have happened before this line runs, and what makes sure of it?"),
     )
     return after
+
+
+def _require_divided_work(launch: Callable[[], list]) -> None:
+    """Require that not every thread writes as often as there are elements.
+
+    For a kernel with a race: the loop that a launch replaces is its commonest reason, and is told
+    before the race, which a learner may not know yet.
+    """
+    with virtualgpu.profile() as profile:
+        after = launch()
+    size = max((one.size for one in after if isinstance(one, np.ndarray)), default=0)
+    threads, stores = profile.counters.threads_at_work, profile.counters.global_stores
+    require(
+        size < 4 or threads < 2 or 2 * stores < threads * size,
+        _(
+            "each of {threads:,} threads writes {each:,} times, and the largest array has {size:,} "
+            "elements: the threads do the same work, and none has a part of its own"
+        ).format(threads=threads, each=stores // max(threads, 1), size=size),
+        look=_(
+            "is there still a loop over all elements, in every thread? Let each thread take only "
+            "its own"
+        ),
+    )
 
 
 def _in_a_check(found: Finding, atomics: bool) -> str:
