@@ -583,8 +583,8 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 #
 # To explain the missing momentum, we first ask in which order the threads run.
 #
-# In this kernel each thread draws a ticket from a machine that never gives a number twice (section 9
-# explains it). *Predict:* which thread draws the first ticket?
+# In this kernel each thread draws a ticket from a machine that never gives a number twice: it adds 1 in a single step.
+# *Predict:* which thread draws the first ticket?
 #
 # `virtualgpu.schedule(seed)` runs the warps (groups of 32 threads) and the threads of a warp
 # in a random order, which a real GPU could also choose.

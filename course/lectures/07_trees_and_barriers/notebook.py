@@ -122,17 +122,17 @@ print(f"the tree, float32:      {total:,.3f} GeV in {launches} launches")
 print(f"one by one, float32:    {np.cumsum(muon_pt)[-1]:,.3f} GeV")
 print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
 
-# %% [markdown] id="tree-real-why" tags=["predict"]
+# %% [markdown] id="tree-real-why"
 # A bonus: the tree adds numbers of similar size, so it loses less to rounding than a long queue does, where small
 # numbers meet a large total. (NumPy's own `sum` works in a similar way.)
-#
-# Now break it, twice. First, here is a fold that *rounds down*, as many published ones do. *Predict:* for which
-# lengths is it right?
 
-# %% id="tree-broken-guess"
+# %% [markdown] id="tree-broken-predict" tags=["whole", "predict"]
+# Here is a fold that *rounds down*, as many published ones do. *Predict:* for which lengths is it right?
+
+# %% id="tree-broken-guess" tags=["whole"]
 predict("tree-broken", "for even lengths", "for powers of two", "for all")
 
-# %% id="tree-broken"
+# %% id="tree-broken" tags=["whole"]
 @cuda.jit
 def fold_down(values, n):
     i = cuda.grid(1)
@@ -150,12 +150,12 @@ while n > 1:
     levels.append(d_values[:n].copy_to_host())
 draw_levels(levels)
 
-# %% [markdown] id="tree-broken-why" tags=["why"]
+# %% [markdown] id="tree-broken-why" tags=["whole", "why"]
 # It is right only for powers of two: at every odd length, the last value is dropped (dashed). Tests with 64, 128 and
 # 1024 elements all pass.
 
 # %% [markdown] id="tree-one-launch-predict" tags=["predict"]
-# Second, 17 launches look wasteful. Put the whole loop into the kernel and launch once.
+# 17 launches look wasteful. Put the whole loop into the kernel and launch once.
 # *Predict:* right or wrong?
 
 # %% id="tree-one-launch-guess"
@@ -251,8 +251,7 @@ print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
 # - Only one thread writes the result.
 
 # %% [markdown] id="barrier-predict" tags=["predict"]
-# Let us break it three times. First, without the barrier after the filling. *Predict:* will the sum be
-# wrong?
+# Now break it: leave out the barrier after the filling. *Predict:* will the sum be wrong?
 
 # %% id="barrier-missing-guess"
 predict("barrier-missing",
@@ -296,13 +295,13 @@ print(report)
 # at zero** (the virtual GPU fills it with absurd numbers, so that you notice). The report names the two
 # lines that a barrier must separate.
 
-# %% [markdown] id="early-return-predict" tags=["predict"]
-# Second, a loose thread leaves early. *Predict:* with 129 values in two blocks, which block is wrong?
+# %% [markdown] id="early-return-predict" tags=["whole", "predict"]
+# Break it again: a loose thread leaves early. *Predict:* with 129 values in two blocks, which block is wrong?
 
-# %% id="early-return-guess"
+# %% id="early-return-guess" tags=["whole"]
 predict("early-return", "block 0", "block 1", "both")
 
-# %% id="early-return"
+# %% id="early-return" tags=["whole"]
 @cuda.jit
 def block_sums_leaving(values, sums):
     place = cuda.shared.array(THREADS, float64)
@@ -329,22 +328,22 @@ with virtualgpu.check() as report:
 print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
 print(report)
 
-# %% [markdown] id="early-return-why" tags=["why"]
+# %% [markdown] id="early-return-why" tags=["whole", "why"]
 # Block 1 is wrong. Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left. The first two findings
 # say so: at both barriers, one thread waits for threads that have ended. Every thread of a block must
 # reach a barrier; a GPU that goes on regardless, as this one does, is being kind. The third finding explains
 # the absurd number: 127 of the elements were never filled, and the fold reads them.
 
-# %% [markdown] id="barrier-in-if-predict" tags=["predict"]
-# Third, here are two lines that look as if they belonged together. *Predict:* will the sum be wrong?
+# %% [markdown] id="barrier-in-if-predict" tags=["whole", "predict"]
+# And a third time, with two lines that look as if they belonged together. *Predict:* will the sum be wrong?
 
-# %% id="barrier-in-if-guess"
+# %% id="barrier-in-if-guess" tags=["whole"]
 predict("barrier-in-if",
         "the sum is wrong",
         "the sum is right, and the program wrong",
         "the sum is right, and all is well")
 
-# %% id="barrier-in-if"
+# %% id="barrier-in-if" tags=["whole"]
 @cuda.jit
 def block_sums_divided(values, sums):
     place = cuda.shared.array(THREADS, float64)
@@ -369,7 +368,7 @@ with virtualgpu.check() as report:
 print(f"{d_sums.copy_to_host().sum():,.1f} GeV")
 print(report)
 
-# %% [markdown] id="barrier-in-if-why" tags=["why"]
+# %% [markdown] id="barrier-in-if-why" tags=["whole", "why"]
 # The sum is right, and the program is wrong. At the first level, half of the threads have no partner.
 # They skip the barrier, finish the loop and end, while the others wait. This is called a *divergent
 # barrier*. CUDA leaves undefined what happens then: a real GPU may go on, mix up two barriers, or hang. So

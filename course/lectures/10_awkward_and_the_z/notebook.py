@@ -108,20 +108,20 @@ def owners(offsets):
 # %% id="owners-check"
 check("owners", owners)
 
-# %% [markdown] id="views-predict" tags=["predict"]
+# %% [markdown] id="views-predict" tags=["whole", "predict"]
 # There is nothing else: 16 bytes for each muon, 8 for each event, and no empty elements. The objects that
 # `muons[3][0]` seems to return are made when you ask.
 #
 # *Predict:* the whole array takes 1.54 MB. How much do these take: events 1000 to 1999? The 22,843 muons
 # above 20 GeV, with their events?
 
-# %% id="views-guess"
+# %% id="views-guess" tags=["whole"]
 predict("views",
         "a fiftieth of it, and a third: what is left",
         "three quarters of it, and more than all",
         "all of it, and a third")
 
-# %% id="views"
+# %% id="views" tags=["whole"]
 hard = muons[muons.pt > 20]
 packed = ak.to_packed(hard)
 for name, array in {"all": muons, "events 1000-1999": muons[1000:2000], "pt > 20": hard,
@@ -130,7 +130,7 @@ for name, array in {"all": muons, "events 1000-1999": muons[1000:2000], "pt > 20
     print(f"{name:18}{len(array):7,} events {ak.count(array.pt):7,} muons {array.nbytes:10,} bytes  {inside}")
 print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4], "...")
 
-# %% [markdown] id="views-why" tags=["why"]
+# %% [markdown] id="views-why" tags=["whole", "why"]
 # A slice copies nothing: it has fewer offsets, which **need not begin at 0**, and *all* of the content. A cut
 # makes the array *larger*: it writes new offsets, and an index that says which muons of the old content
 # still count (an `IndexedArray`). For the next cut that is cheap. Before you copy an array to a device or
@@ -443,10 +443,10 @@ hardest_pairs[391, 128](d_muons, d_hardest)
 hardest = d_hardest.copy_to_host()
 print(hardest[:6].round(2), f"... {np.count_nonzero(~np.isnan(hardest)):,} pairs")
 
-# %% [markdown] id="by-arrays-text"
+# %% [markdown] id="by-arrays-text" tags=["whole"]
 # The same question to whole arrays. Sort each event by `pt`, take two:
 
-# %% id="by-arrays"
+# %% id="by-arrays" tags=["whole"]
 def hardest_by_arrays(muons):
     muons = ak.with_field(ak.values_astype(muons, np.float64), MUON_MASS, "mass")
     muons = ak.with_name(muons, "Momentum4D")
@@ -464,7 +464,7 @@ difference = abs(by_kernel - ak.to_numpy(ak.to_backend(by_arrays, "cpu")))
 print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max():.0f} MeV at most,",
       f"by {1000 * np.median(difference):.1f} MeV in the middle")
 
-# %% [markdown] id="traffic-predict" tags=["predict"]
+# %% [markdown] id="traffic-predict" tags=["whole", "predict"]
 # (The kernel leaves out the muon's own mass, 0.106 GeV, and computes `cosh - cos` in float32. Both matter most in
 # the lightest pairs. Above 80 GeV, the two ways agree to a few MeV.)
 #
@@ -472,13 +472,13 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
 # many times that does the kernel move? And the array expression? (Memory is read in **sectors** of 32 bytes, and
 # we count those.)
 
-# %% id="traffic-guess"
+# %% id="traffic-guess" tags=["whole"]
 predict("traffic",
         "once, and once",
         "the kernel 2 to 3 times, the array expression 10 times or more",
         "the kernel 10 times, the array expression 2 to 3")
 
-# %% id="traffic"
+# %% id="traffic" tags=["whole"]
 def counted(muons):
     """MB in sectors and the share of lanes lost, as the virtual GPU counts them."""
     with virtualgpu.profile() as profile:
@@ -493,7 +493,7 @@ print(f"at least        {(d_muons.nbytes + d_hardest.nbytes) / 1e6:6.1f} MB")
 print(f"kernel          {kernel_moved:6.1f} MB in sectors, 1 launch")
 print(f"whole arrays  > {moved / 1e6:6.1f} MB, {kernels} launches and Awkward's own")
 
-# %% [markdown] id="traffic-why" tags=["why"]
+# %% [markdown] id="traffic-why" tags=["whole", "why"]
 # The kernel moves 2.7 times the minimum. Neighbouring events are adjacent in memory, so neighbouring threads read neighbouring sectors, but a
 # warp returns to the same sectors for the second muon of its events, and for their offsets
 # (a GPU's cache serves most of the repeats). The array expression moves six times as
@@ -501,7 +501,7 @@ print(f"whole arrays  > {moved / 1e6:6.1f} MB, {kernels} launches and Awkward's 
 # question.
 
 # %% [markdown] id="turns-predict" tags=["predict"]
-# The kernel has another cost. *Predict:* a warp takes 32 events and loops until the one with the most muons is
+# The kernel has a cost that no array expression has. *Predict:* a warp takes 32 events and loops until the one with the most muons is
 # done. An event has 1.4 muons on average. How many iterations does a warp make, on average?
 
 # %% id="turns-guess"
@@ -514,7 +514,6 @@ per_warp = per_warp.reshape(-1, 32)  # a row for each warp
 turns = per_warp.max(axis=1)
 print(f"muons per event: {ak.mean(ak.num(muons)):.2f}; iterations per warp: {turns.mean():.2f}")
 print(f"busy lanes in the loop: {per_warp.sum() / (32 * turns.sum()):.0%}")
-print(f"lanes lost in the whole kernel: {kernel_lost:.0%}")
 
 # %% id="turns-picture"
 from gpucourse import timeline
@@ -523,15 +522,16 @@ timeline(hardest_pairs, 2, 64, d_muons[:128], np.zeros(128), warps=4)
 
 # %% [markdown] id="turns-why" tags=["why"]
 # It makes nearly four, because among 32 events there is nearly always one with three muons or more. Pale lanes wait: their events are done,
-# or have no pair. Half of what the warps issue goes to lanes with nothing to do.
+# or have no pair.
 
-# %% [markdown] id="alike-predict" tags=["predict"]
-# *Predict:* how could you give a warp events that are alike, without touching the kernel?
+# %% [markdown] id="alike-predict" tags=["whole", "predict"]
+# In the whole kernel, half of what the warps issue goes to lanes with nothing to do. *Predict:* how could you give a warp
+# events that are alike, without touching the kernel?
 
-# %% id="alike-guess"
+# %% id="alike-guess" tags=["whole"]
 predict("alike", "larger blocks", "sort the events by their number of muons", "more threads")
 
-# %% id="alike"
+# %% id="alike" tags=["whole"]
 order = ak.argsort(ak.num(muons), ascending=False)
 d_alike = ak.to_backend(ak.to_packed(muons[order]), "cuda")
 alike_moved, alike_lost = counted(d_alike)
@@ -540,7 +540,7 @@ print("the same masses:", same)
 print(f"as they came:       {kernel_lost:4.0%} of lanes lost, {kernel_moved:.1f} MB in sectors")
 print(f"by number of muons: {alike_lost:4.0%} of lanes lost, {alike_moved:.1f} MB in sectors")
 
-# %% [markdown] id="alike-why" tags=["why"]
+# %% [markdown] id="alike-why" tags=["whole", "why"]
 # Sort the events by their number of muons. Then the events of a warp end together, and only the `if`s still lose some work.
 # `ak.to_packed` matters here: without it, the sorted array points into the old content, and neighbouring threads no
 # longer read neighbouring elements. Sorting costs its own passes, so it pays if you use the array often, or if the work for each muon is heavy.
