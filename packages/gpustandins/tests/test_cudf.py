@@ -92,16 +92,16 @@ def test_assignment_goes_into_the_same_memory(cudf, cupy):
 
 
 def test_inplace_methods_leave_shared_memory_alone(cudf, cupy):
-    array = cupy.array([3.0, 1.0, 2.0])
+    array = cupy.array([3.0, 1.0, 3.0])
     series = cudf.Series(array)
-    series.sort_values(inplace=True)
-    assert series.to_numpy().tolist() == [1, 2, 3]
-    assert array.get().tolist() == [3, 1, 2]
+    series.drop_duplicates(inplace=True)
+    assert series.to_numpy().tolist() == [3, 1]
+    assert array.get().tolist() == [3, 1, 3]
     frame = cudf.DataFrame({"x": array})
-    frame.sort_values("x", inplace=True)
-    assert array.get().tolist() == [3, 1, 2]
+    frame.sort_index(ascending=False, inplace=True)
     frame.loc[frame["x"] > 1, "x"] = 0
-    assert frame["x"].to_numpy().tolist() == [1, 0, 0]
+    assert frame["x"].to_numpy().tolist() == [0, 1, 0]
+    assert array.get().tolist() == [3, 1, 3]
 
 
 def test_a_shallow_copy_is_copied_on_the_first_write(cudf):
@@ -748,6 +748,77 @@ def test_a_column_has_a_name_of_its_own(make):
 
     with pytest.raises(ValueError, match="Duplicate column names are not allowed"):
         make(cudf)
+
+
+@pytest.mark.parametrize(
+    ("use", "words"),
+    [
+        (
+            lambda s, f: s.sort_values(inplace=True),
+            r"Series\.sort_values .*inplace=True, only",
+        ),
+        (
+            lambda s, f: f.sort_values("a", key=abs),
+            "key=<built-in .* neither on a GPU",
+        ),
+        (lambda s, f: f.sort_values("a", 1), "axis=1, only axis=0"),
+        (lambda s, f: f.sort_index(key=abs), "sort_index does not take key="),
+        (lambda s, f: s.fillna(0, limit=1), "limit=1"),
+        (lambda s, f: s.interpolate("spline", order=2), "'spline', only method='linear' or"),
+        (lambda s, f: f.merge(f, indicator=True), "indicator=True, only indicator=False"),
+        (lambda s, f: f.merge(f, on="a", validate="1:1"), "validate='1:1'"),
+        (lambda s, f: f.join(f, on="a", lsuffix="_"), "on='a'"),
+        (lambda s, f: f.rank(axis="columns"), "axis='columns', only axis=0"),
+        (lambda s, f: f.corr("kendall"), "'kendall', only method='pearson' or"),
+        (lambda s, f: s.add(s, level=0), "level=0"),
+        (lambda s, f: s.shift(1, freq="D"), "freq='D'"),
+        (lambda s, f: f.pivot_table(index="a", margins=True), "margins=True"),
+        (lambda s, f: f.groupby("a", observed=False), "observed=False"),
+        (lambda s, f: f.groupby("a").corr(method="spearman"), r"groupby\(\.\.\.\)\.corr"),
+        (lambda s, f: s.astype(str).str.match("A", case=False), r"Series\.str\.match .*case=False"),
+        (lambda s, f: s.astype(str).str.contains("A", case=False), "only supported when"),
+        (lambda s, f: s.astype(str).str.wrap(3), r"Series\.str\.wrap is not in the stand-in"),
+        (lambda s, f: f.agg(lambda one: one), "callable parameter"),
+        (lambda s, f: f.agg({"a": max}), "callable parameter"),
+        (lambda s, f: f.agg("sum", axis=1), "axis not implemented"),
+        (lambda s, f: f.assign(t="x").agg("max"), "containing string columns"),
+        (lambda s, f: f.assign(b=[1, None]).cov(), "cov does not support nulls"),
+    ],
+)
+def test_arguments_that_pandas_alone_takes_are_refused(cudf, use, words):
+    with pytest.raises(NotImplementedError, match=words):
+        use(cudf.Series([1, 2]), cudf.DataFrame({"a": [1, 2], "b": [3.0, 4]}))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda cudf: cudf.date_range("2020", periods=2, tz="UTC"), "date_range .*tz='UTC'"),
+        (lambda cudf: cudf.get_dummies(cudf.Series(["a"]), sparse=True), "sparse=True"),
+        (lambda cudf: cudf.to_datetime(cudf.Series(["x"]), errors="coerce"), "errors='coerce'"),
+    ],
+)
+def test_functions_refuse_what_pandas_alone_takes(cudf, make, words):
+    with pytest.raises(NotImplementedError, match=words):
+        make(cudf)
+
+
+def test_text_is_replaced_by_a_regular_expression(cudf):
+    """pandas takes the pattern as it stands unless asked, and backslashes for groups."""
+    texts = cudf.Series(["a.b", None]).str
+    assert texts.replace(".", "x")[0] == "xxx"
+    assert texts.replace(".", "x", regex=False)[0] == "axb"
+    assert texts.replace("(a)", r"\1")[0] == r"\1.b"
+
+
+def test_aggregations_of_a_table_come_sorted(cudf):
+    frame = cudf.DataFrame({"b": [1, 2], "a": [3, 4]})
+    several = frame.agg(["sum", "max"])
+    assert list(several.columns) == ["a", "b"]
+    assert several.to_pandas().index.tolist() == ["sum", "max"]
+    by_column = frame.agg({"b": ["sum", "max"]})
+    assert by_column.to_pandas().index.tolist() == ["max", "sum"]
+    assert frame.agg("sum").to_pandas().tolist() == [3, 7]
 
 
 def test_a_null_is_in_what_has_a_null():

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ._missing import no_attribute
 from ._names import CAT, DT, STR
+from ._refused import refuse
 from ._texts import OF_ONE_TEXT
 from ._wrapping import PANDAS_NAME, unwrap, wrap
 
@@ -29,9 +30,12 @@ class Accessor:
             return self._given(name, getattr(self._there(), PANDAS_NAME.get(name, name)))
         if name in self._methods:
             function = getattr(self._there(), name)
-            return lambda *args, **kwargs: self._given(
-                name, function(*unwrap(args), **unwrap(kwargs))
-            )
+
+            def method(*args, **kwargs):
+                refuse(self._name, name, function, args, kwargs)
+                return self._given(name, function(*unwrap(args), **unwrap(kwargs)))
+
+            return method
         raise no_attribute(self, name, self._names_there, f"cudf.Series.{self._name}")
 
     def __dir__(self):
@@ -59,7 +63,7 @@ class StringMethods(Accessor):
             "isdecimal isdigit islower isnumeric isspace istitle isupper len ljust lower "
             "lstrip match "
             "pad partition removeprefix removesuffix repeat replace rfind rindex rjust rpartition "
-            "rstrip slice slice_replace split rsplit startswith strip swapcase title upper wrap "
+            "rstrip slice slice_replace split rsplit startswith strip swapcase title upper "
             "zfill"
         ).split()
     )
@@ -73,6 +77,20 @@ class StringMethods(Accessor):
                 "in the stand-in for cuDF: pass expand=True"
             )
         return wrap(self._there().split(pat, n=n, expand=True, regex=regex))
+
+    def contains(self, pat, case=True, flags=0, na=None, regex=True):
+        """Return True for each text in which ``pat`` is found."""
+        if regex and not case:
+            raise NotImplementedError("`case=False` only supported when `regex=False`")
+        return self.__getattr__("contains")(pat, case, flags, na, regex)
+
+    def replace(self, pat, repl, n=-1, case=None, flags=0, regex=True):
+        """Replace what ``pat`` fits, a regular expression unless ``regex=False``.
+
+        ``repl`` is taken as it stands: :meth:`replace_with_backrefs` puts in what groups found.
+        """
+        found = (lambda _: repl) if regex and isinstance(repl, str) else repl
+        return self.__getattr__("replace")(pat, found, n, case, flags, regex)
 
     def isempty(self):
         """Return True for each text without characters; a null is not empty."""

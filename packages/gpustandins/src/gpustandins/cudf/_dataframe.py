@@ -20,9 +20,18 @@ from ._host_copies import HostCopies
 from ._index import Index, as_labels
 from ._indexers import give_indexers
 from ._names import DATAFRAME
+from ._refused import refuse
 from ._rolling import give_windows
 from ._series import Series
-from ._wrapping import WRAPPED, give_methods, give_properties, pandas_series, unwrap, wrap
+from ._wrapping import (
+    WRAPPED,
+    give_methods,
+    give_properties,
+    pandas_method,
+    pandas_series,
+    unwrap,
+    wrap,
+)
 
 
 class DataFrame(HostCopies, Frame):
@@ -327,6 +336,7 @@ class DataFrame(HostCopies, Frame):
         observed: bool = True,
         dropna: bool = True,
     ):
+        refuse("DataFrame", "groupby", pd.DataFrame.groupby, (), locals())
         grouped = self._as_pandas().groupby(
             unwrap(by),
             level=level,
@@ -385,9 +395,40 @@ class DataFrame(HostCopies, Frame):
             return self._half_join(
                 right, how, *args[1:], **{key: one for key, one in kwargs.items() if key != "how"}
             )
+        refuse("DataFrame", "merge", pd.DataFrame.merge, (self, right, *args), kwargs)
         return wrap(self._as_pandas(True).merge(unwrap(right, True), *args, **kwargs))
 
+    def agg(self, aggs, axis=None):
+        """Aggregate columns by names; of several, columns or rows come sorted as in cuDF."""
+        if axis is not None:
+            raise NotImplementedError("axis not implemented yet")
+        if any(one == np.dtype(object) for one in self.dtypes):
+            raise NotImplementedError(
+                "DataFrame.agg() is not supported for frames containing string columns"
+            )
+        entries = list(aggs.values()) if isinstance(aggs, dict) else [aggs]
+        if any(map(callable, entries)):
+            raise NotImplementedError("callable parameter is not implemented yet")
+        made = self._as_pandas().agg(aggs)
+        if made.ndim == 2:
+            made = made.sort_index() if isinstance(aggs, dict) else made.sort_index(axis=1)
+        return wrap(made)
+
+    def corr(self, *args, **kwargs) -> DataFrame:
+        """As pandas' ``corr``; nulls are refused."""
+        return self._of_whole_columns("corr", args, kwargs)
+
+    def cov(self, *args, **kwargs) -> DataFrame:
+        """As pandas' ``cov``; nulls are refused."""
+        return self._of_whole_columns("cov", args, kwargs)
+
+    def _of_whole_columns(self, name: str, args: tuple, kwargs: dict) -> DataFrame:
+        if any(one.null_count for one in self._columns.values()):
+            raise NotImplementedError(f"cupy-based {name} does not support nulls")
+        return pandas_method(name)(self, *args, **kwargs)
+
     def update(self, other, *args, **kwargs) -> None:
+        refuse("DataFrame", "update", pd.DataFrame.update, (self, other, *args), kwargs)
         frame = self._as_pandas(True).copy()
         frame.update(unwrap(other, True), *args, **kwargs)
         self._write(wrap(frame))
@@ -405,7 +446,7 @@ give_windows(DataFrame)
 give_methods(
     DataFrame,
     (
-        "abs add add_prefix add_suffix agg all any clip corr count cov cummax cummin cumprod "
+        "abs add add_prefix add_suffix all any clip count cummax cummin cumprod "
         "cumsum div divide dot drop drop_duplicates dropna duplicated eq equals eval explode "
         "fillna ffill bfill floordiv ge gt head interpolate isin isna isnull keys "
         "kurt kurtosis le lt max mean median melt min mod mode mul multiply ne "

@@ -14,6 +14,7 @@ from ._columns import as_column
 from ._dataframe import DataFrame
 from ._frame import Frame
 from ._index import Index
+from ._refused import refuse
 from ._series import Series
 from ._wrapping import unwrap, wrap
 
@@ -70,7 +71,8 @@ def merge(left, right, *args, **kwargs) -> DataFrame:
 def date_range(
     start=None, end=None, periods=None, freq=None, tz=None, normalize=False, name=None, closed=None
 ):
-    return wrap(pd.date_range(start, end, periods, freq, name=name, normalize=normalize))
+    refuse("cudf", "date_range", pd.date_range, (), locals())
+    return wrap(pd.date_range(start, end, periods, freq, name=name))
 
 
 def _as_in_pandas(function: Callable) -> Callable:
@@ -78,6 +80,7 @@ def _as_in_pandas(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def made(*args, **kwargs):
+        refuse("cudf", function.__name__, function, args, kwargs)
         return wrap(function(*unwrap(args), **unwrap(kwargs)))
 
     return made

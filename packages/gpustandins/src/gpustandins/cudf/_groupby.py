@@ -6,6 +6,7 @@ import copy
 
 from ._missing import no_attribute
 from ._names import GROUPBY
+from ._refused import refuse
 from ._rolling import REDUCTIONS, nans_as_nulls
 from ._wrapping import unwrap, wrap
 
@@ -70,12 +71,13 @@ class GroupBy:
                 grouped = copy.copy(grouped)
                 grouped.obj, grouped._cache = unwrap(wrap(grouped.obj), True), {}
             function = getattr(grouped, name)
-            return lambda *args, **kwargs: wrap(
-                function(
-                    *map(named, unwrap(args)),
-                    **{key: named(one) for key, one in unwrap(kwargs).items()},
-                )
-            )
+
+            def method(*args, **kwargs):
+                refuse("GroupBy", name, function, args, kwargs)
+                named_kwargs = {key: named(one) for key, one in unwrap(kwargs).items()}
+                return wrap(function(*map(named, unwrap(args)), **named_kwargs))
+
+            return method
         if name in ("collect", "unique"):
             named(name)
         raise no_attribute(self, name, GROUPBY, "cudf.DataFrame.groupby(...)")

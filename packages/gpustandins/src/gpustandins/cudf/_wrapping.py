@@ -12,6 +12,7 @@ import pandas as pd
 from pandas.arrays import FloatingArray
 
 from ._columns import Column, nullable
+from ._refused import refuse
 
 #: What becomes of a result, by its class in pandas: Series, DataFrame and Index enter themselves.
 WRAPPED: dict[type, Callable] = {}
@@ -82,6 +83,7 @@ def pandas_method(name: str, with_nulls: bool = False) -> Callable:
         inplace = kwargs.pop("inplace", False)
         asked = self.nans_to_nulls() if name in _NAN_IS_MISSING and has_both(self) else self
         function = getattr(asked._as_pandas(with_nulls), name)
+        refuse(type(self).__name__, name, function, args, {**kwargs, "inplace": inplace})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", _PANDAS_CHANGES)
             result = wrap(function(*unwrap(args, with_nulls), **unwrap(kwargs, with_nulls)))
