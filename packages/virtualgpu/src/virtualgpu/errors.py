@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from virtualgpu import sources
+from virtualgpu.languages import triton_files
 
 
 class Index(tuple[int, int, int]):
@@ -72,7 +73,9 @@ class Location:
     def place(self) -> str:
         """Return the line, the thread and, on its own line, the code; without the kernel's name."""
         parts = [f"{sources.name(self.filename)} line {self.line}"] if self.line else []
-        if self.thread is not None:
+        if self.filename in triton_files:  # whose threads are the compiler's
+            parts += [] if self.block is None else [f"program {self.block}"]
+        elif self.thread is not None:
             parts.append(f"thread {self.thread} of block {self.block}")
         elif self.block is not None:
             parts.append(f"block {self.block}")

@@ -12,7 +12,7 @@ from virtualgpu import sources
 from virtualgpu.errors import Location
 from virtualgpu.lanes.events import Access
 from virtualgpu.lanes.wave import WARP, indices
-from virtualgpu.languages import language_of
+from virtualgpu.languages import TRITON, language_of
 from virtualgpu.memory import array_names
 from virtualgpu.program import shared_names
 from virtualgpu.program.one_value import stores_one_value
@@ -124,6 +124,8 @@ def _message(launch, first: Party, second: Party, now: Party, area) -> str:
 
 
 def _who(launch, party: Party, besides: Party | None = None) -> str:
+    if language_of(party.access.instruction.source) is TRITON:
+        return _program(launch, party, besides)
     if party.thread is None:
         return "another thread"
     block, thread = indices(launch, party.thread)
@@ -131,6 +133,18 @@ def _who(launch, party: Party, besides: Party | None = None) -> str:
         return f"thread {thread} of block {block}"
     same = besides.thread // launch.threads == party.thread // launch.threads
     return f"thread {thread} of " + ("the same block" if same else f"block {block}")
+
+
+def _program(launch, party: Party, besides: Party | None) -> str:
+    """Name a Triton program; its threads are the compiler's, so that none is named."""
+    if party.thread is None:
+        return "another program"
+    block = party.thread // launch.threads
+    if besides is not None and besides.thread is not None:
+        if besides.thread // launch.threads == block:
+            return "the same program, in another of its warps or lanes,"
+    x, y, z = indices(launch, party.thread)[0]
+    return f"program {x}" if y == z == 0 else f"program ({x}, {y}, {z})"
 
 
 def _advice(launch, first: Party, second: Party) -> str:
@@ -144,6 +158,12 @@ def _advice(launch, first: Party, second: Party) -> str:
 
 def _remedy(launch, first: Party, second: Party) -> str:
     language = language_of(first.access.instruction.source)
+    one = "program" if language is TRITON else "thread"
+    if one == "program" and not _blocks_differ(launch, first, second):
+        return (
+            "a program's lanes run apart where its values do not tie them together; put "
+            f"{language.barrier} between"
+        )
     kinds = {first.access.kind, second.access.kind}
     if "atomic" in kinds and kinds != {"atomic"}:
         plain = first if first.access.kind != "atomic" else second
@@ -168,23 +188,28 @@ def _remedy(launch, first: Party, second: Party) -> str:
             if stores_one_value(launch.program, first.access.instruction):
                 return (
                     "all threads store the same value here, so that it is the one that stays, "
-                    "as long as nobody stores another or reads before; let one thread store "
+                    f"as long as nobody stores another or reads before; let one {one} store "
                     "it, or accept the line with this reason"
                 )
             return (
-                "let each thread write an element of its own, let one thread write, or use "
+                f"let each {one} write an element of its own, let one {one} write, or use "
                 f"{language.atomic} for sums and counts"
             )
         if _in_place(first.access, second.access):
             return (
                 "reading, computing and writing back are separate steps; use "
-                f"{language.atomic}, or let one thread do it"
+                f"{language.atomic}, or let one {one} do it"
             )
         if not _blocks_differ(launch, first, second):
             return (
                 f"put {_barrier(launch, first, second)} between the reads and the writes, by "
                 "way of a local variable where both stand on this line"
             )
+    if _blocks_differ(launch, first, second) and language is TRITON:
+        return (
+            "no barrier spans the programs of a launch; use a second launch, or let one program "
+            f"wait for the other by {language.fence}"
+        )
     if _blocks_differ(launch, first, second):
         return (
             "no barrier spans the blocks of a launch; use a second launch, grid.sync() in a "

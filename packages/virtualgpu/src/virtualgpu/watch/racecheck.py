@@ -19,7 +19,8 @@ the form in which the writer of a kernel meets them:
 
 Two lanes that write one address in one instruction race too, whatever they write: the model
 does not say which value stays. Shared memory is left out in a kernel whose compiler says that it
-is one value (:data:`~virtualgpu.ptx.module.ONE_STORE`).
+is one value (:data:`~virtualgpu.ptx.module.ONE_STORE`). In a Triton program, the thread is the
+program: a scalar that it loads and stores is its own (:mod:`~virtualgpu.program.scalar_loads`).
 
 Not seen: races through local, constant or texture memory, between launches in different
 streams and between the host and a kernel (:mod:`.streamcheck` looks for those).
@@ -32,8 +33,10 @@ import numpy as np
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.findings import Report
 from virtualgpu.lanes.events import Access
+from virtualgpu.lanes.wave import WARP
 from virtualgpu.program.compare_and_swap_loops import retried_loads
 from virtualgpu.program.program import Program
+from virtualgpu.program.scalar_loads import scalar_loads
 from virtualgpu.program.volatile_uses import VolatileUses, volatile_uses
 from virtualgpu.ptx.module import ONE_STORE
 from virtualgpu.watch import race_loop
@@ -85,6 +88,7 @@ class Racecheck(RaceOrder):
         self.races.launch_started(launch)
         self.exact, fences = _ordering(launch.program)
         self.messages = Messages(self) if fences else None
+        self.scalars = scalar_loads(launch.program)
         self.volatile = volatile_uses(launch.program)
         self.one_store = ONE_STORE in launch.program.entry_code.function.pragmas
         self._drop_old_areas()
@@ -333,6 +337,8 @@ class Racecheck(RaceOrder):
             real &= (older != self._site(access)) | (kinds != race_loop.WRITES)
         if retried := retried_loads(self.launch.program):
             real &= ~self._retried(access, older, retried)
+        if self.scalars:
+            real &= ~self._of_one_program(state, access, older, lanes[found[0]], records)
         if self.volatile.stores:
             real &= self._matters(access, older, kinds)
         if state.clusters:
@@ -351,6 +357,27 @@ class Racecheck(RaceOrder):
         if access.kind == "atomic":
             return np.array([id(self.sites[one].instruction) in retried for one in older])
         return np.zeros(len(older), bool)
+
+    def _of_one_program(self, state, access, older, lanes, records) -> np.ndarray:
+        """Return where a Triton program stores a scalar that it has loaded itself.
+
+        No other thread has a use for the value, or all are of one warp, whose lanes Triton's code
+        counts on to run together.
+        """
+        wave = state.wave
+        other = (records & race_loop.MAXIMUM_THREAD) - state.first
+        several = records >> race_loop.SCOPE & 3
+        here = wave.block_of[lanes]
+        same = (other >= 0) & (other < wave.lanes) & (several < 3)
+        same &= other // wave.threads == here
+        in_warp = (several < 2) & (other % wave.threads // WARP == wave.thread_of[lanes] // WARP)
+        result = np.zeros(len(records), bool)
+        for site in np.unique(older):
+            pair = (access, self.sites[site])
+            loads = [self.scalars.get(id(one.instruction)) for one in pair if one.kind == "load"]
+            if len(loads) == 1 and loads[0] is not None:
+                result |= (older == site) & same & (loads[0] | in_warp)
+        return result
 
     def _matters(self, access: Access, older: np.ndarray, kinds: np.ndarray) -> np.ndarray:
         """Return False where two volatile stores agree, or volatile data meets an atomic."""
