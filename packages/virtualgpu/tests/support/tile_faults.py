@@ -106,3 +106,15 @@ def stores_and_asserts(x, tile: ct.Constant[int]):
 def waits_for_nobody(flag):
     while ct.atomic_cas(flag, 0, 1, 1) != 1:
         pass
+
+
+@ct.kernel
+def scatters(places, values, y, tile: ct.Constant[int]):
+    at = ct.load(places, (0,), (tile,))
+    ct.scatter(y, at, ct.load(values, (0,), (tile,)))  # line: one place, several values
+
+
+@ct.kernel
+def scatters_by_atomics(places, values, y, tile: ct.Constant[int]):
+    at = ct.load(places, (0,), (tile,))
+    ct.atomic_add(y, at, ct.load(values, (0,), (tile,)))

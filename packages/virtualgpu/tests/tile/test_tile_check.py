@@ -42,6 +42,24 @@ def test_two_blocks_that_store_to_one_element(arrays, faults, launch):
     assert report.ok and report.launches == 1
 
 
+def test_one_store_of_several_values_to_one_element(arrays, faults, launch):
+    places, values, y = np.arange(64, dtype=np.int32), np.arange(64), arrays.zeros(64, np.float32)
+    given = arrays.asarray(values.astype(np.float32))
+    with virtualgpu.check() as report:
+        launch(faults.scatters, (1,), arrays.asarray(places), given, y, 64)
+        launch(
+            faults.scatters, (1,), arrays.asarray(places % 8), arrays.ones(64, np.float32), y, 64
+        )
+        launch(faults.scatters_by_atomics, (1,), arrays.asarray(places % 8), given, y, 64)
+    assert report.ok and report.launches == 3, str(report)
+    places[3] = 2
+    with virtualgpu.check() as report:
+        launch(faults.scatters, (1,), arrays.asarray(places), given, y, 64)
+    found = only(report, "race")
+    assert found.line == line(faults.scatters, "ct.scatter")
+    assert "several values of one tile to element 2 of an array of 64" in found.message
+
+
 def test_a_load_of_what_another_block_stores(arrays, faults, launch):
     x = arrays.arange(80, dtype=np.float32)
     with virtualgpu.check() as report:

@@ -67,9 +67,15 @@ def gather(
 def scatter(
     block: Block, operation: Operation, addresses: np.ndarray, values: np.ndarray, element: Element
 ) -> None:
-    """Store ``values``; of several at one address the last one stays."""
+    """Store ``values``; of several at one address the last one stays, and observers are told."""
     demand(block, operation, addresses, element)
-    _memory(block, element)[(addresses - BASE) // element.size] = encoded(values, element)
+    memory, places = _memory(block, element), (addresses - BASE) // element.size
+    memory[places] = stored = np.broadcast_to(encoded(values, element), places.shape)
+    if block.watched:
+        bits = f"V{element.stored.itemsize}"
+        lost = np.asarray(memory[places]).view(bits) != np.ascontiguousarray(stored).view(bits)
+        if lost.any():
+            block.collided(operation, addresses[lost])
 
 
 def _memory(block: Block, element: Element) -> np.ndarray:

@@ -56,6 +56,11 @@ class Block:
         for watcher in self.launch.watchers:
             watcher.accessed(self, kind, operation, addresses.reshape(-1), element.size, order)
 
+    def collided(self, operation: Operation, addresses: np.ndarray) -> None:
+        """Tell who watches that one store had several values for these addresses."""
+        for watcher in self.launch.watchers:
+            watcher.collided(self, operation, addresses)
+
     def unspecified(
         self,
         operation: Operation,

@@ -1,7 +1,7 @@
 """Findings of ``check()`` in a launch over tiles.
 
 - ``race``: blocks that store to one element, or one that loads what another stores, and nothing
-  orders them.
+  orders them; one store of a tile that has two values for one element.
 - ``memory``: a tile that lies outside of its array as a whole, and results that depend on elements
   outside where no padding was asked for; what stops a launch besides.
 - ``uninitialised``: a load of elements that were never written.
@@ -165,6 +165,21 @@ class TileCheck:
             "element to one block, or combine by atomics (ct.atomic_add)",
             where,
             (what, other.offset),
+        )
+
+    def collided(self, block: Block, operation: Operation, addresses: np.ndarray) -> None:
+        """Report an element for which one store has several values."""
+        address, size = int(addresses[0]), operation.types[1].element.size
+        extent = self.memory.extent(address)
+        if extent is None:
+            return
+        self.add(
+            "race",
+            block,
+            operation,
+            f"block {block.index} stores several values of one tile to "
+            f"{self._element(block, address, size, extent)}, and any of them may stay: name each "
+            "element once, or combine by atomics (ct.atomic_add)",
         )
 
     def _unwritten(

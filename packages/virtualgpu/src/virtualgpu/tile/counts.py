@@ -215,6 +215,9 @@ class TileCounts:
         else:
             self.left_out += 1
 
+    def collided(self, *_: object) -> None:
+        pass
+
     def loaded(self, *_: object) -> None:
         pass
 

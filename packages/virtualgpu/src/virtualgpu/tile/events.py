@@ -53,6 +53,9 @@ class Block(Protocol):
     ) -> None:
         """Tell who watches: ``load``, ``store`` or ``atomic`` of elements."""
 
+    def collided(self, operation: Operation, addresses: np.ndarray) -> None:
+        """Tell who watches that one store had several values for these addresses."""
+
 
 class Watcher(Protocol):
     """Observer of a launch over tiles (:mod:`.check`, :mod:`.counts`)."""
@@ -72,6 +75,9 @@ class Watcher(Protocol):
 
         It is called before the access, also for elements outside memory.
         """
+
+    def collided(self, block: Block, operation: Operation, addresses: np.ndarray) -> None:
+        """Handle a store that had another value, now lost, for each of ``addresses``."""
 
     def windowed(self, block: Block, operation: Operation, window: Window) -> None:
         """Handle an access to a tile through a view, before it happens."""
