@@ -1,7 +1,8 @@
-"""CuPy's stand-in on several virtual GPUs in one process."""
+"""The stand-ins of CuPy and PyCUDA on several virtual GPUs in one process."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import virtualgpu
@@ -34,6 +35,25 @@ def test_cupy_s_devices(four_devices):
     assert here.get().tolist() == [6, 8, 10, 6, 8, 10]
     with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match="invalid device ordinal"):
         cp.cuda.Device(4).use()
+
+
+def test_pycuda_s_arrays_lie_on_the_device_of_their_context(four_devices):
+    import pycuda.driver as drv
+    from pycuda import gpuarray
+
+    drv.init()
+    here = drv.Device(0).make_context()
+    there = drv.Device(1).make_context()
+    x = gpuarray.to_gpu(np.arange(3.0))
+    assert (x + 1).get().tolist() == [1, 2, 3]
+    there.pop()
+    assert x.get().tolist() == [0, 1, 2]
+    with pytest.raises(drv.LogicError, match=r"lies on device 1, and .* context is of device 0"):
+        x + 1
+    y = gpuarray.zeros(3, np.float64)
+    drv.memcpy_peer(y.ptr, x.ptr, x.nbytes)
+    assert y.get().tolist() == [0, 1, 2]
+    here.pop()
 
 
 def test_numba_and_cupy_mean_the_same_device(cuda, four_devices):

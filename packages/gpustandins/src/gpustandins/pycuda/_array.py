@@ -168,6 +168,12 @@ class GPUArray(Operators):
         nbytes = sum(map(abs, ends)) + self.itemsize
         with call("cuMemcpy"):
             memory = cupy.cuda.UnownedMemory(start + low, nbytes, self.gpudata)
+        if memory.device_id != (current := cupy.cuda.runtime.getDevice()):
+            raise LogicError(
+                f"cuLaunchKernel failed: invalid argument (the array lies on device "
+                f"{memory.device_id}, and the current context is of device {current}: push one of "
+                "the array's device, or copy it with get and to_gpu)"
+            )
         pointer = cupy.cuda.MemoryPointer(memory, -low)
         return cupy.ndarray(self.shape, self.dtype, pointer, self.strides)
 

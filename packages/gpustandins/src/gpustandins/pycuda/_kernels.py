@@ -1,12 +1,11 @@
 """Modules and kernels: the virtual GPU's own where CuPy's stand-in answers, CuPy's on a GPU.
 
-The stand-in's ``RawModule`` would do for both, but for three things of PyCUDA: each load has
-variables of its own, arguments lie in one buffer, and a message says what the compiler said.
+``cupy.RawModule`` would do for both, but for three things of PyCUDA: each load has variables of its
+own, arguments lie in one buffer, and warnings of the compiler are shown.
 """
 
 from __future__ import annotations
 
-import io
 import re
 import tempfile
 from collections.abc import Sequence
@@ -131,18 +130,19 @@ def _value(argument: Argument) -> np.generic | np.ndarray:
 
 
 class _CuPyModule:
-    """A module on a GPU; ``keep`` is a file that it is loaded from again on another device."""
+    """A module on a GPU. CuPy gives two loads of one source the same variables.
+
+    ``keep`` is a file that it is loaded from again on another device.
+    """
+
+    log = ""  # CuPy would load another module to say what the compiler said
 
     def __init__(self, module: cupy.RawModule, keep: Any = None):
         self._module, self._keep = module, keep
-        said = io.StringIO()
-        module.compile(log_stream=said)
-        self.log = said.getvalue()
+        module.compile()
 
     def kernel(self, name: str) -> _CuPyKernel:
-        kernel = self._module.get_function(name)
-        _ = kernel.kernel  # compiled now: it raises for a name that is not there
-        return _CuPyKernel(kernel)
+        return _CuPyKernel(self._module.get_function(name))
 
     def ptx(self) -> bytes:
         raise NotImplementedError(

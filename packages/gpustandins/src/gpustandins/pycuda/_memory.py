@@ -312,16 +312,14 @@ def _variants(empty):
         return made
 
     functions = zeros, like(empty), like(zeros)
-    for function, ending in zip(functions, ("zeros", "empty_like", "zeros_like"), strict=True):
+    for function, ending, what in zip(
+        functions,
+        ("zeros", "empty_like", "zeros_like"),
+        ("filled with zeros", "of an array's form", "of an array's form, filled with zeros"),
+        strict=True,
+    ):
         function.__name__ = empty.__name__.replace("empty", ending)
-        function.__doc__ = (
-            f"As :func:`{empty.__name__}`"
-            + {
-                "zeros": ", filled with zeros.",
-                "empty_like": ", with the shape, dtype and order of an array.",
-                "zeros_like": ", filled with zeros, with the shape, dtype and order of an array.",
-            }[ending]
-        )
+        function.__doc__ = f"As :func:`{empty.__name__}`, {what}."
     return functions
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from virtualgpu.standins.interface import many, source_path
 
+from ._memory import mem_alloc
 from ._missing import lookup
 from .compiler import SourceModule
 from .elementwise import _includes, parse_arguments
@@ -131,42 +132,30 @@ extern "C" __global__ void {name}(out_type *_out, {declared}, unsigned _each, un
                 )
             if out.size == 0:
                 raise ValueError("out array is empty")
-        function, arguments, values = self._stage1, self.arguments, args
-        while True:
-            vectors = [
-                value
-                for one, value in zip(arguments, values, strict=True)
-                if isinstance(one, VectorArg)
-            ]
-            if not all(one.flags.forc for one in vectors):
-                raise RuntimeError("reduction kernel cannot deal with non-contiguous arrays")
-            size = vectors[0].size
-            blocks = min(_BLOCKS, max(1, -(-size // (BLOCK * _EACH))))
-            each = max(1, -(-size // (blocks * BLOCK)))
-            if blocks == 1:
-                result = (
-                    out
-                    if out is not None
-                    else GPUArray(
-                        (),
-                        self.dtype_out,
-                        *([allocator or self._allocator] * bool(allocator or self._allocator)),
-                    )
-                )
-            else:
-                result = GPUArray((blocks,), self.dtype_out)
-            function(
-                result,
-                *(_value(one, value) for one, value in zip(arguments, values, strict=True)),
-                np.uint32(each),
-                np.uint32(size),
-                grid=(blocks, 1),
-                block=(BLOCK, 1, 1),
-            )
-            if blocks == 1:
-                return result
-            function, values = self._stage2, (result,)
-            arguments = parse_arguments(f"const {dtype_to_ctype(self.dtype_out)} *in")
+        allocator = allocator or self._allocator or mem_alloc
+        return self._reduce(self._stage1, self.arguments, args, out, allocator, stream)
+
+    def _reduce(self, function, arguments, values, out, allocator, stream) -> GPUArray:
+        """Launch, and reduce the blocks' results until one is left."""
+        pairs = list(zip(arguments, values, strict=True))
+        vectors = [value for one, value in pairs if isinstance(one, VectorArg)]
+        if not all(one.flags.forc for one in vectors):
+            raise RuntimeError("reduction kernel cannot deal with non-contiguous arrays")
+        size = vectors[0].size
+        blocks = min(_BLOCKS, max(1, -(-size // (BLOCK * _EACH))))
+        each = max(1, -(-size // (blocks * BLOCK)))
+        if blocks > 1:
+            result = GPUArray((blocks,), self.dtype_out)
+        else:
+            result = GPUArray((), self.dtype_out, allocator) if out is None else out
+        counts = np.uint32(each), np.uint32(size)
+        values = [_value(one, value) for one, value in pairs]
+        shape = {"grid": (blocks, 1), "block": (BLOCK, 1, 1)}
+        function(result, *values, *counts, **shape, stream=stream)
+        if blocks == 1:
+            return result
+        between = parse_arguments(f"const {dtype_to_ctype(self.dtype_out)} *in")
+        return self._reduce(self._stage2, between, [result], out, allocator, stream)
 
 
 def _value(declared, value):
