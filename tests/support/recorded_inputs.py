@@ -10,9 +10,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 import virtualgpu
 from gpucourse.adapters.cuda_text import loaded
 from gpucourse.course.regions import released_source
-from gpucourse.grading.contract import Launched, seed_words
+from gpucourse.grading.contract import Call, Launch, Launched, seed_words
 from gpucourse.grading.oracle.grader import run_setup
 from gpucourse.grading.sandbox import cells
 from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment
@@ -57,10 +58,15 @@ class Recorder(NotebookJudge):
             return super().seed(name)
         return seed_words(self.secret, self.cell.encode(), name.encode())
 
-    def asked(self, name: str, args: Sequence[Any]) -> None:
+    def asked(self, name: str, args: Sequence[Any]) -> Asked:
         into = self.hidden_inputs if self.hidden else self.visible_inputs
         digest = hashlib.sha256(repr([*map(identity, args)]).encode()).hexdigest()
         into.append(Asked(self.cell, name, digest, ", ".join(map(short, args))))
+        return into[-1]
+
+    def result(self, asked: Asked, right: Any) -> Any:
+        """The result that tests are given; of a launch, the arrays that it changed by position."""
+        return right
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -72,49 +78,49 @@ class Recorder(NotebookJudge):
             for launch in profile.launches
         ]
 
-    def call(
-        self,
-        name: str,
-        args: tuple,
-        *,
-        where: str,
-        static: tuple,
-        exchanged: Sequence = (),
-        squeezed: float | None = None,
-        **_: Any,
-    ) -> Any:
-        self.asked(name, args)
-        if exchanged:
+    def call(self, asked: Call) -> Any:
+        question, args = self.asked(asked.name, asked.args), asked.args
+        if asked.exchanged:
             args = tuple(
-                next((by for what, by in exchanged if what is value), value) for value in args
+                next((by for what, by in asked.exchanged if what is value), value) for value in args
             )
-            self.asked(name, args)
-        function = self._find(name)
-        if where == "jax":
-            return to_host(run_by_jax(function, args, static, squeezed))
+            self.asked(asked.name, args)
+        function = self._find(asked.name)
+        if asked.where == "jax":
+            right = to_host(run_by_jax(function, args, asked.static, asked.squeezed))
+            return self.result(question, right)
         with self.counted():
-            return to_host(function(*map(copy.copy, args)))
+            right = to_host(function(*map(copy.copy, args)))
+        return self.result(question, right)
 
-    def launch(
-        self, name: str, grid: tuple, block: tuple, args: tuple, *, shared: int, **_: Any
-    ) -> Launched:
-        self.asked(name, args)
-        there = [to_device(value) if is_awkward(value) else copy.copy(value) for value in args]
+    def launch(self, asked: Launch) -> Launched:
+        question = self.asked(asked.kernel, asked.args)
+        there = [
+            to_device(value) if is_awkward(value) else copy.copy(value) for value in asked.args
+        ]
         with warnings.catch_warnings(), self.counted():
             warnings.filterwarnings("ignore", message="Host array used in CUDA kernel")
-            self._find(name)[grid, block, 0, shared](*there)
-        for given, got in zip(args, there, strict=True):
-            if isinstance(given, np.ndarray) and given.flags.writeable:
-                given[...] = got
+            self._find(asked.kernel)[asked.grid, asked.block, 0, asked.shared](*there)
+        self._left(question, asked.args, there)
         return self.launched[0]
 
-    def launch_source(
-        self, source: str, kernel: str, grid: tuple, block: tuple, args: tuple, **_: Any
-    ) -> Launched:
-        self.asked(kernel, [source, *args])
+    def launch_source(self, source: str, asked: Launch) -> Launched:
+        question = self.asked(asked.kernel, [source, *asked.args])
+        there = [*map(copy.copy, asked.args)]
         with self.counted():
-            loaded(source, kernel)(grid, block, args)
+            loaded(source, asked.kernel)(asked.grid, asked.block, there)
+        self._left(question, asked.args, there)
         return self.launched[0]
+
+    def _left(self, asked: Asked, given: Sequence[Any], there: Sequence[Any]) -> None:
+        """Hand the arrays that a launch changed to the test."""
+        changed = {
+            place: now
+            for place, (before, now) in enumerate(zip(given, there, strict=True))
+            if isinstance(before, np.ndarray) and before.tobytes() != np.asarray(now).tobytes()
+        }
+        for place, now in self.result(asked, changed).items():
+            given[place][...] = now
 
 
 def identity(value: Any) -> Any:
@@ -148,17 +154,21 @@ def short(value: Any) -> str:
     return repr(value)[:60]
 
 
-def recorded(assignment: Assignment, secret: bytes | None) -> Recorder:
-    """Every question that the tests put to the solution.
-
-    With a secret as in the grader. Without, those of the released notebook: its own seed, and no
-    hidden tests.
-    """
+def solution_of(assignment: Assignment) -> dict:
+    """What the set-up cells and the solution define."""
     answers: dict = {"__name__": "__main__"}
     for cell in assignment.cells:
         if cell.role in (SETUP, SOLUTION) and cell.cell_type == "code":
             cells.run(cell.source, cell.grade_id, answers)
-    recorder, namespace = Recorder(answers, secret), run_setup(assignment)
+    return answers
+
+
+def tested(assignment: Assignment, recorder: Recorder) -> Iterator[Callable[[], object]]:
+    """Each test of the project, ready to be run with `recorder` behind its verbs.
+
+    Without a secret it is that of the released notebook: its own seed, and no hidden tests.
+    """
+    namespace = run_setup(assignment)
 
     def hide(now: bool) -> None:
         recorder.hidden = now
@@ -168,11 +178,18 @@ def recorded(assignment: Assignment, secret: bytes | None) -> Recorder:
         for cell in assignment.tests:
             recorder.cell, recorder.hidden = cell.grade_id, False
             source = cell.source.replace(BEGIN, "hide(True)").replace(END, "hide(False)")
-            if secret is None:
+            if recorder.secret is None:
                 source = released_source(cell.source, code=True, solution=False)
-            cells.run(source, cell.grade_id, namespace | {"hide": hide})
+            yield partial(cells.run, source, cell.grade_id, namespace | {"hide": hide})
     finally:
         verbs.use_judge(None)
+
+
+def recorded(assignment: Assignment, secret: bytes | None) -> Recorder:
+    """Every question that the tests put to the solution."""
+    recorder = Recorder(solution_of(assignment), secret)
+    for run in tested(assignment, recorder):
+        run()
     return recorder
 
 

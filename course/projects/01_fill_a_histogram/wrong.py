@@ -1,8 +1,14 @@
 """Wrong answers that people really give, each with the reason that the grader must find.
 
 ``fails`` lists every test cell that must fail; the reason of the first must contain ``reason``.
-Cells that are not named are those of the solution.
+Cells that are not named are those of the solution. A mistake in one or two places is written as the
+solution with these changed, ``changed(cell, old, new)``; an answer that goes about it in another way
+is written out.
 """
+
+from gpucourse.course.edited import edits_beside
+
+changed = edits_beside(__file__)
 
 # Stands below `bin_index` in its cell and is given to the learner.
 FIND_SLOTS = '''
@@ -121,14 +127,10 @@ def bin_index(value, low, high, bins):
         "fails": [test for test in EVERY_TEST if test != "test-bin-outside"],
         "reason": "a value between low and high gets the wrong slot",
         # Forgets that slot 0 is underflow.
-        "cells": {"bin-index": '''@cuda.jit(device=True)
-def bin_index(value, low, high, bins):
-    if value < low:
-        return 0
-    if value < high:
-        return int((value - low) / (high - low) * bins)
-    return bins + 1
-''' + FIND_SLOTS},
+        "cells": changed("bin-index", '''        position = (value - low) / (high - low) * bins
+        # Just below high, rounding may carry the position up to bins.
+        return min(int(position) + 1, bins)''',
+            "        return int((value - low) / (high - low) * bins)"),
     },
     {
         "name": "last-edge-in-the-last-bin",
@@ -197,31 +199,19 @@ def fill_private(values, low, high, rows):
         "kind": "uninitialised private rows",
         "fails": ["test-fill-private"],
         "reason": "the rows together are not the histogram",
-        "cells": {"fill-private": '''@cuda.jit
-def fill_private(values, low, high, rows):
-    r = cuda.grid(1)
-    if r < rows.shape[0]:
-        bins = rows.shape[1] - 2
-        for i in range(r, values.size, rows.shape[0]):
-            rows[r, bin_index(values[i], low, high, bins)] += 1
-'''},
+        "cells": changed("fill-private", '''        for slot in range(bins + 2):
+            rows[r, slot] = 0
+''',
+            ""),
     },
     {
         "name": "one-chunk-per-thread",
         "kind": "correct but uncoalesced",
         "fails": ["test-fill-private"],
         "reason": "row r does not hold the values r, r + R, r + 2R",
-        "cells": {"fill-private": '''@cuda.jit
-def fill_private(values, low, high, rows):
-    r = cuda.grid(1)
-    if r < rows.shape[0]:
-        bins = rows.shape[1] - 2
-        for slot in range(bins + 2):
-            rows[r, slot] = 0
-        chunk = (values.size + rows.shape[0] - 1) // rows.shape[0]
-        for i in range(r * chunk, min((r + 1) * chunk, values.size)):
-            rows[r, bin_index(values[i], low, high, bins)] += 1
-'''},
+        "cells": changed("fill-private", "        for i in range(r, values.size, rows.shape[0]):",
+            '''        chunk = (values.size + rows.shape[0] - 1) // rows.shape[0]
+        for i in range(r * chunk, min((r + 1) * chunk, values.size)):'''),
     },
     {
         "name": "one-thread-fills-all-rows",
@@ -471,12 +461,11 @@ def merge_rows(rows, counts):
         "kind": "race",
         "fails": ["test-fill-atomic", "test-histogram"],
         "reason": "race",
-        "cells": {"fill-atomic": '''@cuda.jit
-def fill_atomic(values, low, high, counts):
-    bins = counts.size - 2
-    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
-        counts[bin_index(values[i], low, high, bins)] += 1
-'''},
+        "cells": changed(
+            "fill-atomic",
+            "cuda.atomic.add(counts, bin_index(values[i], low, high, bins), 1)",
+            "counts[bin_index(values[i], low, high, bins)] += 1",
+        ),
     },
     {
         "name": "one-value-per-thread",
@@ -496,14 +485,10 @@ def fill_atomic(values, low, high, counts):
         "fails": ["test-fill-atomic"],
         "reason": "changes its input",
         # Tidies the data up in place before counting.
-        "cells": {"fill-atomic": '''@cuda.jit
-def fill_atomic(values, low, high, counts):
-    bins = counts.size - 2
-    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        "cells": changed("fill-atomic", "    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):",
+            '''    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
         if values[i] < low:
-            values[i] = low - 1.0
-        cuda.atomic.add(counts, bin_index(values[i], low, high, bins), 1)
-'''},
+            values[i] = low - 1.0'''),
     },
     {
         "name": "hard-coded-bins",
@@ -511,11 +496,7 @@ def fill_atomic(values, low, high, counts):
         "fails": ["test-fill-atomic", "test-histogram"],
         "reason": "wrong for another number of values",
         # The ten bins of the visible test.
-        "cells": {"fill-atomic": '''@cuda.jit
-def fill_atomic(values, low, high, counts):
-    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
-        cuda.atomic.add(counts, bin_index(values[i], low, high, 10), 1)
-'''},
+        "cells": changed("fill-atomic", "    bins = counts.size - 2\n", "", "bins),", "10),"),
     },
     {
         "name": "one-thread-of-the-grid",
@@ -599,39 +580,25 @@ def fill_shared(values, low, high, counts):
         "fails": ["test-fill-shared", "test-shared-traffic", "test-histogram"],
         "reason": "race",
         # Right with a single block.
-        "cells": {"fill-shared": '''@cuda.jit
-def fill_shared(values, low, high, counts):
-    mine = cuda.shared.array(MAX_SLOTS, int32)
-    slots = counts.size
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        mine[slot] = 0
-    cuda.syncthreads()
-    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
-        cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
-    cuda.syncthreads()
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        counts[slot] += mine[slot]
-'''},
+        "cells": changed("fill-shared", '''        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])''',
+            "        counts[slot] += mine[slot]"),
     },
     {
         "name": "one-slot-per-thread",
         "kind": "fewer threads than slots",
         "fails": ["test-fill-shared"],
         "reason": "that nobody has written",
-        "cells": {"fill-shared": '''@cuda.jit
-def fill_shared(values, low, high, counts):
-    mine = cuda.shared.array(MAX_SLOTS, int32)
-    slots = counts.size
-    t = cuda.threadIdx.x
+        "cells": changed("fill-shared", '''    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        mine[slot] = 0''',
+            '''    t = cuda.threadIdx.x
     if t < slots:
-        mine[t] = 0
-    cuda.syncthreads()
-    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
-        cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
-    cuda.syncthreads()
-    if t < slots:
-        cuda.atomic.add(counts, t, mine[t])
-'''},
+        mine[t] = 0''',
+            '''    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
+        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])''',
+            '''    if t < slots:
+        cuda.atomic.add(counts, t, mine[t])'''),
     },
     {
         "name": "global-atomics-in-disguise",

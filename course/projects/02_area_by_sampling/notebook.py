@@ -395,6 +395,15 @@ def random_states(threads, rng):
     """States for xoroshiro128+, an array of records: a random place for each thread."""
     return rng.integers(1, 2**64, (threads, 2), np.uint64).view(xoroshiro128p_dtype).reshape(-1)
 
+
+def next_number(states):
+    """Return what xoroshiro128p_uniform_float64 gives of each state, and move the states on by one."""
+    s0, s1 = states["s0"].copy(), states["s1"] ^ states["s0"]
+    number = ((states["s0"] + states["s1"]) >> np.uint64(11)) * 2.0**-53
+    states["s0"] = (s0 << np.uint64(55) | s0 >> np.uint64(9)) ^ s1 ^ s1 << np.uint64(14)
+    states["s1"] = s1 << np.uint64(36) | s1 >> np.uint64(28)
+    return number
+
 # %% id="count-hits" role="solution"
 @cuda.jit
 def count_hits(states, points, x0, x1, y0, y1, hits):
@@ -435,15 +444,6 @@ for box in ((0.0, 1.0, 0.0, 1.0), (-2.0, 3.0, -1.5, 0.5), (0.25, 1.5, -2.0, 2.0)
            "wrong for a box that is not centred on 0: do x and y fill the whole box evenly?")
 # With one point for each thread the hits themselves are known, whichever of the two numbers is x, and from
 # whichever end it is counted.
-def next_number(states):
-    """What xoroshiro128p_uniform_float64 gives of each state; the states go on by one."""
-    s0, s1 = states["s0"].copy(), states["s1"] ^ states["s0"]
-    number = ((states["s0"] + states["s1"]) >> np.uint64(11)) * 2.0**-53
-    states["s0"] = (s0 << np.uint64(55) | s0 >> np.uint64(9)) ^ s1 ^ s1 << np.uint64(14)
-    states["s1"] = s1 << np.uint64(36) | s1 >> np.uint64(28)
-    return number
-
-
 states, hits = random_states(512, secret_rng("single")), unwritten(512, np.int32)
 u, v, (x0, x1, y0, y1) = next_number(known := states.copy()), next_number(known), (-0.75, 0.5, 0.5, 1.25)
 launch("count_hits", 4, 128, states, 1, x0, x1, y0, y1, hits, schedules=0)
@@ -488,6 +488,12 @@ launch("count_hits", 4, 32, given, 120, -1.0, 1.0, -1.0, 1.0, both, schedules=0)
 expect_equal(first + second, both, "a second launch does not go on where the first one stopped")
 ### BEGIN HIDDEN TESTS
 expect((states == given).all(), "the states that are left depend on the number of launches")
+known = random_states(100, secret_rng("known"))
+states, hits = known.copy(), unwritten(100, np.int32)
+launch("count_hits", 4, 32, states, 9, -1.0, 1.0, -1.0, 1.0, hits, schedules=0)
+for _ in range(2 * 9):
+    next_number(known)
+expect((states == known).all(), "the states that are left are not those after two numbers for each point")
 ### END HIDDEN TESTS
 
 # %% [markdown] id="float-sum-predict" tags=["predict"]
@@ -678,9 +684,13 @@ for number, given in enumerate(secret_rng("given").integers(2**40, size=3).tolis
         launch("count_hits", math.ceil(threads / 128), 128, those, points, -1.0, 1.0, -1.0, 1.0, hits,
                schedules=0)
         expected.append(int(hits.sum()))
+    if found not in expected:
+        expect(found != call("sample_disc", given, threads, points, schedules=0),
+               "the hits are not those of the seed, or the states, that are on the device: kernels have to draw "
+               "and count the points, not copy what the host counted")
     expect(found in expected,
-           "the hits are not those of the seed, or the states, that are on the device: kernels have to draw "
-           "and count the points, not copy what the host counted")
+           "the hits are not those that count_hits finds with the seed, or the states, on the device: is the box "
+           "from -1 to 1 in both directions, with the states from seed_states?")
 zs = [z_score(call("sample_disc", seed, 256, 8, schedules=0), 2048, math.pi / 4)
       for seed in secret_rng("many").integers(2**40, size=24).tolist()]
 # The sum of 24 squares is χ²: above 90 or below 1.9 with a probability of 3e-9 and 8e-9.

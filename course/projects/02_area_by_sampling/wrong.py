@@ -1,8 +1,14 @@
 """Wrong answers that people really give, each with the reason that the grader must find.
 
 ``fails`` lists every test cell that must fail; the reason of the first must contain ``reason``.
-Cells that are not named are those of the solution.
+Cells that are not named are those of the solution. A mistake in one or two places is written as the
+solution with these changed, ``changed(cell, old, new)``; an answer that goes about it in another way
+is written out.
 """
+
+from gpucourse.course.edited import edits_beside
+
+changed = edits_beside(__file__)
 
 # Stands below `philox` in its cell and is given to the learner.
 BLOCKS = '''
@@ -180,39 +186,33 @@ WRONG = [
         "kind": "same seed per thread",
         "fails": ["test-seed-states", "test-sample-disc"],
         "reason": "all threads get the same state",
-        "cells": {"seed-states": '''@cuda.jit
-def seed_states(seed, states):
-    t = cuda.grid(1)
-    if t < states.size:
-        states[t]["s0"] = splitmix64(uint64(seed) + GOLDEN)
-        states[t]["s1"] = splitmix64(uint64(seed) + uint64(2) * GOLDEN)
-'''},
+        "cells": changed("seed-states", '''        first = uint64(seed) + (uint64(2) * uint64(t) + uint64(1)) * GOLDEN
+        states[t]["s0"] = splitmix64(first)
+        states[t]["s1"] = splitmix64(first + GOLDEN)''',
+            '''        states[t]["s0"] = splitmix64(uint64(seed) + GOLDEN)
+        states[t]["s1"] = splitmix64(uint64(seed) + uint64(2) * GOLDEN)'''),
     },
     {
         "name": "seed-plus-thread",
         "kind": "seeds 0, 1, 2, … unmixed",
         "fails": ["test-seed-states", "test-sample-disc"],
         "reason": "neighbouring threads get nearly the same bits",
-        "cells": {"seed-states": '''@cuda.jit
-def seed_states(seed, states):
-    t = cuda.grid(1)
-    if t < states.size:
-        states[t]["s0"] = uint64(seed) + uint64(t)
-        states[t]["s1"] = GOLDEN
-'''},
+        "cells": changed("seed-states", '''        first = uint64(seed) + (uint64(2) * uint64(t) + uint64(1)) * GOLDEN
+        states[t]["s0"] = splitmix64(first)
+        states[t]["s1"] = splitmix64(first + GOLDEN)''',
+            '''        states[t]["s0"] = uint64(seed) + uint64(t)
+        states[t]["s1"] = GOLDEN'''),
     },
     {
         "name": "signed-times-unsigned",
         "kind": "signed in place of unsigned",
         "fails": ["test-seed-states", "test-sample-disc"],
         "reason": "is every step in uint64",
-        "cells": {"seed-states": '''@cuda.jit
-def seed_states(seed, states):
-    t = cuda.grid(1)
-    if t < states.size:
-        states[t]["s0"] = splitmix64(seed + (2 * t + 1) * GOLDEN)
-        states[t]["s1"] = splitmix64(seed + (2 * t + 2) * GOLDEN)
-'''},
+        "cells": changed("seed-states", '''        first = uint64(seed) + (uint64(2) * uint64(t) + uint64(1)) * GOLDEN
+        states[t]["s0"] = splitmix64(first)
+        states[t]["s1"] = splitmix64(first + GOLDEN)''',
+            '''        states[t]["s0"] = splitmix64(seed + (2 * t + 1) * GOLDEN)
+        states[t]["s1"] = splitmix64(seed + (2 * t + 2) * GOLDEN)'''),
     },
     {
         "name": "one-thread-makes-all-states",
@@ -554,7 +554,7 @@ def sample_disc(seed, threads, points):
         "name": "kernels-that-spin-and-draw-no-points",
         "kind": "kernels of the right names that compute nothing",
         "fails": ["test-sample-disc"],
-        "reason": "the hits are not those of the seed, or the states, that are on the device",
+        "reason": "the hits are not those that count_hits finds with the seed",
         # The same, made of the device's states, with the instructions that points would take.
         "cells": {"sample-disc": '''@cuda.jit
 def likely(states, points, total):
@@ -581,6 +581,14 @@ def sample_disc(seed, threads, points):
     likely[math.ceil(threads / 128), 128](states, points, total)
     return int(total.copy_to_host()[0])
 '''},
+    },
+    {
+        "name": "samples-a-quarter-of-the-box",
+        "kind": "quarter circle",
+        "fails": ["test-sample-disc"],
+        # As many hits as in the whole box, on average; the kernels count them, so nothing is copied.
+        "reason": "is the box from -1 to 1 in both directions",
+        "cells": changed("sample-disc", "points, -1.0, 1.0, -1.0, 1.0, hits", "points, 0.0, 1.0, 0.0, 1.0, hits"),
     },
     {
         "name": "picks-numpys-hits-from-a-table",
@@ -638,10 +646,7 @@ def sample_disc(seed, threads, points):
         "kind": "error not scaled with the box",
         "fails": ["test-estimate"],
         "reason": "the standard error is wrong",
-        "cells": {"estimate": '''def estimate(hits, n, box_area):
-    p = hits / n
-    return box_area * p, math.sqrt(p * (1 - p) / n)
-'''},
+        "cells": changed("estimate", "box_area * math", "math"),
     },
     # -- Philox --------------------------------------------------------------------------------
     {
@@ -745,77 +750,49 @@ def count_points(seed, first, n, x0, x1, y0, y1, total):
         "kind": "correlated x and y in JAX",
         "fails": ["test-jax-hits"],
         "reason": "they need two keys",
-        "cells": {"jax-hits": '''import jax
-import jax.numpy as jnp
-
-
-def hits_of_stream(key, points):
-    x = jax.random.uniform(key, (points,), minval=-1.0, maxval=1.0)
-    y = jax.random.uniform(key, (points,), minval=-1.0, maxval=1.0)
-    return jnp.sum(x * x + y * y < 1.0)
-
-
-def jax_hits(seed, streams, points):
-    keys = jax.random.split(jax.random.key(seed), streams)
-    return jax.vmap(lambda key: hits_of_stream(key, points))(keys)
-'''},
+        "cells": changed("jax-hits", '''    key_x, key_y = jax.random.split(key)  # one key for each use
+    x = jax.random.uniform(key_x, (points,), minval=-1.0, maxval=1.0)
+    y = jax.random.uniform(key_y, (points,), minval=-1.0, maxval=1.0)''',
+            '''    x = jax.random.uniform(key, (points,), minval=-1.0, maxval=1.0)
+    y = jax.random.uniform(key, (points,), minval=-1.0, maxval=1.0)'''),
     },
     {
         "name": "one-key-for-all-streams",
         "kind": "same key per stream",
         "fails": ["test-jax-hits"],
         "reason": "is the key split",
-        "cells": {"jax-hits": '''import jax
-import jax.numpy as jnp
-
-
-def hits_of_stream(key, points):
-    x, y = jax.random.uniform(key, (2, points), minval=-1.0, maxval=1.0)
-    return jnp.sum(x * x + y * y < 1.0)
-
-
-def jax_hits(seed, streams, points):
-    key = jax.random.key(seed)
-    return jax.vmap(lambda i: hits_of_stream(key, points))(jnp.arange(streams))
-'''},
+        "cells": changed("jax-hits", '''    key_x, key_y = jax.random.split(key)  # one key for each use
+    x = jax.random.uniform(key_x, (points,), minval=-1.0, maxval=1.0)
+    y = jax.random.uniform(key_y, (points,), minval=-1.0, maxval=1.0)''',
+            "    x, y = jax.random.uniform(key, (2, points), minval=-1.0, maxval=1.0)",
+            '''    keys = jax.random.split(jax.random.key(seed), streams)
+    return jax.vmap(lambda key: hits_of_stream(key, points))(keys)''',
+            '''    key = jax.random.key(seed)
+    return jax.vmap(lambda i: hits_of_stream(key, points))(jnp.arange(streams))'''),
     },
     {
         "name": "a-loop-over-the-streams",
         "kind": "Python loop in place of vmap",
         "fails": ["test-jax-hits"],
         "reason": "vmap instead of a loop",
-        "cells": {"jax-hits": '''import jax
-import jax.numpy as jnp
-
-
-def hits_of_stream(key, points):
-    x, y = jax.random.uniform(key, (2, points), minval=-1.0, maxval=1.0)
-    return jnp.sum(x * x + y * y < 1.0)
-
-
-def jax_hits(seed, streams, points):
-    keys = jax.random.split(jax.random.key(seed), streams)
-    return jnp.stack([hits_of_stream(key, points) for key in keys])
-'''},
+        "cells": changed("jax-hits", '''    key_x, key_y = jax.random.split(key)  # one key for each use
+    x = jax.random.uniform(key_x, (points,), minval=-1.0, maxval=1.0)
+    y = jax.random.uniform(key_y, (points,), minval=-1.0, maxval=1.0)''',
+            "    x, y = jax.random.uniform(key, (2, points), minval=-1.0, maxval=1.0)",
+            "jax.vmap(lambda key: hits_of_stream(key, points))(keys",
+            "jnp.stack([hits_of_stream(key, points) for key in keys]"),
     },
     {
         "name": "one-stream-after-the-other",
         "kind": "a loop of JAX in place of vmap",
         "fails": ["test-jax-hits"],
         "reason": "the streams are done one after the other",
-        "cells": {"jax-hits": '''import jax
-import jax.numpy as jnp
-
-
-def hits_of_stream(key, points):
-    x, y = jax.random.uniform(key, (2, points), minval=-1.0, maxval=1.0)
-    return jnp.sum(x * x + y * y < 1.0)
-
-
-def jax_hits(seed, streams, points):
-    keys = jax.random.split(jax.random.key(seed), streams)
-    return jax.lax.map(lambda key: hits_of_stream(key, points), keys)
-'''},
+        "cells": changed("jax-hits", '''    key_x, key_y = jax.random.split(key)  # one key for each use
+    x = jax.random.uniform(key_x, (points,), minval=-1.0, maxval=1.0)
+    y = jax.random.uniform(key_y, (points,), minval=-1.0, maxval=1.0)''',
+            "    x, y = jax.random.uniform(key, (2, points), minval=-1.0, maxval=1.0)",
+            "vmap(lambda key: hits_of_stream(key, points))(",
+            "lax.map(lambda key: hits_of_stream(key, points), "),
     },
     {
         "name": "numpy-in-place-of-jax",

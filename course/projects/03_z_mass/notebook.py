@@ -186,11 +186,11 @@ def equal_shares(threads, rng):
     return events_of(*([(*rng.uniform([20, -1, -3], [60, 1, 3]), charge) for charge in kind] for kind in kinds))
 
 
-def first(masses):  ### NOT FOR ANSWERS
+def first(masses):
     return masses[0]
 
 
-def nearest(masses):  ### NOT FOR ANSWERS
+def nearest(masses):
     return min(masses, key=lambda mass: abs(mass - Z_MASS))
 
 

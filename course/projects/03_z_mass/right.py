@@ -389,4 +389,11 @@ def fill_events(events, low, high, counts):
         if n:
             cuda.atomic.add(counts, slot, n)
 """}},
+    # `nearest` is given; only `reference`, which puts it to use, is the course's own result.
+    {"name": "given-functions", "cells": {
+        "nearest-on-cpu": """def nearest_on_cpu(events):
+    masses = pair_masses(events.muons, mass=0.0)
+    several = masses[~np.isnan(masses)].to_list()
+    return np.array([nearest(each) if each else math.nan for each in several])
+"""}},
 ]

@@ -1,8 +1,14 @@
 """Wrong answers that people really give, each with the reason that the grader must find.
 
 ``fails`` lists every test cell that must fail; the reason of the first must contain ``reason``.
-Cells that are not named are those of the solution.
+Cells that are not named are those of the solution. A mistake in one or two places is written as the
+solution with these changed, ``changed(cell, old, new)``; an answer that goes about it in another way
+is written out.
 """
+
+from gpucourse.course.edited import edits_beside
+
+changed = edits_beside(__file__)
 
 # Stand below the learner's function in its cell and are given.
 FIND_MASSES = '''
@@ -62,36 +68,26 @@ WRONG = [
         "kind": "grid smaller than the data",
         "fails": ["test-count-muons"],
         "reason": "fewer threads than events",
-        "cells": {"count-muons": '''@cuda.jit(extensions=[ak.numba.cuda])
-def count_muons(events, counts):
-    i = cuda.grid(1)
-    if i < len(events):
-        counts[i] = len(events[i].muons)
-'''},
+        "cells": changed("count-muons", "    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):",
+            '''    i = cuda.grid(1)
+    if i < len(events):'''),
     },
     {
         "name": "a-chunk-of-events-per-thread",
         "kind": "correct but uncoalesced",
         "fails": ["test-count-muons"],
         "reason": "neighbouring threads do not have neighbouring events",
-        "cells": {"count-muons": '''@cuda.jit(extensions=[ak.numba.cuda])
-def count_muons(events, counts):
-    chunk = (len(events) + cuda.gridsize(1) - 1) // cuda.gridsize(1)
+        "cells": changed("count-muons", "    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):",
+            '''    chunk = (len(events) + cuda.gridsize(1) - 1) // cuda.gridsize(1)
     begin = cuda.grid(1) * chunk
-    for i in range(begin, min(begin + chunk, len(events))):
-        counts[i] = len(events[i].muons)
-'''},
+    for i in range(begin, min(begin + chunk, len(events))):'''),
     },
     {
         "name": "without-the-extension",
         "kind": "Awkward Arrays unknown to the kernel",
         "fails": ["test-count-muons"],
         "reason": "extensions=[ak.numba.cuda]",
-        "cells": {"count-muons": '''@cuda.jit
-def count_muons(events, counts):
-    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
-        counts[i] = len(events[i].muons)
-'''},
+        "cells": changed("count-muons", "(extensions=[ak.numba.cuda])", ""),
     },
     {
         "name": "one-thread-counts-all-muons",
@@ -186,29 +182,20 @@ def sum_pt(events, sums):
         "fails": ["test-sum-pt"],
         "reason": "an event without muons does not have the sum 0",
         # Stores after each muon, so an event without muons is never stored.
-        "cells": {"sum-pt": '''@cuda.jit(extensions=[ak.numba.cuda])
-def sum_pt(events, sums):
-    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
-        total = 0.0
-        for muon in events[i].muons:
-            total += muon.pt
-            sums[i] = total
-'''},
+        "cells": changed("sum-pt", "        sums[i] = total", "            sums[i] = total"),
     },
     {
         "name": "sum-of-vectors",
         "kind": "vector sum for scalar sum",
         "fails": ["test-sum-pt"],
         "reason": "muons back to back do not cancel",
-        "cells": {"sum-pt": '''@cuda.jit(extensions=[ak.numba.cuda])
-def sum_pt(events, sums):
-    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
-        x = y = 0.0
-        for muon in events[i].muons:
-            x += muon.pt * math.cos(muon.phi)
+        "cells": changed("sum-pt", "total =",
+            "x = y =",
+            '''            total += muon.pt
+        sums[i] = total''',
+            '''            x += muon.pt * math.cos(muon.phi)
             y += muon.pt * math.sin(muon.phi)
-        sums[i] = math.sqrt(x * x + y * y)
-'''},
+        sums[i] = math.sqrt(x * x + y * y)'''),
     },
     # -- pair_mass -----------------------------------------------------------------------------
     {
@@ -216,11 +203,7 @@ def sum_pt(events, sums):
         "kind": "degrees for radians",
         "fails": MASS_TESTS,
         "reason": "back to back",
-        "cells": {"pair-mass": '''@cuda.jit(device=True)
-def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
-    opening = math.cosh(eta1 - eta2) - math.cos((phi1 - phi2) * math.pi / 180)
-    return math.sqrt(2.0 * pt1 * pt2 * opening)
-''' + FIND_MASSES},
+        "cells": changed("pair-mass", "phi1 - phi2", "(phi1 - phi2) * math.pi / 180"),
     },
     {
         "name": "eta-for-theta",
@@ -262,13 +245,9 @@ def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
         "kind": "same-sign pair",
         "fails": ["test-first-pair"],
         "reason": "two muons of the same charge are taken for a pair",
-        "cells": {"first-pair": '''@cuda.jit(device=True)
-def first_mass(muons):
-    for j, one in enumerate(muons):
-        for other in muons[j + 1 :]:
-            return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
-    return math.nan
-''' + FIRST_PAIR},
+        "cells": changed("first-pair", '''            if one.charge != other.charge:
+                return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)''',
+            "            return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)"),
     },
     {
         "name": "only-the-first-two-muons",
@@ -347,14 +326,11 @@ def first_pair(events, masses):
         "kind": "one thread does everything",
         "fails": ["test-first-pair"],
         "reason": "is serial: one thread does the work of many",
-        "cells": {"first-pair": FIRST_MASS + '''
-
-@cuda.jit(extensions=[ak.numba.cuda])
-def first_pair(events, masses):
-    if cuda.grid(1) == 0:
+        "cells": changed("first-pair", '''    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
+        masses[i] = first_mass(events[i].muons)''',
+            '''    if cuda.grid(1) == 0:
         for i in range(len(events)):
-            masses[i] = first_mass(events[i].muons)
-'''},
+            masses[i] = first_mass(events[i].muons)'''),
     },
     {
         "name": "one-in-two-finds-in-vain",
@@ -377,14 +353,7 @@ def first_pair(events, masses):
         "kind": "missing pair → 0",
         "fails": ["test-first-pair"],
         "reason": "two muons of the same charge are taken for a pair",
-        "cells": {"first-pair": '''@cuda.jit(device=True)
-def first_mass(muons):
-    for j, one in enumerate(muons):
-        for other in muons[j + 1 :]:
-            if one.charge != other.charge:
-                return pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
-    return 0.0
-''' + FIRST_PAIR},
+        "cells": changed("first-pair", "math.nan", "0.0"),
     },
     # -- best_mass -----------------------------------------------------------------------------
     {
@@ -422,19 +391,10 @@ def best_mass(muons):
         "fails": ["test-best-mass", "test-fill-events", "test-the-z"],
         "reason": "when it is not the first two muons",
         # Without abs: the least of mass - Z_MASS is the lightest pair.
-        "cells": {"best-mass": '''@cuda.jit(device=True)
-def best_mass(muons):
-    best = math.nan
-    least = math.inf
-    for j, one in enumerate(muons):
-        for other in muons[j + 1 :]:
-            if one.charge != other.charge:
-                mass = pair_mass(one.pt, one.eta, one.phi, other.pt, other.eta, other.phi)
-                if mass - Z_MASS < least:
-                    least = mass - Z_MASS
-                    best = mass
-    return best
-''' + NEAREST_Z},
+        "cells": changed("best-mass", '''                if abs(mass - Z_MASS) < least:
+                    least = abs(mass - Z_MASS)''',
+            '''                if mass - Z_MASS < least:
+                    least = mass - Z_MASS'''),
     },
     {
         "name": "any-charge",
@@ -480,19 +440,10 @@ def best_mass(muons):
         "kind": "missing pair → NaN in the histogram",
         "fails": ["test-fill-masses"],
         "reason": "whose mass is NaN, are counted somewhere",
-        "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
-def fill_masses(masses, low, high, counts):
-    mine = cuda.shared.array(MAX_SLOTS, int32)
-    slots = counts.size
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        mine[slot] = 0
-    cuda.syncthreads()
-    for i in range(cuda.grid(1), masses.size, cuda.gridsize(1)):
-        cuda.atomic.add(mine, bin_index(masses[i], low, high, slots - 2), 1)
-    cuda.syncthreads()
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        cuda.atomic.add(counts, slot, mine[slot])
-'''},
+        "cells": changed("fill-masses", '''        mass = masses[i]
+        if not math.isnan(mass):
+            cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)''',
+            "        cuda.atomic.add(mine, bin_index(masses[i], low, high, slots - 2), 1)"),
     },
     {
         "name": "one-thread-fills-for-its-block",
@@ -583,21 +534,12 @@ def fill_masses(masses, low, high, counts):
         "fails": ["test-fill-masses"],
         "reason": "pairs are lost",
         # As one leaves a kernel with one value for each thread.
-        "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
-def fill_masses(masses, low, high, counts):
-    mine = cuda.shared.array(MAX_SLOTS, int32)
-    slots = counts.size
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        mine[slot] = 0
-    cuda.syncthreads()
-    for i in range(cuda.grid(1), masses.size, cuda.gridsize(1)):
-        if math.isnan(masses[i]):
+        "cells": changed("fill-masses", '''        mass = masses[i]
+        if not math.isnan(mass):
+            cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)''',
+            '''        if math.isnan(masses[i]):
             return
-        cuda.atomic.add(mine, bin_index(masses[i], low, high, slots - 2), 1)
-    cuda.syncthreads()
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        cuda.atomic.add(counts, slot, mine[slot])
-'''},
+        cuda.atomic.add(mine, bin_index(masses[i], low, high, slots - 2), 1)'''),
     },
     # -- fill_events ---------------------------------------------------------------------------
     {
@@ -605,20 +547,9 @@ def fill_masses(masses, low, high, counts):
         "kind": "missing pair → NaN in the histogram",
         "fails": ["test-fill-events"],
         "reason": "whose mass is NaN, are counted somewhere",
-        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
-def fill_events(events, low, high, counts):
-    mine = cuda.shared.array(MAX_SLOTS, int32)
-    slots = counts.size
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        mine[slot] = 0
-    cuda.syncthreads()
-    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):
-        mass = best_mass(events[i].muons)
-        cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
-    cuda.syncthreads()
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        cuda.atomic.add(counts, slot, mine[slot])
-'''},
+        "cells": changed("fill-events", '''        if not math.isnan(mass):
+            cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)''',
+            "        cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)"),
     },
     {
         "name": "one-lane-of-each-warp-has-events",
@@ -726,21 +657,8 @@ def fill_events(events, low, high, counts):
         "fails": ["test-the-z"],
         "reason": "the errors of mass and width are wrong",
         # Enough for a few thousand events; of 50,000 it leaves out every third.
-        "cells": {"fill-events": '''@cuda.jit(extensions=[ak.numba.cuda])
-def fill_events(events, low, high, counts):
-    mine = cuda.shared.array(MAX_SLOTS, int32)
-    slots = counts.size
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        mine[slot] = 0
-    cuda.syncthreads()
-    for i in range(cuda.grid(1), min(len(events), 1 << 15), cuda.gridsize(1)):
-        mass = best_mass(events[i].muons)
-        if not math.isnan(mass):
-            cuda.atomic.add(mine, bin_index(mass, low, high, slots - 2), 1)
-    cuda.syncthreads()
-    for slot in range(cuda.threadIdx.x, slots, cuda.blockDim.x):
-        cuda.atomic.add(counts, slot, mine[slot])
-'''},
+        "cells": changed("fill-events", "len(events",
+            "min(len(events), 1 << 15"),
     },
     # -- break_even ----------------------------------------------------------------------------
     {
@@ -817,12 +735,10 @@ def fill_events(events, low, high, counts):
         "kind": "background without its scale",
         "fails": MODEL_TESTS[:-1],
         "reason": "do not add up to B",
-        "cells": {"expected-counts": '''def expected_counts(parameters, edges):
-    mass, width, zs, others = parameters
-    true = edges[:, None] * jnp.exp(-SIGMA * NODES)
-    cumulative = jnp.arctan((true**2 - mass**2) / (mass * width)) / jnp.pi
-    return zs * jnp.diff(cumulative @ WEIGHTS) - others * jnp.diff(edges**-2.0)
-'''},
+        "cells": changed("expected-counts", '''    from_z = jnp.diff(cumulative @ WEIGHTS)
+    falling = -jnp.diff(edges**-2.0)
+    return zs * from_z + others * falling / falling.sum()''',
+            "    return zs * jnp.diff(cumulative @ WEIGHTS) - others * jnp.diff(edges**-2.0)"),
     },
     {
         "name": "numpy-in-place-of-jax",
@@ -858,11 +774,9 @@ def fill_events(events, low, high, counts):
         "kind": "a loop of Python in place of arrays",
         "fails": ["test-nll"],
         "reason": "a loop of Python over the bins",
-        "cells": {"nll": '''def nll(parameters, edges, counts):
-    expected = expected_counts(parameters, edges)
-    terms = expected - counts * jnp.log(expected)
-    return sum(terms[k] for k in range(counts.size))
-'''},
+        "cells": changed("nll", "    return jnp.sum(expected - counts * jnp.log(expected))",
+            '''    terms = expected - counts * jnp.log(expected)
+    return sum(terms[k] for k in range(counts.size))'''),
     },
     {
         "name": "a-loop-over-more-bins-than-there-are",
@@ -886,20 +800,18 @@ def fill_events(events, low, high, counts):
         "fails": ["test-nll", "test-uncertainties", "test-fit", "test-the-z"],
         "reason": "the sum over the bins is wrong",
         # The minimum stays where it is; the errors come out eleven times too large.
-        "cells": {"nll": '''def nll(parameters, edges, counts):
-    expected = expected_counts(parameters, edges)
-    return jnp.mean(expected - counts * jnp.log(expected))
-'''},
+        "cells": changed("nll", "sum(expected", "mean(expected"),
     },
     {
         "name": "shape-only",
         "kind": "the total left out of the likelihood",
         "fails": ["test-nll", "test-uncertainties", "test-fit", "test-the-z"],
         "reason": "the sum over the bins is wrong",
-        "cells": {"nll": '''def nll(parameters, edges, counts):
-    expected = expected_counts(parameters, edges)
-    return -jnp.sum(counts * jnp.log(expected / expected.sum()))
-'''},
+        "cells": changed(
+            "nll",
+            "jnp.sum(expected - counts * jnp.log(expected",
+            "-jnp.sum(counts * jnp.log(expected / expected.sum()",
+        ),
     },
     # -- uncertainties and fit -----------------------------------------------------------------
     {
@@ -965,16 +877,12 @@ def count_muons(events, counts):
         "kind": "threads that look busy",
         "fails": ["test-sum-pt"],
         "reason": "when a thread is alone",
-        "cells": {"sum-pt": '''@cuda.jit(extensions=[ak.numba.cuda])
-def sum_pt(events, sums):
-    g, G = cuda.grid(1), cuda.gridsize(1)
-    for i in range(g // 4, len(events), (G + 3) // 4):
-        total = 0.0
-        for muon in events[i].muons:
-            total += muon.pt
-        if g % 4 == 0 or total < -1.0:
-            sums[i] = total
-'''},
+        "cells": changed("sum-pt", "    for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):",
+            '''    g, G = cuda.grid(1), cuda.gridsize(1)
+    for i in range(g // 4, len(events), (G + 3) // 4):''',
+            "        sums[i] = total",
+            '''        if g % 4 == 0 or total < -1.0:
+            sums[i] = total'''),
     },
     {
         "name": "one-in-two-reads-masses-in-vain",

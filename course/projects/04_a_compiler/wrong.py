@@ -6,27 +6,9 @@ thing changed: ``changed(cell, old, new)``. ``WITHOUT_LAST``: the tests that fai
 answer is broken.
 """
 
-import re
-from pathlib import Path
+from gpucourse.course.edited import edits_beside
 
-SOURCE = Path(__file__).with_name("notebook.py").read_text(encoding="utf-8")
-MARKERS = re.compile(r"^ *### (BEGIN|END) SOLUTION\n", re.MULTILINE)
-
-
-def solution(cell):
-    """An answer cell of the solution."""
-    _, found = SOURCE.split(f'# %% id="{cell}" role="solution"\n')
-    return MARKERS.sub("", found.split("\n# %%")[0])
-
-
-def changed(cell, *changes):
-    """The same with changes: old, new, old, new, …, each old text where it occurs once."""
-    text = solution(cell)
-    for old, new in zip(changes[::2], changes[1::2], strict=True):
-        if text.count(old) != 1:
-            raise ValueError(f"{cell}: {old!r} occurs {text.count(old)} times")
-        text = text.replace(old, new)
-    return {cell: text}
+changed = edits_beside(__file__)
 
 
 def tests(*names):

@@ -16,7 +16,7 @@ assert virtualgpu.answers() and not virtualgpu.is_active()
 """
 
 LAUNCH = '''
-from gpucourse.grading.contract import PropertyFailed
+from gpucourse.grading.contract import Launch, PropertyFailed
 from gpucourse.grading.testing.notebook_judge import NotebookJudge
 
 def source(target):
@@ -25,8 +25,9 @@ def source(target):
 
 def launched(text):
     out = np.zeros(1, np.int32)
+    arrays = np.arange(32, dtype=np.int32), out
     return NotebookJudge(dict).launch_source(
-        text, "kernel", (1, 1, 1), (32, 1, 1), (np.arange(32, dtype=np.int32), out), schedules=0)
+        text, Launch("kernel", (1, 1, 1), (32, 1, 1), arrays, schedules=0))
 
 assert launched(source("")).counters.global_atomics == 32
 try:

@@ -7,7 +7,7 @@ import pytest
 from numba import cuda, int32
 
 import virtualgpu
-from gpucourse.grading.contract import PropertyFailed
+from gpucourse.grading.contract import Launch, PropertyFailed
 from gpucourse.grading.testing.compiling import gist, is_compile_error
 from gpucourse.grading.testing.notebook_judge import NotebookJudge
 
@@ -66,7 +66,7 @@ def lacks_an_argument(values, low):
 def test_the_learner_reads_one_line(kernel, says):
     judge = NotebookJudge(lambda: {"kernel": kernel})
     with pytest.raises(PropertyFailed, match=says) as told:
-        judge.launch("kernel", (1, 1, 1), (32, 1, 1), (np.zeros(3),), shared=0, schedules=0)
+        judge.launch(Launch("kernel", (1, 1, 1), (32, 1, 1), (np.zeros(3),), schedules=0))
     assert told.value.reason == "the kernel 'kernel' cannot be compiled"
     if kernel is not lacks_an_argument:  # of which no line is wrong
         assert told.value.detail.startswith("test_grading_compiling.py line ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,35 @@ class Launched:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     counters: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Call:
+    """Question to a host function: the arguments of :func:`gpucourse.call`."""
+
+    name: str
+    args: tuple
+    where: str = "device"
+    schedules: int = 1
+    static: tuple[int, ...] = ()
+    exchanged: Sequence[tuple[Any, Any]] = ()
+    squeezed: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.where not in ("device", "host", "jax"):
+            raise ValueError(f"where is 'device', 'host' or 'jax', not {self.where!r}")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Question to a kernel: the arguments of :func:`gpucourse.launch`."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    args: tuple
+    shared: int = 0
+    schedules: int = 2
 
 
 def seed_words(*parts: bytes) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -13,7 +13,9 @@ import numpy as np
 import virtualgpu
 from gpucourse.grading.arguments import describe_type, parameter_sizes, scalar_parameter
 from gpucourse.grading.contract import (
+    Call,
     InfrastructureFault,
+    Launch,
     Launched,
     OutOfTestTime,
     PropertyFailed,
@@ -30,6 +32,7 @@ from gpucourse.grading.oracle.provenance import NotMade
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.testing import economy
+from gpucourse.grading.testing.judge import Judge
 from gpucourse.grading.testing.watching import (
     DIFFERS,
     NOT_AS_IT_IS,
@@ -62,7 +65,7 @@ class _Side:
         self.apart.close()
 
 
-class OracleJudge:
+class OracleJudge(Judge):
     """Stands behind the verbs while test cells run.
 
     Parameters
@@ -72,10 +75,10 @@ class OracleJudge:
     """
 
     def __init__(self, student: Student, seed: str, limits: Limits) -> None:
+        super().__init__()
         self._side = _Side(student, limits)
         self.secret = bytes.fromhex(seed)
         self.limits = limits
-        self.launched: list[Launched] = []
         self.cell = ""
         # What to tell of points that were lost although nothing failed.
         self.remark = ""
@@ -174,39 +177,32 @@ class OracleJudge:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def call(
-        self,
-        name: str,
-        args: tuple,
-        *,
-        where: str,
-        schedules: int,
-        static: tuple,
-        exchanged: Sequence[tuple[Any, Any]],
-        squeezed: float | None,
-    ) -> object:
-        if where not in ("device", "host", "jax"):
-            raise ValueError(f"where is 'device', 'host' or 'jax', not {where!r}")
-        if where == "jax":
-            given = [np.asarray(value) for number, value in enumerate(args) if number not in static]
-            found = self._side.runner.run(self._program(name, args, static), given, squeezed)
+    def call(self, asked: Call) -> object:
+        name, exchanged = asked.name, asked.exchanged
+        if asked.where == "jax":
+            given = [
+                np.asarray(value)
+                for number, value in enumerate(asked.args)
+                if number not in asked.static
+            ]
+            found = self._side.runner.run(self._program(asked), given, asked.squeezed)
             self.student.heard.note(found)
             return found
         # Here, and not where the launches are counted: cells may hold launches too.
         self.student.ready()
         first = Exchange(room=self.limits.array_bytes)
         if exchanged:
-            self.student.call(name, args, first)
+            self.student.call(name, asked.args, first)
         exchange = Exchange()
 
         def once() -> object:
             nonlocal exchange
             exchange = Exchange(exchanged, first.heard)
-            return self.student.call(name, args, exchange)
+            return self.student.call(name, asked.args, exchange)
 
         def left_by_kernels(result: object) -> object:
             """Return the result as it is on the device; see :mod:`.provenance`."""
-            if where == "host":
+            if asked.where == "host":
                 return result
             assert self.student.service is not None
             try:
@@ -233,19 +229,20 @@ class OracleJudge:
             raise PropertyFailed(
                 (NOT_AS_IT_IS if exchange.as_many else NOT_HANDED_OVER).format(name=name)
             )
-        seeds = (self._schedule_seed() for _ in range(schedules if self.launched else 0))
+        seeds = (self._schedule_seed() for _ in range(asked.schedules if self.launched else 0))
         if order_matters(lambda: left_by_kernels(once()), there, seeds, agree, orderless):
             raise PropertyFailed(f"'{name}': {DIFFERS[orderless]}")
         return there
 
-    def operations(self, name: str, args: tuple, *, static: tuple, elements: str) -> dict[str, int]:
-        return self._side.runner.operations(self._program(name, args, static), elements)
+    def operations(self, asked: Call, elements: str) -> dict[str, int]:
+        return self._side.runner.operations(self._program(asked), elements)
 
-    def _program(self, name: str, args: tuple, static: tuple) -> Program:
+    def _program(self, asked: Call) -> Program:
         """Return JAX's program, traced once in a test for the same types.
 
         So what is counted is what is run.
         """
+        name, args, static = asked.name, asked.args, asked.static
         types = [
             repr(value) if number in static else (np.shape(value), np.asarray(value).dtype.str)
             for number, value in enumerate(args)
@@ -257,47 +254,25 @@ class OracleJudge:
 
     # -- launches ------------------------------------------------------------------------------
 
-    def launch(
-        self,
-        name: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        args: tuple,
-        *,
-        shared: int,
-        schedules: int,
-    ) -> Launched:
-        module, entry, cooperative = self._kernel(name, args)
+    def launch(self, asked: Launch) -> Launched:
+        module, entry, cooperative = self._kernel(asked.kernel, asked.args)
+        return self._watched(
+            asked, lambda arguments: self._run(module, entry, asked, arguments, cooperative)
+        )
 
-        def run(arguments: list) -> None:
-            self._run(module, entry, grid, block, arguments, shared, cooperative)
-
-        counters = watched(run, name, args, schedules, self._schedule_seed())
-        launched = Launched(name, grid, block, counters)
-        self.launched = [launched]
-        return launched
-
-    def launch_source(
-        self,
-        source: str,
-        kernel: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        args: tuple,
-        *,
-        schedules: int,
-    ) -> Launched:
-        module = self._module(source, kernel, len(args))
-
-        def run(arguments: list) -> None:
-            self._run(module, kernel, grid, block, arguments, 0, False, pointers=True)
-
+    def launch_source(self, source: str, asked: Launch) -> Launched:
+        module = self._module(source, asked.kernel, len(asked.args))
         try:
-            counters = watched(run, kernel, args, schedules, self._schedule_seed())
+            return self._watched(
+                asked,
+                lambda arguments: self._run(module, asked.kernel, asked, arguments, pointers=True),
+            )
         finally:
             self._side.device.unload(module)  # its variables have memory of the device
-        self.launched = [Launched(kernel, grid, block, counters)]
-        return self.launched[0]
+
+    def _watched(self, asked: Launch, run: Callable[[list], None]) -> Launched:
+        seed = self._schedule_seed()
+        return self.note(asked, watched(run, asked.kernel, asked.args, asked.schedules, seed))
 
     def _module(self, source: str, kernel: str, pointers: int) -> Any:
         """CUDA C++ as a module whose `kernel` takes so many pointers."""
@@ -350,11 +325,9 @@ class OracleJudge:
         self,
         module: Any,
         entry: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
+        asked: Launch,
         arguments: list,
-        shared: int,
-        cooperative: bool,
+        cooperative: bool = False,
         pointers: bool = False,
     ) -> None:
         """One launch on fresh memory; arrays in `arguments` are updated in place.
@@ -385,7 +358,9 @@ class OracleJudge:
                 else:
                     parameters.append(scalar_parameter(value))
             with fault_reasons.quietly(lambda: self.student.knows_inputs), machine_at_work():
-                device.launch(module, entry, grid, block, parameters, shared, cooperative)
+                device.launch(
+                    module, entry, asked.grid, asked.block, parameters, asked.shared, cooperative
+                )
                 device.synchronize()
             for value, there in arrays:
                 value[...] = there.copy_to_host()

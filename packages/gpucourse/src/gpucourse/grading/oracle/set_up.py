@@ -6,10 +6,7 @@ import ast
 from functools import cached_property
 
 from gpucourse.grading.submission.assignment import SETUP, Assignment, AssignmentCell
-
-#: Ends the ``def`` line of a function that answers are graded without: the course's own results,
-#: which a learner compares theirs with.
-NOT_FOR_ANSWERS = "### NOT FOR ANSWERS"
+from gpucourse.grading.testing.withheld import NOT_FOR_ANSWERS
 
 
 class SetUp:

@@ -27,6 +27,7 @@ from gpucourse.grading.sandbox.levels import ForkServer
 from gpucourse.grading.sandbox.wire import ProtocolError, encode
 from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment, AssignmentCell
 from gpucourse.grading.submission.ingest import Ingested
+from gpucourse.grading.testing.withheld import COURSES_OWN
 from gpucourse.judging.exchange import Exchange
 from gpucourse.wording import a_or_an
 
@@ -429,10 +430,7 @@ class Student:
     def _undefined(self, name: str) -> str:
         """Explain why `name` is missing: its cell failed, it is in the wrong cell, or nowhere."""
         if name in self._set_up.withheld:
-            return (
-                f"'{name}' is the course's own, to compare answers with: the grader runs answers "
-                "without it, so compute the result yourself"
-            )
+            return COURSES_OWN.format(name=name)
         mentions = re.compile(rf"\b{re.escape(name)}\b")
         for cell, reason in self.broken.items():
             texts = self.ingested.sources.get(cell, ""), self.assignment.starters.get(cell, "")

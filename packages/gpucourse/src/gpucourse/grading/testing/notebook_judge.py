@@ -7,16 +7,25 @@ is the learner's own notebook.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gpucourse.adapters.awkward_arguments import EXTENSIONS, without_awkward
 from gpucourse.adapters.cuda_text import loaded
-from gpucourse.grading.contract import PUBLIC_SEED, Launched, PropertyFailed, seed_words
+from gpucourse.grading.contract import (
+    PUBLIC_SEED,
+    Call,
+    Launch,
+    Launched,
+    PropertyFailed,
+    seed_words,
+)
 from gpucourse.grading.testing.compiling import gist, is_compile_error
 from gpucourse.grading.testing.jaxprs import operations, run_by_jax, traced, without_jax
+from gpucourse.grading.testing.judge import Judge
 from gpucourse.grading.testing.unsolved import unsolved
 from gpucourse.grading.testing.watching import (
     COMPILES_NOT,
@@ -26,16 +35,17 @@ from gpucourse.grading.testing.watching import (
     explain,
     watched,
 )
+from gpucourse.grading.testing.withheld import COURSES_OWN, withheld_in
 from gpucourse.judging.orders import OF_A_LAUNCH, checked, order_matters
 from virtualgpu.api import awkward_to_device, hurried, is_awkward
 
 
-class NotebookJudge:
+class NotebookJudge(Judge):
     """Looks names up in `namespace()` and runs them on the current device."""
 
     def __init__(self, namespace: Callable[[], dict]) -> None:
+        super().__init__()
         self.namespace = namespace
-        self.launched: list[Launched] = []
 
     def came_near(self, what: str) -> None:
         """Do nothing: near misses are reported to teachers only."""
@@ -56,29 +66,29 @@ class NotebookJudge:
                 f"'{name}' is not defined", "run the cell that defines it"
             ) from None
 
-    def call(
-        self,
-        name: str,
-        args: tuple,
-        *,
-        where: str,
-        schedules: int,
-        static: tuple,
-        exchanged: Sequence[tuple[Any, Any]],
-        squeezed: float | None,
-    ) -> Any:
+    def _written(self, name: str) -> Any:
+        """Return the learner's function or kernel. Raises PropertyFailed while it is a stub."""
+        found = self._find(name)
+        if stub := unsolved(found):
+            raise PropertyFailed(f"'{stub}' is not written yet")
+        if withheld := withheld_in(found):
+            raise PropertyFailed(COURSES_OWN.format(name=withheld))
+        return found
+
+    def call(self, asked: Call) -> Any:
         import virtualgpu
 
         __tracebackhide__ = True
-        function = self._find(name)
-        if stub := unsolved(function):
-            raise PropertyFailed(f"'{stub}' is not written yet")
+        function = self._written(asked.name)
         # Host and device are one process here: an honest answer cannot tell the difference.
-        args = tuple(next((by for what, by in exchanged if what is value), value) for value in args)
+        args = tuple(
+            next((by for what, by in asked.exchanged if what is value), value)
+            for value in asked.args
+        )
         self.launched = []
 
-        if where == "jax":
-            return to_host(run_by_jax(function, args, static, squeezed))
+        if asked.where == "jax":
+            return to_host(run_by_jax(function, args, asked.static, asked.squeezed))
 
         def once() -> Any:
             __tracebackhide__ = True
@@ -95,98 +105,70 @@ class NotebookJudge:
                 with virtualgpu.profile() as profile:
                     result, found, orderless = checked(once)
                 if found is not None:
-                    raise PropertyFailed(f"'{name}': {found.message}")
-                if order_matters(once, result, range(schedules), agree, orderless):
-                    raise PropertyFailed(f"'{name}': {DIFFERS[orderless]}")
+                    raise PropertyFailed(f"'{asked.name}': {found.message}")
+                if order_matters(once, result, range(asked.schedules), agree, orderless):
+                    raise PropertyFailed(f"'{asked.name}': {DIFFERS[orderless]}")
         except virtualgpu.VirtualGPUError as error:
-            raise explain(error, name) from None
+            raise explain(error, asked.name) from None
         self.launched = [
             Launched(launch.kernel, launch.grid, launch.block, launch.counters)
             for launch in profile.launches
         ]
-        if where == "device" and not self.launched:
-            raise PropertyFailed(NOT_ON_DEVICE.format(name=name))
+        if asked.where == "device" and not self.launched:
+            raise PropertyFailed(NOT_ON_DEVICE.format(name=asked.name))
         return result
 
-    def operations(self, name: str, args: tuple, *, static: tuple, elements: str) -> dict[str, int]:
+    def operations(self, asked: Call, elements: str) -> dict[str, int]:
         __tracebackhide__ = True
-        function = self._find(name)
-        if stub := unsolved(function):
-            raise PropertyFailed(f"'{stub}' is not written yet")
-        return operations(traced(function, args, static)[0], elements)
+        return operations(traced(self._written(asked.name), asked.args, asked.static)[0], elements)
 
-    def launch(
-        self,
-        name: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        args: tuple,
-        *,
-        shared: int,
-        schedules: int,
-    ) -> Launched:
-        import virtualgpu
+    def launch(self, asked: Launch) -> Launched:
         from virtualgpu.api import is_kernel
 
-        kernel = self._find(name)
+        kernel = self._find(asked.kernel)
         if not is_kernel(kernel):
-            raise PropertyFailed(f"'{name}' is not a CUDA kernel: decorate it with @cuda.jit")
-        if stub := unsolved(kernel):
-            raise PropertyFailed(f"'{stub}' is not written yet")
-        args = tuple(map(awkward_to_device, args))
-        if any(map(is_awkward, args)) and not kernel.extensions:
-            raise PropertyFailed(EXTENSIONS.format(name=name))
+            raise PropertyFailed(
+                f"'{asked.kernel}' is not a CUDA kernel: decorate it with @cuda.jit"
+            )
+        self._written(asked.kernel)
+        asked = replace(asked, args=tuple(map(awkward_to_device, asked.args)))
+        if any(map(is_awkward, asked.args)) and not kernel.extensions:
+            raise PropertyFailed(EXTENSIONS.format(name=asked.kernel))
 
         def run(arguments: list) -> None:
             with warnings.catch_warnings():
                 # The verb hands over host arrays on purpose: the learner need not copy them.
                 warnings.filterwarnings("ignore", message="Host array used in CUDA kernel")
                 try:
-                    kernel[grid, block, 0, shared](*arguments)
+                    kernel[asked.grid, asked.block, 0, asked.shared](*arguments)
                 except Exception as error:
                     if not is_compile_error(error):
                         raise
                     raise PropertyFailed(
-                        f"the kernel '{name}' cannot be compiled", gist(error)
+                        f"the kernel '{asked.kernel}' cannot be compiled", gist(error)
                     ) from None
 
-        counters = None
-        if virtualgpu.answers():
-            with hurried(OF_A_LAUNCH):
-                counters = watched(run, name, args, schedules, seed=0)
-        else:
-            run(list(args))
-        launched = Launched(name, grid, block, counters)
-        self.launched = [launched]
-        return launched
+        return self._watched(asked, run)
 
-    def launch_source(
-        self,
-        source: str,
-        kernel: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        args: tuple,
-        *,
-        schedules: int,
-    ) -> Launched:
-        import virtualgpu
-
+    def launch_source(self, source: str, asked: Launch) -> Launched:
         __tracebackhide__ = True
         try:
-            made = loaded(source, kernel)
+            made = loaded(source, asked.kernel)
         except Exception as error:
-            raise PropertyFailed(COMPILES_NOT.format(name=kernel), str(error)) from None
+            raise PropertyFailed(COMPILES_NOT.format(name=asked.kernel), str(error)) from None
+        return self._watched(asked, lambda arrays: made(asked.grid, asked.block, arrays))
+
+    def _watched(self, asked: Launch, run: Callable[[list], None]) -> Launched:
+        """Launch under the checkers on the virtual GPU; on a real one, as it is."""
+        import virtualgpu
+
         counters = None
         if virtualgpu.answers():
             with hurried(OF_A_LAUNCH):
-                counters = watched(
-                    lambda arrays: made(grid, block, arrays), kernel, args, schedules, seed=0
-                )
+                counters = watched(run, asked.kernel, asked.args, asked.schedules, seed=0)
         else:
-            made(grid, block, args)
-        self.launched = [Launched(kernel, grid, block, counters)]
-        return self.launched[0]
+            run(list(asked.args))
+        return self.note(asked, counters)
 
 
 def to_host(value: Any) -> Any:

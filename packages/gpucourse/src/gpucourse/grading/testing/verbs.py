@@ -17,12 +17,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from gpucourse.grading.arguments import demand_plain_arguments
-from gpucourse.grading.contract import Launched, PropertyFailed
+from gpucourse.grading.contract import Call, Launch, Launched, PropertyFailed
+from gpucourse.grading.testing.judge import Judge
 from gpucourse.judging import parallel
 
 # Pairs of what the host hands to the device and what the device gets.
@@ -73,13 +74,7 @@ def call(
     # States of random numbers are records.
     demand_plain_arguments(f"call('{name}', …, exchanged=…)", exchanged, records=True)
     return current_judge().call(
-        name,
-        args,
-        where=where,
-        schedules=schedules,
-        static=tuple(static),
-        exchanged=exchanged,
-        squeezed=squeezed,
+        Call(name, args, where, schedules, tuple(static), exchanged, squeezed)
     )
 
 
@@ -105,7 +100,7 @@ def launch(
     __tracebackhide__ = True
     demand_plain_arguments(f"launch('{name}', …)", args, records=True)
     return current_judge().launch(
-        name, dimensions(grid), dimensions(block), args, shared=shared, schedules=schedules
+        Launch(name, dimensions(grid), dimensions(block), args, shared, schedules)
     )
 
 
@@ -129,7 +124,7 @@ def launch_source(
         )
     demand_plain_arguments(f"launch_source(…, '{kernel}', …)", args, records=True)
     return current_judge().launch_source(
-        source, kernel, dimensions(grid), dimensions(block), args, schedules=schedules
+        source, Launch(kernel, dimensions(grid), dimensions(block), args, schedules=schedules)
     )
 
 
@@ -151,7 +146,8 @@ def operations(
     if elements not in ("", "iteration", "all"):
         raise ValueError(f'elements is "iteration" or "all", not {elements!r}')
     demand_plain_arguments(f"operations('{name}', …)", args)
-    return Counter(current_judge().operations(name, args, static=tuple(static), elements=elements))
+    asked = Call(name, args, where="jax", static=tuple(static))
+    return Counter(current_judge().operations(asked, elements))
 
 
 def launches() -> list[Launched]:
@@ -307,56 +303,6 @@ def dimensions(size: int | Sequence[int]) -> tuple[int, int, int]:
     given = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
     x, y, z = (*(int(n) for n in given), 1, 1, 1)[:3]
     return x, y, z
-
-
-class Judge(Protocol):
-    """Protocol behind the verbs."""
-
-    launched: list[Launched]
-
-    def call(
-        self,
-        name: str,
-        args: tuple,
-        *,
-        where: str,
-        schedules: int,
-        static: tuple,
-        exchanged: Exchanged,
-        squeezed: float | None,
-    ) -> Any: ...
-
-    def launch(
-        self,
-        name: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        args: tuple,
-        *,
-        shared: int,
-        schedules: int,
-    ) -> Launched: ...
-
-    def launch_source(
-        self,
-        source: str,
-        kernel: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        args: tuple,
-        *,
-        schedules: int,
-    ) -> Launched: ...
-
-    def operations(
-        self, name: str, args: tuple, *, static: tuple, elements: str
-    ) -> dict[str, int]: ...
-
-    def economy(self, work: Callable[[], object], bounds: dict) -> float: ...
-
-    def seed(self, name: str) -> np.ndarray: ...
-
-    def came_near(self, what: str) -> None: ...
 
 
 _judge: Judge | None = None

@@ -1,0 +1,52 @@
+"""The course's own results, which answers may be compared with and not made of."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+#: Ends the ``def`` line of a function that answers are graded without.
+NOT_FOR_ANSWERS = "### NOT FOR ANSWERS"
+#: The reason for an answer that uses such a function.
+COURSES_OWN = (
+    "'{name}' is the course's own, to compare answers with: the grader runs answers without it, so "
+    "compute the result yourself"
+)
+
+
+def withheld_in(function: Any, _seen: frozenset[str] = frozenset()) -> str | None:
+    """Name of the first withheld function that `function`, or a function it calls, uses, or None.
+
+    A notebook has these functions, and the grader's worker has not: a test in the notebook says so
+    before the answer is handed in.
+    """
+    if not isinstance(function, FunctionType):
+        return None
+    for name in _names(function.__code__):
+        used = function.__globals__.get(name)
+        if name in _seen or not isinstance(used, FunctionType):
+            continue
+        if used.__globals__ is not function.__globals__:
+            continue  # a library's
+        if _first_line(used).rstrip().endswith(NOT_FOR_ANSWERS):
+            return used.__name__
+        if found := withheld_in(used, _seen | {name}):
+            return found
+    return None
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Names that a function reads, those in the functions inside of it too."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _first_line(function: FunctionType) -> str:
+    try:
+        return inspect.getsource(function).split("\n")[0]
+    except (OSError, TypeError):  # its text is not at hand
+        return ""
