@@ -474,176 +474,8 @@ for p in (4, 16, 64, 256):
 # the number of devices, while those of strips stay the same. But they send twice as many messages, and 10 µs is the
 # time of half a megabyte here. For our plate, strips win in this model. Count both before you choose.
 
-# %% [markdown] id="streams-text"
-# ## 6. The same on one GPU: streams
-#
-# A single GPU also consists of parts that can work at the same time: one that copies in, one that copies out,
-# and one that computes. You queue work in a **stream**: within a stream, operations run in order, one after the other;
-# in two streams, they run in *any* order, or at the same time. An **event** orders them: `event.record(a)` is a mark
-# in stream *a*, and work queued in *b* after `event.wait(b)` starts when that mark is reached.
-#
-# In Numba, in three streams that take turns (CuPy has the same: `with cupy.cuda.Stream():`):
-
-# %% id="streams"
-import warnings
-
-from numba import cuda
-
-
-@cuda.jit
-def square_all(values):
-    i = cuda.grid(1)
-    if i < values.size:
-        values[i] = values[i] ** 2
-
-
-chunks = cuda.pinned_array((6, 1000), np.float64)  # only pinned memory is copied in the background
-chunks[:] = np.arange(6000).reshape(6, 1000)
-squares = cuda.pinned_array((6, 1000), np.float64)
-streams = [cuda.stream() for _ in range(3)]
-begin, end = cuda.event(), cuda.event()
-begin.record(streams[0])
-for k in range(6):
-    stream = streams[k % 3]
-    d_chunk = cuda.to_device(chunks[k], stream=stream)
-    square_all[8, 128, stream](d_chunk)
-    d_chunk.copy_to_host(squares[k], stream=stream)
-end.record(streams[5 % 3])
-cuda.synchronize()  # the host waits for all streams; before this, squares may hold anything
-with warnings.catch_warnings(record=True) as heard:
-    warnings.simplefilter("always")
-    milliseconds = cuda.event_elapsed_time(begin, end)
-print("right:", np.array_equal(squares, chunks**2), f"- after {milliseconds} ms")
-print(*(warning.message for warning in heard), sep="\n")
-
-# %% [markdown] id="streams-why"
-# The virtual GPU does everything at once when you call it. It accepts streams and events, follows their rules, reports no
-# times (`nan`), and **its results are right even if you forget to wait**. A GPU's may be, too: in all runs but one in a thousand.
-# To find such a mistake, `import virtualgpu`, run the lines inside `with virtualgpu.check(streams=True) as report:`, and print the report: without
-# `cuda.synchronize()` it names the copy and the line that didn't wait for it.
-#
-# To see *why*, queue the work on paper. `PaperGPU` records the queue, and then runs it in a random one of the orders
-# that CUDA's rules permit. Here is a pipeline with two streams, one that copies in, and one that computes:
-
-# %% id="paper"
-from gpucourse.views.paper_streams import PaperGPU, draw
-
-
-def square(values):
-    values *= values
-
-
-def hasty(gpu, chunks, results):
-    copying, working = gpu.stream(), gpu.stream()
-    buffer = gpu.buffer(chunks[0].size)
-    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
-        copying.copy_in(chunk, buffer, label=f"in {k}")
-        working.launch(square, buffer, label=f"square {k}")
-        working.copy_out(buffer, result, label=f"out {k}")
-
-
-def try_orders(pipeline, orders=100, count=4):
-    """In how many of so many orders, all of them allowed, a pipeline gives the right answer."""
-    right = 0
-    for seed in range(orders):
-        gpu = PaperGPU()
-        chunks = np.arange(2.0, 2 + 3 * count).reshape(count, 3)
-        results = np.zeros_like(chunks)
-        pipeline(gpu, chunks, results)
-        gpu.run(seed)
-        right += np.array_equal(results, chunks**2)
-    return f"right in {right} of {orders} orders"
-
-# %% [markdown] id="race-predict" tags=["predict"]
-# *Predict:* in how many of a hundred allowed orders is `hasty` right? Now wait for the copy, with an event.
-# Enough?
-
-# %% id="race-guess"
-predict("race", "in half of them; enough", "in hardly any; enough", "in hardly any; not enough")
-
-# %% id="race"
-def one_wait(gpu, chunks, results):
-    copying, working, copied = gpu.stream(), gpu.stream(), gpu.event()
-    buffer = gpu.buffer(chunks[0].size)
-    for chunk, result in zip(chunks, results, strict=True):
-        copying.copy_in(chunk, buffer)
-        copied.record(copying)
-        copied.wait(working)  # the launch waits for the copy
-        working.launch(square, buffer)
-        working.copy_out(buffer, result)
-
-
-def two_waits(gpu, chunks, results):
-    copying, working = gpu.stream(), gpu.stream()
-    copied, done = gpu.event(), gpu.event()
-    buffer = gpu.buffer(chunks[0].size)
-    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
-        done.wait(copying)  # the next copy waits until the buffer was read
-        copying.copy_in(chunk, buffer, label=f"in {k}")
-        copied.record(copying)
-        copied.wait(working)
-        working.launch(square, buffer, label=f"square {k}")
-        working.copy_out(buffer, result, label=f"out {k}")
-        done.record(working)
-
-
-for pipeline in (hasty, one_wait, two_waits):
-    print(f"{pipeline.__name__:10}", try_orders(pipeline))
-
-# %% [markdown] id="race-why" tags=["why"]
-# It's hardly ever right, and one wait isn't enough. A buffer has *two* hazards: it may be read before it is filled, and it
-# may be **filled again before it is read**. People forget the second. With both waits it is right in
-# every order. (In the first iteration `done` has no mark yet: such a wait waits for nothing.) And what happened to
-# the overlap?
-
-# %% id="no-overlap"
-gpu = PaperGPU()
-two_waits(gpu, np.zeros((4, 3)), np.zeros((4, 3)))
-draw(gpu, "Two streams, two waits, one buffer")
-
-# %% [markdown] id="no-overlap-why"
-# It's gone: everything waits for the one buffer, and two streams do what one would. Overlap needs space: while one
-# chunk is processed, the next one needs a buffer to arrive in.
-
-# %% [markdown] id="pipeline-task"
-# ### Exercise: a pipeline
-#
-# Write `pipeline(gpu, chunks, results)` that is right in every allowed order and keeps all three engines busy:
-# `n` chunks are to be done after `n + 2` units (a copy or a launch takes one). You have memory for **three** buffers. With a stream of its
-# own for each buffer, do you need events at all?
-
-# %% id="pipeline-exercise" tags=["exercise"]
-def pipeline(gpu, chunks, results):
-    ### BEGIN SOLUTION
-    streams = [gpu.stream() for _ in range(3)]
-    buffers = [gpu.buffer(chunks[0].size) for _ in range(3)]
-    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
-        stream, buffer = streams[k % 3], buffers[k % 3]
-        stream.copy_in(chunk, buffer, label=f"in {k}")
-        stream.launch(square, buffer, label=f"square {k}")
-        stream.copy_out(buffer, result, label=f"out {k}")
-    ### END SOLUTION
-
-
-gpu = PaperGPU()
-pipeline(gpu, np.zeros((6, 3)), np.zeros((6, 3)))
-print(try_orders(pipeline))
-draw(gpu, "Your pipeline")
-
-# %% id="pipeline-check"
-check("pipeline", pipeline)
-
-# %% [markdown] id="pipeline-why"
-# Three streams, three buffers, no event: the order within each stream keeps a buffer's copies and launches
-# apart. It is the pattern of the Numba cell above. (That one lets Numba allocate a buffer for each chunk. In real work,
-# allocate three before the loop: on a GPU, allocating memory may wait for everything else.) On a real GPU the units
-# differ: where copies take longer than kernels, nothing hides them, and the solution is to copy less.#
-# Two more rules of order: the **default stream**, which you use when you name none, waits for all other
-# streams and makes them wait, except for `non_blocking` ones; and JAX orders everything by data
-# dependencies, so it has no streams that you could forget.
-
 # %% [markdown] id="dask-text"
-# ## 7. Workers and tasks: Dask
+# ## 6. Workers and tasks: Dask
 #
 # Not all work is one array. A thousand files, each to be read and filled into a histogram, are a thousand
 # **tasks**. [Dask](https://docs.dask.org) hands tasks to *workers*: processes, each with a GPU of its own if
@@ -706,6 +538,8 @@ predict("dask-closure",
         "it travels once")
 
 # %% id="dask-closure"
+import warnings
+
 table = np.random.default_rng(1).normal(size=2_000_000)
 with warnings.catch_warnings(record=True) as heard:
     warnings.simplefilter("always")
@@ -726,7 +560,7 @@ cluster.close()
 # there is one. And *a worker is a process*: other processes have no direct access to what it allocates on its GPU.
 
 # %% [markdown] id="mpi-text"
-# ## 8. Many computers: MPI
+# ## 7. Many computers: MPI
 #
 # Computing centres use MPI: the same program starts *p* times, as *ranks* 0 to *p* − 1, and they
 # send each other messages. One rank for each GPU. This isn't run here; it needs an MPI library and
@@ -774,8 +608,6 @@ cluster.close()
 #   neighbours' edge, the halo.
 # - Fixed work stops gaining when the part that does not shrink dominates (Amdahl); growing work keeps the
 #   devices busy (Gustafson). Edges grow more slowly than the area inside.
-# - Within a stream work keeps its order; between streams only an event, or a wait, orders anything. A buffer
-#   must not be read before it is filled, nor filled before it was read.
 # - Move the work to the data, and send what is small.
 
 # %% [markdown] id="read-on"
@@ -784,18 +616,13 @@ cluster.close()
 # - JAX: [sharded arrays](https://docs.jax.dev/en/latest/201/sharding.html),
 #   [shard_map](https://docs.jax.dev/en/latest/notebooks/shard_map.html), and
 #   [several processes](https://docs.jax.dev/en/latest/multi_process.html).
-# - NVIDIA's programming guide on
-#   [asynchronous execution](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/asynchronous-execution.html):
-#   streams, events, and the default stream's rules.
-# - [Numba-CUDA: streams and events](https://nvidia.github.io/numba-cuda/reference/host.html),
-#   [CuPy: streams](https://docs.cupy.dev/en/stable/user_guide/basic.html).
 # - Dask: [distributed](https://distributed.dask.org), and [Dask-CUDA](https://docs.rapids.ai/api/dask-cuda/stable/).
 # - [mpi4py](https://mpi4py.readthedocs.io) on GPU-aware MPI, [mpi4jax](https://mpi4jax.readthedocs.io).
 # - G. M. Amdahl, *Validity of the single processor approach* (1967), three pages; J. L. Gustafson,
 #   *Reevaluating Amdahl's law* (1988), two.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 70 minutes
+# ## For the room: 60 minutes
 #
 # | minutes | what |
 # |---|---|
@@ -803,20 +630,18 @@ cluster.close()
 # | 13-24 | section 2: vote on every line of the table before the cell runs |
 # | 24-39 | sections 3 and 4; `spread` alone, `halo` in pairs |
 # | 39-49 | section 5; `step-time`, and the plot |
-# | 49-62 | section 6; `pipeline` in threes, one for each engine |
-# | 62-70 | sections 7 and 8, shown |
+# | 49-60 | sections 6 and 7, shown |
 #
-# *Ten minutes late:* skip the matrix product and section 7.
+# *Ten minutes late:* skip the matrix product and section 6.
 #
 # *Where people get stuck.* JAX was imported before the flag: one device, and the mesh is refused; restart. In
 # `spread`, the mean of eight standard deviations looks reasonable and is too small. In `halo`, the pairs of
-# `ppermute` are (from, to), and the last row is the one that goes *down*. In `pipeline`, a buffer for each
-# chunk overlaps nicely, and is more memory than there is.
+# `ppermute` are (from, to), and the last row is the one that goes *down*.
 #
 # *Frequent questions.* "Is `pmap` gone?" It is kept for old programs. Sharding and `shard_map` replaced it, and
 # `xmap` is gone. "Do eight CPU devices make it faster?" No, they share the same cores. "How do I choose a GPU?" Use
 # `with jax.default_device(…)`, `with cuda.gpus[1]:` or `with cupy.cuda.Device(1):`, or set `CUDA_VISIBLE_DEVICES=1`
 # for the whole process. "Does PyTorch do this?" Yes, under the names `DistributedDataParallel` and `DTensor`.
 #
-# *What goes wrong.* The workers of section 7 are processes: a cell that is interrupted leaves them behind until
+# *What goes wrong.* The workers of section 6 are processes: a cell that is interrupted leaves them behind until
 # the kernel ends.

@@ -51,8 +51,12 @@ LESSONS = {
     "23_write_your_own_jit": "24_write_your_own_jit",
     "24_pytorch_as_a_neighbour": "25_pytorch_as_a_neighbour",
 }
+_STREAMS = ("20_streams", frozenset({"pipeline", "race"}))
 #: Of a lesson that became two: the second one, and the exercises and predictions that it took.
 SPLIT = {
+    "12_more_than_one_gpu": _STREAMS,
+    "20_more_than_one_gpu": _STREAMS,
+    "21_more_than_one_gpu": _STREAMS,  # has kept its name
     "06_thinking_in_threads": (
         "07_trees_and_barriers",
         frozenset(
@@ -80,7 +84,7 @@ def today(id: str, part: str = "") -> str:
 
 def lessons(id: str) -> list[str]:
     """Today's lessons of this name: two, where a notebook of the undivided one is still in use."""
-    return [today(id), *(SPLIT[id][:1] if id in SPLIT else ())]
+    return [today(id), *(SPLIT[id][:1] if id in SPLIT and id in LESSONS else ())]
 
 
 def path(name: str) -> str:

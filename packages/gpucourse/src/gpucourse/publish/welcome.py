@@ -72,7 +72,7 @@ GOALS = {
         "12_thinking_in_warps",
         "19_a_port_done",
     ),
-    "use several GPUs": ("21_more_than_one_gpu",),
+    "copy while a kernel runs, and use several GPUs": ("20_streams", "21_more_than_one_gpu"),
     "know what a compiler does": (
         "16_compiling_python",
         "24_write_your_own_jit",

@@ -1,18 +1,21 @@
-"""The streams of "More than one GPU" on each of four virtual devices, and with a wait left out."""
+"""The text of "Streams" agrees with its cells, also on each of four virtual devices."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.rehearsal
 
-SOURCE = Path(__file__).parents[2] / "course" / "lectures" / "21_more_than_one_gpu" / "notebook.py"
+SOURCE = Path(__file__).parents[2] / "course" / "lectures" / "20_streams" / "notebook.py"
+RESULTS = Path(__file__).parents[2] / "lab" / "results" / "gpu_bench.json"
 
 PROGRAM = """
 import sys
@@ -37,6 +40,7 @@ for device in cuda.gpus:
 
 def test_streams_of_each_of_four_devices(tmp_path):
     cell = re.search(r'# %% id="streams"\n(.*?)(?=\n# %%)', SOURCE.read_text(), re.S)[1]
+    cell = "\n".join(line for line in cell.splitlines() if "lesson" not in line and line[:1] != "#")
     at = {
         mark: next(k for k, line in enumerate(cell.splitlines(), 1) if mark in line)
         for mark in ("copy_to_host", "np.array_equal")
@@ -59,3 +63,29 @@ def test_streams_of_each_of_four_devices(tmp_path):
     assert sum(line.startswith("right: True") for line in lines) == 8
     found = [("stream", at["np.array_equal"], at["copy_to_host"])]
     assert [line for line in lines if line.startswith("forgetful")] == [f"forgetful {found}"] * 4
+
+
+def test_the_virtual_gpu_gives_no_times(shown):
+    assert "right: True - after nan ms" in shown["streams"].text
+    assert "the virtual GPU has no times" in shown["streams"].text
+
+
+def test_a_forgotten_wait_is_in_the_report(shown):
+    (finding,) = shown["forgotten"].names["report"].findings
+    assert finding.kind == "stream"
+
+
+def test_two_hazards_need_two_waits(shown):
+    right = [int(re.search(r"right in (\d+)", line)[1]) for line in shown["race"].text.splitlines()]
+    assert len(right) == 2 and max(right) < 5
+    assert "right in 100 of 100" in shown["both-waits-exercise"].text
+
+
+def test_pinned_copies_take_a_sixth_of_the_time():
+    rows = {
+        row["contender"]: np.median(row["call_ms"])
+        for row in json.loads(RESULTS.read_text())["rows"]
+        if row["group"] == "link"
+    }
+    assert round(rows["to-device"]) == 30 and round(rows["to-device-pinned"], 1) == 4.9
+    assert 5.5 < rows["to-device"] / rows["to-device-pinned"] < 6.5

@@ -1,0 +1,121 @@
+"""Checks and hints of "Streams: copy and compute at once"."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpucourse.exercises.checks import exercise, require
+from gpucourse.wording import many
+
+
+@exercise(
+    "both-waits",
+    hints=(
+        "The idea: the buffer is free again when its result has been copied out. The next copy in must wait for that.",
+        "The shape: a second event, `done`. At the start of the loop `done.wait(copying)`, at its end "
+        "`done.record(working)`.",
+    ),
+)
+def both_waits(function):
+    """Right in every order that was tried, with two streams and one buffer."""
+    from gpucourse.views.paper_streams import PaperGPU
+
+    for count in (4, 1, 2, 7):
+        for seed in range(40):
+            gpu, width = PaperGPU(), 2 + seed % 3
+            chunks = np.arange(2.0, 2 + width * count).reshape(count, width)
+            results = np.full_like(chunks, -1.0)
+            function(gpu, chunks, results)
+            chunks += seed + 1  # nothing was copied yet: who has squared them did so on the host
+            _by_copies_alone(gpu, chunks, results)
+            numbers = chunks.copy()
+            _each_chunk_crosses(gpu, count)
+            _right_after(gpu, seed, chunks, results, numbers, f"with {count} chunks")
+        held = sum(buffer.size for buffer in gpu.buffers) / width
+        streams = len({task.stream for task in gpu.tasks})
+        require(
+            held <= 1 and streams == 2,
+            f"right in every order, but with {many(streams, 'stream')} and room for {held:g} chunks on the device",
+            look="keep the stream that copies in, the one that computes, and the one buffer between them",
+        )
+
+
+@exercise(
+    "pipeline",
+    hints=(
+        "The idea: the order within a stream protects a buffer, if all that touches the buffer is "
+        "in that stream. Chunk 3 may use the buffer of chunk 0 when that one has been copied out.",
+        "The shape: three streams and three buffers in two lists; for chunk k those with number "
+        "`k % 3`; `copy_in`, `launch`, `copy_out`, one after the other.",
+    ),
+)
+def pipeline(function):
+    """Right in every order, all engines busy, in three buffers."""
+    from gpucourse.views.paper_streams import PaperGPU
+
+    for count in (6, 1, 2, 9):
+        for seed in range(40):
+            gpu, width = PaperGPU(), 2 + seed % 3
+            chunks = np.arange(2.0, 2 + width * count).reshape(count, width)
+            results = np.full_like(chunks, -1.0)
+            function(gpu, chunks, results)
+            chunks += seed + 1  # nothing was copied yet: who has squared them did so on the host
+            _by_copies_alone(gpu, chunks, results)
+            numbers = chunks.copy()
+            _each_chunk_crosses(gpu, count)
+            _right_after(gpu, seed, chunks, results, numbers, f"with {count} chunks")
+        held = sum(buffer.size for buffer in gpu.buffers) / width
+        require(len(gpu.buffers) <= 3 and held <= 3,
+                f"{len(gpu.buffers)} buffers for {count} chunks, with room for {held:g}: there is "
+                "memory for three", look="use a buffer again, `k % 3`")
+        units = gpu.timetable()
+        require(units <= count + 2, f"right in every order, but {count} chunks are done after "
+                                    f"{units} units; {count + 2} are enough",
+                look="draw it: which engine waits for what? One buffer and one stream for each "
+                     "engine are not the same as one for each chunk in flight")
+
+
+def _each_chunk_crosses(gpu, count):
+    """Require a copy in and a copy out for each chunk."""
+    engines = [task.engine for task in gpu.tasks]
+    require(
+        engines.count("copy in") == engines.count("copy out") == count,
+        f"with {count} chunks, {engines.count('copy in')} are copied in and "
+        f"{engines.count('copy out')} out",
+        look="each chunk: copy_in, launch, copy_out",
+    )
+
+
+def _right_after(gpu, seed, chunks, results, numbers, case):
+    """Run the queue in the order of a seed, and require every result."""
+    order = gpu.run(seed)
+    wrong = np.flatnonzero((results != numbers**2).any(axis=1))
+    if not wrong.size:
+        return
+    k = wrong[0]
+    told = " → ".join(task.label for task in order[:9])
+    what = "garbage" if np.isnan(results[k]).any() else f"{results[k]}, not {numbers[k]**2}"
+    require(False, f"{case}, in an order that is allowed, result {k} is {what}\n"
+                   f"(the order began {told})",
+            look="is a buffer read before it is filled, or filled again before it was "
+                 "read, or a result copied out before the launch? (A launch reaches neither "
+                 "`chunks` nor `results`, which are the host's.)")
+
+
+def _by_copies_alone(gpu, chunks: np.ndarray, results: np.ndarray) -> None:
+    """Show the host's chunks to copies alone, and take results from copies alone: a kernel that
+    reaches for either finds nan, or has written for nothing."""
+    numbers = chunks.copy()
+
+    def alone(action, engine):
+        def run():
+            before = results.copy()
+            chunks[:] = numbers if engine == "copy in" else np.nan
+            action()
+            if engine != "copy out":
+                results[:] = before
+
+        return run
+
+    for task in gpu.tasks:
+        task.action = alone(task.action, task.engine)

@@ -1,0 +1,277 @@
+# %% [markdown] id="the-question-asked"
+# ## What does a GPU do while it copies?
+#
+# In [the lesson on PyCUDA](04_pycuda.ipynb#4-who-copies-and-when) a program copied its array to the GPU, launched its
+# kernels and copied the result back, one after the other. But a GPU consists of parts that can work at the same time: one
+# copies in, one computes, and one copies out. The cell below cuts the work into six chunks and hands them to three
+# **streams**. Run it.
+
+# %% id="streams"
+# %load_ext gpucourse
+import warnings
+
+import numpy as np
+from gpucourse import lesson
+from numba import cuda
+
+check, hint, predict = lesson("20_streams")
+
+
+@cuda.jit
+def square_all(values):
+    i = cuda.grid(1)
+    if i < values.size:
+        values[i] = values[i] ** 2
+
+
+chunks = cuda.pinned_array((6, 1000), np.float64)  # pinned: see below
+chunks[:] = np.arange(6000).reshape(6, 1000)
+squares = cuda.pinned_array((6, 1000), np.float64)
+streams = [cuda.stream() for _ in range(3)]
+begin, end = cuda.event(), cuda.event()
+begin.record(streams[0])
+for k in range(6):
+    stream = streams[k % 3]
+    d_chunk = cuda.to_device(chunks[k], stream=stream)
+    square_all[8, 128, stream](d_chunk)
+    d_chunk.copy_to_host(squares[k], stream=stream)
+end.record(streams[5 % 3])
+cuda.synchronize()  # the host waits for all streams; before this, squares may hold anything
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    milliseconds = cuda.event_elapsed_time(begin, end)
+print("right:", np.array_equal(squares, chunks**2), f"- after {milliseconds} ms")
+print(*(warning.message for warning in heard), sep="\n")
+
+# %% [markdown] id="the-question-stands"
+# A stream is a queue of copies and launches. Within a stream they run in order, one after the other. Work in two streams
+# runs in *any* order, or at the same time. **What must wait for what, and how do you say so?** (CuPy has the same:
+# `with cupy.cuda.Stream():`.)
+
+# %% [markdown] id="pinned-predict" tags=["predict"]
+# ## 1. Pinned memory
+#
+# The operating system may move ordinary memory, or write it to the disk, at any time. `cuda.pinned_array` makes an array in
+# **pinned memory**, which stays where it is, so the GPU's copy engine reads it without the processor's help. Only such copies
+# run in the background.
+#
+# *Predict:* on an H200 we copied 268 MB to the device, from ordinary and from pinned memory. How much faster was pinned?
+
+# %% id="pinned-guess"
+predict("pinned", "as fast: the same bytes cross", "about twice", "about six times")
+
+# %% id="pinned"
+from gpucourse.views.measured import recorded_times
+
+recorded_times("link")
+
+# %% [markdown] id="pinned-why" tags=["why"]
+# About six times: 30 ms against 4.9 ms (rows `link/to-device` and `link/to-device-pinned`). An ordinary array is first copied,
+# piece by piece, to pinned memory of the driver. So why is not all memory pinned? It is taken away from every other program
+# until you free it, and it takes long to allocate: make a few pinned arrays, and use them again.
+
+# %% [markdown] id="streams-why"
+# ## 2. Who waits for whom
+#
+# A launch in a stream returns at once, and so does a copy from pinned memory. `cuda.synchronize()` makes the host wait for
+# all streams. The virtual GPU does everything at once when you call it. It accepts streams and events, follows their rules,
+# reports no times (`nan`), and **its results are right even if you forget to wait**. A GPU's may be, too: in all runs but one in
+# a thousand. To find such a mistake, ask for the report: without `cuda.synchronize()` it names the copy and the line that
+# did not wait for it.
+
+# %% id="forgotten"
+import virtualgpu
+
+with virtualgpu.check(streams=True) as report:
+    result = cuda.pinned_array(1000, np.float64)  # the report watches what is made in here
+    d_chunk = cuda.to_device(chunks[0], stream=streams[0])
+    square_all[8, 128, streams[0]](d_chunk)
+    d_chunk.copy_to_host(result, stream=streams[0])
+    print("right:", np.array_equal(result, chunks[0] ** 2))  # nothing waited for the copy
+print(report)
+
+# %% [markdown] id="paper-text"
+# To see *why* an order is wrong, queue the work on paper. `PaperGPU` records the queue, and then runs it in a random one of
+# the orders that CUDA's rules permit. Here is a pipeline with two streams, one that copies in, and one that computes:
+
+# %% id="paper"
+from gpucourse.views.paper_streams import PaperGPU, draw
+
+
+def square(values):
+    values *= values
+
+
+def hasty(gpu, chunks, results):
+    copying, working = gpu.stream(), gpu.stream()
+    buffer = gpu.buffer(chunks[0].size)
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        copying.copy_in(chunk, buffer, label=f"in {k}")
+        working.launch(square, buffer, label=f"square {k}")
+        working.copy_out(buffer, result, label=f"out {k}")
+
+
+def try_orders(pipeline, orders=100, count=4):
+    """In how many of so many orders, all of them allowed, a pipeline gives the right answer."""
+    right = 0
+    for seed in range(orders):
+        gpu = PaperGPU()
+        chunks = np.arange(2.0, 2 + 3 * count).reshape(count, 3)
+        results = np.zeros_like(chunks)
+        pipeline(gpu, chunks, results)
+        gpu.run(seed)
+        right += np.array_equal(results, chunks**2)
+    return f"right in {right} of {orders} orders"
+
+# %% [markdown] id="race-predict" tags=["predict"]
+# An **event** orders two streams. `event.record(a)` is a mark in stream *a*, and work queued in *b* after `event.wait(b)`
+# starts when that mark is reached.
+#
+# *Predict:* in how many of a hundred allowed orders is `hasty` right? `one_wait` lets each launch wait for its copy. Is
+# that enough?
+
+# %% id="race-guess"
+predict("race", "in half of them; enough", "in hardly any; enough", "in hardly any; not enough")
+
+# %% id="race"
+def one_wait(gpu, chunks, results):
+    copying, working, copied = gpu.stream(), gpu.stream(), gpu.event()
+    buffer = gpu.buffer(chunks[0].size)
+    for chunk, result in zip(chunks, results, strict=True):
+        copying.copy_in(chunk, buffer)
+        copied.record(copying)
+        copied.wait(working)  # the launch waits for the copy
+        working.launch(square, buffer)
+        working.copy_out(buffer, result)
+
+
+for pipeline in (hasty, one_wait):
+    print(f"{pipeline.__name__:10}", try_orders(pipeline))
+
+# %% [markdown] id="race-why" tags=["why"]
+# It is hardly ever right, and one wait is not enough. A buffer has *two* hazards: it may be read before it is filled, and it
+# may be **filled again before it is read**. People forget the second.
+
+# %% [markdown] id="both-waits-task"
+# ### Exercise: the second wait
+#
+# `two_waits` is `one_wait` under another name. Add what is missing, with a second event, so that it is right in every
+# allowed order. Keep the two streams and the one buffer. (Waiting for an event that has no mark yet waits for nothing.)
+# `hint("both-waits")` gives a first hint, and called again, a second one.
+
+# %% id="both-waits-exercise" tags=["exercise"]
+def two_waits(gpu, chunks, results):
+    copying, working, copied = gpu.stream(), gpu.stream(), gpu.event()
+    buffer = gpu.buffer(chunks[0].size)
+    for chunk, result in zip(chunks, results, strict=True):
+        copying.copy_in(chunk, buffer)
+        copied.record(copying)
+        copied.wait(working)  # the launch waits for the copy
+        working.launch(square, buffer)
+        working.copy_out(buffer, result)
+
+
+### BEGIN SOLUTION
+def two_waits(gpu, chunks, results):
+    copying, working = gpu.stream(), gpu.stream()
+    copied, done = gpu.event(), gpu.event()
+    buffer = gpu.buffer(chunks[0].size)
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        done.wait(copying)  # the next copy waits until the buffer was read
+        copying.copy_in(chunk, buffer, label=f"in {k}")
+        copied.record(copying)
+        copied.wait(working)
+        working.launch(square, buffer, label=f"square {k}")
+        working.copy_out(buffer, result, label=f"out {k}")
+        done.record(working)
+### END SOLUTION
+print(try_orders(two_waits))
+
+# %% id="both-waits-check"
+check("both-waits", two_waits)
+
+# %% [markdown] id="no-overlap-text"
+# And what has happened to the overlap?
+
+# %% id="no-overlap"
+gpu = PaperGPU()
+two_waits(gpu, np.zeros((4, 3)), np.zeros((4, 3)))
+draw(gpu, "Two streams, two waits, one buffer")
+
+# %% [markdown] id="no-overlap-why"
+# With both waits it is gone: everything waits for the one buffer, and two streams do what one would. Overlap needs space.
+# While one chunk is processed, the next one needs a buffer to arrive in.
+
+# %% [markdown] id="pipeline-task"
+# ## 3. A pipeline
+#
+# ### Exercise: three engines at work
+#
+# Write `pipeline(gpu, chunks, results)` that is right in every allowed order and keeps all three engines busy:
+# `n` chunks are to be done after `n + 2` units (a copy or a launch takes one). You have memory for **three** buffers. With a
+# stream for each buffer, do you need events at all?
+
+# %% id="pipeline-exercise" tags=["exercise"]
+def pipeline(gpu, chunks, results):
+    ### BEGIN SOLUTION
+    streams = [gpu.stream() for _ in range(3)]
+    buffers = [gpu.buffer(chunks[0].size) for _ in range(3)]
+    for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):
+        stream, buffer = streams[k % 3], buffers[k % 3]
+        stream.copy_in(chunk, buffer, label=f"in {k}")
+        stream.launch(square, buffer, label=f"square {k}")
+        stream.copy_out(buffer, result, label=f"out {k}")
+    ### END SOLUTION
+
+
+gpu = PaperGPU()
+pipeline(gpu, np.zeros((6, 3)), np.zeros((6, 3)))
+print(try_orders(pipeline))
+draw(gpu, "Your pipeline")
+
+# %% id="pipeline-check"
+check("pipeline", pipeline)
+
+# %% [markdown] id="pipeline-why"
+# With three streams and three buffers you need no event: the order within each stream keeps a buffer's copies and launches
+# apart. It is the pattern of the Numba cell at the top. (That one lets Numba allocate a buffer for each chunk. In a real
+# program, allocate three before the loop: on a GPU, allocating memory may wait for everything else.) On a real GPU the units
+# differ. Where copies take longer than kernels, nothing hides them, and the solution is to copy less.
+#
+# Two more rules of order: the **default stream**, which you use when you name none, waits for all other
+# streams and makes them wait, except for `non_blocking` ones; and JAX orders everything by data
+# dependencies, so it has no streams that you could forget.
+
+# %% [markdown] id="keypoints" tags=["keypoints"]
+# ## Keypoints
+#
+# - Copies and kernels overlap only in different streams, and only copies from and to pinned memory run in the background.
+# - Within a stream work keeps its order; between streams only an event, or a wait, orders anything.
+# - A buffer must not be read before it is filled, nor filled before it was read.
+# - One stream and one buffer for each chunk in flight is the simplest pipeline: it needs no event.
+
+# %% [markdown] id="read-on"
+# ## Where to read on
+#
+# - NVIDIA's programming guide on
+#   [asynchronous execution](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/asynchronous-execution.html):
+#   streams, events, and the default stream's rules.
+# - [Numba-CUDA: streams and events](https://nvidia.github.io/numba-cuda/reference/host.html),
+#   [CuPy: streams](https://docs.cupy.dev/en/stable/user_guide/basic.html).
+
+# %% [markdown] id="room-plan" tags=["room"]
+# ## For the room: 25 minutes
+#
+# | minutes | what |
+# |---|---|
+# | 0-6 | the question and section 1; three people are the three engines |
+# | 6-17 | section 2; `both-waits` |
+# | 17-25 | section 3; `pipeline` in threes, one for each engine |
+#
+# *Ten minutes late:* skip section 1.
+#
+# *Where people get stuck.* In `both-waits`, the second event is recorded after the launch and not after the copy out. In
+# `pipeline`, a buffer for each chunk overlaps nicely, and is more memory than there is.
+#
+# *Frequent questions.* "Do I see it faster?" Not here: the virtual GPU has no times. On a GPU, look at the time line of
+# `nsys`; "Kernel detective" shows the command.
