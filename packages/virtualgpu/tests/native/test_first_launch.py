@@ -90,7 +90,7 @@ def test_a_refusal_is_known_to_the_next_process(builds):
 
 def lowered(source: str) -> str:
     program = LoadedModule(GlobalMemory(1 << 20), [source], None).program("k", False)
-    return str(Lowering(program, "native").module)
+    return str(Lowering(program, "native").warp.module)
 
 
 def test_a_place_that_has_rows_does_not_look_for_them_again():

@@ -218,6 +218,6 @@ def test_the_body_of_a_tree_sum_is_written_for_some_lanes():
     """Of its stores, the one in the loop puts back what the other lanes have: those of the first
     and the last place hand registers on, or store to global memory."""
     text = kernel(SUM, "tree").replace(PLACE, "").replace("%tid,", "%r1,")
-    code = str(Lowering(program(text), "native").module)
+    code = str(Lowering(program(text), "native").warp.module)
     blended = re.findall(r"= select  *<32 x i1> .*\n  store <32 x i32> .*align 4", code)
     assert len(blended) == 1

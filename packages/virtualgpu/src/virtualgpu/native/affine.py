@@ -73,7 +73,7 @@ class AffineRegisters(Strides):
     def __init__(self, registers: Registers, places: list[Place], steps: list[list[Step]]):
         super().__init__(registers.program, registers.varying, places, steps)
         self.registers, self.build = registers, registers.build
-        self.rows = None if self.row == LANES else LANES // self.row
+        self.rows = None if self.row_length == LANES else LANES // self.row_length
         self.homes: dict[int, tuple[ir.Value, ir.Value]] = {}
         crossing = frozenset().union(*(place.live_in for place in places))
         self.kept = sorted(crossing & self.strides.keys())
@@ -129,7 +129,7 @@ class AffineRegisters(Strides):
         if value.lanes is None:
             value = Value(build, splat(build, value.node), value.kind)
         starts = self.starts(value)
-        heads = constant_vector(IOTA // self.row * self.row)
+        heads = constant_vector(IOTA // self.row_length * self.row_length)
         node = build.shuffle_vector(value.node, ir.Constant(value.node.type, ir.Undefined), heads)
         self.remember(slot, Built(starts, dtype, (alike(build, value.node, node),)), full)
 
@@ -138,7 +138,7 @@ class AffineRegisters(Strides):
         build, node = self.build, value.node
         if self.rows is None:
             return Value(build, build.extract_element(node, I32(0)), value.kind)
-        order = constant_vector(range(0, LANES, self.row))
+        order = constant_vector(range(0, LANES, self.row_length))
         undefined = ir.Constant(node.type, ir.Undefined)
         return Value(build, build.shuffle_vector(node, undefined, order), value.kind)
 
@@ -153,10 +153,10 @@ class AffineRegisters(Strides):
             node = build.shuffle_vector(
                 start.node,
                 ir.Constant(start.node.type, ir.Undefined),
-                constant_vector(IOTA // self.row),
+                constant_vector(IOTA // self.row_length),
             )
         if stride:
-            steps = constant_vector(stride * (IOTA % self.row), int(start.kind[1:]))
+            steps = constant_vector(stride * (IOTA % self.row_length), int(start.kind[1:]))
             node = build.add(node, steps)
         return Value(build, node, start.kind)
 
@@ -236,7 +236,7 @@ class AffineRegisters(Strides):
             result, dtype = converted(step, starts[0]), UNSIGNED[8]
         flags = dict.fromkeys(flag for term in terms for flag in term.built.flags)
         if check in ("extends", "sign"):
-            last = starts[0] + terms[0].stride * (self.row - 1)
+            last = starts[0] + terms[0].stride * (self.row_length - 1)
             if check == "extends" and starts[0].kind[0] == "u":
                 good = last >= starts[0] if terms[0].stride > 0 else last <= starts[0]
             else:
@@ -304,7 +304,7 @@ class AffineRegisters(Strides):
             return Value(build, build.load(pointer_to(build, at), typ=I32), "u32")
         node = ir.Constant(llvm_type("u32", self.rows), ir.Undefined)
         for row in range(self.rows):
-            place = pointer_to(build, build.add(at, ir.IntType(64)(4 * row * self.row)))
+            place = pointer_to(build, build.add(at, ir.IntType(64)(4 * row * self.row_length)))
             node = build.insert_element(node, build.load(place, typ=I32), I32(row))
         return Value(build, node, "u32")
 

@@ -72,7 +72,7 @@ class Rows:
                     reach,
                     self._number(step),
                     start,
-                    size if (term.stride == 0) else size * affine.row,
+                    size if (term.stride == 0) else size * affine.row_length,
                     size,
                 )
                 reach.same = term.stride == 0
@@ -81,7 +81,7 @@ class Rows:
 
     @staticmethod
     def _fits(step: MemoryAccess, term: Term, affine: AffineRegisters) -> bool:
-        site, whole = step.site, affine.row == LANES
+        site, whole = step.site, affine.row_length == LANES
         if site.space == "local" or (site.width > 1 and not whole):
             return False
         return term.stride == site.size or (

@@ -101,7 +101,7 @@ class Strides:
 
     Attributes
     ----------
-    row : int
+    row_length : int
         Lanes of a row.
     strides : dict
         Of the registers that lanes have for themselves and on which addresses depend.
@@ -110,7 +110,7 @@ class Strides:
     def __init__(
         self, program: Program, varying: set[int], places: list[Place], steps: list[list[Step]]
     ):
-        self.program, self.varying, self.row = program, varying, row_length(steps)
+        self.program, self.varying, self.row_length = program, varying, row_length(steps)
         self.places, self.steps = places, steps
         self.strides: dict[int, int] = {}
         self._solve()

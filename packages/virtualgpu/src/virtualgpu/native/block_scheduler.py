@@ -45,7 +45,7 @@ from virtualgpu.native.context import (
     WARPS,
     YIELDED,
 )
-from virtualgpu.native.divergence import Apart, Arrival
+from virtualgpu.native.divergence import Arrival, ParkedLanes
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import I1, I32, I64, POINTER, Context, pointer_to
 
@@ -60,11 +60,11 @@ class Resident:
     goes on with them, and returns ENDED, WAITING, STOPPED or DEADLOCK.
     """
 
-    def __init__(self, name: str, warp: ir.Function, apart: Apart, sites: int):
-        if len(apart.arrivals) > MOST:
+    def __init__(self, name: str, warp: ir.Function, lanes: ParkedLanes, sites: int):
+        if len(lanes.arrivals) > MOST:
             raise Refused("more barriers than are worth compiling")
-        self.apart, self.sites, self.warp = apart, sites, warp
-        self.counts = any(arrival.step.count is not None for arrival in apart.arrivals)
+        self.parked, self.sites, self.warp = lanes, sites, warp
+        self.counts = any(arrival.step.count is not None for arrival in lanes.arrivals)
         module = warp.module
         self.release = self._release(module)
         self.build, (pointer, self.first, self.count) = function(name, [POINTER, I64, I64], module)
@@ -217,7 +217,7 @@ class Resident:
         news = variable(build, build.icmp_unsigned("!=", ended, I64(0)))
         self._raise(table, I64(EXITED), ended)
         context.store("finished", build.add(context.load("finished"), ended))
-        for arrival in self.apart.arrivals:
+        for arrival in self.parked.arrivals:
             self._count(arrival, warp, state, table, news)
         with build.if_then(build.load(news)):
             build.store(I1(1), moved)
@@ -321,7 +321,7 @@ class Resident:
 
     def _release_the_grid(self, moved: ir.Value) -> None:
         build, context = self.build, self.context
-        if not any(arrival.step.grid for arrival in self.apart.arrivals):
+        if not any(arrival.step.grid for arrival in self.parked.arrivals):
             return
         there, finished = context.load("at_grid"), context.load("finished")
         threads = build.mul(self.count, context.load("threads"))
@@ -339,7 +339,7 @@ class Resident:
         """``(context, block, barrier)``: who waits there goes on, with what they reduced."""
         build, (pointer, number, barrier) = function("release", [POINTER, I64, I32], module)
         self.build, self.context = build, Context(build, pointer)
-        waits = [arrival for arrival in self.apart.arrivals if not arrival.step.onward]
+        waits = [arrival for arrival in self.parked.arrivals if not arrival.step.onward]
         true, here = variable(build, I64(0)), variable(build, I64(0))
 
         def lanes(state: ir.Value, arrival: Arrival) -> ir.Value:

@@ -11,92 +11,73 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.native import control_flow, intrinsics, privatisation
-from virtualgpu.native.affine import AffineRegisters
 from virtualgpu.native.affine_first_lanes import FirstLanes
 from virtualgpu.native.context import ADDRESSES, AT_BARRIER, LANES, STOPPED, TICK, VALUES
 from virtualgpu.native.control_flow import Place
 from virtualgpu.native.counting import Counting
 from virtualgpu.native.decode import Provided
-from virtualgpu.native.divergence import Apart
+from virtualgpu.native.divergence import ParkedLanes
 from virtualgpu.native.livelock import Head
-from virtualgpu.native.operands import Registers
 from virtualgpu.native.state import State
 from virtualgpu.native.values import (
     I32,
     I64,
     POINTER,
-    Context,
     bits_of_mask,
     pointer_to,
     spread,
 )
+from virtualgpu.native.warp_function import WarpFunction
 from virtualgpu.operations.expression import Value
 from virtualgpu.operations.types import kind
-from virtualgpu.program.program import Program
 from virtualgpu.ptx import Register
 
 
-class Ways:
-    """The part of a :class:`~virtualgpu.native.lowering.Lowering` that ends a place.
+class Branches:
+    """Writes the end of each place of a kernel.
 
     Attributes
     ----------
-    mask : ir.Value
-        The word of the lanes that run.
-    words : dict
-        For each place of ``chain`` the word of the lanes that wait there.
-    enter, check : list and dict of ir.Block
-        A place's code; and, from the lowest place of ``chain`` on, who waits there.
-    finish : ir.Block
-        The end of the warp's turn.
-    waiting : list of int
-        For each place: where others may wait meanwhile, a set.
-    timed :
-        Whether an instruction asks for the clock.
-    heads, shown :
+    loop_heads, loop_state_bytes
         The loops whose deciding registers are shown, and the bytes that these take at most.
+    counts_clock : bool
+        Whether an instruction asks for the clock.
+    keeps_sums : bool
+        Whether cores may keep sums to themselves.
     """
 
-    program: Program
-    places: list[Place]
-    barriers: list[Place]
-    build: ir.IRBuilder
-    function: ir.Function
-    context: Context
-    mask: ir.Value
-    words: dict[int, ir.Value]
-    chain: list[int]
-    enter: list[ir.Block]
-    check: dict[int, ir.Block]
-    finish: ir.Block
-    waiting: list[int]
-    ending: set[int]
-    apart: Apart | None
-    state: State
-    affine: AffineRegisters | None
-    first_lanes: FirstLanes
-    registers: Registers
-    heads: dict[int, Head]
-    shown: int
-    sums: bool
-    counting: Counting | None
-    timed: bool
+    def __init__(
+        self,
+        warp: WarpFunction,
+        parked: ParkedLanes | None,
+        state: State,
+        first_lanes: FirstLanes | None,
+        loop_heads: dict[int, Head],
+        counting: Counting | None,
+        counts_clock: bool,
+    ):
+        self.warp, self.build, self.registers = warp, warp.build, warp.registers
+        self.parked, self.state, self.first_lanes = parked, state, first_lanes
+        self.loop_heads, self.loop_state_bytes = loop_heads, 0
+        self.counting, self.counts_clock, self.keeps_sums = counting, counts_clock, False
 
-    def _stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
+    def stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
         """Return a block that leaves the kernel for good at site ``number``.
 
         A place has the number -1 - index. ``why`` is the index or address that leads nowhere.
         """
-        block = self.function.append_basic_block("stop")
+        block = self.build.append_basic_block("stop")
         with self.build.goto_block(block):
             if why is not None:
-                self.build.store(spread(why.to("u64")).node, self.context.at(ADDRESSES), align=8)
-            self.context.store("fault", I64(number))
-            self.context.store("fault_mask", self.build.zext(mask, I64))
+                self.build.store(
+                    spread(why.to("u64")).node, self.warp.context.at(ADDRESSES), align=8
+                )
+            self.warp.context.store("fault", I64(number))
+            self.warp.context.store("fault_mask", self.build.zext(mask, I64))
             self.build.ret(I32(STOPPED))
         return block
 
-    def _guard(
+    def guard(
         self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
     ) -> ir.Value:
         """Lanes whose predicate is false go on behind; the others' mask."""
@@ -105,8 +86,8 @@ class Ways:
         predicate = self.registers.read(slot)[0]
         if negated:
             predicate = ~predicate
-        onward = self.function.append_basic_block("guarded")
-        skip = self.function.append_basic_block("skip")
+        onward = self.build.append_basic_block("guarded")
+        skip = self.build.append_basic_block("skip")
         if predicate.lanes is None:
             build.cbranch(predicate.node, onward, skip)
             build.position_at_end(skip)
@@ -114,7 +95,7 @@ class Ways:
             build.position_at_end(onward)
             return mask
         here = build.and_(bits_of_mask(build, predicate.node), mask)
-        if after not in self.ending:
+        if after not in self.warp.ending:
             self._wait(after, build.and_(mask, build.not_(here)))
         build.cbranch(build.icmp_unsigned("!=", here, I32(0)), onward, skip)
         build.position_at_end(skip)
@@ -122,24 +103,26 @@ class Ways:
         build.position_at_end(onward)
         return here
 
-    def _executed(self, place: Place, lanes: ir.Value) -> None:
+    def executed(self, place: Place, lanes: ir.Value) -> None:
         """Count a basic block, if it is counted."""
         if self.counting is not None:
             self.counting.executed(place, lanes)
-        if self.timed:
+        if self.counts_clock:
             spent = I64(len(place.block.instructions))
-            self.context.store("clock", self.build.add(self.context.load("clock"), spent))
+            self.warp.context.store("clock", self.build.add(self.warp.context.load("clock"), spent))
 
-    def _leave(self, place: Place, mask: ir.Value, taken: Value | None, pending: int) -> None:
+    def leave(self, place: Place, mask: ir.Value, taken: Value | None, pending: int) -> None:
         build, kind = self.build, place.block.kind
         if kind == "exit":
             self._rest(pending)
         elif kind == "trap":
-            build.branch(self._stop(-1 - place.index, mask))
-        elif kind == "barrier" and self.apart is not None:
-            self.apart.arrive(place, mask)
+            build.branch(self.stop(-1 - place.index, mask))
+        elif kind == "barrier" and self.parked is not None:
+            self.parked.arrive(place, mask)
         elif kind == "barrier":
-            self.state.save(self.barriers.index(place) + 1, mask, self.places[place.after].live_in)
+            self.state.save(
+                self.warp.barriers.index(place) + 1, mask, self.warp.places[place.after].live_in
+            )
             build.ret(I32(AT_BARRIER))
         elif kind == "branch" and taken is not None:
             self._branch(place, mask, taken, pending)
@@ -150,7 +133,7 @@ class Ways:
 
     def _branch(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
         build = self.build
-        yes, no = (self.function.append_basic_block(name) for name in ("yes", "no"))
+        yes, no = (self.build.append_basic_block(name) for name in ("yes", "no"))
         if taken.lanes is None or place.target == place.after:
             if taken.lanes is not None:
                 build.branch(yes)
@@ -159,7 +142,7 @@ class Ways:
         else:
             go = build.and_(bits_of_mask(build, taken.node), mask)
             stay = build.and_(mask, build.not_(go))
-            some, parted = (self.function.append_basic_block(name) for name in ("some", "parted"))
+            some, parted = (self.build.append_basic_block(name) for name in ("some", "parted"))
             build.cbranch(build.icmp_unsigned("==", go, I32(0)), no, some)
             build.position_at_end(some)
             build.cbranch(build.icmp_unsigned("==", stay, I32(0)), yes, parted)
@@ -176,7 +159,7 @@ class Ways:
 
     def _choose(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
         """Branch to the entry of a table, or to the function at an address."""
-        build, program, block = self.build, self.program, place.block
+        build, program, block = self.build, self.warp.program, place.block
         if block.kind == "indexed":
             keys = list(range(len(block.targets)))
         else:
@@ -186,10 +169,10 @@ class Ways:
             ]
         bits = int(taken.kind[1:])
         if taken.lanes is None:
-            nowhere = self._stop(-1 - place.index, mask, taken)
+            nowhere = self.stop(-1 - place.index, mask, taken)
             switch = build.switch(taken.node, nowhere)
             for key, target in zip(keys, place.targets, strict=True):
-                way = self.function.append_basic_block("way")
+                way = self.build.append_basic_block("way")
                 switch.add_case(ir.Constant(ir.IntType(bits), key), way)
                 build.position_at_end(way)
                 self._go(place, target, mask, pending)
@@ -200,14 +183,14 @@ class Ways:
             same = build.and_(bits_of_mask(build, (taken == key).node), mask)
             ways[target] = build.or_(ways[target], same) if target in ways else same
             left = build.and_(left, build.not_(same))
-        onward = self.function.append_basic_block("ways")
+        onward = self.build.append_basic_block("ways")
         build.cbranch(
             build.icmp_unsigned("==", left, I32(0)),
             onward,
-            self._stop(-1 - place.index, mask, taken),
+            self.stop(-1 - place.index, mask, taken),
         )
         build.position_at_end(onward)
-        ways = {target: lanes for target, lanes in ways.items() if target not in self.ending}
+        ways = {target: lanes for target, lanes in ways.items() if target not in self.warp.ending}
         first, *others = sorted(ways) or [-1]
         if any(target <= place.index for target in place.targets):
             self._tick(place, mask)
@@ -215,7 +198,7 @@ class Ways:
             self._wait(target, ways[target])
             pending |= 1 << target
         if ways:
-            some, none = (self.function.append_basic_block(name) for name in ("some", "none"))
+            some, none = (self.build.append_basic_block(name) for name in ("some", "none"))
             build.cbranch(build.icmp_unsigned("!=", ways[first], I32(0)), some, none)
             build.position_at_end(some)
             self._go(place, first, ways[first], pending)
@@ -224,7 +207,7 @@ class Ways:
 
     def _part(self, place: Place, ways: list[tuple[int, ir.Value]], pending: int) -> None:
         """Lanes that go different ways: those of the lowest at once, the others wait."""
-        ways = [way for way in ways if way[0] not in self.ending]
+        ways = [way for way in ways if way[0] not in self.warp.ending]
         for target, lanes in ways[1:]:
             self._wait(target, lanes)
             pending |= 1 << target
@@ -236,87 +219,83 @@ class Ways:
     def _go(self, place: Place, target: int, mask: ir.Value, pending: int) -> None:
         """Lanes in ``mask`` go to ``target``; others may wait at the places in ``pending``."""
         build = self.build
-        if target in self.ending:
+        if target in self.warp.ending:
             self._rest(pending)
             return
         if target <= place.index:
             self._tick(place, mask, target)
-        if self.apart is not None:
+        if self.parked is not None:
             self._go_apart(place, target, mask)
             return
         lower = [other for other in control_flow.members(pending) if other < target]
         if lower:
             self._wait(target, mask)
-            build.branch(self.check[lower[0]])
+            build.branch(self.warp.checks[lower[0]])
             return
         if pending >> target & 1:
-            word = self.words[target]
+            word = self.warp.waiting_lanes[target]
             mask = build.or_(mask, build.load(word))
             build.store(I32(0), word)
-        build.store(mask, self.mask)
-        build.branch(self.enter[target])
+        build.store(mask, self.warp.mask)
+        build.branch(self.warp.entries[target])
 
     def _go_apart(self, place: Place, target: int, mask: ir.Value) -> None:
         """Branch as :meth:`_go` does, where the waiting lanes are known only at run time."""
         build = self.build
-        assert self.apart is not None
-        self.apart.tire(place, target, mask)
-        if self.waiting[place.index]:
-            alone, beside = (self.function.append_basic_block(n) for n in ("alone", "beside"))
-            others = build.load(self.apart.others)
+        assert self.parked is not None
+        self.parked.tire(place, target, mask)
+        if self.warp.waiting[place.index]:
+            alone, beside = (self.build.append_basic_block(n) for n in ("alone", "beside"))
+            others = build.load(self.parked.others)
             build.cbranch(build.icmp_unsigned("==", others, I32(0)), alone, beside)
             build.position_at_end(beside)
             self._wait(target, mask)
-            build.branch(self.check[self.chain[0]])
+            build.branch(self.warp.checks[self.warp.waiting_places[0]])
             build.position_at_end(alone)
-        build.store(mask, self.mask)
-        build.branch(self.enter[target])
-
-    def to_the_next(self, place: Place) -> None:
-        """Park the lanes that ran and go on with the lowest that wait, or leave the warp."""
-        self._rest(self.waiting[place.index])
+        build.store(mask, self.warp.mask)
+        build.branch(self.warp.entries[target])
 
     def _wait(self, target: int, lanes: ir.Value) -> None:
         """Lanes wait at a place until all lower ones are done."""
-        if self.apart is not None:
-            self.apart.move(target, lanes)
+        if self.parked is not None:
+            self.parked.move(target, lanes)
             return
-        word = self.words[target]
+        word = self.warp.waiting_lanes[target]
         self.build.store(self.build.or_(self.build.load(word), lanes), word)
 
     def _rest(self, pending: int) -> None:
         """Go on with the lowest waiting lanes once those that ran have ended, or end."""
-        if self.apart is not None and pending:
-            first: int | None = self.chain[0]
+        if self.parked is not None and pending:
+            first: int | None = self.warp.waiting_places[0]
         else:
             first = next(iter(control_flow.members(pending)), None)
-        self.build.branch(self.finish if first is None else self.check[first])
+        self.build.branch(self.warp.finish if first is None else self.warp.checks[first])
 
     def _show(self, target: int, mask: ir.Value) -> None:
         """Leave where a core can see them the registers that decide how lanes go on."""
-        head = self.heads.get(target)
+        head = self.loop_heads.get(target)
         slots = head.slots & set(self.registers.homes) if head else frozenset()
-        if self.affine is not None:
+        if self.first_lanes is not None:
             self.first_lanes.settle(set(slots), rarely=True)
-        state = State(self.registers, pointer_to(self.build, self.context.load("seen")), slots)
+        state = State(self.registers, pointer_to(self.build, self.warp.context.load("seen")), slots)
         state.save(target if head else -1, mask, slots)
-        self.shown = max(self.shown, state.size)
+        self.loop_state_bytes = max(self.loop_state_bytes, state.size)
         if head and not head.registers:
             head.registers.extend(
-                (offset, self.program.dtypes[slot], slot in self.registers.varying)
+                (offset, self.warp.program.dtypes[slot], slot in self.registers.varying)
                 for slot, offset in state.offsets.items()
             )
 
     def _tick(self, place: Place, mask: ir.Value, target: int = -1) -> None:
         """Once in many rounds of a loop, on the way to ``target``, ask whether the time is up."""
-        build, context = self.build, self.context
+        build, context = self.build, self.warp.context
         fuel = build.sub(context.load("fuel"), I64(1))
         context.store("fuel", fuel)
-        ask, onward = (self.function.append_basic_block(name) for name in ("ask", "onward"))
+        ask, onward = (self.build.append_basic_block(name) for name in ("ask", "onward"))
         build.cbranch(build.icmp_signed("<", fuel, I64(0)), ask, onward)
         build.position_at_end(ask)
         self._show(target, mask)
-        if self.sums:  # what others wait to see
+        if self.keeps_sums:  # what others wait to see
             intrinsic(build, privatisation.merge.symbol, I64, [context.pointer])
         self._call_back(place, mask, TICK)
         build.branch(onward)
@@ -324,29 +303,29 @@ class Ways:
 
     def _call_back(self, place: Place, mask: ir.Value, number: int) -> None:
         """Have Python do something for these lanes, and leave the kernel where it does not."""
-        build, context = self.build, self.context
+        build, context = self.build, self.warp.context
         context.store("ended", I64(1))
         context.store("fault", I64(-1 - place.index))
         context.store("fault_mask", build.zext(mask, I64))
         callback = ir.FunctionType(ir.VoidType(), [POINTER, I64]).as_pointer()
         # It is handed the context so that LLVM knows who may write there.
         build.call(build.inttoptr(context.load("tick"), callback), [context.pointer, I64(number)])
-        done = self.function.append_basic_block("done")
+        done = self.build.append_basic_block("done")
         build.cbranch(
             build.icmp_unsigned("!=", context.load("ended"), I64(0)),
-            self._stop(-1 - place.index, mask),
+            self.stop(-1 - place.index, mask),
             done,
         )
         build.position_at_end(done)
 
-    def _provided(self, place: Place, step: Provided, mask: ir.Value) -> None:
+    def provided(self, place: Place, step: Provided, mask: ir.Value) -> None:
         """Call a function that the device provides.
 
         The lanes' arguments and results lie in the context, 64 bits each.
         """
-        build, registers, dtypes = self.build, self.registers, self.program.dtypes
+        build, registers, dtypes = self.build, self.registers, self.warp.program.dtypes
         slots = place.block.function.slots
-        rows = [self.context.at(VALUES + LANES * i) for i in range(max(len(step.sources), 1))]
+        rows = [self.warp.context.at(VALUES + LANES * i) for i in range(max(len(step.sources), 1))]
         for row, source in zip(rows, step.sources, strict=False):
             assert isinstance(source, Register)
             declared = dtypes[slots[source.name]]

@@ -34,7 +34,7 @@ class NativeKernel:
         of blocks that run side by side also WAITING or DEADLOCK.
     warp : int
         Where the code for a warp is, which :mod:`.block_loop` calls.
-    heads : dict
+    loop_heads : dict
         Loops whose deciding registers it shows, by place.
     checked : Checked or None
         Of the variant that is checked.
@@ -50,13 +50,13 @@ class NativeKernel:
             ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
         )(llvm.address(record.code[-1 if record.parked else 0]))
         self.warp = llvm.address(record.code[-1])
-        self.heads = {
+        self.loop_heads = {
             place: Head(
                 sees,
                 frozenset(slots),
                 [(offset, np.dtype(dtype), own) for offset, dtype, own in registers],
             )
-            for place, sees, slots, registers in record.heads
+            for place, sees, slots, registers in record.loop_heads
         }
         self.checked: Checked | None = None
         if record.grain is not None:

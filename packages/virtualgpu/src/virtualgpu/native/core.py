@@ -102,7 +102,7 @@ class Common:
             "shared_bytes": launch.shared_bytes,
             "dynamic_smem_size": launch.dynamic_shared,
             "total_smem_size": launch.packed_shared,
-            "in_rows": x % record.row == 0 or x == launch.threads,
+            "in_rows": x % record.row_length == 0 or x == launch.threads,
             "tid_x": arrays.array(thread % x, np.uint32),
             "tid_y": arrays.array(thread // x % y, np.uint32),
             "tid_z": arrays.array(thread // (x * y), np.uint32),
@@ -235,7 +235,9 @@ class Core:
         self.context = own.words(size(len(record.sites)))
         tick = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(self._tick)
         own.kept.append(tick)
-        self.loop_watch = LoopWatch(own.words(record.shown // WORD + WORD).view(np.uint8))
+        self.loop_watch = LoopWatch(
+            own.words(record.loop_state_bytes // WORD + WORD).view(np.uint8)
+        )
         self.set({"seen": pointer(self.loop_watch.room)})
         self.is_small = common.nbytes <= SMALL
         self.set(common.fields | {"tick": ctypes.cast(tick, ctypes.c_void_p).value or 0})
@@ -325,7 +327,7 @@ class Core:
 
     def _goes_on(self) -> bool:
         before = self.spent
-        self.loop_watch.look(self.kernel.heads, self.word("block"), self.word("warp"))
+        self.loop_watch.look(self.kernel.loop_heads, self.word("block"), self.word("warp"))
         if not self._look(self):
             return False
         if self.spent - before < OFTEN:

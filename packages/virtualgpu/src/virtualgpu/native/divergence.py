@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -38,11 +37,10 @@ from virtualgpu.native.operands import BOOL, U32
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.state import State
 from virtualgpu.native.values import I1, I32, bits_of_mask, mask_of_bits, splat, spread
+from virtualgpu.native.warp_function import WarpFunction
 from virtualgpu.operations.expression import Value, select
 from virtualgpu.program.steps import Barrier, Step
 from virtualgpu.ptx.opcodes import COLLECTIVES
-
-Lowering: TypeAlias = Any  # native.lowering's, whose module is made of this one
 
 ROUNDS = 64  # of a loop that may wait, before other lanes get their turn
 
@@ -60,15 +58,15 @@ def barrier_of(steps: Iterable[Step]) -> Barrier:
     return next(step for step in steps if isinstance(step, Barrier))
 
 
-class Apart:
-    """The parked lanes of the kernel that ``lowering`` writes."""
+class ParkedLanes:
+    """The lanes of a warp that wait for others, in its state and in words of its function."""
 
-    def __init__(self, lowering: Lowering, spinning: set[int]):
-        self.low, self.build = lowering, lowering.build
+    def __init__(self, warp: WarpFunction, spinning: set[int]):
+        self.warp, self.build = warp, warp.build
         self.spinning = spinning
-        places = lowering.places
+        places = warp.places
         self.meets = [place for place in places if place.block.warp_mask is not None]
-        self.heads = [
+        self.spin_heads = [
             places[head]
             for head in sorted(
                 {
@@ -81,24 +79,24 @@ class Apart:
             )
         ]
         self._check_warp_barriers()
-        self.again = [*self.meets, *self.heads]
+        self.again = [*self.meets, *self.spin_heads]
         offset = State.HEADER
         self.kept: dict[int, int] = {}  # place → where the state has the lanes that go on there
         for place in self.again:
             self.kept[place.index] = offset
             offset += 4
         self.arrivals = []
-        for place in lowering.barriers:
-            step = barrier_of(lowering.steps[place.index])
+        for place in warp.barriers:
+            step = barrier_of(warp.steps[place.index])
             self.arrivals.append(Arrival(place, step, offset))
             offset += 4 * ARRIVAL_WORDS
         live = [place.live_in for place in self.again]
-        live += [places[place.after].live_in for place in lowering.barriers]
+        live += [places[place.after].live_in for place in warp.barriers]
         self.live = frozenset().union(*live)
-        self.state = State(lowering.registers, lowering.function.args[1], self.live, offset)
+        self.state = State(warp.registers, warp.function.args[1], self.live, offset)
         self.others, self.rounds = self._word(), self._word()
         self.parked = {place.index: self._word() for place in self.meets}
-        self.yielded = {place.index: self._word() for place in self.heads}
+        self.yielded = {place.index: self._word() for place in self.spin_heads}
         self.waiting = [(self._word(), self._word()) for _ in self.arrivals]  # and predicates
 
     def places(self) -> set[int]:
@@ -133,11 +131,17 @@ class Apart:
 
     def move(self, place: int, lanes: ir.Value) -> None:
         """Lanes wait at a place for their turn."""
-        build, low = self.build, self.low
-        if place in low.ending:
+        build, warp = self.build, self.warp
+        if place in warp.ending:
             return
-        for word in (low.words[place], self.others):
+        for word in (warp.waiting_lanes[place], self.others):
             build.store(build.or_(build.load(word), lanes), word)
+
+    def to_the_next(self, place: Place) -> None:
+        """Go on with the lowest lanes that wait, or leave the warp."""
+        warp = self.warp
+        waiting = warp.waiting[place.index]
+        self.build.branch(warp.checks[warp.waiting_places[0]] if waiting else warp.finish)
 
     def leave(self, lanes: ir.Value) -> None:
         """Lanes that waited for their turn run now."""
@@ -151,7 +155,7 @@ class Apart:
 
         A lane goes on once all lanes that it names are there or have ended.
         """
-        build, low = self.build, self.low
+        build = self.build
         word = self.parked[place.index]
         lanes = build.or_(mask, build.load(word))
         build.store(I32(0), word)
@@ -160,7 +164,7 @@ class Apart:
         build.cbranch(build.icmp_unsigned("!=", team, I32(0)), met, parted)
         build.position_at_end(parted)
         build.store(lanes, word)
-        low.to_the_next(place)
+        self.to_the_next(place)
         build.position_at_end(met)
         self.move(place.index, build.and_(lanes, build.not_(team)))
         for partner in self._partners(place):
@@ -184,7 +188,7 @@ class Apart:
 
         0 if no team is complete.
         """
-        build, low = self.build, self.low
+        build, warp = self.build, self.warp
         alive = build.or_(build.load(self.others), self._any(self._all_parked()))
         alive = build.or_(alive, lanes)
         here = build.or_(
@@ -194,7 +198,7 @@ class Apart:
         if isinstance(mask, np.ndarray):
             return self._if_all(I32(int(mask[0])), alive, here, lanes)
         assert mask is not None
-        home = build.load(low.registers.homes[mask])
+        home = build.load(warp.registers.homes[mask])
         if not isinstance(home.type, ir.VectorType):
             return self._if_all(home, alive, here, lanes)
         if _is_warp_barrier(place):
@@ -230,8 +234,8 @@ class Apart:
 
     def arrive(self, place: Place, mask: ir.Value) -> None:
         """Lanes come to a barrier of the block or the grid, and are parked."""
-        build, registers = self.build, self.low.registers
-        number = self.low.barriers.index(place)
+        build, registers = self.build, self.warp.registers
+        number = self.warp.barriers.index(place)
         arrival, (word, predicates) = self.arrivals[number], self.waiting[number]
         step = arrival.step
         build.store(build.or_(build.load(word), mask), word)
@@ -247,7 +251,7 @@ class Apart:
                     raise Refused("a barrier whose number or count may differ between lanes")
                 value = given.node
             build.store(value, self.state.at(arrival.offset + 4 * field))
-        self.low.to_the_next(place)
+        self.to_the_next(place)
 
     def tire(self, place: Place, target: int, mask: ir.Value) -> None:
         """After many rounds of a loop that may wait, lanes let others run."""
@@ -262,14 +266,14 @@ class Apart:
         build.store(I32(0), self.rounds)
         word = self.yielded[target]
         build.store(build.or_(build.load(word), mask), word)
-        self.low.to_the_next(place)
+        self.to_the_next(place)
         build.position_at_end(onward)
 
     # -- leaving the warp and coming back --------------------------------------------------------
 
     def finish(self) -> None:
         """No lane can run: companions may have ended meanwhile; else keep all, and leave."""
-        build, low, state = self.build, self.low, self.state
+        build, warp, state = self.build, self.warp, self.state
         for place in self.meets:
             lanes = build.load(self.parked[place.index])
             some, onward, whole = (
@@ -281,8 +285,8 @@ class Apart:
             build.cbranch(build.icmp_unsigned("!=", team, I32(0)), whole, onward)
             build.position_at_end(whole)
             build.store(I32(0), self.parked[place.index])
-            build.store(lanes, low.mask)
-            build.branch(low.enter[place.index])
+            build.store(lanes, warp.mask)
+            build.branch(warp.entries[place.index])
             build.position_at_end(onward)
         alive = self._any(self._all_parked())
         leave, done = (build.append_basic_block(name) for name in ("leave", "done"))
@@ -302,7 +306,7 @@ class Apart:
 
     def resume(self) -> None:
         """Take up what was kept, with the lanes that the block let go on."""
-        build, registers, state = self.build, self.low.registers, self.state
+        build, registers, state = self.build, self.warp.registers, self.state
         state.restore(self.live)
 
         def kept(offset: int) -> ir.Value:

@@ -26,46 +26,45 @@ def build(program: Program, name: str) -> Record:
     """
     counts, watches = name == "counting", name == "watching"
     lowering = Lowering(program, name, counts, watches)
-    apart, watching, places = lowering.apart, lowering.watching, lowering.places
-    if apart is not None:
-        Resident(name, lowering.function, apart, len(lowering.accesses.sites))
-        code = llvm.linkable(str(lowering.module), name, "few")
+    warp, lanes = lowering.warp, lowering.parked
+    places, steps, registers = warp.places, warp.steps, warp.registers
+    if lanes is not None:
+        Resident(name, warp.function, lanes, len(lowering.accesses.sites))
+        code = llvm.linkable(str(warp.module), name, "few")
         functions = llvm.needed(code)
     else:
-        lowering.function.linkage = ""
-        code = llvm.linkable(str(lowering.module), lowering.function.name, "few")
+        warp.function.linkage = ""
+        code = llvm.linkable(str(warp.module), warp.function.name, "few")
         functions = [block_loop.run_blocks.symbol, *llvm.needed(code)]
-    steps = {id(step): number for some in lowering.steps for number, step in enumerate(some)}
+    numbers = {id(step): number for some in steps for number, step in enumerate(some)}
     sites, used = lowering.accesses.sites, lowering.accesses.used
     return Record(
         code=functions,
-        variables=lowering.registers.variables,
-        sites=[(place.index, steps[id(step)]) for step, place in sites],
+        variables=registers.variables,
+        sites=[(place.index, numbers[id(step)]) for step, place in sites],
         limits=[place.frame + place.block.function.frame_size for _, place in sites],
         adds=[privatisation.width(step, used) for step, _ in sites],
         state_size=lowering.state.size,
         local_size=max(place.frame + place.block.function.frame_size for place in places),
         # Blocks that wait for each other share a core's time; one core alone adds to tables of
         # counts.
-        ordered=(
-            counts or watches or apart is not None or block_order.is_ordered(places, lowering.steps)
-        ),
+        ordered=(counts or watches or lanes is not None or block_order.is_ordered(places, steps)),
         atomics=any(
             step.site.kind == "atomic" and step.site.space != "shared" for step, _ in sites
         ),
-        grid_barrier=any(barrier_of(lowering.steps[p.index]).grid for p in lowering.barriers),
-        given=sorted(lowering.registers.given),
-        row=lowering.row,
-        shown=lowering.shown,
-        heads=[
+        grid_barrier=any(barrier_of(steps[p.index]).grid for p in warp.barriers),
+        given=sorted(registers.given),
+        row_length=lowering.row_length,
+        loop_state_bytes=lowering.branches.loop_state_bytes,
+        loop_heads=[
             (
                 place,
                 head.sees,
                 sorted(head.slots),
                 [(offset, dtype.str, own) for offset, dtype, own in head.registers],
             )
-            for place, head in lowering.heads.items()
+            for place, head in lowering.branches.loop_heads.items()
         ],
-        parked=None if apart is None else parked(apart),
-        grain=None if watching is None else list(astuple(watching.grain)),
+        parked=None if lanes is None else parked(lanes),
+        grain=None if lowering.watching is None else list(astuple(lowering.watching.grain)),
     )

@@ -58,11 +58,11 @@ class Record:
         Whether it waits for the whole grid.
     given : list of str
         Words of the context that a launch has to fill (:func:`.core.given`).
-    row : int
+    row_length : int
         Lanes of a row (:mod:`.affine`).
-    shown : int
+    loop_state_bytes : int
         Bytes that loops show of the registers which decide how they go on.
-    heads : list
+    loop_heads : list
         These loops: place, whether memory decides too, slots, and of each register its first byte,
         its dtype and whether each lane has its own.
     parked : dict or None
@@ -82,9 +82,9 @@ class Record:
     atomics: bool
     grid_barrier: bool
     given: list[str]
-    row: int
-    shown: int
-    heads: list[Any]
+    row_length: int
+    loop_state_bytes: int
+    loop_heads: list[Any]
     parked: dict[str, Any] | None
     grain: list[Any] | None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from virtualgpu.native.control_flow import Place
 from virtualgpu.native.decode import decode
-from virtualgpu.native.divergence import Apart, Arrival, barrier_of
+from virtualgpu.native.divergence import Arrival, ParkedLanes, barrier_of
 from virtualgpu.program.program import Program
 
 
@@ -28,18 +28,17 @@ class Kept:
     places: Sequence[Place]
 
 
-def parked(apart: Apart) -> dict[str, Any]:
+def parked(lanes: ParkedLanes) -> dict[str, Any]:
     """Return the layout in plain numbers."""
-    low = apart.low
     return {
-        "heads": [(place.index, apart.kept[place.index]) for place in apart.heads],
-        "meets": [(place.index, apart.kept[place.index]) for place in apart.meets],
-        "arrivals": [(arrival.place.index, arrival.offset) for arrival in apart.arrivals],
+        "heads": [(place.index, lanes.kept[place.index]) for place in lanes.spin_heads],
+        "meets": [(place.index, lanes.kept[place.index]) for place in lanes.meets],
+        "arrivals": [(arrival.place.index, arrival.offset) for arrival in lanes.arrivals],
         "registers": [
-            (slot, offset, slot in low.registers.varying)
-            for slot, offset in apart.state.offsets.items()
+            (slot, offset, slot in lanes.warp.registers.varying)
+            for slot, offset in lanes.state.offsets.items()
         ],
-        "first": low.first.index,
+        "first": lanes.warp.first.index,
     }
 
 
